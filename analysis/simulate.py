@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from analysis.callbacks import Callback, Order
 from analysis.fold import units_of
 from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Sharing, Task, Taskset, Waiting
 from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace, placed_of, times_of
@@ -52,6 +53,12 @@ INTENSITIES = {
     None: lib.GPURT_INTENSITY_NONE,
     Intensity.COMPUTE: lib.GPURT_INTENSITY_COMPUTE,
     Intensity.MEMORY: lib.GPURT_INTENSITY_MEMORY,
+}
+ORDERS = {
+    Order.FIFO: lib.GPURT_SIM_FIFO,
+    Order.PRIORITY: lib.GPURT_SIM_PRIORITY,
+    Order.ROS2: lib.GPURT_SIM_ROS2,
+    Order.LIVE_TIMERS: lib.GPURT_SIM_LIVE_TIMERS,
 }
 #: The longest virtual time, ns: the sum of two fits into 63 bits.
 LONGEST = 2**62
@@ -177,7 +184,7 @@ class Call:
         flat = [segment for part in parts for segment in part]
         self.segments: Any = ffi.new("struct gpurt_sim_segment[]", flat)
         self.tasks: Any = ffi.new("struct gpurt_sim_task[]", len(taskset))
-        first, shared = 0, _shared(taskset)
+        first, shared, threads = 0, _shared(taskset), list(taskset.threads)
         for index, task in enumerate(taskset):
             waiting = options.waiting or task.waiting
             form = task.form_in(waiting) if options.form is None else options.form
@@ -193,6 +200,7 @@ class Call:
                 "shared": shared.get(task.name, 0),
                 "intensity": INTENSITIES[task.intensity] if slows and not task.best_effort else INTENSITIES[None],
                 "conflict": _factor(task.conflict, f"{task.name}: conflict") if slows else lib.GPURT_FACTOR_ONE,
+                **_served(task, threads),
                 "by_deadline": home is not None and home.shared is Sharing.DEADLINE,
             }  # fmt: skip
             first += len(parts[index])
@@ -258,6 +266,16 @@ def _shared(taskset: Taskset) -> dict[str, int]:
     }
 
 
+def _served(task: Task, threads: Sequence[str]) -> dict[str, int]:
+    """The thread that serves the task and others, by its number from 1 on, and what decides there."""
+    if task.thread is None or task.thread.name not in threads:
+        return {"thread": 0, "order": 0, "rank": 0, "timer": 0}
+    return {
+        "thread": threads.index(task.thread.name) + 1, "order": ORDERS[task.thread.order], "rank": task.rank,
+        "timer": task.callback is Callback.TIMER,
+    }  # fmt: skip
+
+
 def default_horizon(taskset: Taskset) -> int:
     """20 times the longest period, ns."""
     return 20 * max((task.period for task in taskset), default=0)
@@ -290,7 +308,8 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
     if not 0 <= options.job_cpu < taskset.platform.cpus:
         raise SimulationError(f"the kernel thread's CPU {options.job_cpu} is not one of the platform")
     for name in taskset.threads:
-        raise SimulationError(f"thread {name} serves several tasks, which cannot be simulated yet")
+        if options.policy == "job":
+            raise SimulationError(f"thread {name} serves several tasks, which cannot be simulated under policy job")
     if options.contention and taskset.time_partitioned:
         raise SimulationError("what conflicts between partitions in time slow down is not known: none is counted")
     for task in taskset:

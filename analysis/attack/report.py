@@ -12,7 +12,7 @@ from typing import Any
 from analysis import rta
 from analysis.attack.search import Effort, Outcome
 from analysis.fingerprint import fingerprint
-from analysis.model import Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Taskset, Waiting
+from analysis.model import Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset, Waiting
 from gpurt.units import format_time
 
 Row = Mapping[str, Any]
@@ -50,7 +50,8 @@ class Store:
     def __init__(self, path: Path, tasksets: int, seed: int, effort: Effort) -> None:
         """Reads the file if there is one.  Raises ValueError if it is of a run with other settings, and OSError."""
         self.path = path
-        self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps}
+        self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps,
+                       "threads": effort.threads}  # fmt: skip
         self.rows: dict[str, dict[str, Any]] = {}
         for index, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else []):
             try:
@@ -91,10 +92,10 @@ def toml(taskset: Taskset) -> str:
     if any(part.own_gpu for part in taskset.parts):
         lines.append(f'policy = "{platform.policy}"')
         lines += [line for part in taskset.parts for line in ("", *_table(part, platform))]
+    for thread in {t.thread: t for t in taskset if t.thread}.values():
+        lines += ["", *_thread(thread)]
     for task in taskset:
-        lines += ["", "[[task]]", f'name = "{task.name}"', f"cpu = {task.cpu}", f"priority = {task.priority}"]
-        if task.gpu_priority is not None:
-            lines.append(f"gpu_priority = {task.gpu_priority}")
+        lines += ["", "[[task]]", f'name = "{task.name}"', *(_served(task) if task.thread else _place(task))]
         if task.waiting is Waiting.BUSY:
             lines.append('waiting = "busy"')
         if task.form is not None:
@@ -104,6 +105,26 @@ def toml(taskset: Taskset) -> str:
         if task.partition is not None:
             lines.append(f"partition = {_partition(task.partition)}")
     return "\n".join(lines) + "\n"
+
+
+def _place(task: Task) -> list[str]:
+    """Where a task or a thread executes, and how urgent it is."""
+    own = [] if task.gpu_priority is None else [f"gpu_priority = {task.gpu_priority}"]
+    return [f"cpu = {task.cpu}", f"priority = {task.priority}", *own]
+
+
+def _thread(one: Task) -> list[str]:
+    """The thread that serves a task."""
+    assert one.thread is not None
+    return ["[[thread]]", f'name = "{one.thread.name}"', *_place(one), f'order = "{one.thread.order.value}"']
+
+
+def _served(task: Task) -> list[str]:
+    """The thread that serves the task, and its place there."""
+    assert task.thread is not None
+    rank = [f"rank = {task.rank}"] if task.thread.order.ranked else []
+    kind = [f'kind = "{task.callback.value}"'] if task.callback else []
+    return [f'thread = "{task.thread.name}"', *rank, *kind]
 
 
 def _table(partition: Partition, platform: Platform) -> list[str]:

@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from analysis import rta
 from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
+from analysis.attack.threads import with_random_threads
 from analysis.model import MS, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
 from analysis.simulate import Options, simulate, worst_over_offsets
@@ -26,10 +27,14 @@ BATCH = 100
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """For each taskset and way of execution: runs from random first releases, then steps of local search."""
+    """For each taskset and way of execution: runs from random first releases, then steps of local search.
+
+    ``threads``: in tasksets of tests that bound them, threads serve several tasks.
+    """
 
     runs: int = 20
     steps: int = 40
+    threads: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,16 +126,21 @@ def _batch(batch: Batch) -> Outcome:
             taskset = with_random_slices(taskset, rng, test.sharing)
         if test.partitions:
             taskset = with_random_partitions(taskset, rng)
+        if effort.threads and test.threads:
+            taskset = with_random_threads(taskset, rng)
         outcome = outcome.joined(attack_one(test, taskset, rng, effort))
     return outcome
 
 
 def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort = Effort()) -> Outcome:
-    """Attacks the test's bounds of one taskset.  If a task has no bound, the test promises nothing: no attack."""
+    """Attacks the test's bounds of one taskset.  If a task has no bound, the test promises nothing: no attack.
+
+    Except of threads: what one says of a task holds beside others that are late.
+    """
     taskset = prioritised(test, taskset)
     result = test.run(taskset)
     bounds = {t.name: wcrt for t in taskset.real_time if (wcrt := result.wcrt(t.name))}
-    if not result.schedulable or not bounds:
+    if not bounds or not (result.schedulable or taskset.threads):
         return Outcome(test.name, 1)
     delayed = [name for name in bounds if is_delayed(result.verdicts[name])]
     jobs, findings = 0, []

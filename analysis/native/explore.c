@@ -103,11 +103,28 @@ static bool due(const struct explorer *e, const struct job_task *t)
 	return (e->result->flags & GPURT_EXPLORE_PERIODIC) && t->job;
 }
 
-static void release_some(struct explorer *e)
+/* Jobs of this instant with which threads that are free begin before other jobs of this instant come. */
+static bool release_first(struct explorer *e)
 {
 	struct sim *s = e->sim;
 	struct job_task *t;
 	bool any = false;
+
+	for (t = s->tasks; t < s->tasks + s->count; t++) {
+		if (!t->task->thread || !releasable(s, t) || !s->chooser->choose(s->chooser, 2))
+			continue;
+		sim_release(s, t);
+		sim_serve(s);
+		any = true;
+	}
+	return any;
+}
+
+static void release_some(struct explorer *e)
+{
+	struct sim *s = e->sim;
+	struct job_task *t;
+	bool any = release_first(e);
 
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
 		if (!releasable(s, t) || !(due(e, t) || s->chooser->choose(s->chooser, 2)))
@@ -115,6 +132,7 @@ static void release_some(struct explorer *e)
 		sim_release(s, t);
 		any = true;
 	}
+	sim_serve(s);
 	if (any)
 		sim_settle(s);
 }

@@ -54,6 +54,8 @@ struct job_task {
 	u64 next_release;
 	u64 backlog[BACKLOG];
 	u32 queued, head;
+	bool polled;		/* it is in the set of the thread that serves it */
+	bool served;		/* the thread that serves it and others is at its job */
 	u32 job;
 	struct gpurt_sched_client client;
 	struct gpurt_vgpu_ctx ctx;
@@ -121,6 +123,14 @@ bool sim_act(struct sim *s, struct job_task *t);
 bool sim_wake(struct sim *s);
 /* To be called after a scheduling decision: a task that sleeps for the GPU may own it now, and another be boosted. */
 void sim_decided(struct sim *s);
+
+/* sim_thread.c: threads that serve several tasks */
+/* Whether a job of @t that is released now is skipped: a timer that is late has one job to be served. */
+bool sim_skipped(const struct job_task *t);
+/* Threads that are free begin with a job that has been released. */
+void sim_serve(struct sim *s);
+/* The job of @t is over: its thread goes on with the next one. */
+void sim_served(struct sim *s, struct job_task *t);
 
 /* sim_run.c: which task has each CPU, and time */
 void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t);

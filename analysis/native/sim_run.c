@@ -117,11 +117,11 @@ void sim_release(struct sim *s, struct job_task *t)
 
 	sim_record(s, GPURT_SIM_RELEASE, t, -1, s->now, 0);
 	t->stats->jobs++;
-	if (t->queued == BACKLOG) {
+	if (t->queued == BACKLOG || (task->thread && sim_skipped(t))) {
 		t->stats->misses++;	/* too many jobs are pending: this one is skipped */
 	} else {
 		t->backlog[(t->head + t->queued++) % BACKLOG] = s->now;
-		if (t->queued == 1)
+		if (t->queued == 1 && !task->thread)
 			sim_start_job(s, t);
 	}
 	t->next_release = s->now + task->period + delay;
@@ -141,6 +141,7 @@ static bool release_all(struct sim *s)
 			any = true;
 		}
 	}
+	sim_serve(s);
 	return any;
 }
 

@@ -78,7 +78,9 @@ static void finish_job(struct sim *s, struct job_task *t)
 	t->head = (t->head + 1) % BACKLOG;
 	t->queued--;
 	set_step(s, t, IDLE);
-	if (t->queued)
+	if (t->task->thread)
+		sim_served(s, t);
+	else if (t->queued)
 		sim_start_job(s, t);
 }
 

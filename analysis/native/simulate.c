@@ -211,6 +211,8 @@ bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_tas
 		if (config->parts[i].policy >= GPURT_POLICY_COUNT)
 			return false;
 	for (i = 0; i < count; i++) {
+		if (tasks[i].thread > count || tasks[i].order >= GPURT_SIM_ORDER_COUNT)
+			return false;
 		if (tasks[i].cpu >= config->cpus || tasks[i].part >= config->part_count || !tasks[i].period || tasks[i].priority >= GPURT_LEVELS ||
 		    tasks[i].gpu_priority >= GPURT_LEVELS || tasks[i].form >= GPURT_FORM_COUNT ||
 		    tasks[i].level >= GPURT_INTERLEAVE_COUNT || tasks[i].intensity >= GPURT_INTENSITY_COUNT ||

@@ -14,6 +14,15 @@ enum gpurt_sim_execution {
 	GPURT_SIM_RANDOM,		/* uniform between best and worst, drawn for each segment and job */
 };
 
+/* Which pending job a thread that serves several tasks serves next (docs/readings/threads.md). */
+enum gpurt_sim_order {
+	GPURT_SIM_FIFO,			/* as they were released */
+	GPURT_SIM_PRIORITY,		/* the least rank */
+	GPURT_SIM_ROS2,			/* the least rank of a set of what was pending when the set was empty */
+	GPURT_SIM_LIVE_TIMERS,		/* likewise; timers are in no set, and go first */
+	GPURT_SIM_ORDER_COUNT,
+};
+
 enum gpurt_sim_kind {
 	GPURT_SIM_RELEASE,
 	GPURT_SIM_COMPLETE,
@@ -54,6 +63,10 @@ struct gpurt_sim_task {
 	u32 by_deadline;		/* the shared TSG's work is in the order of absolute deadlines, not of GPU priorities */
 	u32 intensity;			/* of its kernels, enum gpurt_intensity */
 	u32 conflict;			/* thousandths: by what others of that intensity in its part slow them down */
+	u32 thread;			/* tasks of one number, up to that of tasks, are served by one thread; 0: by its own */
+	u32 order;			/* of that thread, enum gpurt_sim_order */
+	u32 rank;			/* its place in the thread's order, 0 first */
+	u32 timer;			/* it skips releases while a job waits to be served */
 	u64 slice;			/* of its TSG; 0: the part's */
 	u64 period, deadline, offset;
 	u32 first, count;		/* its segments */

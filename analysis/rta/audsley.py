@@ -5,17 +5,18 @@ Levels are filled from the lowest.  On each CPU only the unassigned task of lowe
 of GPU priorities on a CPU therefore equals that of CPU priorities by construction, and no feasible assignment is lost
 to a check afterwards.  A task's test depends only on the set of tasks with higher GPU priority (every jitter uses
 D_h), and its bound grows with that set.  Therefore the method is optimal if CPU priorities are distinct on each CPU.
-docs/readings/gcaps.md, "Audsley", has the proof.
+A thread that serves several tasks has one level, and takes part as a whole.  docs/readings/gcaps.md, "Audsley", has
+the proof.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from analysis.model import Task, Taskset, Waiting
-from analysis.rta.recurrence import solve
 from analysis.rta.result import Bound, Failure
 from analysis.rta.system import Demands, System
+from analysis.rta.threads import verdict_of
 
 #: How many GPU priorities there are.
 LEVELS = 99
@@ -60,10 +61,10 @@ def assign(
 
     Raises ValueError if more tasks use the GPU than there are priorities.
     """
-    unassigned = [t for t in taskset.real_time if t.uses_gpu]
+    unassigned = [t for t in taskset.real_time if t.uses_gpu and _first(t, taskset) is t]
     numbers = _numbers(unassigned)
     priorities: dict[str, int] = {}
-    alone = [t for t in taskset.real_time if not t.uses_gpu and not _rider(t, taskset, waiting)]
+    alone = [t for t in taskset.real_time if _first(t, taskset) is None and not _rider(t, taskset, waiting)]
     independent = _failures(alone, demands, _trial(taskset, {}))
     if independent:
         return Assignment(None, 0, independent)
@@ -72,7 +73,7 @@ def assign(
         for candidate in _candidates(unassigned, any_order):
             trial = _trial(taskset, _tentative(unassigned, priorities, candidate, number))
             riders = [t for t in taskset.real_time if _rider(t, taskset, waiting) == candidate.name]
-            failures = _failures([candidate, *riders], demands, trial)
+            failures = _failures([*taskset.served_with(candidate), *riders], demands, trial)
             if not failures:
                 priorities[candidate.name] = number
                 unassigned.remove(candidate)
@@ -80,7 +81,21 @@ def assign(
             blocked += failures
         else:
             return Assignment(None, level, tuple(blocked))
-    return Assignment(priorities)
+    return Assignment(_of_threads(priorities, taskset))
+
+
+def _first(task: Task, taskset: Taskset) -> Task | None:
+    """The task that stands for its thread, which has one GPU priority: its first that uses the GPU; None: none does."""
+    return next((t for t in taskset.served_with(task) if t.uses_gpu), None)
+
+
+def _of_threads(priorities: dict[str, int], taskset: Taskset) -> dict[str, int]:
+    """The priorities of all GPU-using tasks whose threads have one."""
+    return priorities | {
+        t.name: priorities[first.name]
+        for t in taskset.real_time
+        if t.uses_gpu and (first := _first(t, taskset)) is not None and first.name in priorities
+    }
 
 
 def _numbers(tasks: list[Task]) -> list[int]:
@@ -108,7 +123,7 @@ def _rider(task: Task, taskset: Taskset, waiting: Waiting | None) -> str | None:
     That is the lowest GPU-using task above it on its CPU that waits busily: its waiting time contains that of the
     other ones above it.
     """
-    if task.uses_gpu:
+    if _first(task, taskset) is not None:
         return None
     above = [
         h for h in taskset.real_time
@@ -125,14 +140,11 @@ def _tentative(unassigned: list[Task], done: dict[str, int], candidate: Task, nu
 
 
 def _trial(taskset: Taskset, priorities: dict[str, int]) -> System:
-    changed = tuple(
-        replace(t, gpu_priority=priorities[t.name]) if t.name in priorities else t for t in taskset
-    )
-    return System(replace(taskset, tasks=changed))
+    return System(taskset.with_gpu_priorities(_of_threads(priorities, taskset)))
 
 
 def _failures(tasks: list[Task], demands: Demands, system: System) -> tuple[Failure, ...]:
     """The failures among these tasks; every jitter uses the deadline."""
     by_name = {t.name: t for t in system.taskset}
-    verdicts = [solve(by_name[t.name], demands(by_name[t.name], system)) for t in tasks]
+    verdicts = [verdict_of(by_name[t.name], demands, system)[0] for t in tasks]
     return tuple(v for v in verdicts if not isinstance(v, Bound))  # type: ignore[misc]

@@ -15,8 +15,8 @@ from pycontrol.commands import render
 
 
 def attack(
-    names: Sequence[str], tasksets: int, seed: int, jobs: int, runs: int, steps: int, output: Path, fresh: bool,
-    as_json: bool,
+    names: Sequence[str], tasksets: int, seed: int, jobs: int, runs: int, steps: int, threads: bool, output: Path,
+    fresh: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Attacks the named tests, or all.  Returns 1 if a test that is shown as sound was broken."""
     from analysis import rta
@@ -27,7 +27,11 @@ def attack(
         tests = [rta.find(name) for name in names] or list(rta.TESTS.values())
     except ValueError as error:
         raise UsageError(str(error)) from None
-    effort = Effort(runs, steps)
+    if threads:
+        if wrong := [test.name for test in tests if not test.threads and test.name in names]:
+            raise UsageError(f"{wrong[0]} has no bounds for threads that serve several tasks")
+        tests = [test for test in tests if test.threads]
+    effort = Effort(runs, steps, threads)
     store = _store(output, tasksets, seed, effort, fresh)
     for test in tests:
         if test.name not in store.rows:

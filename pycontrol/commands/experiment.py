@@ -61,6 +61,7 @@ Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong us
               help="attack: number of random first releases to start from.  [default: 20]")  # fmt: skip
 @click.option("--steps", type=click.IntRange(0, 10**6),
               help="attack: number of steps of local search after that.  [default: 40]")  # fmt: skip
+@click.option("--threads", is_flag=True, help="attack: threads serve several tasks; of tests that bound those.")
 @click.option("-o", "--output", type=GivenPath(path_type=Path, file_okay=False), default=Path("results"),
               show_default=True, help="Folder for NAME.csv, the pictures and NAME.checkpoint.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
@@ -69,8 +70,8 @@ Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong us
 @JSON
 def experiment(
     names: tuple[str, ...], listing: bool, tasksets: int | None, profiles: Path | None, seed: int, jobs: int,
-    method: str, runs: int | None, steps: int | None, output: Path, form: str, fresh: bool, address: str | None,
-    as_json: bool,
+    method: str, runs: int | None, steps: int | None, threads: bool, output: Path, form: str, fresh: bool,
+    address: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Repeat published experiments, on random tasksets or in simulation, or attack the bounds."""
     if listing or not names:
@@ -80,9 +81,9 @@ def experiment(
         if address or method != "uunifast":
             raise UsageError("--dask and --method go with the experiments, not with attack")
         return attack(names[1:], tasksets or Settings.tasksets, seed, jobs, 20 if runs is None else runs,
-                      40 if steps is None else steps, output, fresh, as_json)  # fmt: skip
-    if runs is not None or steps is not None:
-        raise UsageError("--runs and --steps go with attack: gpurt experiment attack --runs 20 --steps 40")
+                      40 if steps is None else steps, threads, output, fresh, as_json)  # fmt: skip
+    if runs is not None or steps is not None or threads:
+        raise UsageError("--runs, --steps and --threads go with attack: gpurt experiment attack --runs 20 --steps 40")
     known: dict[str, Any] = {**EXPERIMENTS, **ENERGY, **STUDIES}
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join([*known, ATTACK])}")

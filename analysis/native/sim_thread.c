@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Threads that serve jobs of several tasks, one at a time: which pending job each serves next. */
+#include "sim.h"
+
+/* The tasks of a thread are those of its number.  It serves the job of the one that is `served`, if there is one. */
+#define for_each_served(s, number, t)							\
+	for (t = (s)->tasks; t < (s)->tasks + (s)->count; t++)				\
+		if (t->task->thread == (number))
+
+/* Whether @t's job is to be served before @best's, which may be NULL. */
+static bool goes_before(const struct job_task *t, const struct job_task *best, bool by_release)
+{
+	if (!best)
+		return true;
+	return by_release ? t->backlog[t->head] < best->backlog[best->head] : t->task->rank < best->task->rank;
+}
+
+/* Whether the task's order keeps what is pending in a set, which is filled when it is empty. */
+static bool has_set(const struct job_task *t)
+{
+	return t->task->order == GPURT_SIM_ROS2 || (t->task->order == GPURT_SIM_LIVE_TIMERS && !t->task->timer);
+}
+
+/* The first pending job of a thread without a set, or outside of it. */
+static struct job_task *first_outside(struct sim *s, u32 number)
+{
+	struct job_task *best = NULL, *t;
+
+	for_each_served(s, number, t)
+		if (t->queued && !has_set(t) && goes_before(t, best, t->task->order == GPURT_SIM_FIFO))
+			best = t;
+	return best;
+}
+
+static struct job_task *first_in_set(struct sim *s, u32 number)
+{
+	struct job_task *best = NULL, *t;
+
+	for_each_served(s, number, t)
+		if (t->polled && goes_before(t, best, false))
+			best = t;
+	return best;
+}
+
+static struct job_task *next_of(struct sim *s, u32 number)
+{
+	struct job_task *best = first_outside(s, number), *t;
+
+	if (!best)
+		best = first_in_set(s, number);
+	if (best)
+		return best;
+	for_each_served(s, number, t)
+		t->polled = t->queued && has_set(t);
+	return first_in_set(s, number);
+}
+
+/* The thread is free: it begins with its next job.  Returns the task that it serves then; NULL: none. */
+static struct job_task *serve(struct sim *s, u32 number)
+{
+	struct job_task *t = next_of(s, number);
+
+	if (!t)
+		return NULL;
+	t->polled = false;
+	t->served = true;
+	sim_start_job(s, t);
+	return t;
+}
+
+static bool is_free(struct sim *s, u32 number)
+{
+	const struct job_task *t;
+
+	for_each_served(s, number, t)
+		if (t->served)
+			return false;
+	return true;
+}
+
+bool sim_skipped(const struct job_task *t)
+{
+	return t->task->timer && t->queued > t->served;
+}
+
+void sim_serve(struct sim *s)
+{
+	struct job_task *t;
+
+	for (t = s->tasks; t < s->tasks + s->count; t++)
+		if (t->task->thread && t->queued && is_free(s, t->task->thread))
+			serve(s, t->task->thread);
+}
+
+void sim_served(struct sim *s, struct job_task *t)
+{
+	struct cpu *cpu = &s->cpus[t->task->cpu];
+	struct job_task *next;
+	bool running = cpu->running == t;
+
+	t->served = false;
+	next = serve(s, t->task->thread);
+	if (!next || !next->served || !running)
+		return;
+	/* One thread: it keeps its CPU, and its place among those of equal priority. */
+	next->ready_since = t->ready_since;
+	sim_switch_to(s, cpu, next);
+}
