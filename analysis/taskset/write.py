@@ -13,6 +13,7 @@ from pathlib import Path
 from analysis.model import DEFAULT_POLICY
 from analysis.taskset import load, parse, read
 from analysis.taskset.lines import lines_of
+from analysis.taskset.threads import OF_THREAD
 from gpurt.errors import FileError, TasksetError
 from gpurt.files import unwritable
 from gpurt.text import filename
@@ -72,9 +73,12 @@ def _check(path: Path, text: str, values: Values) -> None:
     except TasksetError:
         keys = (key for key, tasks in values.items() if tasks)
         raise _not_understood(path, " and ".join(keys)) from None
-    written = {entry["name"]: entry for entry in tomllib.loads(text).get("task", [])}
+    document = tomllib.loads(text)
+    written = {entry["name"]: entry for entry in document.get("task", [])}
+    threads = {entry["name"]: entry for entry in document.get("thread", [])}
     for key, tasks in values.items():
-        if any(written[name].get(key) != value for name, value in tasks.items()):
+        homes = {name: threads.get(written[name].get("thread")) if key in OF_THREAD else None for name in tasks}
+        if any((homes[name] or written[name]).get(key) != value for name, value in tasks.items()):
             raise _not_understood(path, key)
 
 
@@ -117,20 +121,36 @@ def _ending(line: str) -> str:
 
 
 def with_values(text: str, key: str, tasks: Mapping[str, int | str]) -> str:
-    """The text with ``key`` replaced if the task has it, else added below its ``priority``."""
+    """The text with ``key`` replaced if the task has it, else added below its ``priority``.
+
+    What a thread has for all of its tasks is written there.
+    """
+    document = tomllib.loads(text)
+    wanted = dict(tasks)
+    if key in OF_THREAD:
+        homes = {entry["name"]: entry["thread"] for entry in document.get("task", []) if "thread" in entry}
+        threads = {homes[name]: value for name, value in tasks.items() if name in homes}
+        text = _with(text, "thread", key, threads)
+        wanted = {name: value for name, value in tasks.items() if name not in homes}
+    return _with(text, "task", key, wanted)
+
+
+def _with(text: str, kind: str, key: str, values: Mapping[str, int | str]) -> str:
+    """The text with ``key`` of tables of that kind set, by their names."""
     lines = lines_in(text)
     where = lines_of(text)
     inserts: list[tuple[int, str]] = []
-    for index, entry in enumerate(tomllib.loads(text).get("task", [])):
-        if entry["name"] not in tasks or entry.get(key) == tasks[entry["name"]]:
+    for index, entry in enumerate(tomllib.loads(text).get(kind, [])):
+        if entry["name"] not in values or entry.get(key) == values[entry["name"]]:
             continue
-        value = tasks[entry["name"]]
+        value = values[entry["name"]]
         literal = f'"{value}"' if isinstance(value, str) else str(value)
         if key in entry:
-            at = where["task", index, key] - 1
+            at = where[kind, index, key] - 1
             lines[at] = re.sub(rf"({key}[\"']?\s*=\s*){VALUE}", rf"\g<1>{literal}", lines[at], count=1)
         else:
-            at = where["task", index, "priority"]
+            place = "priority" if "priority" in entry else "name"
+            at = where[kind, index, place]
             indent = lines[at - 1][: len(lines[at - 1]) - len(lines[at - 1].lstrip())]
             inserts.append((at, f"{indent}{key} = {literal}{_ending(lines[at - 1])}"))
     for at, line in reversed(inserts):

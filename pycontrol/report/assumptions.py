@@ -199,8 +199,11 @@ def _control(evidence: Evidence) -> Assumption:
 
 
 def _tasks(evidence: Evidence) -> Assumption:
-    assumed = "Only tasks of the file delay each other on the GPU, and none ends in the middle of a job."
-    if other := evidence.against(What.UNDECLARED, What.ENDED):
+    assumed = (
+        "Only tasks of the file delay each other on the GPU, each on the thread that the file says, and none ends in "
+        "the middle of a job."
+    )
+    if other := evidence.against(What.UNDECLARED, What.ENDED, What.THREAD):
         return Assumption(assumed, Support.REFUTED, other)
     if there := evidence.objected(Code.STRANGER, Code.AMBIGUOUS, Code.DEMOTED, Code.GPU_PRIORITY):
         return Assumption(assumed, Support.REFUTED, there)

@@ -28,6 +28,7 @@ class What(str, Enum):
     SEGMENT = "segment"
     CPU_TIME = "cpu-time"
     PERIOD = "period"
+    THREAD = "thread"
     EPSILON = "epsilon"
     UNDECLARED = "undeclared"
     PRIORITY = "priority"

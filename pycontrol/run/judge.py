@@ -19,6 +19,7 @@ from pycontrol.run.finding import Finding, Log, What
 from pycontrol.run.limits import EXCLUSIVE, LOCKS, Limits
 from pycontrol.run.seen import MOST_OPEN, Job, Seen, Tally, meaning
 from pycontrol.run.segments import Segments
+from pycontrol.run.serving import Serving
 
 #: What ``jump`` is of running hosts, ns: they tell of an update after events that are younger.
 JUMP = 1_000_000_000
@@ -54,6 +55,7 @@ class Judge:
         self._limits = Limits(file, self.policy, gpus)
         self._log = Log()
         self._segments = Segments(self.policy, self._limits, self._log)
+        self._serving = Serving(file.taskset, self._log)
         self._latest = 0
 
     @property
@@ -114,6 +116,7 @@ class Judge:
     def _forget(self) -> None:
         """What is under way may have ended unseen, and other things may have begun."""
         self._due.clear()
+        self._serving.clear()
         for seen in self._tasks.values():
             seen.forget()
 
@@ -150,6 +153,8 @@ class Judge:
             self._undeclared(event, priority)
         elif event.duration is not None:
             self._check_teller(seen, event)
+            if event.detail:
+                self._serving.start(seen.task, _pid(event), event)
             seen.tally.jitter = max(seen.tally.jitter, event.duration)
             before = seen.current()
             if before and before.release != event.time - event.duration and not seen.task.best_effort:
@@ -161,6 +166,8 @@ class Judge:
         if seen is None or event.duration is None:
             return
         self._check_teller(seen, event)
+        if event.detail:
+            self._serving.end(seen.task, _pid(event), event)
         task, tally = seen.task, seen.tally
         job = self._ended(seen, event, event.time - event.duration)
         tally.jobs += 1
@@ -270,6 +277,7 @@ class Judge:
         if seen := self._of(event):
             self._segments.drop(seen, event)
             self._leave(seen, event.time, _pid(event))
+        self._serving.gone(_pid(event))
         for one in self._tasks.values():
             one.tellers.pop(_pid(event), None)
         self._settle()

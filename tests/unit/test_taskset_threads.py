@@ -9,9 +9,11 @@ import jsonschema
 import pytest
 import tomllib
 
+from analysis import rta
 from analysis.callbacks import Callback, Order, Thread
 from analysis.model import Taskset
 from analysis.taskset import json_schema, load
+from analysis.taskset.write import write_values
 from gpurt.errors import TasksetError
 
 GOOD = """[platform]
@@ -98,3 +100,17 @@ def test_the_tasks_of_a_thread_are_no_equals_of_each_other(tmp_path: Path) -> No
     path = tmp_path / "a.toml"
     path.write_text(GOOD.replace("gpu_priority = 20\n", ""))
     assert load(path).notes == ()
+
+
+def test_a_thread_is_given_one_gpu_priority_for_all_its_tasks(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text(GOOD.replace("gpu_priority = 20\n", "") + '[[task]]\nname = "x"\ncpu = 0\npriority = 4\n'
+                    'period = "100ms"\nsegments = [{ misc = "0ms", gpu = "1ms" }]\n')  # fmt: skip
+    assigned = rta.find("boosted-suspend").assign(load(path).taskset).priorities
+    assert assigned == {"x": 4, "scan": 10}
+    write_values(path, {"gpu_priority": {"x": 4, "scan": 33}, "waiting": {"tick": "suspend", "scan": "suspend"}})
+    tick, scan, x = load(path).taskset.tasks
+    assert (tick.gpu_priority, scan.gpu_priority, x.gpu_priority) == (33, 33, 4)
+    assert path.read_text().count("gpu_priority") == 2
+    write_values(path, {"gpu_priority": {"scan": 34}})
+    assert load(path).taskset.tasks[0].gpu_priority == 34

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The judge's part that sees which jobs one thread serves, and compares that with the file's [[thread]]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.model import Task, Taskset
+from analysis.trace import Event
+from pycontrol.run.finding import Log, What
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A job that its process has said to be over."""
+
+    task: str
+    start: int
+    end: int
+
+
+class Serving:
+    """Takes the beginnings and ends of jobs that processes tell of, in the order in which they come.
+
+    A process that never has two jobs under way at once, and lets one wait for another that the file gives no right to
+    delay it, has one thread for both.
+    """
+
+    def __init__(self, taskset: Taskset, log: Log) -> None:
+        self._tasks = {task.name: task for task in taskset}
+        self._log = log
+        self._open: dict[str, dict[str, int]] = {}
+        self._past: dict[str, Past] = {}
+        self._apart: set[tuple[str, frozenset[str]]] = set()
+        self._told: set[frozenset[str]] = set()
+
+    def start(self, task: Task, pid: str, event: Event) -> None:
+        """A job begins, ``event.duration`` after its release."""
+        under_way = self._open.setdefault(pid, {})
+        for name in under_way:
+            self._beside(task, self._tasks[name], pid, event)
+        under_way[task.name] = event.time
+        past = self._past.get(pid)
+        if past is not None and past.task != task.name and event.duration is not None:
+            waited = past.start <= event.time - event.duration < past.end
+            if waited and not under_way.keys() - {task.name}:
+                self._behind(task, self._tasks[past.task], pid, event)
+
+    def end(self, task: Task, pid: str, event: Event) -> None:
+        """A job is over."""
+        start = self._open.get(pid, {}).pop(task.name, None)
+        if start is not None:
+            self._past[pid] = Past(task.name, start, event.time)
+
+    def gone(self, pid: str) -> None:
+        """The process is gone."""
+        self._open.pop(pid, None)
+        self._past.pop(pid, None)
+
+    def clear(self) -> None:
+        """What is under way is not known."""
+        self._open.clear()
+        self._past.clear()
+
+    def _beside(self, task: Task, other: Task, pid: str, event: Event) -> None:
+        """A job begins while another one of its process is under way: two threads."""
+        pair = frozenset({task.name, other.name})
+        if len(pair) < 2:
+            return
+        self._apart.add((pid, pair))
+        if task.thread is not None and task.thread == other.thread:
+            text = f"began while a job of {other.name} was under way, and thread {task.thread.name} serves both"
+            self._tell(pair, event, task, f"{text}: the bound is for one at a time")
+
+    def _behind(self, task: Task, other: Task, pid: str, event: Event) -> None:
+        """A job waited until another one of its process was over, although the file has two threads."""
+        pair = frozenset({task.name, other.name})
+        if (pid, pair) in self._apart or _may_wait(task, other):
+            return
+        text = (
+            f"waited for a job of {other.name}, of the same process: one thread serves both, and the file has no "
+            "[[thread]] that does (docs/manual/callbacks.md)"
+        )
+        self._tell(pair, event, task, text)
+
+    def _tell(self, pair: frozenset[str], event: Event, task: Task, text: str) -> None:
+        if pair not in self._told and not task.best_effort:
+            self._told.add(pair)
+            self._log.add(event.time, What.THREAD, task.name, text, event.job)
+
+
+def _may_wait(task: Task, other: Task) -> bool:
+    """Whether a job of the task may wait for all of a job of the other one if each has a thread of its own.
+
+    Also where one thread serves both.  An equal or more urgent one on its CPU that never sleeps delays it so.
+    """
+    if task.thread is not None and task.thread == other.thread:
+        return True
+    return task.cpu == other.cpu and other.priority >= task.priority and not other.uses_gpu
