@@ -333,6 +333,10 @@ class Taskset:
             name: tuple(sorted(tasks, key=lambda t: t.rank)) for name, tasks in served.items() if len(tasks) > 1
         }
 
+    def unserved(self, what: str) -> str:
+        """Why ``what`` cannot be told of these tasks, because it knows of no thread that serves several; else empty."""
+        return next((f"thread {name} serves several tasks, of which {what} knows nothing" for name in self.threads), "")
+
     def served_with(self, task: Task) -> tuple[Task, ...]:
         """The tasks that its thread serves, itself among them, in the order of their ranks."""
         return self.threads.get(task.thread.name, (task,)) if task.thread is not None else (task,)

@@ -57,6 +57,8 @@ def workload(
     (docs/readings/partitioning.md, "Partitioning").  Raises Unplannable for a test that is not about jobs like these.
     """
     platform = taskset.platform
+    if why := taskset.unserved("the plan of partitions"):
+        raise Unplannable(why)
     there = units or platform.compute_units
     if not there:
         raise Unplannable("[platform] has no compute_units: say how many SMs or CUs the GPU has, or give --units")

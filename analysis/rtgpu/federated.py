@@ -47,6 +47,8 @@ class Federated:
         priorities, or what the bounds refuse.
         """
         system = System(_method(taskset, options), taskset, chunk or taskset.platform.bus_chunk)
+        if why := taskset.unserved("policy federated"):
+            raise SimulationError(why)
         if len(taskset) > MOST_TASKS:
             raise SimulationError(f"policy federated: {len(taskset)} tasks, and the bus has {MOST_TASKS} levels")
         if system.ties:

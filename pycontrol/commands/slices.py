@@ -12,6 +12,7 @@ import click
 
 from gpurt import files
 from gpurt.errors import DeviceError, RefusedError, UsageError
+from gpurt.text import filename
 from gpurt.units import US
 from pycontrol import procs
 from pycontrol.commands import render
@@ -77,6 +78,8 @@ def slices(
     if watch and output:
         raise UsageError("--watch goes without -o: the plan changes")
     loaded, text = analysable_text(file)
+    if why := loaded.taskset.unserved("the plan of slices"):
+        raise UsageError(f"{filename(file)}: {why}")
     if output:
         files.check_writable(output)
     asked = _Asked(loaded, text, others, explain, output, as_json)

@@ -8,6 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import tomllib
+from click.testing import CliRunner
 
 from analysis import rta
 from analysis.callbacks import Callback, Order, Thread
@@ -15,6 +16,9 @@ from analysis.model import Taskset
 from analysis.taskset import json_schema, load
 from analysis.taskset.write import write_values
 from gpurt.errors import TasksetError
+from pycontrol import cli
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/every-key-of-threads.toml"
 
 GOOD = """[platform]
 cpus = 2
@@ -114,3 +118,17 @@ def test_a_thread_is_given_one_gpu_priority_for_all_its_tasks(tmp_path: Path) ->
     assert path.read_text().count("gpu_priority") == 2
     write_values(path, {"gpu_priority": {"scan": 34}})
     assert load(path).taskset.tasks[0].gpu_priority == 34
+
+
+REFUSED = [
+    ["partition", "--units", "4"], ["slices"], ["simulate", "--policy", "federated"], ["simulate", "--policy", "job"],
+    ["analyze", "--test", "boosted-busy"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", REFUSED, ids=" ".join)
+def test_what_knows_nothing_of_threads_refuses_them_by_name(words: list[str]) -> None:
+    done = CliRunner().invoke(cli.cli, [words[0], str(EXAMPLE), *words[1:]], standalone_mode=False)
+    said = str(done.exception or "") + done.output
+    assert "executor" in said
+    assert "several tasks" in said
