@@ -185,12 +185,13 @@ def times_of(tasks: Iterable[Task]) -> str:
 def placed_of(tasks: Iterable[Task]) -> str:
     """What a trace's ``placed`` is: a hash of where and how urgently tasks execute, in any order.
 
-    It covers names, CPUs, GPU priorities, partitions, waiting modes and stated forms.  A run with others is one of
-    another system.
+    It covers names, CPUs, GPU priorities, partitions, waiting modes, stated forms, and threads that serve several
+    tasks.  A run with others is one of another system.
     """
     found = sorted(
         (task.name, task.cpu, task.segment_priority, task.partition.name if task.partition else "", task.waiting.value,
-         *([] if task.form is None else [task.form.word])) for task in tasks
+         *([] if task.form is None else [task.form.word]),
+         *([] if task.thread is None else [task.thread.name, task.thread.order.value, task.rank])) for task in tasks
     )  # fmt: skip
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 

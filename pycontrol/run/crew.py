@@ -63,6 +63,20 @@ class Options:
             raise UsageError(f"a run takes more than 0 and at most 86400 seconds, not {self.seconds:g}")
 
 
+def served(file: TasksetFile) -> set[str]:
+    """The tasks whose jobs a thread serves together with those of others."""
+    return {task.name for tasks in file.taskset.threads.values() for task in tasks}
+
+
+def check_threads(file: TasksetFile) -> None:
+    """Raises UsageError for a thread without a program: gpurt-task executes the jobs of one task."""
+    for name, tasks in file.taskset.threads.items():
+        if not file.launch[tasks[0].name].command:
+            raise UsageError(
+                f"thread {name} serves several tasks, which only a program of yours does: give its [[thread]] a command"
+            )
+
+
 @dataclass
 class Child:
     """One started task.  ``ended``: when its program was found to have ended by itself, ns."""
@@ -119,6 +133,8 @@ class Crew:
     def start(self) -> None:
         """Starts every task, each in a process group of its own."""
         for task in self.file.taskset:
+            if self.file.taskset.served_with(task)[0] is not task:
+                continue  # its thread's program is started for the first one
             self.children.append(self._spawn(task))
             self._enter_cgroup(self.children[-1])
 
@@ -134,7 +150,8 @@ class Crew:
             environment["GPURT_FORM"] = task.form_in(self.options.waiting or task.waiting).word
         if launch.command:
             command += ["--exec", *launch.command]
-            environment["GPURT_TASK_NAME"] = task.name
+            if task.name not in served(self.file):  # else it says whose job it is at
+                environment["GPURT_TASK_NAME"] = task.name
         else:
             report = self.directory / f"{task.name}.report"
             ready, told = os.pipe()

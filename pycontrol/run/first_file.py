@@ -27,7 +27,8 @@ class Process:
 
     ``priorities``: the SCHED_FIFO and SCHED_RR priorities of its threads.  ``cpus``: those that the threads with a
     priority may use, or its main thread if none has one.  ``segments``: how many GPU segments it has begun, and
-    ``gpu_priority``: what the control plane has set; None if it is no client of the host.
+    ``gpu_priority``: what the control plane has set; None if it is no client of the host.  ``executes``: whether it has
+    loaded ROS 2, whose executors serve several callbacks on one thread.
     """
 
     pid: int
@@ -37,6 +38,7 @@ class Process:
     cpus: tuple[int, ...]
     segments: int | None = None
     gpu_priority: int | None = None
+    executes: bool = False
 
 
 def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
@@ -53,8 +55,13 @@ def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
     return Process(
         pid, name, command, tuple(sorted({*real_time.values()})), tuple(sorted(cpus)),
         sum(one.segments for one in own) if own else None,
-        next((one.set_priority for one in own if one.set_priority), None),
+        next((one.set_priority for one in own if one.set_priority), None), _executes(pid),
     )  # fmt: skip
+
+
+def _executes(pid: int) -> bool:
+    """Whether a process has loaded ROS 2's client library; False also where this user may not know."""
+    return b"/librcl.so" in (procs.read(pid, "maps") or b"")
 
 
 def _cpus(thread: int) -> set[int]:
@@ -74,6 +81,7 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
     lines = [
         "# Made by gpurt init from running processes.  No command takes the file before each \"?\" is replaced.",
         "# What was measured once is no worst case: `gpurt profile` measures segments; add a margin.",
+        "# A thread that serves several tasks (an executor, an event loop) is a [[thread]]: docs/manual/callbacks.md.",
         "",
         "[platform]",
         f'policy = "{policy or UNKNOWN}"' + ("  # the host's" if policy else "  # boosted, segment, ..."),
@@ -85,21 +93,62 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
     for one in processes:
         name = task_name(one.name)
         names[name] = names.get(name, 0) + 1
-        lines += ["", *_task(one, name if names[name] == 1 else f"{name[:50]}-{one.pid}")]
+        name = name if names[name] == 1 else f"{name[:50]}-{one.pid}"
+        lines += ["", *(_executor(one, name) if one.executes else _task(one, name))]
     return "\n".join(lines) + "\n"
 
 
 def _task(one: Process, name: str) -> list[str]:
     """The lines of a [[task]].  A ? also where a default would be a guess, such as the waiting mode."""
-    pinned = len(one.cpus) == 1
-    segments = "no GPU segment was seen" if not one.segments else f"{one.segments} GPU segments were seen"
-    kept = one.command and all("\0" not in word and _is_text(word) for word in one.command)
     return [
-        f"[[task]]  # process {one.pid}; {segments}",
+        f"[[task]]  # {_seen(one)}",
         f'name = "{name}"',
+        *_place(one),
+        *_job(),
+        _command(one),
+    ]
+
+
+def _executor(one: Process, name: str) -> list[str]:
+    """The lines of a [[thread]] and of the first callback that it serves."""
+    return [
+        f"[[thread]]  # {_seen(one)}; it has loaded ROS 2: an executor serves its callbacks one at a time",
+        f'name = "{name}"',
+        *_place(one),
+        f"order = {BLANK}  # ros2: a SingleThreadedExecutor; fifo: an EventsExecutor; several threads have no bound",
+        _command(one),
+        "",
+        "[[task]]  # one such table for each callback",
+        f'name = "{name[:50]}-callback"',
+        f'thread = "{name}"',
+        f"rank = {BLANK}  # its place: timers, subscriptions, services, clients, waitables; leave it out with fifo",
+        f"kind = {BLANK}  # timer, subscription, service, client or waitable",
+        *_job(),
+    ]
+
+
+def _seen(one: Process) -> str:
+    segments = "no GPU segment was seen" if not one.segments else f"{one.segments} GPU segments were seen"
+    return f"process {one.pid}; {segments}"
+
+
+def _place(one: Process) -> list[str]:
+    pinned = len(one.cpus) == 1
+    return [
         f"cpu = {one.cpus[0]}" if pinned else f"cpu = {BLANK}  # not pinned: it may run on {len(one.cpus)} CPUs",
         _priority(one.priorities),
         *([f"gpu_priority = {one.gpu_priority}"] if one.gpu_priority else []),
+    ]
+
+
+def _command(one: Process) -> str:
+    if one.command and all("\0" not in word and _is_text(word) for word in one.command):
+        return f"command = [{', '.join(map(_quoted, one.command))}]"
+    return f"# command: {visible(' '.join(one.command))[:200] or 'not readable'}"
+
+
+def _job() -> list[str]:
+    return [
         f"period = {BLANK}  # the least time between two releases of its job",
         f"deadline = {BLANK}",
         f"waiting = {BLANK}  # while its GPU work executes: suspend or busy",
@@ -108,9 +157,7 @@ def _task(one: Process, name: str) -> list[str]:
         f"  {{ misc = {BLANK}, gpu = {BLANK} }},  # CPU work of the segment, and its work on the GPU",
         f"  {{ cpu = {BLANK} }},",
         "]",
-        f"command = [{', '.join(map(_quoted, one.command))}]" if kept else
-        f"# command: {visible(' '.join(one.command))[:200] or 'not readable'}",
-    ]  # fmt: skip
+    ]
 
 
 def _priority(those: Sequence[int]) -> str:

@@ -20,7 +20,7 @@ from pycontrol.live.record import failures_of
 from pycontrol.live.sleep import Sleep
 from pycontrol.run import placement, task_program
 from pycontrol.run import trace as run_trace
-from pycontrol.run.crew import NS, Crew, Options, Progress
+from pycontrol.run.crew import NS, Crew, Options, Progress, served
 from pycontrol.run.placement import Placement
 from pycontrol.run.task_report import Report
 
@@ -122,7 +122,8 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         crew.start()
         crew.await_ready()
         notes += _set_priorities(crew, listener)
-        names = {child.process.pid: child.task.name for child in crew.children}
+        together = served(file)
+        names = {child.process.pid: child.task.name for child in crew.children if child.task.name not in together}
         sleep, start = Sleep(), crew.release()
         interrupted = crew.wait(start, progress)
         over = time.monotonic_ns()

@@ -15,7 +15,7 @@ def tasks_of(file: TasksetFile, name: str, command: Sequence[str] = ()) -> list[
     """The tasks of the file that a process may be, several if it cannot be told which.
 
     These are the tasks whose command is exactly the process's.  If there are none, they are those whose own name, or
-    whose command's program, has the process's name.
+    whose command's program, has the process's name.  The first task of a thread stands for all that it serves.
 
     Args:
         file: the taskset file.
@@ -23,7 +23,12 @@ def tasks_of(file: TasksetFile, name: str, command: Sequence[str] = ()) -> list[
         command: its program and arguments, if they are known.
     """
     exact = [task.name for task in file.taskset if command and file.launch[task.name].command == tuple(command)]
-    return exact or [task.name for task in file.taskset if name in _names(file, task)]
+    return _first_of_threads(file, exact or [task.name for task in file.taskset if name in _names(file, task)])
+
+
+def _first_of_threads(file: TasksetFile, names: Sequence[str]) -> list[str]:
+    served = {task.name: file.taskset.served_with(task)[0].name for task in file.taskset if task.name in names}
+    return list(dict.fromkeys(served[name] for name in names))
 
 
 def _names(file: TasksetFile, task: Task) -> Iterator[str]:

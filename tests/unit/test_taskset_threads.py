@@ -15,8 +15,12 @@ from analysis.callbacks import Callback, Order, Thread
 from analysis.model import Taskset
 from analysis.taskset import json_schema, load
 from analysis.taskset.write import write_values
-from gpurt.errors import TasksetError
+from gpurt.errors import TasksetError, UsageError
 from pycontrol import cli
+from pycontrol.run.crew import Crew, Options, check_threads
+from pycontrol.run.first_file import Process, text_of
+from pycontrol.run.placement import Placement
+from pycontrol.run.programs import tasks_of
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/every-key-of-threads.toml"
 
@@ -132,3 +136,33 @@ def test_what_knows_nothing_of_threads_refuses_them_by_name(words: list[str]) ->
     said = str(done.exception or "") + done.output
     assert "executor" in said
     assert "several tasks" in said
+
+
+def test_init_writes_a_thread_for_a_process_of_ros2(tmp_path: Path) -> None:
+    """Each ? replaced, the file is one; before, each is a mistake."""
+    text = text_of([Process(7, "node", ("node", "--x"), (9,), (1,), executes=True)], "segment", [])
+    blanks = {"order": "ros2", "kind": "timer", "waiting": "suspend"}
+    assert {line for line, _ in mistakes(tmp_path / "a.toml", text)} == {
+        number for number, line in enumerate(text.splitlines(), 1) if ' = "?"' in line
+    }
+    for key, word in blanks.items():
+        text = text.replace(f'{key} = "?"', f'{key} = "{word}"')
+    text = text.replace('rank = "?"', "rank = 0").replace('cpus = 1', 'cpus = 2').replace('"?"', '"1ms"')
+    path = tmp_path / "a.toml"
+    path.write_text(text.replace("cpus = 1 ", "cpus = 2 "))
+    (callback,) = load(path).taskset.tasks
+    assert (callback.thread, callback.cpu, callback.priority) == (Thread("node", Order.ROS2), 1, 9)
+    assert load(path).launch[callback.name].command == ("node", "--x")
+
+
+def test_run_refuses_a_thread_without_a_program_and_starts_one_for_all_its_tasks(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"executor serves several tasks, .*: give its \[\[thread\]\] a command"):
+        check_threads(load(EXAMPLE))
+    path = tmp_path / "a.toml"
+    path.write_text(GOOD.replace("priority = 10", 'priority = 10\ncommand = ["/opt/node", "-x"]', 1))
+    file = load(path)
+    check_threads(file)
+    assert tasks_of(file, "node", ["/opt/node", "-x"]) == tasks_of(file, "node") == ["tick"]
+    with Crew(file, Options(1), Placement({0: 0, 1: 0}, 1, False), False, tmp_path, Path("/bin/true")) as crew:
+        crew.start()
+        assert [child.task.name for child in crew.children] == ["tick"]
