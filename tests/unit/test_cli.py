@@ -252,7 +252,7 @@ def test_check_says_what_a_trace_lacks(gpurt: Gpurt, tmp_path: Path) -> None:
     _, _, err = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend")
     assert "note: 9 events lost" in err
     assert "folded the file's CPUs" in err
-    assert "folded" not in gpurt("check", str(trace), MINIMAL)[2]
+    assert "folded the file's CPUs" in gpurt("check", str(trace), MINIMAL)[2]  # whatever the test
 
 
 def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) -> None:
