@@ -399,21 +399,6 @@ int gpurt_work_wait(struct gpurt_handle *h, uint32_t tsg, uint64_t work, uint64_
 	return wait_for(h, &w, completed_ns);
 }
 
-/*
- * If a signal interrupts a call the kernel module has no request any more.  The user-space host may still have it, or have
- * given it the bus, and hears of the signal by this end: then it was not carried out either.  If the request's time was over
- * meanwhile another thread's may have the bus, which the end does not name.
- */
-static void withdraw(struct gpurt_handle *h, uint32_t request)
-{
-	struct gpurt_copy end = {
-		.size = sizeof(end), .gpu = h->gpu, .what = GPURT_COPY_END, .request = request,
-	};
-
-	if (h->transport == &gpurt_transport_socket)
-		call(h, GPURT_IOC_COPY, &end, GPURT_IS_ANSWERED);
-}
-
 int gpurt_copy_on(struct gpurt_handle *h, unsigned int what, unsigned int priority, uint64_t timeout_ns)
 {
 	struct gpurt_copy c = { .size = sizeof(c), .what = what, .priority = priority, .timeout_ns = timeout_ns };
@@ -425,9 +410,7 @@ int gpurt_copy_on(struct gpurt_handle *h, unsigned int what, unsigned int priori
 	while (what != GPURT_COPY_END && !c.request)
 		c.request = atomic_fetch_add(&requests, 1);
 	err = call(h, GPURT_IOC_COPY, &c, what == GPURT_COPY_END ? GPURT_IS_ANSWERED : GPURT_WAITS);
-	if (err == -EINTR)
-		withdraw(h, c.request);
-	else if (err && what == GPURT_COPY_BEGIN)
+	if (err && err != -EINTR && what == GPURT_COPY_BEGIN)
 		explain_refusal(h, h->gpu, err, true);
 	return err;
 }

@@ -5,6 +5,8 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,6 +30,9 @@
 /* Likewise for GPURT_SPINS, while the host carries out a decision. */
 #define SPIN_NS 20000000
 
+/* A host that has not answered an interrupted call for so long does not keep the thread from another signal. */
+#define HUNG_NS 100000000
+
 struct pending {
 	struct pending *next;
 	uint32_t cookie;
@@ -40,7 +45,7 @@ struct pending {
 struct connection {
 	int fd;
 	pthread_mutex_t lock;
-	pthread_cond_t changed;
+	_Atomic uint32_t received;	/* packets; a futex that threads wait at while another one receives */
 	bool receiving;			/* a thread receives for all */
 	_Atomic bool agents;		/* they may need this CPU to carry out a decision: nothing spins for it */
 	int broken;			/* -errno after the host is gone or has refused the connection, otherwise 0 */
@@ -77,7 +82,6 @@ static int socket_open(const char *path, void **state)
 	}
 	c->fd = fd;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->changed, NULL);
 	*state = c;
 	return 0;
 }
@@ -87,7 +91,6 @@ static void socket_close(void *state)
 	struct connection *c = state;
 
 	close(c->fd);
-	pthread_cond_destroy(&c->changed);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -101,20 +104,26 @@ static void socket_abandon(void *state)
 	free(c);
 }
 
+static int transmit_packet(int fd, const struct packet *p, size_t size)
+{
+	ssize_t sent;
+
+	do
+		sent = send(fd, p, sizeof(p->header) + size, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent >= 0)
+		return 0;
+	return errno == EPIPE || errno == ECONNRESET ? -ENODEV : -errno;
+}
+
 static int transmit(int fd, uint32_t code, uint32_t cookie, const void *argument, uint32_t size)
 {
 	struct packet p = { .header = {
 		.type = GPURT_PACKET_IOCTL, .code = code, .cookie = cookie, .result = (int32_t)syscall(SYS_gettid),
 	} };
-	ssize_t sent;
 
 	memcpy(p.argument, argument, size);
-	do
-		sent = send(fd, &p, sizeof(p.header) + size, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	if (sent >= 0)
-		return 0;
-	return errno == EPIPE || errno == ECONNRESET ? -ENODEV : -errno;
+	return transmit_packet(fd, &p, size);
 }
 
 /* Gives an answer to the call that waits for it.  If no call waits for it any more, drops it. */
@@ -179,8 +188,31 @@ static int receive(struct connection *c, uint64_t poll_ns)
 		err = 0;	/* what the host sent before can still be read, and then its end */
 	else if (err != -EINTR)
 		c->broken = -ENODEV;
-	pthread_cond_broadcast(&c->changed);
+	c->received++;
+	syscall(SYS_futex, &c->received, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 	return err;
+}
+
+/* Waits, with the lock dropped, until another thread has received a packet.  Returns 0, or -EINTR after a signal. */
+static int doze(struct connection *c)
+{
+	uint32_t seen = c->received;
+	int err;
+
+	pthread_mutex_unlock(&c->lock);
+	err = syscall(SYS_futex, &c->received, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0) < 0 ? -errno : 0;
+	pthread_mutex_lock(&c->lock);
+	return err == -EINTR ? err : 0;
+}
+
+/* A signal interrupts a call that waits.  The host answers it: with -EINTR, unless what it waits for has happened. */
+static void interrupt(struct connection *c, uint32_t cookie)
+{
+	struct packet p = { .header = { .type = GPURT_PACKET_INTERRUPT, .cookie = cookie } };
+
+	pthread_mutex_unlock(&c->lock);
+	transmit_packet(c->fd, &p, 0);
+	pthread_mutex_lock(&c->lock);
 }
 
 static uint64_t poll_for(struct connection *c, enum gpurt_patience patience)
@@ -192,13 +224,21 @@ static uint64_t poll_for(struct connection *c, enum gpurt_patience patience)
 
 static int await(struct connection *c, struct pending *call, enum gpurt_patience patience)
 {
+	uint64_t interrupted = 0;
+	int err;
+
 	while (!call->answered) {
 		if (c->broken)
 			return c->broken;
-		if (c->receiving)
-			pthread_cond_wait(&c->changed, &c->lock);
-		else if (receive(c, poll_for(c, patience)) == -EINTR && patience == GPURT_WAITS && !call->answered)
+		err = c->receiving ? doze(c) : receive(c, poll_for(c, interrupted ? GPURT_IS_ANSWERED : patience));
+		if (err != -EINTR || patience != GPURT_WAITS || call->answered)
+			continue;
+		if (!interrupted) {
+			interrupt(c, call->cookie);
+			interrupted = now_ns();
+		} else if (now_ns() - interrupted > HUNG_NS) {
 			return -EINTR;
+		}
 	}
 	return call->result;
 }

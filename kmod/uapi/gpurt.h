@@ -754,6 +754,8 @@ enum gpurt_attr {
  * gettid(2) returns it, 0 for the process's main thread; that of another process's thread is EPERM.
  * GPURT_PACKET_NETLINK carries one netlink message, both ways; `code` and `cookie` are zero.  Every netlink
  * request is answered by its messages, then NLMSG_DONE (dumps) or NLMSG_ERROR (acknowledgement, with extack).
+ * GPURT_PACKET_INTERRUPT (no payload) ends the wait of the request with that cookie, as a signal ends it in the kernel: it
+ * is answered as it would have been, or EINTR if it waits, with all that this error says of it.
  * GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.  Its events come after the decision, once the host has
  * nothing more urgent to do, and before the answer to any later request on that connection.
  *
@@ -768,6 +770,7 @@ enum gpurt_packet_type {
 	GPURT_PACKET_REPLY,
 	GPURT_PACKET_NETLINK,
 	GPURT_PACKET_SUBSCRIBE,
+	GPURT_PACKET_INTERRUPT,
 };
 
 struct gpurt_packet {

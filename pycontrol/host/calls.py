@@ -16,7 +16,7 @@ from pycontrol.host.threads import Scheduling, Thread
 from pycontrol.host.units import KINDS as UNIT_KINDS
 from pycontrol.host.units import Space
 from pycontrol.host.virtual import VirtualGpu
-from pycontrol.host.waiter import FOREVER, Deadlines, Waiter
+from pycontrol.host.waiter import FOREVER, Answer, Deadlines, Waiter
 from pycontrol.host.wire import Malformed, Refusal, structure
 
 #: The structure of each call; core/calls.c has its size and its rules.
@@ -52,6 +52,33 @@ class Caller(Protocol):
         """Its client on a GPU, made on first use."""
 
 
+class Call:
+    """A call under way; called with its result, it is answered."""
+
+    def __init__(self, answer: Callable[[int, Any], None], made: Any) -> None:
+        """`answer` gets the result and the structure."""
+        self._answer, self._made = answer, made
+        self._waiter: Waiter | None = None
+        self._interrupted = False
+
+    def __call__(self, result: int) -> None:
+        """Answers it."""
+        self._answer(result, self._made)
+
+    def waits(self, answer: Answer) -> Waiter:
+        """It waits for something: `answer` is called when that has happened, or with EINTR."""
+        self._waiter = Waiter(answer)
+        if self._interrupted:
+            self._waiter.finish(-errno.EINTR)
+        return self._waiter
+
+    def interrupt(self) -> None:
+        """A signal came to the thread that waits."""
+        self._interrupted = True
+        if self._waiter:
+            self._waiter.finish(-errno.EINTR)
+
+
 class Calls:
     """Carries out calls; `deadlines` gets those that wait for a limited time.  `space`: None if no units are shared."""
 
@@ -72,7 +99,7 @@ class Calls:
             **(space.handlers if space else dict.fromkeys(UNIT_KINDS, no_units)),
         }  # fmt: skip
 
-    def call(self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, Any], None]) -> None:
+    def call(self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, Any], None]) -> Call:
         """Carries out one call and answers it, now or later, with the result and the structure.
 
         Raises:
@@ -85,7 +112,9 @@ class Calls:
         made = structure(known, KINDS[known.code], payload)
         if lib.gpurt_call_check(known, ffi.cast("union gpurt_argument *", made)):
             raise Refusal(errno.EINVAL, "a field, flag or padding that must not be set, or is out of range")
-        self._handlers[known.code](caller, made, lambda result: answer(result, made))
+        call = Call(answer, made)
+        self._handlers[known.code](caller, made, call)
+        return call
 
     def gpu(self, made: Any) -> Gpu:
         """The GPU that a structure names.  Raises Refusal ENODEV."""
@@ -104,7 +133,7 @@ class Calls:
         made.epsilon_ns = max(latency.max for latency in gpu.latency.values())
         answer(0)
 
-    def begin(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def begin(self, caller: Caller, made: Any, answer: Call) -> None:
         """GPURT_IOC_BEGIN."""
         gpu, thread = self.gpu(made), caller.thread()
         scheduling, at_once = caller.scheduling(thread), True
@@ -134,7 +163,7 @@ class Calls:
             made.state = gpu.state(client)
             waits = made.flags & lib.GPURT_BEGIN_WAIT and made.state != lib.GPURT_STATE_RUNNING
             if waits and not result and not client.gone:
-                gpu.wait_grant(client, Waiter(granted))
+                gpu.wait_grant(client, answer.waits(granted))
             else:
                 answer(result)
 
@@ -147,7 +176,7 @@ class Calls:
         gpu.update(Decision(decide, begun, level, client, call=True, ask=ask, outdated=outdated))
         at_once = False
 
-    def end(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def end(self, caller: Caller, made: Any, answer: Call) -> None:
         """GPURT_IOC_END."""
         gpu = self.gpu(made)
         client = caller.client(gpu)
@@ -162,15 +191,18 @@ class Calls:
             client.boost.end(gpu.sched, now)
             return 0
 
-        def drained(_result: int, _when: int) -> None:
+        def drained(result: int, _when: int) -> None:
+            if result == -errno.EINTR:
+                answer(result)
+                return
             gpu.update(Decision(decide, answer, lambda: int(client.core.level), client, call=True, ask=ask))
 
         if drain:
-            virtual(gpu).wait_idle(client, Waiter(drained))
+            virtual(gpu).wait_idle(client, answer.waits(drained))
         else:
             drained(0, 0)
 
-    def wait(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def wait(self, caller: Caller, made: Any, answer: Call) -> None:
         """GPURT_IOC_WAIT."""
         gpu = self.gpu(made)
         client = caller.client(gpu)
@@ -180,7 +212,7 @@ class Calls:
             made.completed_ns = when
             answer(result)
 
-        waiter = Waiter(happened)
+        waiter = answer.waits(happened)
         if made.what == lib.GPURT_WAIT_WORK:
             virtual(gpu).wait_work(client, made.tsg, made.work, waiter)
         elif made.what == lib.GPURT_WAIT_IDLE:
@@ -194,19 +226,19 @@ class Calls:
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)
 
-    def copy(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def copy(self, caller: Caller, made: Any, answer: Call) -> None:
         """GPURT_IOC_COPY."""
         gpu = self.gpu(made)
         client = caller.client(gpu)
         copier = client.copier
 
         def happened(result: int, when: int) -> None:
-            if result == -errno.ETIMEDOUT:
+            if result in (-errno.ETIMEDOUT, -errno.EINTR):
                 gpu.bus.release(copier)
             made.granted_ns = 0 if result else when
             answer(result)
 
-        waiter = Waiter(happened)
+        waiter = answer.waits(happened)
         if made.what == lib.GPURT_COPY_BEGIN:
             self._ask_for_bus(caller, gpu, client, made, waiter)
         elif made.what == lib.GPURT_COPY_NEXT:
@@ -279,7 +311,7 @@ class Calls:
 
         gpu.register(caller.client(gpu), driver.decode("ascii"), Tier(made.tier), made.tsgs, registered)
 
-    def order(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def order(self, caller: Caller, made: Any, answer: Call) -> None:
         """GPURT_IOC_ORDER."""
         gpu = by_agents(self.gpu(made))
         client = caller.client(gpu)
@@ -289,7 +321,7 @@ class Calls:
             made.on, made.sequence = client.own.raw.on, client.own.raw.sequence
             answer(result)
 
-        waiter = Waiter(happened)
+        waiter = answer.waits(happened)
         gpu.next_order(client, made.answered, waiter)
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind
+from pycontrol.host.calls import Call
 from pycontrol.host.feed import Feed
 from pycontrol.host.gpu import Client, Gpu
 from pycontrol.host.lanes import AGENTS, Lane
@@ -67,6 +68,7 @@ class Connection:
         self.owed = False  # the host knows that there is something to send
         self.idle_since = -1  # see Host.owe
         self.calls = 0  # under way
+        self.waiting: dict[int, Call] = {}  # calls under way that may be interrupted, by their cookies
         self.tid = 0  # of the thread that made the call under way, as it says; 0: the main thread
         self.callers = Callers(peer.pid)
         self.lane: Lane  # whose members wait to be served

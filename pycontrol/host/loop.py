@@ -420,6 +420,9 @@ class Host:
             self._ioctl(connection, code, cookie, payload, sender)
         elif kind == Packet.NETLINK:
             self._netlink(connection, payload)
+        elif kind == Packet.INTERRUPT and not payload:
+            if sender == connection.peer.pid and cookie in connection.waiting:
+                connection.waiting[cookie].interrupt()
         elif kind == Packet.SUBSCRIBE and not payload:
             for client in (one for gpu in self.gpus for one in gpu.clients.values() if not self.readers):
                 client.marks_lost = 0  # nobody could have been told
@@ -434,7 +437,12 @@ class Host:
             if cookie and not connection.closed:
                 connection.send(reply(code, cookie, result, made, payload))
 
+        over = False
+
         def answered(result: int, made: Any) -> None:
+            nonlocal over
+            over = True
+            connection.waiting.pop(cookie, None)
             connection.answered()
             answer(result, made)
 
@@ -447,7 +455,9 @@ class Host:
             answer(-refusal.error, None)
             return
         try:
-            self.calls.call(connection, code, payload, answered)
+            call = self.calls.call(connection, code, payload, answered)
+            if cookie and not over:
+                connection.waiting[cookie] = call
         except Refusal as refusal:
             self.malformed += isinstance(refusal, Malformed)
             answered(-refusal.error, None)

@@ -19,7 +19,7 @@ from analysis.energy.runtime import Grant, Units
 from analysis.energy.setup import Setup, prepare
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import UsageError
-from pycontrol.host.waiter import FOREVER, Deadlines, Waiter, Waiters
+from pycontrol.host.waiter import FOREVER, Answer, Deadlines, Waiter, Waiters
 from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import Value
 
@@ -62,6 +62,16 @@ def setup_of(path: Path, policy: str, mechanism: Mechanism) -> Setup:
 
 class Owner(Protocol):
     """The client that a task belongs to."""
+
+
+class Waiting(Protocol):
+    """A call that waits."""
+
+    def __call__(self, result: int) -> None:
+        """Answers it."""
+
+    def waits(self, answer: Answer) -> Waiter:
+        """See `Call.waits`."""
 
 
 @dataclass(eq=False)
@@ -117,7 +127,7 @@ class Space:
         self.settle()
         answer(0)
 
-    def wait(self, caller: Owner, made: Any, answer: Callable[[int], None]) -> None:
+    def wait(self, caller: Owner, made: Any, answer: Waiting) -> None:
         """GPURT_IOC_JOB_WAIT."""
         job = self._job(caller, made.job)
         number = int(made.job)
@@ -127,7 +137,7 @@ class Space:
                 self._describe(made, job.task, number, when)
             answer(result)
 
-        waiter = Waiter(happened)
+        waiter = answer.waits(happened)
         if made.what == lib.GPURT_JOB_GRANT:
             job.granted.add(waiter)
         elif job.kernel_end is None:

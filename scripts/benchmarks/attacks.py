@@ -47,12 +47,13 @@ def connected(path: Path, count: int) -> list[socket.socket]:
 
 
 def flood(packet: bytes, path: Path, count: int) -> Iterator[None]:
-    """All connections send that, and read what comes."""
+    """All connections send that as often as the kernel takes it, and read what comes."""
     connections = connected(path, count)
     while True:
         for one in connections:
             with contextlib.suppress(BlockingIOError):
-                one.send(packet)
+                while True:
+                    one.send(packet)
             with contextlib.suppress(BlockingIOError):
                 while True:
                     one.recv(1 << 16)
