@@ -142,11 +142,13 @@ def judge(
     ``notes``: remarks that the document begins with.
     """
     from analysis import compiled
-    from analysis.answers import elsewhere
+    from analysis.answers import elsewhere, no
     from analysis.verdict import answer, slow_turns
 
     remarks, verdict = [*notes, *about_others(named, system)], None
     others: list[elsewhere.Elsewhere] = []
+    misses: list[str] = []
+    helps: list[str] = []
     if named:
         results = [(test, compiled.run(test, system)) for test in named]
         why, others = elsewhere.named(results, system)
@@ -156,6 +158,8 @@ def judge(
         others = list(elsewhere.of_policies(system)) if why else []
         if verdict.test and verdict.result:
             results = [(verdict.test, verdict.result)]
+        if verdict.test and verdict.result and verdict.result.failures:
+            misses, helps = no.missed(system, verdict.result), list(no.helps(verdict.test, system))
     if shown:
         results = [(test, compiled.run(test, system)) for test in shown]
         slow = [(test.name, slow_turns(test, system, result)) for test, result in results]
@@ -164,6 +168,7 @@ def judge(
         "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
         "why": why or None, "would_hold": [{"test": one.test, "under": one.system, "cure": one.cure or None}
                                            for one in others],
+        "simulated_misses": misses, "helps": helps,
         "tests": _data(results),
     }  # fmt: skip
     return Judged(data, results, verdict)
@@ -188,8 +193,13 @@ def _said(verdict: Any) -> str:
 
 
 def _would_hold(data: dict[str, Any]) -> list[str]:
-    """Where every deadline would hold, which is no yes: a line for each other system."""
-    return [f"would hold under {one['under']}: {one['cure'] or 'no file can say so'}" for one in data["would_hold"]]
+    """What is known beside a no: tasks that do miss deadlines, other systems that would hold, and what would help."""
+    known = [f"{', '.join(data['simulated_misses'])}: misses a deadline in a simulated schedule (gpurt simulate)"]
+    return [
+        *(known if data["simulated_misses"] else []),
+        *(f"would hold under {one['under']}: {one['cure'] or 'no file can say so'}" for one in data["would_hold"]),
+        *(f"what would help: {one}" for one in data["helps"]),
+    ]
 
 
 def _overview(results: Results, system: Any) -> str:

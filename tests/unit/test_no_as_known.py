@@ -119,3 +119,23 @@ def test_best_effort_alone_on_shared_slices_has_an_answer(gpurt: Gpurt, file: Pa
         code, out, err = gpurt(command, str(file))
         assert code == (0 if policy == "timesliced" else 1), (out, err)
         assert policy == "timesliced" or f'shared = "{shared}"' in out
+
+
+def test_a_miss_in_a_simulated_schedule_is_said(gpurt: Gpurt, file: Path) -> None:
+    """The cause misses; of the short suspension, which only the test does not pass, nothing is seen to miss."""
+    for text, misses in ((CAUSE_LAST, ["victim", "cause"]), (SHORT_SUSPENSION, [])):
+        file.write_text(text)
+        document = json.loads(gpurt("analyze", str(file), "--json")[1])
+        assert document["simulated_misses"] == misses
+        assert any(one.startswith("gpurt sensitivity") for one in document["helps"])
+        assert ("misses a deadline in a simulated schedule" in gpurt("analyze", str(file))[1]) == bool(misses)
+
+
+def test_priorities_that_help_are_told_of(gpurt: Gpurt, file: Path) -> None:
+    tight = TASK.format("tight", 1, 1, "120ms", '{ misc = "0ms", gpu = "8ms" }') + 'deadline = "20ms"\n'
+    file.write_text(PLATFORM.format(cpus=2, epsilon="0ns", policy="boosted")
+                    + TASK.format("long", 0, 9, "100ms", '{ misc = "0ms", gpu = "30ms" }') + tight)  # fmt: skip
+    (told,) = json.loads(gpurt("analyze", str(file), "--json")[1])["helps"]
+    assert told.startswith("gpurt assign --write")
+    assert gpurt("assign", str(file), "--write")[0] == 0
+    assert gpurt("analyze", str(file))[0] == 0

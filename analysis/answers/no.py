@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is known beyond that a test failed: tasks that miss a deadline in a simulated schedule, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from analysis.conflicts import under
+from analysis.model import FEDERATED, Taskset
+from analysis.rta import Result, Test, find
+from analysis.rta.regions import switching
+from analysis.simulate import Options, SimulationError, default_horizon, worst_over_offsets
+
+#: So many runs are simulated, of so many jobs each at most.
+RUNS, MOST_JOBS = 50, 20_000
+
+
+def missed(taskset: Taskset, result: Result) -> list[str]:
+    """The tasks without a bound that miss a deadline in a simulated schedule; none proves nothing.
+
+    Nothing is simulated of partitions with policies of their own, and of what would take long.
+    """
+    policies = {part.policy or taskset.platform.policy for part in taskset.parts} | {*taskset.policies}
+    horizon = default_horizon(taskset)
+    jobs = sum(horizon // task.period for task in taskset)
+    if len(policies) > 1 or FEDERATED in policies or jobs > MOST_JOBS:
+        return []
+    options = Options(taskset.policies[0], job_cpu=taskset.platform.thread_cpu or 0)
+    simulated = switching(under(taskset, options.policy, everywhere=True) or taskset)
+    try:
+        seen = worst_over_offsets(simulated, options, RUNS).tasks
+    except SimulationError:
+        return []
+    return [one.task for one in result.failures if seen[one.task].misses]
+
+
+def helps(test: Test, taskset: Taskset) -> Iterator[str]:
+    """What would help where the test fails."""
+    if test.assignable and not test.assigns and _assignable(test, taskset):
+        yield "gpurt assign --write: GPU priorities are known with which every deadline holds"
+        return
+    yield "gpurt choose: it compares policies and waiting modes"
+    yield "gpurt sensitivity: it says how much of which time has to go"
+
+
+def _assignable(test: Test, taskset: Taskset) -> bool:
+    """Whether there are GPU priorities with which the test passes."""
+    try:
+        found = test.assign(taskset).priorities
+    except ValueError:
+        return False
+    return bool(found) and find(test.base).run(taskset.with_gpu_priorities(found or {})).schedulable
