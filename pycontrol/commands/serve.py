@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from analysis.model import DEFAULT_POLICY
 from gpurt._gpurt import lib
 from gpurt.enums import Policy
 from gpurt.errors import UsageError
@@ -115,6 +116,17 @@ def band_of(normal: int, priority: int) -> Band:
     """The band of raised threads.  A host raises threads only if it executes above them itself, to lower them again."""
     made = Band(normal)
     return replace(made, able=may_raise() and priority > made.cpu(lib.GPURT_RAISED_TOP))
+
+
+def said(policy: str) -> str:
+    """The policy that a host starts with; where nobody named it, and files default to another one, also why."""
+    named = click.get_current_context().get_parameter_source("policy") is not click.core.ParameterSource.DEFAULT
+    if named or policy == DEFAULT_POLICY:
+        return f"policy {policy}"
+    return (
+        f"policy {policy} (files that name none are for {DEFAULT_POLICY}, which refuses real-time clients without "
+        f"SCHED_FIFO: --policy {DEFAULT_POLICY} starts with it)"
+    )
 
 
 def bounded(gpus: Sequence[Gpu], lock_bound: int) -> list[Gpu]:
@@ -256,7 +268,7 @@ def emulate(
         ]
         return bounded(made, lock_bound)
 
-    what = f"{len(layout.shapes)} virtual GPU(s), policy {policy},"
+    what = f"{len(layout.shapes)} virtual GPU(s), {said(policy)},"
     access = Access(mode, group)
     limits = Limits(user_connections, user_calls, user_memory << 20)
     run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
@@ -306,7 +318,7 @@ def serve(
         made = [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(count)]
         return bounded(made, lock_bound)
 
-    what = f"{count} GPU(s) through agents, policy {policy},"
+    what = f"{count} GPU(s) through agents, {said(policy)},"
     access = Access(mode, group)
     limits = Limits(user_connections, user_calls, user_memory << 20)
     run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))

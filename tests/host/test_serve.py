@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from links import eventually
+from processes import StartHost
 
 
 def serve(command: str, socket: Path, descriptor: str, *passed: int) -> subprocess.CompletedProcess[str]:
@@ -46,3 +48,13 @@ def test_a_descriptor_that_nobody_reads_is_named(tmp_path: Path, command: str) -
     assert done.returncode == 3
     assert done.stderr.endswith(f"gpurt: --ready-fd: descriptor {writer} cannot be written: Broken pipe\n")
     assert not (tmp_path / "host.sock").exists()
+
+
+@pytest.mark.parametrize("command", ["emulate", "serve"])
+def test_a_host_says_why_it_starts_with_another_policy_than_files(start_host: StartHost, command: str) -> None:
+    """Nothing more is said where the user named the policy."""
+    why = "policy segment (files that name none are for boosted, which refuses real-time clients without SCHED_FIFO"
+    for options, told in (((), True), (("--policy=segment",), False), (("--policy=boosted",), False)):
+        log = start_host(*options, program=("-m", "pycontrol.cli", command)).with_suffix(".log")
+        eventually(lambda log=log: "serving" in log.read_text())  # type: ignore[misc]
+        assert (why in log.read_text()) == told
