@@ -36,14 +36,14 @@ HELP_INSTEAD: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 #: Commands that ask no host, so that a --device before them would do nothing, and what to do instead.
 HOSTLESS = {
-    **dict.fromkeys(("assign", "choose", "sensitivity", "admit", "simulate", "attack", "check", "plot", "experiment",
+    **dict.fromkeys(("assign", "sensitivity", "admit", "simulate", "attack", "check", "plot", "experiment",
                      "mask", "energy", "kernel-fit", "sm-check", "schema", "hint", "completion"), "leave it out"),
     **dict.fromkeys(("emulate", "serve"), "give --socket PATH to say where it serves"),
     "demo": "to use a running host, write gpurt demo --device PATH",
     "partition": "for the number of a GPU, write gpurt partition FILE --device NUMBER",
 }  # fmt: skip
 #: Commands that compute, and leave nothing but files.  Ctrl-C and SIGTERM end them soon (pycontrol.ending).
-COMPUTING = (HOSTLESS.keys() | {"analyze", "report"}) - {"emulate", "serve", "demo", "hint", "completion"}
+COMPUTING = (HOSTLESS.keys() | {"analyze", "choose", "report"}) - {"emulate", "serve", "demo", "hint", "completion"}
 #: Parts of such commands that do something else: run a program, or read sensors.
 MEASURING = ("energy measure", "energy sensors")
 #: Key of a context's ``meta``: the arguments of the command line.

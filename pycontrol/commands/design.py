@@ -121,20 +121,25 @@ def _assigned(
 Examples:
   gpurt choose set.toml
   gpurt choose set.toml --write
+  gpurt choose set.toml --host agents
 
 \b
 Exit codes: 0 a policy of the hosts runs the taskset in time; 1 none is known; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
 @click.option("--write", is_flag=True, help="Write policy, waiting modes and GPU priorities of the best into the file.")
+@click.option("--host", "kind", type=click.Choice(("agents", "module", "virtual")),
+              help="Propose only what such a host can do; the connected one, if any, unless given.")  # fmt: skip
 @JSON
-def choose(file: Path, write: bool, as_json: bool) -> int:
+@click.pass_obj
+def choose(device: str | None, file: Path, write: bool, kind: str | None, as_json: bool) -> int:
     """Find the policy and each task's waiting mode that leave the most slack.
 
     Slack is the smallest (D - WCRT) / D of all tasks; of equals, the second smallest counts, and so on.  Ways that
     divide the GPU among the tasks are compared, too: their own units, suspending or waiting busily, and partitions.
     """
     from analysis import divide
+    from analysis.answers.hosts import unable
     from analysis.choose import choices, effort
 
     loaded = _loaded(file, write).taskset
@@ -143,13 +148,20 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
         render.emit(_choice(file, why), as_json, f"NOT PROVED: {why}")
         return 1
     with render.progress(effort() + 1, "comparing") as bar:
-        found = choices(loaded, bar.update)
-        if not found:
+        kind = kind or _connected(device)
+        every = choices(loaded, bar.update)
+        left_out = {unable(kind, one.policy, one.modes.values()) for one in every} - {""} if kind else set[str]()
+        found = [one for one in every if not kind or not unable(kind, one.policy, one.modes.values())]
+        if not every:
             raise UsageError(f"{filename(file)}: {_no_choice(loaded)}")
+        if not found:
+            why = f"a host of kind {kind} can have none of the ways: {'; '.join(sorted(left_out))}"
+            render.emit(_choice(file, why), as_json, f"NOT PROVED: {why}")
+            return 1
         best, divided = found[0], divide.divisions(loaded)
         bar.update(1)
     recommended = divide.best(found, divided)
-    notes = _conditions(loaded, best)
+    notes = [*_conditions(loaded, best), *(f"not for a host of kind {kind}: {why}" for why in sorted(left_out))]
     render.note(*notes, as_json=as_json)
     written = write and best.schedulable
     if written:
@@ -165,6 +177,22 @@ def choose(file: Path, write: bool, as_json: bool) -> int:
     lines += ["", *_comparison(divided, recommended)]
     render.emit(data, as_json, "\n".join(lines))
     return 0 if best.schedulable else 1
+
+
+def _connected(device: str | None) -> str | None:
+    """The kind of the host that is there; None if there is none."""
+    from gpurt.enums import Tier
+    from gpurt.errors import GpurtError
+    from pycontrol.commands.options import connect
+
+    try:
+        with connect(device) as control:
+            gpus = control.gpus()
+            if Path(control.device).is_char_device():
+                return "module"
+    except GpurtError:
+        return None
+    return "virtual" if all(gpu.tier is Tier.VIRTUAL for gpu in gpus) else "agents"
 
 
 def _no_choice(loaded: Taskset) -> str:

@@ -35,7 +35,7 @@ def test_every_command_asks_the_host_or_refuses_its_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "cure"),
     [(["emulate"], "--socket PATH"), (["serve", "--quiet"], "--socket PATH"), (["demo"], "gpurt demo --device PATH"),
-     (["partition", FILE], "gpurt partition FILE --device NUMBER"), (["choose", FILE], "leave it out"),
+     (["partition", FILE], "gpurt partition FILE --device NUMBER"), (["sensitivity", FILE], "leave it out"),
      (["mask", "lint", "0xff"], "leave it out")],
 )  # fmt: skip
 def test_a_device_that_would_do_nothing_is_refused(
@@ -49,7 +49,7 @@ def test_a_device_that_would_do_nothing_is_refused(
 
 
 def test_the_refusal_is_json_where_that_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
-    code, out, err = caller(capfd)("--device", "/none", "choose", FILE, "--json")
+    code, out, err = caller(capfd)("--device", "/none", "sensitivity", FILE, "--json")
     error = json.loads(out or err)["error"]
     assert (code, error["exit_code"]) == (2, 2)
     assert "--device" in error["message"]

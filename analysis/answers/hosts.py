@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What each kind of host can do, of what a choice of policy and waiting modes asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analysis.model import Waiting
+
+#: Kinds of hosts: agents of programs (`gpurt serve`), the kernel module, and virtual GPUs in user space (`emulate`).
+HOSTS = ("agents", "module", "virtual")
+
+
+def unable(host: str, policy: str, modes: Iterable[Waiting]) -> str:
+    """Why a host of that kind cannot have this policy with tasks that wait so, as bounds need it; empty if it can."""
+    if policy == "job" and host != "module":
+        return "policy job has bounds for a host's thread that stays on its CPU, which gpurt.ko alone has"
+    if host == "agents" and policy == "boosted" and Waiting.BUSY in modes:
+        return "updates by agents sleep: no bound of policy boosted holds then for tasks that wait busily"
+    return ""
