@@ -50,13 +50,18 @@ def flood(packet: bytes, path: Path, count: int) -> Iterator[None]:
     """All connections send that as often as the kernel takes it, and read what comes."""
     connections = connected(path, count)
     while True:
-        for one in connections:
+        for at, one in enumerate(connections):
             with contextlib.suppress(BlockingIOError):
-                while True:
-                    one.send(packet)
-            with contextlib.suppress(BlockingIOError):
-                while True:
-                    one.recv(1 << 16)
+                try:
+                    while True:
+                        one.send(packet)
+                except ConnectionError:  # it has not read what it was answered
+                    one.close()
+                    (connections[at],) = connected(path, 1)
+                    continue
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                while one.recv(1 << 16):
+                    pass
         yield
 
 
