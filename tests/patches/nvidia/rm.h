@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Enough of NVIDIA's driver, RM and around it, for the files that the patches add to run in user space.  The numbers and
+ * layouts that GSP knows are held against NVIDIA's own headers by test_nvidia_alone.py.
+ */
+#include "../linux.h"
+
+/* What both sides call things. */
+typedef uint8_t NvU8, NvBool;
+typedef uint32_t NvU32, NvHandle, NV_STATUS;
+typedef struct nv_state {
+	NvU32 flags;
+	struct OBJGPU *gpu;
+} nv_state_t, OS_GPU_INFO;
+typedef struct nvidia_stack nvidia_stack_t;
+#define NV_TRUE 1
+#define NV_FALSE 0
+#define NV_API_CALL
+#define NVBIT(n) (1U << (n))
+#define NV_OK 0
+#define NV_ERR_INVALID_ARGUMENT 0x1f
+#define NV_ERR_INVALID_CLIENT 0x23
+#define NV_ERR_NOT_SUPPORTED 0x56
+#define NV_ERR_OBJECT_NOT_FOUND 0x57
+#define NV_ERR_TIMEOUT 0x65
+#define NV_WARN_MORE_PROCESSING_REQUIRED 0x10005
+
+/* GSP's. */
+#define NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS 0x2080110b
+#define NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES 64
+typedef struct {
+	NvBool bDisable;
+	NvU32 numChannels;
+	NvBool bOnlyDisableScheduling, bRewindGpPut;
+	uint64_t pRunlistPreemptEvent;
+	NvHandle hClientList[NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES];
+	NvHandle hChannelList[NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES];
+} NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
+typedef struct {
+	NvU32 numChannels;
+	NvHandle hChannels[4096];
+	NvU32 flags, timeout;
+} NV0080_CTRL_FIFO_IDLE_CHANNELS_PARAMS;
+
+/* RM's objects. */
+typedef struct RmClient {
+	NvHandle handle;
+	void *pOsPidInfo;
+	bool has_subdevice;
+} RmClient, RsClient;
+typedef struct {
+	NvBool bGpurtScheduled;
+} KernelChannelGroup;
+typedef struct {
+	KernelChannelGroup *pKernelChannelGroup;
+} KernelChannelGroupApi;
+typedef struct KernelChannel {
+	struct KernelChannel *pGpurtNext;
+	void *pGpurtOwner;
+	NvU8 gpurtState;
+	KernelChannelGroupApi *pKernelChannelGroupApi;
+	RmClient *client;
+	NvHandle handle;
+} KernelChannel;
+typedef struct {
+	KernelChannel *pGpurtChannels;
+	NvU32 gpurtCalls;
+	NvBool bGpurtTogether, bGpurtDecided;
+} KernelFifo;
+typedef struct OBJGPU {
+	OS_GPU_INFO *pOsGpuInfo;
+	KernelFifo *fifo;
+	NvHandle hInternalClient, hInternalSubdevice;
+	bool virtual_one, no_gsp, mig, secret;
+} OBJGPU;
+typedef struct {
+	NvHandle handle;
+} Subdevice;
+typedef struct RM_API {
+	NV_STATUS (*Control)(struct RM_API *api, NvHandle client, NvHandle object, NvU32 cmd, void *params, NvU32 size);
+} RM_API;
+typedef struct {
+	RsClient *pClient;
+	struct {
+		int privLevel;
+	} secInfo;
+} CALL_CONTEXT;
+typedef int THREAD_STATE_NODE;
+enum { RS_PRIV_LEVEL_USER, RS_PRIV_LEVEL_USER_ROOT, RS_PRIV_LEVEL_KERNEL };
+#define dynamicCast(object, type) (object)
+#define RES_GET_CLIENT(channel) ((channel)->client)
+#define RES_GET_CLIENT_HANDLE(channel) ((channel)->client->handle)
+#define RES_GET_HANDLE(object) ((object)->handle)
+#define GPU_RES_GET_DEVICE(channel) NULL
+#define GPU_GET_KERNEL_FIFO(gpu) ((gpu)->fifo)
+#define NV_GET_NV_PRIV_PGPU(nv) ((nv)->gpu)
+#define IS_VIRTUAL(gpu) ((gpu)->virtual_one)
+#define IS_GSP_CLIENT(gpu) (!(gpu)->no_gsp)
+#define IS_MIG_ENABLED(gpu) ((gpu)->mig)
+#define gpuIsCCFeatureEnabled(gpu) ((gpu)->secret)
+#define IsSLIEnabled(gpu) 0
+static bool vgpu_host;
+#define hypervisorIsVgxHyper() vgpu_host
+#define portMemSet memset
+#define NV_ENTER_RM_RUNTIME(sp, fp) ((void)(sp), (void)(fp))
+#define NV_EXIT_RM_RUNTIME(sp, fp) ((void)0)
+#define threadStateInit(node, flags) ((void)(node))
+#define threadStateFree(node, flags) ((void)(node))
+
+/* RM's locks, the outermost first.  A call of GSP needs the GPU's, and as another client the API's for writing. */
+enum { UNLOCKED, READING, WRITING };
+static int api_lock;
+static bool gpu_lock, gpu_lock_fails;
+#define RMAPI_LOCK_FLAGS_NONE 0
+#define RMAPI_LOCK_FLAGS_READ 2
+#define RM_LOCK_MODULES_FIFO 0
+#define GPUS_LOCK_FLAGS_NONE 0
+
+static inline NV_STATUS rmapiLockAcquire(NvU32 flags, NvU32 module)
+{
+	assert(!api_lock && !gpu_lock && !spinning);
+	api_lock = flags & RMAPI_LOCK_FLAGS_READ ? READING : WRITING;
+	return NV_OK;
+}
+
+static inline void rmapiLockRelease(void)
+{
+	assert(api_lock && !gpu_lock);
+	api_lock = UNLOCKED;
+}
+
+static inline NV_STATUS rmDeviceGpuLocksAcquire(OBJGPU *gpu, NvU32 flags, NvU32 module)
+{
+	assert(api_lock && !gpu_lock && !spinning);
+	gpu_lock = !gpu_lock_fails;
+	return gpu_lock ? NV_OK : NV_ERR_TIMEOUT;
+}
+
+static inline void rmDeviceGpuLocksRelease(OBJGPU *gpu, NvU32 flags, void *dpc)
+{
+	assert(gpu_lock);
+	gpu_lock = false;
+}
+
+static Subdevice the_subdevice = { 7 };
+
+static inline NV_STATUS subdeviceGetByDeviceAndGpu(RsClient *client, void *device, OBJGPU *gpu, Subdevice **found)
+{
+	*found = &the_subdevice;
+	return client->has_subdevice ? NV_OK : NV_ERR_OBJECT_NOT_FOUND;
+}
+
+static CALL_CONTEXT context;
+#define resservGetTlsCallContext() (&context)
+static RM_API *rmapiGetInterface(int type);	/* of the harness */
+enum { RMAPI_GPU_LOCK_INTERNAL };
+
+/* Around RM. */
+#define NV_FLAG_INITIALIZED 1
+#define NV_FLAG_OPEN 1
+#define NV_FLAG_PERSISTENT_SW_STATE 2
+#define NV_DYNAMIC_PM_FINE 0
+#define READ_ONCE(x) (x)
+#define WRITE_ONCE(x, value) ((x) = (value))
+#define xchg(p, value) ({ typeof(*(p)) old = *(p); *(p) = (value); old; })
+#define __GFP_NOFAIL 0
+#define pr_warn_ratelimited(...) ((void)0)
+#define PF_KTHREAD 1
+
+static inline void list_del_init(struct list_head *entry)
+{
+	list_del(entry);
+	INIT_LIST_HEAD(entry);
+}
+
+static inline void strscpy(char *to, const char *from, size_t size)
+{
+	snprintf(to, size, "%s", from);
+}
+
+struct work_struct {
+	void (*function)(struct work_struct *work);
+	bool pending;
+};
+#define DECLARE_WORK(name, f) struct work_struct name = { .function = f }
+#define schedule_work(work) ((void)((work)->pending = true))
+
+static inline void flush_work(struct work_struct *work)
+{
+	assert(!api_lock && !gpu_lock && !spinning);
+	while (work->pending) {
+		work->pending = false;
+		work->function(work);
+	}
+}
+
+static bool pm_lock_taken;
+static int pm_readers, power, stacks;
+static int nv_system_pm_lock;
+static bool no_power, no_stack;
+#define down_read_trylock(lock) (pm_lock_taken ? false : (pm_readers++, true))
+#define down_read(lock) ((void)pm_readers++)
+#define up_read(lock) ((void)pm_readers--)
+#define rm_ref_dynamic_power(sp, nv, mode) (no_power ? NV_ERR_TIMEOUT : (power++, NV_OK))
+#define rm_unref_dynamic_power(sp, nv, mode) ((void)power--)
+
+static inline int nv_kmem_cache_alloc_stack(nvidia_stack_t **sp)
+{
+	if (no_stack)
+		return -ENOMEM;
+	*sp = malloc(1);
+	stacks++;
+	return 0;
+}
+
+static inline void nv_kmem_cache_free_stack(nvidia_stack_t *sp)
+{
+	free(sp);
+	stacks--;
+}
+
+struct kthread {
+	unsigned int flags;
+};
+static struct kthread the_thread = { PF_KTHREAD }, another_thread = { PF_KTHREAD };
+static struct kthread *current = &the_thread;
+typedef int64_t ktime_t;
+static ktime_t now;	/* us */
+static int naps;
+#define task_struct kthread
+#define ktime_get() now
+#define ktime_us_delta(a, b) ((a) - (b))
+#define NV_MAY_SLEEP() (!spinning)
+#define usleep_range(from, to) ((void)(assert(!spinning), naps++, now += (from)))
