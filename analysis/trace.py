@@ -24,9 +24,9 @@ from gpurt.text import filename, visible
 
 FORMAT = "gpurt-trace"
 #: The version that is written, and those that are read.  Version 1 had neither ``tasks`` nor ``by``, 2 no counters,
-#: 3 no kinds START and LATE.
-VERSION = 4
-READABLE = (1, 2, 3, 4)
+#: 3 no kinds START and LATE, 4 none of STUCK and MEMBER_DIED.
+VERSION = 5
+READABLE = (1, 2, 3, 4, 5)
 #: Track groups of the file (Chrome's process ids).
 CPUS, GPUS, TASKS, BUSES = 1, 2, 3, 4
 #: What one of a group is called.
@@ -35,6 +35,10 @@ MAX_BYTES = 2**31
 #: Entries of ``meta`` in runs: GPU priorities by task where the file's were not set, as JSON; whose slices TSGs had;
 #: and what the host said of itself when the run began, as JSON (pycontrol/live/fit_host.py).
 PRIORITIES, SLICES, HOST = "gpu_priorities", "slices", "host"
+#: Entry of the head of a file that was written while the events came (analysis.partial).
+PARTIAL = "partial"
+#: What is said of such a trace.
+CUT_OFF = "the recording was cut off after this: what came later is not in the file"
 
 
 class Kind(str, Enum):
@@ -57,6 +61,8 @@ class Kind(str, Enum):
     LOST = "lost"
     START = "start"
     LATE = "late"
+    STUCK = "stuck"
+    MEMBER_DIED = "member-died"
 
 
 #: Kinds whose duration is the length of an interval on a CPU or GPU, and those of a GPU.
@@ -68,7 +74,9 @@ class Event:
     """One event at ``time`` ns; CPU, UPDATE, GPU, COPY and COMMIT have a ``duration``, COMPLETE the response time.
 
     START: a job began to execute, ``duration`` after its release.  LATE: an agent has not carried out an order in time,
-    so that isolation is lost.  ``executed``: of COMPLETE, how long the job executed on CPUs by its own account, ns.
+    so that isolation is lost.  STUCK: the task sleeps inside its segment, the GPU executes nothing, and others wait for
+    it.  MEMBER_DIED: its process died, and others under the same budget are in segments.  ``executed``: of COMPLETE,
+    how long the job executed on CPUs by its own account, ns.
 
     ``task`` is empty if an event concerns all tasks or none.
     """
@@ -161,13 +169,13 @@ class Trace:
             file.write(f'{{"otherData": {json.dumps(head)},\n"displayTimeUnit": "ms",\n"traceEvents": [')
             separator = "\n"
             for entry in _entries(self):
-                file.write(separator + _ENCODER.encode(entry))
+                file.write(separator + ENCODER.encode(entry))
                 separator = ",\n"
             file.write("\n]}\n")
 
 
 #: json.dumps() would make an encoder for each entry, and json.dump() encodes in Python.
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
+ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def times_of(tasks: Iterable[Task]) -> str:
@@ -288,14 +296,14 @@ def _entries(trace: Trace) -> Iterator[dict[str, Any]]:
     yield from tracks.entries()
     for index, event in enumerate(trace.events):
         pid, tid = tracks.of(event, index)
-        yield _to_chrome(event, winners.get(index)) | {"pid": pid, "tid": tid}
+        yield to_chrome(event, winners.get(index)) | {"pid": pid, "tid": tid}
     for name, values in trace.counters.items():
         for time, value in values:
             args = {"value": value}
             yield {"ph": "C", "pid": GPUS, "name": name, "ts": _us(time), "args": args, "ns": time}
 
 
-def _to_chrome(event: Event, by: str | None) -> dict[str, Any]:
+def to_chrome(event: Event, by: str | None) -> dict[str, Any]:
     """A trace-event entry without its track: an interval if something executes, otherwise an instant."""
     args: dict[str, Any] = {"ns": event.time, "kind": event.kind.value}
     for name in ("task", "job", "duration", "cpu", "gpu", "detail", "executed"):
@@ -334,7 +342,7 @@ def load(path: Path | str) -> Trace:
 def parse(path: Path | str, raw: bytes) -> Trace:
     """The trace of that name with that content.  Raises FileError if it is not a trace of gpurt."""
     try:
-        document = json.loads(raw)
+        document = json.loads(_closed(raw))
     except (ValueError, RecursionError) as error:
         raise FileError(f"{filename(path)}: is not a complete JSON file: {visible(error)[:100]}") from None
     other = document.get("otherData") if isinstance(document, dict) else None
@@ -342,14 +350,34 @@ def parse(path: Path | str, raw: bytes) -> Trace:
         raise FileError(f"{filename(path)}: is not a trace of gpurt; `gpurt trace`, `run` and `simulate` write them")
     if other.get("version") not in READABLE:
         raise FileError(f"{filename(path)}: is of format version {other.get('version')}, this gpurt reads {VERSION}")
-    own = ("format", "version", "tasks", "until")
+    own = ("format", "version", "tasks", "until", PARTIAL)
     meta = {key: str(value) for key, value in other.items() if key not in own}
     try:
         tasks = {str(name): _about(about) for name, about in other.get("tasks", {}).items()}
         entries, until = document["traceEvents"], int(other.get("until", 0))
-        return Trace(meta, tuple(_from_chrome(entries)), tasks, until, _counters(entries))
+        events = tuple(_from_chrome(entries))
+        if PARTIAL in other:
+            events = (*sorted(events, key=lambda event: event.time), Event(_last(events), Kind.LOST, detail=CUT_OFF))
+        return Trace(meta, events, tasks, until, _counters(entries))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileError(f"{filename(path)}: is a damaged trace: {_damage(error)}") from None
+
+
+def _closed(raw: bytes) -> bytes:
+    """The content of a file that was written while the events came, without a last line that was cut off."""
+    head, _, rest = raw.partition(b"\n")
+    if f'"{PARTIAL}": "yes"'.encode() not in head or raw.endswith(b"]}\n"):
+        return raw
+    begin, *entries = rest.split(b"\n")
+    try:
+        json.loads(entries[-1] if entries else b"0")
+    except ValueError:
+        entries.pop()
+    return b"\n".join([head, begin, *entries]).removesuffix(b",") + b"\n]}"
+
+
+def _last(events: Sequence[Event]) -> int:
+    return max((event.time for event in events), default=0)
 
 
 def _damage(error: Exception) -> str:

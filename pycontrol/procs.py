@@ -20,6 +20,8 @@ from gpurt.errors import RuntimeFailure
 PROC = Path("/proc")
 #: Bytes of a process's name (comm) that the kernel keeps: TASK_COMM_LEN without the NUL.
 NAME_BYTES = 15
+#: Of a thread that ends (include/linux/sched.h).
+PF_EXITING = 0x4
 #: Scheduling classes whose priority counts as real time.
 REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
 #: Errors that say that a process is gone or hidden.  Others say nothing about it.
@@ -42,6 +44,8 @@ class Stat:
     state: str
     start: int  # clock ticks after boot: with the pid it names a process for good
     priority: int  # rt_priority 1..99 under SCHED_FIFO or SCHED_RR, else 0
+    ticks: int  # of CPU time
+    exiting: bool
 
     @property
     def runnable(self) -> bool:
@@ -61,7 +65,9 @@ def parse_stat(text: bytes) -> Stat:
         raise ValueError("not a /proc/PID/stat file")
     comm = head.partition(b"(")[2].decode("utf-8", "replace")
     real_time = int(fields[38]) in REAL_TIME
-    return Stat(comm, fields[0].decode(), int(fields[19]), int(fields[37]) if real_time else 0)
+    exiting = fields[0] in (b"Z", b"X") or bool(int(fields[6]) & PF_EXITING)
+    priority = int(fields[37]) if real_time else 0
+    return Stat(comm, fields[0].decode(), int(fields[19]), priority, int(fields[11]) + int(fields[12]), exiting)
 
 
 def read(pid: int, name: str) -> bytes | None:
@@ -86,6 +92,12 @@ def stat(pid: int) -> Stat | None:
     """State, start time and real-time priority of the process's main thread."""
     text = read(pid, "stat")
     return parse_stat(text) if text else None
+
+
+def ended(pid: int, start: int) -> bool:
+    """Whether the process that started then (see Stat) ends, or has ended."""
+    found = stat(pid)
+    return found is None or found.start != start or found.exiting
 
 
 def process(pid: int) -> Stat | None:

@@ -29,6 +29,7 @@ HEADERS = [
     "kmod/core/bus.h",
     "kmod/core/boost.h",
     "kmod/core/sched.h",
+    "kmod/core/stuck.h",
     "kmod/core/interleave.h",
     "kmod/core/pace.h",
     "kmod/core/vgpu.h",
@@ -59,6 +60,7 @@ HEADERS = [
 #: Headers whose object-like macros become constants in Python.
 CONSTANTS = [
     UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/sched.h", "kmod/core/retry.h", "kmod/core/agents.h",
+    "kmod/core/stuck.h",
     "kmod/core/pace.h", "userlib/units/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
 ]  # fmt: skip
 #: Types that the headers take from the kernel or from libc.
@@ -80,6 +82,30 @@ void gpurt_py_late(struct gpurt_agents *, struct gpurt_agent_process *, u64);
 void gpurt_py_finished(struct gpurt_agents *, int, u64);
 void gpurt_py_retry(struct gpurt_agents *);
 }
+"""
+
+#: Calls whose result is in memory before Python handles a signal: if a handler raises, what a call returns is lost.
+#: `status` is NOT_CALLED until the call is over.
+KEPT = """
+#define GPURT_NOT_CALLED 1
+static void gpurt_py_begin(struct gpurt_handle *handle, unsigned int flags, unsigned int priority, int *status)
+{
+	*status = gpurt_segment_begin(handle, flags, priority);
+}
+static void gpurt_py_end(struct gpurt_handle *handle, unsigned int flags, int *status)
+{
+	*status = gpurt_segment_end(handle, flags);
+}
+static void gpurt_py_copy(struct gpurt_handle *handle, unsigned int priority, uint64_t timeout_ns, int *status)
+{
+	*status = gpurt_copy_begin(handle, priority, timeout_ns);
+}
+"""
+KEPT_DECLARATIONS = """
+#define GPURT_NOT_CALLED ...
+void gpurt_py_begin(struct gpurt_handle *, unsigned int, unsigned int, int *);
+void gpurt_py_end(struct gpurt_handle *, unsigned int, int *);
+void gpurt_py_copy(struct gpurt_handle *, unsigned int, uint64_t, int *);
 """
 
 
@@ -110,10 +136,10 @@ def make_ffi() -> FFI:
     builder.cdef(declarations(HEADERS))
     for header in CONSTANTS:
         builder.cdef(constants(header))
-    builder.cdef(CALLBACKS)
+    builder.cdef(CALLBACKS + KEPT_DECLARATIONS)
     internal = [header for header in HEADERS if not header.startswith(("kmod/uapi", "userlib/include"))]
     includes = "".join(f'#include "{header}"\n' for header in internal)
-    builder.set_source(MODULE, f"#include <gpurt.h>\n{includes}")
+    builder.set_source(MODULE, f"#include <gpurt.h>\n{includes}{KEPT}")
     return builder
 
 

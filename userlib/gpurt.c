@@ -330,6 +330,19 @@ int gpurt_begin_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags,
 	return err;
 }
 
+/*
+ * Waits for the client's work, before the end.  An end that waits itself would leave open, after a signal, whether the
+ * segment is still to end: the user-space host goes on with it.
+ */
+static int drain(struct gpurt_handle *h, unsigned int gpu)
+{
+	struct gpurt_wait idle = {
+		.size = sizeof(idle), .gpu = gpu, .what = GPURT_WAIT_IDLE, .timeout_ns = GPURT_FOREVER,
+	};
+
+	return call(h, GPURT_IOC_WAIT, &idle, GPURT_WAITS);
+}
+
 int gpurt_end_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags)
 {
 	struct gpurt_end e = { .size = sizeof(e), .gpu = gpu, .flags = flags };
@@ -339,10 +352,14 @@ int gpurt_end_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags)
 		return err;
 	if (gpu >= GPURT_MAX_GPUS)
 		return -ENODEV;
+	if (flags & GPURT_END_DRAIN && !inside) {
+		err = drain(h, gpu);
+		e.flags &= ~(unsigned int)GPURT_END_DRAIN;
+	}
 	if (inside)
 		err = h->transport->post(h->state, GPURT_IOC_END, &e);
-	else
-		err = call(h, GPURT_IOC_END, &e, flags & GPURT_END_DRAIN ? GPURT_WAITS : decides(h, gpu));
+	else if (!err)
+		err = call(h, GPURT_IOC_END, &e, decides(h, gpu));
 	if (!err)
 		gpurt_raising_ended(&h->raising[gpu]);
 	else if (err == -ENOENT || err == -EIO || err == -ENODEV)

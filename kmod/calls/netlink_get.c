@@ -21,6 +21,7 @@
 #include "decide/gpu.h"
 #include "decide/gpus.h"
 #include "decide/runlist.h"
+#include "decide/stuck_timer.h"
 #include "state/clients.h"
 
 /* How far a dump has got. */
@@ -140,6 +141,15 @@ static int put_runner(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	       nla_put_u32(skb, GPURT_A_RUNNER_PID, pid_for_reader(cb, gpurt_client_of(runner)));
 }
 
+static int put_stuck(struct sk_buff *skb, const struct gpurt_gpu *gpu)
+{
+	u64 time = gpurt_stuck_time(&gpu->stuck.core, &gpu->sched, ktime_get_ns());
+
+	return nla_put_u64_64bit(skb, GPURT_A_STUCK_BOUND_NS, gpurt_stuck_limit(gpu), GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_STUCKS, READ_ONCE(gpu->stuck.core.count), GPURT_A_PAD) ||
+	       (time && nla_put_u64_64bit(skb, GPURT_A_STUCK_NS, time, GPURT_A_PAD));
+}
+
 static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
 {
 	void *header = begin(skb, cb, GPURT_CMD_GET_STATUS);
@@ -162,7 +172,8 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    (!gpurt_boost_why_not() && nla_put_u32(skb, GPURT_A_NORMAL, gpurt_normal)) ||
 	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->runlist.commits), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->runlist.faults), GPURT_A_PAD) ||
-	    nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_shape(skb, gpu)) {
+	    nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_stuck(skb, gpu) ||
+	    put_shape(skb, gpu)) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
 	}

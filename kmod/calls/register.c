@@ -13,6 +13,7 @@
 #include "decide/gpu.h"
 #include "decide/gpus.h"
 #include "decide/runlist.h"
+#include "decide/stuck.h"
 #include "decide/updates.h"
 #include "drv/drv.h"
 
@@ -26,6 +27,7 @@ static struct gpurt_gpu *assemble(const struct gpurt_driver_ops *ops, void *driv
 	gpurt_gate_init(&gpu->gate);
 	gpurt_bus_start(gpu);
 	gpurt_driver_init(gpu);
+	gpurt_stuck_init(gpu);
 	gpurt_runlist_init(gpu);
 	gpurt_updates_init(gpu);
 	gpurt_policy_init(gpu);
@@ -38,6 +40,7 @@ static void stop(struct gpurt_gpu *gpu)
 	gpurt_gpu_dies(gpu);
 	gpurt_policy_stop(gpu);
 	gpurt_updates_drain(gpu);
+	gpurt_stuck_stop(gpu);
 	gpurt_driver_stop(gpu);
 	gpurt_updates_stop(gpu);
 	gpurt_gpu_end_thread(gpu);

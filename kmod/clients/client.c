@@ -18,6 +18,7 @@
 #include "decide/gpu.h"
 #include "decide/job.h"
 #include "decide/runlist.h"
+#include "decide/stuck.h"
 #include "drv/drv.h"
 #include "state/clients.h"
 #include "state/exits.h"
@@ -286,6 +287,8 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 		if (!client->gone)
 			gpurt_gate_update(gpu, &u);
 		gone = client->gone;
+		if (gone)
+			gpurt_stuck_died(client);
 		if (gone)
 			leave_soon(client);
 		/* While updates fail the driver does not forget the client; its module may be unloaded all the same. */

@@ -90,7 +90,10 @@ enum gpurt_attribute_type {
 	ATTRIBUTE(CPU_NS, U64, sizeof(u64)) \
 	ATTRIBUTE(PARTITION_OF, U32, sizeof(u32)) \
 	ATTRIBUTE(PARTITION_UNITS, U32, sizeof(u32)) \
-	ATTRIBUTE(CROSS, U32, sizeof(u32))
+	ATTRIBUTE(CROSS, U32, sizeof(u32)) \
+	ATTRIBUTE(STUCK_BOUND_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(STUCK_NS, U64, sizeof(u64)) \
+	ATTRIBUTE(STUCKS, U64, sizeof(u64))
 
 struct gpurt_attribute {
 	u32 type;		/* enum gpurt_attribute_type */

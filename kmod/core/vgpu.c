@@ -90,6 +90,15 @@ static struct gpurt_vgpu_tsg *pick(const struct gpurt_vgpu *v)
 	return own;
 }
 
+/* Whether no TSG on the runlist has work.  *@asked: whether one off the runlist has. */
+bool gpurt_vgpu_quiet(const struct gpurt_vgpu *v, bool *asked)
+{
+	bool quiet = !pick(v);
+
+	*asked = quiet && gpurt_interleave_first(&v->ready);
+	return quiet;
+}
+
 /* Whether @ring holds anyone but the TSG whose node in it is @mine. */
 static bool others(const struct list_head *ring, const struct list_head *mine)
 {

@@ -112,6 +112,7 @@ void gpurt_vgpu_advance(struct gpurt_vgpu *v, u64 now);
 bool gpurt_vgpu_catch_up(struct gpurt_vgpu *v, u64 now, u32 most);
 void gpurt_vgpu_stand_still(struct gpurt_vgpu *v, u64 now);
 u64 gpurt_vgpu_next(const struct gpurt_vgpu *v);
+bool gpurt_vgpu_quiet(const struct gpurt_vgpu *v, bool *asked);
 u64 gpurt_vgpu_next_of_all(const struct gpurt_vgpu *v);
 u64 gpurt_vgpu_commit_here(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only);
 u64 gpurt_vgpu_commit(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only, u64 now);

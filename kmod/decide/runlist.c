@@ -11,6 +11,7 @@
 #include "decide/grants.h"
 #include "decide/runlist.h"
 #include "decide/seam.h"
+#include "decide/stuck_timer.h"
 #include "state/client.h"
 #include "state/events.h"
 #include "state/exits.h"
@@ -176,6 +177,8 @@ static void apply(struct gpurt_gpu *gpu)
 		r->everyone_since = r->decided;
 	/* Pairs with gpurt_client_granted(): a reader that sees the runner also sees the fault. */
 	smp_store_release(&r->runner, only);
+	if (only)
+		gpurt_stuck_arm(gpu);
 }
 
 /* Called with the gate held.  The runlist is to be the runner's; gpurt_runlist_carry_out() follows. */

@@ -184,6 +184,11 @@ struct gpurt_driver_ops {
 	void (*exemptions_changed)(void *driver);
 	/* At any time; may be NULL. */
 	void (*part)(void *driver, struct gpurt_driver_part *part);
+	/*
+	 * At any time; must not sleep for long; NULL: not known.  Whether the GPU executes nothing, and nothing is
+	 * queued that it may execute.  *@asked: whether work is queued that is off the runlist.
+	 */
+	bool (*quiet)(void *driver, bool *asked);
 };
 
 /* No driver may offer less. */

@@ -140,12 +140,25 @@ static void vgpu_costs(void *driver, struct gpurt_driver_costs *costs)
 	*costs = (struct gpurt_driver_costs){ vgpu_alpha_ns, vgpu_theta_ns, vgpu_slice_ns };
 }
 
+static bool vgpu_quiet(void *driver, bool *asked)
+{
+	struct vgpu *dev = driver;
+	unsigned long flags;
+	bool quiet;
+
+	vgpu_lock(dev, &flags);
+	quiet = gpurt_vgpu_quiet(&dev->core, asked);
+	vgpu_unlock(dev, flags);
+	return quiet;
+}
+
 static void *vgpu_create(unsigned int place)
 {
 	struct gpurt_driver_ops ops = {
 		GPURT_DRIVER, .name = "vgpu", .tier = GPURT_TIER_VIRTUAL, .commit_sleeps = update_sleeps(),
 		.work = &vgpu_work_ops, .client_open = vgpu_client_open, .client_close = vgpu_client_close,
 		.commit = vgpu_commit, .exempt = vgpu_exempt, .costs = vgpu_costs, .part = vgpu_part,
+		.quiet = vgpu_quiet,
 	};
 	struct vgpu *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 	int err;

@@ -33,7 +33,7 @@ static bool traced(void)
 	       trace_gpurt_resume_enabled() || trace_gpurt_end_enabled() || trace_gpurt_overrun_enabled() ||
 	       trace_gpurt_gone_enabled() || trace_gpurt_work_enabled() || trace_gpurt_commit_enabled() ||
 	       trace_gpurt_late_enabled() || trace_gpurt_copy_ask_enabled() || trace_gpurt_copy_begin_enabled() ||
-	       trace_gpurt_copy_end_enabled();
+	       trace_gpurt_copy_end_enabled() || trace_gpurt_stuck_enabled() || trace_gpurt_member_died_enabled();
 }
 
 static void trace(const struct gpurt_record *r)
@@ -83,6 +83,12 @@ static void trace(const struct gpurt_record *r)
 		break;
 	case GPURT_EVENT_JOB_END:
 		trace_gpurt_job_end(r);
+		break;
+	case GPURT_EVENT_STUCK:
+		trace_gpurt_stuck(r);
+		break;
+	case GPURT_EVENT_MEMBER_DIED:
+		trace_gpurt_member_died(r);
 		break;
 	}
 }

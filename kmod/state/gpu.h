@@ -35,6 +35,7 @@
 #include "core/latency.h"
 #include "core/sched.h"
 #include "core/retry.h"
+#include "core/stuck.h"
 #include "drv/drv.h"
 #include "base/processes.h"
 
@@ -137,6 +138,13 @@ struct gpurt_job {
 	atomic_t watched[1 << GPURT_WATCH_BITS];	/* clients by hash of their process */
 };
 
+/* Whether the owner waits for a program that waits for the GPU: decide/stuck.c. */
+struct gpurt_stuck_watch {
+	struct gpurt_stuck core;	/* written with the gate held */
+	bool armed;			/* likewise: a look is due */
+	struct delayed_work look;
+};
+
 struct gpurt_gpu {
 	struct kref ref;
 	struct rcu_head rcu;
@@ -159,6 +167,7 @@ struct gpurt_gpu {
 	struct gpurt_callback callback;
 
 	struct gpurt_gpu_bus bus;
+	struct gpurt_stuck_watch stuck;
 
 	struct mutex policy_lock;	/* one change of the policy at a time */
 	struct gpurt_job job;

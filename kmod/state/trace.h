@@ -47,6 +47,7 @@ DEFINE_EVENT(gpurt_client, gpurt_resume, TP_PROTO(const struct gpurt_record *r),
 DEFINE_EVENT(gpurt_client, gpurt_end, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 DEFINE_EVENT(gpurt_client, gpurt_overrun, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 DEFINE_EVENT(gpurt_client, gpurt_gone, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+DEFINE_EVENT(gpurt_client, gpurt_member_died, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 DEFINE_EVENT(gpurt_client, gpurt_copy_ask, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 DEFINE_EVENT(gpurt_client, gpurt_copy_end, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 
@@ -78,6 +79,7 @@ DECLARE_EVENT_CLASS(gpurt_latency,
 
 DEFINE_EVENT(gpurt_latency, gpurt_work, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 DEFINE_EVENT(gpurt_latency, gpurt_late, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
+DEFINE_EVENT(gpurt_latency, gpurt_stuck, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 DEFINE_EVENT(gpurt_latency, gpurt_copy_begin, TP_PROTO(const struct gpurt_record *r), TP_ARGS(r));
 
 DECLARE_EVENT_CLASS(gpurt_mark,

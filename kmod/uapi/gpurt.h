@@ -189,6 +189,18 @@
  * outermost begin of a thread that is not at the priority `raised` returns EAGAIN, with `raised` set: the caller gives
  * its thread that priority and calls again.  libgpurt does so, and lowers the thread after the end.
  *
+ * Programs that wait for one another
+ * ----------------------------------
+ * A program that waits, inside its segment, for what a less urgent program computes on the GPU waits for ever: that
+ * program gets the GPU only when the segment ends.  The host cannot know that it waits for that.  GPURT_EVENT_STUCK says
+ * what the host sees, once a segment: the GPU executes nothing, its owner (CLIENT) is inside a segment, no thread of the
+ * owner's process executes or is ready to, and others wait for the GPU, for longer than the host's bound.  The bound is
+ * the module's parameter stuck_ms, and 1 s by default.  LATENCY_NS is for how long.  Nothing is taken from the owner.
+ * A host says so only of GPUs whose work it sees: STUCK_BOUND_NS of GPURT_CMD_GET_STATUS is 0 for the others.
+ *
+ * GPURT_EVENT_MEMBER_DIED follows GPURT_EVENT_GONE of a client whose process died, if other clients under the same budget
+ * are inside segments: they may wait for it.
+ *
  * Units
  * -----
  * A host with GPURT_CAP_UNITS (the user-space host, with policy sbeet and the like) shares its GPUs in space.  A job
@@ -228,6 +240,9 @@
  *			  and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes with an
  *			  order that their agent has not carried out in time: isolation is lost), REFUSED (how
  *			  often an agent was refused because its user has too many: such a process runs at any time).
+ *			  STUCK_BOUND_NS (after which time the host says that the owner is stuck; 0: never, or it
+ *			  does not see whether the GPU executes anything), STUCK_NS (for how long the owner is
+ *			  stuck; only while it is, and the host has told so), STUCKS (how often that was told).
  *			  Of a virtual GPU that is a partition: PARTITION_OF (the number of the GPU that is divided,
  *			  from 0 on), PARTITION_UNITS (its compute units), CROSS (by what its memory intensive work is
  *			  slowed down while another partition executes such).
@@ -426,6 +441,8 @@ enum gpurt_event {
 	GPURT_EVENT_COPY_END,		/* has given it back, or its request is over */
 	GPURT_EVENT_JOB_BEGIN,		/* its program says that a job begins; LATENCY_NS: since the release */
 	GPURT_EVENT_JOB_END,		/* its program says that a job is over; LATENCY_NS: since the release */
+	GPURT_EVENT_STUCK,		/* the owner sleeps while others wait; LATENCY_NS: for so long */
+	GPURT_EVENT_MEMBER_DIED,	/* its process died, and others of the same budget are in segments */
 	GPURT_EVENT_COUNT,
 };
 
@@ -743,6 +760,9 @@ enum gpurt_attr {
 	GPURT_A_PARTITION_OF,		/* u32 */
 	GPURT_A_PARTITION_UNITS,	/* u32 */
 	GPURT_A_CROSS,			/* u32, thousandths */
+	GPURT_A_STUCK_BOUND_NS,		/* u64 */
+	GPURT_A_STUCK_NS,		/* u64 */
+	GPURT_A_STUCKS,			/* u64 */
 	GPURT_A_END,
 };
 

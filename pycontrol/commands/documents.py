@@ -26,7 +26,8 @@ def gpu(one: GpuStatus) -> dict[str, Any]:
         "unit_clients": one.unit_clients, "jobs_done": one.jobs_done, "jobs_late": one.jobs_late,
         "jobs_skipped": one.jobs_skipped, "jobs_lost": one.jobs_lost, "jobs_overdue": one.jobs_overdue,
         "partition_of": one.partition_of, "partition_units": one.partition_units or None,
-        "cross_factor": one.cross / 1000 if one.cross else None,
+        "cross_factor": one.cross / 1000 if one.cross else None, "stuck_bound_ns": one.stuck_bound_ns or None,
+        "stuck_ns": one.stuck_ns or None, "stuck_count": one.stucks,
     }  # fmt: skip
 
 

@@ -12,13 +12,13 @@ import click
 
 from gpurt._gpurt import lib
 from gpurt.enums import Image
-from gpurt.errors import DeviceError
+from gpurt.errors import DeviceError, FileError
 from gpurt.files import check_writable
 from gpurt.text import visible
 from pycontrol.commands import documents, render, top
 from pycontrol.commands.options import GPU, JSON, Output, connect, time_of
 from pycontrol.commands.render import bound, ms
-from pycontrol.live import patched, placed
+from pycontrol.live import patched, placed, stuck
 from pycontrol.live.control import BusStatus, GpuStatus
 from pycontrol.live.patched import PatchedGpu
 
@@ -44,6 +44,7 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
         drivers, buses = _patched(control.device), control.buses()
     homes = placed.partitions(found)
     troubles = [one.trouble for one in drivers if one.trouble]
+    troubles += stuck.lines(gpus, found)
     text = "\n".join([_gpus_table(gpus, found), *_homes(homes), *_bus_lines(buses), *troubles])
     if latency:
         timed = [
@@ -57,6 +58,7 @@ def status(device: str | None, latency: bool, as_json: bool) -> int:
     data = {
         "gpus": list(map(documents.gpu, gpus)), "latency": list(map(documents.latency, times)),
         "patched": list(map(asdict, drivers)), "buses": list(map(documents.bus, buses)),
+        "stuck": stuck.documents(gpus, found),
         "partitions": [{"name": name, "pids": list(there)} for name, there in homes.items()],
     }  # fmt: skip
     render.emit(data, as_json, text)
@@ -215,8 +217,13 @@ ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C, SIGT
 @JSON
 @click.pass_obj
 def trace(device: str | None, output: Path, duration: str | None, tracepoints: bool, as_json: bool) -> int:
-    """Record the host's events as a Chrome/Perfetto trace."""
+    """Record the host's events as a Chrome/Perfetto trace.
+
+    Until the trace is whole, what has come is in FILE.partial, which every command that reads traces takes, too.
+    """
+    from analysis.partial import Partial
     from analysis.trace import Kind
+    from pycontrol.live.events import streamed
     from pycontrol.live.record import record
 
     seconds = time_of(duration, "--duration") / 1e9 if duration else None
@@ -229,9 +236,19 @@ def trace(device: str | None, output: Path, duration: str | None, tracepoints: b
             render.say("recording" if duration else "recording; Ctrl-C ends it", err=True)
         begun = True
 
-    found, gone = record(device, seconds, progress, tracepoints=tracepoints)
-    found.save(output)
+    partial = Partial(output, {"source": "runtime", "clock": "CLOCK_MONOTONIC"})
+    try:
+        found, gone = record(device, seconds, progress, tracepoints=tracepoints, keep=streamed(partial, {}))
+        found.save(output)
+    except FileError as error:
+        raise partial.kept(error) from None
+    except BaseException:
+        if not partial.count:
+            partial.over()
+        raise
+    partial.over()
     notes = [event.detail for event in found.events if event.kind is Kind.LOST and event.detail]
+    notes += [partial.failed] if partial.failed else []
     render.note(*notes, as_json=as_json)
     data = {"policy": found.meta["policy"], "events": len(found.events), "files": [output], "notes": notes}
     if as_json or output.is_file():  # otherwise stdout may be the trace

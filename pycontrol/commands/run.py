@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from gpurt.errors import RefusedError, RuntimeFailure, UsageError
+from gpurt.errors import DeviceError, FileError, RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
 from pycontrol.commands import render
 from pycontrol.commands.options import JSON, Given, Output, apart
@@ -49,6 +49,8 @@ def demo(
     whole = {"file": study.case_study(), **results.data(), "files": study.draw(results, options)}
     whole["notes"].append(study.claim(results))
     render.emit(whole, as_json, "")
+    if results.ended:
+        raise results.ended
     return RuntimeFailure.exit_code if results.unsound else 0
 
 
@@ -63,8 +65,8 @@ Examples:
 Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise, or there is no such task,
 or events were lost that tell of the jobs of some, or the host or the run is not what the file says (the table of
 objections in docs/output.md); 2 wrong usage;
-3 the file is wrong, or the trace cannot be written; 4 no host; 5 the policy is refused; 6 a task failed;
-130 Ctrl-C or SIGHUP; 143 SIGTERM.
+3 the file is wrong, or the trace cannot be written; 4 no host, or it has gone; 5 the policy is refused;
+6 a task failed; 130 Ctrl-C or SIGHUP; 143 SIGTERM.
 With --auto: the program's own; 126 it cannot be executed; 127 it is not found."""
 )
 @click.argument("what", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
@@ -84,12 +86,14 @@ def run(
 ) -> int:  # fmt: skip
     """Run a taskset's tasks as real processes, pinned and prioritised, and report their response times.
 
-    Ctrl-C, SIGTERM and SIGHUP end the run early; what was seen until then is reported, and written to the trace.
+    Whatever ends the run early (Ctrl-C, SIGTERM, SIGHUP, a task that fails, a host that goes), what was seen until then
+    is reported, and written to the trace.  While the run goes on, FILE.partial of --trace has the host's events.
 
     With --auto, execute any program with the preload library: docs/unpatched.md.
     """
     from analysis import taskset
     from analysis.model import Waiting
+    from analysis.partial import Partial
     from pycontrol.commands import observed
     from pycontrol.live import fit
     from pycontrol.live.control import connect
@@ -118,27 +122,50 @@ def run(
     used = host.gpus[0].policy.word
     options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"),
                            environments=confined.environments, tell=tell, host=fit.saved(host))  # fmt: skip
-    seen, domains = _launched(loaded, options, confined.domains)
-    if trace_path:
-        seen.trace.save(trace_path)
+    about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used}
+    partial = Partial(trace_path, about) if trace_path else None
+    seen, domains, unsaved = _recorded(loaded, options, confined.domains, partial, trace_path)
     judgement = judged(seen.trace, loaded)
     lines, blind = judgement.lines, missing(judgement, [name for name, one in seen.reports.items() if one.complete])
     remarks = [*fit.lines(found), *confined.notes, *domains, *seen.notes, *notes(lines, seen.trace),
-               *([blind] if blind else [])]  # fmt: skip
+               *([blind] if blind else []), *([partial.failed] if partial and partial.failed else [])]  # fmt: skip
     render.note(*remarks, as_json=as_json)
     doubt = fit.against(found)
-    passed = not seen.interrupted and in_time(lines) and not blind and not doubt
+    passed = not (seen.interrupted or seen.failed or unsaved) and in_time(lines) and not blind and not doubt
     whole = {
         "file": loaded.path, "policy": used, "in_time": passed, "interrupted": bool(seen.interrupted),
-        "tasks": observed.data(lines), "objections": fit.data(found), "notes": remarks,
-        "files": [trace_path] if trace_path else [],
+        "failed": seen.failed or None, "tasks": observed.data(lines), "objections": fit.data(found), "notes": remarks,
+        "files": [trace_path] if trace_path and not unsaved else [],
     }  # fmt: skip
     text = observed.text(lines, bounds=False)
     render.emit(whole, as_json, f"{text}\nNO: {doubt}" if doubt else text)
+    if unsaved:
+        raise unsaved
+    if seen.failed:
+        raise DeviceError(seen.failed) if seen.gone else RuntimeFailure(seen.failed)
     return seen.interrupted or (0 if passed else 1)
 
 
-def _launched(loaded: Any, options: Any, domains: dict[str, int]) -> tuple[Any, list[str]]:
+def _recorded(
+    loaded: Any, options: Any, domains: dict[str, int], partial: Any, path: Path | None
+) -> tuple[Any, list[str], FileError | None]:  # fmt: skip
+    """The run, remarks on it, and why its trace is not whole on disk; None if it is."""
+    try:
+        seen, remarks = _launched(loaded, options, domains, partial)
+    except BaseException:
+        if partial and not partial.count:
+            partial.over()
+        raise
+    try:
+        if path:
+            seen.trace.save(path)
+            partial.over()
+    except FileError as error:
+        return seen, remarks, partial.kept(error)
+    return seen, remarks, None
+
+
+def _launched(loaded: Any, options: Any, domains: dict[str, int], partial: Any) -> tuple[Any, list[str]]:
     """The run, in these domains (slices in ns by name), and remarks on them."""
     from pycontrol.ending import raised
     from pycontrol.live.nvs import Nvs, domains_of
@@ -154,7 +181,7 @@ def _launched(loaded: Any, options: Any, domains: dict[str, int]) -> tuple[Any, 
                 bar.update(int(passed * 10) - shown[0])
                 shown[0] = int(passed * 10)
 
-            seen = launch.launch(loaded, options, step)
+            seen = launch.launch(loaded, options, step, partial)
     return seen, remarks
 
 

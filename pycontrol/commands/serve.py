@@ -129,10 +129,11 @@ def said(policy: str) -> str:
     )
 
 
-def bounded(gpus: Sequence[Gpu], lock_bound: int) -> list[Gpu]:
-    """The GPUs, on which best effort may hold a lock for that many ns; 0: for ever."""
+def bounded(gpus: Sequence[Gpu], lock_bound: int, stuck_bound: int) -> list[Gpu]:
+    """The GPUs: how long best effort may hold a lock, and an owner be stuck before that is told, ns; 0: for ever."""
     for gpu in gpus:
         gpu.sched.lock_bound = lock_bound
+        gpu.stuck.limit = stuck_bound
     return list(gpus)
 
 
@@ -194,6 +195,8 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Policy boosted: threads execute at CPU priorities 1 to N, raised ones at N+1 to 2N."),
         click.option("--lock-bound", default=format_time(lib.GPURT_LOCK_BOUND_NS), type=Time(), show_default=True,
                      help="Policies lock-*: how long best effort may hold the GPU; 0s: for ever."),
+        click.option("--stuck-bound", default=format_time(lib.GPURT_STUCK_DEFAULT_NS), type=Time(), show_default=True,
+                     help="When to report that the GPU idles, its owner sleeps and others wait; 0s: never."),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
                      help="SCHED_FIFO priority of the host."),
         click.option("--user-connections", default=Limits.connections, show_default=True, metavar="N",
@@ -242,7 +245,8 @@ cannot be used.""",
               help="Slow-down of memory intensive work while another partition executes such.")
 def emulate(
     path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str, taskset_path: Path | None,
-    normal: int, lock_bound: int, priority: int, user_connections: int, user_calls: int, user_memory: int,
+    normal: int, lock_bound: int, stuck_bound: int, priority: int, user_connections: int, user_calls: int,
+    user_memory: int,
     ready_fd: int | None,
     quiet: bool, alpha: int, theta: int, slice_: int, no_copy_engine: bool,
     units: tuple[int, ...] | None, cross: int,
@@ -266,7 +270,7 @@ def emulate(
             VirtualGpu(index, shape, policy, tell, time.monotonic_ns, band, whole)
             for index, (shape, policy, whole) in enumerate(gpus)
         ]
-        return bounded(made, lock_bound)
+        return bounded(made, lock_bound, stuck_bound)
 
     what = f"{len(layout.shapes)} virtual GPU(s), {said(policy)},"
     access = Access(mode, group)
@@ -299,7 +303,8 @@ cannot be used.""",
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
 def serve(
     path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str, taskset_path: Path | None,
-    normal: int, lock_bound: int, priority: int, user_connections: int, user_calls: int, user_memory: int,
+    normal: int, lock_bound: int, stuck_bound: int, priority: int, user_connections: int, user_calls: int,
+    user_memory: int,
     ready_fd: int | None,
     quiet: bool, mechanism: str, answer_bound: int, agent_limit: int, when_late: str,
 ) -> int:  # fmt: skip
@@ -316,7 +321,7 @@ def serve(
 
     def make(tell: Tell) -> list[Gpu]:
         made = [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(count)]
-        return bounded(made, lock_bound)
+        return bounded(made, lock_bound, stuck_bound)
 
     what = f"{count} GPU(s) through agents, {said(policy)},"
     access = Access(mode, group)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpurt.errors import RuntimeFailure
+from gpurt.errors import DeviceError, RuntimeFailure
 from pycontrol.commands import observed, render
 from pycontrol.commands.options import (
     FILE,
@@ -69,6 +69,7 @@ def watch(
     from pycontrol.live import fit
     from pycontrol.live.watch import PATIENCE, Watcher
     from pycontrol.run.check import lines_of, unbounded
+    from pycontrol.run.finding import What
     from pycontrol.run.judge import Judge
 
     seconds = None if until in (None, "finding") else time_of(until, "--until")
@@ -90,10 +91,16 @@ def watch(
         found = next(batches)
         teller.begin(loaded.path, chosen.test, bounds, objections, remarks)
         teller.tell([*wrong, *found])
-        for found in batches:
-            teller.tell(found)
-            if until == "finding" and teller.counts:
-                break
+        try:
+            for found in batches:
+                teller.tell(found)
+                if until == "finding" and teller.counts:
+                    break
+        except DeviceError as error:  # what was seen until then is told all the same
+            now = time.monotonic_ns()
+            teller.tell(judge.report(now, What.LOST, "", "the host has gone: what it did after that was not seen"))
+            teller.end(judge, watcher.events, "")
+            raise error from None
         return teller.end(judge, watcher.events, lacking if name else "")
 
 

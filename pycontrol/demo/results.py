@@ -99,7 +99,7 @@ class Results:
     """The whole demonstration.
 
     ``comparable``: whether this machine is as the file says, so that bounds speak of what it did.  ``notes`` describe
-    the circumstances of the run.
+    the circumstances of the run.  ``ended``: what ended it before all set-ups were run; None: nothing did.
     """
 
     taskset: str
@@ -109,6 +109,7 @@ class Results:
     offsets: int
     comparable: bool
     notes: tuple[str, ...]
+    ended: BaseException | None = None
 
     @property
     def unsound(self) -> list[str]:

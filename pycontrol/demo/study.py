@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from analysis.rta import Failure
 from analysis.simulate import Observed, SimulationError, worst_over_offsets
 from analysis.simulate import Options as Simulated
 from analysis.taskset import TasksetFile
-from gpurt.errors import FileError, RuntimeFailure, UsageError
+from gpurt.errors import DeviceError, FileError, GpurtError, RuntimeFailure, UsageError
 from gpurt.text import is_terminal, visible
 from pycontrol.demo import plot as demo_plot
 from pycontrol.demo import table as demo_table
@@ -104,6 +104,9 @@ def _run(setup: Setup, file: TasksetFile, options: Options, device: str, progres
     run = launch.launch(file, how, progress)
     if run.interrupted:
         raise KeyboardInterrupt
+    if run.failed:
+        run.trace.save(options.out / f"trace-{setup.name}.json")
+        raise RuntimeFailure(run.failed)
     if silent := [task.name for task in file.taskset if task.name not in run.reports]:
         raise RuntimeFailure(f"task {silent[0]} reported nothing; was it killed?")
     run.trace.save(options.out / f"trace-{setup.name}.json")
@@ -144,12 +147,17 @@ def _policies(device: str, restore: bool) -> Iterator[client.Control]:
             yield control
         finally:
             if restore:
-                control.set_policy(before.policy, gpu=0)
+                with suppress(DeviceError):  # the host has gone, which is told already
+                    control.set_policy(before.policy, gpu=0)
 
 
 def _run_all(
     setups: Sequence[Setup], file: TasksetFile, options: Options, device: str, console: Console
-) -> tuple[list[SetupResult], bool, list[str]]:
+) -> tuple[list[SetupResult], bool, list[str], BaseException | None]:
+    """The results of each set-up, whether they are comparable, remarks, and what ended it early.
+
+    A set-up that fails ends it; what was seen before is kept.  Raises what ended the first one.
+    """
     results: list[SetupResult] = []
     notes: dict[str, None] = {}
     comparable = True
@@ -167,13 +175,20 @@ def _run_all(
             def advance(seconds: float, done: float = done) -> None:
                 bar.update(shown, completed=done + seconds)
 
-            result, run, remarks = _run_one(setup, file, options, device, control, advance)
+            try:
+                result, run, remarks = _run_one(setup, file, options, device, control, advance)
+            except (GpurtError, KeyboardInterrupt) as error:
+                if not results:
+                    raise
+                why = str(error) or "interrupted"
+                partial = f"partial: {len(results)} of {len(setups)} policies were run: {why}"
+                return results, comparable, [*notes, partial], error
             results.append(result)
             notes |= dict.fromkeys(remarks)
             if run:
                 notes |= dict.fromkeys(run.notes)
                 comparable = comparable and run.fifo and not run.placement.folded
-    return results, comparable, list(notes)
+    return results, comparable, list(notes), None
 
 
 def _circumstances(options: Options, emulator: Emulator | None) -> list[str]:
@@ -197,6 +212,8 @@ def _footer(results: Results) -> str:
 def demonstrate(options: Options, console: Console) -> Results:
     """Runs the case study under every set-up and writes results, picture and traces; prints progress.
 
+    If a later set-up fails, or Ctrl-C comes, the results of those before it are written (``Results.ended``).
+
     Raises:
         FileError: results cannot be written, or the case study cannot be read.
         RuntimeFailure: a task or the emulator failed.
@@ -213,11 +230,11 @@ def demonstrate(options: Options, console: Console) -> Results:
         raise UsageError(f"{file.path}: has no tasks to demonstrate")
     with nullcontext() if options.device else Emulator(file.taskset.platform) as emulator:
         device = options.device or str(emulator.socket if emulator else "")
-        found, comparable, notes = _run_all(setups, file, options, device, console)
+        found, comparable, notes, ended = _run_all(setups, file, options, device, console)
         notes = [*_circumstances(options, emulator), *notes]
     results = Results(
         file.path.name.removesuffix(".toml"), tuple(map(_info, file.taskset)), tuple(found), options.seconds,
-        OFFSETS, comparable, tuple(notes),
+        OFFSETS, comparable, tuple(notes), ended,
     )  # fmt: skip
     results.save(options.out / "results.json")
     return results
@@ -257,7 +274,8 @@ def conclude(results: Results, options: Options, console: Console) -> None:
 
     Raises:
         FileError: the picture cannot be written.
-        RuntimeFailure: a bound was exceeded in virtual time.  Raised after everything was printed.
+        RuntimeFailure: a bound was exceeded in virtual time.  Raised after everything was printed, as is what ended the
+            demonstration early.
     """
     files = draw(results, options)
     console.print(demo_table.virtual_time(results))
@@ -267,6 +285,8 @@ def conclude(results: Results, options: Options, console: Console) -> None:
         console.print(f"- {visible(note)}", markup=False, highlight=False)
     for path in files:
         console.print(f"wrote {visible(path)}", markup=False, highlight=False, soft_wrap=True)
+    if results.ended:
+        raise results.ended
     if results.unsound:
         raise RuntimeFailure("a bound is exceeded in virtual time: " + "; ".join(results.unsound))
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
 from pycontrol import procs
+from pycontrol.host import stuck
 from pycontrol.host.budgets import Budgets, Group
 from pycontrol.host.gpu import CONTROL, Client, Decision, Facts, Gpu
 from pycontrol.host.peer import Named, Peer, Rule, Rules
@@ -110,7 +111,8 @@ class Commands:
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
                 ("COMMITS", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
                 ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", facts.late),
-                ("REFUSED", facts.refused), *partition(facts), *(self.space.status(gpu.index) if self.space else []),
+                ("REFUSED", facts.refused), *stuck.status(gpu.stuck), *partition(facts),
+                *(self.space.status(gpu.index) if self.space else []),
             ]  # fmt: skip
 
     def clients(self, peer: Peer, gpus: Sequence[Gpu]) -> Iterator[Record]:

@@ -25,6 +25,7 @@ from pycontrol.host.boosted import Boost
 from pycontrol.host.budgets import Group
 from pycontrol.host.bus import Bus, Copier
 from pycontrol.host.peer import Peer
+from pycontrol.host.stuck import Stuck, left_by
 from pycontrol.host.threads import Band
 from pycontrol.host.users import Account
 from pycontrol.host.waiter import FOREVER, Waiter, Waiters
@@ -162,6 +163,7 @@ class Gpu(ABC):
         self.faults = 0
         self.fault = False  # the runlist is not what it should be
         self.bus = Bus(band, self._copied, clock)
+        self.stuck = Stuck(self, clock)
         self.theta = 0  # how long a context switch takes, ns; 0: unknown
         self.runner: Client | None = None  # the client that has the GPU alone, once that is carried out
         self.latency = {cause: ffi.new("struct gpurt_latency *") for cause in Cause}
@@ -223,6 +225,10 @@ class Gpu(ABC):
     @abstractmethod
     def mark(self, client: Client, exempt: bool, now: int) -> None:
         """A client is to be on every runlist, or no longer; an update follows if it makes a difference."""
+
+    def quiet(self) -> tuple[bool, bool, int]:
+        """Whether it executes nothing; whether work of others is queued; when work of the owner's ended last, ns."""
+        return False, False, 0
 
     # What the core says
 
@@ -492,6 +498,8 @@ class Gpu(ABC):
         def decide(now: int) -> int:
             self.tsgs -= client.core.tsgs
             lib.gpurt_gone(self.sched, client.core, now)
+            if left_by(client):
+                self.on_event(client.core, EventKind.MEMBER_DIED, now)
             return 0
 
         def done(_result: int) -> None:

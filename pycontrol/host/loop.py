@@ -194,7 +194,7 @@ class Host:
             due = told = min(told, self.space.times())
         for gpu in self.gpus:
             at, prompt = gpu.times()
-            due, told = min(due, at, gpu.bus.due()), min(told, prompt)
+            due, told = min(due, at, gpu.bus.due(), gpu.stuck.due()), min(told, prompt)
             if gpu.sched.policy == JOB:
                 due = min(due, self._next_poll)
         return due, told
@@ -225,6 +225,7 @@ class Host:
             if gpu.times()[0] <= now:
                 gpu.advance(now)
             gpu.bus.advance(now)
+            gpu.stuck.advance(now)
         if self.space and self.space.times() <= now:
             self.space.advance(now)
 

@@ -145,6 +145,12 @@ class VirtualGpu(Gpu):
         """A client is to be on every runlist, or no longer."""
         lib.gpurt_vgpu_exempt(self.vgpu, client.own.context, exempt, now)
 
+    def quiet(self) -> tuple[bool, bool, int]:
+        """What its runlist says."""
+        asked = ffi.new("bool *")
+        idle = bool(lib.gpurt_vgpu_quiet(self.vgpu, asked))
+        return idle, bool(asked[0]), self.runner.own.last_done if self.runner else 0
+
     def on_done(self, raw: Any, work: Any, when: int) -> None:
         """Notes a completion."""
         client, tsg = self._by_tsg[raw]

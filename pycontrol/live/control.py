@@ -17,6 +17,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier, Words
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
+from pycontrol.live import stuck
 from pycontrol.live.netlink import LATER, PATIENCE, GenericTransport, Link, Message, SocketTransport, Value
 
 _Known = TypeVar("_Known", bound=Words)
@@ -49,6 +50,9 @@ class GpuStatus:
     ``partition_of``: the number of the GPU that a virtual GPU is a partition of; None if it is none.
     ``partition_units``: its compute units; ``cross``: by what its memory-intensive work is slowed down while another
     partition executes such, thousandths.
+
+    ``stuck_ns``: for how long the owner has been stuck (kmod/uapi/gpurt.h); 0: it is not, as far as the host knows.
+    ``stuck_bound_ns``: after which time the host says so; 0: never.  ``stucks``: how often it has said so.
     """
 
     gpu: int
@@ -85,6 +89,9 @@ class GpuStatus:
     partition_of: int | None
     partition_units: int
     cross: int
+    stuck_bound_ns: int
+    stuck_ns: int
+    stucks: int
 
     @property
     def emulated(self) -> bool:
@@ -185,6 +192,7 @@ class EventRecord:
 
     ``task``, ``job``, ``cpu_ns``: what its program says of a job; ``task`` is empty if this process may not know it.
     ``lost``: how many events this reader missed (LOST), or of how many marks of its client before nobody was told.
+    ``detail``: of STUCK, what this process found out when the event came.
     """
 
     kind: EventKind
@@ -200,6 +208,7 @@ class EventRecord:
     task: str = ""
     job: int | None = None
     cpu_ns: int = 0
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,8 +365,15 @@ class Control:
         return map(self._named, self._link.more(timeout))
 
     def _named(self, message: Message) -> EventRecord:
-        """The event; what it does not say of its client's process is looked up, once for each client."""
-        record = _event(message)
+        """The event, with what is looked up of it."""
+        record = self._of_process(_event(message))
+        if record.kind is not EventKind.STUCK:
+            return record
+        owner = record.client, record.pid, record.comm
+        return replace(record, detail=stuck.text(record.gpu, owner, record.latency_ns, self.clients(record.gpu)))
+
+    def _of_process(self, record: EventRecord) -> EventRecord:
+        """What an event does not say of its client's process is looked up, once for each client."""
         if not record.client or record.pid != NO_PID:
             return record
         if record.client not in self._processes:
@@ -455,7 +471,7 @@ def _status(message: Message) -> GpuStatus:
         number("UNITS_HELD"), number("JOBS"), number("UNIT_CLIENTS"), number("JOBS_DONE"), number("JOBS_LATE"),
         number("JOBS_SKIPPED"), number("JOBS_LOST"), number("JOBS_OVERDUE"),
         _number(message, "PARTITION_OF") if number("PARTITION_UNITS") else None, number("PARTITION_UNITS"),
-        number("CROSS"),
+        number("CROSS"), number("STUCK_BOUND_NS"), number("STUCK_NS"), number("STUCKS"),
     )  # fmt: skip
 
 

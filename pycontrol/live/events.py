@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 
+from analysis.partial import Partial
 from analysis.trace import Event, Kind
 from gpurt.enums import EventKind
 from gpurt.errors import GpurtError
@@ -23,6 +24,8 @@ KINDS = {
     EventKind.COMMIT: Kind.COMMIT,
     EventKind.LOST: Kind.LOST,
     EventKind.LATE: Kind.LATE,
+    EventKind.STUCK: Kind.STUCK,
+    EventKind.MEMBER_DIED: Kind.MEMBER_DIED,
 }
 #: What was lost of a client that tells of jobs faster than it may.
 MARKS_LOST = "beginnings and ends of its jobs were not told: it tells of too many"
@@ -52,7 +55,9 @@ def to_events(record: EventRecord, task: str) -> Iterator[Event]:
         cause = record.cause.word if record.cause is not None else None
         yield Event(time, Kind.COMMIT, task, None, spent, gpu=record.gpu, detail=cause)
     elif kind := KINDS.get(record.kind):
-        detail = f"{record.lost or 'an unknown number of'} events lost" if kind is Kind.LOST else None
+        detail = record.detail or None
+        if kind is Kind.LOST:
+            detail = f"{record.lost or 'an unknown number of'} events lost"
         yield Event(time, kind, task, gpu=record.gpu, detail=detail)
 
 
@@ -78,6 +83,12 @@ class Names:
         if record.kind is EventKind.GONE:
             self._said.pop(record.client, None)
         return name
+
+
+def streamed(partial: Partial, known: Mapping[int, str]) -> Callable[[EventRecord], None]:
+    """What writes each event to a file as it comes; ``known``: see `Names`, may grow."""
+    names = Names(known)
+    return lambda record: partial.add(to_events(record, names.of(record)))
 
 
 class Listener:

@@ -25,13 +25,15 @@ CHUNK = 1024
 
 
 def record(
-    device: str | None, seconds: float | None, progress: Callable[[int], None], *, tracepoints: bool = False
-) -> tuple[Trace, str]:
+    device: str | None, seconds: float | None, progress: Callable[[int], None], *, tracepoints: bool = False,
+    keep: Callable[[EventRecord], None] = lambda _record: None,
+) -> tuple[Trace, str]:  # fmt: skip
     """Records events for ``seconds``, or until SIGINT, SIGTERM or SIGHUP; tasks are named COMM-PID.
 
     The recorder calls ``progress`` with the number of events so far: first when it has subscribed, then after each
-    list of events.  With ``tracepoints`` the events come from tracefs instead of netlink.  The trace has every event
-    that the host sent before the end.  Must be called from the main thread, because it handles signals.
+    list of events; and ``keep`` with each event as it comes.  With ``tracepoints`` the events come from tracefs instead
+    of netlink.  The trace has every event that the host sent before the end.  Must be called from the main thread,
+    because it handles signals.
 
     Returns the trace, and why it ends early: the host has gone.  Empty if it has not.
 
@@ -48,6 +50,8 @@ def record(
         try:
             for some in stream:
                 records += some
+                for one in some:
+                    keep(one)
                 progress(len(records))
                 begun = True
             over = time.monotonic_ns()

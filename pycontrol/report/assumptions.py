@@ -72,7 +72,8 @@ def judged(evidence: Evidence) -> list[Assumption]:
     """Every assumption of the bounds, in a fixed order."""
     return [
         _proof(evidence), _subject(evidence), _times(evidence), _releases(evidence), _updates(evidence),
-        _policy(evidence), _control(evidence), _tasks(evidence), _placement(evidence), *_partitions(evidence),
+        _policy(evidence), _control(evidence), _tasks(evidence), _waits(evidence), _placement(evidence),
+        *_partitions(evidence),
         Assumption(
             "Outside its GPU segments no task waits for another one, for a lock, or for a device.", Support.UNCHECKED,
             "the file's author states it; gpurt has no check of it",
@@ -211,6 +212,17 @@ def _tasks(evidence: Evidence) -> Assumption:
     if seen:
         return Assumption(assumed, Support.UNREFUTED, f"so it was in {', '.join(seen)}")
     return Assumption(assumed, Support.UNCHECKED, "no trace that was given is of such a run")
+
+
+def _waits(evidence: Evidence) -> Assumption:
+    assumed = "Inside a GPU segment no task waits for what a less urgent one has to do first."
+    if stuck := evidence.against(What.STUCK):
+        return Assumption(assumed, Support.REFUTED, stuck)
+    for gpu in evidence.gpus:
+        if gpu.stucks:
+            text = f"the host has told {gpu.stucks} times that the owner of GPU {gpu.gpu} slept while others waited"
+            return Assumption(assumed, Support.REFUTED, f"{text} and the GPU executed nothing")
+    return Assumption(assumed, Support.UNCHECKED, "the file's author states it; a host tells only of waits that last")
 
 
 def _placement(evidence: Evidence) -> Assumption:

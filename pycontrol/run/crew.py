@@ -227,19 +227,21 @@ class Crew:
                     self.check()
         return start
 
-    def wait(self, start: int, progress: Progress) -> int:
+    def wait(self, start: int, progress: Progress) -> tuple[int, str]:
         """Waits until every periodic task has ended by itself, then ends the user's own commands.
 
-        Returns 0, or the exit code that says how the user interrupted that.  The tasks are ended then, and have
-        written their reports.
+        Returns 0, or the exit code that says how the user interrupted that; and which task failed, empty if none did.
+        The tasks are ended then, and have written their reports.
         """
-        interrupted = 0
+        interrupted, failed = 0, ""
         try:
             self._wait(start, progress)
         except KeyboardInterrupt as error:
             interrupted = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+        except RuntimeFailure as error:
+            failed = str(error)
         self.stop()
-        return interrupted
+        return interrupted, failed
 
     def _wait(self, start: int, progress: Progress) -> None:
         longest = max((task.deadline for task in self.file.taskset), default=0)
@@ -269,7 +271,18 @@ class Crew:
                 except subprocess.TimeoutExpired:
                     continue
 
-    def reports(self) -> dict[str, Report]:
-        """The reports of the tasks, by name."""
-        found = ((c.task.name, task_report.load(c.report)) for c in self.children if c.report is not None)
-        return {name: report for name, report in found if report is not None}
+    def reports(self) -> tuple[dict[str, Report], list[str]]:
+        """The reports of the tasks, by name, and the tasks whose reports are missing or damaged."""
+        found, missing = dict[str, Report](), list[str]()
+        for child in self.children:
+            if child.report is None:
+                continue
+            try:
+                report = task_report.load(child.report)
+            except RuntimeFailure:
+                report = None
+            if report is None:
+                missing.append(child.task.name)
+            else:
+                found[child.task.name] = report
+        return found, missing

@@ -34,6 +34,7 @@ class What(str, Enum):
     PRIORITY = "priority"
     OVERRUN = "overrun"
     LATE = "late"
+    STUCK = "stuck"
     POLICY = "policy"
     RESET = "reset"
     ENDED = "ended"

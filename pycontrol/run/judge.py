@@ -331,6 +331,16 @@ class Judge:
         text = visible(event.detail) if event.detail else f"{who} has not left the GPU in time: isolation is lost"
         self._log.add(event.time, What.LATE, "", text)
 
+    def _stuck(self, event: Event, _priority: int | None) -> None:
+        who = visible(event.task) or "a process"
+        text = visible(event.detail) if event.detail else f"{who} sleeps in its segment, and others wait for the GPU"
+        self._log.add(event.time, What.STUCK, "", text)
+
+    def _member_died(self, event: Event, _priority: int | None) -> None:
+        who = visible(event.task) or "a process"
+        text = f"{who} died, and others under the same budget are in segments: they may wait for it"
+        self._log.add(event.time, What.ENDED, "", text)
+
     def _lost(self, event: Event, _priority: int | None) -> None:
         if event.task:  # only what its own program says of it was lost
             if seen := self._of(event):
@@ -351,5 +361,5 @@ _HANDLERS: dict[Kind, Callable[[Judge, Event, int | None], None]] = {
     Kind.RELEASE: Judge._release, Kind.START: Judge._start, Kind.COMPLETE: Judge._complete,
     Kind.BEGIN: Judge._begin, Kind.GRANT: Judge._grant, Kind.RESUME: Judge._grant, Kind.PREEMPT: Judge._preempt,
     Kind.END: Judge._end, Kind.GONE: Judge._gone, Kind.COMMIT: Judge._commit, Kind.OVERRUN: Judge._overrun,
-    Kind.LATE: Judge._late, Kind.LOST: Judge._lost,
+    Kind.LATE: Judge._late, Kind.LOST: Judge._lost, Kind.STUCK: Judge._stuck, Kind.MEMBER_DIED: Judge._member_died,
 }  # fmt: skip

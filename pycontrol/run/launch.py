@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.model import Waiting
+from analysis.partial import Partial
 from analysis.taskset import TasksetFile
 from analysis.trace import HOST, PRIORITIES, SLICES, Event, Kind, Trace, placed_of, times_of
 from gpurt.errors import DeviceError, RefusedError
 from pycontrol.live.control import GpuStatus
-from pycontrol.live.events import Listener, named_events, priorities
+from pycontrol.live.events import Listener, named_events, priorities, streamed
 from pycontrol.live.record import failures_of
 from pycontrol.live.sleep import Sleep
 from pycontrol.run import placement, task_program
@@ -29,7 +30,8 @@ from pycontrol.run.task_report import Report
 class Run:
     """The outcome of a run.  ``reports`` lacks tasks that are the user's own commands, and tasks that were killed.
 
-    ``interrupted``: the exit code that says how the user ended the run before its time; 0: nobody did.
+    ``interrupted``: the exit code that says how the user ended the run before its time; 0: nobody did.  ``failed``:
+    what ended it else, empty if nothing did; ``gone``: the host.  What was seen until then is here all the same.
     """
 
     placement: Placement
@@ -39,6 +41,8 @@ class Run:
     seconds: float
     interrupted: int
     trace: Trace
+    failed: str = ""
+    gone: bool = False
 
 
 def _set_priorities(crew: Crew, listener: Listener) -> list[str]:
@@ -65,19 +69,26 @@ def _remarks(reports: Iterable[Report]) -> list[str]:
     return [f"{note} ({', '.join(tasks)})" for note, tasks in by_note.items()]
 
 
-def _unseen(reports: Mapping[str, Report], slept: str) -> list[tuple[str, str]]:
+def _unseen(
+    reports: Mapping[str, Report], missing: Iterable[str], failed: str, slept: str
+) -> list[tuple[str, str]]:  # fmt: skip
     """Why jobs of a task, or of all if its name is empty, may be missing."""
     cut = [(name, "its report was cut off, so that jobs are missing") for name, one in reports.items()
            if not one.complete]  # fmt: skip
-    return [*cut, *([("", slept)] if slept else [])]
+    none = [(name, "it was killed and left no report, so that all its jobs are missing") for name in missing]
+    early = [("", f"the run ended before its time: {failed}")] if failed else []
+    return [*cut, *none, *early, *([("", slept)] if slept else [])]
 
 
-def _failures(before: Sequence[GpuStatus], listener: Listener, over: int) -> list[Event]:
-    """What no event tells of the run, as events at its end: why the GPUs were not used as the scheduler said."""
+def _failures(before: Sequence[GpuStatus], listener: Listener, over: int) -> tuple[list[Event], bool]:
+    """What no event tells of the run, as events at its end, and whether the host has gone.
+
+    That is why the GPUs were not used as the scheduler said.
+    """
     try:
-        return [Event(over, Kind.LATE, detail=text) for text in failures_of(before, listener.control.gpus())]
+        return [Event(over, Kind.LATE, detail=text) for text in failures_of(before, listener.control.gpus())], False
     except DeviceError as error:
-        return [Event(over, Kind.LOST, detail=f"what the host did until the end is not known: {error}")]
+        return [Event(over, Kind.LOST, detail=f"what the host did until the end is not known: {error}")], True
 
 
 def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]) -> tuple[dict[str, str], list[str]]:
@@ -100,22 +111,26 @@ def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]
     return meta, notes
 
 
-def launch(file: TasksetFile, options: Options, progress: Progress = lambda seconds: None) -> Run:
-    """Runs a taskset for ``options.seconds``, or until the user interrupts it, and returns the outcome.
+def launch(
+    file: TasksetFile, options: Options, progress: Progress = lambda seconds: None, partial: Partial | None = None
+) -> Run:  # fmt: skip
+    """Runs a taskset for ``options.seconds``, or until the user interrupts it or it fails, and returns the outcome.
 
-    Must be called from a thread that outlives the run: the kernel kills the tasks when that thread ends.
+    The host's events go to ``partial`` as they come.  Must be called from a thread that outlives the run: the kernel
+    kills the tasks when that thread ends.
 
     Raises:
-        RuntimeFailure: a task could not be started or failed.  No task is left running.
+        RuntimeFailure: a task could not be started.  No task is left running.
         DeviceError: there is no host.
         KeyboardInterrupt: the user interrupted before the tasks began, or a second time.  No task is left running.
     """
     program = task_program.find()
     where, fifo = placement.place(file.taskset), placement.fifo_permitted()
     notes = [*where.notes(), *placement.rights_notes(fifo)]
+    names: dict[int, str] = {}
     with (
         tempfile.TemporaryDirectory(prefix="gpurt-run-") as directory,
-        Listener(options.device) as listener,
+        Listener(options.device, streamed(partial, names) if partial else lambda _record: None) as listener,
         Crew(file, options, where, fifo, Path(directory), program) as crew,
     ):
         gpus = listener.control.gpus()
@@ -123,20 +138,23 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
         crew.await_ready()
         notes += _set_priorities(crew, listener)
         together = served(file)
-        names = {child.process.pid: child.task.name for child in crew.children if child.task.name not in together}
+        names |= {child.process.pid: child.task.name for child in crew.children if child.task.name not in together}
         sleep, start = Sleep(), crew.release()
-        interrupted = crew.wait(start, progress)
+        interrupted, failed = crew.wait(start, progress)
         over = time.monotonic_ns()
         records = listener.records()
         host = named_events(records, names)
-        host += _failures(gpus, listener, over)
-        reports = crew.reports()
-        host += [Event(over, Kind.LOST, task, detail=text) for task, text in _unseen(reports, sleep.since())]
+        failures, gone = _failures(gpus, listener, over)
+        reports, missing = crew.reports()
+        lost = _unseen(reports, missing, failed, sleep.since())
+        host += [*failures, *(Event(over, Kind.LOST, task, detail=text) for task, text in lost)]
     ended = {child.task.name: child.ended for child in crew.children if child.ended is not None}
     seconds = min(options.seconds, max(0, over - start) / NS)
     notes += _remarks(reports.values())
     if interrupted:
         notes.append(f"interrupted after {seconds:.1f} s of {options.seconds:g} s")
+    if failed:
+        notes.append(f"the run is partial: it ended after {seconds:.1f} s of {options.seconds:g} s")
     waiting = {task.name: options.waiting or task.waiting for task in file.taskset}
     busy = {name: mode is Waiting.BUSY for name, mode in waiting.items()}
     meta = {
@@ -152,4 +170,4 @@ def launch(file: TasksetFile, options: Options, progress: Progress = lambda seco
     notes += unset
     trace = run_trace.assemble(meta | said, file.taskset.tasks, reports, busy, host, (start, over), ended,
                                priorities(records, names))  # fmt: skip
-    return Run(where, fifo, tuple(notes), reports, seconds, interrupted, trace)
+    return Run(where, fifo, tuple(notes), reports, seconds, interrupted, trace, failed, gone)

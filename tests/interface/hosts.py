@@ -33,6 +33,7 @@ class Shape:
     units: tuple[int, ...] = ()  # of the partitions of a GPU; so many virtual GPUs in turn are its partitions
     cross: int = 1000  # thousandths
     lock_bound: int = lib.GPURT_LOCK_BOUND_NS
+    stuck_bound: int = lib.GPURT_STUCK_DEFAULT_NS
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class Emulators:
         parts = [f"--units={','.join(map(str, shape.units))}"] if shape.units else []
         cross = f"--cross-contention={shape.cross / 1000}"
         gpus = f"--gpus={shape.gpus}"
-        return self._run("emulate", *costs, *parts, cross, gpus, f"--lock-bound={shape.lock_bound}ns")
+        return self._run("emulate", *costs, *parts, cross, gpus, f"--lock-bound={shape.lock_bound}ns",
+                         f"--stuck-bound={shape.stuck_bound}ns")  # fmt: skip
 
     def serve(self, obedience: Obedience) -> Path:
         when_late = "wait" if obedience.wait else "go-on"
@@ -124,6 +126,7 @@ class Module:
             "vgpu_slice_ns": shape.slice,
             "vgpu_cross": shape.cross,
             "lock_bound_ms": shape.lock_bound // MS,
+            "stuck_ms": shape.stuck_bound // MS,
         }
         if shape.units:
             wanted["vgpu_units"] = ",".join(map(str, shape.units))

@@ -205,8 +205,8 @@ def test_nothing_is_checked_elsewhere(gpurt: Gpurt, tmp_path: Path) -> None:
     code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere")
     assert (code, document["machine"], document["host"]) == (0, None, None)
     assert {one["support"] for one in document["assumptions"]} == {"unchecked", "unrefuted", "checked"}
-    assert "9 are unchecked" in page.text
-    assert page.text.count("UNCHECKED") == 9 + 2  # and machine and host
+    assert "10 are unchecked" in page.text
+    assert page.text.count("UNCHECKED") == 10 + 2  # and machine and host
     subject = next(one for one in document["assumptions"] if "the system of the file" in one["assumption"])
     assert subject["support"] == "checked"
 
@@ -398,6 +398,8 @@ def test_releases_that_are_too_close_refute_an_assumption(gpurt: Gpurt, run: Pat
     (Event(1, Kind.COMMIT, "", None, 1, gpu=0, detail="reset"), "All work on the GPU runs when"),
     (Event(1, Kind.LATE, "Xorg-7", gpu=0), "All work on the GPU runs when"),
     (Event(1, Kind.OVERRUN, "detector", gpu=0), "No segment takes longer"),
+    (Event(1, Kind.STUCK, "detector", gpu=0), "Inside a GPU segment no task waits"),
+    (Event(1, Kind.MEMBER_DIED, "detector", gpu=0), "Only tasks of the file delay"),
 ])  # fmt: skip
 def test_a_run_that_breaks_an_assumption_refutes_it(
     gpurt: Gpurt, run: Path, tmp_path: Path, event: Event, assumed: str

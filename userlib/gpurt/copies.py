@@ -15,11 +15,15 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Generator
 from types import TracebackType
+from typing import Any
 
+from gpurt import kept
 from gpurt._gpurt import lib
-from gpurt.segments import FOREVER, Client, begun, check, handle_of
+from gpurt.kept import FOREVER, check
+from gpurt.segments import Client, begun, handle_of
 
 Chunks = Generator[tuple[int, int], None, None]
 
@@ -50,9 +54,26 @@ class copy:  # noqa: N801  (reads as a statement)
     def __enter__(self) -> copy:
         if self._open:
             raise OSError(errno.EBUSY, "the copy is open already")
-        status = lib.gpurt_copy_begin(handle_of(self._client), self._priority, self._timeout)
-        self._process = os.getpid() if begun(status, self._client, "begin a copy") else 0
+        handle, status = handle_of(self._client), kept.status()
+        try:
+            self._ask(handle, status)
+            self._process = os.getpid() if begun(status[0], self._client, "begin a copy") else 0
+        except BaseException:
+            self._process = 0
+            if status[0] == 0:
+                lib.gpurt_copy_end(handle)
+            raise
         return self
+
+    def _ask(self, handle: object, status: Any) -> None:
+        """Asks for the bus.  After a signal whose handler returns it asks again."""
+        began = time.monotonic_ns()
+        left = self._timeout
+        lib.gpurt_py_copy(handle, self._priority, left, status)
+        while status[0] == -errno.EINTR:
+            if self._timeout != FOREVER:
+                left = max(0, self._timeout - (time.monotonic_ns() - began))
+            lib.gpurt_py_copy(handle, self._priority, left, status)
 
     def next(self) -> None:
         """Between two chunks: lets more urgent copies come first.

@@ -134,6 +134,8 @@ class EventKind(Words):
     COPY_END = lib.GPURT_EVENT_COPY_END
     JOB_BEGIN = lib.GPURT_EVENT_JOB_BEGIN
     JOB_END = lib.GPURT_EVENT_JOB_END
+    STUCK = lib.GPURT_EVENT_STUCK
+    MEMBER_DIED = lib.GPURT_EVENT_MEMBER_DIED
 
 
 class Engine(Words):

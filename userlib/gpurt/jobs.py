@@ -19,7 +19,8 @@ import errno
 from dataclasses import dataclass
 
 from gpurt._gpurt import ffi, lib
-from gpurt.segments import FOREVER, Client, check
+from gpurt.kept import FOREVER, check
+from gpurt.segments import Client
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from gpurt._gpurt import ffi, lib
-from gpurt.segments import Client, begun, check, handle_of
+from gpurt.kept import check
+from gpurt.segments import Client, begun, handle_of
 
 
 def _name(task: str | None) -> object:

@@ -27,29 +27,20 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
-from gpurt import functions, streams
+from gpurt import functions, kept, streams
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, Form
+from gpurt.kept import FOREVER, check
 from gpurt.streams import Given, Stream
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-#: Waits without limit.
-FOREVER = int(lib.GPURT_FOREVER)
-
 
 def _flags(wait: bool, form: Form | str) -> int:
     """The flags of a begin.  Raises ValueError: no such form."""
     stated = Form.parse(form) if isinstance(form, str) else form
     of_form = {Form.SELF: 0, Form.OWNER: lib.GPURT_BEGIN_OWNER, Form.FENCE: lib.GPURT_BEGIN_FENCE}[Form(stated)]
     return int(of_form | (lib.GPURT_BEGIN_WAIT if wait else 0))
-
-
-def check(status: int, what: str) -> None:
-    """Raises OSError if a function of libgpurt returned an error (-errno)."""
-    if status:
-        raise OSError(-status, f"{what}: {os.strerror(-status)}")
 
 
 def explain(device: str | None, status: int) -> str:
@@ -102,17 +93,22 @@ class Client:
             lib.gpurt_close(handle)
 
     def begin(self, priority: int = 0, wait: bool = False, form: Form | str = Form.SELF) -> None:
-        """Begins a segment; `form` as for `segment`.
+        """Begins a segment; `form` as for `segment`.  After any exception none has begun.
 
         Raises:
             OSError: EPERM if the thread may not take that priority itself, or may not be raised.
             ValueError: no such form.
         """
-        check(lib.gpurt_segment_begin(self.handle, _flags(wait, form), priority), "begin")
+        handle, status = self.handle, kept.status()
+        try:
+            check(kept.begin(handle, _flags(wait, form), priority, status), "begin")
+        except BaseException:
+            kept.give_up(handle, status)
+            raise
 
     def end(self, drain: bool = False) -> None:
-        """Ends the innermost segment.  Raises OSError: ENOENT if none is open."""
-        check(lib.gpurt_segment_end(self.handle, lib.GPURT_END_DRAIN if drain else 0), "end")
+        """Ends the innermost segment, also if it raises.  Raises OSError: ENOENT if none is open."""
+        check(kept.end(self.handle, lib.GPURT_END_DRAIN if drain else 0), "end")
 
     def wait(self, timeout: int = FOREVER) -> None:
         """Waits until the segment owns the GPU.  Raises OSError: ETIMEDOUT, ENOENT."""
@@ -171,6 +167,7 @@ class segment:  # noqa: N801  (reads as a statement)
 
     Threads and asyncio's tasks may share one segment object, and so do copies of what has one, such as a model.  A
     child that fork() makes in the block has no segment open: it may leave the block, and begin segments of its own.
+    A signal whose handler raises while the segment waits for the GPU, or for its work, leaves no segment open.
 
     Args:
         priority: 1 to 99; 0 uses the thread's own real-time priority.
@@ -225,22 +222,28 @@ class segment:  # noqa: N801  (reads as a statement)
         vars(self).update(state)
         self._forget()
 
-    def _started(self, wait: bool, elsewhere: bool = False) -> _Open:
+    def _started(self, wait: bool, status: Any, elsewhere: bool = False) -> _Open:
         """Begins.  ``wait``: until the client owns the GPU; ``elsewhere``: another thread waits for the stream."""
         stream = None if self._stream is None else streams.chosen(self._stream, elsewhere)
         flags = self._flags | (lib.GPURT_BEGIN_WAIT if wait else 0)
-        status = lib.gpurt_segment_begin(handle_of(self._client), flags, self._priority)
-        return _Open(begun(status, self._client, "begin a GPU segment"), stream, os.getpid())
+        result = kept.begin(handle_of(self._client), flags, self._priority, status)
+        return _Open(begun(result, self._client, "begin a GPU segment"), stream, os.getpid())
 
     def _ended(self, managed: bool, error: BaseException | None) -> None:
         if managed:
-            status = lib.gpurt_segment_end(handle_of(self._client), self._end)
+            status = kept.end(handle_of(self._client), self._end)
             if error is None:
                 check(status, "end a GPU segment")
 
     def __enter__(self) -> None:
-        opened = self._started(self._wait)
-        self._open.__dict__.setdefault("stack", []).append(opened)
+        stack: list[_Open] = self._open.__dict__.setdefault("stack", [])
+        depth, status = len(stack), kept.status()
+        try:
+            stack.append(self._started(self._wait, status))
+        except BaseException:
+            del stack[depth:]
+            kept.give_up(handle_of(self._client), status)
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -260,7 +263,7 @@ class segment:  # noqa: N801  (reads as a statement)
     async def __aenter__(self) -> None:
         """Begins on the loop's thread, which is the one that policy `boosted` raises; waits on another one."""
         task = streams.current_task()  # or RuntimeError: another library executes this coroutine, and nothing has begun
-        opened = self._started(wait=False, elsewhere=True)
+        opened = self._started(wait=False, status=kept.status(), elsewhere=True)
         if opened.managed and self._wait:
             await self._granted()
         self._tasks.setdefault(task, []).append(opened)

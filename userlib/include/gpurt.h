@@ -66,12 +66,16 @@ int gpurt_query_host(struct gpurt_handle *handle, struct gpurt_query *query);
 
 /*
  * Begins a segment.  Segments nest.  @flags: GPURT_BEGIN_WAIT to block until the segment holds the GPU; GPURT_BEGIN_OWNER
- * or GPURT_BEGIN_FENCE if the thread spins inside.
+ * or GPURT_BEGIN_FENCE if the thread spins inside.  -EINTR: a signal interrupted the wait; the segment has begun, so wait
+ * on with gpurt_segment_wait(), or end it.  After any other error none has begun.
  * @priority: 0 for the caller's own, or 1..99; -EPERM if the caller may not take that priority itself.
  */
 int gpurt_segment_begin(struct gpurt_handle *handle, unsigned int flags, unsigned int priority);
 
-/* Ends the innermost segment.  @flags: GPURT_END_DRAIN to keep the GPU until submitted work is done. */
+/*
+ * Ends the innermost segment.  @flags: GPURT_END_DRAIN to keep the GPU until submitted work is done.  -EINTR: a signal
+ * interrupted that wait; -EOPNOTSUPP: the host does not see the GPU's work.  After these two the segment is still open.
+ */
 int gpurt_segment_end(struct gpurt_handle *handle, unsigned int flags);
 
 /* Blocks until the segment holds the GPU.  @timeout_ns: GPURT_FOREVER for no limit.  -ETIMEDOUT after that time. */

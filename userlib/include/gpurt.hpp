@@ -46,7 +46,8 @@ private:
 };
 
 // A GPU segment from construction to destruction.  Like the C function, the constructor returns at once.  wait()
-// blocks until the segment holds the GPU.  If there is no host, managed() is false and the program runs on.
+// blocks until the segment holds the GPU.  If there is no host, managed() is false and the program runs on.  With
+// GPURT_BEGIN_WAIT the constructor blocks; if a signal interrupts it, the segment is over before it throws.
 class segment {
 public:
 	explicit segment(unsigned int priority = 0, unsigned int flags = 0) : segment(nullptr, priority, flags) {}
@@ -70,7 +71,11 @@ public:
 private:
 	segment(::gpurt_handle *handle, unsigned int priority, unsigned int flags) : handle_(handle)
 	{
-		open_ = begun(gpurt_segment_begin(handle_, flags, priority), handle_, "gpurt_segment_begin");
+		int err = gpurt_segment_begin(handle_, flags, priority);
+
+		if (err == -EINTR)
+			gpurt_segment_end(handle_, 0);
+		open_ = begun(err, handle_, "gpurt_segment_begin");
 	}
 
 	::gpurt_handle *handle_;

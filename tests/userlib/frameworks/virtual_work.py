@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 
 from gpurt._gpurt import ffi, lib
-from gpurt.segments import FOREVER, check
+from gpurt.kept import FOREVER, check
 
 #: Long enough that a segment which ends at once ends before it.
 DURATION = 20_000_000

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Whether programs wait for one another.  The owner of a GPU that is inside a segment may wait there for a program that
+ * waits for the GPU: for ever, and no call of either fails.  A host looks now and then, and reports what it sees:
+ *
+ *   - the GPU executes nothing, nothing that it may execute is queued, and nothing of the owner's has completed since
+ *     the first look;
+ *   - somebody else waits for it;
+ *   - no thread of the owner's process executes or is ready to, and together they have used less than a hundredth of
+ *     one CPU's time since the first look: a thread that wakes up to look whether to end is no progress;
+ *   - in the same segment of the same owner for longer than the limit.
+ *
+ * An owner whose work is queued is in the driver's hands, whatever its threads wait in.  Nothing is taken away: only
+ * people know whether the owner waits for a program or for one of them.
+ */
+#ifndef GPURT_CORE_STUCK_H
+#define GPURT_CORE_STUCK_H
+
+#include "env.h"
+#include "sched.h"
+
+#define GPURT_STUCK_DEFAULT_NS	1000000000ULL
+#define GPURT_STUCK_LOOKS	4	/* in the time of the limit */
+#define GPURT_STUCK_SHARE	100
+#define GPURT_STUCK_THREADS	1024	/* a process with more is not looked at, and counts as one that executes */
+
+/* What a host sees at one time. */
+struct gpurt_stuck_look {
+	u64 now;
+	u64 cpu;			/* how long the threads of the owner's process have executed, ns */
+	u64 done;			/* of the owner's completed work, how much there is or when the last one ended */
+	bool idle;			/* the GPU executes nothing, and nothing that it may execute is queued */
+	bool asked;			/* work of others is queued; gpurt_stuck_asked() knows those in segments */
+	bool asleep;			/* no thread of the process executes or is ready to; false: not known */
+};
+
+struct gpurt_stuck {
+	u64 tenure;			/* gpurt_sched.runner_since at the last look */
+	u64 segment;			/* the owner's gpurt_sched_client.segments then */
+	u64 since;			/* the first of the looks that saw the same; 0: the last one did not */
+	u64 cpu, done;			/* as in that look */
+	bool told;
+	u64 count;			/* how often it was told */
+};
+
+bool gpurt_stuck_asked(const struct gpurt_sched *s);
+bool gpurt_stuck_seen(struct gpurt_stuck *k, const struct gpurt_sched *s, u64 limit,
+		      const struct gpurt_stuck_look *look);
+u64 gpurt_stuck_time(const struct gpurt_stuck *k, const struct gpurt_sched *s, u64 now);
+bool gpurt_stuck_leaves(const struct gpurt_sched_client *c);
+
+#endif

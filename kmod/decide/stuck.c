@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Looks now and then whether the owner of a GPU waits for a program that waits for the GPU (core/stuck.c decides).
+ *
+ * An ordinary worker looks, while the GPU has an owner only.  It looks at threads only while the GPU executes nothing
+ * and somebody waits for it, at GPURT_STUCK_THREADS of them at most, and holds no lock meanwhile except RCU.
+ */
+#include <linux/ktime.h>
+#include <linux/pid.h>
+#include <linux/rcupdate.h>
+#include <linux/sched/signal.h>
+
+#include "compat.h"
+#include "decide/gate.h"
+#include "decide/gpu.h"
+#include "decide/runlist.h"
+#include "decide/stuck.h"
+#include "decide/stuck_timer.h"
+#include "state/client.h"
+#include "state/clients.h"
+#include "state/events.h"
+
+struct look {
+	struct gpurt_update u;
+	struct gpurt_sched_client *owner;	/* whom it is about; NULL: there is nothing to look at */
+	struct gpurt_stuck_look seen;
+};
+
+static void see_threads(struct pid *tgid, struct gpurt_stuck_look *seen)
+{
+	struct task_struct *leader, *t;
+	u32 threads = 0;
+
+	rcu_read_lock();
+	leader = pid_task(tgid, PIDTYPE_TGID);
+	seen->asleep = leader;
+	if (!leader)
+		goto unlock;
+	for_each_thread(leader, t) {
+		if (++threads > GPURT_STUCK_THREADS || compat_task_is_runnable(t)) {
+			seen->asleep = false;
+			break;
+		}
+		seen->cpu += READ_ONCE(t->se.sum_exec_runtime);
+	}
+unlock:
+	rcu_read_unlock();
+}
+
+/* Called with the GPU held alive and clients kept from being freed, without the gate. */
+static void see(struct gpurt_gpu *gpu, struct look *l)
+{
+	struct gpurt_sched_client *owner = smp_load_acquire(&gpu->runlist.runner);	/* pairs with apply() */
+	const struct list_head *order = &gpu->sched.order;
+
+	if (!owner || READ_ONCE(gpu->runlist.fault) || gpurt_runlist_is_held(gpu))
+		return;
+	l->owner = owner;
+	l->seen.done = atomic_read(&gpurt_client_of(owner)->completions);
+	l->seen.idle = gpu->ops.quiet(gpu->driver, &l->seen.asked);
+	/* More than one client is in a segment, or was just now: decide_look() knows. */
+	if (l->seen.idle && (l->seen.asked || READ_ONCE(order->next) != READ_ONCE(order->prev)))
+		see_threads(gpurt_client_of(owner)->tgid, &l->seen);
+}
+
+static int decide_look(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	struct look *l = container_of(u, struct look, u);
+	struct gpurt_stuck *k = &gpu->stuck.core;
+
+	l->seen.now = now;
+	if (l->owner != gpu->sched.runner)
+		l->seen.idle = false;
+	if (gpurt_stuck_seen(k, &gpu->sched, gpurt_stuck_limit(gpu), &l->seen))
+		gpurt_event(gpu, gpurt_client_of(l->owner), GPURT_EVENT_STUCK, now, 0, now - k->since);
+	gpu->stuck.armed = false;
+	if (gpu->sched.runner)
+		gpurt_stuck_arm(gpu);
+	return 0;
+}
+
+static void look(struct work_struct *work)
+{
+	struct gpurt_gpu *gpu = container_of(to_delayed_work(work), struct gpurt_gpu, stuck.look);
+	struct look l = { .u = { .decide = decide_look } };
+	int token, reading;
+
+	if (!gpurt_gpu_hold(gpu, &token))
+		return;
+	reading = gpurt_clients_read();
+	see(gpu, &l);
+	gpurt_gate_update(gpu, &l.u);
+	gpurt_clients_done(reading);
+	gpurt_gpu_release(gpu, token);
+}
+
+static bool has_ended(struct pid *tgid)
+{
+	struct task_struct *leader;
+	bool ended;
+
+	rcu_read_lock();
+	leader = pid_task(tgid, PIDTYPE_TGID);
+	ended = !leader || !atomic_read(&leader->signal->live);
+	rcu_read_unlock();
+	return ended;
+}
+
+static int decide_died(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	if (gpurt_stuck_leaves(&u->client->core))
+		gpurt_event(gpu, u->client, GPURT_EVENT_MEMBER_DIED, now, 0, 0);
+	return 0;
+}
+
+/*
+ * Called with the GPU held alive.  The client is gone; if its process has died others may wait for it.  A process that
+ * dies closes its descriptors by itself, perhaps before owner.c ends its clients.
+ */
+void gpurt_stuck_died(struct gpurt_client *client)
+{
+	struct gpurt_update u = { .decide = decide_died, .client = client };
+
+	if (client->group && has_ended(client->tgid))
+		gpurt_gate_update(client->gpu, &u);
+}
+
+void gpurt_stuck_init(struct gpurt_gpu *gpu)
+{
+	INIT_DELAYED_WORK(&gpu->stuck.look, look);
+}
+
+/* Called when the GPU is dying and has no owner. */
+void gpurt_stuck_stop(struct gpurt_gpu *gpu)
+{
+	cancel_delayed_work_sync(&gpu->stuck.look);
+}

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Looks now and then whether the owner of a GPU waits for a program that waits for the GPU; kmod/core/stuck.c decides.
+
+The host has one thread, and clients wait while it looks.  So it looks at threads only while the GPU executes nothing
+and somebody waits for it, and at SOME of them at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import EventKind
+from pycontrol import procs
+from pycontrol.host.waiter import FOREVER
+
+if TYPE_CHECKING:
+    from pycontrol.host.gpu import Client, Gpu
+
+#: So many threads are looked at before others have their turn, and the time until the next ones, ns.
+SOME, REST = 32, 1_000_000
+
+
+class Threads(NamedTuple):
+    """What a look at a process's threads shows: whether none wants a CPU, and how long all have executed, ns."""
+
+    asleep: bool
+    executed: int
+
+
+class Stuck:
+    """Watches one GPU."""
+
+    def __init__(self, gpu: Gpu, clock: Callable[[], int]) -> None:
+        self._gpu, self._clock = gpu, clock
+        self._raw = ffi.new("struct gpurt_stuck *")
+        self._limit = int(lib.GPURT_STUCK_DEFAULT_NS)
+        self._next: int = 0  # 0: no look is due
+        self._about: tuple[Client, int] | None = None  # at whose threads it looks, and in which segment
+        self._walk: Iterator[Threads | None] | None = None
+
+    @property
+    def limit(self) -> int:
+        """When it is told that the owner is stuck, ns; 0: never, or the host does not see what the GPU does."""
+        return self._limit if self._gpu.sees_work else 0
+
+    @limit.setter
+    def limit(self, ns: int) -> None:
+        self._limit = ns
+
+    @property
+    def count(self) -> int:
+        """How often it was told."""
+        return int(self._raw.count)
+
+    @property
+    def time(self) -> int:
+        """For how long the owner has been stuck, ns, as far as that has been told; 0: it is not."""
+        return int(lib.gpurt_stuck_time(self._raw, self._gpu.sched, self._clock()))
+
+    def due(self) -> int:
+        """When the next look is due; FOREVER: the GPU has no owner."""
+        if not self.limit or not self._gpu.runner:
+            self._next = 0
+            return int(FOREVER)
+        if not self._next:
+            self._next = self._clock() + self._interval()
+        return self._next
+
+    def _interval(self) -> int:
+        return max(REST, self.limit // int(lib.GPURT_STUCK_LOOKS))
+
+    def advance(self, now: int) -> None:
+        """Looks, if that is due."""
+        if self.due() > now:
+            return
+        gpu, runner = self._gpu, self._gpu.runner
+        look = ffi.new("struct gpurt_stuck_look *", {"now": now})
+        if runner and not gpu.fault and not gpu.in_flight:
+            look.idle, look.asked, look.done = gpu.quiet()
+            if look.idle and (look.asked or lib.gpurt_stuck_asked(gpu.sched)):
+                found = self._look(runner)
+                if found is None:
+                    self._next = now + REST
+                    return
+                look.asleep, look.cpu = found
+        self._walk = None
+        self._next = now + self._interval()
+        if lib.gpurt_stuck_seen(self._raw, gpu.sched, self.limit, look) and runner:
+            gpu.tell(gpu, runner, EventKind.STUCK, now, None, now - int(self._raw.since))
+
+    def _look(self, runner: Client) -> Threads | None:
+        """What is known of its threads; None: there are more to look at."""
+        about = runner, int(runner.core.segments)
+        if self._walk is None or about != self._about:
+            self._about, self._walk = about, look_at(runner.peer.pid)
+        return next(self._walk)
+
+
+def look_at(pid: int) -> Iterator[Threads | None]:
+    """Looks at a process's threads: None after each SOME of them, then what it has seen.
+
+    A process that has more than GPURT_STUCK_THREADS counts as one that executes, and so does one that may not be seen.
+    """
+    executed, tids = 0, procs.threads(pid)
+    for number, tid in enumerate(tids, 1):
+        state, time = thread(pid, tid)
+        executed += time
+        if state in ("", "R") or number > lib.GPURT_STUCK_THREADS:
+            yield Threads(False, 0)
+            return
+        if number % SOME == 0 and number < len(tids):
+            yield None
+    yield Threads(bool(tids), executed)
+
+
+def thread(pid: int, tid: int) -> tuple[str, int]:
+    """The state of a thread, and how long it has executed, ns; no state if it has ended."""
+    text = procs.read(pid, f"task/{tid}/stat")
+    if text is None:
+        return "", 0
+    stat = procs.parse_stat(text)
+    times = procs.read(pid, f"task/{tid}/schedstat")
+    return stat.state, int(times.split()[0]) if times else stat.ticks * (10**9 // os.sysconf("SC_CLK_TCK"))
+
+
+def left_by(client: Client) -> bool:
+    """Whether a client that is gone has died, and others under the same budget are in segments."""
+    return bool(lib.gpurt_stuck_leaves(client.core)) and procs.ended(client.peer.pid, client.peer.start)
+
+
+def status(stuck: Stuck) -> list[tuple[str, Any]]:
+    """What GPURT_CMD_GET_STATUS says of it."""
+    time = stuck.time
+    return [
+        ("STUCK_BOUND_NS", stuck.limit), ("STUCKS", stuck.count), *([("STUCK_NS", time)] if time else []),
+    ]  # fmt: skip

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Segments that begin as a whole or not at all, and end whatever happens, also if a signal's handler raises.
+
+A function of C returns -EINTR after a signal whose handler Python is still to call.  If that returns, the wait goes on,
+as those of Python's own library do (PEP 475).  If it raises, what had begun is undone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+from gpurt._gpurt import ffi, lib
+
+#: Waits without limit.
+FOREVER = int(lib.GPURT_FOREVER)
+NOT_CALLED = int(lib.GPURT_NOT_CALLED)
+#: After these a segment is open: the call was not made, was interrupted, or cannot wait for work.
+OPEN = (NOT_CALLED, -errno.EINTR, -errno.EOPNOTSUPP)
+
+
+def check(status: int, what: str) -> None:
+    """Raises OSError if a function of libgpurt returned an error (-errno)."""
+    if status:
+        raise OSError(-status, f"{what}: {os.strerror(-status)}")
+
+
+def status() -> Any:
+    """Where a call leaves its result, before Python handles any signal."""
+    return ffi.new("int *", NOT_CALLED)
+
+
+def begin(handle: object, flags: int, priority: int, kept: Any) -> int:
+    """Begins a segment, and waits for the GPU if the flags say so; 0, or -errno after which `give_up` is to be called.
+
+    ``kept`` is from `status`, and for `give_up`.
+    """
+    lib.gpurt_py_begin(handle, flags, priority, kept)
+    result = int(kept[0])
+    while result == -errno.EINTR:  # it has begun, and does not own the GPU yet
+        result = int(lib.gpurt_segment_wait(handle, FOREVER))
+    return result
+
+
+def give_up(handle: object, kept: Any) -> None:
+    """After an error or an exception: the segment of `begin` is over, if it has begun."""
+    if kept[0] in (0, -errno.EINTR):
+        kept[0] = NOT_CALLED
+        lib.gpurt_segment_end(handle, 0)
+
+
+def end(handle: object, flags: int) -> int:
+    """Ends the innermost segment, whatever it returns or raises; 0 or -errno."""
+    kept = status()
+    try:
+        lib.gpurt_py_end(handle, flags, kept)
+        while kept[0] == -errno.EINTR:
+            lib.gpurt_py_end(handle, flags, kept)
+    finally:
+        if kept[0] in OPEN:
+            lib.gpurt_segment_end(handle, 0)
+    return int(kept[0])
