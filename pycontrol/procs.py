@@ -94,9 +94,12 @@ def stat(pid: int) -> Stat | None:
     return parse_stat(text) if text else None
 
 
-def ended(pid: int, start: int) -> bool:
-    """Whether the process that started then (see Stat) ends, or has ended."""
-    found = stat(pid)
+def ending(pid: int, start: int) -> bool:
+    """Whether the process of that id and that start (see Stat) is known to end, or to have ended."""
+    try:
+        found = stat(pid)
+    except Unreadable:
+        return False
     return found is None or found.start != start or found.exiting
 
 

@@ -104,6 +104,13 @@ def look_at(pid: int) -> Iterator[Threads | None]:
 
     A process that has more than GPURT_STUCK_THREADS counts as one that executes, and so does one that may not be seen.
     """
+    try:
+        yield from _look_at(pid)
+    except procs.Unreadable:
+        yield Threads(False, 0)
+
+
+def _look_at(pid: int) -> Iterator[Threads | None]:
     executed, tids = 0, procs.threads(pid)
     for number, tid in enumerate(tids, 1):
         state, time = thread(pid, tid)
@@ -128,7 +135,7 @@ def thread(pid: int, tid: int) -> tuple[str, int]:
 
 def left_by(client: Client) -> bool:
     """Whether a client that is gone has died, and others under the same budget are in segments."""
-    return bool(lib.gpurt_stuck_leaves(client.core)) and procs.ended(client.peer.pid, client.peer.start)
+    return bool(lib.gpurt_stuck_leaves(client.core)) and procs.ending(client.peer.pid, client.peer.start)
 
 
 def status(stuck: Stuck) -> list[tuple[str, Any]]:

@@ -33,6 +33,13 @@ class Sleeper:
 
 def sleepers(pid: int) -> list[Sleeper]:
     """The first MANY threads of a process that neither execute nor are ready to; none if it may not be known."""
+    try:
+        return _sleepers(pid)
+    except procs.Unreadable:
+        return []
+
+
+def _sleepers(pid: int) -> list[Sleeper]:
     found: list[Sleeper] = []
     for tid in procs.threads(pid) if pid else ():
         if len(found) == MANY:
