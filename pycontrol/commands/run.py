@@ -109,7 +109,6 @@ def run(
     apart([trace_path], Path(what[0]))
     loaded = taskset.load(Path(what[0]))
     crew.Options(seconds)  # raises UsageError before anything is changed
-    crew.check_threads(loaded)
     if trace_path:
         check_writable(trace_path)
     with connect(device) as control:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from analysis.callbacks import Callback
 from analysis.model import Task, Waiting
 from analysis.taskset import Launch, TasksetFile
 from gpurt.errors import RuntimeFailure, UsageError
@@ -68,18 +69,12 @@ def served(file: TasksetFile) -> set[str]:
     return {task.name for tasks in file.taskset.threads.values() for task in tasks}
 
 
-def check_threads(file: TasksetFile) -> None:
-    """Raises UsageError for a thread without a program: gpurt-task executes the jobs of one task."""
-    for name, tasks in file.taskset.threads.items():
-        if not file.launch[tasks[0].name].command:
-            raise UsageError(
-                f"thread {name} serves several tasks, which only a program of yours does: give its [[thread]] a command"
-            )
-
-
 @dataclass
 class Child:
-    """One started task.  ``ended``: when its program was found to have ended by itself, ns."""
+    """One started task, or the first of those that its thread serves.  ``also``: the reports of the others, by name.
+
+    ``ended``: when its program was found to have ended by itself, ns.
+    """
 
     task: Task
     process: subprocess.Popen[bytes]
@@ -87,6 +82,7 @@ class Child:
     errors: BinaryIO
     ready: int | None
     ended: int | None = None
+    also: Mapping[str, Path] = field(default_factory=dict)
 
     def complaint(self) -> str:
         """The last line that the task wrote on stderr."""
@@ -142,7 +138,7 @@ class Crew:
         launch = self.file.launch.get(task.name, Launch())
         command = [str(self.program), f"--cpu={self.where.cpus[task.cpu]}", f"--parent={os.getpid()}"]
         command.append(f"--priority={task.priority if self.fifo else 0}")
-        report, ready, told = None, None, None
+        report, ready, told, also = None, None, None, dict[str, Path]()
         environment = {**os.environ, **self.options.environments.get(task.name, {})}
         if self.options.device:
             environment["GPURT_DEVICE"] = self.options.device
@@ -157,6 +153,9 @@ class Crew:
             ready, told = os.pipe()
             command += ["--start-fd=0", f"--ready-fd={told}", f"--report={report}"]
             command += self._describe(task)
+            for other in self.file.taskset.served_with(task)[1:]:
+                also[other.name] = self.directory / f"{other.name}.report"
+                command += ["--also", f"--report={also[other.name]}", *self._describe(other)]
         errors = tempfile.TemporaryFile(dir=self.directory)  # noqa: SIM115 (closed with the crew)
         try:
             process = subprocess.Popen(
@@ -169,14 +168,17 @@ class Crew:
         finally:
             if told is not None:
                 os.close(told)
-        return Child(task, process, report, errors, ready)
+        return Child(task, process, report, errors, ready, also=also)
 
     def _describe(self, task: Task) -> list[str]:
-        options = self.options
+        options, together = self.options, task.name in served(self.file)
         arguments = task_program.arguments(
             task, waiting=options.waiting, managed=options.managed, scale=options.scale, seed=options.seed,
-            tell=options.tell,
+            tell=options.tell or together,  # nothing else says whose segment it is
         )
+        if together and task.thread is not None:
+            arguments += [f"--order={task.thread.order.value}", f"--rank={task.rank}"]
+            arguments += ["--timer"] if task.callback is Callback.TIMER else []
         if self.fifo and task.gpu_priority is not None:
             arguments.append(f"--gpu-priority={task.gpu_priority}")
         return arguments
@@ -274,15 +276,16 @@ class Crew:
     def reports(self) -> tuple[dict[str, Report], list[str]]:
         """The reports of the tasks, by name, and the tasks whose reports are missing or damaged."""
         found, missing = dict[str, Report](), list[str]()
+        paths = {child.task.name: child.report for child in self.children if child.report is not None}
         for child in self.children:
-            if child.report is None:
-                continue
+            paths |= child.also
+        for name, path in paths.items():
             try:
-                report = task_report.load(child.report)
+                report = task_report.load(path)
             except RuntimeFailure:
                 report = None
             if report is None:
-                missing.append(child.task.name)
+                missing.append(name)
             else:
-                found[child.task.name] = report
+                found[name] = report
         return found, missing

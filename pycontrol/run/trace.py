@@ -74,7 +74,7 @@ def job_events(report: Report, period: int, origin: int) -> Iterator[Event]:
     for job in report.jobs:
         yield Event(job.release, Kind.RELEASE, report.task, job.number)
         yield Event(job.finish, Kind.COMPLETE, report.task, job.number, job.response)
-    done = len(report.jobs)
+    done = report.jobs[-1].number + 1 if report.jobs else 0  # more than there are jobs if a late timer skipped some
     for number in range(done, done + report.unfinished):
         yield Event(origin + number * period, Kind.RELEASE, report.task, number)
 

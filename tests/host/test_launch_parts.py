@@ -93,6 +93,8 @@ class TestProgram:
             (["--priority=99"], "from 0 to 98"),
             (["--cpu=-1"], "expected a number"),
             (["--scale=90..10"], "expected percentages"),
+            (["--order=lifo"], "expected fifo, priority, ros2 or ros2-live-timers"),
+            (["--period=10ms", "--segments=cpu:1ms", "--jobs=1", "--also"], "--segments and --period must be given"),
             (["--waiting=never"], "expected busy or suspend"),
             (["--exec"], "a command must follow"),
             (["--unknown"], "see gpurt_task --help"),

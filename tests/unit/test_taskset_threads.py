@@ -15,9 +15,9 @@ from analysis.callbacks import Callback, Order, Thread
 from analysis.model import Taskset
 from analysis.taskset import json_schema, load
 from analysis.taskset.write import write_values
-from gpurt.errors import TasksetError, UsageError
+from gpurt.errors import TasksetError
 from pycontrol import cli
-from pycontrol.run.crew import Crew, Options, check_threads
+from pycontrol.run.crew import Crew, Options
 from pycontrol.run.first_file import Process, text_of
 from pycontrol.run.placement import Placement
 from pycontrol.run.programs import tasks_of
@@ -155,13 +155,10 @@ def test_init_writes_a_thread_for_a_process_of_ros2(tmp_path: Path) -> None:
     assert load(path).launch[callback.name].command == ("node", "--x")
 
 
-def test_run_refuses_a_thread_without_a_program_and_starts_one_for_all_its_tasks(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"executor serves several tasks, .*: give its \[\[thread\]\] a command"):
-        check_threads(load(EXAMPLE))
+def test_run_starts_one_program_for_all_tasks_of_a_thread(tmp_path: Path) -> None:
     path = tmp_path / "a.toml"
     path.write_text(GOOD.replace("priority = 10", 'priority = 10\ncommand = ["/opt/node", "-x"]', 1))
     file = load(path)
-    check_threads(file)
     assert tasks_of(file, "node", ["/opt/node", "-x"]) == tasks_of(file, "node") == ["tick"]
     with Crew(file, Options(1), Placement({0: 0, 1: 0}, 1, False), False, tmp_path, Path("/bin/true")) as crew:
         crew.start()

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * gpurt_task: one periodic task with CPU and GPU segments, as a real process.  CPU segments use up thread CPU
- * time.  GPU segments are work on the virtual GPU.  Nothing is printed while jobs run (gpurt_task_report.c).
+ * gpurt_task: one periodic task with CPU and GPU segments, as a real process; or several, whose jobs its one thread
+ * executes one at a time.  CPU segments use up thread CPU time.  GPU segments are work on the virtual GPU.  Nothing is
+ * printed while jobs run (gpurt_task_report.c).
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,14 +24,23 @@
 
 #include "gpurt_task.h"
 
-static struct task_args args;
+/* What the thread knows of a task: how many jobs it has done, and when the next one is released. */
+static struct served {
+	struct task_args args;
+	uint64_t done;
+	uint64_t release;
+	bool polled;			/* it is in the set that the thread executes (TASK_ROS2) */
+} all[TASK_MAX_SERVED], *task = all;	/* `task` is the one whose job executes */
+static unsigned int tasks;
+
+#define for_each_task(t) for (t = all; t < all + tasks; t++)
+
 static struct gpurt_handle *host;
 static uint32_t tsg;
 static unsigned int begin_flags;
 static bool fifo;
 static volatile sig_atomic_t stop;
 
-static uint64_t done_jobs;
 static uint64_t random_state;
 
 /* In waiting mode busy, this thread sleeps until the GPU is done while the task itself spins. */
@@ -82,7 +92,7 @@ static uint64_t draw(void)
 /* Draws the execution time of a piece for this job. */
 static uint64_t length(const struct task_span *span)
 {
-	uint64_t permille = args.scale_low * 10, choices = (args.scale_high - args.scale_low) * 10 + 1;
+	uint64_t permille = task->args.scale_low * 10, choices = (task->args.scale_high - task->args.scale_low) * 10 + 1;
 
 	if (choices > 1)
 		permille += draw() % choices;
@@ -117,7 +127,7 @@ static int await(uint64_t work, uint64_t *completed)
 {
 	int result;
 
-	if (!args.busy) {
+	if (!task->args.busy) {
 		do
 			result = gpurt_work_wait(host, tsg, work, GPURT_FOREVER, completed);
 		while (result == -EINTR && !stop);
@@ -156,8 +166,8 @@ static int run_gpu_segment(const struct task_segment *segment, uint64_t *stamp)
 	int result = 0;
 
 	stamp[0] = now_ns();
-	if (args.managed)
-		result = gpurt_segment_begin(host, begin_flags, (unsigned int)args.gpu_priority);
+	if (task->args.managed)
+		result = gpurt_segment_begin(host, begin_flags, (unsigned int)task->args.gpu_priority);
 	if (result && stop)
 		return result;
 	if (result)
@@ -168,7 +178,7 @@ static int run_gpu_segment(const struct task_segment *segment, uint64_t *stamp)
 	if (result)
 		return result;
 	stamp[4] = now_ns();
-	if (args.managed)
+	if (task->args.managed)
 		result = gpurt_segment_end(host, 0);
 	stamp[5] = now_ns();
 	return result ? report_error("cannot end a GPU segment", result) : 0;
@@ -182,16 +192,16 @@ static int run_job(uint64_t release, uint64_t *stamp)
 
 	stamp[0] = release;
 	stamp[1] = now_ns();
-	for (i = 0; i < args.segments && !stop; i++) {
-		if (args.segment[i].gpu) {
-			result = run_gpu_segment(&args.segment[i], next);
+	for (i = 0; i < task->args.segments && !stop; i++) {
+		if (task->args.segment[i].gpu) {
+			result = run_gpu_segment(&task->args.segment[i], next);
 			if (result)
 				return result;
 			next += GPU_STAMPS;
 			continue;
 		}
 		next[0] = now_ns();
-		burn(length(&args.segment[i].cpu));
+		burn(length(&task->args.segment[i].cpu));
 		next[1] = now_ns();
 		next += CPU_STAMPS;
 	}
@@ -199,15 +209,21 @@ static int run_job(uint64_t release, uint64_t *stamp)
 	return stop ? -EINTR : 0;
 }
 
+/* Which release of its task it is. */
+static uint64_t job_number(uint64_t release)
+{
+	return (release - task->args.start_at - task->args.offset) / task->args.period;
+}
+
 /* A job that `stop` cuts short is not said to have ended. */
 static int tell_job(uint64_t release, uint64_t *stamp)
 {
-	int result = args.tell ? gpurt_job_begin(host, args.name, done_jobs, release) : 0;
+	int result = task->args.tell ? gpurt_job_begin(host, task->args.name, job_number(release), release) : 0;
 
 	if (result)
 		return report_error("cannot tell of a job", result);
 	result = run_job(release, stamp);
-	if (!result && args.tell)
+	if (!result && task->args.tell)
 		result = gpurt_job_end(host);
 	return result;
 }
@@ -215,63 +231,157 @@ static int tell_job(uint64_t release, uint64_t *stamp)
 /* A job is not started at or after the end of the run, nor if the run ended more than a deadline ago. */
 static bool too_late(uint64_t release)
 {
-	if (release >= args.until)
+	if (release >= task->args.until)
 		return true;
-	return args.until != TASK_FOREVER && now_ns() > args.until + args.deadline;
+	return task->args.until != TASK_FOREVER && now_ns() > task->args.until + task->args.deadline;
+}
+
+static void use(struct served *t)
+{
+	task = t;
+	report_use((unsigned int)(t - all));
+}
+
+/* Whether the task has a set, which is filled when it is empty, or is looked at before that. */
+static bool has_set(const struct served *t)
+{
+	return t->args.order == TASK_ROS2 || (t->args.order == TASK_LIVE_TIMERS && !t->args.timer);
+}
+
+/* Whether @t's job goes before @best's, if there is one. */
+static bool goes_before(const struct served *t, const struct served *best)
+{
+	if (!best)
+		return true;
+	return t->args.order == TASK_FIFO ? t->release < best->release : t->args.rank < best->args.rank;
+}
+
+/* The first of the tasks with a job that is released by @now: of those without a set, else of the set. */
+static struct served *first(uint64_t now, bool set)
+{
+	struct served *best = NULL, *t;
+
+	for_each_task(t)
+		if (has_set(t) == set && t->release <= now && (!set || t->polled) && goes_before(t, best))
+			best = t;
+	return best;
+}
+
+/* The task whose job the thread executes now; NULL: none is released. */
+static struct served *next_task(uint64_t now)
+{
+	struct served *t = first(now, false);
+
+	if (!t)
+		t = first(now, true);
+	if (t)
+		return t;
+	for_each_task(t)
+		t->polled = has_set(t) && t->release <= now;
+	return first(now, true);
+}
+
+/* When the next job is released; UINT64_MAX: none is. */
+static uint64_t next_release(void)
+{
+	uint64_t next = UINT64_MAX;
+	struct served *t;
+
+	for_each_task(t)
+		next = t->release < next ? t->release : next;
+	return next;
+}
+
+/* No job of the task is released any more. */
+static bool over(const struct served *t)
+{
+	return t->done >= report_capacity() || too_late(t->release);
+}
+
+/* The release after the one at which the task is.  A timer's is not before the job began. */
+static uint64_t following(const struct served *t, uint64_t began)
+{
+	uint64_t next = t->release + t->args.period;
+
+	if (tasks > 1 && t->args.timer && next < began)
+		next += (began - next + t->args.period - 1) / t->args.period * t->args.period;
+	return next;
+}
+
+/* Executes the task's next job.  Returns false at the end. */
+static bool serve(struct served *t)
+{
+	uint64_t began = now_ns();
+
+	use(t);
+	t->polled = false;
+	if (over(t)) {
+		t->release = UINT64_MAX;
+		return true;
+	}
+	if (tell_job(t->release, report_job(t->done)))
+		return false;
+	t->done++;
+	t->release = following(t, began);
+	if (over(t))
+		t->release = UINT64_MAX;
+	return true;
 }
 
 static void run_jobs(void)
 {
-	uint64_t release = args.start_at + args.offset;
+	struct served *t;
+	uint64_t at;
 
-	while (!stop && done_jobs < report_capacity() && !too_late(release)) {
-		while (!stop && now_ns() < release)
-			sleep_until(release);
-		if (stop || tell_job(release, report_job(done_jobs)))
+	for_each_task(t)
+		t->release = t->args.start_at + t->args.offset;
+	while (!stop && (at = next_release()) != UINT64_MAX) {
+		t = next_task(now_ns());
+		if (!t)
+			sleep_until(at);
+		else if (!serve(t))
 			return;
-		done_jobs++;
-		release += args.period;
 	}
 }
 
 static void enter_class(void)
 {
-	struct sched_param param = { .sched_priority = args.priority };
-	size_t count = (size_t)(args.cpu + 1);
+	struct sched_param param = { .sched_priority = task->args.priority };
+	size_t count = (size_t)(task->args.cpu + 1);
 	size_t size = CPU_ALLOC_SIZE(count);
 	cpu_set_t *cpus = CPU_ALLOC(count);
 
-	if (cpus && args.cpu >= 0) {
+	if (cpus && task->args.cpu >= 0) {
 		CPU_ZERO_S(size, cpus);
-		CPU_SET_S((size_t)args.cpu, size, cpus);
+		CPU_SET_S((size_t)task->args.cpu, size, cpus);
 		if (sched_setaffinity(0, size, cpus)) {
 			report_note("not pinned to its CPU", errno);
-			args.cpu = -1;
+			task->args.cpu = -1;
 		}
 	}
 	CPU_FREE(cpus);
-	fifo = args.priority && !sched_setscheduler(0, SCHED_FIFO, &param);
-	if (args.priority && !fifo)
+	fifo = task->args.priority && !sched_setscheduler(0, SCHED_FIFO, &param);
+	if (task->args.priority && !fifo)
 		report_note("not at SCHED_FIFO", errno);
 }
 
 static void follow_parent(void)
 {
-	if (!args.parent)
+	if (!task->args.parent)
 		return;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != args.parent)
+	if (getppid() != task->args.parent)
 		_exit(6);
 }
 
 /* The watcher must run while the task spins, also where policy `boosted` has raised the task: above every raised thread. */
 static int lift_watcher(bool boosted)
 {
-	struct sched_param param = { .sched_priority = boosted ? 99 : args.priority + 1 };
+	struct sched_param param = { .sched_priority = boosted ? 99 : task->args.priority + 1 };
 	struct rlimit limit;
 	int result = pthread_setschedparam(watcher.thread, SCHED_FIFO, &param);
 
-	if (result != EPERM || getrlimit(RLIMIT_RTPRIO, &limit) || limit.rlim_cur <= (rlim_t)args.priority)
+	if (result != EPERM || getrlimit(RLIMIT_RTPRIO, &limit) || limit.rlim_cur <= (rlim_t)task->args.priority)
 		return -result;
 	param.sched_priority = (int)limit.rlim_cur;
 	return -pthread_setschedparam(watcher.thread, SCHED_FIFO, &param);
@@ -290,13 +400,16 @@ static int start_watcher(bool boosted)
 	return !result && fifo ? lift_watcher(boosted) : -result;
 }
 
+/* Whether a job of any task has a GPU segment. */
 static bool uses_gpu(void)
 {
+	const struct served *t;
 	unsigned int i;
 
-	for (i = 0; i < args.segments; i++)
-		if (args.segment[i].gpu)
-			return true;
+	for_each_task(t)
+		for (i = 0; i < t->args.segments; i++)
+			if (t->args.segment[i].gpu)
+				return true;
 	return false;
 }
 
@@ -304,20 +417,31 @@ static int open_host(void)
 {
 	struct gpurt_query query = { .size = sizeof(query) };
 	const char *form = getenv("GPURT_FORM");
-	int result = gpurt_open(&host, args.device);
+	int result = gpurt_open(&host, task->args.device);
 
 	if (!result)
 		result = gpurt_query_host(host, &query);
 	if (!result && uses_gpu())
 		result = gpurt_tsg_open(host, &tsg);
-	if (!result && args.busy && uses_gpu())
+	if (!result && task->args.busy && uses_gpu())
 		result = start_watcher(query.policy == GPURT_POLICY_BOOSTED);
 	if (query.policy == GPURT_POLICY_LOCK_PRIORITY || query.policy == GPURT_POLICY_LOCK_FIFO)
 		begin_flags = GPURT_BEGIN_WAIT;		/* a lock is taken before the segment begins */
 	/* By itself an owner spins while it waits, and the bounds for tasks that suspend themselves want it to sleep. */
-	if (query.policy == GPURT_POLICY_BOOSTED && !args.busy && form && !strcmp(form, "owner"))
+	if (query.policy == GPURT_POLICY_BOOSTED && !task->args.busy && form && !strcmp(form, "owner"))
 		begin_flags = GPURT_BEGIN_WAIT;
 	return result;
+}
+
+/* All tasks start and end as the first one does. */
+static void share_times(void)
+{
+	struct served *t;
+
+	for_each_task(t) {
+		t->args.start_at = task->args.start_at;
+		t->args.until = task->args.until;
+	}
 }
 
 /* Reports that the task is ready and reads when to start. */
@@ -327,18 +451,51 @@ static int rendezvous(void)
 	unsigned long long start, until;
 	ssize_t got;
 
-	if (args.ready_fd >= 0 && write(args.ready_fd, "ready\n", 6) != 6)
+	if (task->args.ready_fd >= 0 && write(task->args.ready_fd, "ready\n", 6) != 6)
 		return -errno;
-	if (args.start_fd >= 0) {
-		got = read(args.start_fd, text, sizeof(text) - 1);
+	if (task->args.start_fd >= 0) {
+		got = read(task->args.start_fd, text, sizeof(text) - 1);
 		if (got <= 0 || sscanf(text, "%llu %llu", &start, &until) != 2)
 			return -ECANCELED;
-		args.start_at = start;
-		args.until = until;
+		task->args.start_at = start;
+		task->args.until = until;
 	}
-	if (!args.start_at)
-		args.start_at = now_ns() + 10000000;
+	if (!task->args.start_at)
+		task->args.start_at = now_ns() + 10000000;
+	share_times();
 	return 0;
+}
+
+/* Room for the reports of all tasks, or all reports written. */
+static int for_all_reports(bool write)
+{
+	struct served *t;
+	int result = 0;
+
+	for_each_task(t) {
+		use(t);
+		if (!result)
+			result = write ? report_write(&task->args, fifo, t->done) : report_prepare(&task->args);
+	}
+	use(all);
+	return result;
+}
+
+/* Reads the options of all tasks. */
+static void parse_all(int argc, char **argv)
+{
+	int at = 0;
+
+	do {
+		at = task_parse(&all[tasks].args, tasks ? &all[tasks - 1].args : NULL, argc, argv);
+		argc -= at;
+		argv += at;
+		tasks++;
+	} while (at && tasks < TASK_MAX_SERVED);
+	if (at) {
+		fprintf(stderr, "gpurt_task: more than %d tasks\n", TASK_MAX_SERVED);
+		exit(2);
+	}
 }
 
 static void set_up_process(void)
@@ -347,7 +504,7 @@ static void set_up_process(void)
 
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
-	prctl(PR_SET_NAME, args.name);
+	prctl(PR_SET_NAME, task->args.name);
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (mlockall(MCL_CURRENT | MCL_FUTURE))
 		report_note("memory not locked", errno);
@@ -358,8 +515,8 @@ static int execute(void)
 {
 	enter_class();
 	report_notes(stderr, "gpurt_task:");
-	execvp(args.command[0], args.command);
-	fprintf(stderr, "gpurt_task: cannot execute %s: %s\n", args.command[0], strerror(errno));
+	execvp(task->args.command[0], task->args.command);
+	fprintf(stderr, "gpurt_task: cannot execute %s: %s\n", task->args.command[0], strerror(errno));
 	return errno == ENOENT ? 127 : 126;
 }
 
@@ -367,29 +524,29 @@ int main(int argc, char **argv)
 {
 	int result;
 
-	task_parse(&args, argc, argv);
+	parse_all(argc, argv);
 	follow_parent();
-	if (args.command)
+	if (task->args.command)
 		return execute();
-	random_state = args.seed;
+	random_state = task->args.seed;
 	set_up_process();
 	enter_class();
-	result = uses_gpu() || args.tell ? open_host() : 0;
+	result = uses_gpu() || task->args.tell ? open_host() : 0;
 	if (result) {
-		fprintf(stderr, "gpurt_task: %s: no use of gpurt's host: %s; is `gpurt emulate' running?\n", args.name,
+		fprintf(stderr, "gpurt_task: %s: no use of gpurt's host: %s; is `gpurt emulate' running?\n", task->args.name,
 			strerror(-result));
 		return 4;
 	}
 	result = rendezvous();
 	if (!result)
-		result = report_prepare(&args);
+		result = for_all_reports(false);
 	if (!result) {
 		run_jobs();
-		result = report_write(&args, fifo, done_jobs);
+		result = for_all_reports(true);
 	}
 	if (result && !(stop && result == -ECANCELED))
-		fprintf(stderr, "gpurt_task: %s: %s\n", args.name, strerror(-result));
+		fprintf(stderr, "gpurt_task: %s: %s\n", task->args.name, strerror(-result));
 	if (report_failed())
-		fprintf(stderr, "gpurt_task: %s: %s\n", args.name, report_failed());
+		fprintf(stderr, "gpurt_task: %s: %s\n", task->args.name, report_failed());
 	return result || report_failed() ? 6 : 0;
 }

@@ -11,6 +11,10 @@
 #define TASK_MAX_JOBS		1000000ULL
 #define TASK_MAX_PRIORITY	98	/* the thread that ends a busy wait runs one level above */
 #define TASK_FOREVER		UINT64_MAX
+#define TASK_MAX_SERVED		64
+
+/* Which pending job a thread that serves several tasks executes next (docs/readings/threads.md). */
+enum task_order { TASK_FIFO, TASK_PRIORITY, TASK_ROS2, TASK_LIVE_TIMERS };
 
 struct task_span {
 	uint64_t best;
@@ -45,13 +49,20 @@ struct task_args {
 	bool busy;
 	bool managed;			/* it begins and ends segments */
 	bool tell;			/* it says when its jobs begin and end */
+	enum task_order order;		/* of the thread, if it serves several tasks */
+	unsigned int rank;		/* in that order, 0 first */
+	bool timer;			/* late, it skips releases; order `ros2-live-timers` looks at it first */
 	unsigned int segments;
 	struct task_segment segment[TASK_MAX_SEGMENTS];
 	char **command;			/* execute this instead */
 };
 
-/* Fills in @args.  After a mistake, prints one line on stderr and exits with 2.  After --help, exits with 0. */
-void task_parse(struct task_args *args, int argc, char **argv);
+/*
+ * Fills in @args.  After a mistake, prints one line on stderr and exits with 2.  After --help, exits with 0.
+ * @before: the task before, of the same thread, with which it shares what is not said again; NULL for the first.
+ * Returns the place of the --also that the next task's options follow; 0: there is none.
+ */
+int task_parse(struct task_args *args, const struct task_args *before, int argc, char **argv);
 
 /* How many times a report holds for a CPU segment, for a GPU segment, and for a job without its segments. */
 enum { CPU_STAMPS = 2, GPU_STAMPS = 6, JOB_STAMPS = 3 };
@@ -63,6 +74,9 @@ void report_notes(FILE *out, const char *prefix);
 /* Stores why the run failed and returns @code, a negative errno.  report_failed(): NULL if the run did not fail. */
 int report_error(const char *what, int code);
 const char *report_failed(void);
+
+/* The functions below are about that task of the thread from now on, the first one until then. */
+void report_use(unsigned int task);
 
 /* Allocates room for all jobs, before the first job runs.  Returns 0 or -ENOMEM. */
 int report_prepare(const struct task_args *args);

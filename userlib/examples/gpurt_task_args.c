@@ -32,6 +32,10 @@ static const char usage[] =
 "  --scale LOW..HIGH    each time is drawn between LOW and HIGH percent of the way from best to worst;\n"
 "                       100..100 unless given\n"
 "  --seed N             of these draws\n"
+"  --also               the options of another task follow, whose jobs the same thread executes\n"
+"  --order ORDER        of their jobs: fifo, priority, ros2 or ros2-live-timers\n"
+"  --rank N             of the task in that order, 0 first\n"
+"  --timer              its jobs are a timer's, which skips releases when it is late\n"
 "  --jobs N             how many to execute\n"
 "  --until NS           release no job at or after this CLOCK_MONOTONIC time\n"
 "  --start-at NS        CLOCK_MONOTONIC time from which releases count\n"
@@ -151,7 +155,7 @@ static void parse_scale(struct task_args *args, const char *text)
 
 enum option_code {
 	OPT_NAME = 256, OPT_SEGMENTS, OPT_PERIOD, OPT_DEADLINE, OPT_OFFSET, OPT_CPU, OPT_PRIORITY, OPT_GPU_PRIORITY,
-	OPT_WAITING, OPT_NO_SEGMENTS, OPT_TELL, OPT_SCALE, OPT_SEED, OPT_JOBS, OPT_UNTIL, OPT_START_AT, OPT_START_FD,
+	OPT_WAITING, OPT_NO_SEGMENTS, OPT_TELL, OPT_SCALE, OPT_SEED, OPT_ALSO, OPT_ORDER, OPT_RANK, OPT_TIMER, OPT_JOBS, OPT_UNTIL, OPT_START_AT, OPT_START_FD,
 	OPT_READY_FD, OPT_REPORT, OPT_DEVICE, OPT_PARENT, OPT_EXEC, OPT_HELP,
 };
 
@@ -169,6 +173,10 @@ static const struct option options[] = {
 	{ "tell", no_argument, NULL, OPT_TELL },
 	{ "scale", required_argument, NULL, OPT_SCALE },
 	{ "seed", required_argument, NULL, OPT_SEED },
+	{ "also", no_argument, NULL, OPT_ALSO },
+	{ "order", required_argument, NULL, OPT_ORDER },
+	{ "rank", required_argument, NULL, OPT_RANK },
+	{ "timer", no_argument, NULL, OPT_TIMER },
 	{ "jobs", required_argument, NULL, OPT_JOBS },
 	{ "until", required_argument, NULL, OPT_UNTIL },
 	{ "start-at", required_argument, NULL, OPT_START_AT },
@@ -181,6 +189,17 @@ static const struct option options[] = {
 	{ "help", no_argument, NULL, OPT_HELP },
 	{ NULL, 0, NULL, 0 },
 };
+
+static enum task_order parse_order(const char *value)
+{
+	static const char *const orders[] = { "fifo", "priority", "ros2", "ros2-live-timers" };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
+		if (!strcmp(value, orders[i]))
+			return (enum task_order)i;
+	fail("--order: expected fifo, priority, ros2 or ros2-live-timers, not \"%s\"", value);
+}
 
 /* Options of what a job does.  Returns false for any other option. */
 static bool parse_job_option(struct task_args *args, int code, const char *value)
@@ -200,6 +219,15 @@ static bool parse_job_option(struct task_args *args, int code, const char *value
 		return true;
 	case OPT_TELL:
 		args->tell = true;
+		return true;
+	case OPT_ORDER:
+		args->order = parse_order(value);
+		return true;
+	case OPT_RANK:
+		args->rank = (unsigned int)number("rank", value, 0, 9999);
+		return true;
+	case OPT_TIMER:
+		args->timer = true;
 		return true;
 	case OPT_SCALE:
 		parse_scale(args, value);
@@ -290,7 +318,7 @@ static void check(struct task_args *args)
 		fail("--name: no blanks, please");
 }
 
-void task_parse(struct task_args *args, int argc, char **argv)
+int task_parse(struct task_args *args, const struct task_args *before, int argc, char **argv)
 {
 	int code;
 
@@ -298,8 +326,15 @@ void task_parse(struct task_args *args, int argc, char **argv)
 		.name = "task", .report = "-", .until = TASK_FOREVER, .jobs = TASK_FOREVER, .scale_low = 100,
 		.scale_high = 100, .cpu = -1, .ready_fd = -1, .start_fd = -1, .managed = true,
 	};
+	if (before) {
+		*args = *before;
+		args->segments = 0;
+		args->period = args->deadline = args->offset = 0;
+		args->timer = false;
+	}
+	optind = 0;
 	while ((code = getopt_long(argc, argv, "+", options, NULL)) != -1) {
-		if (code == OPT_EXEC)
+		if (code == OPT_EXEC || code == OPT_ALSO)
 			break;
 		if (!parse_job_option(args, code, optarg) && !parse_time_option(args, code, optarg))
 			parse_option(args, code, optarg);
@@ -308,9 +343,10 @@ void task_parse(struct task_args *args, int argc, char **argv)
 		fail("--exec: a command must follow");
 	if (code == OPT_EXEC) {
 		args->command = &argv[optind];
-		return;
+		return 0;
 	}
-	if (optind != argc)
+	if (code != OPT_ALSO && optind != argc)
 		fail("unexpected argument \"%s\"", argv[optind]);
 	check(args);
+	return code == OPT_ALSO ? optind - 1 : 0;
 }

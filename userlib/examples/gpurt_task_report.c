@@ -24,9 +24,18 @@ static char notes[4][160];
 static unsigned int note_count;
 static char error[160];
 
-static uint64_t *stamps;		/* job by job */
-static size_t stamps_per_job;
-static uint64_t capacity;		/* jobs */
+/* Of each task that the thread serves. */
+static struct {
+	uint64_t *stamps;		/* job by job */
+	size_t stamps_per_job;
+	uint64_t capacity;		/* jobs */
+} reports[TASK_MAX_SERVED];
+static unsigned int current;
+
+void report_use(unsigned int task)
+{
+	current = task;
+}
 
 void report_note(const char *what, int code)
 {
@@ -55,33 +64,42 @@ const char *report_failed(void)
 
 int report_prepare(const struct task_args *args)
 {
+	uint64_t capacity = args->jobs;
+	size_t each = JOB_STAMPS;
 	unsigned int i;
 
-	capacity = args->jobs;
 	if (args->until != TASK_FOREVER && capacity > TASK_MAX_JOBS)
 		capacity = args->until > args->start_at ? (args->until - args->start_at) / args->period + 1 : 0;
 	if (capacity > TASK_MAX_JOBS)
 		capacity = TASK_MAX_JOBS;
-	stamps_per_job = JOB_STAMPS;
 	for (i = 0; i < args->segments; i++)
-		stamps_per_job += args->segment[i].gpu ? GPU_STAMPS : CPU_STAMPS;
-	stamps = calloc(capacity + 1, stamps_per_job * sizeof(*stamps));
-	return stamps ? 0 : -ENOMEM;
+		each += args->segment[i].gpu ? GPU_STAMPS : CPU_STAMPS;
+	reports[current].capacity = capacity;
+	reports[current].stamps_per_job = each;
+	reports[current].stamps = calloc(capacity + 1, each * sizeof(uint64_t));
+	return reports[current].stamps ? 0 : -ENOMEM;
 }
 
 uint64_t report_capacity(void)
 {
-	return capacity;
+	return reports[current].capacity;
 }
 
 uint64_t *report_job(uint64_t job)
 {
-	return stamps + job * stamps_per_job;
+	return reports[current].stamps + job * reports[current].stamps_per_job;
 }
 
-/* The number of jobs that were released by now, or by the end of the run, and have not finished. */
-static uint64_t unfinished(const struct task_args *args, uint64_t done)
+/* The number of a job: which release of its task it had, those counted that a late timer skips. */
+static uint64_t number(const struct task_args *args, uint64_t job)
 {
+	return (*report_job(job) - args->start_at - args->offset) / args->period;
+}
+
+/* The number of jobs that were released by now, or by the end of the run, after the last one that has finished. */
+static uint64_t unfinished(const struct task_args *args, uint64_t finished)
+{
+	uint64_t done = finished ? number(args, finished - 1) + 1 : 0;
 	uint64_t first = args->start_at + args->offset, end, released;
 	struct timespec now;
 
@@ -100,7 +118,7 @@ static void write_job(FILE *out, const struct task_args *args, uint64_t job)
 	const uint64_t *stamp = report_job(job);
 	unsigned int i, j, count;
 
-	fprintf(out, "job %llu", (unsigned long long)job);
+	fprintf(out, "job %llu", (unsigned long long)number(args, job));
 	for (j = 0; j < JOB_STAMPS; j++)
 		fprintf(out, " %llu", (unsigned long long)*stamp++);
 	for (i = 0; i < args->segments; i++) {
@@ -130,6 +148,6 @@ int report_write(const struct task_args *args, bool fifo, uint64_t done)
 	if (*error)
 		fprintf(out, "error %s\n", error);
 	fprintf(out, "end %llu %llu\n", (unsigned long long)done, (unsigned long long)unfinished(args, done));
-	free(stamps);
+	free(reports[current].stamps);
 	return fclose(out) ? -errno : 0;
 }

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A thread that serves several tasks as one real process: one job at a time, in the file's order."""
+
+from __future__ import annotations
+
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from links import PATIENCE
+
+from analysis import taskset
+from analysis.trace import Kind
+from pycontrol.run import crew, launch, task_program, task_report
+from pycontrol.run.check import judged
+from pycontrol.run.emulator import Emulator
+from pycontrol.run.finding import What
+from pycontrol.run.task_report import Report
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def reports(folder: Path, order: str, *tasks: str) -> dict[str, Report]:
+    """What gpurt-task reports of these tasks on one thread, whose options are given by name."""
+    words: list[str] = []
+    for rank, options in enumerate(tasks):
+        name, *others = options.split()
+        words += ["--also"] * (rank > 0)
+        words += [f"--name={name}", f"--report={folder / name}", f"--rank={rank}", *others]
+    done = subprocess.run([task_program.find(), f"--order={order}", *words], timeout=PATIENCE, check=False)
+    assert done.returncode == 0
+    found = {path.name: task_report.load(path) for path in folder.iterdir()}
+    return {name: report for name, report in found.items() if report is not None}
+
+
+def sequence(found: dict[str, Report]) -> str:
+    """The tasks by the order of their jobs, none of which overlap."""
+    jobs = sorted((job.start, job.finish, name) for name, report in found.items() for job in report.jobs)
+    assert all(one[1] <= other[0] for one, other in pairwise(jobs))
+    return "".join(name for _, _, name in jobs)
+
+
+#: All jobs are released before the first one is over: what comes then follows from the order alone.
+LATE = "--period=1ns --segments=cpu:2ms --jobs=2"
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"), [("priority", "aabb"), ("ros2", "abab"), ("ros2-live-timers", "aabb"), ("fifo", "abab")]
+)
+def test_pending_jobs_are_served_in_the_order_of_the_thread(order: str, expected: str, tmp_path: Path) -> None:
+    """Of ros2-live-timers both are timers, of which the first has none left to skip."""
+    timer = " --timer --period=1ms" if order == "ros2-live-timers" else ""
+    found = reports(tmp_path, order, f"a {LATE}{timer}", f"b {LATE}")
+    assert sequence(found) == expected
+
+
+def test_a_timer_that_is_late_skips_releases(tmp_path: Path) -> None:
+    found = reports(tmp_path, "ros2", "a --period=1ms --segments=cpu:5ms --jobs=3 --timer", f"b {LATE}")
+    numbers = [job.number for job in found["a"].jobs]
+    assert numbers[0] == 0
+    assert numbers[-1] > 2
+    assert all(job.release <= job.start for job in found["a"].jobs)
+
+
+def test_a_run_of_a_thread_is_judged_as_what_its_file_says() -> None:
+    """The jobs of both tasks have their segments, and no finding says that the thread is another one."""
+    file = taskset.load(ROOT / "examples/every-key-of-threads.toml")
+    with Emulator(file.taskset.platform) as host:
+        seen = launch.launch(file, crew.Options(1, str(host.socket), "segment"))
+    released = {name: len(one.jobs) + one.unfinished for name, one in seen.reports.items()}
+    assert released == {"detect": 10, "watchdog": 10}
+    assert {*sequence({name[0]: report for name, report in seen.reports.items()})} == {"d", "w"}
+    begun = [event.task for event in seen.trace.events if event.kind is Kind.BEGIN]
+    assert begun == ["detect"] * len(seen.reports["detect"].jobs)
+    assert not {What.THREAD, What.UNDECLARED, What.PERIOD} & {one.what for one in judged(seen.trace, file).findings}
