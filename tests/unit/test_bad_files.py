@@ -70,6 +70,7 @@ theta = "0.5ms"
 epsilon = "1ms"
 time_slice = "1ms"
 bus_chunk = "1ms"
+region = "0.1ms"
 compute_units = 4
 [[task]]
 name = "camera"
