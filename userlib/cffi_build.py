@@ -37,6 +37,7 @@ HEADERS = [
     "kmod/core/calls.h",
     "kmod/core/attributes.h",
     "kmod/core/gate.h",
+    "kmod/core/grants.h",
     "kmod/core/retry.h",
     "kmod/core/marks.h",
     "kmod/core/agents.h",

@@ -3,7 +3,18 @@
 #ifndef GPURT_TRACEPOINTS_H
 #define GPURT_TRACEPOINTS_H
 
+#include <linux/build_bug.h>
 #include <linux/tracepoint.h>
+
+/*
+ * A probe, in the file that includes the tracepoint's header: a probe of another type does not compile.  A kernel with
+ * kCFI would stop at its first call, and another one would read an argument that is not there.
+ */
+#define GPURT_PROBE(event, probe) { \
+	.name = #event + BUILD_BUG_ON_ZERO(!__builtin_types_compatible_p(typeof(&check_trace_callback_type_##event), \
+									 void (*)(typeof(probe) *))), \
+	.function = (probe), \
+}
 
 struct gpurt_probe {
 	const char *name;		/* of the tracepoint */

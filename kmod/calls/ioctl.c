@@ -64,9 +64,12 @@ static int wait_for_grant(struct gpurt_client *client, struct gpurt_begin *b)
 	struct gpurt_wait granted = { .what = GPURT_WAIT_GRANT, .timeout_ns = GPURT_FOREVER };
 	int err = gpurt_wait_for(client, &granted);
 
-	if (!err)
-		b->state = GPURT_STATE_RUNNING;
-	return err;
+	b->flags |= GPURT_BEGIN_BEGUN;	/* if the call is made again it begins nothing */
+	if (err)
+		return err;
+	b->flags &= ~(u32)GPURT_BEGIN_BEGUN;
+	b->state = GPURT_STATE_RUNNING;
+	return 0;
 }
 
 /* Whether a thread of the client is raised, or was and may have to be lowered. */
@@ -114,6 +117,8 @@ static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 	client = gpurt_file_client(file, b->gpu);
 	if (IS_ERR(client))
 		return PTR_ERR(client);
+	if (b->flags & GPURT_BEGIN_BEGUN)
+		return wait_for_grant(client, b);
 	if (b->priority && !may_have(own, b->priority))
 		return -EPERM;
 	if (form == GPURT_FORM_FENCE && !client->gpu->ops.work)
@@ -381,10 +386,10 @@ static int get_argument(const struct gpurt_call *call, union gpurt_argument *arg
 	return err ? err : gpurt_call_check(call, argument);
 }
 
-/* Copies what the call answers to the caller's structure; of a begin, the most frequent call, that is one field. */
+/* Copies what the call answers to the caller's structure; of most begins, the most frequent call, that is one field. */
 static int put_answer(const struct gpurt_call *call, const union gpurt_argument *argument, void __user *user)
 {
-	if (call->code == GPURT_IOC_BEGIN)
+	if (call->code == GPURT_IOC_BEGIN && !(argument->begin.flags & GPURT_BEGIN_WAIT))
 		return put_user(argument->begin.state, &((struct gpurt_begin __user *)user)->state);
 	return copy_to_user(user, argument, call->size) ? -EFAULT : 0;
 }
@@ -402,8 +407,8 @@ long gpurt_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
 	if (ret)
 		return ret;
 	ret = handlers[_IOC_NR(call->code)](filp->private_data, &argument);
-	/* A begin that a signal interrupted has still begun its segment: its caller must learn the state. */
-	if ((!ret || ret == -EINTR) && call->answers && put_answer(call, &argument, user))
+	/* A call that is broken off has in its structure how it goes on.  A begin has begun its segment. */
+	if ((!ret || ret == -ERESTARTNOHAND) && call->answers && put_answer(call, &argument, user))
 		return -EFAULT;
 	return ret;
 }

@@ -159,7 +159,7 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	gpurt_for_each_client(client, gpu) {
 		clients++;
 		tsgs += READ_ONCE(client->core.tsgs);
-		barred += READ_ONCE(client->boost.barred);
+		barred += gpurt_boost_is(client, GPURT_BOOST_BARRED);
 		cond_resched();
 	}
 	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
@@ -252,7 +252,7 @@ static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    nla_put_u32(skb, GPURT_A_RAISED, raised_to(client)) ||
 	    nla_put_u32(skb, GPURT_A_COPY, READ_ONCE(client->copier.node.state)) ||
 	    nla_put_u64_64bit(skb, GPURT_A_COPIES, READ_ONCE(client->copier.node.copies), GPURT_A_PAD) ||
-	    nla_put_u32(skb, GPURT_A_BARRED, READ_ONCE(client->boost.barred)) || put_counts(skb, gpu, c)) {
+	    nla_put_u32(skb, GPURT_A_BARRED, gpurt_boost_is(client, GPURT_BOOST_BARRED)) || put_counts(skb, gpu, c)) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
 	}

@@ -59,7 +59,7 @@ static bool has_completed(const struct gpurt_client *client)
 	int token, ret;
 	u64 when;
 
-	if (b->over || !gpurt_gpu_hold(gpu, &token))
+	if (gpurt_boost_is(client, GPURT_BOOST_OVER) || !gpurt_gpu_hold(gpu, &token))
 		return true;
 	if (b->awaited.what == GPURT_WAIT_IDLE)
 		ret = gpu->ops.work->idle(gpu->driver, client->ctx, &when);
@@ -74,25 +74,27 @@ static bool is_over(const struct gpurt_client *client)
 {
 	const struct gpurt_boosted *b = &client->boost;
 
-	if (b->over)
+	if (gpurt_boost_is(client, GPURT_BOOST_OVER))
 		return true;
 	/* Others wait for its decision, and it is above all that could keep it from its CPU until that is taken. */
-	if (b->at_gate)
+	if (READ_ONCE(b->call) != GPURT_BOOST_IN_NONE)
 		return false;
 	/* A process that ends is lowered before its GPU is handed on, which may take the driver long. */
-	if (b->barred || gpurt_exits_ends(client->file))
+	if (gpurt_boost_is(client, GPURT_BOOST_BARRED) || gpurt_exits_ends(client->file))
 		return true;
-	if (!READ_ONCE(b->may) || !READ_ONCE(client->core.depth))
+	if (!gpurt_boost_is(client, GPURT_BOOST_MAY) || !READ_ONCE(client->core.depth))
 		return true;
 	return b->form == GPURT_FORM_SELF && !READ_ONCE(b->level);
 }
 
 /* Called with the lock held.  The level that the thread needs now. */
-static u32 needed(const struct gpurt_boosted *b)
+static u32 needed(const struct gpurt_client *client)
 {
-	u32 level = READ_ONCE(b->may) && !b->working ? READ_ONCE(b->level) : 0;
+	const struct gpurt_boosted *b = &client->boost;
+	bool may = gpurt_boost_is(client, GPURT_BOOST_MAY) && !gpurt_boost_is(client, GPURT_BOOST_WORKING);
+	u32 level = may ? READ_ONCE(b->level) : 0;
 
-	return READ_ONCE(b->turn) ? GPURT_RAISED_TOP : max(level, b->asked);
+	return READ_ONCE(b->call) == GPURT_BOOST_HANDED ? GPURT_RAISED_TOP : max(level, b->asked);
 }
 
 /* Whether the caller is that thread, or gpurt-boost, which may change any. */
@@ -122,7 +124,8 @@ static void settle_copier(struct gpurt_client *client)
 	/* One that has lost the bus in the middle of a copy does not copy. */
 	if (!copies(client))
 		c->raises = false;
-	if (!c->raises || client->boost.over || client->boost.barred || gpurt_exits_ends(client->file))
+	if (!c->raises || gpurt_boost_is(client, GPURT_BOOST_OVER) || gpurt_boost_is(client, GPURT_BOOST_BARRED) ||
+	    gpurt_exits_ends(client->file))
 		gpurt_raised_let_go(&c->raised);
 	else
 		gpurt_raised_want(&c->raised, gpurt_boost_cpu(gpurt_normal, level));
@@ -138,12 +141,12 @@ void gpurt_boost_settle(struct gpurt_client *client)
 		settle_copier(client);
 	if (!b->raised.task || !may_change(b->raised.task))
 		return;
-	if (b->working && has_completed(client))
-		WRITE_ONCE(b->working, false);
+	if (gpurt_boost_is(client, GPURT_BOOST_WORKING) && has_completed(client))
+		clear_bit(GPURT_BOOST_WORKING, &b->flags);
 	if (is_over(client))
 		gpurt_raised_let_go(&b->raised);
 	else
-		gpurt_raised_want(&b->raised, gpurt_boost_cpu(gpurt_normal, needed(b)));
+		gpurt_raised_want(&b->raised, gpurt_boost_cpu(gpurt_normal, needed(client)));
 }
 
 static void work(struct kthread_work *work)
@@ -193,7 +196,7 @@ void gpurt_boost_wanted(struct gpurt_client *client, u32 level)
 {
 	/* Either the raised thread sees the level at the end of its call, or this sees that it is in none. */
 	smp_store_mb(client->boost.level, level);
-	if (!READ_ONCE(client->boost.calling))
+	if (READ_ONCE(client->boost.call) != GPURT_BOOST_CALLS)
 		gpurt_boost_look(client);
 }
 
@@ -212,7 +215,8 @@ void gpurt_boost_bar(struct gpurt_client *client)
 		 * Either a thread that becomes the client's sees it at the end of its call, or this sees the thread.
 		 * Of two that do this at once, the one that stores last looks again afterwards, at the rules of both.
 		 */
-		smp_store_mb(b->barred, barred);
+		assign_bit(GPURT_BOOST_BARRED, &b->flags, barred);
+		smp_mb__after_atomic();
 	} while (barred != gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm));
 	gpurt_boost_have_looked(client);
 }
@@ -224,7 +228,7 @@ void gpurt_boost_bar(struct gpurt_client *client)
 void gpurt_boost_stop(struct gpurt_client *client)
 {
 	rt_mutex_lock(&client->boost.lock);
-	client->boost.over = true;
+	set_bit(GPURT_BOOST_OVER, &client->boost.flags);
 	rt_mutex_unlock(&client->boost.lock);
 	gpurt_boost_have_looked(client);
 }

@@ -26,9 +26,8 @@
  */
 static void enter(struct gpurt_boosted *b, u32 level)
 {
-	b->at_gate = true;
 	b->asked = level;
-	WRITE_ONCE(b->calling, true);
+	WRITE_ONCE(b->call, GPURT_BOOST_CALLS);
 }
 
 /* The same, by a thread that is about to begin the outermost segment.  @right: as check() says. */
@@ -38,16 +37,15 @@ static void ask(struct gpurt_client *client, u32 level, u32 flags, u32 right)
 
 	enter(b, level);
 	WRITE_ONCE(b->asker, current);
-	if (b->over)
+	if (gpurt_boost_is(client, GPURT_BOOST_OVER))
 		return;
 	if (b->raised.task)
 		gpurt_raised_let_go(&b->raised);
-	WRITE_ONCE(b->turn, false);
-	WRITE_ONCE(b->working, false);
+	clear_bit(GPURT_BOOST_WORKING, &b->flags);
 	WRITE_ONCE(b->form, gpurt_boost_stated(flags));
 	gpurt_raised_take(&b->raised, current, right);
 	/* While a commit sleeps its caller's CPU goes to others anyway, whom the driver may need. */
-	b->spins = !(flags & GPURT_BEGIN_WAIT) && !client->gpu->ops.commit_sleeps;
+	assign_bit(GPURT_BOOST_SPINS, &b->flags, !(flags & GPURT_BEGIN_WAIT) && !client->gpu->ops.commit_sleeps);
 	gpurt_boost_settle(client);
 }
 
@@ -64,7 +62,7 @@ static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flag
 	*right = 0;
 	if (!level || err)
 		return err;
-	if (READ_ONCE(client->boost.barred))
+	if (gpurt_boost_is(client, GPURT_BOOST_BARRED))
 		return -EPERM;
 	*right = min_t(unsigned long, rlimit(RLIMIT_RTPRIO), MAX_RT_PRIO - 1);
 	if (needed <= *right)
@@ -112,7 +110,7 @@ int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level)
 	/* The bus may have been taken from the last one, whose thread has not noticed. */
 	gpurt_boost_copied(client);
 	rt_mutex_lock(&client->boost.lock);
-	if (!client->boost.over) {
+	if (!gpurt_boost_is(client, GPURT_BOOST_OVER)) {
 		gpurt_raised_take(&c->raised, current, right);
 		c->raises = true;
 		gpurt_boost_settle(client);
@@ -200,7 +198,7 @@ static bool is_raised(const struct gpurt_client *client)
 {
 	const struct gpurt_boosted *b = &client->boost;
 
-	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->at_gate) && !gpurt_raised_refused(&b->raised) &&
+	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->call) != GPURT_BOOST_IN_NONE && !gpurt_raised_refused(&b->raised) &&
 	       current->rt_priority;
 }
 
@@ -245,7 +243,7 @@ bool gpurt_boost_is_owners(const struct gpurt_client *client)
 /* Whether that thread keeps its CPU while it waits at the gate. */
 bool gpurt_boost_spins(const struct gpurt_client *client)
 {
-	return client->boost.spins;
+	return gpurt_boost_is(client, GPURT_BOOST_SPINS);
 }
 
 /* Called by that thread when it has to wait at the gate: until it has the gate it executes as without its call. */
@@ -253,7 +251,9 @@ void gpurt_boost_waits(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
 
-	smp_store_mb(b->calling, false);	/* pairs with gpurt_boost_wanted() */
+	/* Unless it has been handed the gate meanwhile.  Pairs with gpurt_boost_wanted(), also where it fails. */
+	cmpxchg(&b->call, GPURT_BOOST_CALLS, GPURT_BOOST_WAITS);
+	smp_mb();
 	rt_mutex_lock(&b->lock);
 	b->asked = 0;
 	gpurt_boost_settle(client);
@@ -263,7 +263,7 @@ void gpurt_boost_waits(struct gpurt_client *client)
 /* Called with the lock of the gate held.  That thread is the next to have the gate, and has not got its CPU. */
 void gpurt_boost_handed(struct gpurt_client *client)
 {
-	WRITE_ONCE(client->boost.turn, true);
+	WRITE_ONCE(client->boost.call, GPURT_BOOST_HANDED);
 	gpurt_boost_look(client);
 }
 
@@ -273,9 +273,10 @@ void gpurt_boost_handed(struct gpurt_client *client)
  */
 bool gpurt_boost_passed(struct gpurt_client *client)
 {
-	bool had = READ_ONCE(client->boost.turn);
+	bool had = READ_ONCE(client->boost.call) == GPURT_BOOST_HANDED;
 
-	WRITE_ONCE(client->boost.turn, false);
+	if (had)
+		WRITE_ONCE(client->boost.call, GPURT_BOOST_WAITS);
 	return had;
 }
 
@@ -288,7 +289,7 @@ static void another_returns(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
 
-	if (READ_ONCE(b->raised.task) && READ_ONCE(b->may) && READ_ONCE(client->core.depth))
+	if (READ_ONCE(b->raised.task) && gpurt_boost_is(client, GPURT_BOOST_MAY) && READ_ONCE(client->core.depth))
 		kthread_flush_work(&b->work);
 	else
 		gpurt_boost_have_looked(client);
@@ -306,12 +307,10 @@ void gpurt_boost_returns(struct gpurt_client *client, bool raised)
 		another_returns(client);
 		return;
 	}
-	smp_store_mb(b->calling, false);	/* pairs with gpurt_boost_wanted() and gpurt_boost_bar() */
+	smp_store_mb(b->call, GPURT_BOOST_IN_NONE);	/* pairs with gpurt_boost_wanted() and gpurt_boost_bar() */
 	rt_mutex_lock(&b->lock);
 	WRITE_ONCE(b->asker, NULL);
-	WRITE_ONCE(b->turn, false);
 	b->asked = 0;
-	b->at_gate = false;
 	gpurt_boost_settle(client);
 	rt_mutex_unlock(&b->lock);
 	rt_mutex_unlock(&b->calls);
@@ -328,16 +327,16 @@ void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w)
 	if (b->raised.task == current) {
 		b->awaited = *w;
 		/* The driver completes work and is asked for it under one lock: one of the two sees the other. */
-		WRITE_ONCE(b->working, true);
+		set_bit(GPURT_BOOST_WORKING, &b->flags);
 		gpurt_boost_settle(client);
 	}
 	rt_mutex_unlock(&b->lock);
 }
 
 /* Whether the caller is the client's thread, and is not raised because its work has not completed. */
-static bool is_working(const struct gpurt_boosted *b)
+static bool is_working(const struct gpurt_client *client)
 {
-	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->working);
+	return READ_ONCE(client->boost.raised.task) == current && gpurt_boost_is(client, GPURT_BOOST_WORKING);
 }
 
 /* Called by a thread that returns from that wait, because what it waited for is done. */
@@ -345,12 +344,12 @@ void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w)
 {
 	struct gpurt_boosted *b = &client->boost;
 
-	if (w->what == GPURT_WAIT_GRANT || !is_working(b))
+	if (w->what == GPURT_WAIT_GRANT || !is_working(client))
 		return;
 	rt_mutex_lock(&b->lock);
-	if (is_working(b)) {
+	if (is_working(client)) {
 		/* Other threads may have made the client busy again since. */
-		WRITE_ONCE(b->working, false);
+		clear_bit(GPURT_BOOST_WORKING, &b->flags);
 		gpurt_boost_settle(client);
 	}
 	rt_mutex_unlock(&b->lock);
@@ -364,10 +363,10 @@ void gpurt_boost_submits(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
 
-	if (!is_working(b))
+	if (!is_working(client))
 		return;
 	rt_mutex_lock(&b->lock);
-	if (is_working(b))
+	if (is_working(client))
 		gpurt_boost_settle(client);
 	rt_mutex_unlock(&b->lock);
 }
@@ -375,6 +374,6 @@ void gpurt_boost_submits(struct gpurt_client *client)
 /* Any context, by a caller that has a reference.  Work of the client has completed, or was dropped. */
 void gpurt_boost_completed(struct gpurt_client *client)
 {
-	if (unlikely(READ_ONCE(client->boost.working)))
+	if (unlikely(gpurt_boost_is(client, GPURT_BOOST_WORKING)))
 		gpurt_boost_look(client);
 }

@@ -116,28 +116,27 @@ static int conclude(struct gpurt_client *client, int err, u64 *granted)
 
 /*
  * Called with the lock held, which it gives back, by a thread that has asked for the bus: waits until its client has
- * it, for @timeout_ns at most.
+ * it, for copy->timeout_ns at most.  If that is broken off (gpurt_doze()) it becomes what is left of it.
  */
-static int await(struct gpurt_client *client, u64 timeout_ns, u64 *granted) __releases(&client->gpu->bus.lock)
+static int await(struct gpurt_client *client, struct gpurt_copy *copy) __releases(&client->gpu->bus.lock)
 {
+	int err = copy->timeout_ns ? 0 : -ETIMEDOUT;
 	struct gpurt_copier *c = &client->copier;
-	ktime_t until = ns_to_ktime(KTIME_MAX), *limit = NULL;
-	int err = timeout_ns ? 0 : -ETIMEDOUT;
+	struct gpurt_patience patience;
 
-	if (timeout_ns < KTIME_MAX) {
-		until = ktime_add_safe(ktime_get(), ns_to_ktime(timeout_ns));
-		limit = &until;
-	}
+	gpurt_patience_start(&patience, copy->timeout_ns);
 	while (c->node.state == GPURT_STATE_PENDING && !err) {
 		c->task = current;
 		set_current_state(TASK_INTERRUPTIBLE);
 		raw_spin_unlock_irq(&client->gpu->bus.lock);
-		err = gpurt_doze(limit);
+		err = gpurt_doze(&patience);
 		__set_current_state(TASK_RUNNING);
 		raw_spin_lock_irq(&client->gpu->bus.lock);
 	}
-	err = conclude(client, err, granted);
+	err = conclude(client, err, &copy->granted_ns);
 	raw_spin_unlock_irq(&client->gpu->bus.lock);
+	if (err == -ERESTARTNOHAND)
+		copy->timeout_ns = gpurt_patience_left(&patience);
 	return err;
 }
 
@@ -192,7 +191,7 @@ static int ask(struct gpurt_client *client, struct gpurt_copy *copy)
 	/* Either gpurt_bus_take_off() comes, or this sees that the process ends. */
 	if (gpurt_exits_ends(client->file))
 		release(client);
-	return await(client, copy->timeout_ns, &copy->granted_ns);
+	return await(client, copy);
 }
 
 /* GPURT_COPY_BEGIN, by a thread of priority @own. */
@@ -247,9 +246,14 @@ int gpurt_bus_go_on(struct gpurt_client *client, struct gpurt_copy *copy)
 		passed_on(client, old, now);
 	else
 		set_timer(bus);
-	err = await(client, copy->timeout_ns, &copy->granted_ns);
+	err = await(client, copy);
 	if (!err)
 		return 0;
+	/* Its copy is over: the call, if it is made again, asks as that did. */
+	if (err == -ERESTARTNOHAND) {
+		copy->what = GPURT_COPY_BEGIN;
+		copy->priority = c->hint;
+	}
 	gpurt_boost_copied(client);
 	unclaim(client);
 	return err;

@@ -42,7 +42,7 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 		if (gpu->sched.policy == GPURT_POLICY_BOOSTED && !asks && gpurt_begin_level(c->set, b->own, b->hint))
 			return -EAGAIN;
 		WRITE_ONCE(u->client->killed, false);
-		WRITE_ONCE(u->client->boost.may, asks);
+		assign_bit(GPURT_BOOST_MAY, &u->client->boost.flags, asks);
 		gpurt_boost_form(c, b->form);
 	}
 	/* For form `self` the thread has done what follows from this already, before it asked the gate. */
@@ -62,7 +62,7 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form, u32 *state)
 {
 	struct begin_update b = {
-		.u = { .decide = decide_begin, .client = client, .own = true, .rests = true },
+		.u = { .decide = decide_begin, .client = client, .flags = GPURT_UPDATE_OWN | GPURT_UPDATE_RESTS },
 		.own = own, .hint = hint, .form = form,
 	};
 	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
@@ -93,7 +93,7 @@ static int decide_end(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 int gpurt_client_end(struct gpurt_client *client)
 {
 	struct gpurt_update u = {
-		.decide = decide_end, .client = client, .own = true,
+		.decide = decide_end, .client = client, .flags = GPURT_UPDATE_OWN,
 		.level = gpurt_client_queues_at(client, READ_ONCE(client->core.level)),
 	};
 
@@ -129,7 +129,8 @@ int gpurt_client_agent(struct gpurt_client *client, struct gpurt_agent *agent)
 	struct gpurt_gpu *gpu = client->gpu;
 	struct agent_update a = {
 		.u = {
-			.decide = decide_agent, .client = client, .own = true, .rests = true, .in_thread = true,
+			.decide = decide_agent, .client = client,
+			.flags = GPURT_UPDATE_OWN | GPURT_UPDATE_RESTS | GPURT_UPDATE_IN_THREAD,
 			.level = gpurt_client_caller_level(client),
 		},
 		.agent = agent,

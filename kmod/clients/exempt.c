@@ -69,7 +69,10 @@ static int decide_exempt(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 void gpurt_exempt_apply(struct gpurt_client *client)
 {
 	struct exempt_update e = {
-		.u = { .decide = decide_exempt, .client = client, .level = GPURT_GATE_CONTROL, .in_thread = true },
+		.u = {
+			.decide = decide_exempt, .client = client, .level = GPURT_GATE_CONTROL,
+			.flags = GPURT_UPDATE_IN_THREAD,
+		},
 	};
 
 	if (!client->gpu->ops.exempt)

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Calls that wait for a grant, for work, or for an agent's next order.  state/wake.c wakes them. */
-#include <linux/hrtimer.h>
-#include <linux/ktime.h>
 #include <linux/sched.h>
-#include <linux/sched/signal.h>
 
 #include "clients/wait.h"
 #include "decide/gpu.h"
@@ -56,19 +53,17 @@ static int check_idle(struct gpurt_client *client, struct gpurt_wait *w)
 }
 
 /*
- * Waits on @queue until @fn is satisfied, for w->timeout_ns at most.  A wake-up wakes the most urgent waiter only.
+ * Waits on @queue until @fn is satisfied, for w->timeout_ns at most.  If it is broken off (gpurt_doze()) that becomes what
+ * is left of it.  A wake-up wakes the most urgent waiter only.
  * What has come true may concern another waiter, or this one and others; so each waiter passes a wake-up on.
  */
 static int wait_on(struct gpurt_waiters *queue, struct gpurt_client *client, struct gpurt_wait *w, check_fn fn)
 {
-	ktime_t until = ns_to_ktime(KTIME_MAX), *limit = NULL;
+	struct gpurt_patience patience;
 	struct gpurt_waiter waiter;
 	int ret, err = 0;
 
-	if (w->timeout_ns < KTIME_MAX) {
-		until = ktime_add_safe(ktime_get(), ns_to_ktime(w->timeout_ns));
-		limit = &until;
-	}
+	gpurt_patience_start(&patience, w->timeout_ns);
 	gpurt_waiters_add(queue, &waiter);
 	for (;;) {
 		set_current_state(TASK_INTERRUPTIBLE);
@@ -76,11 +71,15 @@ static int wait_on(struct gpurt_waiters *queue, struct gpurt_client *client, str
 		if (ret || err)
 			break;
 		gpurt_waiters_pass_on(queue, &waiter);
-		err = gpurt_doze(limit);
+		err = gpurt_doze(&patience);
 	}
 	__set_current_state(TASK_RUNNING);
 	gpurt_waiters_remove(queue, &waiter);
-	return ret < 0 ? ret : ret ? 0 : err;
+	if (ret)
+		return min(ret, 0);
+	if (err == -ERESTARTNOHAND)
+		w->timeout_ns = gpurt_patience_left(&patience);
+	return err;
 }
 
 /* Waits for a grant or a completion. */
@@ -126,7 +125,10 @@ int gpurt_wait_for_order(struct gpurt_client *client, struct gpurt_order *o)
 {
 	struct order_wait wait = { .w = { .timeout_ns = o->timeout_ns }, .order = o };
 
-	return wait_on(&client->orders, client, &wait.w, check_order);
+	int err = wait_on(&client->orders, client, &wait.w, check_order);
+
+	o->timeout_ns = wait.w.timeout_ns;
+	return err;
 }
 
 /* The client's process called poll().  From now on it counts as waiting, until the client is freed. */

@@ -13,6 +13,8 @@ static bool begin_valid(const union gpurt_argument *a)
 
 	if ((b->flags & GPURT_BEGIN_OWNER) && (b->flags & GPURT_BEGIN_FENCE))
 		return false;
+	if ((b->flags & GPURT_BEGIN_BEGUN) && !(b->flags & GPURT_BEGIN_WAIT))
+		return false;
 	return !(b->flags & ~(u32)GPURT_BEGIN_FLAGS) && !b->raised && b->priority <= GPURT_MAX_PRIORITY;
 }
 

@@ -60,9 +60,9 @@ static void open_gate(struct gpurt_gate *gate)
 	gate->holder = NULL;
 	next = first(gate);
 	if (next) {
-		WRITE_ONCE(next->handed, true);
-		if (next->off)
+		if (next->caller == GPURT_CALLER_OFF)
 			gpurt_seam->handed(next->client);
+		WRITE_ONCE(next->caller, GPURT_CALLER_HANDED);
 		wake_up_process(next->task);
 	}
 	raw_spin_unlock(&gate->lock);
@@ -106,13 +106,13 @@ static void work_for_holder(struct gpurt_gpu *gpu)
 
 	get_task_struct(task);
 	WRITE_ONCE(gate->handed, NULL);
-	if (u->in_thread)
+	if (READ_ONCE(u->flags) & GPURT_UPDATE_IN_THREAD)
 		decide(gpu, u);
 	conclude(gpu, u);
 	charge(gate, u, since);
 	open_gate(gate);
 	/* From here on @u belongs to its caller again, which may have returned.  Pairs with hand_over(). */
-	smp_store_release(&u->done, true);
+	smp_store_release(&u->caller, GPURT_CALLER_DONE);
 	wake_up_process(task);
 	put_task_struct(task);
 }
@@ -137,15 +137,15 @@ static bool is_thread(const struct gpurt_gpu *gpu)
  */
 static void tell_end(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
-	u->told = true;
-	if (u->own && gpu->ops.commit_sleeps && gpu->ops.client_ends)
+	WRITE_ONCE(u->flags, u->flags | GPURT_UPDATE_TOLD);
+	if (u->flags & GPURT_UPDATE_OWN && gpu->ops.commit_sleeps && gpu->ops.client_ends)
 		gpu->ops.client_ends(gpu->driver, u->client->ctx, true);
 }
 
 /* Before the caller looks whether its wait is over.  Every holder is quick, hence a signal that does not kill waits. */
 static void get_ready_to_sleep(const struct gpurt_update *u)
 {
-	set_current_state(u->told ? TASK_UNINTERRUPTIBLE : TASK_KILLABLE);
+	set_current_state(u->flags & GPURT_UPDATE_TOLD ? TASK_UNINTERRUPTIBLE : TASK_KILLABLE);
 }
 
 /* Sleeps, or does what cannot wait until the caller's wait is over. */
@@ -155,7 +155,7 @@ static void doze(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	if (is_thread(gpu) && smp_load_acquire(&gpu->gate.handed)) {
 		__set_current_state(TASK_RUNNING);
 		work_for_holder(gpu);
-	} else if (!u->told && fatal_signal_pending(current)) {
+	} else if (!(u->flags & GPURT_UPDATE_TOLD) && fatal_signal_pending(current)) {
 		__set_current_state(TASK_RUNNING);
 		tell_end(gpu, u);
 	} else {
@@ -169,7 +169,7 @@ static void doze(struct gpurt_gpu *gpu, struct gpurt_update *u)
  */
 static void give_way(struct gpurt_gate *gate, struct gpurt_update *u) __must_hold(&gate->lock)
 {
-	u->off = true;
+	u->caller = GPURT_CALLER_OFF;
 	raw_spin_unlock(&gate->lock);
 	gpurt_seam->waits(u->client);
 	cond_resched();
@@ -181,7 +181,7 @@ static u64 spin(const struct gpurt_update *u, u64 ns)
 {
 	u64 now = ktime_get_ns(), until = now + ns;
 
-	while (!READ_ONCE(u->handed) && !need_resched() && now < until) {
+	while (READ_ONCE(u->caller) == GPURT_CALLER_SPINS && !need_resched() && now < until) {
 		cpu_relax();
 		now = ktime_get_ns();
 	}
@@ -203,15 +203,14 @@ static void spin_in_queue(struct gpurt_gate *gate, struct gpurt_update *u) __mus
 			give_way(gate, u);
 			continue;
 		}
-		u->off = false;
-		WRITE_ONCE(u->handed, false);
+		WRITE_ONCE(u->caller, GPURT_CALLER_SPINS);
 		preempt_disable();
 		raw_spin_unlock(&gate->lock);
 		left = spin(u, left);
 		raw_spin_lock(&gate->lock);
 		preempt_enable();
 	}
-	u->off = true;
+	u->caller = GPURT_CALLER_OFF;
 }
 
 /*
@@ -223,7 +222,7 @@ static noinline void wait_in_queue(struct gpurt_gpu *gpu, struct gpurt_update *u
 	struct gpurt_gate *gate = &gpu->gate;
 
 	gpurt_turns_add(&gate->turns, &u->turn, u->level);
-	if (u->own && u->level && gpurt_seam->is_owners(u->client)) {
+	if (u->flags & GPURT_UPDATE_OWN && u->level && gpurt_seam->is_owners(u->client)) {
 		give_way(gate, u);
 		if (gpurt_seam->spins(u->client))
 			spin_in_queue(gate, u);
@@ -266,7 +265,7 @@ static void hand_over(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	struct gpurt_gate *gate = &gpu->gate;
 
-	u->done = false;
+	u->caller = GPURT_CALLER_SLEEPS;
 	gate->holder = gpu->worker->task;
 	/* Pairs with doze() and handed_over(): a thread that sees @handed also sees the update. */
 	smp_store_release(&gate->handed, u);
@@ -277,8 +276,8 @@ static void hand_over(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	preempt_enable();
 	for (;;) {
 		get_ready_to_sleep(u);
-		/* Pairs with work_for_holder(): a caller that sees @done also sees the result. */
-		if (smp_load_acquire(&u->done))
+		/* Pairs with work_for_holder(): a caller that sees that it is done also sees the result. */
+		if (smp_load_acquire(&u->caller) == GPURT_CALLER_DONE)
 			break;
 		doze(gpu, u);
 	}
@@ -294,7 +293,7 @@ static void enter_rested(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	for (;;) {
 		enter(gpu, u);
 		until = ns_to_ktime(gate->rest_until);
-		if (!u->rests || u->level || ktime_after(ktime_get(), until) || fatal_signal_pending(current))
+		if (!(u->flags & GPURT_UPDATE_RESTS) || u->level || ktime_after(ktime_get(), until) || fatal_signal_pending(current))
 			break;
 		leave(gate);
 		set_current_state(TASK_KILLABLE);
@@ -313,9 +312,9 @@ static void update_in_thread(struct gpurt_gpu *gpu, struct gpurt_update *u)
 		open_gate(&gpu->gate);
 		return;
 	}
-	if (!u->in_thread)
+	if (!(u->flags & GPURT_UPDATE_IN_THREAD))
 		decide(gpu, u);
-	if (u->in_thread || gpu->runlist.due) {
+	if (u->flags & GPURT_UPDATE_IN_THREAD || gpu->runlist.due) {
 		hand_over(gpu, u);
 	} else {
 		conclude(gpu, u);
@@ -328,7 +327,7 @@ static void update_here(struct gpurt_gpu *gpu, struct gpurt_update *u)
 {
 	enter(gpu, u);
 	/* gpurt_gpu_stop() waits until preemption is on again. */
-	if (likely(!READ_ONCE(gpu->dying) || u->last)) {
+	if (likely(!READ_ONCE(gpu->dying) || u->flags & GPURT_UPDATE_LAST)) {
 		decide(gpu, u);
 		conclude(gpu, u);
 	} else {

@@ -11,6 +11,5 @@ struct gpurt_gpu;
 void gpurt_tell(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 now);
 void gpurt_grants_change(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 now);
 void gpurt_grants_settle(struct gpurt_gpu *gpu, struct gpurt_client *client, u64 now);
-void gpurt_grants_forget(struct gpurt_gpu *gpu, struct gpurt_client *client);
 
 #endif

@@ -12,6 +12,7 @@
 #include <linux/rcupdate.h>
 #include <linux/sched/rt.h>
 #include <linux/sched/signal.h>
+#include <trace/events/sched.h>
 
 #include "base/looks.h"
 #include "base/raised.h"
@@ -86,9 +87,9 @@ static void on_wakeup(void *gpu, struct task_struct *task)
 }
 
 static struct gpurt_probe probes[] = {
-	{ .name = "sched_switch", .function = on_switch },
-	{ .name = "sched_wakeup", .function = on_wakeup },
-	{ .name = "sched_wakeup_new", .function = on_wakeup },
+	GPURT_PROBE(sched_switch, on_switch),
+	GPURT_PROBE(sched_wakeup, on_wakeup),
+	GPURT_PROBE(sched_wakeup_new, on_wakeup),
 };
 
 void gpurt_job_find_tracepoints(void)

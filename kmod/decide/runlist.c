@@ -220,7 +220,7 @@ static void runlist_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 		return;
 	case GPURT_EVENT_END:
 	case GPURT_EVENT_GONE:
-		gpurt_grants_forget(gpu, client);
+		gpurt_grants_take(&gpu->runlist.grants, &client->core);
 		gpurt_wait_wake(client);	/* a call that waits for a grant must return ENOENT */
 		break;
 	}
@@ -255,7 +255,7 @@ static void fault_over(struct gpurt_gpu *gpu, u64 now)
 		gpurt_wait_wake(client);
 	/* Pairs with wait_counted() and leave_soon(): one that is not seen here sees that the fault is over. */
 	smp_mb();
-	if (atomic_read(&gpu->waiting) || r->owing || atomic_read(&r->leaving))
+	if (atomic_read(&gpu->waiting) || r->grants.owing || atomic_read(&r->leaving))
 		queue_work(gpurt_updates, &r->aftermath);
 }
 

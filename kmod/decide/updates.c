@@ -50,7 +50,7 @@ static void settle_all(struct gpurt_gpu *gpu)
 	gpurt_for_each_client(client, gpu) {
 		struct gpurt_update u = { .decide = decide_settle, .client = client, .level = GPURT_GATE_CONTROL };
 
-		if (READ_ONCE(client->owed))
+		if (READ_ONCE(client->core.owed))
 			gpurt_gate_update(gpu, &u);
 		cond_resched();
 	}
@@ -129,7 +129,7 @@ void gpurt_updates_refresh(struct gpurt_gpu *gpu)
  */
 void gpurt_updates_drain(struct gpurt_gpu *gpu)
 {
-	struct gpurt_update u = { .decide = gpurt_runlist_give_all, .level = GPURT_GATE_URGENT, .last = true };
+	struct gpurt_update u = { .decide = gpurt_runlist_give_all, .level = GPURT_GATE_URGENT, .flags = GPURT_UPDATE_LAST };
 	u64 delay = GPURT_RETRY_FIRST_NS, until;
 
 	gpurt_gate_update(gpu, &u);

@@ -7,6 +7,7 @@
 #define GPURT_STATE_CLIENT_H
 
 #include <linux/atomic.h>
+#include <linux/bitops.h>
 #include <linux/kref.h>
 #include <linux/kthread.h>
 #include <linux/list.h>
@@ -54,27 +55,38 @@ struct gpurt_copier {
 	bool raises;			/* from before it asks for the bus until it has given it back */
 };
 
+/* What the thread that is raised, or asks to be, does about the gate. */
+enum gpurt_boost_call {
+	GPURT_BOOST_IN_NONE,		/* it is in no call: gpurt-boost carries out what changes */
+	GPURT_BOOST_CALLS,		/* it carries `level` out itself, at the end of its call */
+	GPURT_BOOST_WAITS,		/* as without its call: gpurt-boost again carries out what changes */
+	GPURT_BOOST_HANDED,		/* likewise, and it has been handed the gate without its CPU */
+};
+
+/* Bits of gpurt_boosted.flags, which are changed atomically. */
+enum {
+	GPURT_BOOST_MAY,		/* with the gate held: the begin of its segment has raised its thread */
+	GPURT_BOOST_BARRED,		/* without a lock: the administrator's rules bar it, and none is raised now */
+	/* With the lock held: */
+	GPURT_BOOST_OVER,		/* the client is gone: no thread is raised for it again */
+	GPURT_BOOST_SPINS,		/* its thread keeps its CPU while it waits at the gate */
+	GPURT_BOOST_WORKING,		/* form fence: it waits for its own work, `awaited` */
+};
+
 /* A client's part in the raising of threads. */
 struct gpurt_boosted {
-	/* Written with the gate held: */
-	u32 level;			/* what gpurt_sched_ops.raise said last */
-	bool may;			/* the begin of its segment has raised its thread */
+	u32 level;			/* what gpurt_sched_ops.raise said last; written with the gate held */
+	enum gpurt_boost_call call;	/* the thread's, except that the gate hands over with its lock held */
+	unsigned long flags;		/* GPURT_BOOST_... */
 
 	struct rt_mutex calls;		/* of the thread that is raised, or asks to be, while it is in a call; */
 	struct rt_mutex lock;		/* innermost of the client's, and outside of raised.c's */
-	bool calling;			/* the thread is in such a call, and carries `level` out at its end */
-	bool turn;			/* it was handed the gate without its CPU; set with the lock of the gate held */
 	/* With the lock held: */
-	struct gpurt_raised raised;	/* the thread that began the outermost segment */
-	bool at_gate;			/* it is in such a call; it stays the one until the call is over */
+	struct gpurt_raised raised;	/* the thread that began the outermost segment; it stays so while in a call */
 	struct task_struct *asker;	/* the same, while it asks for that begin; only compared */
 	u32 asked;			/* the level that it needs for its call; 0: none, or it waits at the gate */
 	u32 form;			/* enum gpurt_form, of that begin */
-	bool spins;			/* it keeps its CPU while it waits at the gate */
-	bool working;			/* form fence: it waits for its own work, */
-	struct gpurt_wait awaited;	/* which is this */
-	bool over;			/* the client is gone: no thread is raised for it again */
-	bool barred;			/* the administrator has barred it: nor is one now; written without */
+	struct gpurt_wait awaited;
 
 	struct kthread_work work;	/* has a thread of the highest FIFO priority carry all that out */
 };
@@ -85,7 +97,6 @@ struct gpurt_client {
 	u64 granted_at;
 	u64 attempt;			/* number of the last commit that was to make it alone; 0: none was */
 	struct gpurt_group *group;	/* whose budget it is under */
-	u32 owed;			/* GPURT_EVENT_GRANT or RESUME, to be told once updates succeed again */
 	bool gone;			/* the scheduler has forgotten it */
 	bool killed;			/* its last segment was ended for it */
 
@@ -137,6 +148,11 @@ static inline struct gpurt_client *gpurt_client_of(struct gpurt_sched_client *c)
 static inline int gpurt_client_without_segment(const struct gpurt_client *client)
 {
 	return READ_ONCE(client->killed) ? -EIO : -ENOENT;
+}
+
+static inline bool gpurt_boost_is(const struct gpurt_client *client, int flag)
+{
+	return test_bit(flag, &client->boost.flags);
 }
 
 /* Called while no client is freed.  The client that copies; NULL: none does. */

@@ -27,6 +27,8 @@
 #include <linux/sched/signal.h>
 #include <linux/signal.h>
 #include <linux/slab.h>
+#include <trace/events/sched.h>
+#include <trace/events/signal.h>
 
 #include "base/tracepoints.h"
 #include "base/workers.h"
@@ -214,9 +216,15 @@ static void on_signal(void *data, int signal, struct kernel_siginfo *info, struc
 		ends(task_tgid(current), false);
 }
 
-static void on_exit(void *data, struct task_struct *task)
+static void __maybe_unused on_exit(void *data, struct task_struct *task)
 {
 	if (!atomic_read(&task->signal->live))
+		ends(task_tgid(task), true);
+}
+
+static void __maybe_unused on_group_exit(void *data, struct task_struct *task, bool group_dead)
+{
+	if (group_dead)
 		ends(task_tgid(task), true);
 }
 
@@ -226,9 +234,9 @@ static void on_exec(void *data, struct task_struct *task, pid_t old, struct linu
 }
 
 static struct gpurt_probe probes[] = {
-	{ .name = "signal_deliver", .function = on_signal },
-	{ .name = "sched_process_exit", .function = on_exit },
-	{ .name = "sched_process_exec", .function = on_exec },
+	GPURT_PROBE(signal_deliver, on_signal),
+	GPURT_PROBE(sched_process_exit, compat_exit_probe(on_exit, on_group_exit)),
+	GPURT_PROBE(sched_process_exec, on_exec),
 };
 
 static struct gpurt_opener *opener_create(struct pid *tgid)

@@ -32,6 +32,7 @@
 #include "base/looks.h"
 #include "core/bus.h"
 #include "core/gate.h"
+#include "core/grants.h"
 #include "core/latency.h"
 #include "core/sched.h"
 #include "core/retry.h"
@@ -86,8 +87,7 @@ struct gpurt_runlist {
 	u64 decided;
 	struct gpurt_change change[GPURT_CHANGES];	/* what is to be told once that is carried out */
 	u32 changes;
-	u32 owed;			/* as gpurt_client.owed, for everyone */
-	u32 owing;			/* how many are owed an event */
+	struct gpurt_grants grants;
 	u64 sequence;			/* of the last commit; counts on when what was said of it holds no more */
 
 	raw_spinlock_t told_lock;

@@ -3,6 +3,7 @@
 #include <linux/export.h>
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
+#include <linux/ktime.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
@@ -12,12 +13,34 @@
 #include "state/file.h"
 #include "state/wake.h"
 
-/* Sleeps until woken, or until @until; NULL: for ever.  0, -EINTR or -ETIMEDOUT. */
-int gpurt_doze(ktime_t *until)
+/* @timeout_ns: from now on; what is beyond the clock's range is for ever. */
+void gpurt_patience_start(struct gpurt_patience *p, u64 timeout_ns)
 {
+	p->endless = timeout_ns >= KTIME_MAX;
+	p->until = p->endless ? KTIME_MAX : ktime_add_safe(ktime_get(), ns_to_ktime(timeout_ns));
+}
+
+/* The timeout of a call that goes on from here. */
+u64 gpurt_patience_left(const struct gpurt_patience *p)
+{
+	s64 left = ktime_to_ns(ktime_sub(p->until, ktime_get()));
+
+	return p->endless ? GPURT_FOREVER : max_t(s64, left, 0);
+}
+
+/*
+ * Sleeps until woken, or for as long as the call has patience.  0, -ETIMEDOUT or -ERESTARTNOHAND: a signal is to be
+ * handled, or the process is stopped, frozen or traced.  If a handler of the program's executes then, the call returns
+ * EINTR.  If none does, the kernel makes the call again, which goes on waiting.  Kernels offer modules no other way: a
+ * restart block has the address of a function of the module, which may be gone when the process continues.
+ */
+int gpurt_doze(const struct gpurt_patience *p)
+{
+	ktime_t until = p->until;
+
 	if (signal_pending(current))
-		return -EINTR;
-	return schedule_hrtimeout(until, HRTIMER_MODE_ABS) ? 0 : -ETIMEDOUT;
+		return -ERESTARTNOHAND;
+	return schedule_hrtimeout(p->endless ? NULL : &until, HRTIMER_MODE_ABS) ? 0 : -ETIMEDOUT;
 }
 
 /*

@@ -370,7 +370,7 @@ static void a_decision_is_its_callers_and_an_update_the_threads(struct kunit *te
 	struct bench *b = bench_make(test, &sleeping_driver);
 	struct seen one = { .u = { .decide = decide_nothing } }, other = one;
 
-	other.u.in_thread = true;
+	other.u.flags = GPURT_UPDATE_IN_THREAD;
 	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &one.u), 0);
 	KUNIT_EXPECT_PTR_EQ(test, one.by, current);
 	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &other.u), 0);

@@ -452,7 +452,7 @@ static void an_owner_to_be_is_raised_when_it_is_handed_the_gate(struct kunit *te
 	complete(&b->go);
 	finish_boosted(test, &one[0]);
 	finish_boosted(test, &one[1]);
-	KUNIT_EXPECT_FALSE(test, b->clients[1]->boost.turn);
+	KUNIT_EXPECT_FALSE(test, b->clients[1]->boost.call == GPURT_BOOST_HANDED);
 	boosted_bench_free(b);
 }
 
@@ -482,11 +482,11 @@ static void a_thread_that_spins_at_the_gate_does_so_at_its_own_priority(struct k
 	start_boosted(test, one, b->clients[0], GPURT_BEGIN_FENCE);
 	boosted_second = one->task;
 	KUNIT_EXPECT_TRUE(test, comes_true(second_waits, b));
-	KUNIT_EXPECT_TRUE(test, b->clients[0]->boost.spins);
+	KUNIT_EXPECT_TRUE(test, gpurt_boost_is(b->clients[0], GPURT_BOOST_SPINS));
 	hold_gate(gate, false);
 	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &urgent), 0);
 	finish_boosted(test, one);
-	KUNIT_EXPECT_FALSE(test, b->clients[0]->boost.turn);
+	KUNIT_EXPECT_FALSE(test, b->clients[0]->boost.call == GPURT_BOOST_HANDED);
 	KUNIT_EXPECT_EQ(test, b->commits, 1);
 	boosted_bench_free(b);
 }
@@ -538,7 +538,8 @@ static void waits_as_best_effort(struct kunit *test, struct bench *b, struct boo
 	KUNIT_ASSERT_TRUE(test, comes_true(second_sleeps, b));
 	KUNIT_EXPECT_TRUE(test, waiting(&b->gpu->gate, 0));
 	/* it did not spin, and is not raised when it is handed the gate */
-	KUNIT_EXPECT_FALSE(test, container_of(gpurt_turns_first(&b->gpu->gate.turns), struct gpurt_update, turn)->off);
+	KUNIT_EXPECT_EQ(test, container_of(gpurt_turns_first(&b->gpu->gate.turns), struct gpurt_update, turn)->caller,
+			GPURT_CALLER_SLEEPS);
 	hold_gate(&b->gpu->gate, false);
 	KUNIT_EXPECT_EQ(test, gpurt_update(b->gpu, &urgent), 0);
 	finish_boosted(test, one);
@@ -604,7 +605,7 @@ static void no_begin_becomes_the_outermost_one_unchecked(struct kunit *test)
 	bool raised;
 	u32 state;
 
-	b->clients[0]->boost.barred = true;
+	set_bit(GPURT_BOOST_BARRED, &b->clients[0]->boost.flags);
 	begin(b->clients[0], 0);
 	KUNIT_EXPECT_EQ(test, gpurt_boost_begins(b->clients[0], OWN, &inner, &raised), 0);
 	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);
@@ -634,7 +635,7 @@ static void barred_while_it_waits_at_the_gate(struct kunit *test, u32 flags, boo
 	start_boosted(test, &one[1], b->clients[1], flags);
 	boosted_second = one[1].task;
 	KUNIT_EXPECT_TRUE(test, comes_true(waits, b));
-	WRITE_ONCE(b->clients[1]->boost.barred, true);
+	set_bit(GPURT_BOOST_BARRED, &b->clients[1]->boost.flags);
 	gpurt_boost_have_looked(b->clients[1]);
 	KUNIT_EXPECT_TRUE(test, waits(b));
 	b->block = true;

@@ -31,7 +31,9 @@
  * GPURT_IOC_BEGIN	struct gpurt_begin
  *	Begin a GPU segment.  Returns at once; `state` says whether the caller holds the GPU
  *	(GPURT_STATE_RUNNING) or its work waits (GPURT_STATE_PENDING).  With GPURT_BEGIN_WAIT the call
- *	blocks until the caller holds the GPU (EINTR: a signal came first; the segment stays begun).
+ *	blocks until the caller holds the GPU.  EINTR: a signal came first; the segment stays begun, and the host
+ *	has set GPURT_BEGIN_BEGUN in `flags`: the same call goes on waiting, and begins nothing.  ENOENT, EIO: that
+ *	segment is over, as GPURT_IOC_WAIT.
  *	Segments nest by counting; the first begin fixes the priority.  `priority` 1..99 asks for a priority
  *	other than the caller's own SCHED_FIFO/SCHED_RR priority, 0 for the caller's own.  EPERM: higher
  *	than the caller could give itself with sched_setscheduler(2).  EOVERFLOW: nested too deeply.
@@ -45,7 +47,7 @@
  * GPURT_IOC_WAIT	struct gpurt_wait
  *	Block until `what` holds: GPURT_WAIT_GRANT (the caller holds the GPU), GPURT_WAIT_WORK (the work
  *	item `work` of TSG `tsg` has completed), GPURT_WAIT_IDLE (all submitted work has completed).
- *	`timeout_ns` is relative; GPURT_FOREVER waits without limit.  ETIMEDOUT, EINTR, ENOENT (no open
+ *	`timeout_ns` is relative; GPURT_FOREVER waits without limit; see "Signals".  ETIMEDOUT, EINTR, ENOENT (no open
  *	segment, or no such TSG, or work that was never submitted).  On return `completed_ns` is the time
  *	(CLOCK_MONOTONIC) at which the awaited work completed or the grant was given; of work that is not among
  *	the last GPURT_REMEMBERED items of its TSG, that of the client's latest completion.
@@ -218,6 +220,13 @@
  * GPU that programs keep to their units is their promise.  A task may have a pending job while another one runs. When
  * a client is gone, its jobs are gone too, and what they held goes to others.  Segments, TSGs and work of other
  * programs share the GPU in time, as under policy `timesliced`.
+ *
+ * Signals
+ * -------
+ * A call that waits goes on waiting when its process was stopped and continues (SIGSTOP, SIGTSTP), when it was frozen (a
+ * cgroup, system suspend), and when a signal came that has no handler.  If a handler of the program executes meanwhile,
+ * the call returns EINTR, also with SA_RESTART, as poll(2) does.  The kernel module then has left in the structure how
+ * the call goes on: `timeout_ns` is what is left of the time, and a GPURT_COPY_NEXT is a GPURT_COPY_BEGIN.
  *
  * Control plane
  * -------------
@@ -456,7 +465,8 @@ enum gpurt_begin_flags {
 	GPURT_BEGIN_WAIT	= 1 << 0,
 	GPURT_BEGIN_OWNER	= 1 << 1,	/* form `owner`; at most one of these two: EINVAL */
 	GPURT_BEGIN_FENCE	= 1 << 2,	/* form `fence` */
-	GPURT_BEGIN_FLAGS	= (1 << 3) - 1,
+	GPURT_BEGIN_BEGUN	= 1 << 3,	/* with WAIT: the segment is begun already; set by EINTR */
+	GPURT_BEGIN_FLAGS	= (1 << 4) - 1,
 };
 
 enum gpurt_end_flags {

@@ -79,6 +79,19 @@ class Call:
             self._waiter.finish(-errno.EINTR)
 
 
+def granted(made: Any, answer: Call) -> Answer:
+    """What a begin that waits answers when its client has the GPU, or when a signal comes first."""
+
+    def happened(outcome: int, _when: int) -> None:
+        if outcome == -errno.EINTR:
+            made.flags |= lib.GPURT_BEGIN_BEGUN
+        elif not outcome:
+            made.state, made.flags = lib.GPURT_STATE_RUNNING, made.flags & ~lib.GPURT_BEGIN_BEGUN
+        answer(outcome)
+
+    return happened
+
+
 class Calls:
     """Carries out calls; `deadlines` gets those that wait for a limited time.  `space`: None if no units are shared."""
 
@@ -135,6 +148,9 @@ class Calls:
 
     def begin(self, caller: Caller, made: Any, answer: Call) -> None:
         """GPURT_IOC_BEGIN."""
+        if made.flags & lib.GPURT_BEGIN_BEGUN:
+            self._goes_on(self.gpu(made), caller, made, answer)
+            return
         gpu, thread = self.gpu(made), caller.thread()
         scheduling, at_once = caller.scheduling(thread), True
         own = scheduling.own
@@ -155,15 +171,11 @@ class Calls:
         def decide(now: int) -> int:
             return int(lib.gpurt_begin(gpu.sched, client.core, own, made.priority, now))
 
-        def granted(outcome: int, _when: int) -> None:
-            made.state = made.state if outcome else lib.GPURT_STATE_RUNNING
-            answer(outcome)
-
         def begun(result: int) -> None:
             made.state = gpu.state(client)
             waits = made.flags & lib.GPURT_BEGIN_WAIT and made.state != lib.GPURT_STATE_RUNNING
             if waits and not result and not client.gone:
-                gpu.wait_grant(client, answer.waits(granted))
+                gpu.wait_grant(client, answer.waits(granted(made, answer)))
             else:
                 answer(result)
 
@@ -175,6 +187,13 @@ class Calls:
 
         gpu.update(Decision(decide, begun, level, client, call=True, ask=ask, outdated=outdated))
         at_once = False
+
+    def _goes_on(self, gpu: Gpu, caller: Caller, made: Any, answer: Call) -> None:
+        """A begin that a signal had interrupted waits again."""
+        client = caller.client(gpu)
+        if not client.core.depth:
+            raise Refusal(errno.ENOENT, "no segment is open")
+        gpu.wait_grant(client, answer.waits(granted(made, answer)))
 
     def end(self, caller: Caller, made: Any, answer: Call) -> None:
         """GPURT_IOC_END."""

@@ -181,7 +181,7 @@ class Gpu(ABC):
         self._changed: list[Client] = []  # clients that decisions were about
         self._unchecked = 0  # clients with waiters, the first ones, that may have the GPU since all have it
         self.barred = self.tsgs = 0  # clients, and TSGs of all clients
-        self._owed: dict[Client | None, EventKind] = {}  # gains that hold once updates succeed again
+        self._grants = ffi.new("struct gpurt_grants *")  # gains that hold once updates succeed again
         self._handle = ffi.new_handle(self)
         ops = {"commit": lib.gpurt_py_commit, "event": lib.gpurt_py_event, "raise": lib.gpurt_py_raise}
         self._sched_ops = ffi.new("struct gpurt_sched_ops *", ops)
@@ -263,21 +263,20 @@ class Gpu(ABC):
     def _recovered(self, now: int) -> None:
         """An update succeeded after others had failed: clients that have the GPU now are told so."""
         lib.gpurt_uncharged(self.sched, now)
-        for client, kind in list(self._owed.items()):
+        for client in [None, *self.clients.values()]:
             if self.state(client) == lib.GPURT_STATE_RUNNING if client else not self.runner:
-                self._report(client, kind, now)
+                event = lib.gpurt_grants_take(self._grants, client.core if client else ffi.NULL)
+                if event:
+                    self.tell(self, client, EventKind(event), now, None, 0)
 
     def _report(self, client: Client | None, kind: EventKind, when: int) -> None:
         """Tells subscribers; while updates fail, only of what does not depend on an update."""
-        gained = kind in (EventKind.GRANT, EventKind.RESUME)
-        if gained and self.fault:
-            self._owed[client] = kind
-            return
-        missed = self._owed.pop(client, None) if kind is not EventKind.OVERRUN else None
-        if missed and kind is EventKind.PREEMPT:
-            if client and missed is EventKind.GRANT:
-                client.core.granted = False  # the next gain is the first one that it is told of
-            return
+        core = client.core if client else ffi.NULL
+        if kind in (EventKind.GRANT, EventKind.RESUME, EventKind.PREEMPT):
+            if not lib.gpurt_grants_tell(self._grants, core, int(kind), self.fault):
+                return
+        elif kind in (EventKind.END, EventKind.GONE):
+            lib.gpurt_grants_take(self._grants, core)
         self.tell(self, client, kind, when, None, 0)
 
     def on_event(self, client: Any, event: int, now: int) -> None:

@@ -133,10 +133,15 @@ def test_a_signal_interrupts_waits_and_leaves_the_segment_begun(
         holder.begin(priority=50)
         result, payload = interrupted(client, lib.GPURT_IOC_BEGIN, flags=lib.GPURT_BEGIN_WAIT)
         assert result == -errno.EINTR
-        assert ffi.from_buffer("struct gpurt_begin *", payload).state == PENDING
+        made = ffi.from_buffer("struct gpurt_begin *", payload)
+        assert (made.state, made.flags) == (PENDING, lib.GPURT_BEGIN_WAIT | lib.GPURT_BEGIN_BEGUN)
+        again = interrupted(client, lib.GPURT_IOC_BEGIN, flags=made.flags)
+        assert again[0] == -errno.EINTR
         forever = {"timeout_ns": lib.GPURT_FOREVER}
         assert interrupted(client, lib.GPURT_IOC_WAIT, **forever)[0] == -errno.EINTR
-        assert interrupted(client, lib.GPURT_IOC_WAIT, timeout_ns=10**15)[0] == -errno.EINTR
+        result, payload = interrupted(client, lib.GPURT_IOC_WAIT, timeout_ns=10**15)
+        assert result == -errno.EINTR
+        assert 0 < ffi.from_buffer("struct gpurt_wait *", payload).timeout_ns < 10**15
         work = client.submit(0, 3600_000 * MS)
         assert interrupted(client, lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_IDLE, **forever)[0] == -errno.EINTR
         fields = {"what": lib.GPURT_WAIT_WORK, "work": work, **forever}

@@ -79,3 +79,21 @@ def test_the_driver_gets_the_header_that_gpurt_has(release: Path) -> None:
     texts = [one.read_text() for one in release.glob("*.patch")]
     theirs = [added(text) for text in texts if re.search(r"^\+\+\+ b/\S*/gpurt_port\.h$", text, re.M)]
     assert theirs == [ours]
+
+
+UPSTREAM = sorted((ROOT / "kmod/patches/upstream").glob("*.patch"))
+
+
+@pytest.mark.parametrize("patch", UPSTREAM, ids=[one.name[:4] for one in UPSTREAM])
+def test_what_can_be_sent_is_the_first_of_a_series_and_knows_nothing_of_gpurt(patch: Path) -> None:
+    """Hence it applies by itself, and there is one text of it."""
+    assert patch.is_symlink()
+    text = patch.read_text()
+    first = (patch.resolve().parent / "series").read_text().split()[0]
+    assert patch.resolve().name == first
+    assert "gpurt" not in text.lower()
+    assert patch.name in (ROOT / "docs/out-of-tree.md").read_text()
+
+
+def test_something_can_be_sent() -> None:
+    assert UPSTREAM

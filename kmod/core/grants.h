@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Which clients have been told that they have the GPU.  While updates of the runlist fail, the scheduler's answers do
+ * not hold yet: a client that gains the GPU by such a decision is owed the event, and is told when an update succeeds.
+ * One that was never told that it has the GPU need not be told that it lost it.
+ */
+#ifndef GPURT_CORE_GRANTS_H
+#define GPURT_CORE_GRANTS_H
+
+#include "sched.h"
+
+/* One GPU's; all zero at the start.  A client's part is gpurt_sched_client.owed. */
+struct gpurt_grants {
+	u32 everyone;			/* what everyone is owed: GPURT_EVENT_RESUME; 0: nothing */
+	u32 owing;			/* how many are owed something */
+};
+
+/*
+ * The scheduler says that @c (NULL: everyone) gained or lost the GPU: GRANT, RESUME or PREEMPT.  @fault: the runlist is
+ * not what it should be.  Whether @c is to be told now.
+ */
+bool gpurt_grants_tell(struct gpurt_grants *g, struct gpurt_sched_client *c, u32 event, bool fault);
+
+/*
+ * @c (NULL: everyone) has the GPU by an update that succeeded, or its segment is over.  What it was owed until now,
+ * which it is to be told in the first case; 0: nothing.
+ */
+u32 gpurt_grants_take(struct gpurt_grants *g, struct gpurt_sched_client *c);
+
+#endif
