@@ -14,7 +14,7 @@
  *	main.c		puts them together
  *
  * What goes up is called back: seam.h (deciding), exits.h (the end of a process), events.h (readers), and work items.
- * tests/ has the self-tests and the KUnit suites.
+ * tests/ has the self-tests and the KUnit suites.  docs/locks.md has the order of all locks.
  */
 #include <linux/module.h>
 

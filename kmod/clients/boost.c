@@ -27,6 +27,7 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
+#include "base/deps.h"
 #include "base/raised.h"
 #include "base/rules.h"
 #include "clients/boost.h"
@@ -42,6 +43,7 @@ module_param(boost, bool, 0444);
 MODULE_PARM_DESC(boost, "allow policy boosted, which raises threads (default yes)");
 
 static struct kthread_worker *worker;
+static GPURT_DEP(boost_work);
 
 /* Why threads cannot be raised; NULL: they can. */
 const char *gpurt_boost_why_not(void)
@@ -153,9 +155,11 @@ static void work(struct kthread_work *work)
 {
 	struct gpurt_client *client = container_of(work, struct gpurt_client, boost.work);
 
+	gpurt_dep_begin(&boost_work);
 	rt_mutex_lock(&client->boost.lock);
 	gpurt_boost_settle(client);
 	rt_mutex_unlock(&client->boost.lock);
+	gpurt_dep_end(&boost_work);
 	gpurt_client_put(client);
 }
 
@@ -179,6 +183,13 @@ void gpurt_boost_look(struct gpurt_client *client)
 		gpurt_client_put(client);
 }
 
+/* In process context, by a caller that does not hold the client's boost.lock.  A look that was asked for is over. */
+void gpurt_boost_flush(struct gpurt_client *client)
+{
+	gpurt_dep_wait(&boost_work);
+	kthread_flush_work(&client->boost.work);
+}
+
 /*
  * In process context, by a caller that does not hold the client's boost.lock.  The same, and gpurt-boost has looked
  * when this returns.
@@ -188,7 +199,7 @@ void gpurt_boost_have_looked(struct gpurt_client *client)
 	if (!raises_any(client))
 		return;
 	gpurt_boost_look(client);
-	kthread_flush_work(&client->boost.work);
+	gpurt_boost_flush(client);
 }
 
 /* Called with the gate held.  The client's thread has to execute at that level (core/boost.h) from now on. */

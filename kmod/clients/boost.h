@@ -22,6 +22,7 @@ void gpurt_boost_stop(struct gpurt_client *client);
 /* What of struct gpurt_boosted has the lock is changed with it held, and carried out before it is given back. */
 void gpurt_boost_settle(struct gpurt_client *client);
 void gpurt_boost_have_looked(struct gpurt_client *client);
+void gpurt_boost_flush(struct gpurt_client *client);
 
 int gpurt_boost_load(void);
 void gpurt_boost_unload(void);

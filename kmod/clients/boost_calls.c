@@ -290,7 +290,7 @@ static void another_returns(struct gpurt_client *client)
 	struct gpurt_boosted *b = &client->boost;
 
 	if (READ_ONCE(b->raised.task) && gpurt_boost_is(client, GPURT_BOOST_MAY) && READ_ONCE(client->core.depth))
-		kthread_flush_work(&b->work);
+		gpurt_boost_flush(client);
 	else
 		gpurt_boost_have_looked(client);
 }

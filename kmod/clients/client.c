@@ -7,6 +7,7 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "base/deps.h"
 #include "clients/boost.h"
 #include "clients/boost_calls.h"
 #include "clients/budgets.h"
@@ -27,6 +28,7 @@
 #include "state/wake.h"
 
 static void take_off(struct kthread_work *work);
+static GPURT_DEP(client_take_off);
 
 static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_file *file)
 {
@@ -228,10 +230,12 @@ static void take_off(struct kthread_work *work)
 	struct gpurt_gpu *gpu = client->gpu;
 	int token;
 
+	gpurt_dep_begin(&client_take_off);
 	if (gpurt_gpu_hold(gpu, &token)) {
 		gpurt_gate_update(gpu, &u);
 		gpurt_gpu_release(gpu, token);
 	}
+	gpurt_dep_end(&client_take_off);
 	gpurt_client_put(client);
 }
 
@@ -282,6 +286,7 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 	if (gpurt_gpu_hold(gpu, &token)) {
 		if (gpu->ops.client_ends)
 			gpu->ops.client_ends(gpu->driver, client->ctx, process);
+		gpurt_dep_wait(&client_take_off);
 		kthread_flush_work(&client->take_off);
 		/* A process that ends would otherwise wait behind all clients that are more urgent than its threads. */
 		if (!client->gone)

@@ -2,6 +2,7 @@
 /* What drivers tell of clients reaches the scheduler: decide/driver.c queues the work of this file. */
 #include <linux/sched.h>
 
+#include "base/deps.h"
 #include "clients/boost_calls.h"
 #include "clients/news.h"
 #include "decide/gate.h"
@@ -50,9 +51,13 @@ static void hear(struct gpurt_client *client)
 	gpurt_gpu_release(client->gpu, token);
 }
 
+static GPURT_DEP(thread_news);
+
 static void thread_hears(struct kthread_work *work)
 {
+	gpurt_dep_begin(&thread_news);
 	hear(container_of(work, struct gpurt_client, news));
+	gpurt_dep_end(&thread_news);
 }
 
 static void worker_hears(struct work_struct *work)
@@ -71,6 +76,8 @@ void gpurt_news_stop(struct gpurt_client *client)
 {
 	cancel_work_sync(&client->slow_news);
 	/* A thread that has ended left no work behind. */
-	if (client->gpu->worker)
+	if (client->gpu->worker) {
+		gpurt_dep_wait(&thread_news);
 		kthread_cancel_work_sync(&client->news);
+	}
 }

@@ -29,6 +29,7 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
+#include "base/deps.h"
 #include "decide/gate.h"
 #include "decide/gpu.h"
 #include "decide/runlist.h"
@@ -38,6 +39,8 @@
 
 /* How long a thread that waits keeps its CPU from others at most; the library polls the user-space host for as long. */
 #define SPIN_NS (20 * NSEC_PER_MSEC)
+
+static GPURT_DEP(gate_held);
 
 static struct gpurt_update *first(const struct gpurt_gate *gate)
 {
@@ -105,11 +108,13 @@ static void work_for_holder(struct gpurt_gpu *gpu)
 	u64 since = ktime_get_ns();
 
 	get_task_struct(task);
+	gpurt_dep_begin(&gate_held);
 	WRITE_ONCE(gate->handed, NULL);
 	if (READ_ONCE(u->flags) & GPURT_UPDATE_IN_THREAD)
 		decide(gpu, u);
 	conclude(gpu, u);
 	charge(gate, u, since);
+	gpurt_dep_end(&gate_held);
 	open_gate(gate);
 	/* From here on @u belongs to its caller again, which may have returned.  Pairs with hand_over(). */
 	smp_store_release(&u->caller, GPURT_CALLER_DONE);
@@ -252,10 +257,12 @@ static void enter(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	gate->holder = current;
 	preempt_disable();
 	raw_spin_unlock(&gate->lock);
+	gpurt_dep_begin(&gate_held);
 }
 
 static void leave(struct gpurt_gate *gate)
 {
+	gpurt_dep_end(&gate_held);
 	open_gate(gate);
 	preempt_enable();
 }
@@ -266,6 +273,7 @@ static void hand_over(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	struct gpurt_gate *gate = &gpu->gate;
 
 	u->caller = GPURT_CALLER_SLEEPS;
+	gpurt_dep_end(&gate_held);	/* the thread has it from now on */
 	gate->holder = gpu->worker->task;
 	/* Pairs with doze() and handed_over(): a thread that sees @handed also sees the update. */
 	smp_store_release(&gate->handed, u);
@@ -309,6 +317,7 @@ static void update_in_thread(struct gpurt_gpu *gpu, struct gpurt_update *u)
 		preempt_enable();
 		decide(gpu, u);
 		conclude(gpu, u);
+		gpurt_dep_end(&gate_held);
 		open_gate(&gpu->gate);
 		return;
 	}

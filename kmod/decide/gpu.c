@@ -5,9 +5,12 @@
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "base/deps.h"
 #include "compat.h"
 #include "core/agents.h"
 #include "decide/gpu.h"
+
+static GPURT_DEP(gpu_alive);
 
 static void gpu_free(struct kref *ref)
 {
@@ -29,14 +32,17 @@ void gpurt_gpu_put(struct gpurt_gpu *gpu)
 bool gpurt_gpu_hold(struct gpurt_gpu *gpu, int *token)
 {
 	*token = srcu_read_lock(&gpu->alive);
-	if (likely(!READ_ONCE(gpu->dying)))
+	if (likely(!READ_ONCE(gpu->dying))) {
+		gpurt_dep_read(&gpu_alive);
 		return true;
+	}
 	srcu_read_unlock(&gpu->alive, *token);
 	return false;
 }
 
 void gpurt_gpu_release(struct gpurt_gpu *gpu, int token)
 {
+	gpurt_dep_end(&gpu_alive);
 	srcu_read_unlock(&gpu->alive, token);
 }
 
@@ -124,6 +130,7 @@ void gpurt_gpu_dies(struct gpurt_gpu *gpu)
 {
 	WRITE_ONCE(gpu->dying, true);
 	synchronize_rcu();	/* waits for decisions that are taken with preemption off */
+	gpurt_dep_wait(&gpu_alive);
 	synchronize_srcu(&gpu->alive);
 }
 

@@ -14,6 +14,7 @@
 #include <linux/sched/signal.h>
 #include <trace/events/sched.h>
 
+#include "base/deps.h"
 #include "base/looks.h"
 #include "base/raised.h"
 #include "base/tracepoints.h"
@@ -23,6 +24,8 @@
 #include "decide/job.h"
 #include "state/clients.h"
 #include "state/exits.h"
+
+static GPURT_DEP(job_look);
 
 static bool has_watched(struct gpurt_gpu *gpu, struct pid *tgid)
 {
@@ -244,9 +247,11 @@ static void look(struct kthread_work *work)
 	}
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
+	gpurt_dep_begin(&job_look);
 	reading = gpurt_clients_read();
 	all = scan_all(gpu);
 	gpurt_clients_done(reading);
+	gpurt_dep_end(&job_look);
 	gpurt_gpu_release(gpu, token);
 	/*
 	 * Nothing on this CPU outranks this thread.  It rests for as long as it looked, so that half of the time is
@@ -302,6 +307,7 @@ void gpurt_job_stop(struct gpurt_gpu *gpu)
 	if (gpu->job.probed)
 		gpurt_probes_remove(probes, ARRAY_SIZE(probes), gpu);
 	WRITE_ONCE(gpu->job.probed, false);
+	gpurt_dep_wait(&job_look);
 	kthread_flush_work(&gpu->job.look);	/* it may raise the interrupt itself; the next one does not */
 	irq_work_sync(&gpu->job.irq);
 	hrtimer_cancel(&gpu->job.timer);

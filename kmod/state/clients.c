@@ -3,11 +3,13 @@
 #include <linux/llist.h>
 #include <linux/sched.h>
 
+#include "base/deps.h"
 #include "base/workers.h"
 #include "state/clients.h"
 #include "state/process.h"
 
 DEFINE_STATIC_SRCU(gpurt_clients_srcu);
+static GPURT_DEP(clients_read);
 static atomic64_t last_id = ATOMIC64_INIT(0);
 static LLIST_HEAD(dead);
 static void (*destroy)(struct gpurt_client *client);
@@ -54,6 +56,7 @@ static void bury(struct work_struct *work)
 
 	if (!all)
 		return;
+	gpurt_dep_wait(&clients_read);
 	synchronize_srcu(&gpurt_clients_srcu);
 	llist_for_each_entry_safe(client, next, all, dead) {
 		destroy(client);
@@ -87,12 +90,17 @@ u64 gpurt_clients_newest(void)
 
 int gpurt_clients_read(void) __acquires(&gpurt_clients_srcu)
 {
+	/* An interrupt, in which drivers may ask, waits for nobody. */
+	if (in_task())
+		gpurt_dep_read(&clients_read);
 	return srcu_read_lock(&gpurt_clients_srcu);
 }
 
 void gpurt_clients_done(int token) __releases(&gpurt_clients_srcu)
 {
 	srcu_read_unlock(&gpurt_clients_srcu, token);
+	if (in_task())
+		gpurt_dep_end(&clients_read);
 }
 
 bool gpurt_clients_reading(void)

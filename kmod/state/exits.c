@@ -30,13 +30,14 @@
 #include <trace/events/sched.h>
 #include <trace/events/signal.h>
 
+#include "base/deps.h"
+#include "base/processes.h"
 #include "base/tracepoints.h"
 #include "base/workers.h"
 #include "compat.h"
 #include "state/clients.h"
 #include "state/exits.h"
 #include "state/file.h"
-#include "base/processes.h"
 
 #define BATCH 32U	/* so many urgent clients are taken off before the thread rests */
 
@@ -60,6 +61,7 @@ static DEFINE_RAW_SPINLOCK(openers_lock);	/* taken with interrupts off */
 static struct gpurt_processes openers;	/* changed with openers_lock held; freed by RCU */
 static struct kthread_worker *worker;		/* its thread has the highest FIFO priority */
 static const struct gpurt_exits_ops *ops;
+static GPURT_DEP(exits_take_off);
 
 /* Called with openers_lock held, by next(). */
 static bool is_to_go(const struct gpurt_client *client, const struct gpurt_opener *opener)
@@ -99,6 +101,7 @@ static bool take_off_some(struct gpurt_opener *opener)
 	int reading = gpurt_clients_read();
 	unsigned int n;
 
+	gpurt_dep_begin(&exits_take_off);
 	raw_spin_lock_irq(&openers_lock);
 	for (n = 0; n < BATCH; n++) {
 		opener->taking_off = next(opener);
@@ -110,6 +113,7 @@ static bool take_off_some(struct gpurt_opener *opener)
 	}
 	opener->taking_off = NULL;
 	raw_spin_unlock_irq(&openers_lock);
+	gpurt_dep_end(&exits_take_off);
 	gpurt_clients_done(reading);
 	return n == BATCH;
 }
@@ -261,6 +265,7 @@ static void opener_free(struct rcu_head *rcu)
 /* Called when no descriptor is the opener's any more, hence when no probe finds it. */
 static void opener_destroy(struct gpurt_opener *opener)
 {
+	gpurt_dep_wait(&exits_take_off);
 	kthread_cancel_work_sync(&opener->take_off);
 	cancel_work_sync(&opener->end);
 	put_pid(opener->by.tgid);	/* which is only compared from now on */
@@ -379,6 +384,7 @@ void gpurt_exits_let_go(struct gpurt_client *client)
 	 * If the process ends, the thread at FIFO 99 hands its GPUs on first.  The caller may be an ordinary task that
 	 * is kept from its CPU after this.
 	 */
+	gpurt_dep_wait(&exits_take_off);
 	kthread_flush_work(&opener->take_off);
 	raw_spin_lock_irq(&openers_lock);
 	list_del_init(&client->urgent.node);

@@ -55,7 +55,7 @@ class Host:
 
 
 def expected(steps: Steps) -> list[list[int]]:
-    """Who hears what, if each hears of its own gains by updates that succeed, and of what it loses after such a gain."""
+    """Who hears what: each of its own gains by updates that succeed, and of what it loses after such a gain."""
     heard: list[list[int]] = [[] for _ in range(CLIENTS + 1)]
     owner, has = CLIENTS, {CLIENTS}
     for new, fails in steps:

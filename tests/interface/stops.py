@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Calls that wait while their process stands still for a time: what each waits for, and what it answers then.
 
-test_stops.py of this folder stops the process; tests/kernel/guest/test_stops.py freezes it.
+test_stops.py of this folder stops the process; tests/kernel/guest/test_frozen.py freezes it.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ PROBES = r"""
 #include <stdio.h>
 #define BUILD_BUG_ON_ZERO(e) ((int)(sizeof(struct { int: (-!!(e)); })))
 struct task_struct;
-static inline void check_trace_callback_type_sched_process_exit(void (*probe)(void *data, struct task_struct *task EXTRA))
+static inline void check_trace_callback_type_sched_process_exit(
+	void (*probe)(void *data, struct task_struct *task EXTRA))
 {
 	(void)probe;
 }
@@ -79,7 +80,9 @@ def compile_probe(folder: Path, extra: str, probe: str) -> subprocess.CompletedP
     source.write_text(PROBES.replace("MACROS", macros).replace("EXTRA", extra).replace("PROBE)", f"{probe})"))
     command = [shutil.which("cc") or "gcc", "-std=gnu11", "-Wno-unused-function", "-o", folder / "probes", source]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
-    return built if built.returncode else subprocess.run([folder / "probes"], capture_output=True, text=True, check=False)
+    if built.returncode:
+        return built
+    return subprocess.run([folder / "probes"], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(("extra", "called"), [("", "one"), (", bool last", "two")])

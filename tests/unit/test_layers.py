@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -65,3 +66,22 @@ def test_a_folder_without_a_map_is_refused(tmp_path: Path) -> None:
     done = check(tmp_path)
     assert done.returncode == 2
     assert "main.c" in done.stderr
+
+
+LOCKS = re.compile(
+    r"^(?:\t| )*(?:static )?(?:DEFINE_(?:RAW_SPINLOCK|MUTEX|RT_MUTEX|SPINLOCK|STATIC_SRCU)\((\w+)\)"
+    r"|(?:raw_spinlock_t|spinlock_t|struct mutex|struct rt_mutex|struct srcu_struct) (\w+);)", re.MULTILINE
+)  # fmt: skip
+
+
+def test_the_page_of_locks_has_all_of_them_and_their_files() -> None:
+    page = (ROOT / "docs/locks.md").read_text()
+    found = set()
+    for path in (ROOT / "kmod").rglob("*.[ch]"):
+        name = path.relative_to(ROOT / "kmod")
+        if name.parts[0] not in ("patches", "tests"):
+            found |= {(str(name), one or two) for one, two in LOCKS.findall(path.read_text())}
+    assert len(found) > 20
+    assert [one for one in sorted(found) if not re.search(rf"`[\w.]*\b{one[1]}`", page)] == []
+    named = set(re.findall(r"`((?:base|state|decide|clients|calls|drv)/\w+\.[ch])`", page))
+    assert [one for one in sorted(named) if not (ROOT / "kmod" / one).exists()] == []

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Waits that lockdep does not see by itself: for the gate, for a work item of a kernel thread that is flushed, and for
+ * readers (SRCU, before 6.3).  To lockdep each is a lock: who executes what others wait for holds it, and who waits takes
+ * it.  Without lockdep nothing of this is compiled.  docs/locks.md has the order of all locks.
+ */
+#ifndef GPURT_DEPS_H
+#define GPURT_DEPS_H
+
+#include <linux/lockdep.h>
+
+#ifdef CONFIG_LOCKDEP
+#define GPURT_DEP(name) struct lockdep_map name = STATIC_LOCKDEP_MAP_INIT("gpurt " #name, &(name))
+#else
+#define GPURT_DEP(name) struct lockdep_map name
+#endif
+
+/* The caller executes what others may wait for, until gpurt_dep_end(). */
+static inline void gpurt_dep_begin(struct lockdep_map *dep)
+{
+	lock_map_acquire(dep);
+}
+
+/* The same, for readers: any number at once, and one inside of another. */
+static inline void gpurt_dep_read(struct lockdep_map *dep)
+{
+	lock_map_acquire_read(dep);
+}
+
+static inline void gpurt_dep_end(struct lockdep_map *dep)
+{
+	lock_map_release(dep);
+}
+
+/* The caller waits until nobody executes it. */
+static inline void gpurt_dep_wait(struct lockdep_map *dep)
+{
+	lock_map_acquire(dep);
+	lock_map_release(dep);
+}
+
+#endif
