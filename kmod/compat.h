@@ -170,8 +170,8 @@ static inline struct nlattr **compat_dump_attrs(struct netlink_callback *cb)
 }
 
 /*
- * Newer releases (seen in 7.3) tell the probe of sched_process_exit whether the thread was the last of its process.  The
- * tracepoint's type says which probe this kernel calls, also where a distribution took that over.
+ * Newer releases (seen in 7.3) tell the probe of sched_process_exit whether the thread was the last of its process.
+ * The tracepoint's type says which probe this kernel calls, also where a distribution took that over.
  */
 #define compat_exit_probe(probe, probe_of_group) \
 	__builtin_choose_expr(__builtin_types_compatible_p(typeof(&check_trace_callback_type_sched_process_exit), \

@@ -5,10 +5,10 @@
  *
  *	uapi/, compat.h, drv/drv.h, drv/port.h	what others rely on, and what other kernels differ in
  *	core/		the scheduler: no lock, clock or allocation; the user-space host has the same code
- *	base/		what knows no client: work queues, tracepoints, orders of waiters and of processes, rules, raised threads
- *	state/		clients, descriptors and GPUs as structures, and with which lock held; who finds, tells, wakes and ends them
+ *	base/		what knows no client: work queues, tracepoints, orders of waiters and of processes, rules
+ *	state/		clients, descriptors and GPUs as structures; who finds, tells, wakes and ends them
  *	decide/		one decision about a GPU at a time (gate.c), and the update of its runlist
- *	clients/	what a client is from its begin to its end: decisions, waits, copies, raised threads, budgets, exemptions
+ *	clients/	a client from begin to end: decisions, waits, copies, raised threads, budgets, rules
  *	calls/		the ways in: ioctl, netlink, GPUs that drivers register
  *	drv/		the drivers inside the module, and the port to patched ones
  *	main.c		puts them together

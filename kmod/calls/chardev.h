@@ -3,12 +3,6 @@
 #ifndef GPURT_CHARDEV_H
 #define GPURT_CHARDEV_H
 
-#include <linux/types.h>
-
-struct file_operations;
-struct gpurt_client;
-struct gpurt_file;
-
 int gpurt_chardev_start(void);
 void gpurt_chardev_stop(void);
 

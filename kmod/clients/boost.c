@@ -227,7 +227,7 @@ void gpurt_boost_bar(struct gpurt_client *client)
 		 * Of two that do this at once, the one that stores last looks again afterwards, at the rules of both.
 		 */
 		assign_bit(GPURT_BOOST_BARRED, &b->flags, barred);
-		smp_mb__after_atomic();
+		smp_mb__after_atomic();	/* likewise */
 	} while (barred != gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm));
 	gpurt_boost_have_looked(client);
 }

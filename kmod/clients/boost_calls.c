@@ -198,8 +198,8 @@ static bool is_raised(const struct gpurt_client *client)
 {
 	const struct gpurt_boosted *b = &client->boost;
 
-	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->call) != GPURT_BOOST_IN_NONE && !gpurt_raised_refused(&b->raised) &&
-	       current->rt_priority;
+	return READ_ONCE(b->raised.task) == current && READ_ONCE(b->call) != GPURT_BOOST_IN_NONE &&
+	       !gpurt_raised_refused(&b->raised) && current->rt_priority;
 }
 
 /*
@@ -251,9 +251,8 @@ void gpurt_boost_waits(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
 
-	/* Unless it has been handed the gate meanwhile.  Pairs with gpurt_boost_wanted(), also where it fails. */
-	cmpxchg(&b->call, GPURT_BOOST_CALLS, GPURT_BOOST_WAITS);
-	smp_mb();
+	cmpxchg(&b->call, GPURT_BOOST_CALLS, GPURT_BOOST_WAITS);	/* unless it was handed the gate meanwhile */
+	smp_mb();	/* pairs with gpurt_boost_wanted(), also where that has failed */
 	rt_mutex_lock(&b->lock);
 	b->asked = 0;
 	gpurt_boost_settle(client);

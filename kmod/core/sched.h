@@ -49,7 +49,7 @@ struct gpurt_sched_client {
 	bool exempt;
 	u8 demoted;			/* its budget was spent, or the bound of locks, in a... (enum gpurt_demoted) */
 	bool granted;			/* has been told of the GPU in this segment or job */
-	u32 owed;			/* GPURT_EVENT_GRANT or RESUME, of which it is to be told yet (grants.h); 0: none */
+	u32 owed;			/* GPURT_EVENT_GRANT or RESUME: to be told yet (grants.h); 0: none */
 	struct list_head in_segments;	/* of gpurt_sched.segments */
 	struct list_head in_order;	/* of gpurt_sched.order */
 	struct list_head in_jobs;	/* of gpurt_sched.jobs */

@@ -28,7 +28,7 @@
 struct gpurt_stuck_look {
 	u64 now;
 	u64 cpu;			/* how long the threads of the owner's process have executed, ns */
-	u64 done;			/* of the owner's completed work, how much there is or when the last one ended */
+	u64 done;			/* of the owner's completed work, how much there is or when the last ended */
 	bool idle;			/* the GPU executes nothing, and nothing that it may execute is queued */
 	bool asked;			/* work of others is queued; gpurt_stuck_asked() knows those in segments */
 	bool asleep;			/* no thread of the process executes or is ready to; false: not known */

@@ -301,7 +301,8 @@ static void enter_rested(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	for (;;) {
 		enter(gpu, u);
 		until = ns_to_ktime(gate->rest_until);
-		if (!(u->flags & GPURT_UPDATE_RESTS) || u->level || ktime_after(ktime_get(), until) || fatal_signal_pending(current))
+		if (!(u->flags & GPURT_UPDATE_RESTS) || u->level || ktime_after(ktime_get(), until) ||
+		    fatal_signal_pending(current))
 			break;
 		leave(gate);
 		set_current_state(TASK_KILLABLE);

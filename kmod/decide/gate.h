@@ -14,7 +14,7 @@ struct task_struct;
 
 enum {
 	GPURT_UPDATE_OWN	= 1 << 0,	/* a call of the client itself causes it */
-	GPURT_UPDATE_RESTS	= 1 << 1,	/* best effort: comes after a rest, if it has kept the GPU's thread busy */
+	GPURT_UPDATE_RESTS	= 1 << 1,	/* best effort: after a rest, if it has kept the GPU's thread busy */
 	GPURT_UPDATE_IN_THREAD	= 1 << 2,	/* calls an operation of the driver that sleeps where commit() does */
 	GPURT_UPDATE_LAST	= 1 << 3,	/* taken although the GPU is dying */
 	GPURT_UPDATE_TOLD	= 1 << 4,	/* the gate's own: the caller was killed, and the driver knows */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The runlist of a GPU.  The scheduler (core/sched.c) asks for updates and says which clients gained and lost the
- * GPU.  This file has the driver carry out the updates, with the gate held, and then passes on what was said (grants.c).
+ * The runlist of a GPU.  The scheduler (core/sched.c) asks for updates and says which clients gained and lost the GPU.
+ * This file has the driver carry out the updates, with the gate held, and then passes on what was said (grants.c).
  * updates.c has what comes without a caller: the timer, and what follows an update.
  */
 #include <linux/ktime.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Updates of the runlist that no caller asks for: when the timer expires, when the driver has something to say, and when
- * it goes away.  And what follows an update and would take too long with the gate held.
+ * Updates of the runlist that no caller asks for: when the timer expires, when the driver has something to say, and
+ * when it goes away.  And what follows an update and would take too long with the gate held.
  */
 #include <linux/delay.h>
 #include <linux/ktime.h>
@@ -129,7 +129,9 @@ void gpurt_updates_refresh(struct gpurt_gpu *gpu)
  */
 void gpurt_updates_drain(struct gpurt_gpu *gpu)
 {
-	struct gpurt_update u = { .decide = gpurt_runlist_give_all, .level = GPURT_GATE_URGENT, .flags = GPURT_UPDATE_LAST };
+	struct gpurt_update u = {
+		.decide = gpurt_runlist_give_all, .level = GPURT_GATE_URGENT, .flags = GPURT_UPDATE_LAST,
+	};
 	u64 delay = GPURT_RETRY_FIRST_NS, until;
 
 	gpurt_gate_update(gpu, &u);

@@ -31,7 +31,7 @@ struct gpurt_process;
 struct pid;
 struct task_struct;
 
-/* A client's place in the list of those that are taken off at once when their process ends; with the lock of exits.c. */
+/* A client's place in the list of those that are taken off when their process ends; with the lock of exits.c held. */
 struct gpurt_urgent {
 	struct list_head node;
 	bool taken_off;

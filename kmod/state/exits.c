@@ -325,8 +325,9 @@ unlock:
 }
 
 /*
- * In process context, by a caller who keeps the client from being freed.  The client is, or is about to be, real-time: when its
- * process ends it is taken off the GPU at once, from now on, and policy `job` looks at it with those that are urgent.
+ * In process context, by a caller who keeps the client from being freed.  The client is, or is about to be, real-time:
+ * when its process ends it is taken off the GPU at once, from now on, and policy `job` looks at it with those that are
+ * urgent.
  */
 void gpurt_exits_urgent(struct gpurt_client *client)
 {

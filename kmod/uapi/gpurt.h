@@ -194,14 +194,14 @@
  * Programs that wait for one another
  * ----------------------------------
  * A program that waits, inside its segment, for what a less urgent program computes on the GPU waits for ever: that
- * program gets the GPU only when the segment ends.  The host cannot know that it waits for that.  GPURT_EVENT_STUCK says
- * what the host sees, once a segment: the GPU executes nothing, its owner (CLIENT) is inside a segment, no thread of the
- * owner's process executes or is ready to, and others wait for the GPU, for longer than the host's bound.  The bound is
- * the module's parameter stuck_ms, and 1 s by default.  LATENCY_NS is for how long.  Nothing is taken from the owner.
- * A host says so only of GPUs whose work it sees: STUCK_BOUND_NS of GPURT_CMD_GET_STATUS is 0 for the others.
+ * program gets the GPU only when the segment ends.  The host cannot know that it waits for that.  GPURT_EVENT_STUCK
+ * says what the host sees, once a segment: the GPU executes nothing, its owner (CLIENT) is inside a segment, no thread
+ * of the owner's process executes or is ready to, and others wait for the GPU, for longer than the host's bound.  The
+ * bound is the module's parameter stuck_ms, and 1 s by default.  LATENCY_NS is for how long.  Nothing is taken from the
+ * owner. A host says so only of GPUs whose work it sees: STUCK_BOUND_NS of GPURT_CMD_GET_STATUS is 0 for the others.
  *
- * GPURT_EVENT_MEMBER_DIED follows GPURT_EVENT_GONE of a client whose process died, if other clients under the same budget
- * are inside segments: they may wait for it.
+ * GPURT_EVENT_MEMBER_DIED follows GPURT_EVENT_GONE of a client whose process died, if other clients under the same
+ * budget are inside segments: they may wait for it.
  *
  * Units
  * -----
@@ -223,10 +223,11 @@
  *
  * Signals
  * -------
- * A call that waits goes on waiting when its process was stopped and continues (SIGSTOP, SIGTSTP), when it was frozen (a
- * cgroup, system suspend), and when a signal came that has no handler.  If a handler of the program executes meanwhile,
- * the call returns EINTR, also with SA_RESTART, as poll(2) does.  The kernel module then has left in the structure how
- * the call goes on: `timeout_ns` is what is left of the time, and a GPURT_COPY_NEXT is a GPURT_COPY_BEGIN.
+ * A call that waits goes on waiting when its process was stopped and continues (SIGSTOP, SIGTSTP), when it was frozen
+ * (a cgroup, system suspend), and when a signal came that has no handler.  If a handler of the program executes
+ * meanwhile, the call returns EINTR, also with SA_RESTART, as poll(2) does.  The kernel module then has left in the
+ * structure how the call goes on: `timeout_ns` is what is left of the time, and a GPURT_COPY_NEXT is a
+ * GPURT_COPY_BEGIN.
  *
  * Control plane
  * -------------
@@ -784,16 +785,16 @@ enum gpurt_attr {
  * gettid(2) returns it, 0 for the process's main thread; that of another process's thread is EPERM.
  * GPURT_PACKET_NETLINK carries one netlink message, both ways; `code` and `cookie` are zero.  Every netlink
  * request is answered by its messages, then NLMSG_DONE (dumps) or NLMSG_ERROR (acknowledgement, with extack).
- * GPURT_PACKET_INTERRUPT (no payload) ends the wait of the request with that cookie, as a signal ends it in the kernel: it
- * is answered as it would have been, or EINTR if it waits, with all that this error says of it.
+ * GPURT_PACKET_INTERRUPT (no payload) ends the wait of the request with that cookie, as a signal ends it in the kernel:
+ * it is answered as it would have been, or EINTR if it waits, with all that this error says of it.
  * GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.  Its events come after the decision, once the host has
  * nothing more urgent to do, and before the answer to any later request on that connection.
  *
- * The packet of the connection whose thread has the highest GPU priority is read first.  A connection that the host does
- * not serve gets a GPURT_PACKET_REPLY with cookie 0, and is closed.  EDQUOT: the user has as many connections as the host
- * permits.  ESRCH: the host does not see the process.  EMFILE, ENFILE: the host cannot look at it, for it has no free
- * descriptor; a call has the same error.  A call is EDQUOT where the user has as many calls under way, or as much memory
- * in TSGs, work and unread answers, as the host permits, or the connection has 256 calls under way.
+ * The packet of the connection whose thread has the highest GPU priority is read first.  A connection that the host
+ * does not serve gets a GPURT_PACKET_REPLY with cookie 0, and is closed.  EDQUOT: the user has as many connections as
+ * the host permits.  ESRCH: the host does not see the process.  EMFILE, ENFILE: the host cannot look at it, for it has
+ * no free descriptor; a call has the same error.  A call is EDQUOT where the user has as many calls under way, or as
+ * much memory in TSGs, work and unread answers, as the host permits, or the connection has 256 calls under way.
  */
 enum gpurt_packet_type {
 	GPURT_PACKET_IOCTL = 1,
