@@ -170,7 +170,7 @@ static inline struct nlattr **compat_dump_attrs(struct netlink_callback *cb)
 }
 
 /*
- * Newer releases (seen in 7.3) tell the probe of sched_process_exit whether the thread was the last of its process.
+ * Newer releases (7.2, not 6.12) tell the probe of sched_process_exit whether the thread was the last of its process.
  * The tracepoint's type says which probe this kernel calls, also where a distribution took that over.
  */
 #define compat_exit_probe(probe, probe_of_group) \
