@@ -392,11 +392,8 @@ class Taskset:
         return any(t.uses_gpu and t.partition is not None and t.partition.in_time for t in self.tasks)
 
     def with_gpu_priorities(self, priorities: dict[str, int]) -> Taskset:
-        """A copy in which the named tasks' GPU segments have these priorities."""
-        return replace(
-            self,
-            tasks=tuple(
-                replace(t, gpu_priority=priorities[t.name]) if t.name in priorities else t
-                for t in self.tasks
-            ),
-        )
+        """A copy in which the named tasks' GPU segments, and all that their threads serve, have these priorities."""
+        given = {other.name: priorities[t.name] for t in self for other in self.served_with(t) if t.name in priorities}
+        given |= priorities
+        tasks = tuple(replace(t, gpu_priority=given[t.name]) if t.name in given else t for t in self.tasks)
+        return replace(self, tasks=tasks)

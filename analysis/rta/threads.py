@@ -72,7 +72,9 @@ class Chains:
     """The tasks that one thread serves, in the order of their ranks, under one formula."""
 
     def __init__(self, served: Sequence[Task], demands_of: Demands, system: System) -> None:
-        self.served = [_longer(task) for task in served]
+        level = min((task.segment_priority for task in served if task.uses_gpu), default=None)
+        # A task without GPU work may have no GPU priority, and its chain has that of the others' segments.
+        self.served = [replace(_longer(task), gpu_priority=level) for task in served]
         self.demands_of, self.system = demands_of, system
         self._own: dict[str, int] = {}
         self._claims: dict[str, Claim | Failure] = {}

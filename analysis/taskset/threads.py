@@ -102,11 +102,17 @@ def _ranked(one: dict[str, Any]) -> bool:
 
 def _check_parts(name: str, served: list[tuple[int, dict[str, Any]]], report: Report) -> None:
     """A thread is one client, which has one part of the GPU, waits in one way and is raised in one form."""
-    for key in ("partition", "waiting", "form"):
-        given = [(at, one[key]) for at, one in served if key in one]
-        for at, value in given:
-            if value != given[0][1]:
-                report.add(("task", at, key), f"{key}: tasks of thread {quoted(name)} have one {key} together")
+    users = [(at, one) for at, one in served if _uses_gpu(one)]
+    for key, usual in (("partition", None), ("waiting", "suspend"), ("form", None)):
+        for at, one in users:
+            if one.get(key, usual) != users[0][1].get(key, usual):
+                where: Where = ("task", at, key) if key in one else ("task", at)
+                report.add(where, f"{key}: tasks of thread {quoted(name)} that use the GPU have one {key} together")
+
+
+def _uses_gpu(one: dict[str, Any]) -> bool:
+    segments = one.get("segments")
+    return isinstance(segments, list) and any(isinstance(s, dict) and set(s) != {"cpu"} for s in segments)
 
 
 def made(values: dict[str, Any]) -> Thread:

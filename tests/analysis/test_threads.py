@@ -17,6 +17,7 @@ from analysis.rta.recurrence import solve
 from analysis.rta.result import Bound, Failure
 from analysis.rta.system import System
 from analysis.rta.threads import Chains, Claim
+from analysis.simulate import Options, simulate
 
 TIMER = Callback.TIMER
 TESTS = {"boosted": rta.find("boosted-suspend"), "segment": rta.find("gcaps-suspend")}
@@ -72,9 +73,8 @@ def in_ms(**times: float | None) -> dict[str, int | None]:
 
 def picked(system: Taskset, name: str) -> int | None:
     """What the theorem of the thread's order says of a task, without theorem 1."""
-    tasks = system.threads["executor"]
-    chains = Chains(tasks, TESTS["boosted"].demands, System(system))
-    (found,) = chains._picked(next(t for t in tasks if t.name == name))
+    chains = Chains(system.threads["executor"], TESTS["boosted"].demands, System(system))
+    (found,) = chains._picked(next(t for t in chains.served if t.name == name))
     return found.wcrt if isinstance(found, Claim) else None
 
 
@@ -185,3 +185,23 @@ def test_every_other_test_refuses_a_thread_by_its_name(test: rta.Test) -> None:
     else:
         assert reasons == {Reason.THREAD}
         assert "as executor does" in str(test.run(system).failures[0])
+
+
+def test_the_chain_of_a_task_without_gpu_work_has_the_level_of_its_thread() -> None:
+    """The attack found it: t0 waits for t4, which waits for t6, whose GPU priority is lower than t0's on the CPU."""
+    pair = served(Order.ROS2, on("t4", 12, gpu(0, 1)), on("t0", 30))
+    system = taskset(*pair, task("t6", 1, 6, 12, gpu(0, 1)), epsilon=0.02)
+    for policy, longest in (("segment", 2.1), ("boosted", 2.06)):
+        for assigned in (
+            system.with_gpu_priorities({"t4": 1, "t6": 2}),
+            replace(system, tasks=tuple(replace(t, gpu_priority={"t4": 1, "t6": 2}.get(t.name)) for t in system.tasks)),
+        ):
+            found = bounds(assigned, policy)["t0"]
+            assert found is not None
+            assert found >= ms(longest)
+            assert found >= exact_at(assigned, policy)
+
+
+def exact_at(system: Taskset, policy: str) -> int:
+    """t0's response where all are released at once, and t4 first."""
+    return simulate(system, Options(policy, horizon=ms(12)), [0, 0, 0]).tasks["t0"].worst
