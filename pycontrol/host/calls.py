@@ -322,13 +322,14 @@ class Calls:
     def agent(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_AGENT."""
         driver = bytes(ffi.buffer(made.driver)).partition(b"\0")[0]
+        client = caller.client(self.gpu(made))  # as the module: also where the driver needs no agents
         gpu = by_agents(self.gpu(made))
 
         def registered(result: int, on: bool, sequence: int) -> None:
             made.on, made.sequence = on, sequence
             answer(result)
 
-        gpu.register(caller.client(gpu), driver.decode("ascii"), Tier(made.tier), made.tsgs, registered)
+        gpu.register(client, driver.decode("ascii"), Tier(made.tier), made.tsgs, registered)
 
     def order(self, caller: Caller, made: Any, answer: Call) -> None:
         """GPURT_IOC_ORDER."""

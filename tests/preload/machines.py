@@ -154,8 +154,7 @@ class Served:
         self.path = path
         self.log = path.with_suffix(".log")
         reader, writer = os.pipe()
-        serve = [sys.executable, "-m", "pycontrol.cli", "serve"]
-        command = [*serve, f"--socket={path}", f"--ready-fd={writer}", *options]
+        command = [sys.executable, *self.command(writer, *options)]
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
         os.close(writer)
@@ -163,12 +162,24 @@ class Served:
         os.close(reader)
         assert ready, self.log.read_text()
 
+    def command(self, ready: int, *options: str) -> list[str | Path]:
+        """What Python executes."""
+        return ["-m", "pycontrol.cli", "serve", f"--socket={self.path}", f"--ready-fd={ready}", *options]
+
     def stop(self) -> None:
         if self.process.poll() == -signal.SIGKILL:
             return  # the test's doing
         self.process.terminate()
         assert self.process.wait(PATIENCE) == 0, self.log.read_text()
         assert "dropped client" not in self.log.read_text()
+
+
+class Patched(Served):
+    """A host with a patched driver: patched_host.py.  Options: the fake GPU, and how many GPUs that has."""
+
+    def command(self, ready: int, *options: str) -> list[str | Path]:
+        """What Python executes."""
+        return [Path(__file__).with_name("patched_host.py"), self.path, *options, str(ready)]
 
 
 def stop(program: Program) -> None:

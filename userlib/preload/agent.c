@@ -155,6 +155,36 @@ static const char *refusal(int err)
 	return err == -ENODEV ? "no host serves it" : strerror(-err);
 }
 
+/* Whether the host's driver switches that GPU itself.  Then the host has no agents there. */
+static bool is_driven(unsigned int gpu)
+{
+	struct gpurt_query query = { .size = sizeof(query), .gpu = gpu };
+
+	return !gpurt_call(NULL, GPURT_IOC_QUERY, &query, false) && query.tier == GPURT_TIER_PATCHED &&
+	       !(query.caps & GPURT_CAP_AGENTS);
+}
+
+/*
+ * The host's driver switches the GPU, so the library switches nothing there, whatever the driver's release.  The call
+ * for agents makes the process a client: it can be given a priority before its first segment.
+ */
+static int introduce_driven(struct board *b, const struct report *r)
+{
+	unsigned int gpu = (unsigned int)(b - boards);
+	int err = declare(b, r);
+
+	if (err && err != -EOPNOTSUPP) {
+		preload_say("GPU %u: %s; this process runs unmanaged", gpu, refusal(err));
+		return err;
+	}
+	preload_lock();
+	b->driven = true;
+	b->unmanaged = false;
+	preload_unlock();
+	preload_say("GPU %u, %s: tier T2: its driver switches this process", gpu, r->driver);
+	return 0;
+}
+
 /*
  * Called for the first TSG on a GPU, and again while the host has no room.  0: the GPU is managed.  If it is not, says
  * why on stderr, once.
@@ -167,6 +197,8 @@ static int introduce(struct board *b, const struct report *r)
 	char why[160];
 	int err;
 
+	if (is_driven(gpu))
+		return introduce_driven(b, r);
 	if (!r->family->known(why, sizeof(why)) && !preload_flag("GPURT_FORCE")) {
 		preload_say("GPU %u, %s: %s; this process runs unmanaged (GPURT_FORCE=1 tries it)", gpu, r->driver, why);
 		return -ENOTSUP;
@@ -219,6 +251,7 @@ static void settle(struct board *b)
 	}
 	b->changed = false;
 	b->introduced |= first;
+	told &= !b->driven;
 	preload_unlock();
 	if (told)
 		declare(b, &report);

@@ -20,6 +20,7 @@ struct board {
 	const struct family *family;
 	bool running;			/* its thread waits for orders */
 	bool introduced;		/* the host has been told of the process */
+	bool driven;			/* the host's driver switches the TSGs itself (tier T2): there are no orders */
 	atomic_bool changed;		/* the host must be told how many TSGs there are */
 	bool unmanaged;			/* no host, no host for this GPU, no room there, or an unknown driver release */
 	_Atomic(uint64_t) again;	/* no room: when the host is asked again, ns; 0: it need not be */

@@ -162,6 +162,8 @@ static bool behind(const struct board *b)
 {
 	const struct tsg *tsg;
 
+	if (b->driven)
+		return false;
 	for (tsg = b->tsgs; tsg; tsg = tsg->next)
 		if (!tsg->empty && tsg->state == TSG_UNSURE)
 			return true;

@@ -20,7 +20,8 @@
  * The library acts only on objects that this process made, through the descriptor that made them.  Every call of the
  * program reaches the real function unchanged, except what makes or changes a queue of KFD (kfd_queue.c) and, with
  * GPURT_DOMAIN, what changes the domain of a TSG (nvgpu_domain.c).  Calls that are not recognised are counted.  If there is
- * no host, or the host goes away, the TSGs are put back on the GPU and the program runs unmanaged.
+ * no host, or the host goes away, the TSGs are put back on the GPU and the program runs unmanaged.  Where the host's driver
+switches the GPU itself (tier T2), the library makes automatic segments only.
  *
  * Policy `boosted` raises the thread that launches the first work of a segment.  The library cannot know whether the
  * program spins when it waits for its work, and most do, so the form is `owner`, which is right either way.  GPURT_FORM

@@ -52,11 +52,22 @@ class Engine:
         self.slice_end = 0
         self.now = now
         self.order: list[tuple[str, int]] = []  # completed work, in order
+        self.only: set[int] | None = None  # processes on the runlist of a patched driver; None: all
 
     def submit(self, group: Group, duration: int) -> int:
         group.submitted += 1
         group.works.append([group.submitted, max(duration, 1)])
         return group.submitted
+
+    def runs(self, group: Group) -> bool:
+        """Whether the group has work, and is on the runlist."""
+        return group.ready() and (self.only is None or group.pid in self.only)
+
+    def restrict(self, pids: set[int] | None) -> None:
+        """A patched driver's update: whoever is not in the new runlist is off the GPU now."""
+        self.only = pids
+        if self.current and not self.runs(self.current):
+            self.current = None
 
     def finish(self, pid: int) -> None:
         """Leaves 1 ns of each work of a process: it completes as soon as its group has the GPU."""
@@ -80,7 +91,7 @@ class Engine:
         held = self.current
         if held and held.works and self.now < self.slice_end:
             return
-        self.current = next((group for group in self.groups if group.ready()), None)
+        self.current = next((group for group in self.groups if self.runs(group)), None)
         if self.current:
             self.groups.remove(self.current)
             self.groups.append(self.current)

@@ -190,6 +190,9 @@ class Server:
             NvgpuNvs.DOMAINS.append(Domain(str(what["name"]), int(str(what["ns"])), 99))
         elif what["op"] == "resume":
             NvgpuTsg.resume()
+        elif what["op"] == "only":
+            pids = what["pids"]
+            self.engines[what["gpu"]].restrict(None if pids is None else set(pids))  # type: ignore[index,call-overload]
         elif what["op"] == "finish":
             for engine in self.engines:
                 engine.finish(int(str(what["pid"])))

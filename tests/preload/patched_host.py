@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A host whose driver switches the fake GPUs itself (tier T2), in place of a kernel with a patched driver.
+
+    patched_host.py SOCKET FAKE_GPU GPUS READY_FD
+
+The decisions, the calls and the control plane are those of `gpurt serve`.  Of a patched driver it has what a program
+can see: the tier, no agents (EOPNOTSUPP), and updates that the fake GPU carries out without the program.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from pathlib import Path
+
+from gpurt.enums import Cap, Policy, Tier
+from pycontrol.host.endpoint import Access
+from pycontrol.host.gpu import Client, Facts, Gpu, Tell
+from pycontrol.host.serve import Config, run
+
+
+class PatchedGpu(Gpu):
+    """A GPU whose driver puts on the runlist what the host says."""
+
+    def __init__(self, index: int, fake: Path, tell: Tell) -> None:
+        self.fake = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.fake.connect(str(fake))
+        super().__init__(index, int(Policy.SEGMENT), tell, time.monotonic_ns)
+
+    def prepare(self, now: int) -> None:
+        """Everyone is on the runlist."""
+
+    def facts(self) -> Facts:
+        return Facts(Tier.PATCHED, "fakegpu", int(Cap.EMULATED))
+
+    def commit(self, only: Client | None, now: int) -> None:
+        """Has the fake GPU execute work of one process only; it has done so when it answers."""
+        exempt = [one.peer.pid for one in self.clients.values() if one.core.exempt]
+        runs = [only.peer.pid, *exempt] if only else None
+        self.fake.send(json.dumps({"op": "only", "gpu": self.index, "pids": runs}).encode())
+        self.fake.recv(1 << 20)
+        self.finished(0, self.clock() - now)
+
+    def enter(self, client: Client) -> None:
+        """Its work is its process's."""
+
+    def ends(self, client: Client) -> None:
+        """Updates wait for nobody."""
+
+    def part(self, client: Client, now: int) -> None:
+        """Its work goes with its process."""
+
+    def mark(self, client: Client, exempt: bool, now: int) -> None:
+        """It is, or is not, on every runlist from the next update on."""
+
+
+def main(path: str, fake: str, gpus: str, ready: str) -> None:
+    """Serves until a signal comes."""
+
+    def make(tell: Tell) -> list[Gpu]:
+        return [PatchedGpu(index, Path(fake), tell) for index in range(int(gpus))]
+
+    run(Config(Path(path), Access(0o666), "patched GPUs", make, ready_fd=int(ready), quiet=True))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
