@@ -7,6 +7,7 @@ import errno
 import gzip
 import os
 import platform
+import re
 import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,11 +17,15 @@ from pathlib import Path
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import GpurtError
 from gpurt.segments import explain
+from pycontrol.live import patched as live_patched
 from pycontrol.live.control import NO_GPU, connect
+from pycontrol.live.patched import PatchedGpu
 
 ROOT = Path("/")
 #: The GPUs' threads of the kernel module have SCHED_FIFO 99.  Tasks must stay below.
 HIGHEST = 98
+#: Below a root, what the kernel module says of patched drivers.
+FACTS = live_patched.FACTS.relative_to("/")
 SCHED_DEADLINE = 6  # sched(7); the module os does not have it
 
 
@@ -221,7 +226,27 @@ DRIVERS = {
 }
 
 
+#: Those of NVIDIA's open kernel modules that there are patches for: kmod/patches/nvidia-open.
+PATCHED_NVIDIA = ("570", "580", "590", "595")
+
+
+def _nvidia_patches(root: Path) -> str:
+    """Whether NVIDIA's driver that is loaded can be patched (tier T2), by what it says of itself."""
+    said = _read(root, "proc/driver/nvidia/version") or ""
+    version = re.search(r"\b(\d{3})\.\d+", said.partition("\n")[0])
+    if version is None:
+        return ""
+    if "Open Kernel Module" not in said:
+        return "; NVIDIA's proprietary modules cannot be patched: the open ones can"
+    if version[1] not in PATCHED_NVIDIA:
+        return f"; release {version[1]} has no patches, {', '.join(PATCHED_NVIDIA)} have"
+    return f"; there are patches for release {version[1]} (tier T2, docs/nvidia-open.md)"
+
+
 def _driver(root: Path) -> Finding:
+    patched = [one for one in live_patched.read(root / FACTS) if one.device != "-" and one.condition != "more"]
+    if patched:
+        return _patched_driver(patched)
     found = [name for name, nodes in DRIVERS.items() if any((root / node).exists() for node in nodes)]
     if not found:
         return Finding("GPU driver", Status.OK, "none found; the virtual GPU is what there is (tier T3)")
@@ -229,7 +254,18 @@ def _driver(root: Path) -> Finding:
     if "dev/kfd" in DRIVERS[found[-1]] and _read(root, "sys/module/amdgpu/parameters/cwsr_enable") == "0":
         text = f"{', '.join(found)}: waves are not saved, so nothing is preempted (tier T0): a stop waits for kernels"
         return Finding("GPU driver", Status.WARN, text, "load amdgpu with cwsr_enable=1, its default")
+    text += _nvidia_patches(root)
     return Finding("GPU driver", Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
+
+
+def _patched_driver(gpus: list[PatchedGpu]) -> Finding:
+    """What the module switches itself is not believed before a board has been tried."""
+    troubles = [one.trouble for one in gpus if one.trouble]
+    if troubles:
+        return Finding("GPU driver", Status.WARN, "; ".join(troubles), "docs/kernel.md says what each means")
+    names = ", ".join(f"{one.driver} {one.device}" for one in gpus)
+    text = f"{names}: switched by gpurt.ko (tier T2), which has never run on hardware"
+    return Finding("GPU driver", Status.WARN, text, "try this board first: sudo gpurt probe --driver --load COMMAND")
 
 
 def _mig(root: Path) -> Iterator[Finding]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Finds out on a board what a patched driver really does: `gpurt probe --driver`.
+"""Finds out on a board what a patched driver really does: `gpurt probe --driver`, the trial before a board is believed.
 
 Every check is a process of its own with a time limit, so one that hangs says so and the others still run.  Such a
 process owns the GPU for seconds at most, and loses it when it is killed.  Nothing here has run on hardware.
@@ -36,6 +36,8 @@ ROUNDS = 20
 OFF_FOR = 6.0
 #: How long a program may print what it did before it was taken off, s.
 DRAIN = 0.5
+#: After that time a print is no longer one that was on its way, ns.
+AT_ONCE_NS = 5_000_000
 #: How long a process that was killed may take to end, s.  One that waits for the driver cannot be killed.
 PATIENCE = 5.0
 MODULES = Path("/sys/module")
@@ -201,6 +203,9 @@ def _real_time(probed: Target) -> Finding:
 def _preemption(probed: Target) -> Finding:
     """Whether taking off waits for the end of kernels: amdgpu says it once, for all; nvgpu for each TSG."""
     name = "preemption"
+    if probed.driver == "nvidia":
+        return Finding(name, Status.WARN, "not tried: the firmware says that what is switched off is preempted",
+                       "name a program with --load, whose kernels are long")  # fmt: skip
     if probed.driver != "amdgpu":
         return Finding(name, Status.WARN, "not tried: `gpurt hint PID` does not tell compute preemption modes yet",
                        "see that programs use CILP")  # fmt: skip
@@ -285,6 +290,43 @@ def _stops(probed: Target) -> Finding:
     return Finding(name, Status.OK, f"{ROUNDS} times")
 
 
+def _newcomer(probed: Target) -> Finding:
+    """Whether a program that begins beside the owner is born off: its channels are scheduled while it must not run."""
+    name = "a program that begins while another has the GPU"
+    assert probed.load
+    with subprocess.Popen(shlex.split(probed.load), stdout=subprocess.PIPE, bufsize=0) as program:
+        try:
+            with _owning(probed):
+                if _progress(program, 3):
+                    return Finding(name, Status.FAIL, "it executed work: what schedules it also switches it on")
+                early = program.poll()
+            if early is not None:
+                return Finding(name, Status.FAIL, f"it ended with {early} instead of waiting")
+            if not _progress(program, 30):
+                return Finding(name, Status.FAIL, "it did not go on when the GPU was everybody's")
+        finally:
+            program.kill()
+    return Finding(name, Status.OK, "waits, and goes on")
+
+
+def _stop_time(probed: Target) -> Finding:
+    """Whether taking off stops a kernel at once or waits for its end: for how long a program prints after an update."""
+    name = "the last print of a program that is taken off"
+    worst = 0
+    with _loaded(probed) as program:
+        for _ in range(ROUNDS):
+            with _owning(probed):
+                off = last = time.monotonic_ns()
+                while _progress(program, DRAIN):
+                    last = time.monotonic_ns()
+                worst = max(worst, last - off)
+            _progress(program, 20)
+    text = f"came {worst / 1e6:.3f} ms after the update at worst; one that is on its way takes its time, too"
+    if worst > AT_ONCE_NS:
+        return Finding(name, Status.WARN, text, "if that is as long as its kernels, an update does not stop them")
+    return Finding(name, Status.OK, text)
+
+
 def _watchdog(probed: Target) -> Finding:
     """Defect 16."""
     name = f"a program that is off for {OFF_FOR:.0f} s"
@@ -325,6 +367,8 @@ BASIC = [
 ]  # fmt: skip
 WITH_LOAD = [
     Check("a program that is taken off stops and goes on", 120, _stops),
+    Check("the last print of a program that is taken off", 180, _stop_time),
+    Check("a program that begins while another has the GPU", 60, _newcomer),
     Check("a program that is off for 6 s", 60, _watchdog),
     Check("a program that is killed while it is off", 60, _killed),
     Check("programs that come and go beside the owner", 30, _foreign),
@@ -334,7 +378,8 @@ BY_HAND = {
     "TSG ids from 64 (defect 4)": "run the probe again with 70 idle GPU programs beside it",
     "spinning tasks (defect 12)": "run the taskset, and look for `timeout` and `recover` in dmesg",
     "many contexts that start at once (defect 13)": "start your programs while one owns the GPU; stagger what fails",
-    "suspend and resume": "suspend the machine while a program owns the GPU; the probe again afterwards",
+    "suspend and resume": "suspend the machine while a program owns the GPU and another is off; it must stay off",
+    "sleep of an idle GPU (RTD3, GC6, Thor's rail gating)": "leave it idle until it sleeps; the probe again afterwards",
     "a reset, and memory pressure, while a program is off": "only on a machine that may crash",
 }
 

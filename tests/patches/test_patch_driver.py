@@ -262,3 +262,8 @@ def test_what_is_made_of_nvidias_driver(script: Path, tmp_path: Path, monkeypatc
         assert log.read_text().splitlines() == [f"{inner} x86_64 ", f"{outer}  {tree}/kernel-open"]
         log.unlink()
     assert (tree / "kernel-open/nvidia/nv-kernel.o_binary").is_symlink()
+    written(headers, {".config": ["CONFIG_PREEMPT_RT=y\n"]})
+    arguments = ["--compile", "--kernel", headers, "nvidia-open", tree, "ARCH=x86_64"]
+    code, _, err = patch_driver(*arguments, script=script)
+    assert (code, "say IGNORE_PREEMPT_RT_PRESENCE=1" in err) == (2, True), err
+    assert patch_driver(*arguments, "IGNORE_PREEMPT_RT_PRESENCE=1", script=script)[0] == 0

@@ -353,6 +353,45 @@ def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
     assert "cwsr_enable=1" in driver.cure
 
 
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  595.45.04  Release Build\n", "patches for release 595"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.163.01  Release\n", "release 550 has no patches"),
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.45.04  Tue\n", "proprietary modules cannot be patched"),
+    ],
+)
+def test_doctor_knows_which_of_nvidias_modules_can_be_patched(tmp_path: Path, said: str, text: str) -> None:
+    from pycontrol.doctor import examine
+
+    for name, content in (("dev/nvidiactl", ""), ("proc/driver/nvidia/version", said)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    (driver,) = (one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "GPU driver")
+    assert text in driver.text
+
+
+def test_doctor_knows_the_releases_that_there_are_patches_for() -> None:
+    from pycontrol.doctor import PATCHED_NVIDIA
+
+    folder = Path(__file__).resolve().parents[2] / "kmod/patches/nvidia-open"
+    assert PATCHED_NVIDIA == tuple(sorted(one.parent.name for one in folder.glob("*/series")))
+
+
+def test_doctor_believes_no_patched_driver_before_its_board_was_tried(tmp_path: Path) -> None:
+    from pycontrol.doctor import Status, examine
+
+    facts = tmp_path / "sys/module/gpurt/parameters/patched"
+    facts.parent.mkdir(parents=True)
+    for line, text in (
+        ("state=on error=0 asks=0", "nvidia 0000:01:00.0: switched by gpurt.ko (tier T2), which has never run"),
+        ("state=refused error=0 asks=0 reason=MIG is enabled", "not switched by gpurt.ko: MIG is enabled"),
+    ):
+        facts.write_text(f"driver=nvidia device=0000:01:00.0 {line}\n")
+        (driver,) = (one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "GPU driver")
+        assert (driver.status, text in driver.text) == (Status.WARN, True), driver.text
+
+
 def test_doctor_knows_what_runs_ahead_of_the_modules_threads(tmp_path: Path) -> None:
     from pycontrol.doctor import Status, examine
 
