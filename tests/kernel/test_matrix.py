@@ -20,8 +20,8 @@ LONG = bool(os.environ.get("GPURT_LONG"))
 FULL = "amd64-6.1"
 EVERYTHING = ["tests/kernel/guest", "tests/interface"]
 #: Priorities, wake-ups and locks; and calls of the kernel: threads, ends of processes, cgroups, credentials, loading.
-PRIORITIES = ["smoke", "boosted", "ends", "gpu_thread", "raised", "patched_driver"]
-CALLS = ["smoke", "boosted", "cgroups", "lifetimes", "device", "identity", "permissions"]
+PRIORITIES = ["smoke", "boosted", "ends", "gpu_thread", "raised", "patched_driver", "stops", "frozen"]
+CALLS = ["smoke", "boosted", "cgroups", "lifetimes", "device", "identity", "permissions", "stops", "frozen"]
 #: The oldest kernel, where a spin lock sleeps; and the newest.
 PARTS = {"amd64-5.10-rt": PRIORITIES, "amd64-6.12": CALLS}
 #: Others of the same releases; tests/unit/test_bench.py boots the first all the same.
