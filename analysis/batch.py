@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,8 +56,8 @@ class Pieces:
 class Batch:
     """Tasksets as a struct of arrays (analysis/native/batch.h).
 
-    Taskset i has tasks ``first[i]`` to ``first[i + 1] - 1``.  ``pieces`` is None if the batch was made from Tasksets:
-    they have the segments.
+    Taskset i has tasks ``first[i]`` to ``first[i + 1] - 1``.  ``pieces``: their segments, None while a batch is filled.
+    ``drawn``: pieces are all that there is to the segments; a batch of Tasksets has no best cases.
     """
 
     platform: Platform
@@ -65,6 +65,7 @@ class Batch:
     numbers: dict[str, Numbers]
     times: dict[str, Times]
     pieces: Pieces | None = field(default=None, repr=False)
+    drawn: bool = True
 
     def __len__(self) -> int:
         return len(self.first) - 1
@@ -75,7 +76,7 @@ class Batch:
         platform = Platform(
             old.cpus, alpha, theta, old.time_slice, old.copy_engine, old.compute_units, stretch=old.stretch
         )
-        return Batch(platform, self.first, self.numbers, self.times, self.pieces)
+        return Batch(platform, self.first, self.numbers, self.times, self.pieces, self.drawn)
 
     def view(self) -> Any:
         """The C struct over these arrays, which must outlive it."""
@@ -89,12 +90,16 @@ class Batch:
         costs = self.platform
         struct.alpha, struct.theta, struct.slice = costs.alpha, costs.theta, longest(costs.time_slice, costs.stretch)
         struct.longest_switch = costs.longest_switch
+        if self.pieces is not None:
+            struct.piece = pointer("u32", self.pieces.first)
+            for name in ("cpu", "misc", "pure"):
+                setattr(struct, f"piece_{name}", pointer("int64_t", getattr(self.pieces, name)))
         return struct
 
     def taskset(self, index: int) -> Taskset:
         """One taskset, for the readable tests; best cases equal worst cases.  Raises ValueError without pieces."""
-        if self.pieces is None:
-            raise ValueError("this batch was made without segments")
+        if not self.drawn:
+            raise ValueError("this batch was made of tasksets, which have the segments")
         tasks = [self._task(at, at - int(self.first[index])) for at in range(*map(int, self.first[index : index + 2]))]
         return Taskset(self.platform, tuple(tasks))
 
@@ -152,7 +157,25 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
             batch.numbers[name][at] = number
         for name, time in zip(TIMES, (*_times(task), _slices(sliced[at], platform)), strict=True):
             batch.times[name][at] = time
-    return batch
+    return replace(batch, pieces=_pieces(tasks), drawn=False)
+
+
+def _pieces(tasks: Sequence[Task]) -> Pieces:
+    """The segments of tasks: what is between two GPU segments is one piece of CPU time."""
+    first, rows = [0], []
+    for task in tasks:
+        before = 0
+        for segment in task.segments:
+            if isinstance(segment, CpuSegment):
+                before += segment.time.worst
+                continue
+            rows.append((before, segment.misc.worst, segment.pure.worst))
+            before = 0
+        rows.append((before, 0, 0))
+        first.append(len(rows))
+    table = np.array(rows or [(0, 0, 0)], np.int64)
+    cpu, misc, pure = (np.ascontiguousarray(table[:, column]) for column in range(3))
+    return Pieces(np.array(first, np.uint32), cpu, misc, pure)
 
 
 def _times(task: Task) -> tuple[int, ...]:

@@ -129,7 +129,7 @@ def _reduced(batch: Batch, test: rta.Test, threads: int) -> NDArray[np.bool_]:
 def _overlaps(batch: Batch, index: int) -> bool:
     """Whether a segment is as long as three of the taskset's shortest periods."""
     begin, end = batch.first[index], batch.first[index + 1]
-    if batch.pieces is None or begin == end:
+    if batch.pieces is None or not batch.drawn or begin == end:
         return True
     longest = batch.pieces.longest(int(batch.pieces.first[begin]), int(batch.pieces.first[end]))
     return bool(longest >= 3 * batch.times["period"][begin:end].min())
@@ -199,12 +199,13 @@ class _Found:
 
     def __init__(self, count: int) -> None:
         room = max(count, 1)
-        self.state, self.wcrt = np.zeros(room, np.uint8), np.zeros(room, np.int64)
+        self.state, self.wcrt, self.end = np.zeros(room, np.uint8), np.zeros(room, np.int64), np.zeros(room, np.int64)
         self.culprit = np.zeros(room, np.uint32)
 
     def pointers(self) -> Sequence[Any]:
         """The arrays as C pointers."""
-        return [pointer("u8", self.state), pointer("int64_t", self.wcrt), pointer("u32", self.culprit)]
+        times = [pointer("int64_t", self.wcrt), pointer("int64_t", self.end)]
+        return [pointer("u8", self.state), *times, pointer("u32", self.culprit)]
 
 
 class _Explained:
@@ -213,8 +214,12 @@ class _Explained:
     def __init__(self, test: rta.Test, taskset: Taskset, found: _Found, assume: bool) -> None:
         self.test, self.taskset = test, taskset
         self.states, self.wcrts, self.culprits = found.state.tolist(), found.wcrt.tolist(), found.culprit.tolist()
-        self.bounds = {} if assume else {t.name: w for t, w in zip(taskset, self.wcrts, strict=False) if w >= 0}
+        self.bounds = {} if assume else self._known(self.wcrts)
+        self.ends = {} if assume else self._known(found.end.tolist())
         self.indices = {task.name: index for index, task in enumerate(taskset)}
+
+    def _known(self, times: Sequence[int]) -> dict[str, int]:
+        return {task.name: time for task, time in zip(self.taskset, times, strict=False) if time >= 0}
 
     def verdicts(self) -> dict[str, Verdict]:
         return {task.name: self._verdict(index) for index, task in enumerate(self.taskset)}
@@ -239,8 +244,11 @@ class _Explained:
     def _solved(self, index: int) -> Verdict:
         """What the readable implementation says of one task, given the bounds that were known to it."""
         task = self.taskset.tasks[index]
-        known = {name: wcrt for name, wcrt in self.bounds.items() if self._above(name, task.priority)}
-        return solve(task, self.test.demands(task, System(self.taskset, known)))
+        known, ends = (
+            {name: time for name, time in times.items() if self._above(name, task.priority)}
+            for times in (self.bounds, self.ends)
+        )
+        return solve(task, self.test.demands(task, System(self.taskset, known, ends)))
 
     def _above(self, name: str, priority: int) -> bool:
         return self.taskset.tasks[self.indices[name]].priority > priority

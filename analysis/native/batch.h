@@ -5,7 +5,7 @@
 
 #include "../../kmod/core/env.h"
 
-/* Of each task: sums and maxima over the segments of a job.  No compiled test needs more. */
+/* Of each task: sums and maxima over the segments of a job, and the segments. */
 struct gpurt_batch {
 	u32 count;			/* tasksets */
 	u32 *first;			/* [count + 1]; tasks of taskset i: first[i] to first[i + 1] - 1 */
@@ -24,6 +24,8 @@ struct gpurt_batch {
 	int64_t *slices;		/* sum of ceil(G^e / L) over segments */
 	int64_t alpha, theta, slice;
 	int64_t longest_switch;		/* theta, or epsilon where theta is unknown */
+	u32 *piece;			/* [tasks + 1]: as struct gpurt_pieces has them */
+	int64_t *piece_cpu, *piece_misc, *piece_pure;
 };
 
 /*

@@ -77,7 +77,7 @@ static void respond(struct rta *s, bool soonest)
 	u32 i;
 
 	for (i = 0; i < s->real_time; i++)
-		s->tasks[i].response = soonest ? shortest_response(&s->tasks[i]) : s->tasks[i].deadline;
+		s->tasks[i].response = s->tasks[i].end = soonest ? shortest_response(&s->tasks[i]) : s->tasks[i].deadline;
 }
 
 /*
@@ -91,6 +91,8 @@ static bool hopeless(struct rta *s, const struct rta_test *test)
 	bool passes = true;
 
 	respond(s, true);
+	for (i = 0; passes && test->formula->segmented && i < s->real_time; i++)
+		passes = test->formula->segmented->least(s, &s->tasks[s->order[i]]);
 	for (i = s->real_time; passes && i && tried < TRIED; i--) {
 		const struct rta_task *t = &s->tasks[s->order[i - 1]];
 
@@ -102,6 +104,19 @@ static bool hopeless(struct rta *s, const struct rta_test *test)
 	if (passes)
 		respond(s, false);
 	return !passes;
+}
+
+void rta_found(struct rta *s, const struct rta_test *test, struct rta_task *t, int64_t bound)
+{
+	t->found = t->found_end = bound;
+	if (test->formula->segmented && t->eta && bound >= 0)
+		t->found_end = rta_solve_end(s, test, t);
+}
+
+void rta_settle(struct rta_task *t)
+{
+	t->response = t->found;
+	t->end = t->found_end;
 }
 
 bool rta_schedulable(struct rta *s, const struct rta_test *test)
@@ -124,11 +139,11 @@ bool rta_schedulable(struct rta *s, const struct rta_test *test)
 		/* Tasks of equal priority use each other's deadlines: only lower priorities use a bound. */
 		if (i && t->priority != s->tasks[s->order[i - 1]].priority)
 			for (; settled < i; settled++)
-				s->tasks[s->order[settled]].response = s->tasks[s->order[settled]].found;
+				rta_settle(&s->tasks[s->order[settled]]);
 		bound = rta_solve(s, test, t);
 		if (bound < 0)
 			return false;
-		t->found = bound;
+		rta_found(s, test, t, bound);
 	}
 	return true;
 }

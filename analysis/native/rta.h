@@ -73,10 +73,11 @@ int gpurt_rta_verdicts(const struct gpurt_batch *batch, const struct gpurt_rta_t
  * The bounds of all tasks of taskset @index.  @assume: every jitter uses the deadline instead of the response time.
  * @rank: of several tasks without a bound that a task depends on, the one of lowest rank is its culprit.
  * Written for each task, by its index in the taskset: its @state (enum gpurt_rta_state); in @wcrt its least solution,
- * also if the bound was withdrawn, or -1; in @culprit the index of that task, if the state is GPURT_RTA_DEPENDS.
+ * also if the bound was withdrawn, or -1; in @end the same of a job up to the end of its last GPU segment, where the test
+ * looks at that, else @wcrt; in @culprit the index of that task, if the state is GPURT_RTA_DEPENDS.
  * Returns 0, 1 for GPURT_RTA_REFUSED, or an error.
  */
 int gpurt_rta_bounds(const struct gpurt_batch *batch, const struct gpurt_rta_test *test, u32 assume, u32 index,
-		     const u32 *rank, u8 *state, int64_t *wcrt, u32 *culprit);
+		     const u32 *rank, u8 *state, int64_t *wcrt, int64_t *end, u32 *culprit);
 
 #endif

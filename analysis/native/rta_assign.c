@@ -108,7 +108,7 @@ enum gpurt_rta_verdict rta_assign(struct rta *s, const struct rta_test *test)
 		return GPURT_RTA_TOO_MANY;
 	s->assume = true;
 	for (i = 0; i < s->real_time; i++)
-		s->tasks[i].response = s->tasks[i].deadline;
+		s->tasks[i].response = s->tasks[i].end = s->tasks[i].deadline;
 	if (!riders_pass(s, test, UINT32_MAX))
 		return GPURT_RTA_NO;
 	for (i = s->real_time; i; i--)

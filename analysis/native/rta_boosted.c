@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Policy `boosted`: analysis/rta/boosted.py, term by term. */
+/* Policy `boosted` where tasks spin, or some do: analysis/rta/boosted.py, term by term. */
 #include "rta_internal.h"
 
 /* How tasks wait for the GPU. */
 enum waiting {
-	SUSPEND,
 	BUSY,
 	FENCED,		/* all spin, and no task is raised while it spins for its own G^e */
 	MIXED,		/* each in its own mode */
@@ -43,10 +42,6 @@ static inline struct charges survey(const struct rta *s, const struct rta_task *
 
 	if (s->user_count > cpu->end_user - cpu->first_user)
 		c.in_flight = s->epsilon;
-	if (waiting == SUSPEND) {
-		c.update = s->alpha;
-		return c;
-	}
 	rta_for_each_hpp(s, t, h)
 		if (spins(waiting, h) && h->gpu_priority < c.level)
 			c.level = h->gpu_priority;
@@ -135,11 +130,6 @@ static inline __attribute__((always_inline)) int64_t boosted(struct rta *s, cons
 		remote(s, &c, cpu->end_user, s->user_count);
 	}
 	return constant;
-}
-
-int64_t rta_boosted_suspend(struct rta *s, const struct rta_task *t)
-{
-	return boosted(s, t, SUSPEND);
 }
 
 int64_t rta_boosted_busy(struct rta *s, const struct rta_task *t)

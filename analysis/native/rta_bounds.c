@@ -10,7 +10,7 @@ struct bounds {
 	struct rta *s;
 	const u32 *rank;
 	u8 *state;
-	int64_t *wcrt;
+	int64_t *wcrt, *end;
 	u32 *culprit;
 	u32 words;
 	uint64_t *failed;
@@ -52,8 +52,9 @@ static void one(struct bounds *b, const struct rta_test *test, struct rta_task *
 		return;
 	}
 	s->needs = b->rows + (size_t)b->words * t->index;
-	t->found = rta_solve(s, test, t);
+	rta_found(s, test, t, rta_solve(s, test, t));
 	b->wcrt[t->index] = t->found;
+	b->end[t->index] = t->found_end;
 	cause = culprit(b, s->needs);
 	s->needs = NULL;
 	if (cause != UINT32_MAX) {
@@ -74,7 +75,7 @@ static void settle(struct rta *s, u32 from, u32 to)
 {
 	for (; from < to && !s->assume; from++)
 		if (s->tasks[s->order[from]].found >= 0)
-			s->tasks[s->order[from]].response = s->tasks[s->order[from]].found;
+			rta_settle(&s->tasks[s->order[from]]);
 }
 
 /* A bound that assumed the deadline of a task without a bound becomes a failure, until nothing changes. */
@@ -109,7 +110,7 @@ static void all(struct bounds *b, const struct rta_test *test)
 		struct rta_task *t = &s->tasks[s->order[i]];
 
 		t->found = -1;
-		b->wcrt[t->index] = -1;
+		b->wcrt[t->index] = b->end[t->index] = -1;
 		if (i && t->priority != s->tasks[s->order[i - 1]].priority) {
 			settle(s, settled, i);
 			settled = i;
@@ -120,10 +121,10 @@ static void all(struct bounds *b, const struct rta_test *test)
 }
 
 int gpurt_rta_bounds(const struct gpurt_batch *batch, const struct gpurt_rta_test *facts, u32 assume, u32 index,
-		     const u32 *rank, u8 *state, int64_t *wcrt, u32 *culprits)
+		     const u32 *rank, u8 *state, int64_t *wcrt, int64_t *end, u32 *culprits)
 {
 	struct rta_test test;
-	struct bounds b = { .rank = rank, .state = state, .wcrt = wcrt, .culprit = culprits };
+	struct bounds b = { .rank = rank, .state = state, .wcrt = wcrt, .end = end, .culprit = culprits };
 	u32 count, cpus;
 	int err = -GPURT_RTA_ENOMEM;
 

@@ -2,7 +2,7 @@
 /* The table of compiled formulas as an array. */
 #include "rta_internal.h"
 
-#define ROW(name, function, charges) { name, function, charges },
+#define ROW(name, function, segmented, charges) { name, function, segmented, charges },
 static const struct rta_formula formulas[] = { RTA_FORMULAS(ROW) };
 #undef ROW
 

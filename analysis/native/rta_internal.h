@@ -12,6 +12,8 @@ struct rta_task {
 	int64_t period, deadline;
 	int64_t response;	/* R where it is known, else D */
 	int64_t found;		/* R; no other task's jitter uses it yet */
+	int64_t end;		/* of a job's last GPU segment: as known as `response` */
+	int64_t found_end;
 	int64_t cpu_time, misc, pure;
 	int64_t gpu_busy;	/* G + 2 epsilon eta: how long a job owns the GPU if no task delays it */
 	double inverse;		/* 1 / T */
@@ -44,7 +46,10 @@ struct rta {
 	bool small;			/* no sum of the whole batch can exceed 63 bits */
 	/* of the recurrence that is being solved */
 	u32 room, rows, capped;
-	int64_t *amount, *period, *jitter, *cap;	/* of each row; cap: of the capped rows only */
+	int64_t *amount, *period, *jitter;	/* of each row */
+	/* of capped rows: their total is at most `base`, and jobs of `other` each, up to `most` together */
+	int64_t *base, *other, *other_jitter, *most;
+	struct rta_owners *owners;	/* rta_windows.c */
 	int64_t *last;			/* the largest window for which the row's count of jobs is still right */
 	double *inverse;
 	uint64_t *needs;		/* collects the tasks that the bound rests on, unless NULL */
@@ -58,12 +63,21 @@ enum rta_charges {
 	RTA_DEMAND,		/* the demands and updates of tasks, by their responses */
 	RTA_ROUNDS,		/* the same, and rounds of time slices */
 	RTA_QUEUES,		/* the same, and the requests of all other tasks for each segment */
+	RTA_WINDOWS,		/* the same, once for each segment of the task */
 	RTA_INDEPENDENT,	/* demands, whatever the responses of other tasks */
+};
+
+/* Of a formula that looks at single segments. */
+struct rta_segmented {
+	rta_demands *end;	/* of a job up to the end of its last GPU segment */
+	/* Raises the response and end of a task to what they are at least, given those of others; false: it fails. */
+	bool (*least)(struct rta *s, struct rta_task *t);
 };
 
 struct rta_formula {
 	const char *name;
 	rta_demands *demands;
+	const struct rta_segmented *segmented;	/* NULL: bounds do not look at single segments */
 	enum rta_charges charges;
 };
 
@@ -80,9 +94,10 @@ struct rta_test {
 bool rta_test_init(struct rta_test *test, const struct gpurt_rta_test *from);
 
 /* Every formula of the table, by its function. */
-#define RTA_DECLARE(name, function, charges) rta_demands function;
+#define RTA_DECLARE(name, function, segmented, charges) rta_demands function;
 RTA_FORMULAS(RTA_DECLARE)
 #undef RTA_DECLARE
+extern const struct rta_segmented rta_suspend_segments;
 
 static inline int64_t rta_max(int64_t a, int64_t b)
 {
@@ -158,12 +173,33 @@ static inline int64_t rta_push_capped(struct rta *s, int64_t amount, int64_t cap
 		return 0;
 	r = s->room - ++s->capped;
 	s->amount[r] = amount;
-	s->cap[r] = cap;
+	s->base[r] = cap;
+	s->other[r] = 0;
 	s->period[r] = h->period;
 	s->jitter[r] = jitter;
 	s->inverse[r] = h->inverse;
 	rta_need(s, h, true);
 	return 0;
+}
+
+/*
+ * The same where the cap is @base and @other for every job, up to @most together.  @amount and @base are not 0, and
+ * @other is at most @amount.
+ */
+static inline void rta_push_either(struct rta *s, int64_t amount, const struct rta_task *h, int64_t jitter, int64_t base,
+				   int64_t other, int64_t other_jitter, int64_t most)
+{
+	u32 r = s->room - ++s->capped;
+
+	s->amount[r] = amount;
+	s->base[r] = base;
+	s->other[r] = other;
+	s->other_jitter[r] = other_jitter;
+	s->most[r] = most;
+	s->period[r] = h->period;
+	s->jitter[r] = jitter;
+	s->inverse[r] = h->inverse;
+	rta_need(s, h, true);
 }
 
 /* ceil(y / T) for y >= 0, T > 0 and y / T < 2^50.  The first estimate is wrong by at most 1; two steps correct it. */
@@ -178,6 +214,9 @@ static inline int64_t rta_ceil(int64_t y, int64_t period, double inverse)
 
 /* Whether no sum over tasks @from to @to - 1 can exceed 63 bits.  A taskset has at most @tasks of them. */
 bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 from, u32 to, u32 tasks);
+/* rta_windows.c: tasks that can own the GPU while another one is inside a segment. */
+struct rta_owners *rta_owners_new(u32 tasks);
+void rta_owners_free(struct rta_owners *o);
 /* Loads taskset @index of the batch.  Returns false if its sums could exceed 63 bits. */
 bool rta_load(struct rta *s, const struct gpurt_batch *batch, const struct rta_test *test, u32 index);
 /* One more than the highest CPU number of tasks @from to @to - 1; 0 if that is out of range. */
@@ -187,6 +226,12 @@ void rta_free(struct rta *s);
 
 /* The least solution of a task's recurrence, or -1 if there is none within its deadline and period. */
 int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t);
+/* The same of a job up to the end of its last GPU segment.  rta_solve() has just solved the task. */
+int64_t rta_solve_end(struct rta *s, const struct rta_test *test, const struct rta_task *t);
+/* Keeps what rta_solve() has found of a task, and finds the end of its last GPU segment where bounds look at that. */
+void rta_found(struct rta *s, const struct rta_test *test, struct rta_task *t, int64_t bound);
+/* Lets other tasks use what was found. */
+void rta_settle(struct rta_task *t);
 /* Whether rta_solve() finds a solution. */
 bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t);
 /* Whether all tasks pass under plain fixed priorities, without ties. */

@@ -19,14 +19,18 @@ struct rta *rta_new(u32 tasks, u32 cpus)
 	s->cpu = calloc(cpus + 1, sizeof(*s->cpu));
 	s->order = calloc(2 * (size_t)tasks + 2, sizeof(*s->order));
 	s->users = calloc(tasks + 1, sizeof(*s->users));
-	s->amount = calloc(5 * room, sizeof(*s->amount));
+	s->amount = calloc(8 * room, sizeof(*s->amount));
+	s->owners = rta_owners_new(tasks);
 	s->inverse = calloc(room, sizeof(*s->inverse));
 	s->cpus = cpus;
-	if (s->tasks && s->cpu && s->order && s->users && s->amount && s->inverse) {
+	if (s->tasks && s->cpu && s->order && s->users && s->amount && s->inverse && s->owners) {
 		s->period = s->amount + room;
 		s->jitter = s->period + room;
 		s->last = s->jitter + room;
-		s->cap = s->last + room;
+		s->base = s->last + room;
+		s->other = s->base + room;
+		s->other_jitter = s->other + room;
+		s->most = s->other_jitter + room;
 		return s;
 	}
 	rta_free(s);
@@ -52,6 +56,7 @@ void rta_free(struct rta *s)
 	free(s->users);
 	free(s->amount);
 	free(s->inverse);
+	rta_owners_free(s->owners);
 	free(s);
 }
 
@@ -74,7 +79,7 @@ static void fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 {
 	t->period = b->period[at];
 	t->deadline = b->deadline[at];
-	t->response = t->deadline;
+	t->response = t->end = t->deadline;
 	t->found = -1;
 	t->cpu_time = b->cpu_time[at];
 	t->misc = b->misc[at];
@@ -145,15 +150,16 @@ static void find_users(struct rta *s)
  * jobs, no sum of the formula exceeds 63 bits.  A window plus a jitter is at most twice the longest deadline or period,
  * and the poll.  A job is charged its own demand; under RTA_ROUNDS also its slices times a round of all users; and for
  * each of its segments, or of the segments of the task that waits, overheads, and under RTA_QUEUES the requests of all
- * other tasks.  Rounding of doubles is far below the margin of LARGEST to 2^63.
+ * other tasks; under RTA_WINDOWS all that once for each such segment.  Rounding of doubles is far below the margin of LARGEST to 2^63.
  */
 static double charged(const struct rta_test *test, double demand, double rounds, double segments, double requests,
 		      double overhead)
 {
 	enum rta_charges charges = test->formula->charges;
 
-	return 6 * demand + (charges == RTA_ROUNDS ? rounds : 0) +
-	       (segments + 2) * (overhead + (charges == RTA_QUEUES ? requests : 0));
+	return (charges == RTA_WINDOWS ? segments + 2 : 1) *
+	       (6 * demand + (charges == RTA_ROUNDS ? rounds : 0) +
+		(segments + 2) * (overhead + (charges == RTA_QUEUES ? requests : 0)));
 }
 
 static double overhead(const struct gpurt_batch *b, const struct rta_test *test)

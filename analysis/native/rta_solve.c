@@ -7,9 +7,13 @@
 /* One minus far more than the relative error of a sum of up to 2^15 rounded rows. */
 #define SLACK (1.0 - 0x1p-36)
 
-/* Sums over rows: of e / T, of J e / T, and of e or caps. */
+/*
+ * Sums over rows: of e / T, of J e / T, and of e or caps.  What jobs add to caps is apart: its rate and the rest are upper
+ * bounds, and `least` is a lower one of its rate.
+ */
 struct sums {
 	double rate, carried, once;
+	double other, least;
 };
 
 static inline void add_row(struct sums *sums, const struct rta *s, u32 r)
@@ -28,8 +32,17 @@ static struct sums sum_up(const struct rta *s)
 
 	for (r = 0; r < s->rows; r++)
 		add_row(&sums, s, r);
-	for (r = s->room - s->capped; r < s->room; r++)
-		sums.once += (double)s->cap[r];
+	for (r = s->room - s->capped; r < s->room; r++) {
+		double rate;
+
+		sums.once += (double)s->base[r];
+		if (!s->other[r])
+			continue;
+		rate = (double)s->other[r] * s->inverse[r];
+		sums.other += rate;
+		sums.once += rate * (double)s->other_jitter[r] + (double)s->other[r];
+		sums.least += s->most[r] == INT64_MAX ? rate : 0;
+	}
 	return sums;
 }
 
@@ -40,7 +53,7 @@ static struct sums sum_up(const struct rta *s)
  */
 static int64_t below(const struct sums *sums, int64_t constant, int64_t limit)
 {
-	double rate = sums->rate * SLACK, x;
+	double rate = (sums->rate + sums->least) * SLACK, x;
 
 	if (rate >= 1)
 		return -1;
@@ -53,19 +66,30 @@ static int64_t below(const struct sums *sums, int64_t constant, int64_t limit)
 /* Whether ceil(y) < y + 1 alone proves a solution up to @limit.  The sum is rounded up by more than the errors. */
 static bool far_below(const struct sums *sums, int64_t constant, int64_t limit)
 {
-	double rate = sums->rate / SLACK;
+	double rate = (sums->rate + sums->other) / SLACK;
 
 	return constant && (double)constant + sums->carried + sums->once < (double)limit * (1 - rate) * SLACK;
 }
 
+/* What caps a row, where @jobs of it count. */
+static inline int64_t cap_at(const struct rta *s, u32 r, int64_t jobs)
+{
+	int64_t others = jobs * s->other[r];
+
+	return s->base[r] + (others < s->most[r] ? others : s->most[r]);
+}
+
 static inline int64_t capped_at(const struct rta *s, int64_t window)
 {
-	int64_t total = 0, part;
+	int64_t total = 0, part, cap;
 	u32 r;
 
 	for (r = s->room - s->capped; r < s->room; r++) {
 		part = rta_ceil(window + s->jitter[r], s->period[r], s->inverse[r]) * s->amount[r];
-		total += part < s->cap[r] ? part : s->cap[r];
+		cap = s->base[r];
+		if (s->other[r] && part > cap)
+			cap = cap_at(s, r, rta_ceil(window + s->other_jitter[r], s->period[r], s->inverse[r]));
+		total += part < cap ? part : cap;
 	}
 	return total;
 }
@@ -123,7 +147,7 @@ static int64_t search(struct rta *s, int64_t constant, int64_t start, int64_t li
 /* Solves the recurrence as it is written: from its constant part, with divisions. */
 static int64_t written_out(const struct rta *s, int64_t constant, int64_t limit)
 {
-	int64_t closed = constant ? 0 : 1, x = constant, total, part;
+	int64_t closed = constant ? 0 : 1, x = constant, total, part, cap;
 	u32 step, r;
 
 	for (step = 0; step < STEPS && x <= limit; step++) {
@@ -132,7 +156,10 @@ static int64_t written_out(const struct rta *s, int64_t constant, int64_t limit)
 			total += (x + closed + s->jitter[r] + s->period[r] - 1) / s->period[r] * s->amount[r];
 		for (r = s->room - s->capped; r < s->room; r++) {
 			part = (x + closed + s->jitter[r] + s->period[r] - 1) / s->period[r] * s->amount[r];
-			total += part < s->cap[r] ? part : s->cap[r];
+			cap = s->base[r];
+			if (s->other[r])
+				cap = cap_at(s, r, (x + closed + s->other_jitter[r] + s->period[r] - 1) / s->period[r]);
+			total += part < cap ? part : cap;
 		}
 		if (total == x)
 			return x;
@@ -146,16 +173,16 @@ static int64_t limit_of(const struct rta_task *t)
 	return t->deadline < t->period ? t->deadline : t->period;
 }
 
-static int64_t collect(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+static int64_t collect(struct rta *s, rta_demands *demands, const struct rta_task *t)
 {
 	s->rows = 0;
 	s->capped = 0;
-	return test->formula->demands(s, t);
+	return demands(s, t);
 }
 
-int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+static int64_t solution(struct rta *s, rta_demands *demands, const struct rta_task *t)
 {
-	int64_t limit = limit_of(t), constant = collect(s, test, t), start;
+	int64_t limit = limit_of(t), constant = collect(s, demands, t), start;
 	struct sums sums;
 
 	if (constant > limit)
@@ -165,6 +192,16 @@ int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_t
 	sums = sum_up(s);
 	start = below(&sums, constant, limit);
 	return start < 0 ? -1 : search(s, constant, start, limit);
+}
+
+int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+{
+	return solution(s, test->formula->demands, t);
+}
+
+int64_t rta_solve_end(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+{
+	return solution(s, test->formula->segmented->end, t);
 }
 
 /* Whether there is a solution, which takes less time than to find it: one at the limit or below suffices. */
@@ -188,7 +225,7 @@ static bool solvable(struct rta *s, const struct sums *sums, int64_t constant, i
 
 bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t)
 {
-	int64_t constant = collect(s, test, t);
+	int64_t constant = collect(s, test->formula->demands, t);
 	struct sums sums = sum_up(s);
 
 	return solvable(s, &sums, constant, limit_of(t));

@@ -13,9 +13,12 @@ from analysis.rta.system import Demands, System
 from analysis.rta.threads import Needs, verdict_of
 
 
-def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadlines: bool = False) -> Result:
+def analyse(
+    name: str, demands_of: Demands, taskset: Taskset, *, assume_deadlines: bool = False, end_of: Demands | None = None
+) -> Result:
     """Bounds every task of a taskset, most urgent first.
 
+    ``end_of``: the formula of a job up to the end of its last GPU segment, of tests that look at it.
     ``assume_deadlines``: every jitter uses D_h instead of R_h (ECRTS'24, section 6.4).  A bound that rests on a task
     without one is withdrawn, because it assumed that this task meets its deadline.
     """
@@ -24,11 +27,15 @@ def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadline
     failed: set[str | None] = set()
     lost_on: dict[int, str] = {}  # by CPU: a task without a bound that preempts all less urgent ones
     known: dict[str, int] = {}
+    ends: dict[str, int] = {}
+    found: dict[str, int] = {}  # ends that no other task uses yet
     pending: list[Task] = []
-    system = System(taskset, known)
+    system = System(taskset, known, ends)
     for task in taskset.real_time:
         if pending and pending[0].priority != task.priority:
             _settle(pending, verdicts, known, assume_deadlines)
+            ends.update(found)
+            found = {}
             pending = []
         lost = lost_on.get(task.cpu)
         if lost in {t.name for t in taskset.served_with(task)}:
@@ -47,6 +54,9 @@ def analyse(name: str, demands_of: Demands, taskset: Taskset, *, assume_deadline
             failed.add(task.name)
             if task.cpu_time or task.misc_time:
                 lost_on.setdefault(task.cpu, task.name)
+        elif end_of and task.uses_gpu and not assume_deadlines:
+            end = solve(task, end_of(task, system))
+            found |= {task.name: end.wcrt} if isinstance(end, Bound) else {}
         pending.append(task)
     _withdraw(taskset, verdicts, needs, failed)
     return Result(name, {t.name: verdicts[t.name] for t in taskset})

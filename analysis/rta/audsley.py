@@ -4,9 +4,9 @@
 Levels are filled from the lowest.  On each CPU only the unassigned task of lowest CPU priority is tried.  The order
 of GPU priorities on a CPU therefore equals that of CPU priorities by construction, and no feasible assignment is lost
 to a check afterwards.  A task's test depends only on the set of tasks with higher GPU priority (every jitter uses
-D_h), and its bound grows with that set.  Therefore the method is optimal if CPU priorities are distinct on each CPU.
-A thread that serves several tasks has one level, and takes part as a whole.  docs/readings/gcaps.md, "Audsley", has
-the proof.
+D_h), and its bound grows with that set.  Therefore the method is optimal if CPU priorities are distinct on each CPU,
+for `boosted-suspend` up to one term.  A thread that serves several tasks has one level, and takes part as a whole.
+docs/readings/gcaps.md, "Audsley", has the proof.
 """
 
 from __future__ import annotations

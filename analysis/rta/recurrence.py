@@ -7,7 +7,7 @@ Some demands are constant.  A test lists the demands of a task (a function of ty
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.fixed_point import MAX_STEPS, Diverged, least_fixed_point
 from analysis.model import Task
@@ -18,8 +18,8 @@ from analysis.rta.result import Bound, Failure, Kind, Reason, Term, Verdict
 class Demand:
     """``amount`` ns for each job of ``source`` that can execute in the window; once if ``period`` is 0.
 
-    ``cap``: the largest total, ns; 0: no cap.  ``relied``: the bound holds only if the source has a bound too, even if
-    the amount is 0.
+    ``cap``: the largest total, ns; 0: no cap.  ``instead``: demands whose sum bounds the same delay: the smaller of
+    both counts.  ``relied``: the bound holds only if the source has a bound too, even if the amount is 0.
     """
 
     kind: Kind
@@ -30,13 +30,29 @@ class Demand:
     jitter: int = 0
     cap: int = 0
     relied: bool = False
+    instead: tuple[Demand, ...] = ()
 
     def at(self, window: int) -> int:
         """The total in a window of that length, ns."""
+        total = self._alone(window)
+        return min(total, sum(d.at(window) for d in self.instead)) if self.instead else total
+
+    def _alone(self, window: int) -> int:
         if not self.period:
             return self.amount
         total = -(-(window + self.jitter) // self.period) * self.amount
         return min(total, self.cap) if self.cap else total
+
+    def parts(self, window: int) -> tuple[Demand, ...]:
+        """The demands that make up its total in that window: itself, or what stands for it."""
+        if self.instead and sum(d.at(window) for d in self.instead) < self._alone(window):
+            return self.instead
+        return (replace(self, instead=()),) if self.instead else (self,)
+
+    @property
+    def limited(self) -> bool:
+        """Whether its total may grow less than its jobs do."""
+        return bool(self.cap or self.instead)
 
     @property
     def rests_on_source(self) -> bool:
@@ -60,8 +76,8 @@ class Shared:
     def __init__(self, demands: Iterable[Demand]) -> None:
         self.demands = tuple(demands)
         self.constant = sum(d.amount for d in self.demands if not d.period)
-        self.rows = tuple((d.period, d.jitter, d.amount) for d in self.demands if d.period and not d.cap)
-        self.capped = tuple(d for d in self.demands if d.cap)
+        self.rows = tuple((d.period, d.jitter, d.amount) for d in self.demands if d.period and not d.limited)
+        self.capped = tuple(d for d in self.demands if d.limited)
         self.sources = frozenset(d.source for d in self.demands if d.rests_on_source)
         self.rate, self.carried = _slope(self.demands)
 
@@ -105,7 +121,7 @@ SCALE = 1 << 64
 
 def _slope(demands: Sequence[Demand]) -> tuple[int, int]:
     """The sums of e / T and of J e / T over demands that recur without end, times SCALE, rounded down."""
-    recurring = [d for d in demands if d.period and not d.cap]
+    recurring = [d for d in demands if d.period and not d.limited]
     rate = sum(d.amount * SCALE // d.period for d in recurring)
     return rate, sum(d.amount * d.jitter * SCALE // d.period for d in recurring)
 
@@ -166,5 +182,5 @@ def terms_at(demands: Sequence[Demand | Shared], window: int) -> tuple[Term, ...
         if isinstance(entry, Shared):
             terms += entry.terms(window)
         else:
-            terms.append(Term(entry.kind, entry.source, entry.at(window), entry.lemma))
+            terms += (Term(d.kind, d.source, d.at(window), d.lemma) for d in entry.parts(window))
     return tuple(term for term in terms if term.amount)

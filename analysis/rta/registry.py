@@ -14,6 +14,7 @@ from collections.abc import Callable
 from analysis.model import Sharing, Task, Taskset, Waiting
 from analysis.rta import (
     boosted,
+    boosted_suspend,
     ecrts24_printed,
     fmlp,
     gcaps,
@@ -67,9 +68,9 @@ GCAPS = (
 
 BOOSTED = (
     Test(
-        "boosted-suspend", "boosted owners, self-suspension", "readings: boosted", "boosted", SUSPEND,
-        boosted.suspend, compiled="boosted-suspend", forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True,
-        threads=True,
+        "boosted-suspend", "boosted owners, self-suspension", "readings: boosted, owners inside segments", "boosted",
+        SUSPEND, boosted_suspend.suspend, ends=boosted_suspend.suspend_end, compiled="boosted-suspend",
+        forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True, threads=True,
     ),
     Test(
         "boosted-busy", "boosted owners, busy waiting", "readings: boosted", "boosted", BUSY, boosted.busy,

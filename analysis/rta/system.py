@@ -16,10 +16,15 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True)
 class System:
-    """A taskset while it is analysed.  ``known``: the bounds found so far, by task; jitters use them."""
+    """A taskset while it is analysed.
+
+    ``known``: the bounds found so far, by task; jitters use them.  ``ends``: those of the end of a job's last GPU
+    segment, for tests that look at it.
+    """
 
     taskset: Taskset
     known: Mapping[str, int] = field(default_factory=dict)
+    ends: Mapping[str, int] = field(default_factory=dict)
     _shared: dict[Hashable, Shared] = field(default_factory=dict, repr=False, compare=False)
     _once: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -97,6 +102,10 @@ class System:
     def jitter(self, task: Task, execution: int) -> int:
         """R_h - e, at least 0: how late a job's last ``execution`` ns can begin.  D_h replaces an unknown R_h."""
         return max(self.known.get(task.name, task.deadline) - execution, 0)
+
+    def end(self, task: Task) -> int:
+        """When a job's last GPU segment has ended, after its release, ns; D_h if nothing is known."""
+        return min(self.ends.get(task.name, task.deadline), self.known.get(task.name, task.deadline))
 
 
 #: What an analysis is: the demands that make up the response time of a task.

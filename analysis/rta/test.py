@@ -41,7 +41,8 @@ class Test:
     What is known of it:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
-        ``demands``: the readable formula.  ``compiled``: the name of its formula in analysis/native/rta_formulas.h,
+        ``demands``: the readable formula.  ``ends``: the same of a job up to the end of its last GPU segment, if other
+        tasks' bounds look at that.  ``compiled``: the name of its formula in analysis/native/rta_formulas.h,
         None if it has none.  ``reduces``: the name of the test that it equals except where segments are long enough to
         overlap with whole jobs of other tasks.  ``analysis``: of a test that has no sum of demands, such as those of
         tasks that own units of the GPU; it replaces ``demands`` and everything that follows from them.
@@ -56,6 +57,7 @@ class Test:
     policy: str
     waiting: Waiting | None
     demands: Demands
+    ends: Demands | None = None
     compiled: str | None = None
     reduces: str | None = None
     analysis: Callable[[Taskset], Result] | None = None
@@ -129,7 +131,7 @@ class Test:
         if unseen := self.unseen(taskset):
             return unseen
         taskset = self.seen(taskset)
-        result = self.refusal(taskset) or analyse(self.name, self.demands, taskset)
+        result = self.refusal(taskset) or analyse(self.name, self.demands, taskset, end_of=self.ends)
         if not self.assigns or result.schedulable:
             return result
         try:

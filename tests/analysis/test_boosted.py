@@ -106,7 +106,7 @@ def test_an_order_against_the_cpu_order_has_bounds_under_suspension_only() -> No
 
 
 @pytest.mark.parametrize("waiting", list(Waiting))
-def test_mixed_with_one_mode_is_that_mode(waiting: Waiting) -> None:
+def test_mixed_with_one_mode_is_that_mode_or_above(waiting: Waiting) -> None:
     rng, seen = random.Random(waiting.value), 0
     for _ in range(150):
         system = random_taskset(rng)
@@ -115,7 +115,12 @@ def test_mixed_with_one_mode_is_that_mode(waiting: Waiting) -> None:
         mixed = rta.find("boosted-mixed").run(system)
         if mixed.schedulable:
             seen += 1
-            assert [mixed.wcrt(t.name) for t in system] == [one.run(system).wcrt(t.name) for t in system]
+            alone = one.run(system)
+            for t in system.real_time:  # where all suspend themselves, owners have windows
+                wcrt, other = alone.wcrt(t.name), mixed.wcrt(t.name)
+                assert wcrt is not None
+                assert other is not None
+                assert wcrt == other if waiting is Waiting.BUSY else wcrt <= other
     assert seen > 30
 
 
