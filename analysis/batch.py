@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from analysis.fold import apart
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 from analysis.rta.boosted import last_segment
+from analysis.rta.boosted_suspend import gaps
 from analysis.rta.regions import whole_segments
 from analysis.slices.driver import longest, settled
 from gpurt._gpurt import ffi
@@ -20,7 +21,7 @@ from gpurt._gpurt import ffi
 Times: TypeAlias = "NDArray[np.int64]"
 Numbers: TypeAlias = "NDArray[np.uint32]"
 
-NUMBERS = ("cpu", "priority", "gpu_priority", "eta", "busy", "ends")
+NUMBERS = ("cpu", "priority", "gpu_priority", "eta", "busy", "ends", "gaps")
 TIMES = (
     "period", "deadline", "cpu_time", "misc", "pure", "longest", "longest_misc", "longest_pure", "last", "last_misc",
     "slices",
@@ -152,7 +153,8 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     batch.first[1:] = np.cumsum([len(taskset) for taskset in tasksets])
     for at, task in enumerate(tasks):
         row = {"cpu": task.cpu, "priority": task.priority, "gpu_priority": task.segment_priority, "eta": task.eta,
-               "busy": task.waiting is Waiting.BUSY, "ends": last_segment(task) is not None}  # fmt: skip
+               "busy": task.waiting is Waiting.BUSY, "ends": last_segment(task) is not None,
+               "gaps": gaps(task)}  # fmt: skip
         for name, number in row.items():
             batch.numbers[name][at] = number
         for name, time in zip(TIMES, (*_times(task), _slices(sliced[at], platform)), strict=True):

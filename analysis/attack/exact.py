@@ -74,16 +74,18 @@ def explore(
     *,
     periodic: bool = False,
     stop: bool = False,
+    finer: int = 1,
 ) -> Exact:
     """Every schedule of the taskset; ``limits``: response times beyond which one is not followed, deadlines if None.
 
     ``periodic``: after its first release a task is released each period.  ``stop``: end with the first response beyond
-    its limit.  Of ``options`` counts what is not about releases and demands.  Raises TooLargeError, before or after it
-    has begun, and SimulationError.
+    its limit.  ``finer``: releases come at such parts of a unit, too.  Of ``options`` counts what is not about releases
+    and demands.  Raises TooLargeError, before or after it has begun, and SimulationError.
     """
     if options.policy != "timesliced":
         taskset = _endless(taskset)
     unit = unit_of(taskset, options.poll if options.policy == "job" else 0)
+    unit = unit // finer if unit % finer == 0 else unit
     least = least_states(taskset, unit)
     if least > states or len(taskset) > TASKS:
         raise TooLargeError(least, states)
@@ -130,7 +132,7 @@ class Compared:
         return next((name for name, bound in self.bounds.items() if self.exact[name] > bound), None)
 
 
-def compare(test: Test, taskset: Taskset, states: int = STATES) -> Compared | None:
+def compare(test: Test, taskset: Taskset, states: int = STATES, finer: int = 1) -> Compared | None:
     """A test's bounds against every schedule; None if it does not bound every task.
 
     A schedule is not followed beyond a response longer than its bound.  Raises as explore().
@@ -143,7 +145,7 @@ def compare(test: Test, taskset: Taskset, states: int = STATES) -> Compared | No
     exact: dict[str, int] = {}
     looked = 0
     for options in ways(test):
-        found = explore(taskset, options, bounds, states, periodic=test.periodic, stop=True)
+        found = explore(taskset, options, bounds, states, periodic=test.periodic, stop=True, finer=finer)
         looked += found.states
         exact = {name: max(exact.get(name, 0), found.worst[name]) for name in bounds}
         if found.late:

@@ -14,8 +14,8 @@ from analysis.rta import Test
 SLICES, LEVELS = (None, MS, 2 * MS), (None, "low", "medium", "high")
 
 
-def tiny(rng: random.Random, longest: int = 9) -> Taskset:
-    """Two or three tasks on one or two CPUs, with periods of up to ``longest`` ms."""
+def tiny(rng: random.Random, longest: int = 9, empty: bool = True) -> Taskset:
+    """Two or three tasks on one or two CPUs, with periods of up to ``longest`` ms; ``empty``: GPU segments may be."""
     count, cpus = rng.choice([2, 2, 3]), rng.choice([1, 2, 2])
     priorities = rng.sample(range(1, count + 1), count)
     if rng.random() < 0.1:
@@ -23,13 +23,13 @@ def tiny(rng: random.Random, longest: int = 9) -> Taskset:
     if rng.random() < 0.1:
         priorities[-1] = 0
     platform = Platform(cpus, rng.choice([0, 0, 1]) * MS, rng.choice([0, 0, 0, 1]) * MS, MS)
-    tasks = tuple(_task(rng, f"t{i}", rng.randrange(cpus), priorities[i], longest) for i in range(count))
+    tasks = tuple(_task(rng, f"t{i}", rng.randrange(cpus), priorities[i], longest, empty) for i in range(count))
     return Taskset(platform, tasks)
 
 
-def tiny_for(test: Test, rng: random.Random, longest: int = 9) -> Taskset:
+def tiny_for(test: Test, rng: random.Random, longest: int = 9, empty: bool = True) -> Taskset:
     """A tiny taskset of the kind that a test is about."""
-    taskset = tiny(rng, longest)
+    taskset = tiny(rng, longest, empty)
     if test.waiting is None:
         taskset = with_random_modes(taskset, rng)
     if test.any_order and rng.random() < 0.3:
@@ -41,7 +41,7 @@ def tiny_for(test: Test, rng: random.Random, longest: int = 9) -> Taskset:
     return taskset
 
 
-def _task(rng: random.Random, name: str, cpu: int, priority: int, longest: int) -> Task:
+def _task(rng: random.Random, name: str, cpu: int, priority: int, longest: int, empty: bool) -> Task:
     period = rng.randint(3, longest)
     most = max(1, period // 3)
     segments: list[Segment] = []
@@ -49,7 +49,7 @@ def _task(rng: random.Random, name: str, cpu: int, priority: int, longest: int) 
         if rng.random() < 0.45:
             segments.append(CpuSegment(_span(rng, rng.randint(1, most))))
         else:
-            segments.append(GpuSegment(_span(rng, rng.choice([0, 0, 1])), _span(rng, rng.randint(0, most))))
+            segments.append(GpuSegment(_span(rng, rng.choice([0, 0, 1])), _span(rng, rng.randint(not empty, most))))
     deadline = period if rng.random() < 0.8 else rng.randint(2, period)
     return Task(name, cpu, priority, period * MS, deadline * MS, tuple(segments))
 

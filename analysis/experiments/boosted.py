@@ -18,8 +18,8 @@ BOOSTED = (
 
 TESTS = (
     "gcaps-suspend-printed", "gcaps-suspend", "boosted-suspend", "boosted-suspend+gpu-priority", "mpcp-suspend",
-    "fmlp-suspend", "gcaps-busy", "boosted-busy", "boosted-busy+gpu-priority", "boosted-busy-fence", "mpcp-busy",
-    "fmlp-busy",
+    "fmlp-suspend", "tsg-rr-suspend", "gcaps-busy", "boosted-busy", "boosted-busy+gpu-priority", "boosted-busy-fence",
+    "mpcp-busy", "fmlp-busy", "tsg-rr-busy",
 )  # fmt: skip
 
 #: Epsilon in us by the name of its experiment; four fifths are alpha.

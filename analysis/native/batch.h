@@ -15,6 +15,7 @@ struct gpurt_batch {
 	u32 *eta;			/* GPU segments a job; 0: does not use the GPU */
 	u32 *busy;			/* it waits busily, where each task has its own mode */
 	u32 *ends;			/* a job may end with a GPU segment */
+	u32 *gaps;			/* before, between and after GPU segments; the one after is none if a job ends with one */
 	int64_t *period, *deadline;
 	int64_t *cpu_time;		/* C */
 	int64_t *misc, *pure;		/* G^m, G^e */

@@ -70,6 +70,7 @@ static void write_task(struct maker *m, const struct draft *d, struct gpurt_batc
 	b->last_misc[at] = 0;
 	b->busy[at] = 0;
 	b->ends[at] = d->eta && !pieces->cpu[piece + d->eta];	/* else it ends with its last CPU segment */
+	b->gaps[at] = d->eta + 1;	/* what follows its last GPU segment needs its CPU, also if it is empty */
 	for (i = piece; i < piece + d->eta; i++) {
 		int64_t whole = pieces->pure[i], misc = llround((double)whole * d->misc);
 

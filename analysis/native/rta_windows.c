@@ -271,7 +271,7 @@ int64_t rta_boosted_suspend(struct rta *s, const struct rta_task *t)
 
 	list_owners(s, t, s->owners);
 	find_inside(s, t, update, s->owners);
-	return demands(s, t, t->cpu_time, t->eta ? (int64_t)t->eta + 1 : 1);
+	return demands(s, t, t->cpu_time, s->batch->gaps[t->at]);
 }
 
 /* Windows and owners are those that rta_boosted_suspend() has just found. */

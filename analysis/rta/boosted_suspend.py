@@ -24,8 +24,13 @@ WINDOWS = "readings: boosted, owners inside segments"
 
 def suspend(task: Task, system: System) -> list[Demand | Shared]:
     """Demands of a whole job."""
-    gaps = task.eta + 1 if task.uses_gpu else 1
-    return _demands(task, system, task.cpu_time, gaps)
+    return _demands(task, system, task.cpu_time, gaps(task))
+
+
+def gaps(task: Task) -> int:
+    """How often a job can be ready outside of its GPU segments; a CPU segment of no length still needs its CPU."""
+    ends = bool(task.segments) and isinstance(task.segments[-1], GpuSegment)
+    return task.eta if ends else task.eta + 1
 
 
 def suspend_end(task: Task, system: System) -> list[Demand | Shared]:
@@ -35,12 +40,12 @@ def suspend_end(task: Task, system: System) -> list[Demand | Shared]:
     return _demands(task, system, cpu, task.eta)
 
 
-def _demands(task: Task, system: System, cpu: int, gaps: int) -> list[Demand | Shared]:
+def _demands(task: Task, system: System, cpu: int, count: int) -> list[Demand | Shared]:
     owners = _owners(task, system)
     inside = _inside(task, owners, system)
     demands: list[Demand | Shared] = [*_own(task, system, cpu), *_before(task, system)]
     for j in (j for j in system.lower_on_cpu(task) if not j.best_effort):
-        outside = _from_lower(j, gaps, system)
+        outside = _from_lower(j, count, system)
         demands.append(_owning(owners[j.name], outside, inside) if j.name in owners else outside)
     for h in system.hpp(task):
         demands.append(_from_higher(task, h, owners, inside, system))
@@ -128,10 +133,10 @@ def _before(task: Task, system: System) -> list[Demand]:
     return [Demand(Kind.BLOCKING, last.misc.worst + 2 * system.taskset.platform.alpha, BEFORE)]
 
 
-def _from_lower(j: Task, gaps: int, system: System) -> Demand:
+def _from_lower(j: Task, count: int, system: System) -> Demand:
     """What a task below takes outside of the task's segments: raised, one segment in each gap between them."""
     update = system.taskset.platform.alpha
-    cap = gaps * (max(s.misc.worst for s in j.gpu_segments) + 2 * update)
+    cap = count * (max(s.misc.worst for s in j.gpu_segments) + 2 * update)
     return bounded(Kind.BLOCKING, j, j.misc_time + 2 * update * j.eta, cap, LOWER, system)
 
 

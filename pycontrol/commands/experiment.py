@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Command: experiment.  Its part `attack` is in attack.py."""
+"""Command: experiment.  Its parts `attack` and `closeness` are in files of their own."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from gpurt.files import unwritable
 from gpurt.text import visible
 from pycontrol.commands import render
 from pycontrol.commands.attack import attack
+from pycontrol.commands.closeness import closeness
 from pycontrol.commands.options import JSON, GivenPath
 
 ATTACK = "attack"
+CLOSENESS = "closeness"
 
 
 @click.command(
@@ -38,15 +40,16 @@ Examples:
   gpurt experiment mg-fig3.13 --profiles DIR      energy, with published profiles
   gpurt experiment attack                        search for schedules that break a bound, of every test
   gpurt experiment attack gcaps-busy --tasksets 100000
+  gpurt experiment closeness boosted-suspend     bounds beside exact worst cases of tiny tasksets
 
 \b
 To continue an interrupted run, give the same command again.
 
 \b
-Exit codes: 0 done; 1 the attack broke a test that is shown as sound; 2 wrong usage; 3 a file cannot be written;
+Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3 a file cannot be written;
 6 the Dask cluster failed; 130 interrupted."""
 )
-@click.argument("names", metavar="[NAME]... | attack [TEST]...", nargs=-1)
+@click.argument("names", metavar="[NAME]... | attack [TEST]... | closeness [TEST]...", nargs=-1)
 @click.option("--list", "listing", is_flag=True, help="List the experiments.")
 @click.option("--tasksets", type=click.IntRange(1, 10**7),
               help="Number of tasksets at each point; attack: for each test; otterness: of kernels.  "
@@ -82,11 +85,15 @@ def experiment(
             raise UsageError("--dask and --method go with the experiments, not with attack")
         return attack(names[1:], tasksets or Settings.tasksets, seed, jobs, 20 if runs is None else runs,
                       40 if steps is None else steps, threads, output, fresh, as_json)  # fmt: skip
+    if names[0] == CLOSENESS:
+        if address or method != "uunifast" or runs is not None or steps is not None or threads:
+            raise UsageError("--dask, --method, --runs, --steps and --threads do not go with closeness")
+        return closeness(names[1:], tasksets or Settings.tasksets, seed, output, as_json)
     if runs is not None or steps is not None or threads:
         raise UsageError("--runs, --steps and --threads go with attack: gpurt experiment attack --runs 20 --steps 40")
     known: dict[str, Any] = {**EXPERIMENTS, **ENERGY, **STUDIES}
     if unknown := [name for name in names if name not in known]:
-        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join([*known, ATTACK])}")
+        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join([*known, ATTACK, CLOSENESS])}")
     _check_options(names, profiles, method, address)
     made = []
     with _executor(address, as_json) as executor:

@@ -14,6 +14,7 @@ import pytest
 from builders import cpu, gpu, task, taskset
 
 from analysis import rta
+from analysis.attack.closeness import closeness, table
 from analysis.attack.exact import TooLargeError, compare, explore, in_units, least_states, sound_tests, unit_of
 from analysis.attack.tiny import tiny, tiny_for
 from analysis.model import MS, Span, Taskset
@@ -46,6 +47,19 @@ def test_no_schedule_exceeds_a_sound_bound(test: Test) -> None:
 def test_some_schedule_exceeds_an_unsound_bound(name: str) -> None:
     """A control: without it the silence of the others would mean nothing."""
     assert broken(rta.find(name), 1000, seed=2) is not None
+
+
+def test_bounds_are_close_to_exact_worst_cases() -> None:
+    """What docs/soundness.md says of a larger sample, as far as a small one shows it."""
+    found = closeness(rta.find("boosted-suspend"), 150, seed=1)
+    assert (found.tasksets, found.broken) == (150, 0)
+    assert list(found.ratios) == sorted(found.ratios)
+    assert min(found.ratios) >= 1
+    assert found.quantile(0.5) <= 1.1
+    assert found.quantile(0.95) <= 1.7
+    printed = closeness(rta.find("gcaps-busy-printed"), 150, seed=1)
+    assert printed.broken
+    assert "| `gcaps-busy-printed` (unsound) | 150 |" in table([found, printed])
 
 
 def test_a_known_exact_value() -> None:
