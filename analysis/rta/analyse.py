@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from analysis.model import Task, Taskset
-from analysis.rta.recurrence import Unbounded
+from analysis.rta.recurrence import Unbounded, solve
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import Demands, System
 from analysis.rta.threads import Needs, verdict_of
@@ -54,7 +54,7 @@ def analyse(
             failed.add(task.name)
             if task.cpu_time or task.misc_time:
                 lost_on.setdefault(task.cpu, task.name)
-        elif end_of and task.uses_gpu and not assume_deadlines:
+        elif end_of and task.uses_gpu and not (assume_deadlines or taskset.threads):
             end = solve(task, end_of(task, system))
             found |= {task.name: end.wcrt} if isinstance(end, Bound) else {}
         pending.append(task)

@@ -51,6 +51,7 @@ def demands(spins: Spins, *, fence: bool = False) -> Demands:
     return formula
 
 
+suspend = demands(lambda task: False)
 busy = demands(lambda task: True)
 mixed = demands(lambda task: task.waiting is Waiting.BUSY)
 fence = demands(lambda task: True, fence=True)

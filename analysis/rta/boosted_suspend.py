@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from analysis.fixed_point import Diverged, least_fixed_point
 from analysis.model import CpuSegment, GpuSegment, Task
+from analysis.rta import boosted
 from analysis.rta.boosted import BEFORE, CPU, LOCK, LOWER, OWN, OWNER, last_segment, owned
 from analysis.rta.mpcp import bounded, recurring
 from analysis.rta.recurrence import Demand, Shared
@@ -23,7 +24,9 @@ WINDOWS = "readings: boosted, owners inside segments"
 
 
 def suspend(task: Task, system: System) -> list[Demand | Shared]:
-    """Demands of a whole job."""
+    """Demands of a whole job.  Where threads serve several tasks, which the proof leaves out, there are no windows."""
+    if system.taskset.threads:
+        return list(boosted.suspend(task, system))
     return _demands(task, system, task.cpu_time, gaps(task))
 
 
