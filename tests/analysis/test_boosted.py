@@ -65,7 +65,9 @@ def test_a_lower_segment_counts_once_in_each_gap_and_once_a_job() -> None:
     many = task("j", 0, 1, 100, *(gpu(3, 1) for _ in range(4)), deadline=30)
     suspend = rta.find("boosted-suspend")
     assert suspend.run(taskset(i, j)).wcrt("i") == ms(2 + 3)
-    assert suspend.run(taskset(i, many)).wcrt("i") == ms(2 + 9)
+    assert suspend.run(taskset(i, many)).wcrt("i") == ms(2 + 6)
+    after = replace(i, segments=(*i.segments, cpu(0)))  # which needs its CPU once more
+    assert suspend.run(taskset(after, many)).wcrt("i") == ms(2 + 9)
     assert rta.find("boosted-busy").run(taskset(i, j)).wcrt("i") == ms(2 + 4)
 
 
