@@ -209,7 +209,8 @@ def gpu_toml(gpu: Imported) -> list[str]:
 
 def _profiled(gpu: Imported, copies: Copies) -> Profiled:
     kernels = {
-        name: Timed([Span(one.worst, one.best) for one in lines], *copies.get(name, {}).get(gpu.name, (0, 0)))
+        name: Timed([Span(one.worst, one.best) for one in lines], *copies.get(name, {}).get(gpu.name, (0, 0)),
+                    [one.power for one in lines])
         for name, lines in gpu.lines.items()
-    }
+    }  # fmt: skip
     return Profiled(gpu.name, gpu.fit, kernels)

@@ -44,7 +44,7 @@ class Tables:
         setup, struct, system, options = self.setup, self.struct, self.setup.system, self.setup.options
         struct.rule, struct.gpus, struct.tasks, struct.room = setup.rule.value, self.gpus, self.tasks, window
         struct.active, struct.hold_job = options.active, setup.hold_job
-        struct.ready_too, struct.fastest = options.ready_too, options.fastest
+        struct.ready_too, struct.fastest, struct.weigh = options.ready_too, options.fastest, options.weigh
         struct.gpu = self._new("struct gpurt_sbeet_gpu[]", [(gpu.units, gpu.static, gpu.idle) for gpu in system.gpus])
         tasks = [(task.period, task.deadline, x) for task, x in zip(system.tasks, setup.assigned, strict=True)]
         struct.task = self._new("struct gpurt_sbeet_task[]", tasks)
@@ -86,6 +86,7 @@ def simulate(setup: Setup, run: Run, log: int = 0, tables: Tables | None = None)
     options.horizon, options.seed, options.order = run.horizon, run.seed & (2**64 - 1), setup.order.value
     options.execution, options.sporadic = _EXECUTION[run.execution], run.sporadic
     options.random_offsets, options.run_late = run.random_offsets, setup.options.run_late
+    options.complete = run.complete
     tasks = ffi.new("struct gpurt_energy_task[]", [(task.offset,) for task in setup.system.tasks])
     result, gpus = ffi.new("struct gpurt_energy_result *"), tables.gpus
     busy, kernel_time = ffi.new("u64[]", gpus), ffi.new("u64[]", gpus)
@@ -96,14 +97,14 @@ def simulate(setup: Setup, run: Run, log: int = 0, tables: Tables | None = None)
     if lib.gpurt_energy_simulate(tables.struct, tables.spatial_gpus(), tables.best, options, tasks, result):
         raise MemoryError
     used = [[unit_time[task * gpus + gpu] for gpu in range(gpus)] for task in range(tables.tasks)]
-    energies = priced(setup.system, run.horizon, list(busy), used)
+    energies = priced(setup.system, result.end, list(busy), used)
     counts = tuple(
         GpuCount(energies[gpu], busy[gpu], kernel_time[gpu], sum(times[gpu] for times in used)) for gpu in range(gpus)
     )
     logged = [records[at] for at in range(min(log, result.logged))]
     dispatches = tuple(_dispatch(one) for one in logged if one.units)
     skips = tuple(Skip(one.task, one.job, one.release, one.at) for one in logged if not one.units)
-    return Outcome(tuple(map(_count, tasks)), counts, dispatches, skips, result.away, result.overflows)
+    return Outcome(tuple(map(_count, tasks)), counts, dispatches, skips, result.away, result.overflows, result.end)
 
 
 def _count(task: Any) -> TaskCount:

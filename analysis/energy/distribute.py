@@ -12,19 +12,22 @@ from analysis.energy.preferred import best_utilization, mean_utilization, prefer
 Sums = list[Fraction]
 
 
-def algorithm4(system: System, at_best: bool = False) -> tuple[int, ...]:
+def algorithm4(system: System, at_best: bool = False, measured: bool = False) -> tuple[int, ...]:
     """x(i): the first preferred GPU whose mean utilization stays at most 1, else the one of least sum.
 
     Tasks are taken by increasing period.  ``at_best``: with the utilization at m^opt, as line 6 prints it; that
-    reading loses against Load-Dist (docs/readings.md).
+    reading loses against Load-Dist (docs/readings/sbeet.md).  ``measured``: by measured energies.
     """
-    utilization = best_utilization if at_best else mean_utilization
     sums: Sums = [Fraction(0)] * len(system.gpus)
     assigned = [0] * len(system.tasks)
     for index in system.rate_order:
         task = system.tasks[index]
-        own = {k: utilization(task, system.gpus[k], k) for k in task.places}
-        fitting = [k for k in preference(system, task) if sums[k] + own[k] <= 1]
+        pairs = [(k, system.gpus[k]) for k in task.places]
+        if at_best:
+            own = {k: best_utilization(task, gpu, k, measured) for k, gpu in pairs}
+        else:
+            own = {k: mean_utilization(task, gpu, k) for k, gpu in pairs}
+        fitting = [k for k in preference(system, task, measured) if sums[k] + own[k] <= 1]
         chosen = fitting[0] if fitting else min(task.places, key=lambda k: (sums[k] + own[k], k))
         assigned[index] = chosen
         sums[chosen] += own[chosen]

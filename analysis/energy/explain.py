@@ -54,10 +54,12 @@ def _why(setup: Setup, state: State, job: Job, decision: Decision | None) -> str
     home = setup.assigned[job.task]
     name = setup.system.gpus[home].name
     if decision is None and is_full(setup, state, home):
-        return f"{name} is full, and no other GPU is better than to wait"
+        return f"{name} is full; to wait keeps the deadline, or no other GPU is better"
     if decision is None:
         return "beside the running job a deadline would be missed, or the whole GPU is faster after it"
     if decision.gpu != home:
+        if is_full(setup, state, home) and not setup.options.weigh:
+            return f"to wait for {name}, where the task belongs, would be too late"
         stay = "to wait for" if is_full(setup, state, home) else "on"
         return f"less energy than {stay} {name}, where the task belongs"
     if state.running[home]:

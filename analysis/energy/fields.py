@@ -111,6 +111,8 @@ ON = {
     "copy_out": Field(short(), "time of the copy back; 0 unless given"),
     "kernel": Field(times(), "kernel times by number of units", required=True),
     "power": Field(power(1), "power of one active unit", required=True),
+    "measured_power": Field(schema.array(power(), "an array of powers"),
+                            "power of the whole GPU, static included, while the kernel executes alone on 1 to M units"),
     "clock": Field(CLOCK, "the clock that this was measured at"),
     "source": Field(schema.string("^[^\\u0000]*$", "a string without NUL"), "where the numbers are from"),
 }

@@ -182,10 +182,15 @@ class _Reader:
                 self.report.add((*place, "clock"), text)
             if one["power"] < gpu.idle:
                 self.notes.append(f"{kind}: an active unit of a profile draws less than an idle one; is that measured?")
-            spans = times.spans(gpu.units)
+            spans, powers = times.spans(gpu.units), one.get("measured_power", ())
+            if powers and len(powers) != gpu.units:
+                text = f"measured_power: {kind} has {gpu.units} units, so there are as many powers, got {len(powers)}"
+                self.report.add((*place, "measured_power"), text)
+                continue
+            energies = tuple((power - gpu.static) * span.worst for power, span in zip(powers, spans, strict=False))
             found[kind] = Kernel(
                 tuple(span.worst for span in spans), tuple(span.best for span in spans), one["power"],
-                one.get("copy_in", 0), one.get("copy_out", 0),
+                one.get("copy_in", 0), one.get("copy_out", 0), energies,
             )  # fmt: skip
         return found
 

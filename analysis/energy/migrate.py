@@ -23,8 +23,10 @@ def migrate(setup: Setup, state: State, job: Job) -> Decision | None:
     if not is_full(setup, state, home):
         found = on_gpu(setup, state, home, job)
         return Decision(home, found.units) if found else None
-    away = _elsewhere(setup, state, job, idle_too=True)
     later = _waiting(setup, state, job)
+    if later is not None and not setup.options.weigh:
+        return None
+    away = _elsewhere(setup, state, job, idle_too=True)
     if away is not None and (later is None or away[1].energy < later):
         return Decision(away[0], away[1].units)
     return None

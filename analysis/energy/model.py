@@ -57,7 +57,8 @@ class Gpu:
 class Kernel:
     """A task's job on one type of GPU: its copies, its kernel by number of units, and its power.
 
-    ``worst`` and ``best``: kernel times with 1 to M units.  ``power``: of one active unit, uW.  Nothing assumes that
+    ``worst`` and ``best``: kernel times with 1 to M units.  ``power``: of one active unit, uW.  ``measured``: energy of
+    the kernel alone with 1 to M units beside the static one, fJ; empty where nobody measured it.  Nothing assumes that
     more units make a kernel faster: measured ones have steps up.
     """
 
@@ -66,6 +67,7 @@ class Kernel:
     power: int
     copy_in: int = 0
     copy_out: int = 0
+    measured: tuple[int, ...] = ()
 
     def time(self, units: int) -> int:
         """e(m), the worst-case kernel time, ns."""

@@ -21,6 +21,7 @@ class Run:
 
     ``execution``: kernel times; ``random`` draws one fraction a job between the best and the worst case.  ``sporadic``:
     releases come up to a tenth of the period late.  ``random_offsets``: first releases in [0, T), not the file's.
+    ``complete``: jobs are released before the horizon only, and the run goes on until all of them are done or skipped.
     Equal seeds give equal jobs under every policy.
     """
 
@@ -29,6 +30,7 @@ class Run:
     sporadic: bool = False
     random_offsets: bool = False
     seed: int = 0
+    complete: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.horizon <= LONGEST:
@@ -105,7 +107,7 @@ class TaskCount:
 
 @dataclass(frozen=True, slots=True)
 class GpuCount:
-    """A GPU's energy over [0, horizon), how long it was busy, and the sums of its kernels' lengths and unit times."""
+    """A GPU's energy over the run, how long it was busy, and the sums of its kernels' lengths and unit times."""
 
     energy: Energy
     busy: int
@@ -118,6 +120,7 @@ class Outcome:
     """A run's results; ``dispatches`` and ``skips`` are empty if they were not recorded.
 
     ``away``: dispatches on another GPU than the assigned one.  ``overflows``: decisions whose window did not fit.
+    ``end``: how long the run was, ns: its horizon, or longer if it is complete.
     """
 
     tasks: tuple[TaskCount, ...]
@@ -126,6 +129,7 @@ class Outcome:
     skips: tuple[Skip, ...] = ()
     away: int = 0
     overflows: int = 0
+    end: int = 0
 
     @property
     def judged(self) -> int:

@@ -71,6 +71,10 @@ class Options:
     algorithm 4 counts the utilization at m^opt, as line 6 prints.  ``run_late``: a job that is pending at its deadline
     still runs.  ``fastest``: an idle GPU on which no candidate keeps the deadlines gets the one that finishes first.
     ``order``: of the ready queue; None: the policy's own.
+
+    ``weigh``: algorithm 5 compares energies before a job waits for its full GPU, as lines 32 to 37 print; unless given
+    a job waits whenever that keeps its deadline.  ``copies``: units draw active power from the dispatch to the end of
+    the copy out, and are held as long.  ``measured``: m^opt and preferred GPUs by measured energies, not by the model.
     """
 
     active: bool = False
@@ -80,3 +84,6 @@ class Options:
     run_late: bool = False
     fastest: bool = False
     order: Order | None = None
+    weigh: bool = False
+    copies: bool = False
+    measured: bool = False

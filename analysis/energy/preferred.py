@@ -15,19 +15,23 @@ def active_energy(kernel: Kernel, gpu: Gpu, units: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def best_units(kernel: Kernel, gpu: Gpu) -> int:
-    """m^opt: the allowed count of least active energy; among equals the largest."""
-    return min(gpu.counts, key=lambda units: (active_energy(kernel, gpu, units), -units))
+def best_units(kernel: Kernel, gpu: Gpu, measured: bool = False) -> int:
+    """m^opt: the allowed count of least active energy, modelled or measured; among equals the largest."""
+    return min(gpu.counts, key=lambda units: (_alone(kernel, gpu, units, measured), -units))
 
 
-def least_energy(kernel: Kernel, gpu: Gpu) -> int:
+def _alone(kernel: Kernel, gpu: Gpu, units: int, measured: bool) -> int:
+    return kernel.measured[units - 1] if measured else active_energy(kernel, gpu, units)
+
+
+def least_energy(kernel: Kernel, gpu: Gpu, measured: bool = False) -> int:
     """A(m^opt), fJ."""
-    return active_energy(kernel, gpu, best_units(kernel, gpu))
+    return _alone(kernel, gpu, best_units(kernel, gpu, measured), measured)
 
 
-def preference(system: System, task: Task) -> tuple[int, ...]:
+def preference(system: System, task: Task, measured: bool = False) -> tuple[int, ...]:
     """Pi: the GPUs that can run the task by increasing A(m^opt), ties by index (definition 11, corrected)."""
-    return tuple(sorted(task.places, key=lambda k: (least_energy(task.on(k), system.gpus[k]), k)))
+    return tuple(sorted(task.places, key=lambda k: (least_energy(task.on(k), system.gpus[k], measured), k)))
 
 
 @lru_cache(maxsize=4096)
@@ -40,10 +44,10 @@ def mean_utilization(task: Task, gpu: Gpu, index: int) -> Fraction:
     return Fraction(_sum(task.on(index), gpu), len(gpu.counts) * task.period)
 
 
-def best_utilization(task: Task, gpu: Gpu, index: int) -> Fraction:
+def best_utilization(task: Task, gpu: Gpu, index: int, measured: bool = False) -> Fraction:
     """G_i(m^opt, k) / T_i."""
     kernel = task.on(index)
-    return Fraction(kernel.whole_job(best_units(kernel, gpu)), task.period)
+    return Fraction(kernel.whole_job(best_units(kernel, gpu, measured)), task.period)
 
 
 def whole_utilization(task: Task, gpu: Gpu, index: int) -> Fraction:

@@ -2,7 +2,8 @@
 """The profiles that sBEET-mg's authors measured, read from their folder; they do not come with gpurt (no licence).
 
 The folder has gpu_rtx3070/ and gpu_t400/ with a file for each benchmark: SM, Average(ms), Min(ms), Max(ms), and more.
-Times are their maxima; powers are table 3.2's and copy times those of the authors' code (facts, cited).
+Times are their maxima, measured energies their power less the static one times those.  Powers
+are table 3.2's and copy times those of the authors' code (facts, cited).
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import csv
 import io
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from typing import TypeAlias
 
 from analysis.energy.model import Gpu, Kernel, Profile
 from gpurt.errors import FileError
 from gpurt.files import read
 from gpurt.text import filename
-from gpurt.units import UNITS
+from gpurt.units import POWERS, UNITS
 
 RTX, T400 = "rtx3070", "t400"
 #: Table 3.2: units, static power, idle power of a unit, uW.
@@ -47,27 +49,32 @@ def load(folder: Path) -> dict[str, Profile]:
     for name, facts in FACTS.items():
         kernels = {}
         for kind, (power, copy_in, copy_out) in zip((RTX, T400), facts, strict=True):
-            worst, best = _times(folder / f"gpu_{kind}" / f"{name}.csv", GPUS[kind][0])
-            kernels[kind] = Kernel(worst, best, power, copy_in * UNITS["us"], copy_out * UNITS["us"])
+            worst, best, energies = _columns(folder / f"gpu_{kind}" / f"{name}.csv", *GPUS[kind][:2])
+            kernels[kind] = Kernel(worst, best, power, copy_in * UNITS["us"], copy_out * UNITS["us"], energies)
         found[name] = Profile(name, kernels)
     return found
 
 
-def _times(path: Path, units: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Largest and least kernel times with 1 to ``units`` units, ns."""
+Columns: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]"
+
+
+def _columns(path: Path, units: int, static: int) -> Columns:
+    """Largest and least kernel times with 1 to ``units`` units, ns, and energies beside the static one, fJ."""
     text = read(path, BYTES, "a profile of sBEET-mg").decode("utf-8", "replace")
     rows = list(csv.DictReader(io.StringIO(text)))
     try:
         counts = [int(row["SM"]) for row in rows]
         pairs = [(_ns(row["Max(ms)"]), _ns(row["Min(ms)"])) for row in rows]
+        powers = [round(Decimal(row["Power(W)"]) * POWERS["W"]) - static for row in rows]
     except (KeyError, TypeError, ValueError, InvalidOperation) as error:
-        raise FileError(f"{filename(path)}: expected the columns SM, Min(ms) and Max(ms) of numbers: {error}") from None
+        raise FileError(f"{filename(path)}: expected the columns SM, Min(ms), Max(ms), Power(W): {error}") from None
     if counts != list(range(1, units + 1)):
         raise FileError(f"{filename(path)}: expected a row for each of 1 to {units} SMs")
     wrong = next((line for line, (most, least) in enumerate(pairs, 2) if not 0 < least <= most), None)
     if wrong:
         raise FileError(f"{filename(path)}:{wrong}: expected 0 < Min(ms) <= Max(ms)")
-    return tuple(most for most, _ in pairs), tuple(least for _, least in pairs)
+    energies = tuple(power * most for power, (most, _) in zip(powers, pairs, strict=True))
+    return tuple(most for most, _ in pairs), tuple(least for _, least in pairs), energies
 
 
 def _ns(ms: str) -> int:

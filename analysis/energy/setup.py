@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
 from analysis.energy.model import Gpu, Kernel, System
@@ -44,7 +45,7 @@ class Setup:
     @property
     def hold_job(self) -> bool:
         """Whether units and slots are held until the copy out is done; one job at a time does so always."""
-        return self.options.hold_job or self.rule is Rule.WHOLE
+        return self.options.hold_job or self.options.copies or self.rule is Rule.WHOLE
 
     def slots(self, gpu: Gpu) -> int:
         """How many jobs the policy runs on a GPU at a time."""
@@ -60,18 +61,47 @@ CHOSEN = Options()
 
 
 def prepare(system: System, policy: Policy, options: Options = CHOSEN) -> Setup:
-    """The tables for a system and a policy.  Raises ValueError if the policy is for one GPU and the system has more."""
+    """The tables for a system and a policy.
+
+    Raises ValueError if the policy is for one GPU and the system has more, or if a measured energy is lacking.
+    """
     if policy.single and len(system.gpus) != 1:
         several = f"and there are {len(system.gpus)}; sbeet-mg takes several"
         raise ValueError(f"policy {policy.name} is for one GPU, {several}")
+    measured = options.measured
+    if measured and (lacking := _unmeasured(system)):
+        raise ValueError(f"m^opt by measured energies needs measured_power, and {lacking}")
+    system = counted(system, options)
     best = tuple(
         tuple(
-            0 if kernel is None else best_units(kernel, gpu)
+            0 if kernel is None else best_units(kernel, gpu, measured)
             for kernel, gpu in zip(task.kernels, system.gpus, strict=True)
         )
         for task in system.tasks
     )
-    preferred = tuple(preference(system, task) for task in system.tasks)
-    assigned = packed(system, policy.packing) if policy.packing else algorithm4(system, options.at_best)
+    preferred = tuple(preference(system, task, measured) for task in system.tasks)
+    assigned = packed(system, policy.packing) if policy.packing else algorithm4(system, options.at_best, measured)
     sets = static_sets(system) if policy.rule is Rule.STATIC else ()
     return Setup(system, policy, options, best, preferred, assigned, sets or (), sets is None)
+
+
+def counted(system: System, options: Options) -> System:
+    """The system as decisions and energies see it: if copies draw active power, kernels that hold their copies."""
+    if not options.copies:
+        return system
+    tasks = (replace(task, kernels=tuple(one and _with_copies(one) for one in task.kernels)) for task in system.tasks)
+    return System(system.gpus, tuple(tasks))
+
+
+@lru_cache(maxsize=4096)
+def _with_copies(kernel: Kernel) -> Kernel:
+    """A kernel that takes its copies, too; measured energies stay those of the kernel alone."""
+    more = kernel.copy_in + kernel.copy_out
+    worst, best = (tuple(time + more for time in times) for times in (kernel.worst, kernel.best))
+    return replace(kernel, worst=worst, best=best, copy_in=0, copy_out=0)
+
+
+def _unmeasured(system: System) -> str | None:
+    """The first task and GPU without measured energies."""
+    pairs = ((task, gpu) for task in system.tasks for gpu in task.places if not task.on(gpu).measured)
+    return next((f"{task.profile or task.name} has none on {system.gpus[gpu].name}" for task, gpu in pairs), None)

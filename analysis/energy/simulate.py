@@ -16,6 +16,8 @@ from analysis.energy.power import Energy, Execution, closed_form, integral, unio
 from analysis.energy.setup import Setup
 from analysis.energy.state import Decision, Job, Running, State, in_order, is_full, planned
 
+#: A time that never comes.
+NEVER = 2**64 - 1
 #: What decides about a job.
 Choose = Callable[[Setup, State, Job], "Decision | None"]
 
@@ -52,6 +54,15 @@ class _Simulation:
         self.dispatches: list[Dispatch] = []
         self.skips: list[Skip] = []
         self.away = 0
+        self.end = NEVER if run.complete else run.horizon
+        self.last = run.horizon
+        for index, release in enumerate(self.next):
+            self._stop(index, release)
+
+    def _stop(self, index: int, release: int) -> None:
+        """A run that is complete releases nothing from the horizon on."""
+        if self.run.complete and release >= self.run.horizon:
+            self.next[index] = self.state.earliest[index] = NEVER
 
     def _first(self, index: int) -> int:
         bits, task = self.draws[index].bits(), self.setup.system.tasks[index]
@@ -59,8 +70,9 @@ class _Simulation:
 
     def go(self) -> None:
         """Until the horizon."""
-        while (now := self._following()) < self.run.horizon:
+        while (now := self._following()) < self.end:
             self.state.now = now
+            self.last = max(self.last, now)
             self._finish(now)
             if not self.setup.options.run_late:
                 self._skip(now)
@@ -88,7 +100,7 @@ class _Simulation:
     def _judge(self, job: Job, finish: int) -> None:
         count, lateness = self.counts[job.task], finish - job.deadline
         count.lateness = lateness if count.lateness is None else max(count.lateness, lateness)
-        if job.deadline < self.run.horizon:
+        if job.deadline < self.end:
             count.judged += 1
             count.late += lateness > 0
 
@@ -110,6 +122,7 @@ class _Simulation:
             late, most = self.draws[index].bits(), task.period // 10
             self.state.earliest[index] = release + task.period
             self.next[index] = release + task.period + (scaled(late, 0, most) if self.run.sporadic else 0)
+            self._stop(index, self.next[index])
             count.released += 1
 
     def _dispatch(self) -> None:
@@ -156,7 +169,7 @@ class _Simulation:
         for job, finish in self.unfinished.values():
             self._judge(job, finish)
         for job in self.state.ready:
-            if job.deadline < self.run.horizon:
+            if job.deadline < self.end:
                 self.counts[job.task].judged += 1
                 self.counts[job.task].late += 1
 
@@ -186,15 +199,16 @@ def simulate(setup: Setup, run: Run) -> Outcome:
     simulation = _Simulation(setup, run)
     simulation.go()
     dispatches = tuple(simulation.dispatches)
-    gpus = []
+    gpus, end_of_run = [], simulation.last
     for gpu, runs in zip(setup.system.gpus, executions(setup, dispatches), strict=True):
-        ends = [(one, min(one.end, run.horizon)) for one in runs if one.start < run.horizon]
+        ends = [(one, min(one.end, end_of_run)) for one in runs if one.start < end_of_run]
         used = sum(one.units * (end - one.start) for one, end in ends)
         dynamic = sum(one.units * (end - one.start) * one.power for one, end in ends)
-        static, total = gpu.static * run.horizon, integral(gpu, runs, 0, run.horizon)
+        static, total = gpu.static * end_of_run, integral(gpu, runs, 0, end_of_run)
         split = Energy(static, total - static - dynamic, dynamic)
         busy = union((one.start, end) for one, end in ends)
-        assert split == closed_form(gpu, runs, 0, run.horizon)
+        assert split == closed_form(gpu, runs, 0, end_of_run)
         gpus.append(GpuCount(split, busy, sum(end - one.start for one, end in ends), used))
     tasks = tuple(TaskCount(one.released, one.judged, one.late, one.skipped, one.lateness) for one in simulation.counts)
-    return Outcome(tasks, tuple(gpus), dispatches, tuple(sorted(simulation.skips, key=_order)), simulation.away)
+    skips = tuple(sorted(simulation.skips, key=_order))
+    return Outcome(tasks, tuple(gpus), dispatches, skips, simulation.away, end=end_of_run)

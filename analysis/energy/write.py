@@ -13,11 +13,12 @@ from gpurt.units import format_power, format_time
 
 @dataclass(frozen=True)
 class Timed:
-    """What a kernel takes with 1, 2, ... units, and its copies to and from the GPU, ns."""
+    """What a kernel takes with 1, 2, ... units, and its copies, ns; ``powers``: the GPU's with as many units, uW."""
 
     times: Sequence[Span]
     copy_in: int = 0
     copy_out: int = 0
+    powers: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
@@ -94,5 +95,7 @@ def _on(gpu: Profiled, name: str, timed: Timed) -> Iterator[str]:
         yield f'    {{ worst = "{format_time(one.worst)}", best = "{format_time(one.best)}" }},'
     yield "  ]"
     yield f'  power = "{format_power(gpu.fit.kernels[name].power)}"'
+    if timed.powers:
+        yield "  measured_power = [" + ", ".join(f'"{format_power(one)}"' for one in timed.powers) + "]"
     if gpu.clock:
         yield f'  clock = "{gpu.clock}"'

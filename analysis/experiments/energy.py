@@ -27,29 +27,32 @@ SECOND = 1000 * MS
 #: Judged, missed, energy and active energy in mJ, of each taskset and curve.
 Numbers: TypeAlias = "list[list[list[float]]]"
 #: What a row has beside panel, x, curve and tasksets; each with the ends of its interval.
-MEASURES = ("missed_percent", "less_missed_percent", "energy_j", "active_j", "active_less_j")
+MEASURES = ("missed_percent", "less_missed_percent", "energy_j", "active_j", "active_less_j", "job_mj", "job_less_mj")
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A policy with its choices, under a label."""
+    """A policy with its choices, under a label.  ``base``: with what it is compared; empty: the experiment's base."""
 
     label: str
     policy: str
     options: Options = CHOSEN
+    base: str = ""
 
 
 @dataclass(frozen=True)
 class EnergyExperiment(Experiment[Draw, Numbers]):
     """``light``: only light tasks' misses count (figure 2.9).  ``horizon``: how long each run is, ns.
 
-    ``base``: the curve that the others are compared with, taskset by taskset.
+    ``base``: the curve that the others are compared with, taskset by taskset.  ``complete``: each run goes on until all
+    jobs that are released before its horizon are done or skipped.
     """
 
     horizon: int
     curves: tuple[Contender, ...]
     base: str
     light: bool = False
+    complete: bool = False
 
     piece: ClassVar[int] = 20
     usual: ClassVar[int] = 200
@@ -63,11 +66,11 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
         """A list for each taskset, with the numbers of each curve.  Raises FileError if there are no profiles."""
         assert settings.profiles is not None
         profiles = published.load(settings.profiles)
-        found = []
+        found, run = [], Run(self.horizon, complete=self.complete)
         for index in range(start, start + count):
             one = system(point, profiles, settings.seed, index)
             setups = (prepare(one, POLICIES[curve.policy], curve.options) for curve in self.curves)
-            found.append([self._numbers(one, compiled.simulate(setup, Run(self.horizon))) for setup in setups])
+            found.append([self._numbers(one, compiled.simulate(setup, run)) for setup in setups])
         return found
 
     def _numbers(self, one: System, outcome: Outcome) -> list[float]:
@@ -81,18 +84,19 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
         """A row for each point and curve.
 
         missed_percent: missed of judged jobs.  energy_j and active_j: means a taskset.  less_missed_percent and
-        active_less_j: those of this curve minus the base curve's on the same tasksets.  Each has the ends of its 95 %
-        interval.
+        active_less_j: those of this curve minus its base curve's on the same tasksets.  job_mj: active energy for each
+        job in time; job_less_mj: minus the base curve's.  Each has the ends of its 95 % interval.
         """
         bootstrap = Bootstrap(settings.tasksets, settings.seed)
         found: list[Row] = []
         for panel, points in zip(self.panels, results, strict=True):
             for (x, _), pieces in zip(panel.points, points, strict=True):
                 data: NDArray[np.float64] = np.array([one for piece in pieces for one in piece], dtype=np.float64)
-                reference = data[:, self.labels.index(self.base), :]
-                for index, label in enumerate(self.labels):
-                    numbers = _measures(bootstrap, data[:, index, :], reference)
-                    found.append({"panel": panel.key, "x": x, "curve": label, "tasksets": len(data), **numbers})
+                for index, curve in enumerate(self.curves):
+                    base = curve.base or self.base
+                    numbers = _measures(bootstrap, data[:, index, :], data[:, self.labels.index(base), :])
+                    found.append({"panel": panel.key, "x": x, "curve": curve.label, "base": base,
+                                  "tasksets": len(data), **numbers})  # fmt: skip
         return found
 
     def draw(self, rows: Sequence[Row], folder: Path, form: str) -> list[Path]:
@@ -107,11 +111,13 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
 def _measures(bootstrap: Bootstrap, data: NDArray[np.float64], reference: NDArray[np.float64]) -> dict[str, Any]:
     ones = np.ones(len(data))
     judged, missed, energy, active = data.T
+    done, done_there = judged - missed, reference[:, 0] - reference[:, 1]
     measures = (
         bootstrap.ratio(missed, judged).scaled(100),
         bootstrap.difference(missed, judged, reference[:, 1], reference[:, 0]).scaled(100),
         bootstrap.ratio(energy, ones).scaled(1e-3), bootstrap.ratio(active, ones).scaled(1e-3),
-        bootstrap.difference(active, ones, reference[:, 3], ones).scaled(1e-3),
+        bootstrap.difference(active, ones, reference[:, 3], ones).scaled(1e-3), bootstrap.ratio(active, done),
+        bootstrap.difference(active, done, reference[:, 3], done_there),
     )  # fmt: skip
     return {key: value for name, one in zip(MEASURES, measures, strict=True) for key, value in _cells(name, one)}
 
@@ -122,15 +128,35 @@ def _cells(name: str, one: Estimate) -> list[tuple[str, float]]:
 
 
 ACTIVE = Options(active=True)
+#: Readings of what copies draw and of m^opt; policies are compared under the same one.
+READINGS = {"copies": Options(copies=True), "measured": Options(measured=True),
+            "both": Options(copies=True, measured=True)}  # fmt: skip
 FIVE = (
     Contender("sbeet-mg", "sbeet-mg"), Contender("mg-offline", "mg-offline"), Contender("ld", "ld"),
     Contender("bcf", "bcf"), Contender("lcf", "lcf"),
 )  # fmt: skip
-OURS = (
-    Contender("sbeet-mg, active", "sbeet-mg", ACTIVE), Contender("sbeet-mg, opt", "sbeet-mg", Options(at_best=True)),
-    Contender("sbeet-mg, hold job", "sbeet-mg", Options(hold_job=True)),
+BASE = FIVE[0].label
+PRINTED = Contender("sbeet-mg, printed", "sbeet-mg", Options(weigh=True))
+READ = tuple(
+    Contender(f"{policy}, {reading}", policy, options, f"{BASE}, {reading}")
+    for reading, options in READINGS.items() for policy in (BASE, "mg-offline")
 )  # fmt: skip
-PACKED = tuple(Contender(name, name) for name in ("ffd-sbeet", "bfd-sbeet", "wfd-sbeet"))
+OURS = (
+    PRINTED, *READ, Contender("sbeet-mg, active", BASE, ACTIVE),
+    Contender("sbeet-mg, opt", BASE, Options(at_best=True)),
+    Contender("sbeet-mg, hold job", BASE, Options(hold_job=True)),
+)  # fmt: skip
+PACKED = tuple(Contender(name, name) for name in ("mg-offline", "ffd-sbeet", "bfd-sbeet", "wfd-sbeet"))
+READ_PACKED = tuple(
+    Contender(f"{policy}, {reading}", policy, options, f"{BASE}, {reading}")
+    for reading, options in READINGS.items() for policy in (BASE, "ffd-sbeet")
+)  # fmt: skip
+LATE = Options(run_late=True)
+#: Every job runs, also late ones, so that all policies do the same work.
+ALL_JOBS = (
+    Contender(BASE, BASE, LATE), Contender("mg-offline", "mg-offline", LATE), Contender("ld", "ld", LATE),
+    Contender("bcf", "bcf", LATE),
+)  # fmt: skip
 SINGLE = (
     Contender("sbeet", "sbeet"), Contender("sbeet, active", "sbeet", ACTIVE), Contender("fcfs", "fcfs"),
     Contender("rm", "rm"), Contender("edf", "edf"), Contender("stgm", "stgm"),
@@ -169,7 +195,9 @@ EXPERIMENTS = [
     EnergyExperiment("mg-fig3.7", "Misses and energy on two GPUs", "sBEET-mg figures 3.7 and 3.8", _PAIRS, 15 * SECOND,
                      (*FIVE, *OURS), "sbeet-mg"),
     EnergyExperiment("mg-fig3.10", "Distribution by packing", "sBEET-mg figure 3.10", _PAIRS[2:], 15 * SECOND,
-                     (FIVE[0], *PACKED), "sbeet-mg"),
+                     (FIVE[0], PRINTED, *PACKED, *READ_PACKED), "sbeet-mg"),
     EnergyExperiment("mg-fig3.13", "Misses and energy on three GPUs", "sBEET-mg figure 3.13", (_THREE,), 15 * SECOND,
                      (*FIVE, *OURS), "sbeet-mg"),
+    EnergyExperiment("mg-all-jobs", "Energy until every task has its jobs", "sBEET-mg figures 3.8 and 3.13",
+                     (_PAIRS[2], _THREE), 5 * SECOND, ALL_JOBS, "sbeet-mg", complete=True),
 ]  # fmt: skip

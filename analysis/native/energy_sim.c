@@ -33,6 +33,7 @@ struct sim {
 	u64 *random, *next, *earliest;
 	u64 *finish, *due;			/* of each task's unfinished job; finish U64_MAX: none */
 	u64 now;
+	u64 end;				/* what is after it does not count */
 };
 
 static u64 earlier(u64 a, u64 b)
@@ -105,7 +106,7 @@ static void judge(struct sim *s, u32 task, u64 due, u64 finish)
 
 	if (lateness > one->lateness)
 		one->lateness = lateness;
-	if (due < s->run->horizon) {
+	if (due < s->end) {
 		one->judged++;
 		one->late += lateness > 0;
 	}
@@ -167,6 +168,8 @@ static int release_jobs(struct sim *s)
 		show_oldest(s, i);
 		s->earliest[i] = release + task->period;
 		s->next[i] = s->earliest[i] + (s->run->sporadic ? late : 0);
+		if (s->run->complete && s->next[i] >= s->run->horizon)
+			s->next[i] = s->earliest[i] = U64_MAX;
 		s->tasks[i].released++;
 	}
 	return 0;
@@ -188,7 +191,7 @@ static void start(void *host, u32 task, struct gpurt_sbeet_decision d)
 	const struct pending *job = &s->backlog[task].jobs[s->backlog[task].head];
 	struct gpurt_energy_result *r = s->result;
 	struct gpurt_sgpu_job plan, *placed;
-	u64 finish, early, horizon = s->run->horizon;
+	u64 finish, early;
 
 	gpurt_sbeet_plan(s->t, task, d.gpu, d.units, s->now, &plan, &finish);
 	early = plan.end - plan.start - length_of(s, job, d.gpu, d.units);
@@ -197,8 +200,8 @@ static void start(void *host, u32 task, struct gpurt_sbeet_decision d)
 	placed = gpurt_sgpu_place(&s->gpus[d.gpu], &plan, s->now);
 	s->finish[task] = finish - early;
 	s->due[task] = job->job.deadline;
-	if (plan.start < horizon) {
-		u64 length = earlier(plan.end, horizon) - plan.start;
+	if (plan.start < s->end) {
+		u64 length = earlier(plan.end, s->end) - plan.start;
 
 		r->kernel_time[d.gpu] += length;
 		r->unit_time[task * s->t->gpus + d.gpu] += length * d.units;
@@ -216,7 +219,7 @@ static void close_run(struct sim *s)
 	u32 i, j;
 
 	for (i = 0; i < s->t->gpus; i++) {
-		gpurt_sgpu_advance(&s->gpus[i], s->run->horizon);
+		gpurt_sgpu_advance(&s->gpus[i], s->result->end);
 		s->result->busy[i] = s->gpus[i].busy;
 	}
 	for (i = 0; i < s->t->tasks; i++) {
@@ -225,7 +228,7 @@ static void close_run(struct sim *s)
 		if (s->finish[i] != U64_MAX)
 			judge(s, i, s->due[i], s->finish[i]);
 		for (j = 0; j < b->count; j++)
-			if (b->jobs[b->head + j].job.deadline < s->run->horizon) {
+			if (b->jobs[b->head + j].job.deadline < s->end) {
 				s->tasks[i].judged++;
 				s->tasks[i].late++;
 			}
@@ -243,6 +246,8 @@ static void begin(struct sim *s)
 		s->random[i] = s->run->seed + i * STREAM;
 		bits = random_bits(&s->random[i]);
 		s->next[i] = s->run->random_offsets ? scaled(bits, 0, s->t->task[i].period - 1) : s->tasks[i].offset;
+		if (s->run->complete && s->next[i] >= s->run->horizon)
+			s->next[i] = U64_MAX;
 		s->earliest[i] = s->next[i];
 		s->finish[i] = U64_MAX;
 		s->tasks[i].lateness = INT64_MIN;
@@ -263,6 +268,7 @@ int gpurt_energy_simulate(const struct gpurt_sbeet_tables *t, struct gpurt_sgpu 
 	u32 *order = zeros(t->tasks, sizeof(*order));
 	struct sim s = {
 		.t = t, .run = run, .best = best, .gpus = gpus, .tasks = tasks, .result = result,
+		.end = run->complete ? U64_MAX : run->horizon,
 		.backlog = zeros(t->tasks, sizeof(*s.backlog)), .ready = zeros(t->tasks, sizeof(*s.ready)),
 	};
 	struct gpurt_sbeet_pass pass = { .order = run->order, .room = order, .host = &s, .start = start };
@@ -279,7 +285,10 @@ int gpurt_energy_simulate(const struct gpurt_sbeet_tables *t, struct gpurt_sgpu 
 		s.state = (struct gpurt_sbeet_state){ .gpu = gpus, .earliest = s.earliest, .ready = s.ready };
 		begin(&s);
 	}
-	while (!err && (s.now = following(&s)) < run->horizon) {
+	result->end = run->horizon;
+	while (!err && (s.now = following(&s)) < s.end) {
+		if (s.now > result->end)
+			result->end = s.now;
 		finish_jobs(&s);
 		if (!run->run_late)
 			skip_jobs(&s);

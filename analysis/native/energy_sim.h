@@ -19,6 +19,7 @@ struct gpurt_energy_run {
 	bool sporadic;
 	bool random_offsets;
 	bool run_late;		/* a job that is pending at its deadline still runs */
+	bool complete;		/* nothing is released from @horizon on, and the run ends when all is done */
 };
 
 struct gpurt_energy_task {
@@ -37,6 +38,7 @@ struct gpurt_energy_dispatch {
 struct gpurt_energy_result {
 	u64 away;		/* dispatches on another GPU than the assigned one */
 	u64 overflows;
+	u64 end;		/* of the run: @horizon, or later if it is complete */
 	u64 logged;
 	u64 log_room;
 	struct gpurt_energy_dispatch *log;	/* the first @log_room dispatches and skips; NULL: none */

@@ -6,6 +6,7 @@ Those that measure are in energy_measure.py and energy_fit.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,8 @@ written; 6 a job exceeded a bound, which is a bug."""
 @click.option("--execution", type=click.Choice(["worst", "best", "random"]), default="worst", show_default=True)
 @click.option("--sporadic", is_flag=True, help="Delay releases by up to a tenth of the period.")
 @click.option("--random-offsets", is_flag=True, help="First releases at random in [0, period), not the file's.")
+@click.option("--complete", is_flag=True,
+              help="Release jobs before the horizon only, and run until all are done: equal jobs for every policy.")
 @OPTIONS
 @click.option("--powers-off", type=click.IntRange(1, 99), metavar="PERCENT",
               help="Also say what follows if idle and active powers are off by so much, in the first run.")
@@ -76,8 +79,8 @@ written; 6 a job exceeded a bound, which is a bug."""
 @JSON
 def simulate(
     file: Path, policies: tuple[str, ...], horizon: int, runs: int, seed: int, execution: str, sporadic: bool,
-    random_offsets: bool, powers_off: int | None, trace_path: Path | None, plot_path: Path | None, ignore_cpu: bool,
-    as_json: bool, **choices: Any,
+    random_offsets: bool, complete: bool, powers_off: int | None, trace_path: Path | None, plot_path: Path | None,
+    ignore_cpu: bool, as_json: bool, **choices: Any,
 ) -> int:  # fmt: skip
     """Run the jobs on spatial virtual GPUs: what they miss, and what that costs."""
     from analysis.energy import compiled, plot
@@ -96,7 +99,7 @@ def simulate(
     if plot_path:
         plot.format_of(plot_path)
     try:
-        run = Run(horizon, execution, sporadic, random_offsets, seed)
+        run = Run(horizon, execution, sporadic, random_offsets, seed, complete)
     except ValueError as error:
         raise UsageError(f"--horizon: {error}") from None
     found, chosen = [], setups(loaded.system, policies, options_of(**choices))
@@ -105,7 +108,7 @@ def simulate(
             summed = data.Sum(setup)
             tables = compiled.Tables(setup)
             for index in range(runs):
-                one = Run(horizon, execution, sporadic, random_offsets, (seed + index) % 2**64)
+                one = replace(run, seed=(seed + index) % 2**64)
                 summed.add(compiled.simulate(setup, one, tables=tables), one)
                 bar.update(1)
             found.append(summed)

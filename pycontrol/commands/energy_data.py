@@ -50,7 +50,7 @@ class Sum:
         self.energy += outcome.energy
         self.away += outcome.away
         self.overflows += outcome.overflows
-        self.time += run.horizon
+        self.time += outcome.end
         for index, gpu in enumerate(outcome.gpus):
             self.gpus[index] += gpu.energy
             self.busy[index] += gpu.busy

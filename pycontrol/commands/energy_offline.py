@@ -136,14 +136,16 @@ def optimum(
     Copies need no units here, so that the optimum is a lower bound for the policies.
     """
     from analysis.energy.optimum import least
+    from analysis.energy.setup import counted
 
     loaded = load(file, ignore_cpu)
     until = until or max(task.offset + task.deadline for task in loaded.system.tasks)
     if not 0 < tick <= until <= 10**6 * tick:
         raise UsageError("--tick: must be more than 0, at most --until, and at least a millionth of it")
-    found = least(loaded.system, until, tick, states)
+    options = options_of(**choices)
+    found = least(counted(loaded.system, options), until, tick, states)
     static = sum(gpu.static for gpu in loaded.system.gpus) * until
-    policies = _gaps(loaded.system, until, found, options_of(**choices))
+    policies = _gaps(loaded.system, until, found, options)
     tasks, gpus = loaded.system.tasks, loaded.system.gpus
     starts = [{"task": tasks[one.task].name, "job": one.job, "gpu_name": gpus[one.gpu].name, "units": one.units,
                "start_ns": one.start, "end_ns": one.end} for one in found.starts]  # fmt: skip

@@ -27,6 +27,12 @@ _CHOICES = (
                  help="What becomes of a job that is pending at its deadline."),
     click.option("--infeasible", type=click.Choice(["energy", "fastest"]), default="energy", show_default=True,
                  help="What algorithm 2 takes if no candidate keeps the deadlines."),
+    click.option("--full", type=click.Choice(["wait", "weigh"]), default="wait", show_default=True,
+                 help="A job whose GPU is full waits if that is in time, or only if it needs less energy, as printed."),
+    click.option("--copies", type=click.Choice(["idle", "active"]), default="idle", show_default=True,
+                 help="What units draw while a job copies; active: they are also held until the copy out is done."),
+    click.option("--best", type=click.Choice(["model", "measured"]), default="model", show_default=True,
+                 help="What m^opt and preferred GPUs are from: powers, or a profile's measured_power."),
     click.option("--order", type=click.Choice(["edf", "rm", "fifo"]),
                  help="Order of the ready queue, not the policy's."),
 )  # fmt: skip
@@ -40,15 +46,17 @@ def OPTIONS(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802  a
 
 
 def options_of(
-    compare: str, hold: str, window_jobs: str, utilization: str, late: str, infeasible: str, order: str | None
-) -> Any:
+    compare: str, hold: str, window_jobs: str, utilization: str, late: str, infeasible: str, full: str, copies: str,
+    best: str, order: str | None,
+) -> Any:  # fmt: skip
     """The choices as analysis.energy has them."""
     from analysis.energy.policies import Options, Order
 
     return Options(
         active=compare == "active", hold_job=hold == "job", ready_too=window_jobs == "all",
         at_best=utilization == "opt", run_late=late == "run", fastest=infeasible == "fastest",
-        order=Order[order.upper()] if order else None,
+        order=Order[order.upper()] if order else None, weigh=full == "weigh", copies=copies == "active",
+        measured=best == "measured",
     )  # fmt: skip
 
 
@@ -74,7 +82,7 @@ def one_policy(system: Any, name: str, options: Any) -> Any:
     try:
         return prepare(system, POLICIES[name], options)
     except ValueError as error:
-        raise UsageError(f"--policy: {error}") from None
+        raise UsageError(f"{'--best' if 'measured' in str(error) else '--policy'}: {error}") from None
 
 
 def setups(system: Any, names: tuple[str, ...], options: Any) -> list[Any]:

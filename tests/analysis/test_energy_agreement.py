@@ -31,7 +31,8 @@ def some_kernel(rng: random.Random, gpu: Gpu) -> Kernel:
     counts = range(1, gpu.units + 1)
     worst = tuple(max(1, work // (m if rng.random() < 0.7 else 1) + rng.randint(-2, 2)) for m in counts)
     best = tuple(rng.randint(0, time) for time in worst)
-    return Kernel(worst, best, rng.randint(0, 20), rng.randint(0, 5), rng.randint(0, 5))
+    measured = tuple(rng.randint(-9, 99) for _ in counts)
+    return Kernel(worst, best, rng.randint(0, 20), rng.randint(0, 5), rng.randint(0, 5), measured)
 
 
 def some_system(rng: random.Random, single: bool) -> System:
@@ -48,13 +49,14 @@ def some_system(rng: random.Random, single: bool) -> System:
 
 
 def some_options(rng: random.Random) -> Options:
-    flags = {name: rng.random() < 0.3 for name in ("active", "hold_job", "ready_too", "at_best", "run_late", "fastest")}
-    return Options(**flags, order=rng.choice([None, None, *Order]))
+    names = ("active", "hold_job", "ready_too", "at_best", "run_late", "fastest", "weigh", "copies", "measured")
+    return Options(**{name: rng.random() < 0.3 for name in names}, order=rng.choice([None, None, *Order]))
 
 
 def some_run(rng: random.Random) -> Run:
     sporadic, offsets = rng.random() < 0.4, rng.random() < 0.4
-    return Run(rng.randint(1, 600), rng.choice(EXECUTIONS), sporadic, offsets, rng.randrange(2**64))
+    seed, complete = rng.randrange(2**64), rng.random() < 0.3
+    return Run(rng.randint(1, 600), rng.choice(EXECUTIONS), sporadic, offsets, seed, complete)
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=list(POLICIES))

@@ -151,6 +151,15 @@ def test_a_task_without_a_profile_for_a_gpu_stays_off_it(tmp_path: Path) -> None
     assert 'a has no [[profile.on]] for GPU "little"' in problems(tmp_path, pinned)[0]
 
 
+def test_measured_powers_are_energies_beside_the_static_one(tmp_path: Path) -> None:
+    line = '  power = "3.8W"\n'
+    powers = ", ".join(f'"{46 + units}W"' for units in range(1, 13))
+    kernel = load(written(tmp_path, TOY.replace(line, f"{line}  measured_power = [{powers}]\n"))).system.tasks[0].on(0)
+    assert kernel.measured == tuple(units * 10**6 * kernel.time(units) for units in range(1, 13))
+    (told,) = problems(tmp_path, TOY.replace(line, f'{line}  measured_power = ["50W"]\n'))
+    assert "measured_power: big has 12 units, so there are as many powers, got 1" in told
+
+
 @pytest.mark.parametrize(("text", "power"), [("46W", 46_000_000), ("0.445 W", 445_000), ("1uW", 1), ("2.5mW", 2500)])
 def test_powers(text: str, power: int) -> None:
     assert parse_power(text) == power

@@ -124,7 +124,7 @@ def by_time(dispatches: Iterable[Dispatch]) -> list[Dispatch]:
 def test_the_run_time_dispatches_what_the_simulation_dispatches(policy: Policy) -> None:
     for seed in range(2000 if LONG else 12):
         rng = random.Random(f"{policy.name} {seed}")
-        flags = {name: rng.random() < 0.3 for name in ("active", "hold_job", "fastest")}
+        flags = {name: rng.random() < 0.3 for name in ("active", "hold_job", "fastest", "weigh", "copies")}
         setup = prepare(some_system(rng, policy.single), policy, Options(**flags))
         seen = Players(setup, Run(800 * MS, rng.choice(["worst", "random"]), seed=seed)).go()
         assert by_time(seen.dispatches) == by_time(seen.reference.dispatches), seed

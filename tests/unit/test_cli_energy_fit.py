@@ -147,6 +147,7 @@ def test_import_writes_profiles(run: Gpurt, tmp_path: Path) -> None:
     assert "alpha, a unit   2.000000" in text
     assert "the files have no copy times" in err
     assert out.read_text().count("[[profile]]\nname") == 2
+    assert out.read_text().count("  measured_power = [") == 4
     found = document(run("import", folder, "--method", "thesis", "--published-copies", "--json")[1], "import")
     assert [(one["name"], one["units"], one["static_uw"], one["idle_uw"]) for one in found["gpus"]] == [
         ("big", 6, 30_000_000, 500_000), ("little", 2, 8_000_000, 250_000)]  # fmt: skip

@@ -124,12 +124,12 @@ static struct gpurt_sbeet_decision home_idle(struct work *w, u32 home)
 static struct gpurt_sbeet_decision home_full(struct work *w, u32 home)
 {
 	u32 where = home;
-	struct choice away = elsewhere(w, home, true, &where), later;
+	struct choice later = sbeet_later(w, home), away;
 
-	if (!away.units)
+	if (later.ok && !w->t->weigh)
 		return waits;
-	later = sbeet_later(w, home);
-	if (later.ok && away.energy >= later.energy)
+	away = elsewhere(w, home, true, &where);
+	if (!away.units || (later.ok && away.energy >= later.energy))
 		return waits;
 	return (struct gpurt_sbeet_decision){ where, away.units };
 }
