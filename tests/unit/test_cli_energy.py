@@ -83,7 +83,7 @@ def test_simulate_splits_energy_and_counts_misses(run: Gpurt) -> None:
 
 @pytest.mark.parametrize(
     ("options", "missed"),
-    [(["--order", "rm"], 5), (["--window-jobs", "all"], 5), ([], 4), (["--copies", "active"], 5)],
+    [(["--order", "rm"], 5), (["--window-jobs", "all"], 5), ([], 4), (["--copies", "active"], 3)],
 )
 def test_options_reach_the_scheduler(run: Gpurt, options: list[str], missed: int, tmp_path: Path) -> None:
     """The numbers of the specification for the big GPU of the toy system alone."""
