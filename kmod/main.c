@@ -13,7 +13,7 @@
  *	drv/		the drivers inside the module, and the port to patched ones
  *	main.c		puts them together
  *
- * What goes up is called back: seam.h (deciding), exits.h (the end of a process), events.h (readers), and work items.
+ * What goes up is called back: seam.h (deciding), exits.h (the end of a process), and work items.
  * tests/ has the self-tests and the KUnit suites.  docs/locks.md has the order of all locks.
  */
 #include <linux/module.h>
@@ -23,7 +23,6 @@
 #include "calls/chardev.h"
 #include "calls/cpu.h"
 #include "calls/netlink.h"
-#include "calls/netlink_family.h"
 #include "clients/boost.h"
 #include "clients/boost_calls.h"
 #include "clients/budgets.h"
@@ -62,7 +61,6 @@ static int __init gpurt_init(void)
 
 	gpurt_seam = &seam;
 	gpurt_clients_start(gpurt_client_destroy);
-	gpurt_events_tell(&gpurt_netlink_sink);
 	gpurt_job_find_tracepoints();
 	err = gpurt_selftest();
 	if (err)

@@ -3,7 +3,7 @@
 #ifndef GPURT_NETLINK_HANDLERS_H
 #define GPURT_NETLINK_HANDLERS_H
 
-#include "calls/netlink_family.h"
+#include "state/netlink_family.h"
 
 /* netlink_get.c */
 int gpurt_nl_get_status(struct sk_buff *skb, struct netlink_callback *cb);

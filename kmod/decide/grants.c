@@ -44,7 +44,9 @@ void gpurt_grants_change(struct gpurt_gpu *gpu, struct gpurt_client *client, u32
 {
 	struct gpurt_runlist *r = &gpu->runlist;
 
-	if (!gpurt_grants_tell(&r->grants, client ? &client->core : NULL, event, r->fault))
+	/* Where nothing is owed, and nothing comes to be, each is told: every decision would pay for the call. */
+	if (unlikely(r->fault || r->grants.owing) &&
+	    !gpurt_grants_tell(&r->grants, client ? &client->core : NULL, event, r->fault))
 		return;
 	if (event == GPURT_EVENT_PREEMPT)
 		gpurt_tell(gpu, client, event, now);

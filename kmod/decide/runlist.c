@@ -220,7 +220,8 @@ static void runlist_event(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 		return;
 	case GPURT_EVENT_END:
 	case GPURT_EVENT_GONE:
-		gpurt_grants_take(&gpu->runlist.grants, &client->core);
+		if (gpu->runlist.grants.owing)
+			gpurt_grants_take(&gpu->runlist.grants, &client->core);
 		gpurt_wait_wake(client);	/* a call that waits for a grant must return ENOENT */
 		break;
 	}

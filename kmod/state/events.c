@@ -3,7 +3,7 @@
  * Events.  Tracers get them at once.  Readers of the multicast group get them through a ring: a message needs memory,
  * and code that reports an event often may not allocate any.
  *
- * Anyone may read; calls/netlink_family.c says which process an event is about to those who may know it.  So a
+ * Anyone may read; netlink_family.c says which process an event is about to those who may know it.  So a
  * decision pays for one copy into the ring, however many read, and wakes no thread: a timer does, once a tick.
  */
 #include <linux/ktime.h>
@@ -14,13 +14,13 @@
 #include "core/marks.h"
 #include "state/client.h"
 #include "state/events.h"
+#include "state/netlink_family.h"
 
 #define CREATE_TRACE_POINTS
 #include "state/trace.h"
 
 #define RING 4096		/* a power of two */
 
-static const struct gpurt_events_sink *sink;
 static struct gpurt_record *ring;
 static DEFINE_RAW_SPINLOCK(ring_lock);
 static unsigned int head, tail;	/* next to write, next to read; they wrap */
@@ -130,7 +130,7 @@ static void drain(struct work_struct *work)
 	while (take(&r)) {
 		if (r.event == GPURT_EVENT_LOST)
 			r.time = ktime_get_ns();
-		sink->send(&r);
+		gpurt_netlink_send(&r);
 		cond_resched();
 	}
 }
@@ -140,7 +140,7 @@ static DECLARE_DELAYED_WORK(drain_work, drain);
 /* Whether a tracer or a reader of the multicast group listens. */
 bool gpurt_events_wanted(void)
 {
-	return sink->heard() || traced();
+	return gpurt_netlink_heard() || traced();
 }
 
 /* Whether it is of the bus, and told with the lock of that held. */
@@ -162,7 +162,7 @@ static void report(struct gpurt_record *r, struct gpurt_client *client)
 	if (client)
 		identify(r, client);
 	trace(r);
-	if (sink->heard()) {
+	if (gpurt_netlink_heard()) {
 		put(r);
 		queue_delayed_work(gpurt_workers, &drain_work, 1);
 	}
@@ -215,15 +215,9 @@ int gpurt_event_job(struct gpurt_client *client, const struct gpurt_job_mark *ma
 	/* A tracer has a buffer of its own, and says itself what it loses. */
 	identify(&r, client);
 	trace(&r);
-	if (sink->heard())
+	if (gpurt_netlink_heard())
 		atomic_inc(&client->marks_lost);
 	return 0;
-}
-
-/* Before there are events.  @to: who reads them. */
-void gpurt_events_tell(const struct gpurt_events_sink *to)
-{
-	sink = to;
 }
 
 /* 0 or -ENOMEM. */

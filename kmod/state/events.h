@@ -10,17 +10,10 @@
 struct gpurt_client;
 struct gpurt_gpu;
 
-/* The readers of the multicast group. */
-struct gpurt_events_sink {
-	bool (*heard)(void);		/* whether there is any; any context */
-	void (*send)(const struct gpurt_record *record);	/* may sleep */
-};
-
 bool gpurt_events_wanted(void);
 void gpurt_event(struct gpurt_gpu *gpu, struct gpurt_client *client, u32 event, u64 time, u32 cause, u64 latency);
 int gpurt_event_job(struct gpurt_client *client, const struct gpurt_job_mark *mark);
 
-void gpurt_events_tell(const struct gpurt_events_sink *to);
 int gpurt_events_start(void);
 void gpurt_events_stop(void);
 

@@ -8,7 +8,7 @@ static void ring_keeps_order_and_counts_what_is_lost(struct kunit *test)
 	struct gpurt_record r = { .event = GPURT_EVENT_BEGIN };
 	int i;
 
-	KUNIT_ASSERT_FALSE(test, sink->heard());
+	KUNIT_ASSERT_FALSE(test, gpurt_netlink_heard());
 	for (i = 0; i < RING + 5; i++) {
 		r.time = i;
 		put(&r);

@@ -3,10 +3,10 @@
 #include <linux/capability.h>
 #include <linux/module.h>
 
-#include "calls/netlink_family.h"
 #include "compat.h"
 #include "core/attributes.h"
-#include "state/events.h"
+#include "state/netlink_family.h"
+#include "state/record.h"
 
 #define MISSING(name, kind, bytes) [GPURT_A_##name] = "missing attribute GPURT_A_" #name,
 #define DUPLICATE(name, kind, bytes) [GPURT_A_##name] = "duplicate attribute GPURT_A_" #name,
@@ -81,7 +81,7 @@ static bool is_heard(unsigned int group)
 }
 
 /* Whether a socket has joined a group of events. */
-static bool heard(void)
+bool gpurt_netlink_heard(void)
 {
 	return is_heard(EVENTS) || is_heard(NAMED_EVENTS);
 }
@@ -142,15 +142,10 @@ static void send_to(unsigned int group, const struct gpurt_record *record)
  * Sends an event to every reader.  A reader that is too slow, or for whose message there is no memory, learns from its
  * socket (ENOBUFS) that it lost some.
  */
-static void send(const struct gpurt_record *record)
+void gpurt_netlink_send(const struct gpurt_record *record)
 {
 	if (is_heard(EVENTS))
 		send_to(EVENTS, record);
 	if (is_heard(NAMED_EVENTS))
 		send_to(NAMED_EVENTS, record);
 }
-
-const struct gpurt_events_sink gpurt_netlink_sink = {
-	.heard = heard,
-	.send = send,
-};

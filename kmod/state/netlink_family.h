@@ -6,8 +6,11 @@
 #include <net/genetlink.h>
 
 extern struct genl_family gpurt_family;	/* netlink.c adds the operations */
-extern const struct gpurt_events_sink gpurt_netlink_sink;
 
+struct gpurt_record;
+
+bool gpurt_netlink_heard(void);
+void gpurt_netlink_send(const struct gpurt_record *record);
 int gpurt_nl_check(struct sk_buff *skb, const struct nlmsghdr *nlh, struct netlink_ext_ack *extack);
 int gpurt_nl_refuse(struct netlink_ext_ack *extack, int err, const char *why);
 
