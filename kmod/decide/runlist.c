@@ -177,7 +177,7 @@ static void apply(struct gpurt_gpu *gpu)
 		r->everyone_since = r->decided;
 	/* Pairs with gpurt_client_granted(): a reader that sees the runner also sees the fault. */
 	smp_store_release(&r->runner, only);
-	if (only)
+	if (only && !gpu->stuck.armed)
 		gpurt_stuck_arm(gpu);
 }
 
