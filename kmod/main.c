@@ -99,7 +99,7 @@ static int __init gpurt_init(void)
 	if (err)
 		goto stop_exits;
 	gpurt_kunit_start();
-	pr_info("gpurt: loaded, interface version %d\n", GPURT_VERSION);
+	pr_info("gpurt: loaded, interface version %d, policy %s\n", GPURT_VERSION, gpurt_policy_words());
 	return 0;
 
 stop_exits:

@@ -32,6 +32,21 @@ int gpurt_policy_check(void)
 	return -EINVAL;
 }
 
+/* What new GPUs run, for people; and why it may not be what their files are for. */
+const char *gpurt_policy_words(void)
+{
+	static const char * const words[] = {
+		[GPURT_POLICY_TIMESLICED] = "timesliced", [GPURT_POLICY_SEGMENT] = "segment", [GPURT_POLICY_JOB] = "job",
+		[GPURT_POLICY_LOCK_PRIORITY] = "lock-priority", [GPURT_POLICY_LOCK_FIFO] = "lock-fifo",
+		[GPURT_POLICY_BOOSTED] = "boosted, which raises the CPU priorities of threads",
+	};
+
+	BUILD_BUG_ON(ARRAY_SIZE(words) != GPURT_POLICY_COUNT);
+	if (first_policy == GPURT_POLICY_SEGMENT)
+		return "segment; taskset files that name none are for boosted, which policy=5 starts with";
+	return words[first_policy];
+}
+
 struct policy_update {
 	struct gpurt_update u;
 	u32 policy;

@@ -8,6 +8,7 @@
 struct gpurt_gpu;
 
 int gpurt_policy_check(void);
+const char *gpurt_policy_words(void);
 void gpurt_policy_init(struct gpurt_gpu *gpu);
 void gpurt_policy_stop(struct gpurt_gpu *gpu);
 int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why);

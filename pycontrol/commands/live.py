@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from analysis.model import DEFAULT_POLICY
 from gpurt._gpurt import lib
 from gpurt.enums import Image
 from gpurt.errors import DeviceError, FileError
@@ -125,6 +126,11 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
     ]  # fmt: skip
     headers = ("GPU", "driver", "tier", "policy", "clients", "TSGs", "on the runlist", "updates", "failed", "late")
     lines = [render.table(headers, rows)]
+    if others := [str(one.gpu) for one in gpus if not one.unit_policy and one.policy.word != DEFAULT_POLICY]:
+        lines.append(
+            f"GPU {', '.join(others)}: not policy {DEFAULT_POLICY}, which taskset files are for that name none "
+            "(`gpurt policy`, or `policy` in the file)"
+        )
     for one in gpus:
         if one.policy.word == "boosted":
             raised = f"{one.normal + 1} to {2 * one.normal}"

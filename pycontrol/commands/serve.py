@@ -31,7 +31,10 @@ from pycontrol.host.units import UNIT_POLICIES, Mechanism, Space, setup_of
 from pycontrol.host.users import Limits
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.whole import Layout, alike, factor, of_taskset
+from pycontrol.run.placement import fifo_permitted
 
+#: The policy that a host starts with where files default to one that needs rights that it does not have.
+WITHOUT_RIGHTS = "segment"
 #: What programs on real GPUs may keep to units by.
 MECHANISMS = [one.value for one in Mechanism if one is not Mechanism.VIRTUAL]
 
@@ -118,14 +121,20 @@ def band_of(normal: int, priority: int) -> Band:
     return replace(made, able=may_raise() and priority > made.cpu(lib.GPURT_RAISED_TOP))
 
 
-def said(policy: str) -> str:
-    """The policy that a host starts with; where nobody named it, and files default to another one, also why."""
-    named = click.get_current_context().get_parameter_source("policy") is not click.core.ParameterSource.DEFAULT
-    if named or policy == DEFAULT_POLICY:
-        return f"policy {policy}"
-    return (
-        f"policy {policy} (files that name none are for {DEFAULT_POLICY}, which refuses real-time clients without "
-        f"SCHED_FIFO: --policy {DEFAULT_POLICY} starts with it)"
+def first_policy(named: str | None, band: Band, of_file: str = "") -> tuple[str, str]:
+    """The policy that a host starts with, and the words for it, which say why it is not the one that files are for.
+
+    Policy `boosted` needs a host that raises threads, or threads that may raise themselves (form `self`).
+
+    ``named``: by the user.  ``of_file``: what the file of --taskset is for.
+    """
+    wanted = of_file or DEFAULT_POLICY
+    highest = 2 * band.normal
+    if named or wanted != DEFAULT_POLICY or band.able or fifo_permitted(highest):
+        return named or wanted, f"policy {named or wanted}"
+    return WITHOUT_RIGHTS, (
+        f"policy {WITHOUT_RIGHTS} (not {DEFAULT_POLICY}, which files are for that name none: neither this host nor its "
+        f"user may use SCHED_FIFO up to priority {highest}, see gpurt doctor)"
     )
 
 
@@ -155,8 +164,10 @@ def shared(policy: str, path: Path | None, gpus: int | None, mechanism: Mechanis
     return count, int(Policy.TIMESLICED), Space(setup, mechanism, time.monotonic_ns)
 
 
-def divided_by(path: Path, policy: int, gpus: int | None) -> Layout:
-    """The virtual GPUs that a taskset's tasks use, one for each partition of its file.
+def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> tuple[Layout, str]:
+    """The virtual GPUs that a taskset's tasks use, one for each partition of its file; their policy in words.
+
+    ``policy``: of partitions for which the file states none; None: the file's.
 
     Raises TasksetError, FileError; UsageError where options say what the file says.
     """
@@ -167,10 +178,13 @@ def divided_by(path: Path, policy: int, gpus: int | None) -> Layout:
         if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
             name = {"slice_": "slice", "cross": "cross-contention"}.get(option, option.replace("_", "-"))
             raise UsageError(f"--{name}: the file of --taskset says it")
-    layout = of_taskset(load(path).taskset, policy)
+    taskset = load(path).taskset
+    of_file = taskset.platform.policy
+    chosen, words = first_policy(policy, band, of_file if of_file in Policy.words() else "")
+    layout = of_taskset(taskset, int(Policy.parse(chosen)))
     if gpus not in (None, len(layout.shapes)):
         raise UsageError(f"--gpus {gpus}: the file of --taskset has {len(layout.shapes)}")
-    return layout
+    return layout, words
 
 
 def serving(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -184,9 +198,9 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Group of the socket, whose members may use the GPUs; yours unless given."),
         click.option("--gpus", type=click.IntRange(1, lib.GPURT_MAX_GPUS),
                      help="Number of GPUs; 1 unless given, or as many as the file of --taskset has."),
-        click.option("--policy", default="segment", show_default=True,
-                     type=click.Choice([*Policy.words(), *UNIT_POLICIES]),
-                     help=f"{', '.join(UNIT_POLICIES)} share a GPU's units by jobs, and need --taskset."),
+        click.option("--policy", type=click.Choice([*Policy.words(), *UNIT_POLICIES]),
+                     help=f"{DEFAULT_POLICY} unless given, or {WITHOUT_RIGHTS} without the right to SCHED_FIFO.  "
+                     f"{', '.join(UNIT_POLICIES)} share a GPU's units by jobs, and need --taskset."),
         click.option("--taskset", "taskset_path", metavar="FILE", type=GivenPath(path_type=Path),
                      help="For these policies, the file of `gpurt energy`.  gpurt emulate, other policies: a taskset, "
                      "whose platform the GPU is; each partition is a GPU to clients."),
@@ -220,7 +234,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
     epilog="""\b
 Examples:
   gpurt emulate
-  gpurt emulate --gpus 2 --alpha 0.8ms --theta 200us --policy boosted
+  gpurt emulate --gpus 2 --alpha 0.8ms --theta 200us --policy segment
   gpurt emulate --units 12,56 --cross-contention 1.5     two partitions of one GPU
   gpurt emulate --taskset examples/every-key.toml        its partitions
   gpurt emulate --policy sbeet-mg --taskset examples/energy/toy.toml
@@ -244,7 +258,7 @@ cannot be used.""",
 @click.option("--cross-contention", "cross", default="1", type=Factor(), show_default=True, metavar="FACTOR",
               help="Slow-down of memory intensive work while another partition executes such.")
 def emulate(
-    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str, taskset_path: Path | None,
+    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, taskset_path: Path | None,
     normal: int, lock_bound: int, stuck_bound: int, priority: int, user_connections: int, user_calls: int,
     user_memory: int,
     ready_fd: int | None,
@@ -258,10 +272,11 @@ def emulate(
     band = band_of(normal, priority)
     space = None
     if taskset_path and policy not in UNIT_POLICIES:
-        layout = divided_by(taskset_path, int(Policy.parse(policy)), gpus)
+        layout, words = divided_by(taskset_path, policy, band, gpus)
     else:
         wanted = gpus or (len(units) if units else None)
-        count, number, space = shared(policy, taskset_path, wanted, Mechanism.VIRTUAL)
+        chosen, words = first_policy(policy, band)
+        count, number, space = shared(chosen, taskset_path, wanted, Mechanism.VIRTUAL)
         layout = alike(shape, number, count, units or (), cross)
 
     def make(tell: Tell) -> list[Gpu]:
@@ -272,7 +287,7 @@ def emulate(
         ]
         return bounded(made, lock_bound, stuck_bound)
 
-    what = f"{len(layout.shapes)} virtual GPU(s), {said(policy)},"
+    what = f"{len(layout.shapes)} virtual GPU(s), {words},"
     access = Access(mode, group)
     limits = Limits(user_connections, user_calls, user_memory << 20)
     run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
@@ -302,7 +317,7 @@ cannot be used.""",
 @click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
 def serve(
-    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str, taskset_path: Path | None,
+    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, taskset_path: Path | None,
     normal: int, lock_bound: int, stuck_bound: int, priority: int, user_connections: int, user_calls: int,
     user_memory: int,
     ready_fd: int | None,
@@ -317,13 +332,14 @@ def serve(
         raise UsageError("--answer-bound must be 1 ms to 60 s")
     obedience = Obedience(answer_bound, when_late == "go-on", agent_limit)
     band = band_of(normal, priority)
-    count, number, space = shared(policy, taskset_path, gpus, Mechanism(mechanism))
+    chosen, words = first_policy(policy, band)
+    count, number, space = shared(chosen, taskset_path, gpus, Mechanism(mechanism))
 
     def make(tell: Tell) -> list[Gpu]:
         made = [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(count)]
         return bounded(made, lock_bound, stuck_bound)
 
-    what = f"{count} GPU(s) through agents, {said(policy)},"
+    what = f"{count} GPU(s) through agents, {words},"
     access = Access(mode, group)
     limits = Limits(user_connections, user_calls, user_memory << 20)
     run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))

@@ -86,7 +86,8 @@ def serving(folder: Path) -> Iterator[Path]:
     """A host with agents."""
     path = folder / "host.sock"
     reader, writer = os.pipe()
-    command = [sys.executable, "-m", "pycontrol.cli", "serve", f"--socket={path}", f"--ready-fd={writer}", "--quiet"]
+    options = [f"--socket={path}", f"--ready-fd={writer}", "--policy=segment", "--quiet"]
+    command = [sys.executable, "-m", "pycontrol.cli", "serve", *options]
     host = subprocess.Popen(command, pass_fds=[writer], cwd=ROOT)
     os.close(writer)
     readable(reader, GRACE)

@@ -18,9 +18,9 @@ def start_host(tmp_path: Path) -> Iterator[StartHost]:
     """Starts hosts with options.  Stops them after the test, and checks that they end without an error."""
     running: list[tuple[subprocess.Popen[bytes], Path]] = []
 
-    def start(*options: str, program: Sequence[str] = EMULATE) -> Path:
+    def start(*options: str, program: Sequence[str] = EMULATE, policy: str | None = "segment") -> Path:
         path = tmp_path / f"host{len(running)}.sock"
-        running.append((started(path, *options, program=program), path))
+        running.append((started(path, *options, program=program, policy=policy), path))
         return path
 
     yield start

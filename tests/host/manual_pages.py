@@ -14,7 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MANUAL = ROOT / "docs/manual"
-HOSTS = ("gpurt emulate &", "gpurt serve &")
+#: A host that a page starts, with its options.
+HOST = re.compile(r"gpurt (?:emulate|serve)((?: --\S+ \S+)*) &")
 #: How long a command may take, s, on a busy machine.
 PATIENCE = 200.0
 
@@ -41,7 +42,7 @@ def execute(line: str, folder: Path, environment: Mapping[str, str]) -> None:
     """Executes a line of a console."""
     assert line.startswith("$ "), f"manual pages show commands without output: {line}"
     command, _, comment = line[2:].partition("  #")
-    if command.strip() in HOSTS:
+    if HOST.fullmatch(command.strip()):
         return
     codes = [int(code) for code in re.findall(r"\d+", "".join(re.findall(r"exit code ([\d or]+)", comment)))]
     done = subprocess.run(

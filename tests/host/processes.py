@@ -21,10 +21,16 @@ StartHost = Callable[..., Path]
 EMULATE = ("-m", "pycontrol.cli", "emulate")
 
 
-def started(path: Path, *options: str, program: Sequence[str] = EMULATE) -> subprocess.Popen[bytes]:
-    """A host with its socket at that path, which is ready; what it says is in the same place with .log."""
+def started(
+    path: Path, *options: str, program: Sequence[str] = EMULATE, policy: str | None = "segment"
+) -> subprocess.Popen[bytes]:
+    """A host with its socket at that path, which is ready; what it says is in the same place with .log.
+
+    ``policy``: unless options name one, for tests' clients seldom use SCHED_FIFO; None: what hosts start with.
+    """
     reader, writer = os.pipe()
-    command = [sys.executable, *program, f"--socket={path}", f"--ready-fd={writer}", *options]
+    first = [f"--policy={policy}"] if policy else []
+    command = [sys.executable, *program, f"--socket={path}", f"--ready-fd={writer}", *first, *options]
     with path.with_suffix(".log").open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
     os.close(writer)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from manual_pages import MANUAL, PATIENCE, ROOT, carry_out, execute
+from manual_pages import HOST, MANUAL, PATIENCE, ROOT, carry_out, execute
 from processes import StartHost
 
 CONFIGURATION = ROOT / "scripts/manual/mkdocs.yml"
@@ -33,8 +33,8 @@ def test_the_commands_of_a_page_work(
             pytest.skip("needs pkg-config")
         prefix = request.getfixturevalue("prefix")
         environment |= {"LD_LIBRARY_PATH": f"{prefix}/lib", "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig"}
-    if "gpurt emulate &" in text:
-        environment["GPURT_DEVICE"] = str(start_host())
+    if host := HOST.search(text):
+        environment["GPURT_DEVICE"] = str(start_host(*host.group(1).split(), policy=None))
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     assert carry_out(page, tmp_path, environment)
 

@@ -17,9 +17,6 @@ import pytest
 from links import eventually
 from processes import StartHost
 
-from gpurt._gpurt import lib
-from pycontrol.run.placement import fifo_permitted
-
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
@@ -29,13 +26,6 @@ def shown(containing: str) -> list[str]:
     consoles = re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     (session,) = (one for one in consoles if containing in one)
     return re.findall(r"^\$ (.*?)(?:  +#.*)?$", session, re.MULTILINE)
-
-
-def emulates() -> list[str]:
-    """The options of the README's host; without the right to SCHED_FIFO those that it names for that."""
-    (command,) = (one for one in shown("gpurt assign robot.toml") if one.startswith("gpurt emulate"))
-    assert command == "gpurt emulate --policy boosted &"
-    return ["--policy", "boosted"] if fifo_permitted(2 * lib.GPURT_NORMAL_DEFAULT) else []
 
 
 class Shell:
@@ -58,7 +48,9 @@ class Shell:
 @pytest.fixture
 def shell(start_host: StartHost, tmp_path: Path) -> Iterator[Shell]:
     """Ends what the commands have left in the background before the host ends."""
-    made = Shell(tmp_path, start_host(*emulates()))
+    (command,) = (one for one in shown("gpurt assign robot.toml") if one.startswith("gpurt emulate"))
+    assert command == "gpurt emulate &"
+    made = Shell(tmp_path, start_host(policy=None))
     yield made
     for one in made.clients():
         os.kill(int(str(one["pid"])), signal.SIGKILL)

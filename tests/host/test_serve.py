@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,10 @@ from pathlib import Path
 import pytest
 from links import eventually
 from processes import StartHost
+
+from analysis.model import DEFAULT_POLICY
+from gpurt._gpurt import lib
+from pycontrol.run.placement import fifo_permitted
 
 
 def serve(command: str, socket: Path, descriptor: str, *passed: int) -> subprocess.CompletedProcess[str]:
@@ -50,11 +55,41 @@ def test_a_descriptor_that_nobody_reads_is_named(tmp_path: Path, command: str) -
     assert not (tmp_path / "host.sock").exists()
 
 
+#: Starts a host without the capability to raise threads, its own ones included.
+WITHOUT_RIGHTS = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
+less = ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"] if os.geteuid() == 0 else []
+words = [*less, sys.executable, "-m", "pycontrol.cli", *sys.argv[1:]]
+os.execvp(words[0], words)
+"""
+
+
+def told(log: Path) -> str:
+    """What a host says at its start."""
+    eventually(lambda: "serving" in log.read_text())
+    return log.read_text()
+
+
 @pytest.mark.parametrize("command", ["emulate", "serve"])
-def test_a_host_says_why_it_starts_with_another_policy_than_files(start_host: StartHost, command: str) -> None:
+def test_hosts_start_with_the_policy_of_files_where_they_can_and_say_why_they_do_not(
+    start_host: StartHost, command: str
+) -> None:
     """Nothing more is said where the user named the policy."""
-    why = "policy segment (files that name none are for boosted, which refuses real-time clients without SCHED_FIFO"
-    for options, told in (((), True), (("--policy=segment",), False), (("--policy=boosted",), False)):
-        log = start_host(*options, program=("-m", "pycontrol.cli", command)).with_suffix(".log")
-        eventually(lambda log=log: "serving" in log.read_text())  # type: ignore[misc]
-        assert (why in log.read_text()) == told
+    if os.geteuid() == 0 and not shutil.which("setpriv"):
+        pytest.skip("needs setpriv, to act without a capability")
+    why = f"policy segment (not {DEFAULT_POLICY}, which files are for that name none: neither this host nor its user"
+    able = fifo_permitted(2 * lib.GPURT_NORMAL_DEFAULT)
+    less = ("-c", WITHOUT_RIGHTS, command)
+    cases = [(("-m", "pycontrol.cli", command), None, "policy boosted," if able else why), (less, None, why)]
+    cases += [(less, policy, f"policy {policy},") for policy in ("segment", "boosted")]
+    for program, policy, words in cases:
+        assert words in told(start_host(program=program, policy=policy).with_suffix(".log"))
+
+
+def test_a_host_starts_with_the_policy_of_its_taskset(start_host: StartHost, tmp_path: Path) -> None:
+    text = '[platform]\ncpus = 1\npolicy = "lock-fifo"\nepsilon = "1us"\n'
+    (file := tmp_path / "set.toml").write_text(text, encoding="utf-8")
+    given = f"--taskset={file}"
+    assert "policy lock-fifo," in told(start_host(given, policy=None).with_suffix(".log"))
+    assert "policy segment," in told(start_host(given, policy="segment").with_suffix(".log"))

@@ -87,7 +87,8 @@ class Emulators:
         self.latest = path = self.folder / f"host{len(self.running)}.sock"
         log = path.with_suffix(".log")
         reader, writer = os.pipe()
-        command = [sys.executable, "-m", "pycontrol.cli", what, f"--socket={path}", f"--ready-fd={writer}", *options]
+        command = [sys.executable, "-m", "pycontrol.cli", what, f"--socket={path}", f"--ready-fd={writer}",
+                   "--policy=segment", *options]  # fmt: skip
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])
         os.close(writer)

@@ -164,7 +164,8 @@ class Served:
 
     def command(self, ready: int, *options: str) -> list[str | Path]:
         """What Python executes."""
-        return ["-m", "pycontrol.cli", "serve", f"--socket={self.path}", f"--ready-fd={ready}", *options]
+        words: list[str | Path] = ["-m", "pycontrol.cli", "serve", f"--socket={self.path}", f"--ready-fd={ready}"]
+        return [*words, "--policy=segment", *options]
 
     def stop(self) -> None:
         if self.process.poll() == -signal.SIGKILL:
