@@ -36,6 +36,7 @@ struct gpurt_rtgpu_method {
 	u32 forms;			/* 2: R1, R2; 4: R1 to R4; 0: tasks wait busily */
 	u32 tight;			/* bounds of higher tasks replace their deadlines */
 	u32 merges;			/* copies and kernels between CPU segments are one request */
+	u32 refined;			/* tasks that never suspend carry nothing in; a copy waits before it begins only */
 	u32 published;			/* forms 0: as RTGPU probably has evaluated STGM */
 	u32 search;			/* depth first, because least allocation is not exact */
 };

@@ -110,6 +110,7 @@ void rtgpu_prepare(struct run *r, u32 index, u32 units)
 
 	s->units = units;
 	s->kernels = s->longest = s->once = s->spun = 0;
+	s->fresh = true;
 	s->on[0].count = s->on[1].count = 0;
 	s->on[0].total = s->on[1].total = 0;
 	for (step = b->steps[at]; step < b->steps[at + 1]; step++) {
@@ -118,6 +119,7 @@ void rtgpu_prepare(struct run *r, u32 index, u32 units)
 
 		step_times(b, step, units, &best, &worst);
 		s->spun += worst;
+		s->fresh = s->fresh && (need == GPURT_RTGPU_CPU || !worst);
 		if (need == GPURT_RTGPU_CPU && best)
 			seen.copying = 0;
 		else if (need == GPURT_RTGPU_BUS)
@@ -135,6 +137,7 @@ void rtgpu_prepare(struct run *r, u32 index, u32 units)
 			s->kernels += worst;
 	}
 	flush(s, &seen);
+	s->fresh = s->fresh && s->on[0].count == 1;
 	for (view = 0; view < 2; view++) {
 		struct load *load = &s->on[view];
 		int64_t length, later;
@@ -161,6 +164,10 @@ void rtgpu_is_over(struct run *r, u32 index, int64_t end)
 
 		if (!load->count)
 			continue;
+		if (s->fresh && r->method->refined) {
+			load->second = load->cycle;
+			continue;
+		}
 		length = load->off[load->count - 1] + load->length[load->count - 1];
 		later = load->cycle - length;
 		gap = load->second - end;

@@ -17,6 +17,7 @@ struct state {
 	int64_t kernels;		/* GR_hi of a job */
 	int64_t longest;		/* copy */
 	int64_t once;			/* the most copying without a CPU segment in between */
+	bool fresh;			/* it never suspends, and has one CPU segment */
 	int64_t spun;			/* what a job keeps its CPU for while it waits busily */
 	int64_t bus_waits, cpu_waits;	/* the sums of MR and of CR */
 	int64_t wcrt;

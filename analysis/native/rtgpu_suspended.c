@@ -51,12 +51,34 @@ static int64_t waits(struct run *r, u32 index, u32 view, int64_t extra)
 	return sum;
 }
 
+/* The same of copies that nothing interrupts once they have begun. */
+static int64_t begins(struct run *r, u32 index, int64_t blocking)
+{
+	const struct load *own = &r->state[index].on[GPURT_RTGPU_BUS];
+	int64_t limit = r->b->deadline[r->begin + index], sum = 0, window;
+	u32 i;
+
+	if (!own->count)
+		return 0;
+	window = rtgpu_window(r->loads[GPURT_RTGPU_BUS], r->above[GPURT_RTGPU_BUS], blocking + 1, 0, limit);
+	if (window > limit)
+		return NEVER;
+	for (i = 0; i < own->count; i++) {
+		if (window - 1 + own->length[i] > limit)
+			return NEVER;
+		sum += window - 1 + own->length[i];
+	}
+	return sum;
+}
+
 void rtgpu_settle(struct run *r, u32 index)
 {
+	bool whole = r->method->refined && (r->method->merges || !r->b->chunk);
 	struct state *s = &r->state[index];
 
 	rtgpu_gather(r, index);
-	s->bus_waits = waits(r, index, GPURT_RTGPU_BUS, rtgpu_blocking(r, index));
+	s->bus_waits = whole ? begins(r, index, rtgpu_blocking(r, index)) :
+			       waits(r, index, GPURT_RTGPU_BUS, rtgpu_blocking(r, index));
 	s->cpu_waits = r->method->forms ? waits(r, index, GPURT_RTGPU_CPU, 0) : 0;
 }
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from analysis.rta.result import Kind, Term
 from analysis.rtgpu.chain import Chain, Need
-from analysis.rtgpu.workload import Window, Workload, least_window, workload
+from analysis.rtgpu.workload import Window, Workload, fresh, least_begin, least_window, workload
 
 PRINTED = ("R1", "R2")
 HOLISTIC = ("R1", "R2", "R3", "R4")
@@ -68,34 +68,46 @@ class Responses:
         ]  # fmt: skip
         for need in (Need.BUS, Need.CPU):
             for name, other in zip(self.above.names[need], self.above.workloads[need], strict=True):
-                parts = [(other.at(window.reached)[0], lemma) for on, window, lemma in form.windows if on is need]
+                parts = [(other.at(window.others)[0], lemma) for on, window, lemma in form.windows if on is need]
                 if parts:
                     listed.append(Term(KINDS[need], name, sum(amount for amount, _ in parts), parts[0][1]))
         return tuple(term for term in listed if term.amount)
 
 
-def above(chain: Chain, higher: Sequence[Chain], ends: Mapping[str, int]) -> Above:
-    """The workloads of these tasks.  ``ends``: when a job is over, ns after its release, by task; else its deadline."""
+def above(chain: Chain, higher: Sequence[Chain], ends: Mapping[str, int], *, refined: bool = False) -> Above:
+    """The workloads of these tasks.  ``ends``: when a job is over, ns after its release, by task; else its deadline.
+
+    ``refined``: a task of higher priority that never suspends carries nothing into a window on its CPU.
+    """
     local = [h for h in higher if h.task.cpu == chain.task.cpu]
     users = {Need.CPU: local, Need.BUS: list(higher)}
+
+    def one(h: Chain, need: Need) -> Workload:
+        urgent = refined and need is Need.CPU and h.task.priority > chain.task.priority
+        return (fresh(h) if urgent else None) or workload(h, need, ends.get(h.name, h.task.deadline))
+
     return Above(
         {need: tuple(h.name for h in tasks) for need, tasks in users.items()},
-        {
-            need: tuple(workload(h, need, ends.get(h.name, h.task.deadline)) for h in tasks)
-            for need, tasks in users.items()
-        },
-    )  # fmt: skip
+        {need: tuple(one(h, need) for h in tasks) for need, tasks in users.items()},
+    )
 
 
-def responses(chain: Chain, others: Above, blocking: int, names: Sequence[str] = HOLISTIC) -> Responses:
-    """The forms of these names.  ``blocking``: the longest stretch of a lower task's copy, ns (B)."""
+def responses(
+    chain: Chain, others: Above, blocking: int, names: Sequence[str] = HOLISTIC, *, whole: bool = False
+) -> Responses:
+    """The forms of these names.  ``blocking``: the longest stretch of a lower task's copy, ns (B).
+
+    ``whole``: nothing interrupts a copy, so that only what comes before it begins can delay it.
+    """
     limit = chain.task.deadline
+    cpu, bus = others.workloads[Need.CPU], others.workloads[Need.BUS]
     segments = {
-        need: tuple(
-            least_window(length + extra, others.workloads[need], limit) for length in chain.lengths(need)
-        )
-        for need, extra in ((Need.CPU, 0), (Need.BUS, blocking))
-    }  # fmt: skip
+        Need.CPU: tuple(least_window(length, cpu, limit) for length in chain.lengths(Need.CPU)),
+        Need.BUS: tuple(
+            least_begin(blocking, length, bus, limit) if whole else least_window(length + blocking, bus, limit)
+            for length in chain.lengths(Need.BUS)
+        ),
+    }
     found = Responses(chain, others, blocking, segments, ())
     forms = tuple(_form(found, name) for name in names)
     return Responses(chain, others, blocking, segments, forms)

@@ -133,7 +133,7 @@ class _Flat:
 def _method(method: Method, search: bool) -> Any:
     facts = ffi.new("struct gpurt_rtgpu_method *")
     facts.forms, facts.tight, facts.merges = len(method.forms), method.tight, method.merges
-    facts.published, facts.search = method.published, search
+    facts.refined, facts.published, facts.search = method.refined, method.published, search
     return facts
 
 

@@ -19,7 +19,8 @@ class Method:
 
     ``forms``: of R1 to R4, if tasks suspend; empty if they wait busily: our bound for STGM, or the ``published`` one.
     ``tight``: a bound that is known of a higher task replaces its deadline.  ``merges``: copies and kernels between CPU
-    segments are one request to one resource.  ``exact``: lower bounds are taken as equal to upper ones.
+    segments are one request to one resource.  ``refined``: tasks that never suspend carry nothing in, and a copy waits
+    for what comes before it begins only.  ``exact``: lower bounds are taken as equal to upper ones.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Method:
     tight: bool = False
     merges: bool = False
     exact: bool = False
+    refined: bool = False
     published: bool = False
 
     @property
@@ -46,10 +48,10 @@ class Method:
 
 
 RTGPU_PRINTED = Method("rtgpu-printed", PRINTED)
-RTGPU = Method("rtgpu")
-RTGPU_TIGHT = Method("rtgpu-tight", tight=True)
+RTGPU = Method("rtgpu", refined=True)
+RTGPU_TIGHT = Method("rtgpu-tight", tight=True, refined=True)
 RTGPU_EXPECTED = Method("rtgpu-expected", PRINTED, exact=True)
-SELF_SUSPENSION = Method("self-suspension", PRINTED, merges=True)
+SELF_SUSPENSION = Method("self-suspension", PRINTED, merges=True, refined=True)
 STGM = Method("stgm", ())
 STGM_PUBLISHED = Method("stgm-published", (), published=True)
 
@@ -104,8 +106,9 @@ def _suspended(method: Method, found: Chain, around: Around) -> Response:
     ends = around.known if method.tight else {}
     # A merged chain is one request, which nothing interrupts, so that chunks of copies do not shorten it.
     blocking = Around(around.higher, around.lower).blocking if method.merges else around.blocking
-    others = above(found, around.higher, ends)
-    all_forms = responses(found, others, blocking, method.forms)
+    others = above(found, around.higher, ends, refined=method.refined)
+    whole = method.refined and (method.merges or not around.chunk)
+    all_forms = responses(found, others, blocking, method.forms, whole=whole)
     best = all_forms.best
     rests_on = frozenset(
         name

@@ -6,7 +6,7 @@ for the least window that is long enough.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from analysis.fixed_point import MAX_STEPS
@@ -71,6 +71,18 @@ class Workload:
         return most, max((run for value, run in found if value == most), default=0)
 
 
+def fresh(chain: Chain) -> Workload | None:
+    """The workload on its CPU of a task that never suspends, in a window that begins with no job of it pending.
+
+    None if it suspends, or has several CPU segments.
+    """
+    lengths = chain.lengths(Need.CPU)
+    if len(lengths) != 1 or any(step.need is not Need.CPU and step.worst for step in chain.steps):
+        return None
+    rest = max(chain.task.period - lengths[0], 0)
+    return Workload(tuple(lengths), (), rest, rest)
+
+
 def workload(chain: Chain, need: Need, end: int) -> Workload:
     """The workload of a task on a resource if each of its jobs is over ``end`` ns after its release (section 2.1).
 
@@ -96,13 +108,30 @@ def workload(chain: Chain, need: Need, end: int) -> Workload:
 class Window:
     """The least solution of x = constant + sum of W(x), ns; ``reached`` beyond the limit if there is none up to it.
 
-    ``overload``: there is none at all.  ``ended``: False if the search did not end.
+    ``overload``: there is none at all.  ``ended``: False if the search did not end.  ``counted``: the window in which
+    other tasks count, if that is another one.
     """
 
     reached: int
     solved: bool
     overload: bool = False
     ended: bool = True
+    counted: int | None = None
+
+    @property
+    def others(self) -> int:
+        """The window in which other tasks count, ns."""
+        return self.reached if self.counted is None else self.counted
+
+
+def least_begin(blocking: int, length: int, others: Sequence[Workload], limit: int) -> Window:
+    """The response of a request of ``length`` ns that is not interrupted once it has begun, ns.
+
+    It begins after ``blocking`` and what others have until then, also at that very instant.
+    """
+    window = least_window(blocking + 1, others, limit)
+    reached = window.reached - 1 + length
+    return replace(window, reached=reached, solved=window.solved and reached <= limit, counted=window.reached)
 
 
 def least_window(constant: int, others: Sequence[Workload], limit: int) -> Window:

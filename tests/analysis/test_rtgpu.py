@@ -114,7 +114,31 @@ def test_example_b() -> None:
     assert exact_b(RTGPU_PRINTED, 2, 4, 1)[2] is None
     assert forms(EXAMPLE_B, "t2", 2, 1, 2) == [75, 78, 69, 71]
     assert forms(EXAMPLE_B, "t3", 2, 1, 2) == [62, 71, 74, 84]
-    assert wcrts(RTGPU_TIGHT, EXAMPLE_B, 2, 1, 2)[1:] == [67, 62]
+    assert wcrts(replace(RTGPU_TIGHT, refined=False), EXAMPLE_B, 2, 1, 2)[1:] == [67, 62]
+    assert wcrts(RTGPU_TIGHT, EXAMPLE_B, 2, 1, 2)[1:] == [67, 58]
+
+
+def test_tasks_that_never_suspend_have_exact_responses() -> None:
+    """The classic recurrence, by hand: 1, 1 + 1, 3 + 2 + 2, 3 + 5 + 4 + 6."""
+    classic = Taskset(Platform(1), tuple(
+        task(f"t{index}", 9 - index, period, period, cpu(demand))
+        for index, (demand, period) in enumerate([(1, 4), (1, 5), (3, 9), (3, 18)])
+    ))  # fmt: skip
+    for name in ("rtgpu", "rtgpu-tight", "self-suspension"):
+        assert wcrts(METHODS[name], classic, 0, 0, 0, 0) == [1, 2, 7, 18]
+    assert wcrts(RTGPU_PRINTED, classic, 0, 0, 0, 0)[3] is None
+
+
+def test_a_copy_that_has_begun_is_not_delayed_any_more() -> None:
+    """b waits for 35 of c and 20 of a, and begins after 55; a's next copy can come after 65."""
+    system = Taskset(Platform(1), (
+        task("a", 3, 100, 55, part(copy(20))), task("b", 2, 80, 80, part(copy(20))),
+        task("c", 1, 200, 200, part(copy(35))),
+    ))  # fmt: skip
+    assert wcrts(RTGPU, system, 0, 0, 0)[:2] == [55, 75]
+    assert wcrts(RTGPU_PRINTED, system, 0, 0, 0)[1] is None
+    chunked = on_units(System(RTGPU, system, chunk=ms(35)), {})
+    assert chunked.wcrt("b") is None
 
 
 def allocations(total: int, tasks: int) -> list[tuple[int, ...]]:
