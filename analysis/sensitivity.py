@@ -21,6 +21,8 @@ STEPS = 1_000_000
 UNLIMITED = Fraction(1000)
 
 
+_WORDS = {"C": "CPU time", "G": "GPU time", "epsilon": "runlist updates (epsilon)", "clock": "all times together"}
+
 #: Told of steps of a search that are done: runs of the test, and runs that were not needed.
 Tick = Callable[[int], None]
 
@@ -36,6 +38,11 @@ class What(str, Enum):
     GPU = "G"
     EPSILON = "epsilon"
     CLOCK = "clock"
+
+    @property
+    def words(self) -> str:
+        """What it is, in words."""
+        return _WORDS[self.value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +68,15 @@ class Margin:
 
 def margins(test: Test, taskset: Taskset, tick: Tick = unwatched) -> list[Margin]:
     """The margins of every task's C and G unless they are 0, of epsilon, and of the clock."""
-    found = [Margin(what, name, now, task_margin(test, taskset, name, what, tick)) for name, what, now in _own(taskset)]
+    own = own_times(taskset)
+    found = [Margin(what, name, now, task_margin(test, taskset, name, what, tick)) for name, what, now in own]
     if taskset.platform.epsilon:
         factor = largest(lambda f: with_epsilon(taskset, f), test, tick)
         found.append(Margin(What.EPSILON, None, taskset.platform.epsilon, factor))
     return [*found, Margin(What.CLOCK, None, 0, largest(lambda f: slowed(taskset, f), test, tick))]
 
 
-def _own(taskset: Taskset) -> list[tuple[str, What, int]]:
+def own_times(taskset: Taskset) -> list[tuple[str, What, int]]:
     """Each task's C and G, ns, unless they are 0."""
     both = ((t.name, what, now) for t in taskset for what, now in ((What.CPU, t.cpu_time), (What.GPU, t.gpu_time)))
     return [one for one in both if one[2]]
@@ -76,7 +84,7 @@ def _own(taskset: Taskset) -> list[tuple[str, What, int]]:
 
 def effort(taskset: Taskset, clocks: int) -> int:
     """The steps of `margins` and of `epsilon_budgets` for so many machines, of which their ``tick`` is told."""
-    searches = len(_own(taskset)) + bool(taskset.platform.epsilon) + 1
+    searches = len(own_times(taskset)) + bool(taskset.platform.epsilon) + 1
     return searches * steps(int(UNLIMITED * STEPS)) + clocks * steps(_longest(taskset))
 
 
@@ -89,11 +97,13 @@ def task_margin(
     if name not in {t.name for t in taskset}:
         raise ValueError(f"there is no task {name!r}")
 
-    def changed(factor: Fraction) -> Taskset:
-        tasks = (_task(t, factor, cpu=what is What.CPU, gpu=what is What.GPU) if t.name == name else t for t in taskset)
-        return replace(taskset, tasks=tuple(tasks))
+    return largest(lambda factor: changed(taskset, name, what, factor), test, tick)
 
-    return largest(changed, test, tick)
+
+def changed(taskset: Taskset, name: str, what: What, factor: Fraction) -> Taskset:
+    """The taskset with C or G of one task scaled."""
+    tasks = (_task(t, factor, cpu=what is What.CPU, gpu=what is What.GPU) if t.name == name else t for t in taskset)
+    return replace(taskset, tasks=tuple(tasks))
 
 
 def epsilon_budget(test: Test, taskset: Taskset, tick: Tick = unwatched) -> int | None:
@@ -132,14 +142,14 @@ def _proved(test: Test, taskset: Taskset) -> bool:
     return result.schedulable and not slow_turns(test, taskset, result)
 
 
-def largest(changed: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:
+def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:
     """The largest factor at which the test passes; None if not even at 0, UNLIMITED if even there.
 
     Where it passes as it is, smaller factors are not asked for: a last CPU segment of 0 ns can make a bound larger.
     """
 
     def passes(steps: int) -> bool:
-        return _proved(test, changed(Fraction(steps, STEPS)))
+        return _proved(test, scaled(Fraction(steps, STEPS)))
 
     found = _search(passes, int(UNLIMITED * STEPS), tick, STEPS)
     return None if found is None else Fraction(found, STEPS)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analysis.answers.less import least
 from analysis.conflicts import under
 from analysis.model import FEDERATED, Taskset
 from analysis.rta import Result, Test, find
 from analysis.rta.regions import switching
 from analysis.simulate import Options, SimulationError, default_horizon, worst_over_offsets
+from gpurt.units import exact_ms
 
 #: So many runs are simulated, of so many jobs each at most.
 RUNS, MOST_JOBS = 50, 20_000
@@ -40,7 +42,13 @@ def helps(test: Test, taskset: Taskset) -> Iterator[str]:
         yield "gpurt assign --write: GPU priorities are known with which every deadline holds"
         return
     yield "gpurt choose: it compares policies and waiting modes"
-    yield "gpurt sensitivity: it says how much of which time has to go"
+    if (one := least(test, taskset)) is None:
+        yield "gpurt sensitivity: it says how much of which time has to go"
+        return
+    yield (
+        f"gpurt sensitivity: {one.task}'s {one.what.words} alone has to shrink to {one.percent} %, from "
+        f"{exact_ms(one.now)} to {exact_ms(one.most)}, for every deadline to hold; it has the others"
+    )
 
 
 def _assignable(test: Test, taskset: Taskset) -> bool:

@@ -25,6 +25,7 @@ from pycontrol.commands.options import (
 from pycontrol.commands.render import bound, ms, room
 
 if TYPE_CHECKING:
+    from analysis.answers.beside import Beside
     from analysis.verdict import Answer
     from pycontrol.live.objection import Objection
 
@@ -36,12 +37,13 @@ class Judged(NamedTuple):
     """What is proved of a taskset.
 
     ``data``: the command's document.  ``results``: those that the document has.  ``verdict``: None where tests were
-    named.
+    named.  ``beside``: what is known beside a no.
     """
 
     data: dict[str, Any]
     results: Results
     verdict: Answer | None
+    beside: Beside
 
 
 @click.command(
@@ -102,7 +104,7 @@ def analyze(
         if len(known) < len(chosen):
             notes.append("theta is missing in [platform]: the tests that need it were left out")
         chosen = known
-    data, results, verdict = judge(file, system, chosen if names else [], chosen if every else [], notes)
+    data, results, verdict, found = judge(file, system, chosen if names else [], chosen if every else [], notes)
     if measured:
         data = _of_this_host(data, objections)
     render.note(*data["notes"], as_json=as_json)
@@ -117,7 +119,7 @@ def analyze(
         passed = bool(verdict.why and verdict.result and verdict.result.schedulable)
         text += "\n" + _said(verdict) if passed else ""
     text += f"\nNOT PROVED of this host: {doubt}" if (doubt := against(objections)) else ""
-    text = "\n".join([text, *_would_hold(data)])
+    text = "\n".join([text, *found.lines()])
     render.emit(data, as_json, text)
     return 0 if data["schedulable"] else 1
 
@@ -142,36 +144,28 @@ def judge(
     ``notes``: remarks that the document begins with.
     """
     from analysis import compiled
-    from analysis.answers import elsewhere, no
+    from analysis.answers.beside import beside
+    from analysis.answers.elsewhere import named as of_tests
     from analysis.verdict import answer, slow_turns
 
     remarks, verdict = [*notes, *about_others(named, system)], None
-    others: list[elsewhere.Elsewhere] = []
-    misses: list[str] = []
-    helps: list[str] = []
     if named:
         results = [(test, compiled.run(test, system)) for test in named]
-        why, others = elsewhere.named(results, system)
+        why, _ = of_tests(results, system)
     else:
         verdict = answer(system)
-        results, why = [], verdict.why
-        others = list(elsewhere.of_policies(system)) if why else []
-        if verdict.test and verdict.result:
-            results = [(verdict.test, verdict.result)]
-        if verdict.test and verdict.result and verdict.result.failures:
-            misses, helps = no.missed(system, verdict.result), list(no.helps(verdict.test, system))
+        why = verdict.why
+        results = [(verdict.test, verdict.result)] if verdict.test and verdict.result else []
+    found = beside(system, why, results, bool(named), "analyze")
     if shown:
         results = [(test, compiled.run(test, system)) for test in shown]
         slow = [(test.name, slow_turns(test, system, result)) for test, result in results]
         remarks += [f"{name}: {why}" for name, why in slow if why]
     data = {
         "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
-        "why": why or None, "would_hold": [{"test": one.test, "under": one.system, "cure": one.cure or None}
-                                           for one in others],
-        "simulated_misses": misses, "helps": helps,
-        "tests": _data(results),
+        "why": why or None, **found.data(), "tests": _data(results),
     }  # fmt: skip
-    return Judged(data, results, verdict)
+    return Judged(data, results, verdict, found)
 
 
 def _data(results: Results) -> list[dict[str, Any]]:
@@ -190,16 +184,6 @@ def _said(verdict: Any) -> str:
     if verdict.schedulable:
         return f"schedulable under policy {verdict.policy}"
     return f"NOT PROVED under policy {verdict.policy}: {verdict.why}"
-
-
-def _would_hold(data: dict[str, Any]) -> list[str]:
-    """What is known beside a no: tasks that do miss deadlines, other systems that would hold, and what would help."""
-    known = [f"{', '.join(data['simulated_misses'])}: misses a deadline in a simulated schedule (gpurt simulate)"]
-    return [
-        *(known if data["simulated_misses"] else []),
-        *(f"would hold under {one['under']}: {one['cure'] or 'no file can say so'}" for one in data["would_hold"]),
-        *(f"what would help: {one}" for one in data["helps"]),
-    ]
 
 
 def _overview(results: Results, system: Any) -> str:

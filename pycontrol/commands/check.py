@@ -11,7 +11,7 @@ import click
 from gpurt.errors import FileError
 from gpurt.text import filename, visible
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Given, about_others, analysable, tests
+from pycontrol.commands.options import FILE, JSON, Given, about_others, analysable, beside_of, covering_test, tests
 
 if TYPE_CHECKING:
     from analysis.rta import Test
@@ -47,9 +47,7 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     program, is camera.
     """
     from analysis import taskset
-    from analysis.answers.elsewhere import another
     from analysis.trace import load
-    from analysis.verdict import unlike_the_file
     from pycontrol.commands import observed
     from pycontrol.commands.watch import data
     from pycontrol.live import fit
@@ -64,19 +62,20 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     remarks = [*(about_others([test], loaded.taskset) if test else []), *remarks]
     lines = seen.lines
     found = fit.objections(loaded, fit.of_trace(recorded))
-    how = unlike_the_file(test, loaded.taskset) if test else ""
+    proof = covering_test(loaded.taskset, name).why if name else ""
     apart = f"not compared with the bounds of {name}: {beyond}" if beyond else ""
     remarks = [*remarks, *([apart] if apart else []), *fit.lines(found)]
     missing = unbounded(lines, test) if test and not beyond else ""
-    why = against(seen) or apart or fit.against(found) or (another(test, how) if test and how else "") or missing
+    why = against(seen) or apart or fit.against(found) or proof or missing
+    known = beside_of(loaded.taskset, test, proof or missing, name, "check")
     render.note(*remarks, as_json=as_json)
     whole = {
         "file": file, "trace": trace, "test": name, "in_time": not why, "why": why or None, "comparable": not beyond,
         "tasks": observed.data(lines), "objections": fit.data(found), "notes": remarks,
-        "findings": list(map(data, seen.findings)),
+        "findings": list(map(data, seen.findings)), **known.data(),
     }  # fmt: skip
     text = observed.text(lines, bounds=test is not None and not beyond)
-    render.emit(whole, as_json, f"{text}\nNO: {why}" if why else text)
+    render.emit(whole, as_json, "\n".join([text, *([f"NO: {why}"] if why else []), *known.lines()]))
     return 1 if why else 0
 
 

@@ -16,9 +16,10 @@ from gpurt.errors import UsageError
 from gpurt.files import is_stream
 from gpurt.text import filename
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Given, analysable, covering_test
+from pycontrol.commands.options import FILE, JSON, Given, analysable, beside_of, covering_test
 
 if TYPE_CHECKING:
+    from analysis.answers.beside import Beside
     from analysis.choose import Choice
     from analysis.model import Taskset
 
@@ -63,12 +64,20 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
             "`gpurt analyze` has the verdict, `gpurt choose` compares policies"
         )
     render.note(*notes, as_json=as_json)
-    if why or test is None:
-        render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT PROVED: {why}")
+
+
+    def refused(why: str, text: str) -> int:
+        """Says why no priorities prove anything; the exit code."""
+        found = beside_of(loaded, test, why, name, "assign")
+        data = {**_assigned(file, test, notes, why=why), **found.data()}
+        render.emit(data, as_json, "\n".join([text, *found.lines()]))
         return 1
+
+    if why or test is None:
+        return refused(why, f"NOT PROVED: {why}")
     if (own := test.run(loaded)).schedulable:
         if why := slow_turns(test, loaded, own):
-            return _not_assigned(file, test, notes, why, as_json)
+            return refused(why, f"NOT PROVED under {test.name}: {why}")
         text = f"schedulable under {test.name} with the priorities in the file: nothing to assign"
         render.emit(_assigned(file, test, notes), as_json, text)
         return 0
@@ -78,12 +87,11 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
         raise UsageError(f"{filename(file)}: {error}") from None
     if found.priorities is None:
         lines = [f"NOT PROVED under {test.name}: {found.why}", *(f"  {failure}" for failure in found.blocked)]
-        render.emit(_assigned(file, test, notes, why=str(found)), as_json, "\n".join(lines))
-        return 1
+        return refused(str(found), "\n".join(lines))
     changed = loaded.with_gpu_priorities(found.priorities)
     result = test.run(changed)
     if why := result.why or slow_turns(test, changed, result):
-        return _not_assigned(file, test, notes, why, as_json)  # such as equals that spin for ever
+        return refused(why, f"NOT PROVED under {test.name}: {why}")  # such as equals that spin for ever
     if write:
         write_values(file, {"gpu_priority": found.priorities})
     tasks = {task.name: {"priority": task.priority, "gpu_priority": found.priorities[task.name]}
@@ -99,20 +107,16 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     return 0
 
 
-def _not_assigned(file: Path, test: Any, notes: Sequence[str], why: str, as_json: bool) -> int:
-    """Says why the priorities prove nothing; the exit code."""
-    render.emit(_assigned(file, test, notes, why=why), as_json, f"NOT PROVED under {test.name}: {why}")
-    return 1
-
-
 def _assigned(
     file: Path, test: Any, notes: Sequence[str], tasks: Mapping[str, Any] = MappingProxyType({}),
     files: Sequence[Path] = (), why: str = "",
 ) -> dict[str, Any]:
     """The JSON document: ``tasks`` are those whose GPU priority is to change, ``files`` those that were written."""
+    from analysis.answers.beside import Beside
+
     return {
         "file": file, "test": test.name if test else None, "schedulable": not why, "why": why or None, "tasks": tasks,
-        "files": files, "notes": notes,
+        "files": files, "notes": notes, **Beside().data(),
     }  # fmt: skip
 
 
@@ -145,7 +149,7 @@ def choose(device: str | None, file: Path, write: bool, kind: str | None, as_jso
     loaded = _loaded(file, write).taskset
     if not loaded.real_time:
         why = "there is no real-time task, so there is nothing to choose"
-        render.emit(_choice(file, why), as_json, f"NOT PROVED: {why}")
+        render.emit(_choice(file, why, _beside(loaded, why)), as_json, f"NOT PROVED: {why}")
         return 1
     with render.progress(effort() + 1, "comparing") as bar:
         kind = kind or _connected(device)
@@ -156,7 +160,8 @@ def choose(device: str | None, file: Path, write: bool, kind: str | None, as_jso
             raise UsageError(f"{filename(file)}: {_no_choice(loaded)}")
         if not found:
             why = f"a host of kind {kind} can have none of the ways: {'; '.join(sorted(left_out))}"
-            render.emit(_choice(file, why), as_json, f"NOT PROVED: {why}")
+            known = _beside(loaded, why)
+            render.emit(_choice(file, why, known), as_json, "\n".join([f"NOT PROVED: {why}", *known.lines()]))
             return 1
         best, divided = found[0], divide.divisions(loaded)
         bar.update(1)
@@ -166,10 +171,12 @@ def choose(device: str | None, file: Path, write: bool, kind: str | None, as_jso
     written = write and best.schedulable
     if written:
         _write(file, loaded, best)
-    data = _choice(file, "" if best.schedulable else NO_WAY, found, divided, recommended, written, notes)
+    why = "" if best.schedulable else NO_WAY
+    known = _beside(loaded, why)
+    data = _choice(file, why, known, found, divided, recommended, written, notes)
     lines = [_verdict(best), _ways(found)]
     if not best.schedulable:
-        lines.append("gpurt analyze says which task fails, and why")
+        lines += ["gpurt analyze says which task fails, and why", *known.lines()]
     elif written:
         lines.append(f"written to {filename(file)}; give it to a running host with: gpurt policy {best.policy}")
     else:
@@ -177,6 +184,11 @@ def choose(device: str | None, file: Path, write: bool, kind: str | None, as_jso
     lines += ["", *_comparison(divided, recommended)]
     render.emit(data, as_json, "\n".join(lines))
     return 0 if best.schedulable else 1
+
+
+def _beside(loaded: Taskset, why: str) -> Beside:
+    """What is known of the file as it stands, where no way holds."""
+    return beside_of(loaded, covering_test(loaded, None).test if why else None, why, None, "choose")
 
 
 def _connected(device: str | None) -> str | None:
@@ -237,14 +249,14 @@ def _write(file: Path, loaded: Taskset, best: Choice) -> None:
 
 
 def _choice(
-    file: Path, why: str, found: Sequence[Choice] = (), divided: Sequence[Any] = (), recommended: Any = None,
-    written: bool = False, notes: Sequence[str] = (),
+    file: Path, why: str, known: Beside, ways: Sequence[Choice] = (), divided: Sequence[Any] = (),
+    recommended: Any = None, written: bool = False, notes: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """The JSON document; ``why``: it is not schedulable."""
     return {
-        "file": file, "schedulable": not why, "why": why or None, "ways": [_data(one) for one in found],
+        "file": file, "schedulable": not why, "why": why or None, "ways": [_data(one) for one in ways],
         "divisions": [_divided(one) for one in divided], "recommended": _recommended(recommended),
-        "files": [file] if written else [], "notes": notes,
+        "files": [file] if written else [], "notes": notes, **known.data(),
     }  # fmt: skip
 
 

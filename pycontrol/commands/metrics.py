@@ -129,7 +129,7 @@ def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, s
                   observe=responses.observe)  # fmt: skip
 
     def compare(asks: Any) -> None:
-        mismatch(judge, fit.objections(loaded, fit.ask(asks, loaded)))
+        mismatch(judge, fit.objections(loaded, fit.ask(asks, loaded)), chosen.why if name else "")
 
     watches = Watches(lambda: connect(device), judge, compare, stop,
                       lambda text: render.say(f"gpurt: {text}", err=True))  # fmt: skip

@@ -18,6 +18,7 @@ from gpurt.text import visible
 from gpurt.units import parse_time
 
 if TYPE_CHECKING:  # at run time the imports take longer than many commands need
+    from analysis.answers.beside import Beside
     from analysis.rta import Test
     from analysis.taskset import TasksetFile
 
@@ -172,6 +173,17 @@ def covering_test(taskset: Any, name: str | None) -> Chosen:
     found = answer(taskset)
     passed = found.result is not None and found.result.schedulable
     return Chosen(found.test, found.why if passed or not found.test else "", [])
+
+
+def beside_of(taskset: Any, test: Test | None, why: str, name: str | None, command: str) -> Beside:
+    """What is known beside a command's no, where it rests on this test; ``name``: of the test that the user named."""
+    from analysis import compiled
+    from analysis.answers.beside import Beside, beside
+
+    if not why:
+        return Beside()
+    results = [(test, compiled.run(test, taskset))] if test and taskset.real_time else []
+    return beside(taskset, why, results, bool(name), command)
 
 
 def about_others(chosen: Sequence[Test], taskset: Any) -> list[str]:

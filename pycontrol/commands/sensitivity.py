@@ -12,11 +12,8 @@ import click
 
 from gpurt.errors import UsageError
 from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Given, analysable, covering_test, tests
+from pycontrol.commands.options import FILE, JSON, Given, analysable, beside_of, covering_test, tests
 from pycontrol.commands.render import ms, room
-
-#: What grows, in words, by the letter of the analyses.
-WORDS = {"C": "CPU time", "G": "GPU time", "epsilon": "runlist updates (epsilon)", "clock": "all times together"}
 
 
 @click.command(
@@ -36,9 +33,12 @@ Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3
 @JSON
 def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
     """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
-    data, text = study(file, analysable(file, tests((name,)) if name else ()).taskset, name, clocks)
+    loaded = analysable(file, tests((name,)) if name else ()).taskset
+    data, text = study(file, loaded, name, clocks)
+    test = tests((data["test"],))[0] if data["test"] else None
+    found = beside_of(loaded, test, data["why"] or "", name, "sensitivity")
     render.note(*data["notes"], as_json=as_json)
-    render.emit(data, as_json, text)
+    render.emit({**data, **found.data()}, as_json, "\n".join([text.rstrip("\n"), *found.lines()]))
     return 0 if data["schedulable"] else 1
 
 
@@ -87,7 +87,7 @@ def _text(
     else:
         lines.append(f"NOT PROVED under {test.name}: {result.why}")
         lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]
-    rows = [(WORDS[one.what.value], one.task or "-", ms(one.now or None), room(one.most), _factor(one))
+    rows = [(one.what.words, one.task or "-", ms(one.now or None), room(one.most), _factor(one))
             for one in found]  # fmt: skip
     lines += [render.table(("what", "task", "now ms", "at most ms", "factor"), rows), ""]
     if not hardware:
@@ -138,7 +138,7 @@ def _tightest(found: Sequence[Any]) -> str:
         return "no task's time limits it"
     least = min(single, key=lambda one: one.factor)
     return (
-        f"the tightest: {least.task}'s {WORDS[least.what.value]} may grow to {_down(least.factor, 2)} times, "
+        f"the tightest: {least.task}'s {least.what.words} may grow to {_down(least.factor, 2)} times, "
         f"from {ms(least.now)} to {room(least.most)} ms"
     )
 

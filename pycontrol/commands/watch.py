@@ -83,7 +83,7 @@ def watch(
         judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=PATIENCE,
                       gpus=len(host.gpus))  # fmt: skip
         watcher, teller = Watcher(control, asks, judge), Teller(as_json, log_to)
-        wrong = mismatch(judge, objections)
+        wrong = mismatch(judge, objections, chosen.why if name else "")
         lacking = unbounded(lines_of(judge, {}), chosen.test) if chosen.test else ""
         remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why, lacking]), *fit.lines(objections)]
         end = None if seconds is None else time.monotonic_ns() + seconds
@@ -114,8 +114,11 @@ def bounds_of(test: Any, taskset: Any) -> dict[str, int]:
     }  # fmt: skip
 
 
-def mismatch(judge: Judge, objections: Sequence[Objection]) -> list[Finding]:
-    """Why the bounds do not speak of this host, as findings: all that the watch does not find itself."""
+def mismatch(judge: Judge, objections: Sequence[Objection], why: str) -> list[Finding]:
+    """Why the bounds do not speak of this host, as findings: all that the watch does not find itself.
+
+    ``why``: those of the test that the user named prove nothing of the file.
+    """
     from pycontrol.live.fit import Code, Defeats
     from pycontrol.run.finding import What
 
@@ -126,6 +129,8 @@ def mismatch(judge: Judge, objections: Sequence[Objection]) -> list[Finding]:
     }  # fmt: skip
     itself = (Code.POLICY, Code.ISOLATION)
     found, now = list[Any](), time.monotonic_ns()
+    if why:
+        found += judge.report(now, What.POLICY, "", why)
     for one in objections:
         if Defeats.BOUNDS in one.defeats and one.code not in itself:
             found += judge.report(now, kinds.get(one.code, What.POLICY), "", one.line())

@@ -10,11 +10,11 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from analysis.sensitivity import What
 from gpurt.text import visible
 from gpurt.units import exact_ms
 from pycontrol.commands.observed import VERDICTS
 from pycontrol.commands.render import bound, room
-from pycontrol.commands.sensitivity import WORDS
 from pycontrol.report import charts
 
 #: Times that are rounded down, so that what the page says holds; others are rounded up.
@@ -55,7 +55,8 @@ def _template() -> Template:
     )  # fmt: skip
     environment.filters["label"] = charts.label
     environment.globals |= {
-        "charts": charts, "words": WORDS, "support": SUPPORT, "policies": POLICIES, "verdicts": VERDICTS,
+        "charts": charts, "words": {one.value: one.words for one in What},
+        "support": SUPPORT, "policies": POLICIES, "verdicts": VERDICTS,
     }  # fmt: skip
     return environment.get_template("report.html")
 

@@ -17,7 +17,7 @@ POLICIES = Policy.words()
 
 VIRTUAL = GpuStatus(
     0, Policy.SEGMENT, Notice.POLL, MS, Tier.VIRTUAL, "vgpu", 0, 0, Image.ALL, 0, 10, 0, 0, 500 * US, 100 * US,
-    1024 * US, 0, 24, 0, 0, "", "", 0, 0, 0, 0, 0, 0, 0, 0, 0, None, 0, 0,
+    1024 * US, 0, 24, 0, 0, "", "", 0, 0, 0, 0, 0, 0, 0, 0, 0, None, 0, 0, 1_000 * MS, 0, 0,
 )  # fmt: skip
 REAL = replace(VIRTUAL, tier=Tier.UNPATCHED, driver="nvgpu", alpha_ns=0, theta_ns=0, slice_ns=0)
 CLIENT = ClientInfo(

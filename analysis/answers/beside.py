@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is known beside a no, for every command: where it would hold, who misses a deadline, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from analysis.answers import no
+from analysis.answers.elsewhere import Elsewhere, named, of_policies
+from analysis.model import Taskset
+from analysis.rta import Result, Test
+from analysis.verdict import unlike_the_file
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """``misses``: tasks that miss a deadline in a simulated schedule.  All are empty beside a yes."""
+
+    would_hold: Sequence[Elsewhere] = ()
+    misses: Sequence[str] = ()
+    helps: Sequence[str] = ()
+
+    def data(self) -> dict[str, Any]:
+        """The keys of every document that says no of a file."""
+        return {
+            "would_hold": [{"test": one.test, "under": one.system, "cure": one.cure or None}
+                           for one in self.would_hold],
+            "simulated_misses": list(self.misses), "helps": list(self.helps),
+        }  # fmt: skip
+
+    def lines(self) -> Iterator[str]:
+        """The same for people."""
+        if self.misses:
+            yield f"{', '.join(self.misses)}: misses a deadline in a simulated schedule (gpurt simulate)"
+        for one in self.would_hold:
+            yield f"would hold under {one.system}: {one.cure or 'no file can say so'}"
+        for text in self.helps:
+            yield f"what would help: {text}"
+
+
+def beside(
+    taskset: Taskset, why: str, results: Sequence[tuple[Test, Result]], by_name: bool, command: str
+) -> Beside:  # fmt: skip
+    """What is known beside a no about the taskset, for ``why`` that is not empty.
+
+    ``results``: of the tests that the user named (``by_name``), or of the one that the verdict rests on.  ``command``:
+    the one that says no, which does not name itself as help.
+    """
+    if not why:
+        return Beside()
+    others = named(results, taskset)[1] if by_name else list(of_policies(taskset)) if taskset.real_time else []
+    for test, result in results:
+        if result.failures and test.sound and not unlike_the_file(test, taskset):
+            helps = [one for one in no.helps(test, taskset) if not one.startswith(f"gpurt {command}")]
+            return Beside(others, no.missed(taskset, result), helps)
+    return Beside(others)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What commands say beside a no: the same of the same file, and what helps does."""
+
+from __future__ import annotations
+
+import json
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calls import Gpurt, caller
+from fit_cases import FILES, HOSTS, Fake
+
+from analysis.answers.less import least
+from analysis.sensitivity import changed, task_margin
+from analysis.taskset import load
+from analysis.verdict import answer
+from pycontrol.live import fit, fit_host
+
+KEYS = ("would_hold", "simulated_misses", "helps")
+#: `cause` misses, and `victim` with it; under no policy do all deadlines hold.
+NO = """
+[platform]
+cpus = 1
+alpha = "100us"
+theta = "0ns"
+policy = "boosted"
+[[task]]
+name = "victim"
+cpu = 0
+priority = 5
+period = "50ms"
+segments = [ { cpu = "1ms" }, { misc = "1ms", gpu = "5ms" } ]
+[[task]]
+name = "cause"
+cpu = 0
+priority = 9
+period = "20ms"
+deadline = "10ms"
+segments = [ { cpu = "2ms" }, { misc = "1ms", gpu = "9ms" } ]
+"""
+
+
+@pytest.fixture
+def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    return caller(capfd)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (file := tmp_path / "set.toml").write_text(NO, encoding="utf-8")
+    return file
+
+
+def said(gpurt: Gpurt, *words: object) -> dict[str, Any]:
+    """The document of a command that says no."""
+    code, out, err = gpurt(*words, "--json")
+    assert code == 1, err
+    return dict(json.loads(out))
+
+
+def test_commands_say_the_same_beside_a_no(gpurt: Gpurt, file: Path) -> None:
+    known = said(gpurt, "analyze", file)
+    assert known["simulated_misses"] == ["cause"]
+    assert [one.split(":")[0] for one in known["helps"]] == ["gpurt choose", "gpurt sensitivity"]
+    for command in ("sensitivity", "assign", "choose"):
+        wanted = {**known, "helps": [one for one in known["helps"] if not one.startswith(f"gpurt {command}")]}
+        told = said(gpurt, command, file)
+        assert {key: told[key] for key in KEYS} == {key: wanted[key] for key in KEYS}, command
+        text = gpurt(command, file)[1]
+        assert "cause: misses a deadline in a simulated schedule" in text
+        assert all(f"what would help: {one}" in text for one in wanted["helps"])
+
+
+def test_commands_say_nothing_beside_a_yes(gpurt: Gpurt, file: Path) -> None:
+    file.write_text(NO.replace("9ms", "3ms"), encoding="utf-8")
+    for command in ("analyze", "sensitivity", "assign", "choose"):
+        code, out, _ = gpurt(command, file, "--json")
+        assert (code, [json.loads(out)[key] for key in KEYS]) == (0, [[], [], []]), command
+
+
+def test_a_test_of_another_system_would_hold_there(gpurt: Gpurt, file: Path, tmp_path: Path) -> None:
+    """`check` compares with its bounds, and says no as the others do; also of a test that is not sound."""
+    file.write_text(NO.replace("9ms", "3ms"), encoding="utf-8")
+    trace = tmp_path / "run.json"
+    assert gpurt("simulate", file, "--offsets", "1", "--trace", trace)[0] == 0
+    for command in (["analyze", file], ["sensitivity", file], ["assign", file], ["check", trace, file]):
+        (one,) = said(gpurt, *command, "--test", "gcaps-suspend")["would_hold"]
+        assert (one["test"], one["under"]) == ("gcaps-suspend", "policy segment"), command
+    file.write_text(NO.replace("9ms", "3ms").replace("boosted", "segment"), encoding="utf-8")
+    assert gpurt("simulate", file, "--offsets", "1", "--trace", trace)[0] == 0
+    assert gpurt("check", trace, file, "--test", "gcaps-suspend")[0] == 0
+    assert "gcaps-suspend-printed" in said(gpurt, "check", trace, file, "--test", "gcaps-suspend-printed")["why"]
+
+
+def test_the_smallest_change_makes_the_file_pass_and_no_smaller_one_does(file: Path) -> None:
+    taskset = load(file).taskset
+    test = answer(taskset).test
+    assert test is not None
+    one = least(test, taskset)
+    assert one is not None
+    assert answer(changed(taskset, one.task, one.what, Fraction(one.percent, 100))).schedulable
+    factors = {(name, what): task_margin(test, taskset, name, what) for name in ("cause", "victim")
+               for what in type(one.what) if what.value in "CG"}  # fmt: skip
+    best = max(factor for factor in factors.values() if factor is not None)
+    assert one.percent == int(100 * best)
+    assert factors[one.task, one.what] == best
+
+
+def test_what_is_said_to_help_names_the_task_and_the_time(gpurt: Gpurt, file: Path) -> None:
+    """A time that is written into the file as it is said makes it pass."""
+    told = said(gpurt, "analyze", file)["helps"][-1]
+    found = re.search(r"cause's GPU time alone has to shrink to \d+ %, from 10 ms to ([\d.]+) ms,", told)
+    assert found, told
+    file.write_text(NO.replace('gpu = "9ms"', f'gpu = "{float(found[1]) - 1:.6f}ms"'), encoding="utf-8")
+    assert gpurt("analyze", file)[0] == 0
+
+
+def test_no_single_change_is_named_where_none_suffices(gpurt: Gpurt, file: Path) -> None:
+    """Nor where the search would take long."""
+    both = NO.replace("period = \"50ms\"", "period = \"50ms\"\ndeadline = \"6ms\"")
+    many = "".join(f"""[[task]]
+name = "t{number}"
+cpu = 0
+priority = {20 + number}
+period = "10s"
+segments = [ {{ cpu = "1us" }} ]
+""" for number in range(20))
+    for text in (both.replace("9ms", "12ms"), NO + many):
+        file.write_text(text, encoding="utf-8")
+        assert said(gpurt, "analyze", file)["helps"][-1] == (
+            "gpurt sensitivity: it says how much of which time has to go"
+        )
+
+
+@pytest.mark.parametrize(("name", "found"), [("gcaps-suspend", {"policy": 1}), ("boosted-suspend", {})])
+def test_a_watch_with_the_bounds_of_another_system_says_so(
+    gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, found: dict[str, int]
+) -> None:
+    host = HOSTS["emulator boosted"]
+    for module in (fit, fit_host):
+        monkeypatch.setattr(module, "ask", lambda *_: host)
+    monkeypatch.setattr("pycontrol.live.control.connect", lambda *_: Fake(host))
+    (file := tmp_path / "set.toml").write_text(FILES["boosted suspend"].text, encoding="utf-8")
+    code, out, _ = gpurt("watch", file, "--until", "1ms", "--test", name, "--json")
+    begun, *events = map(json.loads, out.splitlines())
+    assert (code, begun["test"], events[-1]["found"]) == (1, name, found)
+    assert any("another one" in one["message"] for one in events[:-1]) == bool(found)
