@@ -11,6 +11,9 @@ from gpurt.enums import EventKind
 from gpurt.text import visible
 from pycontrol.live.control import ClientInfo, Control, EventRecord
 from pycontrol.live.events import LINGER, Names, to_events
+from pycontrol.live.fit_host import Host
+from pycontrol.live.fit_policy import policies
+from pycontrol.live.objection import Code
 from pycontrol.live.owners import Owners
 from pycontrol.live.sleep import Sleep
 from pycontrol.run.finding import Finding, What
@@ -124,10 +127,11 @@ class Watcher:
     def _look(self) -> list[Finding]:
         """What no event tells: the host's policy, and clients that never began a segment."""
         found: list[Finding] = []
-        for gpu in self.asks.status():
-            if gpu.policy.word != self.judge.policy:
-                text = f"GPU {gpu.gpu} has policy {gpu.policy.word}, not {self.judge.policy}"
-                found += self._once((gpu.gpu, gpu.policy), What.POLICY, text)
+        gpus = self.asks.status()
+        for one in policies(self.judge.file, Host(gpus)):
+            if one.code is Code.POLICY:
+                found += self._once(one, What.POLICY, one.text)
+        for gpu in gpus:
             if gpu.late:
                 text = f"GPU {gpu.gpu}: {gpu.late} processes have not left it in time: isolation is lost"
                 found += self._once((gpu.gpu, "late"), What.LATE, text)

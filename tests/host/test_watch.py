@@ -224,7 +224,7 @@ def test_a_program_may_be_started_again(host: Path, watch: Callable[..., Watch])
 
 def test_another_policy_is_said_at_the_beginning(start_host: StartHost, watch: Callable[..., Watch]) -> None:
     running = watch(start_host("--policy", "timesliced"))
-    assert "policy timesliced, not segment" in running.next()["message"]
+    assert "for policy segment, the host runs timesliced" in running.next()["message"]
     assert any("the host runs timesliced" in note for note in running.begin["notes"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from analysis.answers.less import least
 from analysis.sensitivity import changed, task_margin
 from analysis.taskset import load
 from analysis.verdict import answer
+from gpurt.enums import Policy
 from pycontrol.live import fit, fit_host
 
 KEYS = ("would_hold", "simulated_misses", "helps")
@@ -135,14 +137,35 @@ segments = [ {{ cpu = "1us" }} ]
         )
 
 
+def faked(monkeypatch: pytest.MonkeyPatch, host: fit.Host) -> None:
+    """Commands find that host, which tells of no event."""
+    for module in (fit, fit_host):
+        monkeypatch.setattr(module, "ask", lambda *_: host)
+    monkeypatch.setattr("pycontrol.live.control.connect", lambda *_: Fake(host))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_watch_knows_the_policy_of_each_partition(
+    gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, swapped: bool
+) -> None:
+    """GPUs that run what their partitions are for are no finding."""
+    known = HOSTS["two GPUs segment"]
+    policies = (Policy.TIMESLICED, Policy.SEGMENT) if swapped else (Policy.SEGMENT, Policy.TIMESLICED)
+    faked(monkeypatch, replace(known, gpus=[replace(gpu, policy=policy) for gpu, policy in
+                                            zip(known.gpus, policies, strict=True)]))  # fmt: skip
+    before, name, after = FILES["partitions"].text.partition('name = "b"')
+    (file := tmp_path / "set.toml").write_text(f'{before}{name}\npolicy = "timesliced"{after}', encoding="utf-8")
+    out = gpurt("watch", file, "--until", "1ms", "--json")[1]
+    told = [one for one in map(json.loads, out.splitlines()) if one.get("finding") == "policy"]
+    named = [one["message"].split(" is for ")[0] for one in told]
+    assert named == (["partition a", "partition b"] if swapped else [])
+
+
 @pytest.mark.parametrize(("name", "found"), [("gcaps-suspend", {"policy": 1}), ("boosted-suspend", {})])
 def test_a_watch_with_the_bounds_of_another_system_says_so(
     gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, found: dict[str, int]
 ) -> None:
-    host = HOSTS["emulator boosted"]
-    for module in (fit, fit_host):
-        monkeypatch.setattr(module, "ask", lambda *_: host)
-    monkeypatch.setattr("pycontrol.live.control.connect", lambda *_: Fake(host))
+    faked(monkeypatch, HOSTS["emulator boosted"])
     (file := tmp_path / "set.toml").write_text(FILES["boosted suspend"].text, encoding="utf-8")
     code, out, _ = gpurt("watch", file, "--until", "1ms", "--test", name, "--json")
     begun, *events = map(json.loads, out.splitlines())
