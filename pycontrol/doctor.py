@@ -15,10 +15,11 @@ from enum import Enum
 from pathlib import Path
 
 from gpurt._gpurt import ffi, lib
+from gpurt.enums import Tier
 from gpurt.errors import GpurtError
 from gpurt.segments import explain
 from pycontrol.live import patched as live_patched
-from pycontrol.live.control import NO_GPU, connect
+from pycontrol.live.control import NO_GPU, GpuStatus, connect
 from pycontrol.live.patched import PatchedGpu
 
 ROOT = Path("/")
@@ -69,7 +70,7 @@ def examine(device: str | None, root: Path = ROOT) -> list[Finding]:
         _governor(root),
         _isolation(root),
         _preemption(root),
-        _driver(root),
+        *_driver(root, _switched(device)),
         *_mig(root),
         *_host(device),
     ]
@@ -218,11 +219,11 @@ def _preemption(root: Path) -> Finding:
     return Finding(name, Status.WARN, "not PREEMPT_RT: kernel code can delay tasks for milliseconds", cure)
 
 
-#: Driver -> its device nodes.
+#: Driver, as a patched one calls itself -> its usual name, and its device nodes.
 DRIVERS = {
-    "nvgpu": ("dev/nvhost-gpu", "dev/nvgpu/igpu0/ctrl"),
-    "NVIDIA": ("dev/nvidiactl",),
-    "amdgpu/KFD": ("dev/kfd",),
+    "nvgpu": ("nvgpu", ("dev/nvhost-gpu", "dev/nvgpu/igpu0/ctrl")),
+    "nvidia": ("NVIDIA", ("dev/nvidiactl",)),
+    "amdgpu": ("amdgpu/KFD", ("dev/kfd",)),
 }
 
 
@@ -243,19 +244,37 @@ def _nvidia_patches(root: Path) -> str:
     return f"; there are patches for release {version[1]} (tier T2, docs/nvidia-open.md)"
 
 
-def _driver(root: Path) -> Finding:
+def _switched(device: str | None) -> list[GpuStatus]:
+    """The host's GPUs that patched drivers switch; none if no host answers, of which `_host` tells."""
+    try:
+        with connect(device) as control:
+            return [one for one in control.status() if one.tier is Tier.PATCHED]
+    except GpurtError:
+        return []
+
+
+def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Finding]:
+    """Drivers that are patched, as module and host say; and those of which nobody but their device nodes tells."""
+    name = "GPU driver"
     patched = [one for one in live_patched.read(root / FACTS) if one.device != "-" and one.condition != "more"]
     if patched:
-        return _patched_driver(patched)
-    found = [name for name, nodes in DRIVERS.items() if any((root / node).exists() for node in nodes)]
-    if not found:
-        return Finding("GPU driver", Status.OK, "none found; the virtual GPU is what there is (tier T3)")
-    text = f"{', '.join(found)}: only through agents in the programs (tier T1), which have never run on hardware"
-    if "dev/kfd" in DRIVERS[found[-1]] and _read(root, "sys/module/amdgpu/parameters/cwsr_enable") == "0":
-        text = f"{', '.join(found)}: waves are not saved, so nothing is preempted (tier T0): a stop waits for kernels"
-        return Finding("GPU driver", Status.WARN, text, "load amdgpu with cwsr_enable=1, its default")
-    text += _nvidia_patches(root)
-    return Finding("GPU driver", Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
+        yield _patched_driver(patched)
+    if switched:
+        gpus = ", ".join(f"GPU {one.gpu} is {one.driver} {one.device}".rstrip() for one in switched)
+        text = f"patched (tier T2), which has never run on hardware: {gpus}"
+        yield Finding(name, Status.WARN, text, "run sudo gpurt probe --driver (docs/kernel.md)")
+    known = {one.driver for one in patched} | {one.driver for one in switched}
+    rest = [one for driver, one in DRIVERS.items() if driver not in known]
+    found = [usual for usual, nodes in rest if any((root / node).exists() for node in nodes)]
+    if found:
+        text = f"{', '.join(found)}: only through agents in the programs (tier T1), which have never run on hardware"
+        text += _nvidia_patches(root) if "NVIDIA" in found else ""
+        yield Finding(name, Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
+    elif not known:
+        yield Finding(name, Status.OK, "none found; the virtual GPU is what there is (tier T3)")
+    if (root / "dev/kfd").exists() and _read(root, "sys/module/amdgpu/parameters/cwsr_enable") == "0":
+        text = "amdgpu/KFD: waves are not saved, so nothing is preempted (tier T0): a stop waits for kernels"
+        yield Finding(name, Status.WARN, text, "load amdgpu with cwsr_enable=1, its default")
 
 
 def _patched_driver(gpus: list[PatchedGpu]) -> Finding:

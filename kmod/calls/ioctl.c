@@ -55,6 +55,7 @@ static long do_query(struct gpurt_file *file, union gpurt_argument *a)
 	q->epsilon_ns = 0;
 	for (i = 0; i < GPURT_CAUSE_COUNT; i++)
 		q->epsilon_ns = max_t(u64, q->epsilon_ns, READ_ONCE(gpu->runlist.latency[i].max));
+	memcpy(q->device, gpu->device, sizeof(q->device));
 	gpurt_gpu_put(gpu);
 	return 0;
 }

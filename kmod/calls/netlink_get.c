@@ -173,7 +173,7 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->runlist.commits), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->runlist.faults), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_stuck(skb, gpu) ||
-	    put_shape(skb, gpu)) {
+	    (*gpu->device && nla_put_string(skb, GPURT_A_DEVICE, gpu->device)) || put_shape(skb, gpu)) {
 		genlmsg_cancel(skb, header);
 		return -EMSGSIZE;
 	}

@@ -81,3 +81,9 @@ void gpurt_gpu_unregister(struct gpurt_gpu *gpu)
 	gpurt_gpu_put(gpu);
 }
 EXPORT_SYMBOL_GPL(gpurt_gpu_unregister);
+
+u32 gpurt_gpu_number(const struct gpurt_gpu *gpu)
+{
+	return gpu->index;
+}
+EXPORT_SYMBOL_GPL(gpurt_gpu_number);

@@ -90,6 +90,8 @@ static int take_over(struct gpurt_gpu *gpu, const struct gpurt_driver_ops *ops)
 	gpu->ops.bound_ns = gpu->ops.bound_ns ?: 10ULL * NSEC_PER_SEC;
 	strscpy(gpu->name, gpu->ops.name, sizeof(gpu->name));
 	gpu->ops.name = NULL;
+	strscpy(gpu->device, gpu->ops.device ?: "", sizeof(gpu->device));
+	gpu->ops.device = NULL;
 	return 0;
 }
 

@@ -112,7 +112,7 @@ struct gpurt_agent_ops {
 #define GPURT_DRIVER \
 	.size = sizeof(struct gpurt_driver_ops), .version = GPURT_DRIVER_VERSION, .owner = THIS_MODULE
 
-/* gpurt_gpu_register() copies it, and the name, so the driver need not keep it. */
+/* gpurt_gpu_register() copies it, and the names, so the driver need not keep it. */
 struct gpurt_driver_ops {
 	u32 size;
 	u32 version;			/* GPURT_DRIVER_VERSION */
@@ -189,6 +189,7 @@ struct gpurt_driver_ops {
 	 * queued that it may execute.  *@asked: whether work is queued that is off the runlist.
 	 */
 	bool (*quiet)(void *driver, bool *asked);
+	const char *device;		/* which GPU it is: its PCI address or device-tree name; NULL: not known */
 };
 
 /* No driver may offer less. */
@@ -202,6 +203,8 @@ struct gpurt_driver_ops {
  */
 int gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver, struct gpurt_gpu **gpu);
 void gpurt_gpu_unregister(struct gpurt_gpu *gpu);
+/* In any context.  The number that users give it; registering gave it the lowest one that was free. */
+u32 gpurt_gpu_number(const struct gpurt_gpu *gpu);
 
 /*
  * In any context.  Have called() called at @when (ktime_get_ns()), soon if that is past, in place of what an earlier

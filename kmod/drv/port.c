@@ -66,7 +66,10 @@ static void attach(struct port_driver *d, const struct gpurt_port *port)
 	if (!d->version) {
 		d->owner = port->owner;
 		d->port = port;
+		WRITE_ONCE(d->attaching, true);
 		err = port->attach(&d->hooks);
+		WRITE_ONCE(d->attaching, false);
+		port_gpus_number();
 		if (err)
 			d->port = NULL;
 	}

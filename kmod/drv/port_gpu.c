@@ -39,6 +39,7 @@ struct port_gpu {
 	char refused[TEXT_LEN];		/* why it cannot be switched; empty: it can */
 	struct gpurt_gpu *gpu;		/* NULL: it is refused, or not yet registered */
 	struct gpurt_gpu __rcu *asked;	/* the same while hooks may ask it; NULL: everyone may run */
+	atomic_t clients;
 	bool leaving;
 	bool suspended;			/* with gpus_lock held */
 	raw_spinlock_t reset_lock;	/* two resets at once are told in some order, and as one */
@@ -49,8 +50,10 @@ struct port_gpu {
 	struct port_processes processes;
 };
 
-static LIST_HEAD(gpus);
+static LIST_HEAD(gpus);			/* in the order of their names */
 static DEFINE_MUTEX(gpus_lock);
+/* Held while GPUs come, go and get numbers.  Inside of the driver's mutex of its GPUs, outside of gpus_lock. */
+static DEFINE_MUTEX(order_lock);
 
 /* Called under RCU, or with gpus_lock held. */
 static struct port_gpu *find_gpu(void *handle)
@@ -70,6 +73,8 @@ static int port_client_open(void *driver, struct pid *tgid, struct gpurt_client 
 	struct port_gpu *dev = driver;
 
 	*ctx = port_client_make(&dev->processes, tgid, client);
+	if (*ctx)
+		atomic_inc(&dev->clients);
 	return *ctx ? 0 : -ENOMEM;
 }
 
@@ -78,6 +83,7 @@ static void port_client_close(void *driver, void *ctx)
 	struct port_gpu *dev = driver;
 
 	port_client_free(&dev->processes, ctx);
+	atomic_dec(&dev->clients);
 }
 
 /*
@@ -234,6 +240,7 @@ static void register_gpu(struct port_gpu *dev)
 
 	ops.name = dev->driver->name;
 	ops.owner = dev->driver->owner;
+	ops.device = dev->name;
 	err = gpurt_gpu_register(&ops, dev, &gpu);
 	if (err) {
 		refuse(dev, err == -ENOSPC ? "gpurt has as many GPUs as it can" : "gpurt could not register it");
@@ -271,17 +278,121 @@ static void register_by_worker(struct port_gpu *dev)
 	destroy_work_on_stack(&arrival.work);
 }
 
-/* False: the driver has added it before, and would remove it once. */
+/*
+ * Numbers of GPUs follow their names, which are addresses, whatever the order in which they come.  Drivers tell of
+ * theirs in an order of their own when gpurt attaches to them, and in another one when they find them later.
+ */
+
+/* Of numbers with as many digits the smaller one is first; partitions follow the GPU that has fewer of them. */
+static int compare_names(const char *a, const char *b)
+{
+	size_t a_length = strcspn(a, "/"), b_length = strcspn(b, "/");
+	int order = a_length == b_length ? strncmp(a, b, a_length) : 0;
+
+	if (a_length != b_length)
+		return a_length < b_length ? -1 : 1;
+	return order ?: strcmp(a + a_length, b + b_length);
+}
+
+/* With order_lock held.  False: the driver has added it before, and would remove it once. */
 static bool enlist(struct port_gpu *dev)
 {
+	struct list_head *before = &gpus;
+	struct port_gpu *other;
 	bool known;
 
 	mutex_lock(&gpus_lock);
 	known = find_gpu(dev->handle);
+	list_for_each_entry(other, &gpus, node) {
+		if (compare_names(other->name, dev->name) > 0)
+			break;
+		before = &other->node;
+	}
 	if (!known)
-		list_add_tail_rcu(&dev->node, &gpus);
+		list_add_rcu(&dev->node, before);
 	mutex_unlock(&gpus_lock);
 	return !known;
+}
+
+/* With order_lock held. */
+static void register_missing(void)
+{
+	struct port_gpu *dev;
+
+	list_for_each_entry(dev, &gpus, node)
+		if (!dev->gpu && !*dev->refused)
+			register_by_worker(dev);
+}
+
+/* With order_lock held. */
+static bool is_ordered(void)
+{
+	struct port_gpu *dev;
+	u32 next = 0;
+
+	list_for_each_entry(dev, &gpus, node) {
+		if (!dev->gpu)
+			continue;
+		if (gpurt_gpu_number(dev->gpu) < next)
+			return false;
+		next = gpurt_gpu_number(dev->gpu) + 1;
+	}
+	return true;
+}
+
+/* With order_lock held. */
+static bool is_used(void)
+{
+	struct port_gpu *dev;
+
+	list_for_each_entry(dev, &gpus, node)
+		if (atomic_read(&dev->clients) || dev->suspended || READ_ONCE(dev->resetting))
+			return true;
+	return false;
+}
+
+/* With order_lock held.  A hook that is under way may still use the GPU that it has found. */
+static void unregister(struct port_gpu *dev)
+{
+	struct gpurt_gpu *gpu = dev->gpu;
+
+	RCU_INIT_POINTER(dev->asked, NULL);
+	synchronize_rcu();
+	mutex_lock(&gpus_lock);
+	dev->gpu = NULL;
+	mutex_unlock(&gpus_lock);
+	if (gpu)
+		gpurt_gpu_unregister(gpu);
+}
+
+/* With order_lock held.  A process that becomes a client meanwhile finds that its GPU is gone. */
+static void number_anew(void)
+{
+	struct port_gpu *dev;
+
+	list_for_each_entry(dev, &gpus, node)
+		unregister(dev);
+	register_missing();
+}
+
+/* With order_lock held. */
+static void number_all(void)
+{
+	register_missing();
+	if (is_ordered())
+		return;
+	if (is_used())
+		pr_warn("gpurt: a GPU came while others were in use: numbers do not follow addresses until gpurt is loaded anew\n");
+	else
+		number_anew();
+}
+
+/* A driver has told of all its GPUs. */
+void port_gpus_number(void)
+{
+	mutex_lock(&order_lock);
+	number_all();
+	mutex_unlock(&order_lock);
 }
 
 void port_gpu_added(const struct port_driver *driver, void *handle, const char *name, const char *refused)
@@ -297,16 +408,17 @@ void port_gpu_added(const struct port_driver *driver, void *handle, const char *
 	strscpy(dev->name, name, sizeof(dev->name));
 	raw_spin_lock_init(&dev->reset_lock);
 	port_processes_init(&dev->processes);
+	mutex_lock(&order_lock);
 	/* First, for hooks must find it as soon as there is a commit. */
 	if (!enlist(dev)) {
 		pr_err("gpurt: %s adds %s twice: the second is ignored\n", driver->name, name);
 		kfree(dev);
-		return;
-	}
-	if (refused)
+	} else if (refused) {
 		refuse(dev, refused);
-	else
-		register_by_worker(dev);
+	} else if (!READ_ONCE(driver->attaching)) {
+		number_all();
+	}
+	mutex_unlock(&order_lock);
 }
 
 /*
@@ -317,21 +429,20 @@ void port_gpu_removed(void *handle)
 {
 	struct port_gpu *dev;
 
+	mutex_lock(&order_lock);
 	mutex_lock(&gpus_lock);
 	dev = find_gpu(handle);
 	if (dev)
 		list_del_rcu(&dev->node);
 	mutex_unlock(&gpus_lock);
-	if (!dev)
-		return;
-	WRITE_ONCE(dev->leaving, true);
-	smp_wmb();	/* pairs with is_coming() and port_commit(): who is not asked any more is leaving */
-	RCU_INIT_POINTER(dev->asked, NULL);
-	synchronize_rcu();	/* no hook is under way that has met it */
-	if (dev->gpu)
-		gpurt_gpu_unregister(dev->gpu);
-	port_processes_stop(&dev->processes);
-	kfree_rcu(dev, rcu);
+	if (dev) {
+		WRITE_ONCE(dev->leaving, true);
+		smp_wmb();	/* pairs with is_coming() and port_commit(): who is not asked any more is leaving */
+		unregister(dev);
+		port_processes_stop(&dev->processes);
+		kfree_rcu(dev, rcu);
+	}
+	mutex_unlock(&order_lock);
 }
 
 /* The machine is about to sleep, or has woken.  A GPU that came in between was not told of the first. */

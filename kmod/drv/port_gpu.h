@@ -17,6 +17,7 @@ struct port_driver {
 	int err;			/* why it could not be attached to; 0: it was, or is not there */
 	u32 said_version;		/* of these two, what the log has already */
 	int said_err;
+	bool attaching;			/* it tells of its GPUs, in an order of its own */
 };
 
 /* port.c */
@@ -31,6 +32,7 @@ bool port_gpu_may_run(void *handle, struct pid *tgid);
 void port_gpu_killed(void *handle, struct pid *tgid);
 void port_gpu_reset(void *handle, bool begins);
 void port_gpus_sleep(bool sleeps);
+void port_gpus_number(void);
 int port_gpus_describe(char *text, int size);
 
 #endif

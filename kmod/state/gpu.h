@@ -152,6 +152,7 @@ struct gpurt_gpu {
 	/* A copy: readers may outlive the driver's module.  Its functions may be called while the GPU is held. */
 	struct gpurt_driver_ops ops;
 	char name[GPURT_NAME_LEN];	/* ops.name, which is NULL here */
+	char device[GPURT_NAME_LEN];	/* ops.device, likewise; empty: not known */
 	void *driver;			/* the driver's own */
 	struct kthread_worker *worker;	/* its thread has the highest FIFO priority */
 	const struct task_struct *thread;	/* the same, to be compared only: callers at the gate may outlive it */

@@ -25,8 +25,9 @@
  * Data plane
  * ----------
  * GPURT_IOC_QUERY	struct gpurt_query
- *	What the host is: interface version, capabilities (GPURT_CAP_*), number of GPUs, policy and tier of
- *	the GPU asked for.  ENODEV: no such GPU.
+ *	What the host is: interface version, capabilities (GPURT_CAP_*), number of GPUs; policy, tier and device of
+ *	the GPU asked for.  Numbers of a patched driver's GPUs follow their addresses, but a program that knows which
+ *	GPU it uses looks for its `device`.  ENODEV: no such GPU.
  *
  * GPURT_IOC_BEGIN	struct gpurt_begin
  *	Begin a GPU segment.  Returns at once; `state` says whether the caller holds the GPU
@@ -250,7 +251,8 @@
  *			  and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes with an
  *			  order that their agent has not carried out in time: isolation is lost), REFUSED (how
  *			  often an agent was refused because its user has too many: such a process runs at any time).
- *			  STUCK_BOUND_NS (after which time the host says that the owner is stuck; 0: never, or it
+ *			  DEVICE (with a patched driver: PCI address or device-tree name of the GPU, and after '/'
+ *			  which partition of it), STUCK_BOUND_NS (after which time the host says that the owner is stuck; 0: never, or it
  *			  does not see whether the GPU executes anything), STUCK_NS (for how long the owner is
  *			  stuck; only while it is, and the host has told so), STUCKS (how often that was told).
  *			  Of a virtual GPU that is a partition: PARTITION_OF (the number of the GPU that is divided,
@@ -526,6 +528,7 @@ struct gpurt_query {
 	__u32 tier;
 	__u32 pad;
 	__u64 epsilon_ns;		/* longest runlist update seen, 0 if none yet */
+	char device[GPURT_NAME_LEN];	/* which GPU it is, if its driver says so: its PCI address, as 0000:c1:00.0 */
 };
 
 struct gpurt_begin {
@@ -774,6 +777,7 @@ enum gpurt_attr {
 	GPURT_A_STUCK_BOUND_NS,		/* u64 */
 	GPURT_A_STUCK_NS,		/* u64 */
 	GPURT_A_STUCKS,			/* u64 */
+	GPURT_A_DEVICE,			/* string */
 	GPURT_A_END,
 };
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:  # at run time the import takes longer than many commands need
 def gpu(one: GpuStatus) -> dict[str, Any]:
     """A GPU of a host; ``runner_pid`` is None while all clients share it, or if it is another user's."""
     return {
-        "gpu": one.gpu, "driver": one.driver, "tier": one.tier, "policy": one.policy, "notice": one.notice,
+        "gpu": one.gpu, "device": one.device or None, "driver": one.driver, "tier": one.tier, "policy": one.policy,
+        "notice": one.notice,
         "poll_ns": one.poll_ns, "client_count": one.clients, "tsgs": one.tsgs, "image": one.image,
         "runner_pid": one.runner_pid or None, "updates": one.commits, "faults": one.faults, "late": one.late,
         "malformed": one.malformed, "alpha_ns": one.alpha_ns, "theta_ns": one.theta_ns, "slice_ns": one.slice_ns,

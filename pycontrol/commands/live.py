@@ -112,6 +112,11 @@ def _partition(one: GpuStatus) -> str:
 KEPT = {"virtual": "the GPU is virtual", "none": "nothing keeps a program to units (T0), so a job gets them all"}
 
 
+def _name(one: GpuStatus) -> str:
+    """The driver, and which of its GPUs it is if that is known."""
+    return f"{one.driver} {visible(one.device)}" if one.device else one.driver
+
+
 def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
     """A line for each GPU, what policy boosted does with its clients' threads, and a line for each trouble."""
     from gpurt.enums import Tier
@@ -120,7 +125,7 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
     if not gpus:
         return NO_GPU
     rows = [
-        (str(one.gpu), one.driver, one.tier.word, one.unit_policy or one.policy.word, str(one.clients), str(one.tsgs),
+        (str(one.gpu), _name(one), one.tier.word, one.unit_policy or one.policy.word, str(one.clients), str(one.tsgs),
          _on_runlist(one), str(one.commits), str(one.faults), str(one.late))
         for one in gpus
     ]  # fmt: skip

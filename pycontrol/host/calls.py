@@ -142,7 +142,7 @@ class Calls:
         made.version, made.gpus = lib.GPURT_VERSION, len(self.gpus)
         facts = gpu.facts()
         made.caps = facts.caps | (Cap.RAISES if gpu.band.able else 0) | (Cap.UNITS if self.space else 0)
-        made.policy, made.tier = gpu.sched.policy, facts.tier
+        made.policy, made.tier, made.device = gpu.sched.policy, facts.tier, facts.device.encode()
         made.epsilon_ns = max(latency.max for latency in gpu.latency.values())
         answer(0)
 

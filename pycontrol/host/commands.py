@@ -105,7 +105,8 @@ class Commands:
             runner, facts = gpu.runner, gpu.facts()
             yield [
                 ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
-                ("TIER", int(facts.tier)), ("DRIVER", facts.driver), ("NORMAL", gpu.band.normal),
+                ("TIER", int(facts.tier)), ("DRIVER", facts.driver),
+                *([("DEVICE", facts.device)] if facts.device else []), ("NORMAL", gpu.band.normal),
                 ("BARRED", gpu.barred), ("CLIENTS", len(gpu.clients)), ("TSGS", gpu.tsgs),
                 ("IMAGE", int(Image.ONE if runner else Image.ALL)),
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),

@@ -98,6 +98,7 @@ class Facts:
     slice: int = 0
     late: int = 0
     refused: int = 0
+    device: str = ""  # which GPU it is: a PCI address or a device-tree name; empty: not known
     partition: tuple[int, int, int] | None = None  # of which GPU, its units, and what slows it down, thousandths
 
 

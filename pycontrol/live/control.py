@@ -51,6 +51,9 @@ class GpuStatus:
     ``partition_units``: its compute units; ``cross``: by what its memory-intensive work is slowed down while another
     partition executes such, thousandths.
 
+    ``device``: with a patched driver, the GPU's PCI address or device-tree name, and after '/' which partition of it;
+    else empty.
+
     ``stuck_ns``: for how long the owner has been stuck (kmod/uapi/gpurt.h); 0: it is not, as far as the host knows.
     ``stuck_bound_ns``: after which time the host says so; 0: never.  ``stucks``: how often it has said so.
     """
@@ -92,6 +95,7 @@ class GpuStatus:
     stuck_bound_ns: int
     stuck_ns: int
     stucks: int
+    device: str = ""
 
     @property
     def emulated(self) -> bool:
@@ -471,7 +475,7 @@ def _status(message: Message) -> GpuStatus:
         number("UNITS_HELD"), number("JOBS"), number("UNIT_CLIENTS"), number("JOBS_DONE"), number("JOBS_LATE"),
         number("JOBS_SKIPPED"), number("JOBS_LOST"), number("JOBS_OVERDUE"),
         _number(message, "PARTITION_OF") if number("PARTITION_UNITS") else None, number("PARTITION_UNITS"),
-        number("CROSS"), number("STUCK_BOUND_NS"), number("STUCK_NS"), number("STUCKS"),
+        number("CROSS"), number("STUCK_BOUND_NS"), number("STUCK_NS"), number("STUCKS"), _text(message, "DEVICE"),
     )  # fmt: skip
 
 

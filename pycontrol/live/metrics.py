@@ -122,7 +122,8 @@ class HostCollector:
             latencies, buses = control.latency(), control.buses()
         info = InfoMetricFamily("gpurt_gpu", "a GPU of the host", labels=["gpu"])
         for gpu in gpus:
-            info.add_metric([str(gpu.gpu)], {"driver": visible(gpu.driver), "tier": gpu.tier.word,
+            info.add_metric([str(gpu.gpu)], {"driver": visible(gpu.driver), "device": visible(gpu.device),
+                                             "tier": gpu.tier.word,
                                              "policy": gpu.unit_policy or gpu.policy.word})  # fmt: skip
         yield info
         yield _of_gpus(CounterMetricFamily, "gpurt_failed_updates", "runlist updates that failed",

@@ -33,7 +33,7 @@ class PatchedGpu(Gpu):
         """Everyone is on the runlist."""
 
     def facts(self) -> Facts:
-        return Facts(Tier.PATCHED, "fakegpu", int(Cap.EMULATED))
+        return Facts(Tier.PATCHED, "amdgpu", int(Cap.EMULATED), device=f"0000:{self.index + 3:02x}:00.0")
 
     def commit(self, only: Client | None, now: int) -> None:
         """Has the fake GPU execute work of one process only; it has done so when it answers."""

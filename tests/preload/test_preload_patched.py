@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from links import eventually
 from machines import LONG, FakeGpu, Patched, Program, Start, real_time
 
 from gpurt.enums import Tier
+from pycontrol import cli
+from pycontrol.doctor import examine
 from pycontrol.live.control import Control
 from pycontrol.live.control import connect as control
 
@@ -114,3 +117,16 @@ def test_a_child_has_segments_of_its_own(run: Callable[..., Program], plane: Con
     assert background.pid not in gpu.order()
     gpu.finish(background.pid)
     background.do("all")
+
+
+def test_doctor_and_status_ask_the_host(patched: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Device nodes say only which drivers there are."""
+    (tmp_path / "dev").mkdir()
+    for node in ("kfd", "nvidiactl"):
+        (tmp_path / "dev" / node).write_text("")
+    by_host, by_node = (one.text for one in examine(str(patched), tmp_path) if one.name == "GPU driver")
+    assert "tier T2" in by_host
+    assert "GPU 0 is amdgpu 0000:03:00.0, GPU 1 is amdgpu 0000:04:00.0" in by_host
+    assert by_node.startswith("NVIDIA: only through agents")
+    assert cli.run(["--device", str(patched), "status", "--json"]) == 0
+    assert [one["device"] for one in json.loads(capfd.readouterr().out)["gpus"]] == ["0000:03:00.0", "0000:04:00.0"]

@@ -348,7 +348,7 @@ def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
     assert "amdgpu" in found["GPU driver"].text
     assert "tier T1" in found["GPU driver"].text
     write("sys/module/amdgpu/parameters/cwsr_enable", "0\n")
-    (driver,) = (one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "GPU driver")
+    _, driver = (one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "GPU driver")
     assert "nothing is preempted (tier T0)" in driver.text
     assert "cwsr_enable=1" in driver.cure
 

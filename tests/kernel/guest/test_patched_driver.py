@@ -28,7 +28,7 @@ from patched import Driver, Tsg, facts, forked, granted, open_tsg, own, stranger
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, Tier
 from pycontrol import cli, probe
-from pycontrol.live.control import connect
+from pycontrol.live.control import Control, connect
 from pycontrol.readable import readable
 
 FAKE = Driver("fake_driver")
@@ -269,6 +269,53 @@ def test_a_gpu_for_which_there_is_no_number() -> None:
         have("gpus", 2)
         assert [fact["state"] for fact in facts()] == ["on", "refused"]
         assert facts()[1]["reason"] == "gpurt has as many GPUs as it can"
+
+
+DEVICES = ["fake:2", "fake:3"]  # two GPUs of a driver that announces them from the last address to the first
+
+
+def numbered(control: Control) -> list[tuple[int, str]]:
+    return [(one.gpu, one.device) for one in control.status()]
+
+
+def test_numbers_follow_addresses_whichever_module_is_loaded_first() -> None:
+    with FAKE.cleaned_up():
+        FAKE.insert("backwards=1")
+        have("gpus", 2)
+        for first in ("driver", "gpurt", "driver", "gpurt"):
+            unload()
+            if first == "gpurt":
+                FAKE.remove()
+                load("vgpus=0")
+                FAKE.insert("backwards=1")
+                have("gpus", 2)
+            else:
+                load("vgpus=0")
+            with connect(str(DEVICE)) as control:
+                assert numbered(control) == list(enumerate(DEVICES)), first
+            assert [fact["device"] for fact in facts()] == DEVICES
+            with client_of(DEVICE) as client, stranger(gpu=0) as (last, _), stranger(gpu=1) as (near, _):
+                client.begin(priority=10)  # on GPU 0, which is the driver's second
+                assert (near.word(), last.word()) == ("off", "on")
+
+
+def test_a_gpu_that_comes_while_another_is_used_takes_no_number_away() -> None:
+    with loaded("backwards=1") as control, client_of(DEVICE) as client:
+        client.begin(priority=10)
+        have("gpus", 2)
+        assert numbered(control) == [(0, "fake:3"), (1, "fake:2")]
+        with stranger(gpu=0) as (tsg, _):
+            assert tsg.word() == "off"
+        assert any("numbers do not follow addresses" in line for line in kernel_log())
+
+
+def test_a_gpu_that_comes_back_has_its_number_again() -> None:
+    with loaded("backwards=1") as control:
+        have("gpus", 2)
+        have("gpus", 1)
+        assert numbered(control) == [(1, "fake:3")]
+        have("gpus", 2)
+        assert numbered(control) == list(enumerate(DEVICES))
 
 
 def test_10_14_a_driver_with_another_port_is_not_used() -> None:

@@ -48,6 +48,8 @@ struct fake_tsg {
 
 static uint version = GPURT_PORT_VERSION;
 module_param(version, uint, 0444);
+static bool backwards;			/* the GPU that comes first has the highest address */
+module_param(backwards, bool, 0444);
 static char *refuse;
 module_param(refuse, charp, 0444);
 static uint fail;			/* so many of the next commits fail */
@@ -475,7 +477,7 @@ static int __init fake_init(void)
 	OPTIMIZER_HIDE_VAR(seen);
 	*seen = version;
 	for (i = 0; i < GPUS; i++) {
-		snprintf(gpus[i].name, sizeof(gpus[i].name), "fake:%d", i);
+		snprintf(gpus[i].name, sizeof(gpus[i].name), "fake:%d", backwards ? GPUS - 1 - i : i);
 		mutex_init(&gpus[i].power);
 		mutex_init(&gpus[i].runlist);
 		INIT_LIST_HEAD(&gpus[i].tsgs);
