@@ -283,7 +283,6 @@ def test_numbers_follow_addresses_whichever_module_is_loaded_first() -> None:
         FAKE.insert("backwards=1")
         have("gpus", 2)
         for first in ("driver", "gpurt", "driver", "gpurt"):
-            unload()
             if first == "gpurt":
                 FAKE.remove()
                 load("vgpus=0")
@@ -297,6 +296,7 @@ def test_numbers_follow_addresses_whichever_module_is_loaded_first() -> None:
             with client_of(DEVICE) as client, stranger(gpu=0) as (last, _), stranger(gpu=1) as (near, _):
                 client.begin(priority=10)  # on GPU 0, which is the driver's second
                 assert (near.word(), last.word()) == ("off", "on")
+            unload()
 
 
 def test_a_gpu_that_comes_while_another_is_used_takes_no_number_away() -> None:
