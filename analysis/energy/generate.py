@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from analysis.energy.distribute import static_sets
 from analysis.energy.model import Gpu, Kernel, Profile, System, Task
@@ -23,7 +23,8 @@ class Draw:
 
     ``kind``: "uunifast" (figures 2.8 and chapter 3), "shares" (figure 2.9) or "stgm" (figure 2.10).  ``x``: the total
     utilization, the share of heavy tasks, or the number of tasks.  ``reference``: type of GPU and how many of its
-    units the mean utilization is over.  ``halved``: deadlines are half the period.
+    units the mean utilization is over.  ``halved``: deadlines are half the period.  ``shorter``: by what kernels are
+    shorter than the profiles say; copies are as they are.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Draw:
     reference: tuple[str, int]
     halved: bool = False
     tasks: int = 6
+    shorter: int = 1
 
 
 def uunifast(rng: random.Random, count: int, total: float, low: float, high: float) -> list[float]:
@@ -50,8 +52,19 @@ def uunifast(rng: random.Random, count: int, total: float, low: float, high: flo
 
 def system(draw: Draw, profiles: Mapping[str, Profile], seed: int, index: int) -> System:
     """Taskset ``index`` of a point."""
+    if draw.shorter > 1:
+        profiles = _shortened(profiles, draw.shorter)
     rng = random.Random(f"{seed} {draw.kind} {draw.x:.6f} {draw.tasks} {draw.reference} {draw.halved} {index}")
     return _KINDS[draw.kind](draw, profiles, rng)
+
+
+def _shortened(profiles: Mapping[str, Profile], times: int) -> dict[str, Profile]:
+    def kernel(one: Kernel) -> Kernel:
+        worst, best = (tuple(-(-time // times) for time in some) for some in (one.worst, one.best))
+        return replace(one, worst=worst, best=best, measured=())
+
+    return {name: Profile(name, {gpu: kernel(one) for gpu, one in profile.on.items()})
+            for name, profile in profiles.items()}  # fmt: skip
 
 
 def _uniform(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> System:

@@ -21,8 +21,8 @@ from analysis.partition.workload import SHIFT
 from gpurt._gpurt import lib
 
 SOURCE = "Zahaf et al., contention-aware GPU partitioning"
-#: The paper's variants, and `fit`, which takes the fullest first; all begin with the fullest partition.
-CURVES = ("1g", "sms-ina", "sms-act", "bf-ina", "bf-act", "fit-ina", "fit-act")
+#: The paper's variants, `fit` (fullest first) and `sav` (most units saved); all begin with the fullest partition.
+CURVES = ("1g", "sms-ina", "sms-act", "bf-ina", "bf-act", "fit-ina", "fit-act", "sav-ina", "sav-act")
 BEST = "best"
 LOADS = tuple(range(2, 70, 2))
 #: Panels: how execution times scale (docs/readings/partitioning.md, "Partitioning").

@@ -234,25 +234,19 @@ static u32 fitting(struct heuristic *h, u32 one, u32 *other)
 	return 0;
 }
 
-/* Fewest units and most units saved: looks at all merges. */
+/* Fewest units and most units saved: looks at all merges; ties as the list has them. */
 static u32 smallest_merge(struct heuristic *h, u32 one, u32 *other)
 {
 	u32 count = eligible_for(h, one), chosen = 0, place = 0;
 	int64_t least = INT64_MAX;
-	u64 load = 0;
 
 	for (u32 i = 0; i < count; i++) {
 		const struct part *q = &h->parts[h->candidates[i].key];
 		u32 size = try_merge(h, one, h->candidates[i].key);
 		int64_t gain = (int64_t)size - (h->how->rule == GPURT_PARTITION_SAV ? q->size : 0);
-		u64 utilization;
 
-		if (!size || gain > least)
-			continue;
-		utilization = united_utilization(h->s, &h->parts[one], q, size);
-		if (gain < least || utilization < load || (utilization == load && q->position < place)) {
+		if (size && (gain < least || (gain == least && q->position < place))) {
 			least = gain;
-			load = utilization;
 			place = q->position;
 			chosen = size;
 			*other = h->candidates[i].key;

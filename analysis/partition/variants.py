@@ -165,7 +165,10 @@ class _Heuristic:
         return merged
 
     def _choices(self, one: Part, eligible: list[Part]) -> list[Part]:
-        """The eligible partitions, best first; for the rules that look at merges, only the best one."""
+        """The eligible partitions, best first; for the rules that look at merges, only the best one.
+
+        Ties are as the list has them: by decreasing or increasing utilization.
+        """
         if self.rule in ("bf", "fit"):
             sign = 1 if self.rule == "bf" else -1
             return sorted(eligible, key=lambda other: sign * self._together(one, other))
@@ -173,7 +176,7 @@ class _Heuristic:
         if not merges:
             return []
         gain = 0 if self.rule == "sms" else 1
-        return [min(merges, key=lambda m: (m[1].size - gain * m[0].size, m[1].utilization))[0]]
+        return [min(merges, key=lambda m: m[1].size - gain * m[0].size)[0]]
 
     def _together(self, one: Part, other: Part) -> int:
         """U of both sets in the larger one of both sizes, since definition 4 orders without merging."""

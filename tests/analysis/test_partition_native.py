@@ -136,23 +136,22 @@ def test_one_partition_collapses_where_each_scaling_says() -> None:
     assert rates(Parameters(utilization=8, shared=False), 100, one) <= 10
 
 
-def test_heuristics_fit_what_the_papers_figures_say_and_fullest_first_fits_more() -> None:
-    """Acceptance check 7."""
+def test_sms_is_above_bf_and_two_rules_of_ours_above_both() -> None:
+    """Acceptance check 7, and section 7.2: SMS is above BF as U grows, with ties as the list has them."""
     count = 250
     papers = [(f"{rule}-{mode}", "dec") for rule in ("sms", "bf") for mode in ("ina", "act")]
     assert (rates(Parameters(utilization=40), 100, papers) >= 97).all()
-    at_46 = rates(Parameters(utilization=46), count, [*papers, ("fit-ina", "dec"), ("fit-act", "dec")])
+    ours = [("fit-act", "dec"), ("sav-act", "dec")]
+    at_46 = rates(Parameters(utilization=46), count, [*papers, *ours])
     assert (at_46[:4] >= 55).all()
     assert (at_46[:4] <= 85).all()
-    assert at_46[4:].min() >= at_46[:4].max() + 8
+    assert at_46[:2].min() >= at_46[2:4].max() + 5
+    assert at_46[4:].min() >= at_46[:4].max() + 2
 
 
-def test_the_best_of_all_heuristics_schedules_88_per_cent_at_46() -> None:
-    """Acceptance check 7, as far as a sample can say it: of many samples that are at 88 %, few have less than this.
-
-    Of 10,000 tasksets 88.15 % are schedulable, so that about every second sample of 200 has less than 88 %.
-    """
-    count, claimed = 10_000 if LONG else 500, 0.88
+def test_the_best_of_all_heuristics_schedules_92_per_cent_at_46() -> None:
+    """Acceptance check 7 asks for 88 %: of many samples that are at 92 %, few have less than this."""
+    count, claimed = 10_000 if LONG else 500, 0.92
     parameters = Parameters(utilization=46)
     every = [(variant, order) for variant in VARIANTS if variant != "1g" for order in ORDERS]
     share = (results(parameters, generate(parameters, 1, count), every)["status"] == FITS).any(axis=1).mean()
@@ -161,11 +160,11 @@ def test_the_best_of_all_heuristics_schedules_88_per_cent_at_46() -> None:
     assert share >= claimed - 3 * deviation
 
 
-def test_at_200_tasks_only_fullest_first_fits() -> None:
-    ways = [("fit-ina", "dec"), ("sms-ina", "dec"), ("bf-ina", "dec")]
-    fit, sms, bf = rates(Parameters(200, 44), 20, ways)
-    assert fit >= 50
-    assert max(sms, bf) <= 10
+def test_at_200_tasks_fewest_units_fit_more_than_fullest_first() -> None:
+    ways = [("sms-ina", "dec"), ("fit-ina", "dec"), ("bf-ina", "dec")]
+    sms, fit, bf = rates(Parameters(200, 44), 20, ways)
+    assert sms >= fit >= 50
+    assert bf <= 10
 
 
 def test_exact_fits_whatever_a_heuristic_fits_on_as_few_units() -> None:
