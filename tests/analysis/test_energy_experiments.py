@@ -183,7 +183,7 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert cli.run([*words, "--profiles", str(folder), "--json"]) == 0
     (made,) = json.loads(capsys.readouterr().out)["results"]
     assert [Path(file).name for file in made["files"]] == ["mg-fig3.13.csv", "mg-fig3.13.png"]
-    assert len(made["rows"]) == 7 * 8
+    assert len(made["rows"]) == 7 * len(ENERGY["mg-fig3.13"].curves)
     assert cli.run([*words, "--profiles", "/nonexistent"]) == 3
     assert "/nonexistent/gpu_rtx3070/mmul.csv: No such file" in capsys.readouterr().err
 

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The inventory of papers: every row has files and experiments that exist, or says why not; no number is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from analysis.experiments import ENERGY, EXPERIMENTS, STUDIES
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/experiments/inventory.md"
+
+
+def numbers(kind: str, chapter: str, first: int, last: int) -> set[str]:
+    return {f"{kind} {chapter}{number}" for number in range(first, last + 1)}
+
+
+#: What each paper prints.
+PRINTED = {
+    "sBEET": numbers("algorithm", "", 1, 3) | numbers("figure", "2.", 1, 10) | numbers("table", "2.", 1, 2)
+    | numbers("example", "", 4, 5) | {"theorem 1", "lemma 2", "definition 3"},
+    "sBEET-mg": numbers("algorithm", "", 4, 5) | numbers("figure", "3.", 1, 13) | numbers("table", "3.", 1, 9)
+    | numbers("example", "", 6, 9) | numbers("definition", "", 10, 11),
+    "Contention-aware partitioning": numbers("algorithm", "", 1, 3) | numbers("figure", "", 1, 9)
+    | numbers("lemma", "", 1, 3) | numbers("definition", "", 1, 4),
+    "GCAPS, ECRTS'24": numbers("lemma", "", 1, 15) | numbers("example", "", 1, 5) | numbers("table", "", 1, 5)
+    | numbers("figure", "", 1, 12),
+    "GCAPS, chapter 4 of the thesis": numbers("lemma", "", 12, 16) | numbers("lemma", "", 19, 21)
+    | numbers("figure", "4.", 1, 14) | numbers("table", "4.", 1, 4) | numbers("algorithm", "", 6, 7),
+    "RTGPU": numbers("lemma", "2.", 1, 3) | numbers("lemma", "5.", 1, 5) | numbers("figure", "", 1, 14)
+    | numbers("algorithm", "", 1, 2) | {"theorem 5.6", "corollary 5.6.1", "table 1"},
+    "AMD GPUs, RTNS'21": numbers("figure", "", 1, 9) | numbers("table", "", 1, 2),
+}  # fmt: skip
+
+
+def tables() -> dict[str, list[tuple[str, str, str]]]:
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for part in PAGE.read_text().split("\n## ")[1:]:
+        name, _, body = part.partition("\n")
+        rows = [re.fullmatch(r"\| (.+) \| (.+) \| (.+) \|", line) for line in body.splitlines()]
+        found[name] = [(row[1], row[2], row[3]) for row in rows if row and row[1] != "item"]
+    return found
+
+
+def test_no_number_of_a_paper_is_left_out() -> None:
+    found = tables()
+    assert list(found) == list(PRINTED)
+    for name, rows in found.items():
+        items = [item for cell, *_ in rows for item in cell.split(", ")]
+        assert not PRINTED[name] - set(items), name
+        assert len(items) == len(set(items)), name
+
+
+def test_every_row_has_what_exists_or_says_why_not() -> None:
+    for name, rows in tables().items():
+        for item, where, verdict in rows:
+            words = re.findall(r"`([^`]+)`", where)
+            paths = [word for word in words if not word.startswith("gpurt ")]
+            assert bool(paths) != verdict.startswith("no: "), (name, item)
+            assert all((ROOT / path).is_file() for path in paths), (name, item)
+            commands = [word for word in words if word.startswith("gpurt experiment ")]
+            assert {word.split()[2] for word in commands} <= {*EXPERIMENTS, *ENERGY, *STUDIES}, (name, item)
