@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The case study of the thesis (table 4.4, figure 4.14): preemption against the default driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from builders import ms
+
+from analysis import rta
+from analysis.simulate import Options, worst_over_offsets
+from analysis.taskset import load
+
+TASKSET = load(Path(__file__).resolve().parents[2] / "examples/thesis-case-study.toml").taskset
+
+
+@pytest.mark.parametrize(("name", "longest"), [("gcaps-suspend", 89.808), ("gcaps-busy", 156.288)])
+def test_task_5_waits_for_task_3_and_busy_waiting_adds_its_kernels(name: str, longest: float) -> None:
+    """Task 4 has no sound bound: by itself it waits for a job of 116 ms twice and more on its CPU."""
+    found = {task.name: rta.find(name).run(TASKSET).wcrt(task.name) for task in TASKSET.real_time}
+    assert found["mmul_cpu_2"] == ms(longest)
+    assert [task for task, bound in found.items() if bound is None] == ["mmul_gpu_2"]
+
+
+def test_figure_4_14_task_1_is_much_faster_where_the_gpu_is_preempted() -> None:
+    seen = {policy: worst_over_offsets(TASKSET, Options(policy, rta.find("gcaps-suspend").waiting), 50).tasks
+            for policy in ("segment", "timesliced")}  # fmt: skip
+    bound = rta.find("gcaps-suspend").run(TASKSET).wcrt("histogram")
+    assert bound is not None
+    assert seen["segment"]["histogram"].worst <= bound == ms(23.144)
+    assert seen["timesliced"]["histogram"].worst > 3 * seen["segment"]["histogram"].worst
+    assert all(not seen["segment"][task.name].misses for task in TASKSET.real_time)
