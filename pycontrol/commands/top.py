@@ -7,13 +7,15 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from gpurt.enums import State
 from pycontrol.commands import documents, render
 from pycontrol.commands.options import JSON, Seconds, connect
 from pycontrol.commands.render import ms
@@ -23,39 +25,84 @@ if TYPE_CHECKING:
     from pycontrol.live.control import ClientInfo, Control, GpuStatus
 
 #: The columns from left to right, and how soon each is left out where the terminal is narrow; 0: never.
-COLUMNS = {"GPU": 3, "pid": 0, "name": 0, "state": 2, "priority": 1, "owned": 0, "owned ms": 5, "segments": 6,
+COLUMNS = {"GPU": 3, "pid": 0, "name": 0, "state": 2, "priority": 1, "share": 0, "owned ms": 5, "segments": 6,
            "preempted": 4, "depth": 8, "TSGs": 7, "form": 10, "raised": 11, "": 9}  # fmt: skip
 #: Shortest and longest bar for the part that a client owned; a terminal without room for the shortest shows none.
 BAR = (10, 60)
 
 
+#: So many looks an interval say who shares a GPU that nobody owns, and the least time between two of them, s.
+LOOKS, APART = 20, 0.05
+
+#: A client: its GPU and number.
+Key: TypeAlias = "tuple[int, int]"
+
+
 @dataclass(frozen=True)
 class Sample:
-    """What the host says at one time, ns, and the part of the time since an earlier sample that each client owned."""
+    """What the host says at one time, ns, and which part of the GPU's time since an earlier sample each client had.
+
+    ``shares``: that part, 0 to 1.  ``shared``: the part of it in which nobody owned the GPU and all clients in
+    segments shared it; it is estimated from looks, and counts as divided equally.
+    """
 
     time: int
     gpus: list[GpuStatus]
     clients: list[ClientInfo]
-    shares: dict[tuple[int, int], float]
+    shares: dict[Key, float]
+    shared: dict[Key, float]
 
     def share(self, one: ClientInfo) -> float | None:
         """The part of the time, 0 to 1; None if there is no earlier sample."""
         return self.shares.get((one.gpu, one.client))
 
     def ordered(self) -> list[ClientInfo]:
-        """The clients, those that owned most first."""
+        """The clients, those that had most first."""
         return sorted(self.clients, key=lambda one: (-(self.share(one) or 0), one.gpu, one.pid, one.client))
 
 
-def sample(control: Control, before: Sample | None) -> Sample:
+class Looks:
+    """Looks at the host between samples: who shares a GPU that nobody owns."""
+
+    def __init__(self, control: Control, interval: float) -> None:
+        self.control = control
+        self.count = max(1, min(LOOKS, int(interval / APART)))
+        self.pause = interval / self.count
+        self.seen = 0
+        self.parts: Counter[Key] = Counter()
+
+    def look(self) -> None:
+        """Divides this look's time equally among the clients that share a GPU."""
+        owned = {gpu.gpu for gpu in self.control.status() if gpu.runner_pid}
+        running = [one for one in self.control.clients() if one.state is State.RUNNING and one.gpu not in owned]
+        on = Counter(one.gpu for one in running)
+        self.seen += 1
+        for one in running:
+            self.parts[one.gpu, one.client] += 1 / on[one.gpu]
+
+    def take(self) -> dict[Key, float]:
+        """The parts of the time since the last call."""
+        parts = {key: part / self.seen for key, part in self.parts.items()} if self.seen else {}
+        self.seen = 0
+        self.parts.clear()
+        return parts
+
+    def wait(self) -> None:
+        """Looks for one interval."""
+        for _ in range(self.count):
+            time.sleep(self.pause)
+            self.look()
+
+
+def sample(looks: Looks, before: Sample | None) -> Sample:
     """Asks the host.  The host answers at another time than we look at the clock, so a share is cut to 1."""
-    clients, now = control.clients(), time.monotonic_ns()
-    shares = {}
+    clients, now = looks.control.clients(), time.monotonic_ns()
+    shares, shared = {}, looks.take()
     if before and now > before.time:
         held = {(one.gpu, one.client): one.held_ns for one in before.clients}
         owned = {(one.gpu, one.client): one.held_ns - held.get((one.gpu, one.client), 0) for one in clients}
-        shares = {key: min(1.0, ns / (now - before.time)) for key, ns in owned.items()}
-    return Sample(now, control.status(), clients, shares)
+        shares = {key: min(1.0, ns / (now - before.time) + shared.get(key, 0)) for key, ns in owned.items()}
+    return Sample(now, looks.control.status(), clients, shares, shared)
 
 
 def text(seen: Sample, width: int | None, height: int | None) -> str:
@@ -63,7 +110,7 @@ def text(seen: Sample, width: int | None, height: int | None) -> str:
     from pycontrol.live.control import NO_GPU
 
     gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus) or NO_GPU
-    cells = [_cells(one, seen.share(one)) for one in seen.ordered()]
+    cells = [_cells(one, _percent(seen, one)) for one in seen.ordered()]
     columns = [name for name in COLUMNS if name or any(one[""] for one in cells)]
     lines = _table(columns, cells)
     if width is not None:
@@ -81,14 +128,22 @@ def text(seen: Sample, width: int | None, height: int | None) -> str:
 
 def table(clients: list[ClientInfo]) -> str:
     """The clients without what they owned of a time, as the command `clients` shows them."""
-    return "\n".join(_table([name for name in COLUMNS if name != "owned"], [_cells(one, None) for one in clients]))
+    return "\n".join(_table([name for name in COLUMNS if name != "share"], [_cells(one, "-") for one in clients]))
 
 
-def _cells(one: ClientInfo, share: float | None) -> dict[str, str]:
+def _percent(seen: Sample, one: ClientInfo) -> str:
+    """A part that is estimated begins with a tilde."""
+    share = seen.share(one)
+    if share is None:
+        return "-"
+    return f"{'~' if seen.shared.get((one.gpu, one.client)) else ''}{100 * share:.1f}%"
+
+
+def _cells(one: ClientInfo, share: str) -> dict[str, str]:
     flags = " ".join(word for word in ("exempt", "demoted", "barred") if getattr(one, word))
     return {
         "GPU": str(one.gpu), "pid": str(one.pid), "name": one.comm, "state": one.state.word,
-        "priority": str(one.priority), "owned": "-" if share is None else f"{100 * share:.1f}%",
+        "priority": str(one.priority), "share": share,
         "owned ms": ms(one.held_ns), "segments": str(one.segments), "preempted": str(one.preemptions),
         "depth": str(one.depth), "TSGs": str(one.tsgs), "form": one.form.word,
         "raised": f"to {one.raised}" if one.raised else "-", "": flags,
@@ -111,7 +166,10 @@ def _with_bars(lines: list[str], seen: Sample, width: int) -> list[str]:
 
 def data(seen: Sample) -> dict[str, Any]:
     """For JSON."""
-    clients = [documents.client(one) | {"share": seen.share(one)} for one in seen.ordered()]
+    clients = [
+        documents.client(one) | {"share": seen.share(one), "shared": seen.shared.get((one.gpu, one.client), 0.0)}
+        for one in seen.ordered()
+    ]
     return {"gpus": list(map(documents.gpu, seen.gpus)), "clients": clients}
 
 
@@ -119,8 +177,12 @@ def data(seen: Sample) -> dict[str, Any]:
     epilog="""\b
 Examples:
   gpurt top
-  gpurt top --once                    the parts that clients own during one second
+  gpurt top --once                    the parts that clients have of one second
   gpurt top --json | head -n 60       a document a line, every second
+
+\b
+A share is the time in which a client owned the GPU alone, and an equal part of the time in which nobody owned it and
+several clients were in segments.  20 looks an interval estimate that part; ~ marks it.
 
 \b
 Ctrl-C ends it.  Exit codes: 0 done; 2 wrong usage; 4 no host."""
@@ -134,9 +196,10 @@ def top(device: str | None, interval: float, once: bool, as_json: bool) -> int:
     with connect(device) as control:
         try:
             if once:
-                first = sample(control, None)
-                time.sleep(interval)
-                seen = sample(control, first)
+                looks = Looks(control, interval)
+                first = sample(looks, None)
+                looks.wait()
+                seen = sample(looks, first)
                 render.emit(data(seen), as_json, text(seen, _width(), None))
             elif as_json or not sys.stdout.isatty():
                 _report(control, interval, as_json)
@@ -155,10 +218,11 @@ def _width() -> int | None:
 
 def _report(control: Control, interval: float, as_json: bool) -> None:
     """Prints each interval's samples one after the other, for programs and files."""
-    seen = sample(control, None)
+    looks = Looks(control, interval)
+    seen = sample(looks, None)
     while True:
-        time.sleep(interval)
-        seen = sample(control, seen)
+        looks.wait()
+        seen = sample(looks, seen)
         if as_json:
             render.emit_line(data(seen))
         else:
@@ -172,7 +236,8 @@ def _watch(control: Control, interval: float) -> None:
     from rich.text import Text
 
     console = Console()
-    seen = sample(control, None)
+    looks = Looks(control, interval)
+    seen = sample(looks, None)
 
     def screen() -> Text:
         return Text(text(seen, console.width, console.height), no_wrap=True, overflow="crop")
@@ -180,12 +245,14 @@ def _watch(control: Control, interval: float) -> None:
     try:
         with _resized() as resized, Live(screen(), console=console, screen=True, auto_refresh=False) as live:
             while True:
-                due = time.monotonic() + interval
-                while (left := due - time.monotonic()) > 0:
-                    if resized.wait(left):
-                        resized.clear()
-                        live.update(screen(), refresh=True)
-                seen = sample(control, seen)
+                for _ in range(looks.count):
+                    due = time.monotonic() + looks.pause
+                    while (left := due - time.monotonic()) > 0:
+                        if resized.wait(left):
+                            resized.clear()
+                            live.update(screen(), refresh=True)
+                    looks.look()
+                seen = sample(looks, seen)
                 live.update(screen(), refresh=True)
     finally:
         render.say(text(seen, console.width, None))

@@ -83,11 +83,24 @@ def test_the_column_of_what_is_owned_is_filled(host: Path, owner: SocketClient) 
     top.close()
     header = next(line for line in lines if "owned ms" in line)
     rows = [line for line in lines if ME in line]
-    end = header.index("owned") + len("owned")
+    end = header.index("share") + len("share")
     shares = [float(line[:end].split()[-1].rstrip("%")) for line in rows]
     assert shares[0] > shares[1] == 0
     assert re.search(r"  #+$", rows[0])  # there is room for a bar
     assert "#" not in rows[1]
+
+
+def test_best_effort_clients_have_equal_parts_of_a_gpu_that_nobody_owns(host: Path) -> None:
+    """They are in segments all the time, so that each look finds both."""
+    with SocketClient(host) as first, SocketClient(host) as second:
+        first.begin()
+        second.begin()
+        words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "top", "--once", "--interval", "0.2"]
+        done = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True)
+        text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    clients = json.loads(done.stdout)["clients"]
+    assert [(one["share"], one["shared"]) for one in clients] == [(0.5, 0.5), (0.5, 0.5)]
+    assert text.count("~50.0%") == 2
 
 
 def test_narrow_wide_and_resized_terminals(host: Path, owner: SocketClient) -> None:
