@@ -39,7 +39,8 @@ class Reader(NamedTuple):
         """The command line with that path there, and good files in the command's other arguments."""
         needed = [path if name == self.argument else others[name] for name in arguments(self.command)]
         admitted = ["--admit", others["task"]] if option(self.command, "--admit") else []
-        return [self.command, *(["-o", others["output"]] if option(self.command, "-o") else []), *admitted, *needed]
+        always = ["--exact"] if self.command == "attack" else admitted  # which is all that it has
+        return [self.command, *(["-o", others["output"]] if option(self.command, "-o") else []), *always, *needed]
 
 
 def command_of(name: str) -> click.Command:
