@@ -128,7 +128,8 @@ Examples:
   gpurt choose set.toml --host agents
 
 \b
-Exit codes: 0 a policy of the hosts runs the taskset in time; 1 none is known; 2 wrong usage; 3 the file is wrong."""
+Exit codes: 0 a policy of the hosts runs the taskset in time; 1 none is known; 2 wrong usage; 3 the file is wrong;
+4 no host at --device."""
 )
 @FILE
 @click.option("--write", is_flag=True, help="Write policy, waiting modes and GPU priorities of the best into the file.")

@@ -106,7 +106,7 @@ def test_only_tests_of_partitions_answer_for_several_of_them(tmp_path: Path) -> 
     path = tmp_path / "set.toml"
     path.write_text(GOOD)
     assert covering(load(path).taskset) == []
-    assert answer(load(path).taskset).why.startswith("several partitions share CPUs, and bounds of that are known for")
+    assert answer(load(path).taskset).why.startswith("partitions have policies boosted and segment")
     path.write_text(GOOD.replace("[platform]\n", '[platform]\npolicy = "segment"\n'))
     assert [test.name for test in covering(load(path).taskset)] == ["partitioned-suspend"]
     assert covering(load(path).taskset, "boosted") == []
