@@ -66,6 +66,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
                    (["attack", "gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
     "kernel-fit": [(["TIMES"], 0), (["TIMES", "--table"], 0), (["TIMES", "--overhead", "0ns"], 1)],
     "sm-check": [(["PTX", "PTXAS"], 0), (["PTX"], 1), (["PTXAS", "--dynamic", "99999"], 1)],
+    "attack": [(["TINY", "--exact"], 0)],
     "run": [(["FILE", "--seconds", "0.3", "--trace", "OUT/run.json"], None)],
     "apply": [(["FILE"], 1), (["LATE"], 1), (["PLACED", "--admit", "TASK", "-o", "OUT.toml"], 1),
               (["PLACED", "--admit", "HUGE", "-o", "OUT.toml"], 1)],
@@ -117,7 +118,7 @@ def gpurt(host: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         "BROKEN": "[platform]\ncpus = 0\nx = 1\n", "ASSIGN": ASSIGNABLE, "PARTS": PARTS.read_text(),
         "SLICES": SLICES.read_text(),
         "PLACED": PLACED, "COUPLED": COUPLED, "TASK": TASK, "HUGE": TASK.replace('"1ms"', '"1s"'),
-        "TIMES": "1,9ms\n2,8ms\n",
+        "TINY": TINY, "TIMES": "1,9ms\n2,8ms\n",
         "PTX": (SCALE / "scale.ptx").read_text(), "PTXAS": (SCALE / "scale.txt").read_text(),
     }  # fmt: skip
     for name, content in files.items():
@@ -137,6 +138,23 @@ PARTS = ROOT / "examples/partitions.toml"
 SLICES = ROOT / "examples/slices.toml"
 SCALE = ROOT / "tests/unit/sm_check"
 
+#: Of few schedules.
+TINY = """[platform]
+cpus = 1
+epsilon = "0ms"
+[[task]]
+name = "a"
+cpu = 0
+priority = 2
+period = "4ms"
+segments = [{ cpu = "1ms" }]
+[[task]]
+name = "b"
+cpu = 0
+priority = 1
+period = "6ms"
+segments = [{ misc = "0ms", gpu = "1ms" }]
+"""
 #: Schedulable with other GPU priorities than the tasks' own.
 ASSIGNABLE = """[platform]
 cpus = 2

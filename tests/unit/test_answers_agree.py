@@ -126,7 +126,7 @@ class OnHost(Commands):
             patch.setattr(module, "ask", lambda control, file, policy=None: known)
         patch.setattr("pycontrol.live.control.connect", lambda *_: Fake(known))
         patch.setattr(placement, "place", partial(placement.place, available=range(4)))
-        patch.setattr(launch, "launch", lambda file, options, progress: self._run(options))
+        patch.setattr(launch, "launch", lambda file, options, progress, partial: self._run(options))
 
     def _run(self, options: Any) -> launch.Run:
         scheduling = placement.FIFO if self.known.fifo else placement.DEFAULT_CLASS
