@@ -69,7 +69,7 @@ class Looks:
         self.count = max(1, min(LOOKS, int(interval / APART)))
         self.pause = interval / self.count
         self.seen = 0
-        self.parts: Counter[Key] = Counter()
+        self.parts: dict[Key, float] = {}
 
     def look(self) -> None:
         """Divides this look's time equally among the clients that share a GPU."""
@@ -78,7 +78,8 @@ class Looks:
         on = Counter(one.gpu for one in running)
         self.seen += 1
         for one in running:
-            self.parts[one.gpu, one.client] += 1 / on[one.gpu]
+            key = one.gpu, one.client
+            self.parts[key] = self.parts.get(key, 0) + 1 / on[one.gpu]
 
     def take(self) -> dict[Key, float]:
         """The parts of the time since the last call."""
