@@ -25,12 +25,14 @@ GPURT = f"{Path(sys.executable).parent}/gpurt"
 READERS = {
     "analyze": ["FILE"], "assign": ["FILE"], "choose": ["FILE"], "sensitivity": ["FILE"],
     "simulate": ["FILE", "--offsets", "5"], "check": ["TRACE", "FILE"], "apply": ["FILE"], "run": ["FILE"],
-    "watch": ["FILE"], "attack": ["FILE", "--exact"],
+    "watch": ["FILE"], "attack": ["TINY", "--exact"],
     "plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "partition": ["PARTS"], "admit": ["PLACED", "TASK"],
     "report": ["FILE", "--elsewhere", "-o", "PICTURE"],
     "slices": ["FILE"], "kernel-fit": ["TIMES"], "sm-check": ["PTX", "PTXAS"],
 }  # fmt: skip
 FILES = {
+    "TINY": '[platform]\ncpus = 1\nepsilon = "0ms"\n[[task]]\nname = "a"\ncpu = 0\npriority = 1\nperiod = "2ms"\n'
+            'segments = [{ cpu = "1ms" }]\n',
     "PLACED": PLACED, "TASK": TASK, "TIMES": "1,9ms\n2,8ms\n",
     "PTX": (ROOT / "tests/unit/sm_check/scale.ptx").read_text(),
     "PTXAS": (ROOT / "tests/unit/sm_check/scale.txt").read_text(),
