@@ -126,7 +126,7 @@ struct gpurt_job {
 	u64 poll_ns;
 	bool probed;			/* the probes of the scheduler's tracepoints are registered */
 
-	bool on;			/* policy `job` is in force: else nothing is looked at, whoever is late */
+	bool on;			/* policy `job` is in force: else no task is looked at, late or not */
 	struct gpurt_looks looks;
 	u32 left[2][2];			/* how many of looks.turns are to have one before all had; the thread's */
 	bool more;			/* some of those that have not been real-time are */

@@ -145,7 +145,7 @@ def test_an_owner_that_gets_on_is_not_told_of(
 
 
 def are_told(plane: Control, make: Spawn) -> None:
-    """Owners that are stuck on the other GPU are told of, twice: whoever was stuck before them would be."""
+    """Owners that are stuck on the other GPU are told of, twice, as one that was stuck before them would be."""
     events = plane.events(PATIENCE)
     owner, other = owns(make(), STUCK), asks(make(), STUCK)
     assert told(events, EventKind.STUCK, STUCK).pid == owner.pid
