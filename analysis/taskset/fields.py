@@ -110,10 +110,8 @@ TASK = {
 }
 THREAD = {
     "name": Field(NAME, "the thread's name, used once", required=True),
-    "cpu": Field(schema.integer(0, schema.MAX_CPUS - 1), "the CPU it is pinned to, from 0", required=True),
-    "priority": Field(
-        schema.integer(0, schema.MAX_PRIORITY), "SCHED_FIFO priority 1..99, 0 for best effort", required=True
-    ),
+    "cpu": TASK["cpu"],
+    "priority": TASK["priority"],
     "gpu_priority": Field(
         schema.integer(1, schema.MAX_PRIORITY), "priority of its tasks' GPU segments; its own unless given"
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -166,20 +167,10 @@ def _text(made: Produced) -> str:
     return "\n".join(lines)
 
 
-class _Local:
-    """No Dask: the runner chooses for itself."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-
 def _executor(address: str | None, as_json: bool) -> Any:
     """A context manager that yields an executor on a Dask cluster; None where no address is given."""
     if address is None:
-        return _Local()
+        return nullcontext()
     try:
         from analysis.experiments.cluster import connect
     except ImportError:

@@ -35,10 +35,8 @@ def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: 
     """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
     loaded = analysable(file, tests((name,)) if name else ()).taskset
     data, text = study(file, loaded, name, clocks)
-    test = tests((data["test"],))[0] if data["test"] else None
-    found = beside_of(loaded, test, data["why"] or "", name, "sensitivity")
     render.note(*data["notes"], as_json=as_json)
-    render.emit({**data, **found.data()}, as_json, "\n".join([text.rstrip("\n"), *found.lines()]))
+    render.emit(data, as_json, text)
     return 0 if data["schedulable"] else 1
 
 
@@ -48,6 +46,14 @@ def study(file: Path, loaded: Any, name: str | None, clocks: Sequence[str] = ())
     ``name``: the test; None: the one that the verdict on the taskset rests on.  ``clocks``: as the option has them.
     Raises UsageError if there is no such test, for a wrong clock, or for clocks that make no difference.
     """
+    data, text = _room(file, loaded, name, clocks)
+    test = tests((data["test"],))[0] if data["test"] else None
+    found = beside_of(loaded, test, data["why"] or "", name, "sensitivity")
+    return {**data, **found.data()}, "\n".join([text.rstrip("\n"), *found.lines()])
+
+
+def _room(file: Path, loaded: Any, name: str | None, clocks: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """The same without what is known beside a no."""
     from analysis.sensitivity import effort, epsilon_budgets, margins
 
     hardware = _hardware(clocks)
