@@ -74,6 +74,13 @@ void gpurt_gpu_unregister(struct gpurt_gpu *gpu)
 	free(gpu);
 }
 
+/* One GPU is there at a time. */
+u32 gpurt_gpu_number(const struct gpurt_gpu *gpu)
+{
+	assert(gpu == registered);
+	return 0;
+}
+
 /* Another CPU may tell of the end of a reset meanwhile, or of another reset: that comes before or after. */
 void gpurt_gpu_reset_begin(struct gpurt_gpu *gpu)
 {

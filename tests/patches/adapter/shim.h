@@ -95,6 +95,7 @@ typedef struct {
 	int counter;
 } atomic_t;
 #define atomic_inc(a) ((void)(a)->counter++)
+#define atomic_dec(a) ((void)(a)->counter--)
 #define atomic_read(a) ((a)->counter)
 
 /* Lists. */
@@ -102,6 +103,7 @@ typedef struct {
 #define list_first_entry_or_null(head, type, member) (list_empty(head) ? NULL : list_first_entry(head, type, member))
 #define list_del_rcu list_del
 #define list_add_tail_rcu list_add_tail
+#define list_add_rcu list_add
 
 static inline void list_add_tail(struct list_head *entry, struct list_head *head)
 {
