@@ -3,6 +3,7 @@
 #include <linux/err.h>
 #include <linux/pid.h>
 #include <linux/sched.h>
+#include <linux/sched/signal.h>
 
 #include "clients/client.h"
 #include "clients/files.h"

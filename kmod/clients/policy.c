@@ -36,7 +36,8 @@ int gpurt_policy_check(void)
 const char *gpurt_policy_words(void)
 {
 	static const char * const words[] = {
-		[GPURT_POLICY_TIMESLICED] = "timesliced", [GPURT_POLICY_SEGMENT] = "segment", [GPURT_POLICY_JOB] = "job",
+		[GPURT_POLICY_TIMESLICED] = "timesliced", [GPURT_POLICY_SEGMENT] = "segment",
+		[GPURT_POLICY_JOB] = "job",
 		[GPURT_POLICY_LOCK_PRIORITY] = "lock-priority", [GPURT_POLICY_LOCK_FIFO] = "lock-fifo",
 		[GPURT_POLICY_BOOSTED] = "boosted, which raises the CPU priorities of threads",
 	};

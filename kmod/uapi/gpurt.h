@@ -252,9 +252,10 @@
  *			  order that their agent has not carried out in time: isolation is lost), REFUSED (how
  *			  often an agent was refused because its user has too many: such a process runs at any time).
  *			  DEVICE (with a patched driver: PCI address or device-tree name of the GPU, and after '/'
- *			  which partition of it), STUCK_BOUND_NS (after which time the host says that the owner is stuck; 0: never, or it
- *			  does not see whether the GPU executes anything), STUCK_NS (for how long the owner is
- *			  stuck; only while it is, and the host has told so), STUCKS (how often that was told).
+ *			  which partition of it), STUCK_BOUND_NS (after which time the host says that the owner is
+ *			  stuck; 0: never, or it does not see whether the GPU executes anything), STUCK_NS (for
+ *			  how long the owner is stuck; only while it is, and the host has told so), STUCKS (how
+ *			  often that was told).
  *			  Of a virtual GPU that is a partition: PARTITION_OF (the number of the GPU that is divided,
  *			  from 0 on), PARTITION_UNITS (its compute units), CROSS (by what its memory intensive work is
  *			  slowed down while another partition executes such).

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from analysis.experiments import STUDIES, zahaf
-from analysis.experiments.study import Row, write_rows
+from analysis.experiments.rows import Row, write_rows
 from analysis.partition.generate import Parameters, generate, workload
 from analysis.partition.workload import SHIFT
 
@@ -47,7 +47,7 @@ def test_a_row_for_each_scaling_load_and_curve(tmp_path: Path) -> None:
     write("zahaf-fig5", found, tmp_path / "x.csv")
     write("zahaf-fig5", found, tmp_path / "x.svg")
     with (tmp_path / "x.csv").open() as file:
-        assert next((row["curve"], row["share"]) for row in csv.DictReader(file)) == ("1g", "1.0000")
+        assert next((row["curve"], float(row["share"])) for row in csv.DictReader(file)) == ("1g", 1.0)
     assert "sms-act" in (tmp_path / "x.svg").read_text()
     write("zahaf-fig5", rows("zahaf-fig5"), tmp_path / "y.csv")
     assert (tmp_path / "y.csv").read_bytes() == (tmp_path / "x.csv").read_bytes()
