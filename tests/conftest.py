@@ -20,10 +20,16 @@ SUPPRESSED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile("gpurt", deadline=None, suppress_health_check=SUPPRESSED)
 settings.load_profile("gpurt")
 
-# A shell without job control makes its background jobs ignore SIGINT, and their children inherit that.  Some tests send
-# SIGINT to a child.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+#: Every wait of a test that is not slow ends then, seconds.  Most waits end by themselves after PATIENCE (links.py).
+LIMIT = 600
+
+# Tests begin with the default disposition of every signal and with none blocked, whatever their caller has: children
+# inherit both, and some tests send signals to a child.  A shell without job control ignores SIGINT, nohup ignores
+# SIGHUP.  Python itself ignores SIGPIPE and SIGXFSZ, and does not pass that on.
+for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
 # The same clean-up as after SIGINT: tests end the machines and hosts that they started.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
@@ -41,6 +47,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = [item for item in items if not item.get_closest_marker("slow")]
+    for item in others:
+        item.add_marker(pytest.mark.timeout(LIMIT))
     if not (config.getoption("--all") or config.option.markexpr):
         paths = {Path(config.invocation_params.dir, argument.split("::")[0]).resolve() for argument in config.args}
         named = paths - {config.rootpath, Path(__file__).parent}

@@ -99,10 +99,12 @@ int gpurt_job_end(struct gpurt_handle *h)
 int gpurt_periodic_init(struct gpurt_periodic *p, struct gpurt_handle *h, const char *task, uint64_t period_ns,
 			uint64_t first_ns)
 {
-	if (!period_ns || period_ns > GPURT_MAX_AHEAD_NS)
+	uint64_t now = read_clock(CLOCK_MONOTONIC);
+
+	if (!period_ns || period_ns > GPURT_MAX_AHEAD_NS || (first_ns > now && first_ns - now > GPURT_MAX_AHEAD_NS))
 		return -EINVAL;
 	*p = (struct gpurt_periodic){ .handle = h, .period_ns = period_ns };
-	p->next_ns = first_ns ? first_ns : read_clock(CLOCK_MONOTONIC) + period_ns;
+	p->next_ns = first_ns ? first_ns : now + period_ns;
 	return name_of(task, p->task);
 }
 

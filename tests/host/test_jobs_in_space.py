@@ -65,6 +65,10 @@ segments = [{{ kernel = "short" }}]
 name = "other"
 period = "998s"
 segments = [{{ kernel = "short" }}]
+[[task]]
+name = "brief"
+period = "200ms"
+segments = [{{ kernel = "short" }}]
 """
 #: More tasks for tests with many clients: a task's next job comes after a period.
 TASKS = "".join(
@@ -306,18 +310,26 @@ def test_jobs_of_several_threads_of_a_python_program(start_host: StartHost, task
             first.wait()
 
 
+def is_skipped(job: Job, timeout: int) -> bool:
+    """Whether the job, which gets no units, is skipped within the timeout (ns)."""
+    try:
+        assert job.wait(timeout=timeout) is None
+    except TimeoutError:
+        assert job.wait() is None  # the task may have its next one
+        return False
+    return True
+
+
 def test_a_job_that_is_pending_at_its_deadline_is_skipped(start_host: StartHost, taskset: Path) -> None:
     host = start_host("--policy=rm", f"--taskset={taskset}")
     with SocketClient(host) as client, Client(str(host)) as late:
         granted(client)
-        job = Job(late, "short", time.monotonic_ns() - 999 * SECOND + 50 * MS)  # due in 50 ms
+        job = Job(late, "brief")
         assert job.wait() is None
         assert job.wait() is None, "the answer stays"
         with pytest.raises(OSError, match="run a kernel"):
             job.run()
-        again = Job(late, "short")  # a period after the release of the last one: at once
-        with pytest.raises(TimeoutError):
-            again.wait(timeout=MS)
+        eventually(lambda: not is_skipped(Job(late, "brief"), MS))  # on a busy machine it may be at first
 
 
 def test_jobs_that_are_skipped_as_they_come_are_forgotten(start_host: StartHost, taskset: Path) -> None:
@@ -340,7 +352,7 @@ def test_a_hundred_clients_one_of_which_hangs(start_host: StartHost, taskset: Pa
         hangs, *others = clients
         granted(hangs)
         assert {one.code(READY, task=b"long") for one in others} == {-errno.EBUSY}
-        late = announce(others[0], "short", time.monotonic_ns() - 999 * SECOND + 30 * MS)
+        late = announce(others[0], "brief")
         assert others[0].code(WAIT, job=late, timeout_ns=lib.GPURT_FOREVER) == -errno.ETIME
         with control(str(host)) as plane:
             eventually(lambda: plane.status()[0].jobs_overdue == 1)
@@ -446,9 +458,11 @@ def test_the_example_runs_example_5_in_processes(start_host: StartHost, periodic
     assert [process.returncode for process in running.values()] == [0, 0]
 
 
-def test_the_example_says_what_is_wrong(host: Path, periodic: Path) -> None:
-    def run(*words: str, device: object = host) -> tuple[int, str]:
-        environment = {**os.environ, "GPURT_DEVICE": str(device)}
+def test_the_example_says_what_is_wrong(start_host: StartHost, taskset: Path, periodic: Path) -> None:
+    host = start_host("--policy=rm", f"--taskset={taskset}")
+
+    def run(*words: str, device: object = None) -> tuple[int, str]:
+        environment = {**os.environ, "GPURT_DEVICE": str(device or host)}
         done = subprocess.run([periodic, *words], capture_output=True, text=True, env=environment, timeout=PATIENCE)
         return done.returncode, done.stderr
 
@@ -456,8 +470,9 @@ def test_the_example_says_what_is_wrong(host: Path, periodic: Path) -> None:
     assert run("nobody", "1000", "1") == (4, "periodic: nobody: No such file or directory\n")
     assert run("x" * 200, "1000", "1")[0] == 4
     assert run("long", "1000", "1", device="/none")[0] == 4
-    past = str(time.monotonic_ns() - 2000 * SECOND)
-    assert run("long", "1000", "1", past) == (1, "")
+    taskset.write_text((FILE + TASKS).format(gpu="").replace("200ms", "3ms"))
+    host = start_host("--policy=rm", f"--taskset={taskset}")
+    assert run("brief", "1000", "1", "1") == (1, "")  # it was released at boot
 
 
 # Real GPUs

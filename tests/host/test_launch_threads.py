@@ -72,5 +72,7 @@ def test_a_run_of_a_thread_is_judged_as_what_its_file_says() -> None:
     assert released == {"detect": 10, "watchdog": 10}
     assert {*sequence({name[0]: report for name, report in seen.reports.items()})} == {"d", "w"}
     begun = [event.task for event in seen.trace.events if event.kind is Kind.BEGIN]
-    assert begun == ["detect"] * len(seen.reports["detect"].jobs)
+    detect = seen.reports["detect"]
+    assert {*begun} == {"detect"}
+    assert len(detect.jobs) <= len(begun) <= len(detect.jobs) + detect.unfinished  # one of these may have begun
     assert not {What.THREAD, What.UNDECLARED, What.PERIOD} & {one.what for one in judged(seen.trace, file).findings}

@@ -21,7 +21,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from links import MS, PATIENCE
 from processes import StartHost, host_at
-from watched import FILE
+from watched import BOOT, BRIEF, FILE
 
 from analysis.taskset import load
 from analysis.trace import Event, Kind
@@ -109,11 +109,14 @@ def test_nothing_is_found_where_all_is_well(
     assert last["events"] > 8
 
 
-def test_what_is_wrong_is_told_and_logged(host: Path, watch: Callable[..., Watch], tmp_path: Path) -> None:
+def test_what_is_wrong_is_told_and_logged(
+    host: Path, file: Path, watch: Callable[..., Watch], tmp_path: Path
+) -> None:
+    file.write_text(BRIEF)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log:
         log.bind(str(tmp_path / "log"))
         running = watch(host, "--syslog", str(tmp_path / "log"))
-        with Client(str(host)) as client, job("camera", 5, time.monotonic_ns() - 1001 * 1000 * MS, client=client):
+        with Client(str(host)) as client, job("camera", 5, BOOT, client=client):
             pass
         (first, second) = running.next(), running.next()
         assert {first["finding"], second["finding"]} == {"bound", "deadline"}
@@ -135,23 +138,24 @@ def test_what_is_wrong_is_told_and_logged(host: Path, watch: Callable[..., Watch
 
 def test_what_the_host_sent_before_the_end_is_read(host: Path, file: Path) -> None:
     """A watch that has fallen behind when its time is over has not seen that all is well."""
-    release = time.monotonic_ns() - 1001 * 1000 * MS
+    file.write_text(BRIEF)
     with connect(str(host)) as control, connect(str(host)) as asks:
         watcher, stop = Watcher(control, asks, Judge(load(file), {})), threading.Event()
         batches = watcher.findings(stop, time.monotonic_ns())  # its time is over at once
         assert next(batches) == []
-        with Client(str(host)) as client, job("camera", 5, release, client=client):
+        with Client(str(host)) as client, job("camera", 5, BOOT, client=client):
             pass
         assert [one.what.value for batch in batches for one in batch] == ["deadline"]
         assert watcher.events >= 2
 
 
 def test_a_job_that_was_late_just_before_the_end_is_told_of(host: Path, file: Path) -> None:
+    file.write_text(BRIEF)
     with connect(str(host)) as control, connect(str(host)) as asks, Client(str(host)) as client:
         watcher, stop = Watcher(control, asks, Judge(load(file), {}, patience=LATEST)), threading.Event()
         batches = watcher.findings(stop)
         next(batches)
-        release = time.monotonic_ns() - 1000 * 1000 * MS  # its deadline is now
+        release = time.monotonic_ns() - 900 * MS  # its deadline is now
         with job("camera", 5, release, client=client):
             stop.set()
             told = [one.what.value for batch in batches for one in batch]

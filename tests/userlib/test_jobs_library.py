@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from library import PATIENCE, ROOT, Run
 
-from gpurt import Client, job, periodic, segment
+from gpurt import Client, Job, copy, job, periodic, segment
 from gpurt.enums import EventKind
 from pycontrol.live.control import EventRecord, connect
 from pycontrol.live.events import Listener, named_events
@@ -82,6 +82,9 @@ static void periods(void)
 
 	assert(gpurt_periodic_init(&p, NULL, "p", 0, 0) == -EINVAL);
 	assert(gpurt_periodic_init(&p, NULL, "p", GPURT_MAX_AHEAD_NS + 1, 0) == -EINVAL);
+	assert(gpurt_periodic_init(&p, NULL, "p", 1000, now() + 2 * GPURT_MAX_AHEAD_NS) == -EINVAL);
+	assert(gpurt_periodic_init(&p, NULL, "p", 1000, UINT64_MAX) == -EINVAL);
+	assert(!gpurt_periodic_init(&p, NULL, "p", 1000, now() + GPURT_MAX_AHEAD_NS / 2));
 	assert(!gpurt_periodic_init(&p, NULL, "p", 10000000, first));
 	while (p.jobs < 3) {
 		assert(!gpurt_periodic_next(&p));
@@ -266,6 +269,32 @@ def test_python_jobs(emulator: Path, listener: Listener) -> None:
     assert [one.task for one in seen] == ["a b", "a b", *["c"] * 6, "d", "e"]
     assert all(one.cpu_ns > 0 for one in seen if one.kind is EventKind.JOB_END)
     assert all(one.cpu_ns == 0 for one in seen if one.kind is EventKind.JOB_BEGIN)
+
+
+@pytest.mark.parametrize("wrong", [-1, -(2**63), 2**64])
+def test_times_that_no_clock_shows(emulator: Path, wrong: int) -> None:
+    """A release before boot, as now - 2000 s is on a machine that booted later, is an error in one line."""
+    with Client(str(emulator)) as client:
+        for call in (
+            lambda: job("a", 0, wrong, client=client), lambda: job("a", wrong, client=client),
+            lambda: Job(client, "a", wrong), lambda: periodic("a", 1000, wrong, client=client),
+            lambda: client.wait(wrong), lambda: copy(timeout=wrong, client=client), lambda: client.submit(0, wrong),
+            lambda: client.wait_work(0, 0, wrong),
+        ):  # fmt: skip
+            with pytest.raises(OSError, match=f" of {wrong}: the interface knows 0 to") as refused:
+                call()
+            assert refused.value.errno == errno.EINVAL
+
+
+@pytest.mark.parametrize("release", [2**63 - 1, 2**63, 2**64 - 1])
+def test_releases_that_are_yet_to_come(emulator: Path, release: int) -> None:
+    with Client(str(emulator)) as client:
+        with pytest.raises(OSError, match="begin a job: Invalid argument"), job("a", 0, release, client=client):
+            pass
+        with pytest.raises(OSError, match="begin a periodic task: Invalid argument"):
+            periodic("a", 1000, release, client=client)
+        with job("a", 0, 1, client=client):  # the first ns after boot
+            pass
 
 
 def test_threads_have_jobs_of_their_own(emulator: Path, listener: Listener) -> None:

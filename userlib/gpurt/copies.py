@@ -43,7 +43,7 @@ class copy:  # noqa: N801  (reads as a statement)
 
     def __init__(self, priority: int = 0, *, timeout: int = FOREVER, client: Client | None = None) -> None:
         self._priority = priority
-        self._timeout = timeout
+        self._timeout = kept.unsigned(timeout, "a timeout")
         self._client = client
         self._process = 0  # that has the copy open; a child that is forked meanwhile has not
 

@@ -19,7 +19,7 @@ import errno
 from dataclasses import dataclass
 
 from gpurt._gpurt import ffi, lib
-from gpurt.kept import FOREVER, check
+from gpurt.kept import FOREVER, check, unsigned
 from gpurt.segments import Client
 
 
@@ -49,14 +49,14 @@ class Job:
 
     Raises:
         OSError: ENOENT, the host's file has no such task; EBUSY, the task is another client's, or has a pending job;
-            EOPNOTSUPP, the host shares no units; EINVAL, released more than an hour from now.
+            EOPNOTSUPP, the host shares no units; EINVAL, released before boot or more than an hour from now.
     """
 
     def __init__(self, client: Client, task: str, release: int = 0) -> None:
         """Announces it.  ``release``: CLOCK_MONOTONIC, ns; 0: now."""
         self._client = client
-        place = ffi.new("uint64_t *")
-        check(lib.gpurt_job_ready(client.handle, task.encode(), release, place), f"announce a job of {task}")
+        place, when = ffi.new("uint64_t *"), unsigned(release, "a release")
+        check(lib.gpurt_job_ready(client.handle, task.encode(), when, place), f"announce a job of {task}")
         self.number = int(place[0])
 
     def wait(self, timeout: int = FOREVER) -> Grant | None:
@@ -66,7 +66,7 @@ class Job:
             OSError: ETIMEDOUT, or EINTR after a signal: the job waits on; ENOENT, the job is over.
         """
         made = ffi.new("struct gpurt_job_wait *")
-        status = lib.gpurt_job_wait(self._client.handle, self.number, timeout, made)
+        status = lib.gpurt_job_wait(self._client.handle, self.number, unsigned(timeout, "a timeout"), made)
         if status == -errno.ETIME:
             return None
         check(status, "wait for units")
@@ -82,7 +82,8 @@ class Job:
                 EOPNOTSUPP, a real GPU.
         """
         place = ffi.new("uint64_t *")
-        status = lib.gpurt_job_run(self._client.handle, self.number, units, duration, place)
+        length = unsigned(duration, "a duration")
+        status = lib.gpurt_job_run(self._client.handle, self.number, units, length, place)
         while status == -errno.EINTR:
             status = lib.gpurt_job_wait_kernel(self._client.handle, self.number, FOREVER, place)
         check(status, "run a kernel")

@@ -26,6 +26,13 @@ def check(status: int, what: str) -> None:
         raise OSError(-status, f"{what}: {os.strerror(-status)}")
 
 
+def unsigned(value: int, what: str) -> int:
+    """The value if the interface can say it: 0 to 2^64 - 1.  Raises OSError: EINVAL."""
+    if not 0 <= value < 1 << 64:
+        raise OSError(errno.EINVAL, f"{what} of {value}: the interface knows 0 to 2^64 - 1, times in ns")
+    return value
+
+
 def status() -> Any:
     """Where a call leaves its result, before Python handles any signal."""
     return ffi.new("int *", NOT_CALLED)

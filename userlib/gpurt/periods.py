@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from gpurt._gpurt import ffi, lib
-from gpurt.kept import check
+from gpurt.kept import check, unsigned
 from gpurt.segments import Client, begun, handle_of
 
 
@@ -43,13 +43,14 @@ class job:  # noqa: N801  (reads as a statement)
             nobody is told.
 
     Raises:
-        OSError: EBUSY, the thread has a job open; EINVAL, no such name can be, or the release is yet to come.
+        OSError: EBUSY, the thread has a job open; EINVAL, no such name can be, or the release is yet to come, or was
+            before boot.
     """
 
     def __init__(
         self, task: str | None = None, number: int = 0, release: int = 0, *, client: Client | None = None
     ) -> None:
-        self._task, self._number, self._release = task, number, release
+        self._task, self._number, self._release = task, unsigned(number, "a number"), unsigned(release, "a release")
         self._client = client
         self._open = False
 
@@ -95,7 +96,8 @@ class periodic:  # noqa: N801  (reads as a statement)
         client: as for `job`.
 
     Raises:
-        OSError: EINVAL, no such name can be, or the period is not positive or above an hour; EBUSY as for `job`.
+        OSError: EINVAL, no such name can be, the period is not positive or above an hour, or the first release was
+            before boot or is more than an hour from now; EBUSY as for `job`.
     """
 
     def __init__(self, task: str | None, period: int, first: int = 0, *, client: Client | None = None) -> None:
@@ -104,7 +106,8 @@ class periodic:  # noqa: N801  (reads as a statement)
         handle = handle_of(client)
         if period <= 0:
             raise OSError(errno.EINVAL, f"a period of {period} ns")
-        check(lib.gpurt_periodic_init(self._state, handle, _name(task), period, first), "begin a periodic task")
+        every, start = unsigned(period, "a period"), unsigned(first, "a first release")
+        check(lib.gpurt_periodic_init(self._state, handle, _name(task), every, start), "begin a periodic task")
 
     def __iter__(self) -> Generator[int, None, None]:
         try:

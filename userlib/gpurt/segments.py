@@ -112,7 +112,7 @@ class Client:
 
     def wait(self, timeout: int = FOREVER) -> None:
         """Waits until the segment owns the GPU.  Raises OSError: ETIMEDOUT, ENOENT."""
-        check(lib.gpurt_segment_wait(self.handle, timeout), "wait")
+        check(lib.gpurt_segment_wait(self.handle, kept.unsigned(timeout, "a timeout")), "wait")
 
     def open_tsg(self) -> int:
         """Opens a time-slice group (TSG) on the virtual GPU and returns its number."""
@@ -127,14 +127,14 @@ class Client:
     def submit(self, tsg: int, duration: int, engine: int = lib.GPURT_ENGINE_EXEC, fence: bool = False) -> int:
         """Queues work of ``duration`` ns on the virtual GPU and returns its number."""
         place = ffi.new("uint64_t *")
-        flags = lib.GPURT_SUBMIT_FENCE if fence else 0
-        check(lib.gpurt_submit_work(self.handle, tsg, engine, flags, duration, place), "submit")
+        flags, length = lib.GPURT_SUBMIT_FENCE if fence else 0, kept.unsigned(duration, "a duration")
+        check(lib.gpurt_submit_work(self.handle, tsg, engine, flags, length, place), "submit")
         return int(place[0])
 
     def wait_work(self, tsg: int, work: int, timeout: int = FOREVER) -> int:
         """Waits for work and returns the time (CLOCK_MONOTONIC) at which it completed."""
-        place = ffi.new("uint64_t *")
-        check(lib.gpurt_work_wait(self.handle, tsg, work, timeout, place), "wait for work")
+        place, limit = ffi.new("uint64_t *"), kept.unsigned(timeout, "a timeout")
+        check(lib.gpurt_work_wait(self.handle, tsg, work, limit, place), "wait for work")
         return int(place[0])
 
 

@@ -181,7 +181,8 @@ int gpurt_job_end(struct gpurt_handle *handle);
  * release has passed when the one before ends begins at once, and is counted in @behind.  -EINTR: a signal came before
  * the release; call it again, or stop.  Other errors are those of gpurt_job_begin() and _end(); with handle NULL and no host it
  * works without telling anybody.
- * @first_ns: the first release, CLOCK_MONOTONIC; 0: a period from now.  -EINVAL: the period is 0 or above an hour.
+ * @first_ns: the first release, CLOCK_MONOTONIC; 0: a period from now.  -EINVAL: the period is 0 or above an hour, or the first
+ * release is more than an hour from now.
  */
 struct gpurt_periodic {
 	struct gpurt_handle *handle;
