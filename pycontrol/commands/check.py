@@ -61,7 +61,7 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     seen, remarks = compared(trace, recorded, loaded, None if beyond else test)
     remarks = [*(about_others([test], loaded.taskset) if test else []), *remarks]
     lines = seen.lines
-    found = fit.objections(loaded, fit.of_trace(recorded))
+    found = fit.objections(loaded, fit.of_trace(recorded, loaded))
     proof = covering_test(loaded.taskset, name).why if name else ""
     apart = f"not compared with the bounds of {name}: {beyond}" if beyond else ""
     remarks = [*remarks, *([apart] if apart else []), *fit.lines(found)]

@@ -134,7 +134,8 @@ def _why(analysis: Mapping[str, Any], assumptions: Sequence[Assumption], seen: S
     refuted = [one for one in assumptions if one.support is Support.REFUTED]
     if refuted:
         return f"an assumption does not hold: {refuted[0].assumption} {refuted[0].text}"
-    return next((f"{run['trace']}: {run['incomplete']}" for run in seen if run["comparable"] and run["incomplete"]), "")
+    doubts = [(run["trace"], run["against"] or run["incomplete"]) for run in seen if run["comparable"]]
+    return next((f"{trace}: {doubt}" for trace, doubt in doubts if doubt), "")
 
 
 def _host(device: str | None, file: TasksetFile) -> tuple[dict[str, Any], Host]:
@@ -163,6 +164,7 @@ def _machine(device: str | None) -> dict[str, Any]:
 def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> tuple[dict[str, Any], Sequence[Finding]]:
     """What a trace has, with bounds where they speak of its run, and what the judge of `gpurt check` found in it."""
     from analysis.trace import HOST
+    from pycontrol.live import fit
     from pycontrol.report import runs
     from pycontrol.run import subject
     from pycontrol.run.check import incomplete
@@ -171,7 +173,8 @@ def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> t
     seen, notes = compared(path, recorded, file, None if why else test)
     if test and why:
         notes.append(f"not compared with the bounds: {why}")
-    gone = subject.lost(recorded, file)
+    gone, found = subject.lost(recorded, file), fit.objections(file, fit.of_trace(recorded, file))
+    notes += fit.lines(found)
     if gone:
         notes.append(f"events were lost {gone} times while it was recorded: jobs may be missing, the longest too")
     spread, open_ = runs.distributions(recorded, file), runs.unfinished(recorded, file)
@@ -181,6 +184,7 @@ def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> t
         tasks[name] = {**one, "distribution": spread.get(name), "unfinished_jobs": count, "waited_ns": waited}
     return {
         "trace": path, "comparable": not why, "why": why or None, "lost": gone, "incomplete": incomplete(seen) or None,
+        "objections": fit.data(found), "against": fit.against(found) or None,
         "meta": {key: value for key, value in recorded.meta.items() if key != HOST}, "length_ns": recorded.end,
         "tasks": tasks, "notes": list(dict.fromkeys(notes)),
     }, seen.findings  # fmt: skip

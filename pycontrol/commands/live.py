@@ -239,7 +239,12 @@ def trace(device: str | None, output: Path, duration: str | None, tracepoints: b
 
     seconds = time_of(duration, "--duration") / 1e9 if duration else None
     check_writable(output)
-    begun = False
+    begun, partial = False, None
+
+    def begin(meta: dict[str, str]) -> Any:
+        nonlocal partial
+        partial = Partial(output, meta)
+        return streamed(partial, {})
 
     def progress(_count: int) -> None:
         nonlocal begun
@@ -247,19 +252,19 @@ def trace(device: str | None, output: Path, duration: str | None, tracepoints: b
             render.say("recording" if duration else "recording; Ctrl-C ends it", err=True)
         begun = True
 
-    partial = Partial(output, {"source": "runtime", "clock": "CLOCK_MONOTONIC"})
     try:
-        found, gone = record(device, seconds, progress, tracepoints=tracepoints, keep=streamed(partial, {}))
+        found, gone = record(device, seconds, progress, tracepoints=tracepoints, begin=begin)
         found.save(output)
     except FileError as error:
-        raise partial.kept(error) from None
+        raise (partial.kept(error) if partial else error) from None
     except BaseException:
-        if not partial.count:
+        if partial and not partial.count:
             partial.over()
         raise
-    partial.over()
     notes = [event.detail for event in found.events if event.kind is Kind.LOST and event.detail]
-    notes += [partial.failed] if partial.failed else []
+    if partial:
+        partial.over()
+        notes += [partial.failed] if partial.failed else []
     render.note(*notes, as_json=as_json)
     data = {"policy": found.meta["policy"], "events": len(found.events), "files": [output], "notes": notes}
     if as_json or output.is_file():  # otherwise stdout may be the trace

@@ -94,6 +94,7 @@ def run(
     from analysis import taskset
     from analysis.model import Waiting
     from analysis.partial import Partial
+    from analysis.trace import HOST
     from pycontrol.commands import observed
     from pycontrol.live import fit
     from pycontrol.live.control import connect
@@ -121,7 +122,7 @@ def run(
     used = host.gpus[0].policy.word
     options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"),
                            environments=confined.environments, tell=tell, host=fit.saved(host))  # fmt: skip
-    about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used}
+    about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: options.host}
     partial = Partial(trace_path, about) if trace_path else None
     seen, domains, unsaved = _recorded(loaded, options, confined.domains, partial, trace_path)
     judgement = judged(seen.trace, loaded)

@@ -120,6 +120,7 @@ def mismatch(judge: Judge, objections: Sequence[Objection], why: str) -> list[Fi
     ``why``: those of the test that the user named prove nothing of the file.
     """
     from pycontrol.live.fit import Code, Defeats
+    from pycontrol.live.watch import CHANGING
     from pycontrol.run.finding import What
 
     kinds = {
@@ -127,12 +128,11 @@ def mismatch(judge: Judge, objections: Sequence[Objection], why: str) -> list[Fi
         Code.EXEMPT: What.UNDECLARED, Code.GPU_PRIORITY: What.PRIORITY, Code.DEMOTED: What.OVERRUN,
         Code.TIER: What.LATE, Code.DRIVER: What.LATE,
     }  # fmt: skip
-    itself = (Code.POLICY, Code.ISOLATION)
     found, now = list[Any](), time.monotonic_ns()
     if why:
         found += judge.report(now, What.POLICY, "", why)
     for one in objections:
-        if Defeats.BOUNDS in one.defeats and one.code not in itself:
+        if Defeats.BOUNDS in one.defeats and one.code not in CHANGING:
             found += judge.report(now, kinds.get(one.code, What.POLICY), "", one.line())
     return found
 

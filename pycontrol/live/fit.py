@@ -17,15 +17,16 @@ from gpurt.text import filename
 from gpurt.units import exact_ms
 from pycontrol.live.fit_clients import clients
 from pycontrol.live.fit_costs import costs, demanded, failures
-from pycontrol.live.fit_host import Host, Ran, ask, of_trace, saved
-from pycontrol.live.fit_policy import boosted, machine, noticing, partitions, policies
+from pycontrol.live.fit_host import Host, Ran, ask
+from pycontrol.live.fit_policy import boosted, described, machine, noticing, partitions, policies
+from pycontrol.live.fit_trace import of_trace, saved
 from pycontrol.live.objection import Code, Defeats, Objection, against, data, lines
 
 __all__ = ["MARGIN", "UPDATES", "Code", "Defeats", "Host", "Objection", "Ran", "against", "ask", "data", "demanded",
            "lines", "matched", "measured", "objections", "of_trace", "saved"]  # fmt: skip
 
 #: Every question.
-QUESTIONS = (policies, noticing, costs, boosted, partitions, failures, machine, clients)
+QUESTIONS = (described, policies, noticing, costs, boosted, partitions, failures, machine, clients)
 #: So many updates a host must have timed before their maximum, with the margin, counts as alpha.
 UPDATES = 1000
 #: What is added to the longest update that was seen, unless the user states another share of it.

@@ -99,11 +99,21 @@ def failures(file: TasksetFile, host: Host) -> Iterator[Objection]:
         if gpu.tier is Tier.HINTS:
             text = f"GPU {gpu.gpu} is of tier {gpu.tier.word}: its driver takes no work off it before that is done"
             yield Objection(Code.TIER, text)
-        for count, what in (
-            (gpu.late, "processes have not left it in time"), (gpu.faults, "runlist updates failed"),
-            (gpu.refused, "agents were refused: their processes are unmanaged"),
-        ):  # fmt: skip
-            if count:
-                yield Objection(Code.ISOLATION, f"GPU {gpu.gpu}: {count} {what}; isolation is lost")
+        for text in isolation(gpu):
+            yield Objection(Code.ISOLATION, text)
     for trouble in host.troubles:
         yield Objection(Code.DRIVER, trouble, "see gpurt status")
+
+
+def isolation(gpu: GpuStatus, before: GpuStatus | None = None) -> Iterator[str]:
+    """What no event tells: why the GPU was not only used as the scheduler said.
+
+    ``before``: an earlier status, of which only what came since counts; processes that are late now count all the same.
+    """
+    faults, refused = (before.faults, before.refused) if before else (0, 0)
+    for count, what in (
+        (gpu.late, "processes have not left it in time"), (gpu.faults - faults, "runlist updates failed"),
+        (gpu.refused - refused, "agents were refused: their processes are unmanaged"),
+    ):  # fmt: skip
+        if count > 0:
+            yield f"GPU {gpu.gpu}: {count} {what}; isolation is lost"

@@ -44,11 +44,19 @@ def wanted(taskset: Taskset, part: Partition | None) -> str:
     return taskset.policies[0] if len(taskset.policies) == 1 else taskset.platform.policy
 
 
+def described(_file: TasksetFile, host: Host) -> Iterator[Objection]:
+    """A trace of a real host that does not say what it was."""
+    if not host.known:
+        text = "the trace does not say on what host it was recorded: its GPUs, clients and updates are unknown"
+        yield Objection(Code.UNKNOWN, text, "record it again")
+
+
 def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """GPUs that run another policy than the file's, or that share their units."""
+    """GPUs that run another policy than the file's, or did before, or that share their units."""
     taskset = file.taskset
-    if not host.gpus and host.policy is not None and host.policy not in taskset.policies:
-        text = f"the run was under policy {visible(host.policy or 'unknown')}, the file says "
+    if host.policy is not None and (host.gpus or host.policy not in taskset.policies):
+        part_of_it = " for a time" if host.gpus else ""
+        text = f"the run was under policy {visible(host.policy or 'unknown')}{part_of_it}, the file says "
         yield Objection(Code.POLICY, text + " and ".join(taskset.policies))
     for gpu, part in used(taskset, host):
         policy, runs = wanted(taskset, part), gpu.policy.word

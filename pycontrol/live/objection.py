@@ -19,6 +19,7 @@ class Defeats(str, Enum):
 class Code(str, Enum):
     """The kinds of objections, in the order in which they are listed.  docs/output.md has the table."""
 
+    UNKNOWN = "unknown"
     POLICY = "policy"
     UNITS = "units"
     POLL = "poll"

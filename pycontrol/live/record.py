@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 
-from analysis.trace import About, Event, Kind, Trace
+from analysis.trace import HOST, About, Event, Kind, Trace
 from gpurt.errors import DeviceError
 from pycontrol.ending import asked
-from pycontrol.live import tracefs
+from pycontrol.live import fit, tracefs
 from pycontrol.live.control import Control, EventRecord, GpuStatus, connect
 from pycontrol.live.events import LINGER, named_events, priorities
+from pycontrol.live.fit_costs import isolation
+from pycontrol.live.fit_host import look
+from pycontrol.live.fit_trace import joined
 from pycontrol.live.sleep import Sleep
 from pycontrol.live.watch import PATIENCE
 from pycontrol.run.trace import owned_events
@@ -22,18 +25,21 @@ from pycontrol.run.trace import owned_events
 GLANCE = 0.1
 #: The recorder reports its progress after at most this many events.
 CHUNK = 1024
+#: The time between two looks at the host's GPUs and clients, seconds.
+LOOK = 1.0
 
 
 def record(
     device: str | None, seconds: float | None, progress: Callable[[int], None], *, tracepoints: bool = False,
-    keep: Callable[[EventRecord], None] = lambda _record: None,
+    begin: Callable[[dict[str, str]], Callable[[EventRecord], None]] = lambda _meta: lambda _record: None,
 ) -> tuple[Trace, str]:  # fmt: skip
     """Records events for ``seconds``, or until SIGINT, SIGTERM or SIGHUP; tasks are named COMM-PID.
 
-    The recorder calls ``progress`` with the number of events so far: first when it has subscribed, then after each
-    list of events; and ``keep`` with each event as it comes.  With ``tracepoints`` the events come from tracefs instead
-    of netlink.  The trace has every event that the host sent before the end.  Must be called from the main thread,
-    because it handles signals.
+    The recorder calls ``begin`` with what is known before the first event, for the head of a trace, and what that
+    returns with each event as it comes; and ``progress`` with the number of events so far: first when it has
+    subscribed, then after each list of events.  With ``tracepoints`` the events come from tracefs instead of netlink.
+    The trace has every event that the host sent before the end, and the host as it was at the looks of `Looks`.  Must
+    be called from the main thread, because it handles signals.
 
     Returns the trace, and why it ends early: the host has gone.  Empty if it has not.
 
@@ -42,8 +48,12 @@ def record(
     """
     records: list[EventRecord] = []
     sleep, begun, gone = Sleep(), False, ""
-    with connect(device) as control, asked() as stop:
-        before = control.gpus()
+    with connect(device) as control, connect(device) as asks, asked() as stop:
+        looks = Looks(asks)
+        before = looks.host.gpus
+        meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": before[0].policy.word}
+        meta["gpus"] = str(len(before))
+        keep = begin(meta | {HOST: fit.saved(looks.host)})
         stream = tracefs.follow(seconds, GLANCE, stop) if tracepoints else _told(control, seconds, stop)
         failures: list[str] = []
         over = 0
@@ -54,28 +64,41 @@ def record(
                     keep(one)
                 progress(len(records))
                 begun = True
+                looks.perhaps()
             over = time.monotonic_ns()
             if not tracepoints:
                 records += _rest(control)
-            failures = failures_of(before, control.gpus())
+            looks.again()
+            failures = failures_of(before, looks.host.gpus)
         except DeviceError as error:
             if not begun:
                 raise
             gone, over = str(error), over or time.monotonic_ns()
     blind = f"{gone}: what it did after that was not seen" if gone else sleep.since()
-    return assemble(records, before[0].policy.word, over - PATIENCE, len(before), blind, failures), gone
+    return assemble(records, meta | {HOST: fit.saved(looks.host)}, over - PATIENCE, blind, failures), gone
+
+
+class Looks:
+    """What is known of a host since the recording began.  ``asks``: a connection that gets no events."""
+
+    def __init__(self, asks: Control) -> None:
+        self.host = look(asks)
+        self._asks, self._next = asks, time.monotonic() + LOOK
+
+    def perhaps(self) -> None:
+        """Looks again if the last look is LOOK seconds old.  Raises DeviceError: the host is gone."""
+        if time.monotonic() >= self._next:
+            self.again()
+
+    def again(self) -> None:
+        """Looks again.  Raises DeviceError: the host is gone."""
+        self.host = joined(self.host, look(self._asks, None))
+        self._next = time.monotonic() + LOOK
 
 
 def failures_of(before: Sequence[GpuStatus], after: Sequence[GpuStatus]) -> list[str]:
-    """Of what no event tells: why the GPUs were not only used as the scheduler said."""
-    found = []
-    for old, new in zip(before, after, strict=False):
-        counts = (
-            (new.late, "processes have not left it in time"), (new.faults - old.faults, "runlist updates failed"),
-            (new.refused - old.refused, "agents were refused: their processes are unmanaged"),
-        )  # fmt: skip
-        found += [f"GPU {new.gpu}: {count} {what}; isolation is lost" for count, what in counts if count > 0]
-    return found
+    """Why the GPUs were not only used as the scheduler said between two looks."""
+    return [text for old, new in zip(before, after, strict=False) for text in isolation(new, old)]
 
 
 def _told(control: Control, seconds: float | None, stop: threading.Event) -> Generator[list[EventRecord], None, None]:
@@ -113,19 +136,18 @@ def _rest(control: Control) -> list[EventRecord]:
     return found
 
 
-def assemble(records: list[EventRecord], policy: str, over: int = 0, gpus: int = 1, blind: str = "",
+def assemble(records: list[EventRecord], meta: Mapping[str, str], over: int = 0, blind: str = "",
              failures: Sequence[str] = ()) -> Trace:  # fmt: skip
     """A trace from events, starting at time 0, with an interval for each time that a task owned the GPU.
 
     ``over``: until when all events are known, ns of their clock.  A job that has not ended then was not done.
-    ``gpus``: how many the host has.  ``blind``: why times are not to be trusted; empty if no reason is known.
-    ``failures``: why the GPUs were not only used as the scheduler said.
+    ``blind``: why times are not to be trusted; empty if no reason is known.  ``failures``: why the GPUs were not only
+    used as the scheduler said.
     """
     events = named_events(records, {})
     events += owned_events(events, {event.task for event in events if event.task})
     origin = min((event.time for event in events), default=0)
     shifted = [replace(event, time=event.time - origin) for event in events]
-    meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": policy, "gpus": str(gpus)}
     tasks = {name: About(priority) for name, priority in priorities(records, {}).items()}
     until = max(0, over - origin) if events else 0
     ordered = sorted(shifted, key=lambda event: event.time)

@@ -23,7 +23,7 @@ from pycontrol import procs
 from pycontrol.live import tegra
 from pycontrol.live.hints import WAITS_FOR_BLOCKS, WAITS_FOR_KERNELS, Hints, Level, SchedNode
 from pycontrol.live.tegra import Setting
-from pycontrol.run.programs import tasks_of
+from pycontrol.run.programs import fingerprint, tasks_of
 
 #: How often a plan is made anew because TSGs were opened meanwhile.
 ROUNDS = 4
@@ -77,7 +77,7 @@ def running(file: TasksetFile, there: Sequence[Hints]) -> Running:
     groups = {task.name: group for group in tsgs(file.taskset) for task in group}
     for hints in there:
         stat = procs.stat(hints.pid)
-        found = tasks_of(file, stat.comm, procs.command(hints.pid)) if stat else []
+        found = tasks_of(file, stat.comm, fingerprint(procs.command(hints.pid))) if stat else []
         names = [name for name in found if name in groups]
         process = f"process {hints.pid} ({stat.comm})" if stat else f"process {hints.pid}, which is hidden from here,"
         mates = groups[names[0]] if names else ()

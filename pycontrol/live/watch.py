@@ -11,6 +11,7 @@ from gpurt.enums import EventKind
 from gpurt.text import visible
 from pycontrol.live.control import ClientInfo, Control, EventRecord
 from pycontrol.live.events import LINGER, Names, to_events
+from pycontrol.live.fit_costs import failures
 from pycontrol.live.fit_host import Host
 from pycontrol.live.fit_policy import policies
 from pycontrol.live.objection import Code
@@ -28,6 +29,8 @@ PATIENCE = 50_000_000
 TICK = 0.01
 #: The time between two looks at all clients, ns, and the number of events after which findings are handed on.
 LOOK, MOST = NS, 1000
+#: Objections to the host that are looked for again and again, and what each of them breaks.
+CHANGING = {Code.POLICY: What.POLICY, Code.ISOLATION: What.LATE}
 
 
 class Watcher:
@@ -44,7 +47,6 @@ class Watcher:
         self._sleep = Sleep()
         self._told: set[object] = set()
         self._owners = Owners(judge.file.launch)
-        self._failures: dict[tuple[int, str], int] = {}
 
     def findings(self, stop: threading.Event, until: int | None = None) -> Iterator[list[Finding]]:
         """Yields what is found, perhaps nothing, every TICK seconds, until ``stop`` is set or it is ``until``, ns.
@@ -127,30 +129,16 @@ class Watcher:
     def _look(self) -> list[Finding]:
         """What no event tells: the host's policy, and clients that never began a segment."""
         found: list[Finding] = []
-        gpus = self.asks.status()
-        for one in policies(self.judge.file, Host(gpus)):
-            if one.code is Code.POLICY:
-                found += self._once(one, What.POLICY, one.text)
-        for gpu in gpus:
-            if gpu.late:
-                text = f"GPU {gpu.gpu}: {gpu.late} processes have not left it in time: isolation is lost"
-                found += self._once((gpu.gpu, "late"), What.LATE, text)
-            found += self._check_count(gpu.gpu, "runlist updates failed", gpu.faults)
-            found += self._check_count(gpu.gpu, "agents were refused: their processes are unmanaged", gpu.refused)
+        host = Host(self.asks.status())
+        for one in (*policies(self.judge.file, host), *failures(self.judge.file, host)):
+            if one.code in CHANGING:
+                found += self._once(one, CHANGING[one.code], one.text)
         for client in self.asks.clients():
             if client.tsgs and self._interferes(client) and self.task_of(client) is None:
                 name = visible(f"{client.comm}-{client.pid}") if client.pid else "a process of another user"
                 text = f"{name} has TSGs that are not taken off the GPU, and no task of the file is it"
                 found += self._once((client.gpu, client.client), What.UNDECLARED, text)
         return found
-
-    def _check_count(self, gpu: int, what: str, count: int) -> list[Finding]:
-        """Failures that no event tells, of which there are more than at the last look."""
-        more = count - self._failures.get((gpu, what), 0)
-        self._failures[gpu, what] = count
-        if more <= 0:
-            return []
-        return self.judge.report(time.monotonic_ns(), What.LATE, "", f"GPU {gpu}: {more} {what}; isolation is lost")
 
     def _interferes(self, client: ClientInfo) -> bool:
         """Whether its TSGs take time of real-time tasks without a segment."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +12,12 @@ from analysis.taskset import TasksetFile
 from pycontrol.procs import NAME_BYTES
 
 
-def tasks_of(file: TasksetFile, name: str, command: Sequence[str] = ()) -> list[str]:
+def fingerprint(command: Sequence[str]) -> str:
+    """A hash of a program and its arguments, which traces keep in their place; empty if they are not known."""
+    return hashlib.sha256("\0".join(command).encode("utf-8", "surrogateescape")).hexdigest()[:16] if command else ""
+
+
+def tasks_of(file: TasksetFile, name: str, command: str = "") -> list[str]:
     """The tasks of the file that a process may be, several if it cannot be told which.
 
     These are the tasks whose command is exactly the process's.  If there are none, they are those whose own name, or
@@ -20,9 +26,9 @@ def tasks_of(file: TasksetFile, name: str, command: Sequence[str] = ()) -> list[
     Args:
         file: the taskset file.
         name: the process's name, as the kernel keeps it.
-        command: its program and arguments, if they are known.
+        command: the fingerprint of its program and arguments, if they are known.
     """
-    exact = [task.name for task in file.taskset if command and file.launch[task.name].command == tuple(command)]
+    exact = [task.name for task in file.taskset if command == fingerprint(file.launch[task.name].command or ()) != ""]
     return _first_of_threads(file, exact or [task.name for task in file.taskset if name in _names(file, task)])
 
 

@@ -54,7 +54,7 @@ def beyond_the_bounds(recorded: Trace, file: TasksetFile, test: Test | None) -> 
         return "there are no bounds to compare with"
     if (policy := recorded.meta.get("policy")) != test.policy:
         return f"the run was under policy {visible(policy or 'unknown')}, the bounds are for policy {test.policy}"
-    found = fit.objections(file, fit.of_trace(recorded))
+    found = fit.objections(file, fit.of_trace(recorded, file))
     if why := fit.against(one for one in found if one.code in OF_ANY_TEST):
         return why
     waiting = recorded.meta.get("waiting")

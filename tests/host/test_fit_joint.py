@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,3 +95,30 @@ def test_alpha_of_a_few_updates_is_no_proof(
         assert "50 % more" in told["notes"][0] if yes else "20 % more" in told["notes"][0]
     assert cli.run(["analyze", str(file), "--margin", "50%"]) == 2
     assert "--margin goes with --measured" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("priority", "command", "codes"), [(9, (), set()), (9, ("policy", "job"), {"policy"}), (5, (), {"gpu-priority"})]
+)
+def test_a_recording_of_any_host_keeps_what_the_host_was(
+    start_host: StartHost, tmp_path: Path, capfd: pytest.CaptureFixture[str], priority: int, command: tuple[str, ...],
+    codes: set[str],
+) -> None:  # fmt: skip
+    """`gpurt trace` knows no file.  What changes while it records, and a client that is gone at the end, counts."""
+    host, file, trace = start_host("--policy=segment"), tmp_path / "set.toml", tmp_path / "run.json"
+    comm = Path("/proc/self/comm").read_text(encoding="utf-8").strip()
+    text = FILE.format(waiting="suspend", alpha="20s").replace("boosted", "segment").replace("spinner", comm)
+    file.write_text(text, encoding="utf-8")
+    recorder = (sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "-o", str(trace))
+    with subprocess.Popen(recorder, stderr=subprocess.PIPE) as recording:
+        assert recording.stderr
+        recording.stderr.readline()  # it has subscribed
+        with SocketClient(host) as client:
+            client.begin(priority=priority)
+            assert not command or cli.run(["--device", str(host), *command]) == 0
+            recording.send_signal(signal.SIGINT)
+            assert recording.wait(60) == 0
+    capfd.readouterr()
+    assert cli.run(["check", str(trace), str(file), "--json"]) == 1  # no job was seen
+    found = json.loads(capfd.readouterr().out)["objections"]
+    assert {one["code"] for one in found if "bounds" in one["defeats"]} == codes

@@ -269,7 +269,7 @@ def test_failed_updates_and_refused_agents_are_found(host: Path, file: Path) -> 
         ]
         assert watcher._look() == []  # told once
         failing.faults = 3
-        assert [one.text for one in watcher._look()] == ["GPU 0: 1 runlist updates failed; isolation is lost"]
+        assert [one.text for one in watcher._look()] == ["GPU 0: 3 runlist updates failed; isolation is lost"]
 
 
 def test_tasks_without_a_bound_are_said(

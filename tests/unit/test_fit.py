@@ -14,12 +14,14 @@ from fit_cases import CLIENT, FILES, HOSTS, MS, REAL, US, VIRTUAL, File, text, u
 
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile, parse
-from analysis.trace import HOST, Trace
+from analysis.trace import HOST, Event, Kind, Trace
 from gpurt.enums import Policy, Tier
 from gpurt.errors import DeviceError, FileError
 from pycontrol.live import fit
 from pycontrol.live.fit import Code, Defeats, Host, Ran, objections
+from pycontrol.live.fit_trace import joined
 from pycontrol.report.assumptions import Evidence, Support, judged
+from pycontrol.run.programs import fingerprint
 
 ROOT = Path(__file__).resolve().parents[2]
 PARSED = {name: parse(Path("set.toml"), file.text) for name, file in FILES.items()}
@@ -166,16 +168,48 @@ def test_a_trace_keeps_the_host(title: str) -> None:
     """What `check` objects to is what `run` did on that host."""
     ran = replace(HOSTS[title], ran=Ran(folded=True), fifo=False)
     meta = {"placement": "folded", "scheduling": "default class", "policy": ran.gpus[0].policy.word}
-    back = fit.of_trace(Trace(meta | {HOST: fit.saved(ran)}, (), {}, 0))
     for file in PARSED.values():
+        back = fit.of_trace(Trace(meta | {HOST: fit.saved(ran)}, (), {}, 0), file)
         assert objections(file, back) == objections(file, ran)
 
 
 @pytest.mark.parametrize("broken", ["", "[]", "{}", '{"gpus": 3}', '{"gpus": [{}]}', "null", "nan"])
-def test_a_trace_with_a_broken_host_still_has_its_policy(broken: str) -> None:
-    back = fit.of_trace(Trace({"policy": "job", HOST: broken}, (), {}, 0))
-    (found,) = objections(PARSED["segment suspend"], back)
+def test_a_trace_without_its_host_is_no_evidence_and_still_has_its_policy(broken: str) -> None:
+    file = PARSED["segment suspend"]
+    unknown, found = objections(file, fit.of_trace(Trace({"policy": "job", HOST: broken}, (), {}, 0), file))
+    assert (unknown.code, unknown.defeats) == (Code.UNKNOWN, (Defeats.BOUNDS,))
     assert (found.code, found.text) == (Code.POLICY, "the run was under policy job, the file says segment")
+
+
+def test_a_simulated_trace_needs_no_host() -> None:
+    file = PARSED["segment suspend"]
+    assert objections(file, fit.of_trace(Trace({"policy": "segment", "clock": "virtual"}, (), {}, 0), file)) == []
+
+
+def test_a_process_of_a_trace_is_the_task_that_its_program_is_or_whose_jobs_it_told_of() -> None:
+    """`gpurt trace` has no file: the file that the trace is judged with later names the processes."""
+    file = PARSED["segment suspend"]
+    launched = replace(file, launch={**file.launch, "lidar": replace(file.launch["lidar"], command=("/x/node", "-l"))})
+    programs = {1: ("camera", ""), 2: ("a", fingerprint(["/x/node", "-l"])), 3: ("python3", ""), 4: ("b", "")}
+    host = under("segment", clients=[replace(CLIENT, pid=pid) for pid in programs], programs=programs)
+    jobs = (Event(0, Kind.START, "camera", 1, 0, detail="python3-3"), Event(1, Kind.START, "other", 1, 0, detail="b-4"))
+    back = fit.of_trace(Trace({HOST: fit.saved(host), "policy": "segment"}, jobs, {}, 0), launched)
+    assert back.names == {1: ("camera",), 2: ("lidar",), 3: ("camera",), 4: ()}
+    assert [one.text[:9] for one in objections(launched, back) if one.code is Code.STRANGER] == ["process 4"]
+
+
+def test_what_was_wrong_at_any_look_at_a_host_is_kept() -> None:
+    late, programs = replace(VIRTUAL, late=1), {4711: ("camera", "")}
+    first = under("boosted", late, clients=[CLIENT], programs=programs, troubles=["a"])
+    other = replace(CLIENT, client=8, pid=12, comm="x")
+    last = under("segment", clients=[other], programs={12: ("x", "")}, raises=None)
+    both = joined(joined(first, first), last)
+    assert (both.gpus[0].late, both.policy, both.raises, both.troubles) == (1, "boosted", True, ["a"])
+    assert [one.pid for one in both.clients] == [4711, 12]
+    for policy in ("segment", "boosted"):
+        file = PARSED[f"{policy} suspend"]
+        assert codes(file, both.named(file)).keys() >= {"policy", "isolation", "stranger"}
+    assert joined(first, first).policy is None
 
 
 def test_a_report_refutes_an_assumption_for_each_objection_that_defeats_bounds() -> None:

@@ -29,6 +29,8 @@ from pycontrol.run.judge import JUMP, MANY, Judge
 from pycontrol.run.seen import MOST_OPEN
 
 MS = 1_000_000
+#: What the head of a recording says.
+META = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": "segment", "gpus": "1"}
 FILE = """[platform]
 cpus = 2
 alpha = "200us"
@@ -305,15 +307,15 @@ def test_two_processes_that_tell_of_one_task(file: TasksetFile) -> None:
     begun = EventRecord(EventKind.JOB_BEGIN, 10**12, 0, 3, 77, "fast", 20, None, 0, 0, "fast", 8)
     other = replace(begun, client=4, pid=78, comm="x\x1b", time_ns=10**12 + MS, job=9)
     gone = replace(begun, kind=EventKind.GONE, task="", job=None, time_ns=10**12 + MS - 1)
-    (told,) = [one for one in judged(assemble([begun, other], "segment"), file).findings if one.what is What.UNDECLARED]
+    (told,) = [one for one in judged(assemble([begun, other], META), file).findings if one.what is What.UNDECLARED]
     assert told.line() == (
         "fast: x\\x1b-78 tells of its jobs, and so does process 77: one of them is not that task"
     )  # fmt: skip
-    again = judged(assemble([begun, gone, other], "segment"), file)  # a program may be started again
+    again = judged(assemble([begun, gone, other], META), file)  # a program may be started again
     assert What.UNDECLARED not in {one.what for one in again.findings}
     lost = EventRecord(EventKind.LOST, 10**12 + 1, 0, 0, 0, "", 0, None, 0, 9)  # that of its end, perhaps
-    assert What.UNDECLARED not in {one.what for one in judged(assemble([begun, lost, other], "segment"), file).findings}
-    hidden = judged(assemble([replace(one, pid=0, comm="") for one in (begun, other)], "segment"), file)
+    assert What.UNDECLARED not in {one.what for one in judged(assemble([begun, lost, other], META), file).findings}
+    hidden = judged(assemble([replace(one, pid=0, comm="") for one in (begun, other)], META), file)
     assert What.UNDECLARED not in {one.what for one in hidden.findings}  # nothing is known of them
 
 
@@ -321,23 +323,23 @@ def test_clients_in_traces_have_priorities(file: TasksetFile) -> None:
     """So that a best-effort one is none of the analysis' business, and a real-time one is."""
     begun = EventRecord(EventKind.BEGIN, 10**12, 0, 3, 77, "Xorg", 0, None, 0, 0)
     mark = replace(begun, kind=EventKind.JOB_BEGIN, client=4, pid=78, comm="game", task="frame", job=1)
-    assert judged(assemble([begun, mark], "segment"), file).findings == []
+    assert judged(assemble([begun, mark], META), file).findings == []
     rogue = replace(begun, priority=3)
-    (told,) = judged(assemble([rogue, mark], "segment"), file).findings
+    (told,) = judged(assemble([rogue, mark], META), file).findings
     assert told.text == "Xorg-77 uses the GPU at GPU priority 3, and no task of the file is it"
     own = replace(begun, comm="slow", priority=30)  # the file's is 10
-    (told,) = judged(assemble([own, mark], "segment"), file).findings[:1]
+    (told,) = judged(assemble([own, mark], META), file).findings[:1]
     assert (told.what, told.text) == (What.PRIORITY, "its segment has GPU priority 30, the file says 10")
-    assert judged(assemble([replace(own, priority=10), mark], "segment"), file).findings == []
+    assert judged(assemble([replace(own, priority=10), mark], META), file).findings == []
 
 
 def test_what_no_event_tells_is_in_a_recording(file: TasksetFile) -> None:
     begun = EventRecord(EventKind.BEGIN, 10**12, 0, 3, 77, "slow", 10, None, 0, 0)
-    slept = judged(assemble([begun], "segment", blind="the machine was suspended for 3.0 s"), file)
+    slept = judged(assemble([begun], META, blind="the machine was suspended for 3.0 s"), file)
     assert [(one.what, one.text) for one in slept.findings] == [
         (What.LOST, "the machine was suspended for 3.0 s; what was under way is left out")
     ]
-    late = judged(assemble([begun], "segment", failures=["GPU 0: 2 runlist updates failed"]), file)
+    late = judged(assemble([begun], META, failures=["GPU 0: 2 runlist updates failed"]), file)
     assert [(one.what, one.text) for one in late.findings] == [(What.LATE, "GPU 0: 2 runlist updates failed")]
 
 
@@ -487,7 +489,7 @@ def test_a_recording_ends_when_it_ends_and_not_with_its_last_event(file: Taskset
     done = replace(begun, kind=EventKind.JOB_END, time_ns=10**12 + MS, latency_ns=MS)
     hung = replace(begun, time_ns=10**12 + 10 * MS, job=9)
     for over, misses in ((20 * MS, 0), (20 * MS + 1, 1)):
-        line = judged(assemble([begun, done, hung], "segment", 10**12 + over), file).lines[0]
+        line = judged(assemble([begun, done, hung], META, 10**12 + over), file).lines[0]
         assert (line.task, line.jobs, line.misses, line.failed) == ("fast", 1, misses, misses > 0)
 
 

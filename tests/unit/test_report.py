@@ -359,6 +359,18 @@ def test_lost_events_are_said_wherever_the_run_is(gpurt: Gpurt, run: Path, tmp_p
     assert (code, err.count("events were lost")) == (1, 1)
 
 
+def test_a_run_on_an_unknown_host_or_on_another_one_is_no_evidence(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
+    """As `check` says of the same trace."""
+    meta = load_trace(run).meta | {"clock": "CLOCK_MONOTONIC", "source": "runtime"}
+    unknown = changed(run, tmp_path / "unknown.json", meta=meta)
+    for trace, yes in ((run, True), (unknown, False)):
+        code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", trace)
+        told = json.loads(gpurt("check", trace, TWO, "--test", "boosted-suspend", "--json")[1])
+        assert (code == 0, told["in_time"], told["objections"]) == (yes, yes, document["traces"][0]["objections"])
+        assert yes or document["why"] == f"{trace}: {told['why']}"
+        assert ("Not a run of the file's system:" in page.text) != yes
+
+
 def test_a_task_without_a_job_is_no_yes(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
     trace = load_trace(run)
     silent = changed(run, tmp_path / "silent.json", events=tuple(e for e in trace.events if e.task != "mapper"))

@@ -20,7 +20,7 @@ from pycontrol import cli
 from pycontrol.run.crew import Crew, Options
 from pycontrol.run.first_file import Process, text_of
 from pycontrol.run.placement import Placement
-from pycontrol.run.programs import tasks_of
+from pycontrol.run.programs import fingerprint, tasks_of
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/every-key-of-threads.toml"
 
@@ -161,7 +161,7 @@ def test_run_starts_one_program_for_all_tasks_of_a_thread(tmp_path: Path) -> Non
     path = tmp_path / "a.toml"
     path.write_text(GOOD.replace("priority = 10", 'priority = 10\ncommand = ["/opt/node", "-x"]', 1))
     file = load(path)
-    assert tasks_of(file, "node", ["/opt/node", "-x"]) == tasks_of(file, "node") == ["tick"]
+    assert tasks_of(file, "node", fingerprint(["/opt/node", "-x"])) == tasks_of(file, "node") == ["tick"]
     with Crew(file, Options(1), Placement({0: 0, 1: 0}, 1, False), False, tmp_path, Path("/bin/true")) as crew:
         crew.start()
         assert [child.task.name for child in crew.children] == ["tick"]
