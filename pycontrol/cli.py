@@ -19,8 +19,8 @@ from click.shell_completion import CompletionItem, shell_complete
 
 from gpurt.errors import FileError, GpurtError, Problem, TasksetError, UsageError
 from gpurt.text import is_terminal, visible
-from pycontrol.commands import render
 from pycontrol.commands.options import ASKED_FOR_JSON, Given
+from pycontrol.output import render
 from pycontrol.start import INTERRUPTED, TERMINATED, Terminated, main
 from pycontrol.table import COMMANDS, GROUPS
 

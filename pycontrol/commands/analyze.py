@@ -4,46 +4,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any
 
 import click
 
+from analysis.answers.chosen import tests
+from analysis.answers.judged import Results, judge
+from analysis.answers.loading import analysable, modelled
+from analysis.rta import Bound, Failure
+from analysis.verdict import lacks_theta, slow_turns
 from gpurt.errors import UsageError
 from gpurt.text import filename
-from pycontrol.commands import render
-from pycontrol.commands.options import (
-    FILE,
-    JSON,
-    Given,
-    about_others,
-    analysable,
-    modelled,
-    tests,
-    time_of,
-)
-from pycontrol.commands.render import bound, ms, room
-
-if TYPE_CHECKING:
-    from analysis.answers.beside import Beside
-    from analysis.verdict import Answer
-    from pycontrol.live.objection import Objection
-
-#: Tests and what they said.
-Results: TypeAlias = list[tuple[Any, Any]]
-
-
-class Judged(NamedTuple):
-    """What is proved of a taskset.
-
-    ``data``: the command's document.  ``results``: those that the document has.  ``verdict``: None where tests were
-    named.  ``beside``: what is known beside a no.
-    """
-
-    data: dict[str, Any]
-    results: Results
-    verdict: Answer | None
-    beside: Beside
+from pycontrol.commands.options import FILE, JSON, Given, time_of
+from pycontrol.live import fit
+from pycontrol.live.control import connect
+from pycontrol.live.objection import Objection, against
+from pycontrol.output import render
+from pycontrol.output.render import bound, ms, room
+from pycontrol.profile.summary import read_margin
 
 
 @click.command(
@@ -82,9 +62,6 @@ def analyze(
 
     The answer is for the policy in the file's [platform] and for the tasks' waiting modes.
     """
-    from analysis.verdict import lacks_theta
-    from pycontrol.live.objection import against
-
     if every and (names or explain):
         raise UsageError("--all excludes --test and --explain")
     if margin is not None and not measured:
@@ -126,50 +103,11 @@ def analyze(
 
 def _of_this_host(data: dict[str, Any], objections: Sequence[Objection]) -> dict[str, Any]:
     """The document where alpha is the host's: nothing is proved beside an objection that defeats bounds."""
-    from pycontrol.live import fit
-
     doubt = fit.against(objections)
     return {
         **data, "schedulable": data["schedulable"] and not doubt, "why": data["why"] or doubt or None,
         "objections": fit.data(objections),
     }  # fmt: skip
-
-
-def judge(
-    file: Path, system: Any, named: Sequence[Any] = (), shown: Sequence[Any] = (), notes: Sequence[str] = ()
-) -> Judged:
-    """Whether every deadline of the taskset holds: by the tests that are named; by the file's policy if none is.
-
-    ``shown``: tests whose results the document has in the place of those of the test that the answer rests on.
-    ``notes``: remarks that the document begins with.
-    """
-    from analysis import compiled
-    from analysis.answers.beside import beside
-    from analysis.answers.elsewhere import named as of_tests
-    from analysis.verdict import answer, slow_turns
-
-    remarks, verdict = [*notes, *about_others(named, system)], None
-    if named:
-        results = [(test, compiled.run(test, system)) for test in named]
-        why, _ = of_tests(results, system)
-    else:
-        verdict = answer(system)
-        why = verdict.why
-        results = [(verdict.test, verdict.result)] if verdict.test and verdict.result else []
-    found = beside(system, why, results, bool(named), "analyze")
-    if shown:
-        results = [(test, compiled.run(test, system)) for test in shown]
-        slow = [(test.name, slow_turns(test, system, result)) for test, result in results]
-        remarks += [f"{name}: {why}" for name, why in slow if why]
-    data = {
-        "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
-        "why": why or None, **found.data(), "tests": _data(results),
-    }  # fmt: skip
-    return Judged(data, results, verdict, found)
-
-
-def _data(results: Results) -> list[dict[str, Any]]:
-    return [_result(test, result) for test, result in results]
 
 
 def _shown(results: Results, explain: str | None) -> str:
@@ -188,9 +126,6 @@ def _said(verdict: Any) -> str:
 
 def _overview(results: Results, system: Any) -> str:
     """One line for each test: its verdict, and the task with the least slack, or the cause of there being no bound."""
-    from analysis.rta import Bound
-    from analysis.verdict import slow_turns
-
     rows = []
     for test, result in results:
         bounds = [(verdict.slack, name) for name, verdict in result.verdicts.items() if isinstance(verdict, Bound)]
@@ -208,10 +143,6 @@ def _with_measured(loaded: Any, device: str | None, margin: str | None) -> tuple
 
     Raises UsageError for a wrong margin; FileError and DeviceError as `fit.measured`.
     """
-    from pycontrol.live import fit
-    from pycontrol.live.control import connect
-    from pycontrol.profile.summary import read_margin
-
     share = None if margin is None else read_margin(margin)
     with connect(device) as control:
         host = fit.ask(control, loaded)
@@ -222,16 +153,12 @@ def _with_measured(loaded: Any, device: str | None, margin: str | None) -> tuple
 
 def _with_region(loaded: Any, region: str | None) -> Any:
     """The taskset with the region that is given, not the file's."""
-    from dataclasses import replace
-
     if not region:
         return loaded
     return replace(loaded, platform=replace(loaded.platform, region=time_of(region, "--region")))
 
 
 def _tabulated(test: Any, result: Any) -> str:
-    from analysis.rta import Bound, Failure
-
     rows = []
     for name, verdict in result.verdicts.items():
         if isinstance(verdict, Bound):
@@ -262,8 +189,6 @@ def _causes(result: Any) -> list[str]:
 
 
 def _explained(test: Any, result: Any, task: str) -> str:
-    from analysis.rta import Bound, Failure
-
     verdict = result.verdicts[task]
     if isinstance(verdict, Failure):
         return f"{test.name}: {verdict}"
@@ -275,25 +200,3 @@ def _explained(test: Any, result: Any, task: str) -> str:
     return f"{test.name}: {task}\n{warning}" + render.table(("part", "caused by", "ms", "from"), rows)
 
 
-def _result(test: Any, result: Any) -> dict[str, Any]:
-    return {
-        "test": test.name, "policy": test.policy, "sound": test.sound, "note": test.note or None,
-        "schedulable": result.schedulable, "units_by_task": result.units,
-        "tasks": {name: _task(verdict) for name, verdict in result.verdicts.items()},
-    }  # fmt: skip
-
-
-def _task(verdict: Any) -> dict[str, Any]:
-    """What a test says of a task; all keys are there, None if they say nothing."""
-    from analysis.rta import Bound, Failure
-
-    data = dict.fromkeys(("deadline_ns", "wcrt_ns", "slack_ns", "in_time", "reason", "why", "terms"))
-    if isinstance(verdict, Bound):
-        terms = [
-            {"part": t.kind, "caused_by": t.source, "amount_ns": t.amount, "lemma": t.lemma} for t in verdict.terms
-        ]
-        data |= {"deadline_ns": verdict.deadline, "wcrt_ns": verdict.wcrt, "slack_ns": verdict.slack, "in_time": True,
-                 "terms": terms}  # fmt: skip
-    elif isinstance(verdict, Failure):
-        data |= {"deadline_ns": verdict.deadline, "in_time": False, "reason": verdict.reason, "why": str(verdict)}
-    return {"best_effort": not isinstance(verdict, (Bound, Failure)), **data}

@@ -3,23 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from analysis import taskset
+from analysis.answers.loading import refuse
+from analysis.model import Taskset
+from analysis.verdict import answer
 from gpurt.errors import RefusedError, UsageError
-from gpurt.text import filename
-from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Output, connect, refuse
-
-if TYPE_CHECKING:  # at run time the imports take longer than the command needs to say what is wrong with a file
-    from analysis.model import Task, Taskset
-    from pycontrol.live.hints import SchedNode
-    from pycontrol.live.objection import Objection
-    from pycontrol.live.tegra import Setting
+from pycontrol.commands.options import FILE, JSON, Output
+from pycontrol.live import applied, fit
+from pycontrol.live.control import connect
+from pycontrol.live.hints import SchedNode
+from pycontrol.live.objection import Objection
+from pycontrol.live.settings import settings_of
+from pycontrol.output import render
+from pycontrol.plan.admission import standing
+from pycontrol.plan.admit import admit
 
 
 @click.command(
@@ -58,11 +62,6 @@ def apply(
 
     On a Tegra also the slices and interleave levels of their partitions.  All of it is set, or nothing.
     """
-    from analysis import taskset
-    from analysis.verdict import answer
-    from pycontrol.commands.admission import standing
-    from pycontrol.live import applied, fit
-
     if task or output:
         return _admit(device, file, task, output, force or ignore_missing, as_json)
     loaded = taskset.load(file)
@@ -83,7 +82,7 @@ def apply(
         if other and not force:
             return _refuse(file, verdict.policy, other, f"not applied: {other}", found, as_json)
         settings = [] if all(gpu.emulated for gpu in host.gpus) else list(settings_of(file, matched))
-        node = node_of(stack) if settings else None
+        node = stack.enter_context(SchedNode()) if settings else None
         applied.apply(control, host.clients, priorities, settings, node)
     users = [task for task in loaded.taskset if task.uses_gpu]
     pids = {task.name: sorted(pid for pid, one in matched.items() if one is task) for task in users}
@@ -106,7 +105,6 @@ def apply(
 def _admit(
     device: str | None, file: Path, task: Path | None, output: Path | None, others: bool, as_json: bool
 ) -> int:  # fmt: skip
-    from pycontrol.commands.apply_admit import admit
 
     if not task or not output:
         raise UsageError("--admit and -o go together: the next admission has to know of this one")
@@ -123,34 +121,8 @@ def _check_domains(taskset: Taskset) -> None:
             raise RefusedError(f"partition {part.name}: domain {part.domain}: {why}")
 
 
-def settings_of(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
-    """Slices and levels of processes whose partitions have them.  Raises FileError if no Tegra has such a slice."""
-    from gpurt.errors import FileError
-    from pycontrol.live.hints import Level
-    from pycontrol.live.tegra import Setting, whole_us
-
-    for pid, task in tasks.items():
-        part = task.partition
-        if part is None or (part.slice, part.interleave) == (None, None):
-            continue
-        try:
-            slice_us = None if part.slice is None else whole_us(part.slice)
-        except ValueError as error:
-            raise FileError(f"{filename(file)}: partition {part.name}: slice is {error}, as nvgpu takes it") from None
-        yield Setting(pid, slice_us, None if part.interleave is None else Level[part.interleave.upper()])
-
-
-def node_of(stack: ExitStack) -> SchedNode:
-    """The scheduling node, open until the command ends.  Raises DeviceError, RefusedError."""
-    from pycontrol.live.hints import SchedNode
-
-    return stack.enter_context(SchedNode())
-
-
 def _refuse(file: Path, policy: str, why: str, text: str, found: Sequence[Objection], as_json: bool) -> int:
     """Says why nothing was applied; the exit code.  ``found``: all objections to the host, if it was asked."""
-    from pycontrol.live import fit
-
     notes = [one for one in fit.lines(found) if one != why]
     whole: dict[str, Any] = {"schedulable": False, "why": why, "applied": False, "tasks": {}, "notes": notes}
     render.note(*notes, as_json=as_json)

@@ -9,9 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from analysis import rta
+from analysis.attack.report import COLUMNS, Store, row, table
+from analysis.attack.search import Effort
+from analysis.rta.registry import UNITS
+from analysis.rtgpu import attack as units
 from gpurt.errors import UsageError
 from gpurt.files import unwritable, written
-from pycontrol.commands import render
+from pycontrol.output import render
 
 
 def attack(
@@ -19,10 +24,6 @@ def attack(
     fresh: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Attacks the named tests, or all.  Returns 1 if a test that is shown as sound was broken."""
-    from analysis import rta
-    from analysis.attack.report import table
-    from analysis.attack.search import Effort
-
     try:
         tests = [rta.find(name) for name in names] or list(rta.TESTS.values())
     except ValueError as error:
@@ -49,8 +50,6 @@ def attack(
 
 
 def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> Any:
-    from analysis.attack.report import Store
-
     path = output / "attack.checkpoint"
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -64,10 +63,7 @@ def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> 
 
 
 def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Any) -> dict[str, Any]:
-    from analysis.attack.report import row
     from analysis.attack.search import attack
-    from analysis.rta.registry import UNITS
-    from analysis.rtgpu import attack as units
 
     with render.progress(tasksets, name) as bar:
 
@@ -94,8 +90,6 @@ def _text(row: dict[str, Any]) -> str:
 
 def _write(output: Path, rows: list[dict[str, Any]]) -> list[Path]:
     """The table as Markdown and CSV, and each counterexample as a taskset file."""
-    from analysis.attack.report import COLUMNS, table
-
     files = [output / "attack.md", output / "attack.csv"]
     found = [row for row in rows if row["counterexample"]]
     files += [output / f"{row['test']}.toml" for row in found]

@@ -4,23 +4,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from gpurt.errors import FileError
-from gpurt.text import filename, visible
-from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Given, about_others, analysable, beside_of, covering_test, tests
-
-if TYPE_CHECKING:
-    from analysis.rta import Test
-    from analysis.taskset import TasksetFile
-    from analysis.trace import Trace
-    from pycontrol.run.check import Judged
-
-#: Of broken assumptions, so many are printed.
-SHOWN = 5
+from analysis import taskset
+from analysis.answers.chosen import about_others, beside_of, covering_test, tests
+from analysis.answers.loading import analysable
+from analysis.trace import load
+from pycontrol.commands.options import FILE, JSON, Given
+from pycontrol.live import fit
+from pycontrol.output import documents, observed, render
+from pycontrol.run.check import against, unbounded
+from pycontrol.run.compared import compared
+from pycontrol.run.subject import beyond_the_bounds
 
 
 @click.command(
@@ -46,14 +42,6 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     A trace of `gpurt trace` names processes, such as camera-13441.  That one is the task whose name, or whose command's
     program, is camera.
     """
-    from analysis import taskset
-    from analysis.trace import load
-    from pycontrol.commands import observed
-    from pycontrol.commands.watch import data
-    from pycontrol.live import fit
-    from pycontrol.run.check import against, unbounded
-    from pycontrol.run.subject import beyond_the_bounds
-
     test = tests((name,))[0] if name else None
     loaded = analysable(file, [test]) if test else taskset.load(file)
     recorded = load(trace)
@@ -72,41 +60,10 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     whole = {
         "file": file, "trace": trace, "test": name, "in_time": not why, "why": why or None, "comparable": not beyond,
         "tasks": observed.data(lines), "objections": fit.data(found), "notes": remarks,
-        "findings": list(map(data, seen.findings)), **known.data(),
+        "findings": list(map(documents.finding, seen.findings)), **known.data(),
     }  # fmt: skip
     text = observed.text(lines, bounds=test is not None and not beyond)
     render.emit(whole, as_json, "\n".join([text, *([f"NO: {why}"] if why else []), *known.lines()]))
     return 1 if why else 0
 
 
-def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[Judged, list[str]]:
-    """What a trace has of each task of the file, what was found in it, and remarks on the trace.
-
-    ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if it is of another taskset, or
-    speaks of none of the tasks.
-    """
-    from pycontrol.run.check import judged, meant, notes
-    from pycontrol.run.finding import Sort, What
-    from pycontrol.run.subject import of_another_taskset
-
-    known, file = meant(recorded, loaded), loaded.path
-    if why := of_another_taskset(recorded, loaded):
-        raise FileError(f"{filename(trace)}: is of another taskset than {filename(file)}: {why}; record it again")
-    others = [visible(other) for other in recorded.names() if other not in known]
-    if others and not known:
-        raise FileError(
-            f"{visible(trace)}: speaks of {', '.join(others[:5])}, none of which is a task of {visible(file)}; "
-            "a process such as camera-13441 is the task whose name, or whose command's program, is camera"
-        )
-    seen = judged(recorded, loaded, test)
-    broken = [one for one in seen.findings if one.what.sort is not Sort.PROMISE and one.what is not What.LOST]
-    remarks = notes(seen.lines, recorded)
-    if loaded.lacks:
-        remarks.append("the file has no epsilon: updates, and the lengths of segments, were not judged")
-    said = {Sort.ASSUMPTION: "an assumption of the analysis was broken", Sort.BLIND: "not everything was seen"}
-    remarks += [f"{said[one.what.sort]}: {one.line()}" for one in broken[:SHOWN]]
-    if len(broken) > SHOWN:
-        remarks.append(f"{len(broken) - SHOWN} more of these (--json has all)")
-    if others:
-        remarks.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
-    return seen, remarks

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from analysis import rta
+from analysis.attack.closeness import Closeness, table
+from analysis.attack.closeness import closeness as compare
+from analysis.attack.exact import sound_tests
 from gpurt.errors import UsageError
 from gpurt.files import unwritable, written
-from pycontrol.commands import render
-
-if TYPE_CHECKING:
-    from analysis.attack.closeness import Closeness
+from pycontrol.output import render
 
 
 def closeness(names: Sequence[str], tasksets: int, seed: int, output: Path, as_json: bool) -> int:
     """Compares the named tests, or all sound ones, with exact worst cases.  Returns 1 if a sound bound was exceeded."""
-    from analysis import rta
-    from analysis.attack.closeness import table
-    from analysis.attack.exact import sound_tests
-
     try:
         tests = [rta.find(name) for name in names] or sound_tests()
     except ValueError as error:
@@ -48,7 +45,5 @@ def closeness(names: Sequence[str], tasksets: int, seed: int, output: Path, as_j
 
 
 def _closeness(test: Any, tasksets: int, seed: int) -> Closeness:
-    from analysis.attack.closeness import closeness as compare
-
     with render.progress(tasksets, test.name) as bar:
         return compare(test, tasksets, seed, lambda done: bar.update(done - bar.pos))

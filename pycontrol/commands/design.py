@@ -8,20 +8,28 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from gpurt.errors import UsageError
+from analysis import divide
+from analysis.answers.beside import Beside
+from analysis.answers.chosen import beside_of, covering_test
+from analysis.answers.hosts import unable
+from analysis.answers.loading import analysable
+from analysis.choose import Choice, choices, effort, with_modes
+from analysis.model import FORMS, Taskset
+from analysis.rta import TESTS
+from analysis.taskset.file import assumptions
+from analysis.taskset.write import write_values
+from analysis.verdict import lacks_theta, slow_turns
+from gpurt.enums import Form, Tier
+from gpurt.errors import GpurtError, UsageError
 from gpurt.files import is_stream
 from gpurt.text import filename
-from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Given, analysable, beside_of, covering_test
-
-if TYPE_CHECKING:
-    from analysis.answers.beside import Beside
-    from analysis.choose import Choice
-    from analysis.model import Taskset
+from pycontrol.commands.options import FILE, JSON, Given
+from pycontrol.live.control import connect
+from pycontrol.output import render
 
 NO_WAY = "no policy, waiting modes and GPU priorities are known that hold all deadlines"
 
@@ -51,9 +59,6 @@ Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 
 @JSON
 def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     """Find GPU priorities by Audsley's method where the file's own fail the test."""
-    from analysis.taskset.write import write_values
-    from analysis.verdict import slow_turns
-
     loaded = _loaded(file, write).taskset
     test, why, notes = covering_test(loaded, name.removesuffix("+gpu-priority") if name else None)
     if test and not test.assignable and (name or not why):
@@ -112,8 +117,6 @@ def _assigned(
     files: Sequence[Path] = (), why: str = "",
 ) -> dict[str, Any]:
     """The JSON document: ``tasks`` are those whose GPU priority is to change, ``files`` those that were written."""
-    from analysis.answers.beside import Beside
-
     return {
         "file": file, "test": test.name if test else None, "schedulable": not why, "why": why or None, "tasks": tasks,
         "files": files, "notes": notes, **Beside().data(),
@@ -143,10 +146,6 @@ def choose(device: str | None, file: Path, write: bool, kind: str | None, as_jso
     Slack is the smallest (D - WCRT) / D of all tasks; of equals, the second smallest counts, and so on.  Ways that
     divide the GPU among the tasks are compared, too: their own units, suspending or waiting busily, and partitions.
     """
-    from analysis import divide
-    from analysis.answers.hosts import unable
-    from analysis.choose import choices, effort
-
     loaded = _loaded(file, write).taskset
     if not loaded.real_time:
         why = "there is no real-time task, so there is nothing to choose"
@@ -194,10 +193,6 @@ def _beside(loaded: Taskset, why: str) -> Beside:
 
 def _connected(device: str | None) -> str | None:
     """The kind of the host that is there; None if there is none."""
-    from gpurt.enums import Tier
-    from gpurt.errors import GpurtError
-    from pycontrol.commands.options import connect
-
     try:
         with connect(device) as control:
             gpus = control.gpus()
@@ -222,11 +217,6 @@ def _no_choice(loaded: Taskset) -> str:
 
 def _conditions(loaded: Taskset, best: Choice) -> list[str]:
     """On what the answer rests, and what was left out."""
-    from analysis.choose import with_modes
-    from analysis.rta import TESTS
-    from analysis.taskset.file import assumptions
-    from analysis.verdict import lacks_theta
-
     notes = []
     if any(lacks_theta(test, loaded) for test in TESTS.values()):
         notes.append("theta is missing in [platform]: what needs it to be bounded was left out")
@@ -238,10 +228,6 @@ def _conditions(loaded: Taskset, best: Choice) -> list[str]:
 
 def _write(file: Path, loaded: Taskset, best: Choice) -> None:
     """Writes policy, waiting modes, forms that fit them, and GPU priorities into the file.  Raises FileError."""
-    from analysis.model import FORMS
-    from analysis.taskset.write import write_values
-    from gpurt.enums import Form
-
     modes = {name: mode.value for name, mode in best.modes.items()}
     # `owner` fits both modes, and the bounds of both.
     stated = {one.name for one in loaded if one.form not in (None, Form.OWNER)}

@@ -12,13 +12,15 @@ from typing import Any
 
 import click
 
+from analysis.energy import compiled, plot
+from analysis.energy.explain import decisions, tasks
+from analysis.energy.outcome import Run
+from analysis.energy.trace import trace_of
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
-from pycontrol.commands import energy_data as data
 from pycontrol.commands import energy_fit as fitting
 from pycontrol.commands import energy_measure as measuring
 from pycontrol.commands import energy_offline as offline
-from pycontrol.commands import render
 from pycontrol.commands.energy_options import (
     IGNORE_CPU,
     OPTIONS,
@@ -30,7 +32,9 @@ from pycontrol.commands.energy_options import (
     setups,
 )
 from pycontrol.commands.options import FILE, JSON, Output, Time, apart
-from pycontrol.commands.render import ms
+from pycontrol.output import energy as data
+from pycontrol.output import render
+from pycontrol.output.render import ms
 
 #: The most jobs of a run that is written as a trace.
 MOST_TRACED = 1_000_000
@@ -83,10 +87,6 @@ def simulate(
     ignore_cpu: bool, as_json: bool, **choices: Any,
 ) -> int:  # fmt: skip
     """Run the jobs on spatial virtual GPUs: what they miss, and what that costs."""
-    from analysis.energy import compiled, plot
-    from analysis.energy.outcome import Run
-    from analysis.energy.trace import trace_of
-
     apart([trace_path, plot_path], file)
     loaded = load(file, ignore_cpu)
     if trace_path and len(policies) > 1:
@@ -143,8 +143,6 @@ Exit codes: 0 done; 2 wrong usage; 3 the file is wrong."""
 @JSON
 def explain(file: Path, at: int | None, ignore_cpu: bool, as_json: bool, **choices: Any) -> int:
     """Say how many units and which GPU is best for each task, and why a job got what it got."""
-    from analysis.energy.explain import decisions, tasks
-
     loaded = load(file, ignore_cpu)
     setup = one_policy(loaded.system, default_policy(loaded.system), options_of(**choices))
     rows = tasks(setup)

@@ -4,23 +4,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from analysis.energy import authors, measured, write
+from analysis.energy import fit as fitting
+from analysis.energy.authors import Copies, Imported
+from analysis.energy.fit import Estimate, Fit
+from analysis.energy.measured import Measured
+from analysis.energy.model import STRONGEST
+from analysis.energy.published import FACTS, RTX, T400
+from analysis.energy.write import Profiled
+from analysis.rtgpu.fit import read
 from gpurt.errors import FileError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import filename
-from gpurt.units import parse_power
-from pycontrol.commands import render
+from gpurt.units import US, parse_power, parse_time
 from pycontrol.commands.options import FILE, JSON, Output, Whole, apart
-
-if TYPE_CHECKING:
-    from analysis.energy.authors import Copies, Imported
-    from analysis.energy.fit import Estimate, Fit
-    from analysis.energy.measured import Measured
-    from analysis.energy.write import Profiled
+from pycontrol.output import render
 
 METHOD = click.option("--method", type=click.Choice(["least-squares", "thesis"]), default="least-squares",
                       show_default=True, help="`thesis` is the published recipe.")  # fmt: skip
@@ -33,8 +37,6 @@ class Power(Whole):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         """Reads it."""
-        from analysis.energy.model import STRONGEST
-
         try:
             power = value if isinstance(value, int) else parse_power(value)
         except ValueError as error:
@@ -84,9 +86,6 @@ def fit(
     granularity: int, as_json: bool,
 ) -> int:  # fmt: skip
     """Fit static, idle and active power of a GPU to measurements."""
-    from analysis.energy import fit as fitting
-    from analysis.energy import measured
-
     if not output and (times or copies or margin or limit or granularity > 1):
         raise UsageError("--times, --copies, --margin, --limit and --granularity go with -o")
     if (limit or units) > units or granularity > (limit or units):
@@ -100,8 +99,6 @@ def fit(
     found = fitting.fit(lines, units, static, method)
     notes = [*found.warnings, *_remarks(found, lines)]
     if output:
-        from analysis.energy.write import Profiled
-
         shape = Profiled(lines[0].gpu or "gpu", found, {}, lines[0].clock, limit, granularity)
         notes += _write(output, file, shape, _pairs("--times", times, found), _pairs("--copies", copies, found), margin)
     powers = [{"name": name, "power_uw": one.power, "error_uw": one.error} for name, one in found.kernels.items()]
@@ -133,12 +130,6 @@ def _write(
     output: Path, source: Path, gpu: Profiled, times: dict[str, str], copies: dict[str, str], margin: int
 ) -> list[str]:  # fmt: skip
     """Writes the profiles of a fit; returns remarks.  Raises FitError, FileError, UsageError."""
-    from dataclasses import replace
-
-    from analysis.energy import write
-    from analysis.rtgpu.fit import read
-    from gpurt.units import parse_time
-
     write.check(gpu.fit)
     if lacking := [name for name in gpu.fit.kernels if name not in times]:
         raise UsageError(f"-o needs the times of every kernel: --times {lacking[0]}=FILE is missing")
@@ -242,8 +233,6 @@ def import_(
     folder: Path, statics: tuple[str, ...], published_copies: bool, method: str, output: Path | None, as_json: bool
 ) -> int:  # fmt: skip
     """Import profiles in the format that the authors of sBEET-mg published."""
-    from analysis.energy import authors
-
     powers = {}
     for one in statics:
         name, _, power = one.partition("=")
@@ -267,9 +256,6 @@ def import_(
 
 def _published_copies() -> Copies:
     """The copy times of the authors' code."""
-    from analysis.energy.published import FACTS, RTX, T400
-    from gpurt.units import US
-
     return {name: {kind: (into * US, back * US) for kind, (_, into, back) in zip((RTX, T400), facts, strict=True)}
             for name, facts in FACTS.items()}  # fmt: skip
 

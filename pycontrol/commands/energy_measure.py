@@ -4,23 +4,25 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gpurt.errors import RuntimeFailure, UsageError
-from pycontrol.commands import render
 from pycontrol.commands.options import JSON, Output, Time
+from pycontrol.output import render
+from pycontrol.power import find
+from pycontrol.power.account import Energy
+from pycontrol.power.measure import Options, Round
+from pycontrol.power.measure import measure as measured
+from pycontrol.power.plan import NAME, Turn, turns
+from pycontrol.power.program import interrupts
+from pycontrol.power.record import Record
+from pycontrol.power.sensor import Kind, Sensor, SensorError, read
 from pycontrol.start import INTERRUPTED
-
-if TYPE_CHECKING:
-    from pycontrol.power.account import Energy
-    from pycontrol.power.measure import Round
-    from pycontrol.power.plan import Turn
-    from pycontrol.power.record import Record
-    from pycontrol.power.sensor import Sensor
 
 #: How long a round of several configurations goes on before it counts, ns: clocks and temperature settle.
 SETTLES = 2 * 10**9
@@ -72,14 +74,6 @@ def measure(
 
     A sensor that vanishes, and Ctrl-C, end the measurement; what was measured until then is printed and in the files.
     """
-    from pycontrol.power import find
-    from pycontrol.power.measure import Options, Round
-    from pycontrol.power.measure import measure as measured
-    from pycontrol.power.plan import turns
-    from pycontrol.power.program import interrupts
-    from pycontrol.power.record import Record
-    from pycontrol.power.sensor import SensorError
-
     label, plan = _label(gpu, clock), turns(command, kernels, units, rounds, seed)
     if interval <= 0:
         raise UsageError("--interval: must be longer than 0")
@@ -126,10 +120,6 @@ def _keep(record: Record, label: dict[str, str], sensors: list[Sensor], one: Rou
 
 def _label(gpu: str | None, clock: str | None) -> dict[str, str]:
     """What the user says about the GPU.  Raises UsageError."""
-    import re
-
-    from pycontrol.power.plan import NAME
-
     if gpu is not None and not NAME.fullmatch(gpu):
         raise UsageError("--gpu: expected a name of letters, digits, '.', '_' and '-'")
     if clock is not None and not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?(MHz|GHz)", clock):
@@ -146,8 +136,6 @@ def _row(sensor: Sensor, one: Round, energy: Energy) -> dict[str, object]:
 
 def _data(turn: Turn, sensors: list[Sensor], one: Round) -> dict[str, Any]:
     """The JSON object of a round."""
-    from pycontrol.power.sensor import Kind
-
     energies = []
     for sensor, energy in zip(sensors, one.energies, strict=True):
         counter = sensor.about.kind is Kind.COUNTER
@@ -212,8 +200,6 @@ Exit codes: 0 a sensor can be read; 1 none can; 2 wrong usage."""
 @JSON
 def sensors(watch: int, as_json: bool) -> int:
     """List the sensors of power and energy, and why others are absent."""
-    from pycontrol.power import find
-
     found, absent = find.every()
     rows = _watched(found, watch)
     still = f"did not change in {watch / 1e9:g} s: is it stuck?"
@@ -232,8 +218,6 @@ def sensors(watch: int, as_json: bool) -> int:
 
 def _watched(found: list[Sensor], watch: int) -> list[dict[str, Any]]:
     """A row for each sensor, with what it says now, and how often it changed meanwhile."""
-    from pycontrol.power.sensor import Kind, SensorError, read
-
     last: list[int | None] = [None] * len(found)
     changes, whys = [0] * len(found), list[str | None]([None] * len(found))
     until = time.monotonic_ns() + watch

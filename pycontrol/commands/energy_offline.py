@@ -8,13 +8,22 @@ from typing import Any
 
 import click
 
+from analysis.energy import compiled
+from analysis.energy.cost import cost as priced
+from analysis.energy.cost import save
+from analysis.energy.optimum import least
+from analysis.energy.outcome import Run
+from analysis.energy.policies import POLICIES
+from analysis.energy.power import Energy
+from analysis.energy.schedule import NoTableError, faults, make
+from analysis.energy.setup import counted
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
-from pycontrol.commands import energy_data as data
-from pycontrol.commands import render
 from pycontrol.commands.energy_options import IGNORE_CPU, OPTIONS, default_policy, load, one_policy, options_of
 from pycontrol.commands.options import FILE, JSON, Output, Time, apart
-from pycontrol.commands.render import ms
+from pycontrol.output import energy as data
+from pycontrol.output import render
+from pycontrol.output.render import ms
 
 
 @click.command(
@@ -41,9 +50,6 @@ def schedule(
     If every release is periodic with the file's offsets, and no execution exceeds its worst case, then jobs that start
     at the table's times finish no later than in the table.
     """
-    from analysis.energy.cost import save
-    from analysis.energy.schedule import NoTableError, faults, make
-
     apart([output], file)
     loaded = load(file, ignore_cpu)
     policy = policy or default_policy(loaded.system)
@@ -95,9 +101,6 @@ Exit codes: 0 done; 2 wrong usage; 3 a file is wrong."""
 @JSON
 def cost(file: Path, schedule_path: Path, as_json: bool) -> int:
     """Say what an explicit schedule of kernels costs, in static, idle and dynamic energy."""
-    from analysis.energy.cost import cost as priced
-    from analysis.energy.power import Energy
-
     loaded = load(file, False)
     until, energies = priced(loaded, schedule_path)
     total = sum(energies, Energy(0, 0, 0))
@@ -135,9 +138,6 @@ def optimum(
 
     Copies need no units here, so that the optimum is a lower bound for the policies.
     """
-    from analysis.energy.optimum import least
-    from analysis.energy.setup import counted
-
     loaded = load(file, ignore_cpu)
     until = until or max(task.offset + task.deadline for task in loaded.system.tasks)
     if not 0 < tick <= until <= 10**6 * tick:
@@ -161,10 +161,6 @@ def optimum(
 
 def _gaps(system: Any, until: int, found: Any, options: Any) -> list[dict[str, Any]]:
     """Each policy's energy over the same time, and how much more active energy than the optimum it needs."""
-    from analysis.energy import compiled
-    from analysis.energy.outcome import Run
-    from analysis.energy.policies import POLICIES
-
     rows = []
     for name, policy in POLICIES.items():
         if policy.single and len(system.gpus) > 1:

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from analysis.energy.policies import POLICIES, Options, Order
+from analysis.energy.setup import prepare
 from gpurt.errors import UsageError
 
 IGNORE_CPU = click.option("--ignore-cpu", is_flag=True, help="Leave CPU segments out, with a note.")
@@ -50,8 +52,6 @@ def options_of(
     best: str, order: str | None,
 ) -> Any:  # fmt: skip
     """The choices as analysis.energy has them."""
-    from analysis.energy.policies import Options, Order
-
     return Options(
         active=compare == "active", hold_job=hold == "job", ready_too=window_jobs == "all",
         at_best=utilization == "opt", run_late=late == "run", fastest=infeasible == "fastest",
@@ -74,9 +74,6 @@ def load(file: Path, ignore_cpu: bool) -> Any:
 
 def one_policy(system: Any, name: str, options: Any) -> Any:
     """A policy's tables for the system.  Raises UsageError if there is no such policy, or if it is for one GPU only."""
-    from analysis.energy.policies import POLICIES
-    from analysis.energy.setup import prepare
-
     if name not in POLICIES:
         raise UsageError(f"--policy: no policy is called {name!r}; there are {', '.join(POLICIES)}")
     try:

@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from analysis.answers.chosen import covering_test, tests
+from analysis.answers.loading import analysable
+from analysis.attack.exact import Exact, TooLargeError, explore, ways
+from analysis.attack.search import prioritised
+from analysis.model import Taskset
+from analysis.rta import Result, Test
+from analysis.rta.registry import UNITS
+from analysis.simulate import SimulationError
 from gpurt.errors import UsageError
-from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Given, analysable, covering_test, tests
-from pycontrol.commands.render import bound, ms
-
-if TYPE_CHECKING:
-    from analysis.attack.exact import Exact
-    from analysis.model import Taskset
-    from analysis.rta import Result, Test
+from pycontrol.commands.options import FILE, JSON, Given
+from pycontrol.output import render
+from pycontrol.output.render import bound, ms
 
 
 @click.command(
@@ -42,9 +45,6 @@ many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a bug."
 @JSON
 def attack(file: Path, exact: bool, name: str | None, states: int, as_json: bool) -> int:
     """Look at every sporadic schedule of a small taskset: exact worst cases beside the bounds."""
-    from analysis.attack.exact import TooLargeError
-    from analysis.simulate import SimulationError
-
     if not exact:
         raise UsageError("say --exact: it looks at every schedule; gpurt simulate looks at random ones")
     chosen = tests((name,)) if name else []
@@ -62,8 +62,6 @@ def attack(file: Path, exact: bool, name: str | None, states: int, as_json: bool
 
 
 def _test(taskset: Taskset, name: str | None) -> Test:
-    from analysis.rta.registry import UNITS
-
     test = covering_test(taskset, name).test
     if test is None:
         raise UsageError("no test is about the file's system; name one with --test")
@@ -74,9 +72,6 @@ def _test(taskset: Taskset, name: str | None) -> Test:
 
 def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:
     """One exploration for each system that the test is about."""
-    from analysis.attack.exact import explore, ways
-    from analysis.attack.search import prioritised
-
     own = prioritised(test, taskset)
     return [explore(own, options, None, states, periodic=test.periodic) for options in ways(test)]
 

@@ -22,10 +22,10 @@ from analysis.masks.dispatch import SimulationError
 from gpurt.errors import UsageError
 from gpurt.files import unwritable
 from gpurt.text import visible
-from pycontrol.commands import render
 from pycontrol.commands.attack import attack
 from pycontrol.commands.closeness import closeness
 from pycontrol.commands.options import JSON, GivenPath
+from pycontrol.output import render
 
 ATTACK = "attack"
 CLOSENESS = "closeness"

@@ -5,19 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from analysis.model import FEDERATED, Partition, Task, Taskset, Waiting
+from analysis.rta import Bound, Reason, Result
+from analysis.rta.registry import UNITS
+from analysis.rtgpu import allocate, compiled
+from analysis.rtgpu.analyse import System, Units, failed, on_units
+from analysis.rtgpu.method import METHODS
+from analysis.rtgpu.verdict import assumed, mixed, other_mode
+from analysis.taskset import TasksetFile
+from analysis.taskset.repartition import with_partitions
+from analysis.taskset.write import with_policy
+from analysis.verdict import no_proof
 from gpurt import files
 from gpurt.errors import UsageError
 from gpurt.text import filename
-from pycontrol.commands import render
-from pycontrol.commands.render import bound, ms, room
-
-if TYPE_CHECKING:
-    from analysis.model import Partition, Task, Taskset
-    from analysis.rta import Result
-    from analysis.rtgpu.analyse import System, Units
-    from analysis.taskset import TasksetFile
+from pycontrol.output import render
+from pycontrol.output.render import bound, ms, room
 
 OBJECTIVES = ("least", "slack")
 #: The tests unless another one is named, for tasks that suspend and for those that wait busily.
@@ -35,14 +40,6 @@ def federated(
     ``output``: where the file is written with the units as its partitions, if every task meets its deadline.  Raises
     UsageError for a test that is not about tasks that own units, and FileError if the file cannot be written.
     """
-    from analysis.rta import Reason
-    from analysis.rta.registry import UNITS
-    from analysis.rtgpu import allocate, compiled
-    from analysis.rtgpu.analyse import System, failed, on_units
-    from analysis.rtgpu.method import METHODS
-    from analysis.rtgpu.verdict import assumed, mixed, other_mode
-    from analysis.verdict import no_proof
-
     name = name or _usual(loaded.taskset)
     if name not in UNITS:
         raise UsageError(f"--test: {name!r} is not about tasks that own units; there are {', '.join(UNITS)}")
@@ -75,8 +72,6 @@ def federated(
 
 def _usual(taskset: Taskset) -> str:
     """The test for the mode in which tasks wait."""
-    from analysis.model import Waiting
-
     users = [task for task in taskset.real_time if task.uses_gpu]
     return BUSY_TEST if users and all(task.waiting is Waiting.BUSY for task in users) else TEST
 
@@ -86,8 +81,6 @@ def _places(system: System, result: Result) -> tuple[list[Partition], dict[str, 
 
     Tasks that only copy need no units; a file has no task that uses the GPU in no partition, so they are in the first.
     """
-    from analysis.model import Partition
-
     given = result.units or {}
     users = [task for task in system.taskset if task.name in given]
     names = {task.name: f"p{at}" for at, task in enumerate(users, start=1)}
@@ -98,8 +91,6 @@ def _places(system: System, result: Result) -> tuple[list[Partition], dict[str, 
 
 def _allocation(system: System, result: Result) -> dict[str, Any]:
     """The partitions and what each task has of them."""
-    from analysis.rta import Bound
-
     parts, names = _places(system, result)
     tasks = {}
     for task in system.taskset:
@@ -119,10 +110,6 @@ def _allocation(system: System, result: Result) -> dict[str, Any]:
 
 
 def _write(loaded: TasksetFile, text: str, output: Path, system: System, result: Result) -> None:
-    from analysis.model import FEDERATED
-    from analysis.taskset.repartition import with_partitions
-    from analysis.taskset.write import with_policy
-
     made = with_partitions(loaded.path, with_policy(loaded.path, text, FEDERATED), *_places(system, result))
     with files.written(output) as file:
         file.write(made.encode())
@@ -130,8 +117,6 @@ def _write(loaded: TasksetFile, text: str, output: Path, system: System, result:
 
 def units_of(loaded: TasksetFile, total: int | None, sizes: Sequence[int] | None) -> Units:
     """The units that tasks may have: the platform's, or ``total`` of them, in ``sizes``.  Raises UsageError."""
-    from analysis.rtgpu.analyse import Units
-
     platform = loaded.taskset.platform
     there = platform.compute_units if total is None else total
     known = platform.sizes if sizes is None else tuple(sizes)

@@ -7,13 +7,14 @@ import click
 
 from gpurt.errors import UsageError
 from gpurt.units import US
-from pycontrol.commands import render
 from pycontrol.commands.options import JSON, PIDS, time_of
+from pycontrol.live import tegra
+from pycontrol.live.hints import Level, SchedNode
+from pycontrol.live.tegra import whole_us
+from pycontrol.output import render
 
 
 def _slice_us(text: str | None) -> int | None:
-    from pycontrol.live.tegra import whole_us
-
     if text is None:
         return None
     ns = time_of(text, "--slice")
@@ -42,9 +43,6 @@ def hint(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as_j
 
     Works on unmodified drivers and on programs that do not use gpurt, through the driver's scheduling node.
     """
-    from pycontrol.live import tegra
-    from pycontrol.live.hints import Level, SchedNode
-
     slice_us = _slice_us(slice_)
     level = Level[interleave.upper()] if interleave else None
     with SchedNode() as node:

@@ -11,8 +11,10 @@ import click
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import visible
-from pycontrol.commands import render
-from pycontrol.commands.options import GPU, JSON, Output, Pid, connect
+from pycontrol.commands.options import GPU, JSON, Output, Pid
+from pycontrol.live.control import connect
+from pycontrol.output import render
+from pycontrol.run.first_file import look, text_of
 
 
 @click.command(
@@ -35,8 +37,6 @@ def init(device: str | None, pids: tuple[int, ...], output: Path | None, gpu: in
 
     What nobody has measured is a "?" in the file.  No command takes the file before each of them is replaced.
     """
-    from pycontrol.run.first_file import look, text_of
-
     if output and os.path.lexists(output) and output.is_file():
         raise UsageError(f"{visible(output)}: is there already; name another file with -o")
     if output:

@@ -9,11 +9,13 @@ from typing import Any
 
 import click
 
+from analysis.rtgpu import fit
 from gpurt.errors import FileError, UsageError
 from gpurt.text import filename
-from pycontrol.commands import render
+from gpurt.units import format_time
 from pycontrol.commands.options import JSON, Time
-from pycontrol.commands.render import ms
+from pycontrol.output import render
+from pycontrol.output.render import ms
 
 
 @click.command(
@@ -41,8 +43,6 @@ def kernel_fit(file: Path, as_table: bool, interleave: float, overhead: int | No
 
     What was measured is no proof of a bound: add a margin.
     """
-    from analysis.rtgpu import fit
-
     if as_table and overhead is not None:
         raise UsageError("--table and --overhead exclude each other: a table has no overhead")
     if not 1 <= interleave <= 2:  # NaN is in every range of floats
@@ -85,7 +85,6 @@ def _segment(found: Any) -> str:
     """The segment as a taskset file has it."""
     if found.times:
         return f"{{ kernel_times = [{', '.join(_span(time) for time in found.times)}] }}"
-    from gpurt.units import format_time
 
     interleave = f"{Decimal(found.interleave) / 1000:f}"
     overhead = format_time(found.overhead)
@@ -93,8 +92,6 @@ def _segment(found: Any) -> str:
 
 
 def _span(span: Any) -> str:
-    from gpurt.units import format_time
-
     if span.worst == span.best:
         return f'"{format_time(span.worst)}"'
     return f'{{ worst = "{format_time(span.worst)}", best = "{format_time(span.best)}" }}'

@@ -11,17 +11,22 @@ from typing import Any
 import click
 
 from analysis.model import DEFAULT_POLICY
+from analysis.partial import Partial
+from analysis.trace import Kind
 from gpurt._gpurt import lib
-from gpurt.enums import Image
+from gpurt.enums import Form, Image, Tier
 from gpurt.errors import DeviceError, FileError
 from gpurt.files import check_writable
 from gpurt.text import visible
-from pycontrol.commands import documents, render, top
-from pycontrol.commands.options import GPU, JSON, Output, connect, time_of
-from pycontrol.commands.render import bound, ms
+from pycontrol.commands.options import GPU, JSON, Output, time_of
 from pycontrol.live import patched, placed, stuck
-from pycontrol.live.control import BusStatus, GpuStatus
+from pycontrol.live.control import NO_GPU, BusStatus, GpuStatus, connect
+from pycontrol.live.events import streamed
 from pycontrol.live.patched import PatchedGpu
+from pycontrol.live.record import record
+from pycontrol.output import clients as shown
+from pycontrol.output import documents, render
+from pycontrol.output.render import bound, ms
 
 
 @click.command(
@@ -92,8 +97,6 @@ def _on_runlist(one: Any) -> str:
 
 def _forms(clients: list[Any]) -> str:
     """How many clients have stated each form, in words; empty if there are none."""
-    from gpurt.enums import Form
-
     stated = [one.form for one in clients if one.segments]
     counts = [f"{stated.count(form)} {form.word}" for form in Form if form in stated]
     return ", ".join(counts)
@@ -119,9 +122,6 @@ def _name(one: GpuStatus) -> str:
 
 def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
     """A line for each GPU, what policy boosted does with its clients' threads, and a line for each trouble."""
-    from gpurt.enums import Tier
-    from pycontrol.live.control import NO_GPU
-
     if not gpus:
         return NO_GPU
     rows = [
@@ -208,7 +208,7 @@ def clients(device: str | None, gpu: int | None, as_json: bool) -> int:
     """List the processes that use the GPU through gpurt."""
     with connect(device) as control:
         found = control.clients(gpu)
-    render.emit({"clients": list(map(documents.client, found))}, as_json, top.table(found))
+    render.emit({"clients": list(map(documents.client, found))}, as_json, shown.table(found))
     return 0
 
 
@@ -232,11 +232,6 @@ def trace(device: str | None, output: Path, duration: str | None, tracepoints: b
 
     Until the trace is whole, what has come is in FILE.partial, which every command that reads traces takes, too.
     """
-    from analysis.partial import Partial
-    from analysis.trace import Kind
-    from pycontrol.live.events import streamed
-    from pycontrol.live.record import record
-
     seconds = time_of(duration, "--duration") / 1e9 if duration else None
     check_writable(output)
     begun, partial = False, None

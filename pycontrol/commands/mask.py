@@ -6,19 +6,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from analysis.masks import lint as rules
+from analysis.masks import planner
+from analysis.masks.effect import effect
+from analysis.masks.hsa_text import write
+from analysis.masks.lint import Finding, Masked, hangs
+from analysis.masks.mapping import registers, words
+from analysis.masks.planner import Part, Plan, Want
 from gpurt.errors import UsageError
-from pycontrol.commands import render
 from pycontrol.commands.mask_options import Target, mask_of, named, target, target_options
 from pycontrol.commands.mask_simulate import simulate
 from pycontrol.commands.options import JSON
-
-if TYPE_CHECKING:
-    from analysis.masks.lint import Finding
-    from analysis.masks.planner import Part, Plan, Want
+from pycontrol.output import render
 
 _SIZE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 
@@ -57,8 +60,6 @@ def plan(
     kernel: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Divide a GPU into disjoint masks that waste no compute unit, or name the nearest sizes that can be had."""
-    from analysis.masks import planner
-
     where = target(chip, topology, gpu, kernel)
     wants = _wants(sizes, apart)
     _refuse_release(where)
@@ -83,8 +84,6 @@ def plan(
 
 def _wants(sizes: tuple[str, ...], apart: tuple[str, ...]) -> list[Want]:
     """The partitions that are asked for.  Raises UsageError."""
-    from analysis.masks.planner import Want
-
     found = []
     for name, text in named(sizes, "CUS", "p"):
         size = _SIZE.fullmatch(text)
@@ -114,10 +113,6 @@ def _part(part: Part, where: Target) -> dict[str, Any]:
 
 def _mask_data(bits: int, where: Target) -> dict[str, Any]:
     """What every part says of a mask: its effect, and how it is handed to ROCm, to KFD and to the hardware."""
-    from analysis.masks.effect import effect
-    from analysis.masks.hsa_text import write
-    from analysis.masks.mapping import registers, words
-
     seen = effect(bits, where.topology, where.release)
     return {
         "mask": f"{bits:#x}", "hsa_cu_mask": write({where.gpu: bits}) if bits else None, "words": words(bits),
@@ -164,9 +159,6 @@ def lint(
     topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Say what is wrong with masks: errors that hang or slow down a program, and warnings."""
-    from analysis.masks import lint as rules
-    from analysis.masks.lint import Masked
-
     if not masks and not texts:
         raise UsageError("name a mask, or a text with --hsa")
     where = target(chip, topology, gpu, kernel)
@@ -231,8 +223,6 @@ def show(
     masks: tuple[str, ...], chip: str | None, topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool
 ) -> int:  # fmt: skip
     """Show a GPU's shader engines, and which of their compute units masks enable."""
-    from analysis.masks.lint import Masked, hangs
-
     where = target(chip, topology, gpu, kernel)
     given = [(name, mask_of(text, name, where.topology)) for name, text in named(masks, "MASK", "mask")]
     shown = [{"name": name, **_mask_data(bits, where)} for name, bits in given]

@@ -8,16 +8,15 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from analysis.masks.hsa_text import UNLIMITED, Limits
+from analysis.masks.mapping import LATEST, Release, parse_mask, parse_release
+from analysis.masks.topology import CHIPS, Topology
 from gpurt.errors import UsageError
-
-if TYPE_CHECKING:  # at run time the imports take longer than many commands need
-    from analysis.masks.hsa_text import Limits
-    from analysis.masks.mapping import Release
-    from analysis.masks.topology import Topology
+from pycontrol.machine.topology import gpus
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
@@ -83,9 +82,6 @@ def target(chip: str | None, topology: Path | None, gpu: int | None, kernel: str
         DeviceError: this machine has no AMD GPU.
         FileError: the topology is not what KFD writes.
     """
-    from analysis.masks.hsa_text import UNLIMITED
-    from analysis.masks.mapping import LATEST, parse_release
-
     if chip and topology:
         raise UsageError("--chip excludes --topology")
     try:
@@ -99,17 +95,12 @@ def target(chip: str | None, topology: Path | None, gpu: int | None, kernel: str
 
 
 def _chip(name: str) -> Topology:
-    from analysis.masks.topology import CHIPS
-
     if name not in CHIPS:
         raise UsageError(f"--chip: no chip is called {name[:40]!r}; there are {', '.join(CHIPS)}")
     return CHIPS[name]
 
 
 def _machine(root: Path | None, gpu: int | None) -> tuple[Topology, int, Limits]:
-    from analysis.masks.hsa_text import Limits
-    from pycontrol.topology import gpus
-
     found = {one.number: one for one in gpus(root)}
     if gpu is None and len(found) > 1:
         raise UsageError(f"there are several GPUs, with numbers {', '.join(map(str, found))}: name one with --gpu")
@@ -140,8 +131,6 @@ def named(texts: Iterable[str], what: str, prefix: str) -> list[tuple[str, str]]
 
 def mask_of(text: str, name: str, topology: Topology) -> int:
     """A mask as the user writes it: hexadecimal, or the word `all`.  Raises UsageError."""
-    from analysis.masks.mapping import parse_mask
-
     if text == ALL:
         return (1 << topology.units) - 1
     try:

@@ -6,18 +6,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from analysis.masks import dispatch
+from analysis.masks.dispatch import Stream
 from gpurt.errors import UsageError
-from pycontrol.commands import render
 from pycontrol.commands.mask_options import mask_of, named, target, target_options
 from pycontrol.commands.options import JSON, time_of
-from pycontrol.commands.render import ms
-
-if TYPE_CHECKING:
-    from analysis.masks.dispatch import Stream
+from pycontrol.output import render
+from pycontrol.output.render import ms
 
 #: A stream unless its words say otherwise: MM1024, a product of two matrices of 1,024 x 1,024 on a Radeon VII.
 BLOCKS, THREADS, BLOCK_TIME = 1024, 1024, "345.2us"
@@ -54,8 +53,6 @@ def simulate(
     topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Simulate kernels under masks: how AMD's hardware deals their blocks to compute units."""
-    from analysis.masks import dispatch
-
     where = target(chip, topology, gpu, kernel)
     heads, words = zip(*(text.partition(",")[::2] for text in streams), strict=True)
     given = [
@@ -81,8 +78,6 @@ def simulate(
 
 def _stream(name: str, mask: int, words: str, jitter: int) -> Stream:
     """A stream from the words after its mask.  Raises UsageError."""
-    from analysis.masks.dispatch import Stream
-
     values = {"blocks": str(BLOCKS), "threads": str(THREADS), "time": BLOCK_TIME, "gap": "0ns"}
     for word in words.split(",") if words else ():
         key, equals, value = word.partition("=")

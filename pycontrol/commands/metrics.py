@@ -13,11 +13,21 @@ from typing import Any
 
 import click
 
+from analysis.answers.chosen import covering_test
+from analysis.answers.loading import analysable
 from gpurt.errors import RuntimeFailure, UsageError
 from gpurt.text import visible
-from pycontrol.commands import render
-from pycontrol.commands.options import Given, analysable, connect, covering_test
+from pycontrol.commands.options import Given
 from pycontrol.ending import SignalEvent
+from pycontrol.live import fit
+from pycontrol.live.control import connect
+from pycontrol.live.distributions import Responses
+from pycontrol.live.metrics import JudgeCollector
+from pycontrol.live.mismatch import bounds_of, mismatch
+from pycontrol.live.watch import PATIENCE
+from pycontrol.live.watches import Watches
+from pycontrol.output import render
+from pycontrol.run.judge import Judge
 
 #: Where Prometheus finds it unless told otherwise.
 HOST, PORT = "127.0.0.1", 9925
@@ -110,14 +120,6 @@ def _is_loopback(address: str) -> bool:
 
 def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, stop: threading.Event) -> Any:
     """Starts to watch, and returns what tells the task of a client."""
-    from pycontrol.commands.watch import bounds_of, mismatch
-    from pycontrol.live import fit
-    from pycontrol.live.distributions import Responses
-    from pycontrol.live.metrics import JudgeCollector
-    from pycontrol.live.watch import PATIENCE
-    from pycontrol.live.watches import Watches
-    from pycontrol.run.judge import Judge
-
     chosen = covering_test(loaded.taskset, name)
     with connect(device) as asks:
         host = fit.ask(asks, loaded)

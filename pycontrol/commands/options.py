@@ -6,21 +6,18 @@ from __future__ import annotations
 import math
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpurt.errors import TasksetError, UsageError
+from gpurt.errors import UsageError
 from gpurt.text import visible
 from gpurt.units import parse_time
 
 if TYPE_CHECKING:  # at run time the imports take longer than many commands need
-    from analysis.answers.beside import Beside
-    from analysis.rta import Test
-    from analysis.taskset import TasksetFile
 
     Whole = click.ParamType[int]
     Wholes = click.ParamType[tuple[int, ...]]
@@ -133,114 +130,6 @@ def _place(path: Path) -> tuple[int, int] | str | None:
             return os.path.realpath(path)
         return None
     return (seen.st_dev, seen.st_ino) if stat.S_ISREG(seen.st_mode) else None
-
-
-def tests(names: tuple[str, ...]) -> list[Any]:
-    """The schedulability tests of these names; all sound ones where there are none.
-
-    Raises:
-        UsageError: no test has such a name.
-    """
-    from analysis import rta
-
-    try:
-        return [rta.find(name) for name in names] or [test for test in rta.TESTS.values() if test.sound]
-    except ValueError as error:
-        raise UsageError(f"--test: {error}") from None
-
-
-class Chosen(NamedTuple):
-    """The test that a command uses, None if there is none.
-
-    ``why``: why there is none, or why the taskset's passing the test is no proof.  ``notes``: remarks on the test.
-    """
-
-    test: Test | None
-    why: str
-    notes: list[str]
-
-
-def covering_test(taskset: Any, name: str | None) -> Chosen:
-    """The test of that name; without one, the test that the verdict on the taskset rests on."""
-    from analysis.answers.elsewhere import another
-    from analysis.verdict import answer, no_proof, unlike_the_file
-
-    if name:
-        test = tests((name,))[0]
-        how = unlike_the_file(test, taskset)
-        return Chosen(test, no_proof(test, taskset) or (another(test, how) if how else ""),
-                      about_others([test], taskset))
-    found = answer(taskset)
-    passed = found.result is not None and found.result.schedulable
-    return Chosen(found.test, found.why if passed or not found.test else "", [])
-
-
-def beside_of(taskset: Any, test: Test | None, why: str, name: str | None, command: str) -> Beside:
-    """What is known beside a command's no, where it rests on this test; ``name``: of the test that the user named."""
-    from analysis import compiled
-    from analysis.answers.beside import Beside, beside
-
-    if not why:
-        return Beside()
-    results = [(test, compiled.run(test, taskset))] if test and taskset.real_time else []
-    return beside(taskset, why, results, bool(name), command)
-
-
-def about_others(chosen: Sequence[Test], taskset: Any) -> list[str]:
-    """A remark for each test that the user named which is about another system than the file's, and what it assumes."""
-    from analysis.answers.elsewhere import another
-    from analysis.rta.registry import UNITS
-    from analysis.rtgpu.verdict import assumed
-    from analysis.verdict import unlike_the_file
-
-    remarks = [another(test, how) for test in chosen if (how := unlike_the_file(test, taskset))]
-    return remarks + (assumed(taskset) if any(test.name in UNITS for test in chosen) else [])
-
-
-def analysable(file: Path, chosen: Sequence[Test] = ()) -> Any:
-    """A taskset file that has what bounds of these tests need; see `refuse`.  Raises FileError and TasksetError."""
-    return analysable_text(file, chosen)[0]
-
-
-def analysable_text(file: Path, chosen: Sequence[Test] = ()) -> tuple[Any, str]:
-    """The same, and its text.  The file is read once, so that it may be a pipe."""
-    from analysis import taskset
-
-    text = taskset.read(file)
-    loaded = taskset.parse(file, text)
-    refuse(loaded, chosen)
-    return loaded, text
-
-
-def refuse(loaded: TasksetFile, chosen: Sequence[Test] = ()) -> None:
-    """Raises TasksetError for a file that lacks what bounds need, or has what no bound is about.
-
-    Epsilon has no default: zero would make every bound too small.  Only tests of tasks that own units do without it.
-    ``chosen``: the tests that were named, if any were.
-    """
-    updates = not chosen or any(test.policy != "federated" for test in chosen)
-    if problems := [*(loaded.lacks if updates else ()), *loaded.unmodelled]:
-        raise TasksetError(loaded.path, problems)
-
-
-def modelled(file: Path) -> Any:
-    """A taskset file that bounds can be about once it has what they need, as options say.
-
-    Raises FileError and TasksetError.
-    """
-    from analysis import taskset
-
-    loaded = taskset.load(file)
-    if loaded.unmodelled:
-        raise TasksetError(file, loaded.unmodelled)
-    return loaded
-
-
-def connect(device: str | None) -> Any:
-    """The host's control plane.  Raises DeviceError if there is no host."""
-    from pycontrol.live.control import connect
-
-    return connect(device)
 
 
 def time_of(text: str, option: str) -> int:

@@ -4,25 +4,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from analysis import taskset
+from analysis.answers.loading import analysable_text
+from analysis.model import Partition, Taskset
+from analysis.partition import coupled, plan
+from analysis.partition.admit import Admission, How
+from analysis.partition.admit import admit as place_for
+from analysis.partition.inside import response
+from analysis.partition.mechanism import realised
+from analysis.partition.merge import Infeasible, jobs
+from analysis.partition.plan import per_task
+from analysis.partition.variants import Allocation
+from analysis.rta import Result
+from analysis.taskset import TasksetFile, parse
+from analysis.taskset.repartition import with_partitions
+from analysis.verdict import answer
 from gpurt import files
 from gpurt.errors import UsageError
 from gpurt.text import filename
-from pycontrol.commands import render
 from pycontrol.commands.federated import BUSY_TEST, OBJECTIVES, TEST, federated, units_of
-from pycontrol.commands.options import FILE, JSON, Given, Output, analysable_text
-from pycontrol.commands.render import bound, room
-
-if TYPE_CHECKING:  # at run time the imports take longer than --help needs
-    from analysis.model import Partition, Taskset
-    from analysis.partition.variants import Allocation
-    from analysis.rta import Result
-    from analysis.taskset import TasksetFile
-    from pycontrol.commands.offered import Offer
+from pycontrol.commands.options import FILE, JSON, Given, Output
+from pycontrol.output import render
+from pycontrol.output.admitted import told
+from pycontrol.output.render import bound, room
+from pycontrol.plan import offered
+from pycontrol.plan.admission import extended, places_of, written
+from pycontrol.plan.offered import Offer
 
 #: Tests where tasks of all partitions share CPUs, as analysis.partition.coupled has them (a test compares).
 COUPLED = ("gcaps-suspend", "gcaps-busy")
@@ -95,13 +108,6 @@ def partition(
     owned: bool, name: str | None, objective: str | None, frontier: bool, output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Divide the GPU in partitions and allocate the tasks, so that each GPU job is done before its deadline."""
-    from dataclasses import replace
-
-    from analysis.partition import plan
-    from analysis.partition.mechanism import realised
-    from analysis.partition.merge import Infeasible
-    from pycontrol.commands import offered
-
     _check_options(context, owned)
     if gpu_only and inside in COUPLED:
         raise UsageError(f"--gpu-only goes with tests that look at GPU work alone; {inside} takes CPUs into account")
@@ -159,8 +165,6 @@ def partition(
 
 def _offer(mechanism: str | None, device: int | None, sizes: str | None, taskset: Taskset) -> Offer | None:
     """What the mechanism offers; None without one.  Raises UsageError, DeviceError."""
-    from pycontrol.commands import offered
-
     if mechanism is None:
         if device is not None:
             raise UsageError("--device goes with --mechanism cu-mask, green-context or mig")
@@ -172,9 +176,6 @@ def _offer(mechanism: str | None, device: int | None, sizes: str | None, taskset
 
 def _planned(taskset: Taskset, given: Any, variant: str, order: str | None) -> tuple[Any, Result | None]:
     """The allocation, or why there is none, and the verdict on the whole file where tasks of partitions share CPUs."""
-    from analysis.partition import coupled, plan
-    from analysis.partition.variants import Allocation
-
     if given.inside not in COUPLED:
         try:
             return plan.plan(given, variant, order), None
@@ -204,8 +205,6 @@ def _federated(
     output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """The units of tasks that own them."""
-    from analysis import taskset
-
     text = taskset.read(file)
     loaded = taskset.parse(file, text)
     there = loaded.taskset.platform.compute_units if units is None else units
@@ -235,8 +234,6 @@ def _unproved(given: Any, shared: str) -> str:
 
 
 def _workload(taskset: Taskset, inside: str, units: int | None, sizes: str | None, most: int | None) -> Any:
-    from analysis.partition import plan
-
     try:
         given = plan.workload(taskset, inside, units, (), most)
     except plan.Unplannable as error:
@@ -260,8 +257,6 @@ def _sizes(text: str, units: int) -> tuple[int, ...]:
 
 
 def _data(found: Allocation, shared: str, result: Result | None = None) -> dict[str, Any]:
-    from analysis.partition.plan import per_task
-
     told = per_task(found)
     names = _names(found)
     bounds = {} if shared else _bounds(found)
@@ -289,9 +284,6 @@ def _names(found: Allocation) -> list[str]:
 
 def _bounds(found: Allocation) -> dict[str, int | None]:
     """Bounds of response times, ns, of tests that compute them: fp."""
-    from analysis.partition.inside import response
-    from analysis.partition.merge import jobs
-
     bounds: dict[str, int | None] = {}
     for part in found.parts if found.workload.inside == "fp" else ():
         there = jobs(found.workload, part.tasks, part.size)
@@ -340,9 +332,6 @@ def _told(merges: Sequence[dict[str, Any]], found: Allocation) -> list[str]:
 
 def _partitions(found: Any) -> list[Partition]:
     """The partitions as a file has them; none if nothing was found."""
-    from analysis.model import Partition
-    from analysis.partition.merge import Infeasible
-
     if isinstance(found, Infeasible):
         return []
     return [Partition(part.size, name=name) for name, part in zip(_names(found), found.parts, strict=True)]
@@ -350,17 +339,12 @@ def _partitions(found: Any) -> list[Partition]:
 
 def _made(loaded: TasksetFile, text: str, found: Allocation, parts: list[Partition]) -> str:
     """The text of the file with its partitions."""
-    from analysis.taskset.repartition import with_partitions
-
     tasks = {task: told["partition"] for task, told in _data(found, "")["tasks"].items()}
     return with_partitions(loaded.path, text, parts, tasks)
 
 
 def _refused(output: Path, text: str) -> str:
     """Why `gpurt analyze` says no of a file with that text; empty if it says yes."""
-    from analysis.taskset import parse
-    from analysis.verdict import answer
-
     return answer(parse(output, text).taskset).why
 
 
@@ -389,11 +373,6 @@ def admit(
     as_json: bool,
 ) -> int:  # fmt: skip
     """Find a place for one more task among the file's partitions, so that no other task loses its guarantee."""
-    from analysis.partition import coupled, plan
-    from analysis.partition.admit import Admission, How
-    from analysis.partition.admit import admit as place_for
-    from pycontrol.commands.admission import extended, places_of, told, written
-
     if gpu_only and inside in COUPLED:
         raise UsageError(f"--gpu-only goes with tests that look at GPU work alone; {inside} takes CPUs into account")
     loaded, text, name = extended(file, task)

@@ -6,8 +6,11 @@ from __future__ import annotations
 import click
 
 from gpurt.errors import UsageError
-from pycontrol.commands import render
 from pycontrol.commands.options import JSON
+from pycontrol.doctor import Status, as_text
+from pycontrol.machine.board import examine as offers
+from pycontrol.machine.probe import examine, target
+from pycontrol.output import render
 
 
 @click.command(
@@ -28,13 +31,9 @@ Exit codes: 0 nothing failed (what was not tried is for you to do); 1 something 
 @click.pass_obj
 def probe(device: str | None, driver: bool, load: str | None, tegra: bool, as_json: bool) -> int:
     """Find out what a patched driver really does on this board, before you rely on it."""
-    from pycontrol.doctor import Status, as_text
-    from pycontrol.probe import examine, target
-
     if tegra:
         if driver or load:
             raise UsageError("--tegra goes without --driver and --load")
-        from pycontrol.board import examine as offers
 
         found = list(offers())
         render.emit({"findings": found}, as_json, as_text(found))

@@ -8,24 +8,29 @@ import shlex
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from gpurt.errors import FileError, RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable, read, regular, written
 from gpurt.text import visible
-from pycontrol.commands import render
 from pycontrol.commands.options import JSON, Output, Time
+from pycontrol.live.control import connect
+from pycontrol.output import render
+from pycontrol.profile.campaign import Measured, measure
+from pycontrol.profile.checkpoint import Checkpoint
+from pycontrol.profile.conditions import Condition, Here, about, choose, left_out
+from pycontrol.profile.entry import Account, entry, percent, remarks, replaceable
+from pycontrol.profile.identity import Contents, identity
+from pycontrol.profile.plan import PLACE, Planned, plan
+from pycontrol.profile.run import Options
+from pycontrol.profile.stop import Guard, Stop
+from pycontrol.profile.summary import Time as Seen
+from pycontrol.profile.summary import chances, read_margin, times
+from pycontrol.run import preload
+from pycontrol.run.placement import fifo_permitted
 from pycontrol.start import INTERRUPTED
-
-if TYPE_CHECKING:
-    from pycontrol.profile.campaign import Measured
-    from pycontrol.profile.conditions import Condition, Here
-    from pycontrol.profile.entry import Account
-    from pycontrol.profile.plan import Planned
-    from pycontrol.profile.run import Options
-    from pycontrol.profile.summary import Time as Seen
 
 STDERR = 2
 #: No entry is larger, bytes.
@@ -86,12 +91,6 @@ def profile(
     What was observed is no bound: docs/manual/measure-times.md. What the program itself writes on stdout goes to
     stderr, unless all that is printed goes to a file (-o without --json).
     """
-    from pycontrol.profile.conditions import choose
-    from pycontrol.profile.plan import plan
-    from pycontrol.profile.run import Options
-    from pycontrol.profile.stop import Guard, Stop
-    from pycontrol.profile.summary import read_margin
-
     _check(command, inputs, timeout, duration, period)
     _check_checkpoint(checkpoint, output)
     share = read_margin(margin)
@@ -126,10 +125,6 @@ def _measured(
     planned: list[Planned], options: Options, here: Here, wanted: _Wanted, checkpoint: Path | None, fresh: bool
 ) -> int:  # fmt: skip
     """Makes the runs, and writes what they have shown."""
-    from pycontrol.profile.campaign import measure
-    from pycontrol.profile.checkpoint import Checkpoint
-    from pycontrol.profile.identity import Contents, identity
-
     contents = Contents(planned, options, here)
     with Checkpoint(checkpoint, planned, identity(planned, options, here), contents, fresh=fresh) as store:
         kept = len(store.results)
@@ -151,9 +146,6 @@ def _told(
     checkpoint: Path | None,
 ) -> int:  # fmt: skip
     """Writes the entry and prints the answer.  ``kept``: how many runs were made before this command began."""
-    from pycontrol.profile.entry import Account, entry
-    from pycontrol.profile.summary import times
-
     results, output, as_json = measured.results, wanted.output, wanted.as_json
     account = Account(
         wanted.name or results[0].jobs.task or Path(options.command[0]).name, wanted.period, options.command, planned,
@@ -193,8 +185,6 @@ def _check_checkpoint(checkpoint: Path | None, output: Path | None) -> None:
 
 def _check_output(output: Path, command: Sequence[str]) -> None:
     """Raises FileError if the entry cannot be written to that file, or would replace something else."""
-    from pycontrol.profile.entry import replaceable
-
     check_writable(output)
     if not regular(output) or not output.exists():
         return
@@ -221,8 +211,6 @@ def _check(
     command: Sequence[str], inputs: Sequence[str], timeout: int | None, duration: int | None, period: int | None
 ) -> None:  # fmt: skip
     """Raises UsageError if the options make no sense together."""
-    from pycontrol.profile.plan import PLACE
-
     if inputs and not any(PLACE in word for word in command):
         raise UsageError(f"--input needs a {PLACE} in the command, where the input goes")
     for option, time in (("--timeout", timeout), ("--duration", duration), ("--period", period)):
@@ -234,10 +222,6 @@ def _check(
 
 def _here(device: str | None, priority: int | None, beside: str | None) -> Here:
     """What conditions depend on.  Raises DeviceError: no host; RefusedError: no such priority; UsageError."""
-    from pycontrol.live.control import connect
-    from pycontrol.profile.conditions import Here
-    from pycontrol.run.placement import fifo_permitted
-
     try:
         words = shlex.split(beside or "")
     except ValueError as error:
@@ -253,17 +237,11 @@ def _here(device: str | None, priority: int | None, beside: str | None) -> Here:
 
 def _library() -> str:
     """What LD_PRELOAD has for a program under the preload library."""
-    from pycontrol.run import preload
-
     return preload.environment(preload.find(), None)["LD_PRELOAD"]
 
 
 def _notes(account: Account, found: Sequence[Seen]) -> list[str]:
     """Remarks: what is missing, and what still grows."""
-    from pycontrol.profile.conditions import left_out
-    from pycontrol.profile.entry import remarks
-    from pycontrol.profile.summary import chances
-
     runs = len(account.results)
     return [
         *([f"{account.stopped}; complete runs, of which the entry is: {runs}"] if account.stopped else []),
@@ -274,9 +252,6 @@ def _notes(account: Account, found: Sequence[Seen]) -> list[str]:
 
 def _data(account: Account, found: Sequence[Seen], interrupted: bool) -> dict[str, Any]:
     """For JSON: what was planned, done and seen."""
-    from pycontrol.profile.conditions import Condition, about
-    from pycontrol.profile.entry import percent
-
     results = account.results
     extremes = {
         f"{what}_{which}_ns": most(getattr(one, which) for one in found if one.what == what)

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import click
 
+from analysis.answers.chosen import tests
 from gpurt.files import check_writable, written
-from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Given, Output, apart, tests
+from pycontrol.commands.options import FILE, JSON, Given, Output, apart
+from pycontrol.output import render
+from pycontrol.report.evidence import gather, inputs
+from pycontrol.report.page import page
 
 
 @click.command(
@@ -41,9 +44,6 @@ def report(
 
     Unless --elsewhere is given, the page has what `gpurt doctor` and the host say of this machine.
     """
-    from pycontrol.commands.evidence import gather, inputs
-    from pycontrol.report.page import page
-
     if name:
         tests((name,))  # raises UsageError before anything is read
     apart([output], file, *traces)

@@ -7,12 +7,16 @@ from typing import Any
 
 import click
 
+from gpurt._gpurt import lib
+from gpurt.enums import Notice, Overrun
 from gpurt.errors import RefusedError, UsageError
 from gpurt.units import format_time
-from pycontrol.commands import documents, render
-from pycontrol.commands.options import GPU, JSON, PIDS, Pid, connect, time_of
-from pycontrol.commands.processes import possible
-from pycontrol.commands.render import ms
+from pycontrol.commands.options import GPU, JSON, PIDS, Pid, time_of
+from pycontrol.live.control import connect
+from pycontrol.live.rules import possible
+from pycontrol.machine import procs
+from pycontrol.output import documents, render
+from pycontrol.output.render import ms
 
 
 def _clients(control: Any, pids: tuple[int, ...], gpu: int | None) -> list[Any]:
@@ -86,8 +90,6 @@ def policy(
     device: str | None, name: str | None, notice: str | None, period: str | None, gpu: int | None, as_json: bool
 ) -> int:
     """Show or change the scheduling policy."""
-    from gpurt.enums import Notice
-
     if name != "job" and (notice or period):
         raise UsageError("--notice and --period go with policy job: gpurt policy job --notice poll --period 1ms")
     how = Notice(Notice.parse(notice)) if notice else None
@@ -109,9 +111,6 @@ def policy(
 
 def _poll(period: str, notice: Any) -> int:
     """A polling period, ns.  Raises UsageError for one that no host accepts, or if the host is not to poll."""
-    from gpurt._gpurt import lib
-    from gpurt.enums import Notice
-
     if notice is Notice.NOTIFY:
         raise UsageError("--period goes with --notice poll: a host that is notified does not poll")
     ns = time_of(period, "--period")
@@ -158,8 +157,6 @@ def budget(
     as_json: bool,
 ) -> int:
     """Show or limit how long processes may own the GPU in each period."""
-    from gpurt.enums import Overrun
-
     if limit is None:
         return _show_budgets(device, pids, (cgroups, period, on_overrun), gpu, as_json)
     if not pids and not cgroups:
@@ -175,7 +172,8 @@ def budget(
     overrun = Overrun(Overrun.parse(on_overrun or "report"))
     with connect(device) as control:
         _alive(pids)
-        for of in (*pids, *cgroups):
+        both: list[int | str] = [*pids, *cgroups]
+        for of in both:
             control.set_budget(of, ns, period_ns, overrun, gpu)
         found = [one for one in control.clients(gpu) if one.pid in pids or one.budget_ns]
     said = f"{format_time(ns)} in each {format_time(period_ns)}, {overrun.word}" if ns else "no budget any more"
@@ -214,8 +212,6 @@ def _budgets(clients: list[Any]) -> str:
 
 def _alive(pids: tuple[int, ...]) -> None:
     """Raises RefusedError unless there are such processes: all of them get a budget, or none does."""
-    from pycontrol import procs
-
     for pid in pids:
         if procs.stat(pid) is None:
             raise RefusedError(f"no process with pid {pid}; nothing was changed")

@@ -4,16 +4,30 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from analysis import taskset
+from analysis.model import Waiting
+from analysis.partial import Partial
+from analysis.trace import HOST
 from gpurt.errors import DeviceError, FileError, RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
-from pycontrol.commands import render
 from pycontrol.commands.options import JSON, Given, Output, apart
+from pycontrol.demo import study
+from pycontrol.ending import raised
+from pycontrol.live import fit
+from pycontrol.live.control import connect
+from pycontrol.live.nvs import Nvs, domains_of
+from pycontrol.output import observed, render
+from pycontrol.run import crew, launch, preload
+from pycontrol.run.check import in_time, judged, missing, notes
+from pycontrol.run.confine import confine
+from pycontrol.run.placement import place
 
 
 @click.command(
@@ -37,9 +51,6 @@ def demo(
     seconds: float, policies: tuple[str, ...], out: Path, own_device: str | None, seed: int, as_json: bool
 ) -> int:  # fmt: skip
     """Run the published case study under every policy and compare."""
-    from pycontrol.demo import study
-    from pycontrol.ending import raised
-
     click.get_current_context().with_resource(raised())  # so that its host and its folders are removed
     options = study.Options(own_device, seconds, policies, out, seed=seed)
     if not as_json:
@@ -91,17 +102,6 @@ def run(
 
     With --auto, execute any program with the preload library: docs/unpatched.md.
     """
-    from analysis import taskset
-    from analysis.model import Waiting
-    from analysis.partial import Partial
-    from analysis.trace import HOST
-    from pycontrol.commands import observed
-    from pycontrol.live import fit
-    from pycontrol.live.control import connect
-    from pycontrol.run import crew, preload
-    from pycontrol.run.check import in_time, judged, missing, notes
-    from pycontrol.run.confine import confine
-
     if auto:
         _refuse_options_of_tasksets()
         preload.execute(what, device, priority)
@@ -167,10 +167,6 @@ def _recorded(
 
 def _launched(loaded: Any, options: Any, domains: dict[str, int], partial: Any) -> tuple[Any, list[str]]:
     """The run, in these domains (slices in ns by name), and remarks on them."""
-    from pycontrol.ending import raised
-    from pycontrol.live.nvs import Nvs, domains_of
-    from pycontrol.run import launch
-
     with ExitStack() as stack:
         stack.enter_context(raised())
         remarks = stack.enter_context(domains_of(stack.enter_context(Nvs()), domains)) if domains else []
@@ -190,11 +186,6 @@ def _permitted(control: Any, loaded: Any, mode: Any, policy: str | None) -> Any:
 
     Raises RefusedError if the host would refuse the tasks' segments.
     """
-    from dataclasses import replace
-
-    from pycontrol.live import fit
-    from pycontrol.run.placement import place
-
     host = fit.ask(control, loaded, policy)
     try:
         host = host.under(policy) if policy else host

@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from analysis.model import DEFAULT_POLICY
+from analysis.taskset.file import load
 from gpurt._gpurt import lib
 from gpurt.enums import Policy
 from gpurt.errors import UsageError
@@ -171,8 +172,6 @@ def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> 
 
     Raises TasksetError, FileError; UsageError where options say what the file says.
     """
-    from analysis.taskset.file import load
-
     context = click.get_current_context()
     for option in ("alpha", "theta", "slice_", "no_copy_engine", "units", "cross"):
         if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:

@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from analysis.answers.loading import analysable, modelled
+from analysis.conflicts import under
+from analysis.model import Taskset, Waiting
+from analysis.plot import format_of, gantt, responses
+from analysis.rta.regions import switching
+from analysis.rtgpu.federated import POLICY, Federated
+from analysis.shared import Shared
+from analysis.simulate import Options, Simulation, SimulationError, SuspensionError, default_horizon
+from analysis.trace import load
 from gpurt.errors import UsageError
 from gpurt.files import STDIN, check_writable, is_stream
 from gpurt.text import filename
-from pycontrol.commands import documents, energy_simulate, render
-from pycontrol.commands.options import FILE, JSON, Given, Output, Time, analysable, apart, modelled
-from pycontrol.commands.render import ms
+from pycontrol.commands.options import FILE, JSON, Given, Output, Time, apart
+from pycontrol.output import documents, render
+from pycontrol.output.render import ms
+from pycontrol.plan import priced as energy_simulate
+from pycontrol.run.check import NOTHING
 
 if TYPE_CHECKING:
-    from analysis.model import Taskset
-    from analysis.rtgpu.federated import Federated
-    from analysis.shared import Shared
-    from analysis.simulate import Options, Simulation
-
     Subject = Federated | Shared
 
 #: The most events of a run that is written as a trace, or priced.
@@ -67,11 +73,6 @@ def simulate(
     as_json: bool,
 ) -> int:  # fmt: skip
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
-    from analysis.model import Waiting
-    from analysis.rtgpu.federated import POLICY
-    from analysis.simulate import Options, SimulationError, SuspensionError
-    from pycontrol.run.check import NOTHING
-
     apart([trace_path, plot_path], file)
     costs = energy_simulate.Costs.asked(file, energy, units, plot_path)
     read = modelled if policy == POLICY else analysable
@@ -114,11 +115,6 @@ def simulate(
 
 def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy_simulate.Costs | None) -> Subject:
     """What is simulated, with the times under that policy.  Raises UsageError, SimulationError."""
-    from analysis.conflicts import under
-    from analysis.rta.regions import switching
-    from analysis.rtgpu.federated import POLICY, Federated
-    from analysis.shared import Shared
-
     federated = options.policy == POLICY
     if costs and federated:
         raise UsageError("--energy: nothing prices policy federated")
@@ -145,8 +141,6 @@ def _worst(subject: Subject, offsets: int) -> Simulation:
 
 def _trace(subject: Subject, costs: energy_simulate.Costs | None, path: Path | None) -> None:
     """Prices the first run, and writes it, if that is asked for.  Raises SimulationError, UsageError, FileError."""
-    from analysis.simulate import default_horizon
-
     if not (costs or path):
         return
     trace = subject.trace(MOST_EVENTS)
@@ -196,9 +190,6 @@ def plot(
     trace: Path, output: Path | None, kind: str, start: int | None, end: int | None, as_json: bool
 ) -> int:  # fmt: skip
     """Draw a trace: which task executed where and when, or how response times are distributed."""
-    from analysis.plot import format_of, gantt, responses
-    from analysis.trace import load
-
     if output is None and is_stream(trace) and (os.path.exists(trace) or str(trace) in STDIN):
         raise UsageError(f"{filename(trace)} is no file that a picture can be named after; name one with -o")
     output = output or trace.with_suffix(".png")

@@ -6,26 +6,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from analysis.answers.loading import analysable_text
+from analysis.model import Taskset
+from analysis.rta.result import Result
+from analysis.slices import plan
+from analysis.slices.explain import explain
+from analysis.slices.plan import homes
+from analysis.slices.runlist import Runlist
+from analysis.taskset import TasksetFile
+from analysis.taskset.file import TURNS
+from analysis.taskset.repartition import with_partitions
+from analysis.taskset.write import with_policy
 from gpurt import files
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.text import filename
 from gpurt.units import US
-from pycontrol import procs
-from pycontrol.commands import render
-from pycontrol.commands.options import FILE, JSON, Output, analysable_text, connect
-from pycontrol.commands.render import bound, room
-
-if TYPE_CHECKING:  # at run time the imports take longer than --help needs
-    from analysis.model import Taskset
-    from analysis.rta.result import Result
-    from analysis.slices.runlist import Runlist
-    from analysis.taskset import TasksetFile
-    from pycontrol.live.hints import Hints, SchedNode
-    from pycontrol.live.slicing import Planned
+from pycontrol.commands.options import FILE, JSON, Output
+from pycontrol.live import slicing
+from pycontrol.live.control import connect
+from pycontrol.live.hints import Hints, SchedNode
+from pycontrol.live.slicing import Planned
+from pycontrol.machine import procs
+from pycontrol.output import render
+from pycontrol.output.render import bound, room
 
 #: How many TSGs of other programs can be counted.
 MOST = 256
@@ -85,7 +92,6 @@ def slices(
     asked = _Asked(loaded, text, others, explain, output, as_json)
     if not applying:
         return _plan(asked)
-    from pycontrol.live.hints import SchedNode
 
     if why := _switched(device):
         _tell(asked, None, None, why)
@@ -108,8 +114,6 @@ class _Asked:
 
 def _plan(asked: _Asked) -> int:
     """Plans for the file alone."""
-    from analysis.slices import plan
-
     taskset = plan.with_others(asked.file.taskset, asked.others)
     why, table, result = plan.refusal(taskset), None, None
     if not why and (table := plan.plan(taskset)) is None:
@@ -127,10 +131,6 @@ def _write(asked: _Asked, table: Runlist, why: str) -> None:
 
     Its policy becomes `timesliced`: the plan says nothing of another.
     """
-    from analysis.slices.plan import homes
-    from analysis.taskset.repartition import with_partitions
-    from analysis.taskset.write import with_policy
-
     if asked.output and not why:
         text = with_policy(asked.file.path, asked.text, POLICY)
         made = with_partitions(asked.file.path, text, *homes(asked.file.taskset, table))
@@ -157,8 +157,6 @@ def _switched(device: str | None) -> str:
 
 def _apply(node: SchedNode, asked: _Asked, ignore_missing: bool) -> int:
     """Plans for what runs, and sets it once."""
-    from pycontrol.live import slicing
-
     def accept(found: Planned) -> None:
         if found.table:
             _write(asked, found.table, found.why)
@@ -170,8 +168,6 @@ def _apply(node: SchedNode, asked: _Asked, ignore_missing: bool) -> int:
 
 def _watch(node: SchedNode, asked: _Asked) -> int:
     """Plans for what runs until Ctrl-C, or until nothing is proved any more."""
-    from pycontrol.live import slicing
-
     node.lock()
     try:
         found = slicing.settle(node, asked.file, asked.others)
@@ -195,9 +191,6 @@ def _tell(
     opened: Sequence[Hints] | None = None,
 ) -> None:  # fmt: skip
     """Prints the plan, what it is for, and with --watch (``opened`` is given) what made it necessary."""
-    from analysis.slices.explain import explain
-    from analysis.taskset.file import TURNS
-
     tasks = _data(asked.file.taskset, table, result, found) if table and result else {}
     reasons = list(explain(table)) if table and asked.explain else []
     notes = [TURNS, BOUNDS if not found else WATCHED if opened is not None else ALONE]

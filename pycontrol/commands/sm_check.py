@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from gpurt.errors import UsageError
-from pycontrol.commands import render
 from pycontrol.commands.options import JSON
-
-if TYPE_CHECKING:  # at run time the imports take longer than --help needs
-    from pycontrol.smcheck.verdict import Verdict
+from pycontrol.output import render
+from pycontrol.smcheck import verdict
+from pycontrol.smcheck.limits import USUAL_SHARED
+from pycontrol.smcheck.verdict import Verdict
 
 MOST_BYTES = 1 << 20
 
@@ -41,8 +41,6 @@ Exit codes: 0 all kernels are right; 1 some are not, or not known to be; 2 wrong
 @JSON
 def sm_check(inputs: tuple[Path, ...], names: tuple[str, ...], dynamic: int | None, as_json: bool) -> int:
     """Say whether two blocks of a kernel of gpurt_sm.h fit on an SM of NVIDIA, and it reads the SM's number once."""
-    from pycontrol.smcheck import verdict
-
     said = verdict.Said()
     if sum(str(path) == "-" for path in inputs) > 1:
         raise UsageError("standard input can be read once")
@@ -62,8 +60,6 @@ def sm_check(inputs: tuple[Path, ...], names: tuple[str, ...], dynamic: int | No
 
 
 def _notes(found: list[Verdict], dynamic: int) -> list[str]:
-    from pycontrol.smcheck.limits import USUAL_SHARED
-
     notes = [f"{one.kernel}: keeps registers or variables in memory, which all SMs share: measure its time beside"
              " the other tasks" for one in found if one.use and (one.use.spilled or one.use.stack)]  # fmt: skip
     notes += [f"{one.kernel}: launch it with {one.room.threads} threads a block on {one.use.arch}"

@@ -6,9 +6,13 @@ from __future__ import annotations
 import json
 
 import click
+from click.shell_completion import get_completion_class
 
-from pycontrol.commands import render
+from analysis.taskset import json_schema
+from pycontrol.cli import COMPLETE, cli
 from pycontrol.commands.options import JSON
+from pycontrol.doctor import Status, as_text, examine
+from pycontrol.output import render
 
 
 @click.command(
@@ -24,8 +28,6 @@ Exit codes: 0 nothing is broken (warnings are possible); 1 something is; 2 wrong
 @click.pass_obj
 def doctor(device: str | None, as_json: bool) -> int:
     """Check what real time needs on this machine, and say how to mend what is missing."""
-    from pycontrol.doctor import Status, as_text, examine
-
     findings = examine(device)
     render.emit({"findings": findings}, as_json, as_text(findings))
     return 1 if any(finding.status is Status.FAIL for finding in findings) else 0
@@ -43,10 +45,6 @@ Exit codes: 0 done; 2 unknown shell."""
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="SHELL")
 def completion(shell: str) -> int:
     """Print the completion script of a shell: bash, zsh or fish."""
-    from click.shell_completion import get_completion_class
-
-    from pycontrol.cli import COMPLETE, cli
-
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(cli, {}, "gpurt", COMPLETE).source())
@@ -56,7 +54,5 @@ def completion(shell: str) -> int:
 @click.command(epilog="\b\nExamples:\n  gpurt schema > taskset.schema.json\n\n\b\nExit codes: 0 done; 2 wrong usage.")
 def schema() -> int:
     """Print the JSON Schema of taskset files."""
-    from analysis.taskset import json_schema
-
     click.echo(json.dumps(json_schema(), indent=2))
     return 0

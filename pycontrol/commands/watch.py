@@ -10,26 +10,24 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from logging.handlers import SysLogHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from analysis.answers.chosen import covering_test
+from analysis.answers.loading import analysable
 from gpurt.errors import DeviceError, RuntimeFailure
-from pycontrol.commands import observed, render
-from pycontrol.commands.options import (
-    FILE,
-    JSON,
-    Given,
-    analysable,
-    connect,
-    covering_test,
-    time_of,
-)
-
-if TYPE_CHECKING:  # at run time the imports take longer than many commands need
-    from pycontrol.live.objection import Objection
-    from pycontrol.run.finding import Finding
-    from pycontrol.run.judge import Judge
+from pycontrol.commands.options import FILE, JSON, Given, time_of
+from pycontrol.ending import asked
+from pycontrol.live import fit
+from pycontrol.live.control import connect
+from pycontrol.live.mismatch import bounds_of, mismatch
+from pycontrol.live.objection import Objection
+from pycontrol.live.watch import PATIENCE, Watcher
+from pycontrol.output import documents, observed, render
+from pycontrol.run.check import Judged, against, lines_of, unbounded
+from pycontrol.run.finding import Finding, What
+from pycontrol.run.judge import Judge
 
 #: So many findings of one kind about one task are printed in a second; the others are counted in the next line of it.
 MOST = 5
@@ -65,13 +63,6 @@ def watch(
     times, periods, priorities, the cost of updates, clients.  Jobs are known of programs that tell of them
     (docs/watching.md).
     """
-    from pycontrol.ending import asked
-    from pycontrol.live import fit
-    from pycontrol.live.watch import PATIENCE, Watcher
-    from pycontrol.run.check import lines_of, unbounded
-    from pycontrol.run.finding import What
-    from pycontrol.run.judge import Judge
-
     seconds = None if until in (None, "finding") else time_of(until, "--until")
     loaded = analysable(file)
     chosen = covering_test(loaded.taskset, name)
@@ -102,39 +93,6 @@ def watch(
             teller.end(judge, watcher.events, "")
             raise error from None
         return teller.end(judge, watcher.events, lacking if name else "")
-
-
-def bounds_of(test: Any, taskset: Any) -> dict[str, int]:
-    """The test's bounds by task; none of tasks without one."""
-    from analysis import compiled
-
-    result = compiled.run(test, taskset) if test else None
-    return {} if result is None else {
-        name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None
-    }  # fmt: skip
-
-
-def mismatch(judge: Judge, objections: Sequence[Objection], why: str) -> list[Finding]:
-    """Why the bounds do not speak of this host, as findings: all that the watch does not find itself.
-
-    ``why``: those of the test that the user named prove nothing of the file.
-    """
-    from pycontrol.live.fit import Code, Defeats
-    from pycontrol.live.watch import CHANGING
-    from pycontrol.run.finding import What
-
-    kinds = {
-        Code.MEASURED: What.EPSILON, Code.STRANGER: What.UNDECLARED, Code.AMBIGUOUS: What.UNDECLARED,
-        Code.EXEMPT: What.UNDECLARED, Code.GPU_PRIORITY: What.PRIORITY, Code.DEMOTED: What.OVERRUN,
-        Code.TIER: What.LATE, Code.DRIVER: What.LATE,
-    }  # fmt: skip
-    found, now = list[Any](), time.monotonic_ns()
-    if why:
-        found += judge.report(now, What.POLICY, "", why)
-    for one in objections:
-        if Defeats.BOUNDS in one.defeats and one.code not in CHANGING:
-            found += judge.report(now, kinds.get(one.code, What.POLICY), "", one.line())
-    return found
 
 
 class _Quiet(SysLogHandler):
@@ -174,8 +132,6 @@ class Teller:
         self, file: Path, test: Any, bounds: dict[str, int], objections: Sequence[Objection], notes: list[str]
     ) -> None:
         """The watch has begun."""
-        from pycontrol.live import fit
-
         if self.as_json:
             begun = {"event": "begin", "file": file, "test": test.name if test else None}
             render.emit_line({**begun, "objections": fit.data(objections), "notes": notes})
@@ -206,14 +162,12 @@ class Teller:
             level = logging.ERROR if finding.what.sort.value == "promise" else logging.WARNING
             self.log.log(level, "%s", line)
         if self.as_json:
-            render.emit_line({"event": "finding", **data(finding), "more": more})
+            render.emit_line({"event": "finding", **documents.finding(finding), "more": more})
         else:
             render.say(f"{finding.time / 1e9:14.6f}  {line}")
 
     def end(self, judge: Judge, events: int, lacking: str) -> int:
         """Prints the summary and returns the exit code.  ``lacking``: what the named test does not bound."""
-        from pycontrol.run.check import Judged, against, lines_of
-
         lines = lines_of(judge, {})
         counts = {what.value: count for what, count in self.counts.items()}
         found = ", ".join(f"{what} {count}" for what, count in counts.items())
@@ -233,10 +187,3 @@ class Teller:
         return 1 if why else 0
 
 
-def data(finding: Finding) -> dict[str, Any]:
-    """A finding for JSON; times in ns."""
-    return {
-        "finding": finding.what.value, "sort": finding.what.sort.value, "task": finding.task or None,
-        "job": finding.job, "message": finding.line(), "seen_ns": finding.seen, "allowed_ns": finding.allowed,
-        "because": [one.value for one in finding.because], "time_ns": finding.time,
-    }  # fmt: skip

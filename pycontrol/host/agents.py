@@ -14,11 +14,11 @@ from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
-from pycontrol import procs
 from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell
 from pycontrol.host.threads import Band
 from pycontrol.host.waiter import Waiter
 from pycontrol.host.wire import Refusal
+from pycontrol.machine import procs
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpurt._gpurt import ffi, lib
-from pycontrol import procs
 from pycontrol.host.peer import Peer, cgroup_of
 from pycontrol.host.wire import Refusal
+from pycontrol.machine import procs
 
 
 @dataclass(eq=False)

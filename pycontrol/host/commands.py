@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
-from pycontrol import procs
 from pycontrol.host import stuck
 from pycontrol.host.budgets import Budgets, Group
 from pycontrol.host.gpu import CONTROL, Client, Decision, Facts, Gpu
@@ -20,6 +19,7 @@ from pycontrol.host.peer import Named, Peer, Rule, Rules
 from pycontrol.host.units import Space
 from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import Value
+from pycontrol.machine import procs
 
 T = TypeVar("T")
 Request = Mapping[str, int | str]

@@ -15,7 +15,7 @@ import signal
 import struct
 from typing import Protocol
 
-from pycontrol import procs
+from pycontrol.machine import procs
 
 #: Thread id (0: the slot is free), process id, what it had before and what it was raised to: policy and priority each.
 SLOT = struct.Struct("=IIIIII")

@@ -22,7 +22,6 @@ from typing import Any
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, EventKind, Packet
 from gpurt.text import visible
-from pycontrol import procs
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands, Record
@@ -38,6 +37,7 @@ from pycontrol.host.users import Account, Accounts, Limits
 from pycontrol.host.waiter import FOREVER, Deadlines
 from pycontrol.host.wire import Malformed, Refusal, finish, head_of, message, refuse, reply, request
 from pycontrol.live.netlink import PACKET
+from pycontrol.machine import procs
 
 #: How much earlier than an event is due the host wakes, to be on time whatever waking takes; it spins the rest, ns.
 LEAD = 120_000

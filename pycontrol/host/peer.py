@@ -15,8 +15,8 @@ import time
 from dataclasses import dataclass, field
 
 from gpurt._gpurt import lib
-from pycontrol import procs
 from pycontrol.host.wire import Refusal
+from pycontrol.machine import procs
 
 CREDENTIALS = struct.Struct("=iII")
 #: A pidfd of the process that connected (asm-generic/socket.h, Linux 6.5).

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import EventKind
-from pycontrol import procs
 from pycontrol.host.waiter import FOREVER
+from pycontrol.machine import procs
 
 if TYPE_CHECKING:
     from pycontrol.host.gpu import Client, Gpu

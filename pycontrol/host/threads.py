@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from gpurt._gpurt import lib
-from pycontrol import procs
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.peer import scarce
 from pycontrol.host.wire import Refusal
+from pycontrol.machine import procs
 
 #: Among how many threads of a process in a container one is looked for.
 MOST_SEARCHED = 1024

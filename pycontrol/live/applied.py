@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from gpurt.errors import RefusedError
-from pycontrol import procs
 from pycontrol.live import tegra
 from pycontrol.live.control import ClientInfo
 from pycontrol.live.hints import SchedNode
 from pycontrol.live.tegra import Setting
+from pycontrol.machine import procs
 
 
 class Priorities(Protocol):

@@ -11,10 +11,10 @@ from analysis.model import Waiting
 from analysis.taskset import TasksetFile
 from gpurt.enums import Cap, Policy
 from gpurt.segments import Client
-from pycontrol import procs
 from pycontrol.live import patched
 from pycontrol.live.control import ClientInfo, Control, GpuStatus, Latency
 from pycontrol.live.placed import partition_of
+from pycontrol.machine import procs
 from pycontrol.run.placement import fifo_permitted
 from pycontrol.run.programs import fingerprint, tasks_of
 

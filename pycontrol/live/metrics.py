@@ -19,9 +19,9 @@ from prometheus_client.metrics_core import Metric
 from gpurt.enums import State
 from gpurt.errors import GpurtError
 from gpurt.text import visible
-from pycontrol import procs
 from pycontrol.live.control import ClientInfo, Control, GpuStatus
 from pycontrol.live.distributions import of_host
+from pycontrol.machine import procs
 from pycontrol.run.finding import What
 from pycontrol.run.judge import Judge
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from analysis.taskset import Launch
 from gpurt.enums import EventKind
 from gpurt.text import visible
-from pycontrol import procs
 from pycontrol.live.control import EventRecord
+from pycontrol.machine import procs
 
 #: So many clients are remembered.
 MOST = 10_000

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from pycontrol import procs
 from pycontrol.live.control import ClientInfo
+from pycontrol.machine import procs
 
 #: The name in a program's environment.
 VARIABLE = "GPURT_PARTITION"

@@ -19,10 +19,10 @@ from analysis.slices.runlist import Runlist, tsgs
 from analysis.taskset import TasksetFile
 from gpurt.errors import RefusedError
 from gpurt.units import US
-from pycontrol import procs
 from pycontrol.live import tegra
 from pycontrol.live.hints import WAITS_FOR_BLOCKS, WAITS_FOR_KERNELS, Hints, Level, SchedNode
 from pycontrol.live.tegra import Setting
+from pycontrol.machine import procs
 from pycontrol.run.programs import fingerprint, tasks_of
 
 #: How often a plan is made anew because TSGs were opened meanwhile.

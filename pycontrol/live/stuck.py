@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpurt.enums import State
 from gpurt.text import visible
 from gpurt.units import exact_ms
-from pycontrol import procs
+from pycontrol.machine import procs
 
 if TYPE_CHECKING:
     from pycontrol.live.control import ClientInfo, GpuStatus

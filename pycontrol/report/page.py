@@ -13,8 +13,8 @@ from markupsafe import Markup
 from analysis.sensitivity import What
 from gpurt.text import visible
 from gpurt.units import exact_ms
-from pycontrol.commands.observed import VERDICTS
-from pycontrol.commands.render import bound, room
+from pycontrol.output.observed import VERDICTS
+from pycontrol.output.render import bound, room
 from pycontrol.report import charts
 
 #: Times that are rounded down, so that what the page says holds; others are rounded up.
@@ -43,7 +43,7 @@ POLICIES = {
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """The HTML of a report's document, as ``pycontrol.commands.render.plain`` has it."""
+    """The HTML of a report's document, as ``pycontrol.output.render.plain`` has it."""
     return _template().render(**document, num=lambda *path: number(document, *path)) + "\n"
 
 

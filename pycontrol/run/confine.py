@@ -24,8 +24,8 @@ from analysis.taskset import Launch, TasksetFile
 from analysis.taskset.mechanisms import way_of
 from gpurt.errors import RefusedError, UsageError
 from gpurt.text import visible
-from pycontrol import topology as machine
 from pycontrol.live.placed import VARIABLE as PARTITION
+from pycontrol.machine import topology as machine
 from pycontrol.run import preload, sms
 
 #: Names in a program's environment.

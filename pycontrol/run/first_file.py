@@ -14,8 +14,8 @@ from pathlib import Path
 from analysis.taskset import task_name
 from gpurt.text import visible
 from gpurt.units import UNKNOWN, format_time
-from pycontrol import procs
 from pycontrol.live.control import ClientInfo, Latency
+from pycontrol.machine import procs
 
 #: The value in the file.
 BLANK = f'"{UNKNOWN}"'

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.model import Task
 from analysis.taskset import TasksetFile
-from pycontrol.procs import NAME_BYTES
+from pycontrol.machine.procs import NAME_BYTES
 
 
 def fingerprint(command: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from links import PATIENCE, eventually
 
-from pycontrol import procs
+from pycontrol.machine import procs
 from pycontrol.readable import readable
 
 #: Starts a host with options and returns its socket.

@@ -160,7 +160,7 @@ def test_a_program_that_was_started_elsewhere_is_not_in_its_partition(
         code, out, _ = apply(host, file, "small")
         assert code == 1
         assert f"process {os.getpid()} was not started in partition a, whose cu_mask cannot be given" in out
-        monkeypatch.setattr("pycontrol.commands.apply_admit.partition_of", {os.getpid(): "a"}.get)
+        monkeypatch.setattr("pycontrol.plan.admit.partition_of", {os.getpid(): "a"}.get)
         assert apply(host, file, "small")[0] == 0
 
 

@@ -18,8 +18,9 @@ from processes import EMULATE, StartHost, started
 
 from analysis.trace import Kind, load
 from gpurt._gpurt import lib
-from pycontrol import cli, procs
+from pycontrol import cli
 from pycontrol.live.control import connect
+from pycontrol.machine import procs
 from pycontrol.run import task_program
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,10 +20,10 @@ from links import SocketClient, SocketPending, eventually
 from processes import StartHost
 
 from gpurt._gpurt import ffi, lib
-from pycontrol import procs
 from pycontrol.host.calls import KINDS
 from pycontrol.host.connection import MOST_CALLS
 from pycontrol.live.control import connect as control
+from pycontrol.machine import procs
 
 Connect = Callable[[], SocketClient]
 

@@ -12,7 +12,6 @@ import pytest
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, EventKind, Policy, Tier
-from pycontrol import procs
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
@@ -22,6 +21,7 @@ from pycontrol.host.peer import Named, Peer, Rules
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import Deadlines, Waiter
 from pycontrol.host.wire import Refusal
+from pycontrol.machine import procs
 
 MS = 1_000_000
 

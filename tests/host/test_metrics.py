@@ -22,9 +22,9 @@ from served import Served, serving
 from watched import BOOT, BRIEF, FILE
 
 from gpurt import Client, job, segment
-from pycontrol import procs
 from pycontrol.commands.metrics import address_of
 from pycontrol.live.control import ClientInfo, Control, GpuStatus, connect
+from pycontrol.machine import procs
 
 pytest.importorskip("prometheus_client.parser", reason="needs prometheus-client: scripts/setup --with-tests")
 from pycontrol.live.metrics import HostCollector, Naming

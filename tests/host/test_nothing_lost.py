@@ -19,7 +19,7 @@ from processes import started
 from analysis import taskset
 from analysis.taskset import TasksetFile
 from analysis.trace import CUT_OFF, Kind, load
-from pycontrol import procs
+from pycontrol.machine import procs
 from pycontrol.run import crew, launch
 from pycontrol.run.check import against, judged
 

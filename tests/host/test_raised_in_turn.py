@@ -14,7 +14,6 @@ import pytest
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, EventKind, Policy
-from pycontrol import procs
 from pycontrol.host import threads
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
@@ -26,6 +25,7 @@ from pycontrol.host.threads import NONE, Band, Scheduling, Thread
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import Deadlines
 from pycontrol.host.wire import Refusal
+from pycontrol.machine import procs
 
 MS = 1_000_000
 N = lib.GPURT_NORMAL_DEFAULT

@@ -18,13 +18,13 @@ from test_data_plane import host_of
 
 from gpurt._gpurt import lib
 from gpurt.enums import Command, Policy
-from pycontrol import procs
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.commands import Commands
 from pycontrol.host.gpu import Client
 from pycontrol.host.peer import Named, Peer, Rules, scarce
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.live.control import connect as control
+from pycontrol.machine import procs
 
 MS = 1_000_000
 ME = os.getpid()

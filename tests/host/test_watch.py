@@ -27,11 +27,11 @@ from analysis.taskset import load
 from analysis.trace import Event, Kind
 from gpurt import Client, job, segment
 from gpurt.enums import Policy
-from pycontrol import procs
 from pycontrol.commands.watch import Teller
 from pycontrol.live.control import ClientInfo, Control, GpuStatus, connect
 from pycontrol.live.watch import PATIENCE as LATEST
 from pycontrol.live.watch import Watcher
+from pycontrol.machine import procs
 from pycontrol.run.judge import Judge
 
 ROOT = Path(__file__).resolve().parents[2]

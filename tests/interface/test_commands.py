@@ -16,9 +16,9 @@ from links import MS, PATIENCE, Client, client_of, eventually, is_device
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, EventKind, Image, Overrun, Policy, State, Tier
-from pycontrol import procs
 from pycontrol.live.control import Control, EventRecord, Latency
 from pycontrol.live.control import connect as control
+from pycontrol.machine import procs
 
 Connect = Callable[[], Client]
 ME = os.getpid()

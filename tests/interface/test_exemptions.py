@@ -16,8 +16,8 @@ from links import MS, PENDING, RUNNING, Client
 
 from gpurt.enums import Image, State
 from gpurt.errors import RefusedError
-from pycontrol import procs
 from pycontrol.live.control import Control
+from pycontrol.machine import procs
 
 Connect = Callable[[], Client]
 Spawn = Callable[..., Actor]

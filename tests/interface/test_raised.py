@@ -23,9 +23,9 @@ from links import MS, PENDING, RUNNING, Client, client_of, eventually, is_device
 from gpurt._gpurt import lib
 from gpurt.enums import Form, Overrun, Policy, State
 from gpurt.errors import RefusedError
-from pycontrol import procs
 from pycontrol.live.control import Control
 from pycontrol.live.control import connect as control
+from pycontrol.machine import procs
 
 Spawn = Callable[..., Actor]
 N = lib.GPURT_NORMAL_DEFAULT

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import Gpurt, caller
+from calls import Gpurt, caller, everywhere
 from fit_cases import FILES, HOSTS, Fake
 
 from analysis.taskset import parse
 from analysis.trace import HOST, Trace, load
 from gpurt.enums import Policy
-from pycontrol.live import fit, fit_host
+from pycontrol.live import fit
+from pycontrol.live.control import connect
 from pycontrol.live.objection import Defeats
 from pycontrol.run import launch, placement
 
@@ -122,10 +123,9 @@ class OnHost(Commands):
         self("simulate", file, "--offsets", 1, "--trace", recorded)
         if recorded.exists():
             self.trace = load(recorded)
-        for module in (fit, fit_host):
-            patch.setattr(module, "ask", lambda control, file, policy=None: known)
-        patch.setattr("pycontrol.live.control.connect", lambda *_: Fake(known))
-        patch.setattr(placement, "place", partial(placement.place, available=range(4)))
+        everywhere(patch, fit.ask, lambda control, file, policy=None: known)
+        everywhere(patch, connect, lambda *_: Fake(known))
+        everywhere(patch, placement.place, partial(placement.place, available=range(4)))
         patch.setattr(launch, "launch", lambda file, options, progress, partial: self._run(options))
 
     def _run(self, options: Any) -> launch.Run:

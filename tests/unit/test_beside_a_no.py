@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from calls import Gpurt, caller
+from calls import Gpurt, caller, everywhere
 from fit_cases import FILES, HOSTS, Fake
 
 from analysis.answers.less import least
@@ -19,7 +19,8 @@ from analysis.sensitivity import changed, task_margin
 from analysis.taskset import load
 from analysis.verdict import answer
 from gpurt.enums import Policy
-from pycontrol.live import fit, fit_host
+from pycontrol.live import fit
+from pycontrol.live.control import connect
 
 KEYS = ("would_hold", "simulated_misses", "helps")
 #: `cause` misses, and `victim` with it; under no policy do all deadlines hold.
@@ -139,9 +140,8 @@ segments = [ {{ cpu = "1us" }} ]
 
 def faked(monkeypatch: pytest.MonkeyPatch, host: fit.Host) -> None:
     """Commands find that host, which tells of no event."""
-    for module in (fit, fit_host):
-        monkeypatch.setattr(module, "ask", lambda *_: host)
-    monkeypatch.setattr("pycontrol.live.control.connect", lambda *_: Fake(host))
+    everywhere(monkeypatch, fit.ask, lambda *_: host)
+    everywhere(monkeypatch, connect, lambda *_: Fake(host))
 
 
 @pytest.mark.parametrize("swapped", [False, True])

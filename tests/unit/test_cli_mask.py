@@ -12,7 +12,7 @@ import pytest
 from calls import Gpurt, caller
 
 from analysis.masks.topology import CHIPS
-from pycontrol import topology
+from pycontrol.machine import topology
 
 VII = ("--chip", "radeon-vii")
 

@@ -16,7 +16,7 @@ from analysis.partition import VARIANTS, coupled, inside, plan
 from analysis.taskset import load
 from analysis.verdict import answer
 from pycontrol.commands import partition as commands
-from pycontrol.commands.admission import standing
+from pycontrol.plan.admission import standing
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/partitions.toml"

@@ -12,7 +12,7 @@ from test_topology import values, write
 from analysis.masks.topology import CHIPS
 from analysis.taskset import load
 from gpurt.errors import DeviceError, RefusedError, UsageError
-from pycontrol import topology
+from pycontrol.machine import topology
 from pycontrol.run import confine as module
 from pycontrol.run import preload
 from pycontrol.run.confine import Confined, confine

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from gpurt.errors import DeviceError
-from pycontrol import probe
 from pycontrol.doctor import Finding, Status
+from pycontrol.machine import probe
 
 NOBODY = probe.Target("/none", 0, "amdgpu", None)
 

@@ -17,10 +17,10 @@ from analysis.simulate import Options, simulate
 from analysis.taskset import TasksetFile
 from analysis.trace import Event, Kind, Trace
 from gpurt.enums import EventKind
-from pycontrol.commands.observed import data
 from pycontrol.live.control import EventRecord
 from pycontrol.live.events import to_events
 from pycontrol.live.record import assemble
+from pycontrol.output.observed import data
 from pycontrol.run import subject
 from pycontrol.run.check import judged, notes
 from pycontrol.run.due import FEW

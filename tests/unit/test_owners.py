@@ -10,9 +10,9 @@ import pytest
 
 from analysis.taskset import Launch
 from gpurt.enums import EventKind
-from pycontrol import procs
 from pycontrol.live.control import EventRecord
 from pycontrol.live.owners import MOST, Owners
+from pycontrol.machine import procs
 
 BEGUN = EventRecord(EventKind.JOB_BEGIN, 1, 0, 3, 77, "camera", 20, None, 0, 0, "camera", 8)
 

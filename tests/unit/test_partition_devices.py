@@ -20,7 +20,7 @@ from calls import Gpurt, caller
 from analysis.partition import mechanism
 from analysis.partition.instances import GRAINS, Grain, Profile, placed, plainest
 from analysis.taskset import load
-from pycontrol import cuda_device, mig
+from pycontrol.machine import cuda_device, mig
 
 HERE = Path(__file__).resolve().parent
 EXAMPLE = (HERE.parents[1] / "examples/partitions.toml").read_text().replace("units = { minimum = 4, step = 2 }\n", "")
@@ -153,7 +153,7 @@ def test_device_goes_with_a_mechanism_that_reads_one(gpurt: Gpurt, tmp_path: Pat
 
 def test_sizes_that_no_one_split_has() -> None:
     """4 and 6 SMs are groups of 2, and a split of compute capability 8.x has none below 4."""
-    from pycontrol.commands.offered import Offer, conditions
+    from pycontrol.plan.offered import Offer, conditions
 
     offer = Offer(mechanism.GREEN, Grain(4, 2), 48, "GPU 0")
     assert ["cuDevSmResourceSplit() of CUDA 13.1" in note for note in conditions(offer, [4, 6])] == [False, True]

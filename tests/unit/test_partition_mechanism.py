@@ -13,8 +13,8 @@ from analysis.masks.lint import Masked, lint
 from analysis.masks.topology import CHIPS
 from analysis.partition import mechanism
 from analysis.taskset import load
-from pycontrol import topology
 from pycontrol.commands import partition as commands
+from pycontrol.machine import topology
 
 EXAMPLE = (Path(__file__).resolve().parents[2] / "examples/partitions.toml").read_text()
 UNITS = "units = { minimum = 4, step = 2 }\n"

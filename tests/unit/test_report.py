@@ -26,7 +26,7 @@ from analysis.simulate import Options, simulate
 from analysis.taskset import load as load_taskset
 from analysis.trace import About, Event, Kind
 from analysis.trace import load as load_trace
-from pycontrol.commands.render import bound, room
+from pycontrol.output.render import bound, room
 from pycontrol.report.assumptions import Evidence, Support, judged
 from pycontrol.report.charts import WIDTH
 from pycontrol.report.page import DOWN, EXACT
@@ -231,7 +231,7 @@ def test_the_version_of_cffi_is_that_of_its_backend(
             raise metadata.PackageNotFoundError(name)
         return metadata.version(name)
 
-    monkeypatch.setattr("pycontrol.commands.evidence.version", of_debian)
+    monkeypatch.setattr("pycontrol.report.evidence.version", of_debian)
     versions = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere")[2]["versions"]
     assert {name: versions[name] for name in ("cffi", "numpy")} == {
         name: metadata.version(name) for name in ("cffi", "numpy")

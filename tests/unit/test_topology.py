@@ -12,8 +12,8 @@ import pytest
 
 from analysis.masks.topology import CHIPS, Topology
 from gpurt.errors import DeviceError, FileError
-from pycontrol import topology
-from pycontrol.topology import gpus
+from pycontrol.machine import topology
+from pycontrol.machine.topology import gpus
 
 #: What sysfs has of real chips, in the order of NAMES.  Old releases have no num_xcc.
 REAL: dict[str, tuple[int, int, int, int, int, int | None, int]] = {

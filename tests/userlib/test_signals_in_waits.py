@@ -14,8 +14,8 @@ from library import PATIENCE, Compile
 
 from gpurt.enums import State
 from gpurt.segments import Client
-from pycontrol import procs
 from pycontrol.live.control import connect
+from pycontrol.machine import procs
 
 #: Two threads of one client wait for the GPU that another client has; the second one while the first one receives.
 #: SIGUSR1 has a handler that restarts calls, SIGUSR2 one that does not.

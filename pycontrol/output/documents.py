@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpurt._gpurt import lib
-
-if TYPE_CHECKING:  # at run time the import takes longer than many commands need
-    from pycontrol.live.control import BusStatus, ClientInfo, GpuStatus, Latency, RuleInfo, Times
+from pycontrol.live.control import BusStatus, ClientInfo, GpuStatus, Latency, RuleInfo, Times
+from pycontrol.run.finding import Finding
 
 
 def gpu(one: GpuStatus) -> dict[str, Any]:
@@ -104,4 +103,13 @@ def seen(
     return {
         "best_effort": best_effort, "jobs": jobs, "mort_ns": mort, "wcrt_ns": wcrt, "deadline_ns": deadline,
         "misses": misses, "verdict": verdict,
+    }  # fmt: skip
+
+
+def finding(one: Finding) -> dict[str, Any]:
+    """A finding for JSON; times in ns."""
+    return {
+        "finding": one.what.value, "sort": one.what.sort.value, "task": one.task or None,
+        "job": one.job, "message": one.line(), "seen_ns": one.seen, "allowed_ns": one.allowed,
+        "because": [one.value for one in one.because], "time_ns": one.time,
     }  # fmt: skip

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pycontrol.commands import documents, render
-from pycontrol.commands.render import bound, ms
-
-if TYPE_CHECKING:  # at run time the import takes longer than --help needs
-    from pycontrol.run.check import Line
+from pycontrol.output import documents, render
+from pycontrol.output.render import bound, ms
+from pycontrol.run.check import Line
 
 #: How the table spells the verdicts of JSON; those that are no look that way.
 VERDICTS = {"missed": "MISSED", "above-bound": "ABOVE ITS BOUND", "unseen": "NO JOB SEEN", "best-effort": "best effort"}

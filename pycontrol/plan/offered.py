@@ -14,9 +14,9 @@ from analysis.model import Taskset
 from analysis.partition import mechanism as ways
 from analysis.partition.instances import GRAINS, Grain, placed
 from gpurt.errors import DeviceError, UsageError
-from pycontrol import cuda_device, mig
+from pycontrol.machine import cuda_device, mig
+from pycontrol.machine.topology import gpus
 from pycontrol.run.confine import PERCENTAGE
-from pycontrol.topology import gpus
 
 CURE = "without it give the sizes: --units, --sizes and --max-partitions"
 

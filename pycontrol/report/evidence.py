@@ -12,25 +12,32 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from analysis import taskset, trace
+from analysis.answers.chosen import covering_test
+from analysis.answers.growth import growth
+from analysis.answers.judged import judge
+from analysis.answers.loading import refuse
+from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Task
+from analysis.rta import Test, find
+from analysis.taskset import TasksetFile
+from analysis.trace import HOST, Trace
+from gpurt import _gpurt
 from gpurt.errors import GpurtError
 from gpurt.files import read
 from gpurt.text import filename
-from pycontrol.commands import documents, observed
-from pycontrol.commands.analyze import judge
-from pycontrol.commands.check import compared
-from pycontrol.commands.options import connect, covering_test, refuse
-from pycontrol.commands.sensitivity import study
-
-if TYPE_CHECKING:
-    from analysis.model import GpuSegment, Platform, Segment, Task
-    from analysis.rta import Test
-    from analysis.taskset import TasksetFile
-    from analysis.trace import Trace
-    from pycontrol.live.fit import Host
-    from pycontrol.report.assumptions import Assumption
-    from pycontrol.run.finding import Finding
+from pycontrol.doctor import examine
+from pycontrol.live import fit
+from pycontrol.live.control import connect
+from pycontrol.live.fit_host import Host, ask, online
+from pycontrol.output import documents, observed, render
+from pycontrol.report import runs
+from pycontrol.report.assumptions import Assumption, Evidence, Support, judged
+from pycontrol.run import subject
+from pycontrol.run.check import incomplete
+from pycontrol.run.compared import compared
+from pycontrol.run.finding import Finding
 
 #: What no bound covers, however it was found.
 UNCOVERED = (
@@ -67,9 +74,6 @@ def inputs(
     file: Path, traces: Sequence[Path], test: str | None, device: str | None, elsewhere: bool, output: Path
 ) -> Inputs:  # fmt: skip
     """Reads each file once, so that a hash is of what is used.  Raises TasksetError and FileError."""
-    from analysis import taskset, trace
-    from analysis.rta import find
-
     raw = read(file, taskset.MAX_BYTES, "a taskset file")
     loaded = taskset.parse(file, taskset.decoded(file, raw))
     refuse(loaded, [find(test)] if test else [])
@@ -82,16 +86,12 @@ def inputs(
 
 def gather(given: Inputs) -> dict[str, Any]:
     """The whole document.  Raises UsageError if there is no such test, FileError for a trace of other tasks."""
-    from analysis.rta import find
-    from pycontrol.live import fit
-    from pycontrol.report.assumptions import Evidence, judged
-
     file, system = given.file, given.file.taskset
     named = [find(given.test)] if given.test else []
     answer = judge(file.path, system, named, notes=file.notes)
     analysis = answer.data
     test = covering_test(system, given.test).test
-    sensitivity, _ = study(file.path, system, given.test)
+    sensitivity = growth(system, given.test, render.progress).data(file.path)
     host, known = (None, fit.Host()) if given.elsewhere else _host(given.device, file)
     objections = fit.objections(file, known)
     judged_runs = [_run(path, recorded, file, test) for path, recorded, _ in given.traces]
@@ -120,8 +120,6 @@ def gather(given: Inputs) -> dict[str, Any]:
 
 def _why(analysis: Mapping[str, Any], assumptions: Sequence[Assumption], seen: Sequence[Mapping[str, Any]]) -> str:
     """Why the evidence does not support that every deadline holds; empty if it does, as far as it goes."""
-    from pycontrol.report.assumptions import Support
-
     if not analysis["schedulable"]:
         return f"not proved: {analysis['why']}"
     for run in seen:
@@ -140,8 +138,6 @@ def _why(analysis: Mapping[str, Any], assumptions: Sequence[Assumption], seen: S
 
 def _host(device: str | None, file: TasksetFile) -> tuple[dict[str, Any], Host]:
     """The host's GPUs and how long their updates took; ``why``: why there are none.  Also all that is known of it."""
-    from pycontrol.live.fit_host import Host, ask, online
-
     try:
         with connect(device) as control:
             host = ask(control, file)
@@ -152,8 +148,6 @@ def _host(device: str | None, file: TasksetFile) -> tuple[dict[str, Any], Host]:
 
 
 def _machine(device: str | None) -> dict[str, Any]:
-    from pycontrol.doctor import examine
-
     system = platform.uname()
     return {
         "node": system.node, "release": system.release, "build": system.version, "processor": system.machine,
@@ -163,12 +157,6 @@ def _machine(device: str | None) -> dict[str, Any]:
 
 def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> tuple[dict[str, Any], Sequence[Finding]]:
     """What a trace has, with bounds where they speak of its run, and what the judge of `gpurt check` found in it."""
-    from analysis.trace import HOST
-    from pycontrol.live import fit
-    from pycontrol.report import runs
-    from pycontrol.run import subject
-    from pycontrol.run.check import incomplete
-
     why = subject.beyond_the_bounds(recorded, file, test)
     seen, notes = compared(path, recorded, file, None if why else test)
     if test and why:
@@ -221,8 +209,6 @@ def _task(task: Task, file: TasksetFile) -> dict[str, Any]:
 
 
 def _segment(one: Segment) -> dict[str, Any]:
-    from analysis.model import CpuSegment
-
     if isinstance(one, CpuSegment):
         return {"unit": "CPU", "worst_ns": one.time.worst, "best_ns": one.time.best}
     gpu: GpuSegment = one
@@ -251,8 +237,6 @@ def _input(path: Path, raw: bytes) -> dict[str, Any]:
 def _versions() -> dict[str, str]:
     """Versions; and the hash of the compiled part, which has the scheduler and the fast analyses."""
     import _cffi_backend  # Debian has it in a package of its own, without what version() reads
-
-    from gpurt import _gpurt
 
     compiled = Path(str(_gpurt.__file__))
     packages = {name: version(name) for name in ("gpurt", "numpy", "jinja2")} | {"cffi": _cffi_backend.__version__}

@@ -3,29 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+from analysis.answers.loading import refuse
 from analysis.model import Partition, Taskset
 from analysis.partition import plan
 from analysis.partition.admit import Admission, How, Place
 from analysis.partition.merge import Merger
 from analysis.partition.workload import Workload
 from analysis.rta.partition_order import NO_HOME, home, homeless, locked
-from analysis.taskset import parse, read
+from analysis.taskset import TasksetFile, parse, read
 from analysis.taskset.file import document_of
 from analysis.taskset.lines import lines_of
 from analysis.taskset.mechanisms import SIZED, way_of
 from analysis.taskset.repartition import with_partitions
 from gpurt.errors import Problem, TasksetError
-from pycontrol.commands import render
-from pycontrol.commands.options import refuse
-from pycontrol.commands.render import bound
-
-if TYPE_CHECKING:
-    from analysis.taskset import TasksetFile
 
 
 def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
@@ -100,41 +94,6 @@ def named(answer: Admission) -> list[Place]:
     taken = {place.name for place in answer.places}
     free = (f"p{at}" for at in range(1, 2 * len(answer.places) + 2) if f"p{at}" not in taken)
     return [place if place.name else replace(place, name=next(free)) for place in answer.places]
-
-
-def told(
-    file: Path, name: str, given: Workload, answer: Admission, inside: str, notes: Sequence[str]
-) -> tuple[dict[str, Any], str]:
-    """The answer for programs, and for people."""
-    places = named(answer)
-    homes = {index: place for place in places for index in place.tasks}
-    index = next(at for at, item in enumerate(given.items) if item.name == name)
-    home = homes.get(index)
-    why = None if answer.how else "; ".join(answer.tried)
-    tasks = {item.name: _task(given, at, homes[at]) for at, item in enumerate(given.items) if at in homes}
-    data: dict[str, Any] = {
-        "file": file, "test": inside, "task": name, "admitted": answer.how is not None, "why": why,
-        "way": answer.how, "partition": home.name if home else None, "tried": list(answer.tried),
-        "compute_units": given.units, "used_units": sum(place.size for place in places),
-        "partitions": [{"name": place.name, "compute_units": place.size,
-                        "members": [given.items[at].name for at in place.tasks]} for place in places],
-        "tasks": tasks, "files": [], "notes": notes,
-    }  # fmt: skip
-    if not home or not answer.how:
-        return data, "\n".join([f"NOT ADMITTED: {name} has no place", *(f"  {reason}" for reason in answer.tried)])
-    rows = [(name, task["partition"], str(homes[at].size), bound(task["execution_ns"]))
-            for at, (name, task) in enumerate(tasks.items())]  # fmt: skip
-    used = f"{data['used_units']} of {given.units} compute units are used"
-    lines = [f"{name} is admitted to {home.name}: {answer.how.value}; {used}"]
-    lines += [f"  not {reason}" for reason in answer.tried]
-    return data, "\n".join([*lines, render.table(("task", "partition", "units", "takes ms"), rows)])
-
-
-def _task(given: Workload, index: int, place: Place) -> dict[str, Any]:
-    flags = given.conflicts(place.tasks)
-    conflict = flags[given.items[index].memory]
-    return {"partition": place.name, "execution_ns": given.time(index, place.size, conflict), "conflict": conflict,
-            "deadline_ns": given.items[index].deadline}  # fmt: skip
 
 
 def written(loaded: TasksetFile, text: str, given: Workload, answer: Admission) -> tuple[str, list[str]]:

@@ -7,29 +7,27 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from analysis.model import Task, Taskset, Waiting
 from analysis.partition import coupled, plan
 from analysis.partition.admit import Admission
 from analysis.partition.admit import admit as place_for
 from analysis.partition.workload import Workload
-from analysis.taskset import parse
+from analysis.taskset import TasksetFile, parse
 from analysis.taskset.mechanisms import way_of
 from gpurt import files
 from gpurt.errors import RefusedError, UsageError
 from gpurt.text import filename
-from pycontrol.commands import render
-from pycontrol.commands.admission import extended, places_of, told, written
-from pycontrol.commands.apply import node_of, settings_of
-from pycontrol.commands.options import connect
 from pycontrol.live import applied, fit
+from pycontrol.live.control import Control, connect
 from pycontrol.live.fit import Host, Objection
+from pycontrol.live.hints import SchedNode
 from pycontrol.live.placed import partition_of
-
-if TYPE_CHECKING:
-    from analysis.taskset import TasksetFile
-    from pycontrol.live.control import Control
+from pycontrol.live.settings import settings_of
+from pycontrol.output import render
+from pycontrol.output.admitted import told
+from pycontrol.plan.admission import extended, places_of, written
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def _set(
 ) -> None:  # fmt: skip
     """Gives processes their priorities, and writes the file.  Everything is as it was before if something fails."""
     settings = [] if all(gpu.emulated for gpu in host.gpus) else list(settings_of(found.file.path, matched))
-    node = node_of(stack) if settings else None
+    node = stack.enter_context(SchedNode()) if settings else None
 
     def confirm() -> None:
         known = {(one.gpu, one.pid) for one in host.clients}

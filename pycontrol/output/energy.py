@@ -13,8 +13,8 @@ from analysis.energy.power import Energy
 from analysis.energy.setup import Setup
 from analysis.energy.uncertain import Spread, spreads
 from gpurt.errors import UsageError
-from pycontrol.commands import render
-from pycontrol.commands.render import ms
+from pycontrol.output import render
+from pycontrol.output.render import ms
 
 #: Femtojoules in a microjoule.
 _UJ = 10**9

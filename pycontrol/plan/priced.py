@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from analysis.energy import plot
+from analysis.energy.power import Energy, union
+from analysis.energy.timesliced import TimeSliced, energy, executions, load, with_power
+from analysis.model import Taskset
+from analysis.plot import format_of
+from analysis.trace import Trace
 from gpurt.errors import UsageError
-from pycontrol.commands import render
-
-if TYPE_CHECKING:  # at run time only with --energy
-    from analysis.energy.power import Energy
-    from analysis.energy.timesliced import TimeSliced
-    from analysis.model import Taskset
-    from analysis.trace import Trace
+from pycontrol.output import render
+from pycontrol.output.energy import energy_data, joules
 
 
 class Costs:
@@ -31,8 +32,6 @@ class Costs:
             if plot or units != "whole":
                 raise UsageError("--plot and --units go with --energy; gpurt plot draws a trace")
             return None
-        from analysis.energy.timesliced import load
-        from analysis.plot import format_of
 
         if plot:
             format_of(plot)
@@ -55,9 +54,6 @@ class Costs:
 
     def add(self, trace: Trace, horizon: int) -> Trace:
         """Counts a run's trace; returns it with a counter of the GPU's power.  Raises UsageError if it is not whole."""
-        from analysis.energy.power import union
-        from analysis.energy.timesliced import energy, executions, with_power
-
         self.horizon, self.energy = horizon, energy(self.system, trace, horizon)
         runs = executions(self.system, trace)
         self.busy = union((one.start, min(one.end, horizon)) for one in runs if one.start < horizon)
@@ -72,8 +68,6 @@ class Costs:
 
     def document(self) -> dict[str, Any]:
         """What the JSON document has besides: energies in uJ, and the jobs of the run that was priced."""
-        from pycontrol.commands.energy_data import energy_data
-
         assert self.energy
         return {
             **energy_data(self.energy), "busy_ns": self.busy, "horizon_ns": self.horizon,
@@ -82,8 +76,6 @@ class Costs:
 
     def text(self) -> str:
         """The energy, by its parts."""
-        from pycontrol.commands.energy_data import joules
-
         assert self.energy
         parts = (self.energy.total, self.energy.static, self.energy.idle, self.energy.dynamic)
         good = self.judged - self.missed
@@ -95,7 +87,5 @@ class Costs:
 
     def plot(self, policy: str, path: Path) -> None:
         """Draws it as `gpurt energy simulate --plot` does."""
-        from analysis.energy import plot
-
         assert self.energy
         plot.compare([(policy, self.energy, self.judged, self.missed)], path)

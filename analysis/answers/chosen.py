@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tests that an answer rests on: those that the user named, or the one of the file's verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from analysis import compiled, rta
+from analysis.answers.beside import Beside, beside
+from analysis.answers.elsewhere import another
+from analysis.model import Taskset
+from analysis.rta import Test
+from analysis.rta.registry import UNITS
+from analysis.rtgpu.verdict import assumed
+from analysis.verdict import answer, no_proof, unlike_the_file
+from gpurt.errors import UsageError
+
+
+def tests(names: Sequence[str]) -> list[Test]:
+    """The schedulability tests of these names; all sound ones where there are none.
+
+    Raises:
+        UsageError: no test has such a name.
+    """
+    try:
+        return [rta.find(name) for name in names] or [test for test in rta.TESTS.values() if test.sound]
+    except ValueError as error:
+        raise UsageError(f"--test: {error}") from None
+
+
+class Chosen(NamedTuple):
+    """The test that a command uses, None if there is none.
+
+    ``why``: why there is none, or why the taskset's passing the test is no proof.  ``notes``: remarks on the test.
+    """
+
+    test: Test | None
+    why: str
+    notes: list[str]
+
+
+def covering_test(taskset: Taskset, name: str | None) -> Chosen:
+    """The test of that name; without one, the test that the verdict on the taskset rests on."""
+    if name:
+        test = tests((name,))[0]
+        how = unlike_the_file(test, taskset)
+        return Chosen(test, no_proof(test, taskset) or (another(test, how) if how else ""),
+                      about_others([test], taskset))  # fmt: skip
+    found = answer(taskset)
+    passed = found.result is not None and found.result.schedulable
+    return Chosen(found.test, found.why if passed or not found.test else "", [])
+
+
+def beside_of(taskset: Taskset, test: Test | None, why: str, name: str | None, command: str) -> Beside:
+    """What is known beside a command's no, where it rests on this test; ``name``: of the test that the user named."""
+    if not why:
+        return Beside()
+    results = [(test, compiled.run(test, taskset))] if test and taskset.real_time else []
+    return beside(taskset, why, results, bool(name), command)
+
+
+def about_others(chosen: Sequence[Test], taskset: Taskset) -> list[str]:
+    """A remark for each test that the user named which is about another system than the file's, and what it assumes."""
+    remarks = [another(test, how) for test in chosen if (how := unlike_the_file(test, taskset))]
+    return remarks + (assumed(taskset) if any(test.name in UNITS for test in chosen) else [])

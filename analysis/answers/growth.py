@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How much of a taskset may grow: the document of `gpurt sensitivity`, of which `gpurt report` has a part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Protocol
+
+from analysis.answers.beside import Beside
+from analysis.answers.chosen import beside_of, covering_test
+from analysis.model import Taskset
+from analysis.rta import Result, Test
+from analysis.rtgpu import sensitivity as units
+from analysis.rtgpu.method import METHODS
+from analysis.rtgpu.sensitivity import Limits
+from analysis.sensitivity import Margin, effort, epsilon_budgets, margins
+from gpurt.errors import UsageError
+
+
+class Bar(Protocol):
+    """What shows how far a search is."""
+
+    def update(self, n_steps: int) -> None:
+        """So many steps more are done."""
+
+
+#: Begins to show a search of so many steps under a title.
+Show = Callable[[int, str], AbstractContextManager[Bar]]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How much may grow under a test, None if there is none.
+
+    ``why``: why nothing is proved as it is.  ``hardware``: factors of all times except epsilon, by name.  ``budgets``:
+    the largest epsilon on each, ns.  ``limits``: what else may change where tasks own units.
+    """
+
+    test: Test | None
+    why: str
+    notes: Sequence[str]
+    result: Result | None = None
+    margins: Sequence[Margin] = ()
+    hardware: Mapping[str, Fraction] = field(default_factory=dict)
+    budgets: Mapping[str, int | None] = field(default_factory=dict)
+    limits: Limits | None = None
+    beside: Beside = field(default_factory=Beside)
+
+    def data(self, file: Path) -> dict[str, Any]:
+        """The document."""
+        return {
+            "file": file, "test": self.test.name if self.test else None,
+            "sound": self.test.sound if self.test else None, "schedulable": not self.why, "why": self.why or None,
+            "margins": [{"what": one.what, "task": one.task, "now_ns": one.now or None, "most_ns": one.most,
+                         "factor": one.factor} for one in self.margins],
+            "hardware": [{"name": name, "factor": factor, "most_epsilon_ns": self.budgets[name]}
+                         for name, factor in self.hardware.items()],
+            "limits": self.limits and _limits(self.limits), "notes": self.notes, **self.beside.data(),
+        }  # fmt: skip
+
+
+def growth(taskset: Taskset, name: str | None, show: Show, clocks: Sequence[str] = ()) -> Growth:
+    """How much may grow.
+
+    ``name``: the test; None: the one that the verdict on the taskset rests on.  ``clocks``: hardware such as
+    "orin=0.6".  Raises UsageError if there is no such test, for a wrong clock, or for clocks that make no difference.
+    """
+    hardware = _hardware(clocks)
+    test, why, notes = covering_test(taskset, name)
+    units_owned = test is not None and test.policy == "federated"
+    if clocks and test is not None and units_owned:
+        raise UsageError(f"--clock: what is searched for is the largest epsilon, which {test.name} does not depend on")
+    if test is None or not taskset.real_time:
+        return Growth(None, why, notes, beside=beside_of(taskset, None, why, name, "sensitivity"))
+    result = test.run(taskset)
+    why = why or result.why
+    hardware = {} if units_owned else hardware
+    with show(effort(taskset, len(hardware)), "searching") as bar:
+        found = margins(test, taskset, bar.update)
+        budgets = epsilon_budgets(test, taskset, hardware, bar.update)
+    limits = _searched(test.name, taskset, show) if units_owned else None
+    known = beside_of(taskset, test, why, name, "sensitivity")
+    return Growth(test, why, notes, result, found, hardware, budgets, limits, known)
+
+
+def _searched(name: str, taskset: Taskset, show: Show) -> Limits:
+    """What else may change where tasks own units of the GPU."""
+    done, total = 0, units.effort(taskset)
+    with show(total, "searching limits") as bar:
+
+        def step(steps: int) -> None:
+            nonlocal done
+            done += steps
+            bar.update(steps)
+
+        found = units.limits(METHODS[name], taskset, step)
+        bar.update(total - done)
+    return found
+
+
+def _limits(found: Limits) -> dict[str, Any]:
+    return {
+        "units": found.units, "interleave_factor": _number(found.interleave),
+        "overhead_factor": _number(found.overhead), "copies_factor": _number(found.copies), "chunk_ns": found.chunk,
+    }  # fmt: skip
+
+
+def _number(found: Fraction | None) -> float | None:
+    return None if found is None else float(found)
+
+
+def _hardware(clocks: Sequence[str]) -> dict[str, Fraction]:
+    """The factor of each hardware by its name.  Raises UsageError."""
+    found = {"this one": Fraction(1)}
+    for name, factor in map(_clock, clocks):
+        if name in found:
+            raise UsageError(f"--clock: {name!r} is named twice")
+        found[name] = factor
+    return found
+
+
+def _clock(text: str) -> tuple[str, Fraction]:
+    """A name and a factor such as "orin=0.6"."""
+    name, _, factor = text.partition("=")
+    try:
+        value = Fraction(factor)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(0)
+    if not name or not 0 < value <= 1000:
+        raise UsageError(f"--clock: expected a name and a factor up to 1000, such as orin=0.6, got {text[:40]!r}")
+    return name, value

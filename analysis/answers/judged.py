@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Whether every deadline of a taskset holds: the document of `gpurt analyze`, of which `gpurt report` has a part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from analysis import compiled
+from analysis.answers.beside import Beside, beside
+from analysis.answers.chosen import about_others
+from analysis.answers.elsewhere import named as of_tests
+from analysis.rta import Bound, Failure
+from analysis.verdict import Answer, answer, slow_turns
+
+#: Tests and what they said.
+Results: TypeAlias = list[tuple[Any, Any]]
+
+
+class Answered(NamedTuple):
+    """What is proved of a taskset.
+
+    ``data``: the command's document.  ``results``: those that the document has.  ``verdict``: None where tests were
+    named.  ``beside``: what is known beside a no.
+    """
+
+    data: dict[str, Any]
+    results: Results
+    verdict: Answer | None
+    beside: Beside
+
+
+def judge(
+    file: Path, system: Any, named: Sequence[Any] = (), shown: Sequence[Any] = (), notes: Sequence[str] = ()
+) -> Answered:
+    """Whether every deadline of the taskset holds: by the tests that are named; by the file's policy if none is.
+
+    ``shown``: tests whose results the document has in the place of those of the test that the answer rests on.
+    ``notes``: remarks that the document begins with.
+    """
+    remarks, verdict = [*notes, *about_others(named, system)], None
+    if named:
+        results = [(test, compiled.run(test, system)) for test in named]
+        why, _ = of_tests(results, system)
+    else:
+        verdict = answer(system)
+        why = verdict.why
+        results = [(verdict.test, verdict.result)] if verdict.test and verdict.result else []
+    found = beside(system, why, results, bool(named), "analyze")
+    if shown:
+        results = [(test, compiled.run(test, system)) for test in shown]
+        slow = [(test.name, slow_turns(test, system, result)) for test, result in results]
+        remarks += [f"{name}: {why}" for name, why in slow if why]
+    data = {
+        "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
+        "why": why or None, **found.data(), "tests": _data(results),
+    }  # fmt: skip
+    return Answered(data, results, verdict, found)
+
+
+def _data(results: Results) -> list[dict[str, Any]]:
+    return [_result(test, result) for test, result in results]
+
+
+def _result(test: Any, result: Any) -> dict[str, Any]:
+    return {
+        "test": test.name, "policy": test.policy, "sound": test.sound, "note": test.note or None,
+        "schedulable": result.schedulable, "units_by_task": result.units,
+        "tasks": {name: _task(verdict) for name, verdict in result.verdicts.items()},
+    }  # fmt: skip
+
+
+def _task(verdict: Any) -> dict[str, Any]:
+    """What a test says of a task; all keys are there, None if they say nothing."""
+    data = dict.fromkeys(("deadline_ns", "wcrt_ns", "slack_ns", "in_time", "reason", "why", "terms"))
+    if isinstance(verdict, Bound):
+        terms = [
+            {"part": t.kind, "caused_by": t.source, "amount_ns": t.amount, "lemma": t.lemma} for t in verdict.terms
+        ]
+        data |= {"deadline_ns": verdict.deadline, "wcrt_ns": verdict.wcrt, "slack_ns": verdict.slack, "in_time": True,
+                 "terms": terms}  # fmt: skip
+    elif isinstance(verdict, Failure):
+        data |= {"deadline_ns": verdict.deadline, "in_time": False, "reason": verdict.reason, "why": str(verdict)}
+    return {"best_effort": not isinstance(verdict, (Bound, Failure)), **data}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Taskset files that bounds can be about.  Each function raises FileError and TasksetError."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from analysis import taskset
+from analysis.rta import Test
+from analysis.taskset import TasksetFile
+from gpurt.errors import TasksetError
+
+
+def analysable(file: Path, chosen: Sequence[Test] = ()) -> TasksetFile:
+    """A taskset file that has what bounds of these tests need; see `refuse`."""
+    return analysable_text(file, chosen)[0]
+
+
+def analysable_text(file: Path, chosen: Sequence[Test] = ()) -> tuple[TasksetFile, str]:
+    """The same, and its text.  The file is read once, so that it may be a pipe."""
+    text = taskset.read(file)
+    loaded = taskset.parse(file, text)
+    refuse(loaded, chosen)
+    return loaded, text
+
+
+def refuse(loaded: TasksetFile, chosen: Sequence[Test] = ()) -> None:
+    """Raises TasksetError for a file that lacks what bounds need, or has what no bound is about.
+
+    Epsilon has no default: zero would make every bound too small.  Only tests of tasks that own units do without it.
+    ``chosen``: the tests that were named, if any were.
+    """
+    updates = not chosen or any(test.policy != "federated" for test in chosen)
+    if problems := [*(loaded.lacks if updates else ()), *loaded.unmodelled]:
+        raise TasksetError(loaded.path, problems)
+
+
+def modelled(file: Path) -> TasksetFile:
+    """A taskset file that bounds can be about once it has what they need, as options say."""
+    loaded = taskset.load(file)
+    if loaded.unmodelled:
+        raise TasksetError(file, loaded.unmodelled)
+    return loaded

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A recorded run beside its taskset file: what it has of each task, and remarks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from analysis.rta import Test
+from analysis.taskset import TasksetFile
+from analysis.trace import Trace
+from gpurt.errors import FileError
+from gpurt.text import filename, visible
+from pycontrol.run.check import Judged, judged, meant, notes
+from pycontrol.run.finding import Sort, What
+from pycontrol.run.subject import of_another_taskset
+
+#: Of broken assumptions, so many are printed.
+SHOWN = 5
+
+
+def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[Judged, list[str]]:
+    """What a trace has of each task of the file, what was found in it, and remarks on the trace.
+
+    ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if it is of another taskset, or
+    speaks of none of the tasks.
+    """
+    known, file = meant(recorded, loaded), loaded.path
+    if why := of_another_taskset(recorded, loaded):
+        raise FileError(f"{filename(trace)}: is of another taskset than {filename(file)}: {why}; record it again")
+    others = [visible(other) for other in recorded.names() if other not in known]
+    if others and not known:
+        raise FileError(
+            f"{visible(trace)}: speaks of {', '.join(others[:5])}, none of which is a task of {visible(file)}; "
+            "a process such as camera-13441 is the task whose name, or whose command's program, is camera"
+        )
+    seen = judged(recorded, loaded, test)
+    broken = [one for one in seen.findings if one.what.sort is not Sort.PROMISE and one.what is not What.LOST]
+    remarks = notes(seen.lines, recorded)
+    if loaded.lacks:
+        remarks.append("the file has no epsilon: updates, and the lengths of segments, were not judged")
+    said = {Sort.ASSUMPTION: "an assumption of the analysis was broken", Sort.BLIND: "not everything was seen"}
+    remarks += [f"{said[one.what.sort]}: {one.line()}" for one in broken[:SHOWN]]
+    if len(broken) > SHOWN:
+        remarks.append(f"{len(broken) - SHOWN} more of these (--json has all)")
+    if others:
+        remarks.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
+    return seen, remarks
