@@ -21,6 +21,7 @@ from gpurt.segments import explain
 from pycontrol.live import patched as live_patched
 from pycontrol.live.control import NO_GPU, GpuStatus, connect
 from pycontrol.live.patched import PatchedGpu
+from pycontrol.run.placement import fifo_permitted
 
 ROOT = Path("/")
 #: The GPUs' threads of the kernel module have SCHED_FIFO 99.  Tasks must stay below.
@@ -174,9 +175,12 @@ def _group_scheduling(root: Path) -> Finding:
 def _limits() -> Iterator[Finding]:
     root = os.geteuid() == 0
     soft, _ = resource.getrlimit(getattr(resource, "RLIMIT_RTPRIO", 14))
-    if root or soft >= HIGHEST or soft == resource.RLIM_INFINITY:
+    if fifo_permitted(HIGHEST):
         text = f"permitted; use up to {HIGHEST}, for the module's threads have {HIGHEST + 1}"
         yield Finding("SCHED_FIFO", Status.OK, text)
+    elif root or soft >= HIGHEST or soft == resource.RLIM_INFINITY:
+        cure = "grant CAP_SYS_NICE to the container, or give its cgroup real-time budget (see RT group scheduling)"
+        yield Finding("SCHED_FIFO", Status.FAIL, "refused, though neither user nor limit forbids it", cure)
     else:
         text = f"permitted up to priority {soft}" if soft else "not permitted"
         cure = f"add '@gpurt - rtprio {HIGHEST}' to /etc/security/limits.d/gpurt.conf and log in again, or run as root"

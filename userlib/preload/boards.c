@@ -40,6 +40,8 @@ int board_turn(struct board *b, bool on)
 	struct tsg *tsg;
 	int err = 0, one;
 
+	if (b->tsgs && b->family->together)
+		b->family->together(b->tsgs, on);
 	for (tsg = b->tsgs; tsg; tsg = tsg->next) {
 		if (tsg->state == (on ? TSG_ON : TSG_OFF))
 			continue;

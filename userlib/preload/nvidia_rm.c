@@ -364,6 +364,7 @@ const struct family family_nvidia_rm = {
 	.closed = nvidia_closed,
 	.forked = nvidia_forked,
 	.turn = nvidia_turn,
+	.together = nvidia_together,
 	.known = nvidia_known,
 	.tier = nvidia_tier,
 };

@@ -225,3 +225,78 @@ int nvidia_turn(struct tsg *tsg, int fd, bool on)
 	TSG_METHOD(tsg) = err == -EOPNOTSUPP ? RM_METHOD_SCHEDULE : RM_METHOD_DISABLE;
 	return err == -EOPNOTSUPP ? by_schedule(tsg, fd, on) : err;
 }
+
+/* Channels that one call switches, and the TSGs that they are all channels of. */
+struct batch {
+	struct rm_disable_channels call;
+	struct tsg *tsgs[RM_CHANNELS_MAX];
+	unsigned int count;
+};
+
+/* Adds all channels of a TSG that by_channels() would switch, or none, if they do not all fit. */
+static void batch_add(struct batch *batch, struct tsg *tsg, bool on)
+{
+	uint32_t before = batch->call.count;
+	const struct rm_object *o;
+
+	for (o = rm_objects; o; o = o->next) {
+		if (!belongs(o, tsg) || (on && o->stopped))
+			continue;
+		if (batch->call.count == RM_CHANNELS_MAX) {
+			batch->call.count = before;
+			return;
+		}
+		batch->call.clients[batch->call.count] = o->client;
+		batch->call.channels[batch->call.count++] = o->handle;
+	}
+	if (batch->call.count > before)
+		batch->tsgs[batch->count++] = tsg;
+}
+
+/* Whether FIFO_DISABLE_CHANNELS switches the TSG, as far as is known. */
+static bool by_channels_first(const struct tsg *tsg)
+{
+	enum rm_method method = TSG_METHOD(tsg) ? TSG_METHOD(tsg) : nvidia_method();
+
+	return method == RM_METHOD_DISABLE || method == RM_METHOD_DEFAULT;
+}
+
+static void batch_run(struct batch *batch, const struct rm_object *subdevice, int fd, bool on)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < batch->count; i++)
+		batch->tsgs[i]->state = TSG_UNSURE;
+	err = control(fd, subdevice->client, subdevice->handle, C2080_DISABLE_CHANNELS, &batch->call, sizeof(batch->call));
+	for (i = 0; i < batch->count && !err; i++) {
+		batch->tsgs[i]->state = on ? TSG_ON : TSG_OFF;
+		TSG_METHOD(batch->tsgs[i]) = RM_METHOD_DISABLE;
+	}
+}
+
+/*
+ * A call to the firmware takes a tenth of a millisecond and more, so the groups of a process are switched by one: those of
+ * the first TSG's subdevice.  With more than one group a program has, as CUDA's do, most groups for copies.  If the driver
+ * refuses, each group is tried by itself, so that one that is broken keeps no other on the GPU.
+ */
+void nvidia_together(struct tsg *tsgs, bool on)
+{
+	struct batch batch = { .call.disable = !on };
+	const struct rm_object *subdevice = NULL, *own;
+	struct gpu_file *file = NULL;
+	struct tsg *tsg;
+
+	for (tsg = tsgs; tsg; tsg = tsg->next) {
+		if (tsg->empty || tsg->state == (on ? TSG_ON : TSG_OFF) || !by_channels_first(tsg))
+			continue;
+		own = subdevice_of(tsg);
+		if (!own || (subdevice && (own != subdevice || tsg->file != file)))
+			continue;
+		subdevice = own;
+		file = tsg->file;
+		batch_add(&batch, tsg, on);
+	}
+	if (batch.count > 1)
+		batch_run(&batch, subdevice, files_descriptor(file), on);
+}

@@ -92,6 +92,11 @@ struct family {
 	 * only if that is so, otherwise -errno.
 	 */
 	int (*turn)(struct tsg *tsg, int fd, bool on);
+	/*
+	 * The same for as many TSGs of the list as one call of the driver can take.  Changes the state of those that it
+	 * tries only; turn() is called for what is not @on then.  May be NULL.
+	 */
+	void (*together)(struct tsg *tsgs, bool on);
 	/* Returns whether the driver's release is known.  If not, @why says so. */
 	bool (*known)(char *why, size_t size);
 	/* The tier that is reached (enum gpurt_tier).  @how says by what, and why not a better one: a line on stderr. */

@@ -33,12 +33,14 @@ class Part:
 PARTS = {
     "objects": Part("groups and channels that a CUDA process allocates", 20, "objects"),
     "controls": Part("status and latency of controls, by owner and by others", 60, "controls"),
-    "controls-user": Part("the same where an ordinary user owns the group", 50, "controls"),
+    "controls-user": Part("the same where an ordinary user owns the group", 40, "controls"),
     "stop": Part("when a kernel stops after a call, and when it goes on", 45, "stop"),
-    "intact": Part("results of kernels preempted thousands of times", 75, "intact"),
+    "queues": Part("when a stop comes, by what else is queued", 20, "queues"),
+    "strangers": Part("whether a process can take off channels of others", 20, "strangers"),
+    "intact": Part("results of kernels preempted thousands of times", 65, "intact"),
     "copies": Part("copies under way while groups are off", 30, "copies"),
-    "slices": Part("slices and switches of 2 and 4 processes", 50, "slices"),
-    "latency": Part("response times of a short kernel against long ones", 60, "latency"),
+    "slices": Part("slices and switches of 2 and 4 processes", 40, "slices"),
+    "latency": Part("response times of a short kernel against long ones", 50, "latency"),
     "partition": Part("green contexts: cost and isolation", 35, "partition"),
     "mps": Part("MPS percentages, if a daemon runs already", 30, "mps"),
 }

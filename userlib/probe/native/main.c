@@ -27,6 +27,8 @@ static const struct part {
 	{ "objects", part_objects },
 	{ "controls", part_controls },
 	{ "stop", part_stop },
+	{ "queues", part_queues },
+	{ "strangers", part_strangers },
 	{ "intact", part_intact },
 	{ "copies", part_copies },
 	{ "slices", part_slices },

@@ -41,6 +41,7 @@ const struct method methods[METHODS] = {
 	{ "GPFIFO_SCHEDULE + PREEMPT", schedule_off_preempt, schedule_on },
 	{ "FIFO_DISABLE_CHANNELS", channels_off, channels_on },
 	{ "PREEMPT", rm_preempt, nothing },
+	{ "FIFO_DISABLE_CHANNELS, on by GPFIFO_SCHEDULE", channels_off, schedule_on },
 };
 const struct method *const method_schedule = &methods[1], *const method_channels = &methods[2];
 

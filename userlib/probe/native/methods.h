@@ -18,7 +18,7 @@ struct method {
 	int (*on)(const struct rm_tsg *tsg);
 };
 
-#define METHODS 4
+#define METHODS 5
 extern const struct method methods[METHODS];
 /* GPFIFO_SCHEDULE off with PREEMPT, and FIFO_DISABLE_CHANNELS: the methods that a backend can choose from. */
 extern const struct method *const method_schedule, *const method_channels;

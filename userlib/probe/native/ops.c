@@ -84,8 +84,16 @@ static const struct op ops[] = {
 	{ "GPFIFO_SCHEDULE off", "GPFIFO_SCHEDULE on", schedule },
 	{ "FIFO_DISABLE_CHANNELS", "FIFO_DISABLE_CHANNELS enable", channels },
 	{ "SET_INTERLEAVE_LEVEL", "SET_INTERLEAVE_LEVEL back", interleave },
+};
+
+/*
+ * MAKE_REALTIME sets preemption modes, and taking it back does not take that back (ctrla06c.h; seen on an H200, release
+ * 580.159.04): preemption then waits until kernels end.  So these come after all others.
+ */
+static const struct op last_ops[] = {
 	{ "MAKE_REALTIME", "MAKE_REALTIME back", realtime },
 	{ "RESTART_RUNLIST", NULL, restart },
+	{ "FIFO_DISABLE_CHANNELS after MAKE_REALTIME", "FIFO_DISABLE_CHANNELS enable after MAKE_REALTIME", channels },
 };
 
 /* How often each status came. */
@@ -190,27 +198,34 @@ static void measure(const struct op *op, const struct rm_tsg *tsg, const struct 
 		tell(op->second_name, caller, &second, seconds, count);
 }
 
-void ops_measure(const struct rm_tsg *tsg, const struct ops_caller *caller)
+static void measure_all(const struct op *table, size_t count, const struct rm_tsg *tsg, const struct ops_caller *caller,
+			uint64_t *samples)
 {
-	uint64_t *samples = calloc(2 * (size_t)caller->calls, sizeof(*samples));
 	struct before before = { 0 };
 	size_t i;
 
-	if (!samples || !tsg->channel_count) {
-		ops_refused(caller, samples ? "the group has no channel" : "out of memory");
-		free(samples);
-		return;
-	}
 	if (rm_get_timeslice(tsg, &before.slice_us))
 		before.slice_us = 0;
 	if (rm_get_interleave(tsg, &before.level))
 		before.level = 0;
-	for (i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+	for (i = 0; i < count; i++) {
 		/* The old value is needed to restore it. */
-		if (ops[i].call == set_timeslice && !before.slice_us)
+		if (table[i].call == set_timeslice && !before.slice_us)
 			emit_error("SET_TIMESLICE", "not tried: the time slice cannot be read");
 		else
-			measure(&ops[i], tsg, &before, caller, samples);
+			measure(&table[i], tsg, &before, caller, samples);
 	}
+}
+
+void ops_measure(const struct rm_tsg *tsg, const struct ops_caller *caller)
+{
+	uint64_t *samples = calloc(2 * (size_t)caller->calls, sizeof(*samples));
+
+	if (!samples || !tsg->channel_count)
+		ops_refused(caller, samples ? "the group has no channel" : "out of memory");
+	else if (caller->last)
+		measure_all(last_ops, sizeof(last_ops) / sizeof(last_ops[0]), tsg, caller, samples);
+	else
+		measure_all(ops, sizeof(ops) / sizeof(ops[0]), tsg, caller, samples);
 	free(samples);
 }

@@ -9,6 +9,7 @@
 struct ops_caller {
 	char how[16];		/* owner, scm_rights, pidfd_getfd */
 	char load[8];		/* idle, or busy: a kernel fills the GPU */
+	bool last;		/* the controls that change how the group is preempted for good, and a stop after them */
 	uint32_t calls;
 };
 

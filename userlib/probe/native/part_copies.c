@@ -93,12 +93,12 @@ static void try_copies(struct copy *copy, const struct groups *groups, const cha
 			alone(copy, true);
 		begin(copy, inward);
 		sleep_ns(copy->alone_ns / 8);
-		status = groups_off(groups, method_schedule);
+		status = groups_off(groups, method_channels);
 		if (!ends_within(copy, 0)) {
 			seen[0]++;
 			seen[1] += ends_within(copy, copy->alone_ns * 3 + 20000000);
 		}
-		groups_on(groups, method_schedule);
+		groups_on(groups, method_channels);
 		cuda_need(cu.stream_synchronize(copy->stream), "copy after preemption");
 		if (inward)
 			alone(copy, false);

@@ -10,7 +10,7 @@
 #include "parts.h"
 
 #define LAUNCH_NS 40000000u	/* length of an undisturbed launch */
-#define METHOD_NS 32000000000u
+#define METHOD_NS 27000000000u
 #define LEAST_GAP_NS 20000u
 
 struct work {

@@ -91,6 +91,8 @@ static bool once(const struct groups *groups, const struct method *method, struc
 	}
 	seen->lost += !resumed;
 	seen->count++;
+	if (!resumed)	/* the kernel goes on before the next method is tried */
+		groups_on(groups, method_channels);
 	return resumed && !seen->off_status;
 }
 

@@ -10,7 +10,9 @@ struct options {
 int part_info(const struct options *options);
 int part_objects(const struct options *options);
 int part_controls(const struct options *options);
+int part_queues(const struct options *options);
 int part_stop(const struct options *options);
+int part_strangers(const struct options *options);
 int part_intact(const struct options *options);
 int part_copies(const struct options *options);
 int part_slices(const struct options *options);
