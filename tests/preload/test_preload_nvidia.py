@@ -14,6 +14,11 @@ SHORT = "launch 0 20000"
 NOT_SUPPORTED, TIMEOUT = 0x56, 0x65
 
 
+def without_firmware(gpu: FakeGpu) -> None:
+    """The driver runs the GPU itself: it has no FIFO_DISABLE_CHANNELS, and GPFIFO_SCHEDULE takes groups off."""
+    gpu.refuse("disable", ALWAYS, NOT_SUPPORTED)
+
+
 def calls(gpu: FakeGpu, program: Program) -> list[str]:
     """What the driver was asked to do through the program's descriptor."""
     return list(gpu.ask()["calls"].get(str(program.pid), []))
@@ -32,8 +37,10 @@ def wants_the_gpu(plane: Control, gpu: FakeGpu, background: Program, urgent: Pro
 @pytest.mark.parametrize("method", ["disable", "schedule"])
 def test_every_release(version: str, method: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
     """GPFIFO_SCHEDULE has 2 bytes before 575.51.02 and 3 since, and the driver refuses all other sizes."""
-    background = start(version=version, GPURT_NVIDIA_METHOD=method)
-    urgent = real_time(plane, start(version=version, GPURT_NVIDIA_METHOD=method))
+    if method == "schedule":
+        without_firmware(gpu)
+    background = start(version=version)
+    urgent = real_time(plane, start(version=version))
     background.do(LONG)
     urgent.do(SHORT, "all")
     assert gpu.order() == [urgent.pid]
@@ -56,7 +63,7 @@ def test_a_second_handle_of_a_group(start: Start, plane: Control, gpu: FakeGpu) 
 
 def test_without_gsp_firmware(start: Start, plane: Control, gpu: FakeGpu) -> None:
     """The driver then does not support the default way, and groups are taken off the schedule."""
-    gpu.refuse("disable", ALWAYS, NOT_SUPPORTED)
+    without_firmware(gpu)
     background, urgent = start(), real_time(plane, start())
     background.do(LONG)
     urgent.do(SHORT, "all")
@@ -67,7 +74,8 @@ def test_without_gsp_firmware(start: Start, plane: Control, gpu: FakeGpu) -> Non
 
 def test_a_second_step_that_fails(start: Start, plane: Control, gpu: FakeGpu) -> None:
     """The group has left the schedule, and the preemption failed: it must come back all the same."""
-    background, urgent = start(GPURT_NVIDIA_METHOD="schedule"), start(GPURT_NVIDIA_METHOD="schedule")
+    without_firmware(gpu)
+    background, urgent = start(), start()
     background.do(LONG)
     gpu.refuse("preempt", 2, TIMEOUT)
     real_time(plane, urgent).do(SHORT, "all")
@@ -79,13 +87,15 @@ def test_a_second_step_that_fails(start: Start, plane: Control, gpu: FakeGpu) ->
 
 def test_a_second_step_that_always_fails(start: Start, hasty: Served, gpu: FakeGpu) -> None:
     """The urgent process goes away before the group was ever known to be off."""
-    background, urgent = (start(at=hasty.path, GPURT_NVIDIA_METHOD="schedule") for _ in range(2))
+    without_firmware(gpu)
+    background, urgent = (start(at=hasty.path) for _ in range(2))
     never_known_to_be_off(hasty, gpu, background, urgent, TIMEOUT)
 
 
 def test_a_second_step_that_fails_and_the_host_dies(start: Start, served: Served, plane: Control, gpu: FakeGpu) -> None:
     """Then nobody repeats an order, and the driver refuses to enable the group for a while, too."""
-    background, urgent = start(GPURT_NVIDIA_METHOD="schedule"), start(GPURT_NVIDIA_METHOD="schedule")
+    without_firmware(gpu)
+    background, urgent = start(), start()
     background.do(LONG)
     gpu.refuse("preempt", ALWAYS, TIMEOUT)
     real_time(plane, urgent).send(LONG)
@@ -171,7 +181,8 @@ def test_calls_of_which_the_driver_enables_channels(
 
 def test_what_the_program_has_started_comes_back(start: Start, plane: Control, gpu: FakeGpu) -> None:
     """By START_SELECTED_CHANNELS, after it had taken its group off the schedule itself."""
-    background = start(version="560.35.03", GPURT_NVIDIA_METHOD="schedule")
+    without_firmware(gpu)
+    background = start(version="560.35.03")
     urgent = real_time(plane, start(version="560.35.03"))
     background.do("own-schedule 0", "own-start 0", LONG)
     urgent.do(SHORT, "all")
@@ -219,7 +230,9 @@ def test_a_driver_that_never_switches_it(start: Start, plane: Control, gpu: Fake
 
 @pytest.mark.parametrize(("method", "own"), [("disable", "own-disable 0"), ("schedule", "own-schedule 0")])
 def test_what_the_program_has_disabled_stays(method: str, own: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
-    background, urgent = start(GPURT_NVIDIA_METHOD=method), start(GPURT_NVIDIA_METHOD=method)
+    if method == "schedule":
+        without_firmware(gpu)
+    background, urgent = start(), start()
     background.do(own)
     real_time(plane, urgent).do(SHORT, "all", SHORT, "all")
     turned = calls(gpu, background)[-2:]
@@ -240,3 +253,35 @@ def test_a_time_slice_comes_back(start: Start, plane: Control, gpu: FakeGpu) -> 
         eventually(lambda wanted=wanted: calls(gpu, background)[-1] == wanted)
     assert plane.status()[0].tier is Tier.HINTS
     assert "tier T0" in background.said()
+
+
+def test_to_schedule_stops_nothing_under_firmware(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """As an H200 with release 580.159.04 does (docs/hardware).  So the method is a hint, and the host is told so."""
+    background, urgent = (start(GPURT_NVIDIA_METHOD="schedule") for _ in range(2))
+    background.do(LONG)
+    real_time(plane, urgent).do(SHORT)
+    eventually(lambda: "schedule 0" in calls(gpu, background))
+    assert gpu.enabled(background.pid)
+    assert plane.status()[0].tier is Tier.HINTS
+    assert "stops nothing" in background.said()
+
+
+def test_all_groups_are_switched_by_one_call(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """CUDA makes a group for kernels and three for copies; each call to the firmware takes a tenth of a millisecond."""
+    background, urgent = start(FAKE_GROUPS="4"), real_time(plane, start())
+    background.do(LONG)
+    urgent.do(SHORT, "all")
+    gpu.finish(background.pid)
+    background.do("all")
+    eventually(lambda: "enable 4" in calls(gpu, background))
+    assert [call for call in calls(gpu, background) if "able " in call] == ["disable 4", "enable 4"]
+
+
+def test_a_group_that_is_refused_keeps_no_other_on(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The call for all fails, and then the first one by itself, once; the host orders again."""
+    background, urgent = start(FAKE_GROUPS="4"), start()
+    background.do(LONG)
+    gpu.refuse("disable", 2, TIMEOUT)
+    real_time(plane, urgent).do(SHORT, "all")
+    assert gpu.order() == [urgent.pid]
+    assert [call for call in calls(gpu, background) if "able " in call][:4] == ["disable 1"] * 4

@@ -436,8 +436,13 @@ def test_doctor_leaves_the_highest_priority_to_the_module(monkeypatch: pytest.Mo
     from pycontrol.doctor import Status, examine
 
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    limit = {"value": 0}
+    limit = {"value": 0, "refused": False}
     monkeypatch.setattr(resource, "getrlimit", lambda _: (limit["value"], limit["value"]))
+
+    def permitted(priority: int) -> bool:
+        return not limit["refused"] and priority <= limit["value"]
+
+    monkeypatch.setattr("pycontrol.doctor.fifo_permitted", permitted)
 
     def fifo() -> tuple[Status, str, str]:
         finding = next(one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "SCHED_FIFO")
@@ -447,6 +452,11 @@ def test_doctor_leaves_the_highest_priority_to_the_module(monkeypatch: pytest.Mo
     limit["value"] = 98
     assert fifo()[0] is Status.OK
     assert "up to 98" in fifo()[1]
+    # as in a cgroup without real-time budget: the limit permits it, and the kernel refuses
+    limit["refused"] = True
+    assert fifo()[0] is Status.FAIL
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert fifo()[0] is Status.FAIL
 
 
 def test_schema_and_completion(gpurt: Gpurt) -> None:

@@ -350,11 +350,17 @@ static bool nvidia_known(char *why, size_t size)
 
 static unsigned int nvidia_tier(const char **how)
 {
-	bool hint = nvidia_method() == RM_METHOD_TIMESLICE;
-
-	*how = hint ? "while others own the GPU this process's slices are short: nothing is isolated" :
-	       "this process's agent takes its channels off the GPU; T2 needs a patched driver";
-	return hint ? GPURT_TIER_HINTS : GPURT_TIER_UNPATCHED;
+	switch (nvidia_method()) {
+	case RM_METHOD_TIMESLICE:
+		*how = "while others own the GPU this process's slices are short: nothing is isolated";
+		return GPURT_TIER_HINTS;
+	case RM_METHOD_SCHEDULE:
+		*how = "GPFIFO_SCHEDULE stops nothing where firmware runs the GPU: nothing is isolated";
+		return GPURT_TIER_HINTS;
+	default:
+		*how = "this process's agent takes its channels off the GPU; T2 needs a patched driver";
+		return GPURT_TIER_UNPATCHED;
+	}
 }
 
 const struct family family_nvidia_rm = {

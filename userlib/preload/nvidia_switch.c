@@ -7,7 +7,8 @@
  *			(ctrl2080fifo.h), its UVM part does the same (nv_gpu_ops.c), and it is marked to take the driver's
  *			system-wide lock for reading only.  The driver has it only where GSP firmware runs the GPU
  *			(kernel_fifo_ctrl.c; all of release 570.86.15).
- *	schedule	GPFIFO_SCHEDULE off, then PREEMPT with wait.  Both take that lock for writing.
+ *	schedule	GPFIFO_SCHEDULE off, then PREEMPT with wait.  Both take that lock for writing.  Under GSP firmware
+ *			the group goes on (H200, release 580.159.04: docs/hardware), so this is a hint there, tier T0.
  *	timeslice	the shortest slice instead of off: a hint, tier T0.
  * The default is disable, or schedule for what the driver does not support disable for.
  */

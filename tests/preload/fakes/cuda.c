@@ -2,7 +2,7 @@
 /*
  * A minimal libcuda.so.1 over the fake GPU.  A context is one time-slice group, made with the driver's own ioctls
  * (FAKE_FAMILY: nvidia or nvgpu); a kernel of N blocks runs N microseconds; work of a context completes in order.
- * FAKE_CHANNELS: how many channels the group has.  FAKE_BARE=1: one channel without a group instead.  FAKE_BARE=late: there
+ * FAKE_CHANNELS: how many channels the group has.  FAKE_GROUPS: how many groups, the others for copies.  FAKE_BARE=1: one channel without a group instead.  FAKE_BARE=late: there
  * is no subdevice until the program makes one.  FAKE_MIG=GPU.INSTANCE.COMPUTE: the device belongs to that GPU instance,
  * and to its compute instance if one is named.
  */
@@ -113,6 +113,22 @@ static int join_instance(const struct context *c)
 	return err;
 }
 
+/* Groups on copy engines, as CUDA makes three, with a channel each. */
+static int add_groups(const struct context *c)
+{
+	uint32_t i, groups = getenv("FAKE_GROUPS") ? (uint32_t)atoi(getenv("FAKE_GROUPS")) : 1;
+	uint32_t group[8] = { 0 }, channel[64] = { 0 };
+
+	for (i = 1; i < groups; i++) {
+		group[3] = channel[32] = 10 + i;	/* engine types of copy engines */
+		if (rm_alloc_with(c->fd, c->client, DEVICE, 0x1000 + i, 0xa06c, group, sizeof(group)) < 0 ||
+		    rm_alloc_with(c->fd, c->client, 0x1000 + i, 0x2000 + i, 0xc86f, channel, sizeof(channel)) < 0 ||
+		    rm_schedule(c, 0x1000 + i, 1))
+			return -1;
+	}
+	return 0;
+}
+
 static int make_nvidia(struct context *c, int device)
 {
 	uint32_t i, channels = getenv("FAKE_CHANNELS") ? (uint32_t)atoi(getenv("FAKE_CHANNELS")) : 1;
@@ -138,7 +154,7 @@ static int make_nvidia(struct context *c, int device)
 	for (i = 0; i < channels; i++)
 		if (rm_alloc_with(c->fd, c->client, bare ? DEVICE : GROUP, CHANNEL + i, 0xc86f, channel, sizeof(channel)) < 0)
 			return -1;
-	return rm_schedule(c, c->tsg, 1);
+	return rm_schedule(c, c->tsg, 1) || add_groups(c) ? -1 : 0;
 }
 
 struct setup_bind { uint32_t entries, jobs, flags; int32_t fds[2]; uint32_t token; uint64_t addresses[5]; uint32_t reserved[9]; };

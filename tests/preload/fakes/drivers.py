@@ -53,6 +53,12 @@ class Faults:
         return left[1]
 
 
+    def always(self, name: str, status: int) -> bool:
+        """Whether the driver lacks the operation."""
+        left = self.refuse.get(name, [0, 0])
+        return left[0] > 10**6 and left[1] == status
+
+
 @dataclass(eq=False)
 class File:
     """An open node."""

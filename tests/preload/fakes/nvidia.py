@@ -259,7 +259,12 @@ class Nvidia(File):
         self.switch(self.groups[key], any(one.scheduled and not one.disabled for one in mine))
 
     def schedule(self, client: int, handle: int, enable: bool) -> None:
-        """Enables the channels and puts them on the runlist, or takes them off (ctrla06fgpfifo.h).  No preemption."""
+        """Enables the channels and puts them on the runlist, or takes them off (ctrla06fgpfifo.h).  No preemption.
+
+        Under GSP firmware nothing is taken off: so an H200 with release 580.159.04 does (docs/hardware).
+        """
+        if not enable and not self.faults.always("disable", NOT_SUPPORTED):
+            return
         key = (client, handle) if (client, handle) in self.groups else self.owner_of(client, handle)
         for at, one in self.objects.items():
             if one.channel and (at == (client, handle) or (one.parent == handle and at[0] == client)):
