@@ -168,7 +168,7 @@ def _group_scheduling(root: Path) -> Finding:
         name,
         Status.WARN,
         "on: SCHED_FIFO fails even for root in a cgroup without real-time budget",
-        "move the programs to the root cgroup, write a budget to cpu.rt_runtime_us (cgroup v1), or do without the option",
+        "move the programs to the root cgroup, write a budget to cpu.rt_runtime_us (cgroup v1), or do without it",
     )
 
 
@@ -271,7 +271,7 @@ def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Finding]:
     rest = [one for driver, one in DRIVERS.items() if driver not in known]
     found = [usual for usual, nodes in rest if any((root / node).exists() for node in nodes)]
     if found:
-        text = f"{', '.join(found)}: only through agents in the programs (tier T1), which have run on one GPU, an NVIDIA H200"
+        text = f"{', '.join(found)}: only through agents in the programs (tier T1), which have run on an NVIDIA H200 only"
         text += _nvidia_patches(root) if "NVIDIA" in found else ""
         yield Finding(name, Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
     elif not known:
