@@ -271,7 +271,7 @@ def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Finding]:
     rest = [one for driver, one in DRIVERS.items() if driver not in known]
     found = [usual for usual, nodes in rest if any((root / node).exists() for node in nodes)]
     if found:
-        text = f"{', '.join(found)}: only through agents in the programs (tier T1), which have run on an NVIDIA H200 only"
+        text = f"{', '.join(found)}: only through agents in the programs (tier T1), which have run on one NVIDIA H200"
         text += _nvidia_patches(root) if "NVIDIA" in found else ""
         yield Finding(name, Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
     elif not known:
