@@ -56,6 +56,11 @@ C506F_RESET_CHANNEL     NV506F_CTRL_CMD_RESET_ISOLATED_CHANNEL
 C83DE_RESUME_CONTEXT    NV83DE_CTRL_CMD_DEBUG_RESUME_CONTEXT
 C2080_DISABLE_CHANNELS  NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS
 RM_CHANNELS_MAX         NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES
+C0000_GET_ATTACHED_IDS  NV0000_CTRL_CMD_GPU_GET_ATTACHED_IDS
+C0000_GET_ID_INFO       NV0000_CTRL_CMD_GPU_GET_ID_INFO_V2
+C0000_GET_PCI_INFO      NV0000_CTRL_CMD_GPU_GET_PCI_INFO
+RM_ATTACHED_MAX         NV0000_CTRL_GPU_MAX_ATTACHED_GPUS
+RM_NO_GPU_ID            NV0000_CTRL_GPU_INVALID_ID
 UVM_REGISTER_GPU_VASPACE    UVM_REGISTER_GPU_VASPACE
 UVM_UNREGISTER_GPU_VASPACE  UVM_UNREGISTER_GPU_VASPACE
 UVM_UNREGISTER_GPU          UVM_UNREGISTER_GPU
@@ -88,6 +93,9 @@ rm_transfer nv_ioctl_xfer_t: number=cmd size=size address=ptr
 rm_schedule NVA06C_CTRL_GPFIFO_SCHEDULE_PARAMS part: enable=bEnable skip_submit=bSkipSubmit
 rm_schedule NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS part: enable=bEnable skip_submit=bSkipSubmit
 rm_preempt NVA06C_CTRL_PREEMPT_PARAMS: wait=bWait manual_timeout=bManualTimeout timeout_us=timeoutUs
+rm_attached_ids NV0000_CTRL_GPU_GET_ATTACHED_IDS_PARAMS: ids=gpuIds
+rm_id_info NV0000_CTRL_GPU_GET_ID_INFO_V2_PARAMS: id=gpuId device=deviceInstance
+rm_pci_info NV0000_CTRL_GPU_GET_PCI_INFO_PARAMS: id=gpuId domain=domain bus=bus slot=slot
 rm_restart NVA06F_CTRL_RESTART_RUNLIST_PARAMS: force=bForceRestart bypass_wait=bBypassWait
 rm_disable_channels NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS: disable=bDisable count=numChannels
   only_scheduling=bOnlyDisableScheduling rewind=bRewindGpPut event=pRunlistPreemptEvent clients=hClientList

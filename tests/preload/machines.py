@@ -175,8 +175,14 @@ class Served:
         assert "dropped client" not in self.log.read_text()
 
 
+#: Where the fake's GPUs are, by driver.
+ADDRESSES = {
+    "hip": "0000:03:00.0@0,0000:04:00.0@1", "nvidia": "0000:04:00.0@0,0000:05:00.0@1", "nvgpu": "17000000.gpu@0",
+}  # fmt: skip
+
+
 class Patched(Served):
-    """A host with a patched driver: patched_host.py.  Options: the fake GPU, and how many GPUs that has."""
+    """A host with a patched driver: patched_host.py.  Options: the fake GPU, and where the host's GPUs are."""
 
     def command(self, ready: int, *options: str) -> list[str | Path]:
         """What Python executes."""

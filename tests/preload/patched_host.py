@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """A host whose driver switches the fake GPUs itself (tier T2), in place of a kernel with a patched driver.
 
-    patched_host.py SOCKET FAKE_GPU GPUS READY_FD
+    patched_host.py SOCKET FAKE_GPU DEVICE[,DEVICE]... READY_FD
+
+DEVICE: where one of the fake's GPUs is, and @ its number in the fake.
 
 The decisions, the calls and the control plane are those of `gpurt serve`.  Of a patched driver it has what a program
 can see: the tier, no agents (EOPNOTSUPP), and updates that the fake GPU carries out without the program.
@@ -24,7 +26,9 @@ from pycontrol.host.serve import Config, run
 class PatchedGpu(Gpu):
     """A GPU whose driver puts on the runlist what the host says."""
 
-    def __init__(self, index: int, fake: Path, tell: Tell) -> None:
+    def __init__(self, index: int, device: str, fake: Path, tell: Tell) -> None:
+        self.device, _, number = device.partition("@")
+        self.number = int(number)
         self.fake = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.fake.connect(str(fake))
         super().__init__(index, int(Policy.SEGMENT), tell, time.monotonic_ns)
@@ -33,13 +37,13 @@ class PatchedGpu(Gpu):
         """Everyone is on the runlist."""
 
     def facts(self) -> Facts:
-        return Facts(Tier.PATCHED, "amdgpu", int(Cap.EMULATED), device=f"0000:{self.index + 3:02x}:00.0")
+        return Facts(Tier.PATCHED, "amdgpu", int(Cap.EMULATED), device=self.device)
 
     def commit(self, only: Client | None, now: int) -> None:
         """Has the fake GPU execute work of one process only; it has done so when it answers."""
         exempt = [one.peer.pid for one in self.clients.values() if one.core.exempt]
         runs = [only.peer.pid, *exempt] if only else None
-        self.fake.send(json.dumps({"op": "only", "gpu": self.index, "pids": runs}).encode())
+        self.fake.send(json.dumps({"op": "only", "gpu": self.number, "pids": runs}).encode())
         self.fake.recv(1 << 20)
         self.finished(0, self.clock() - now)
 
@@ -56,11 +60,11 @@ class PatchedGpu(Gpu):
         """It is, or is not, on every runlist from the next update on."""
 
 
-def main(path: str, fake: str, gpus: str, ready: str) -> None:
+def main(path: str, fake: str, devices: str, ready: str) -> None:
     """Serves until a signal comes."""
 
     def make(tell: Tell) -> list[Gpu]:
-        return [PatchedGpu(index, Path(fake), tell) for index in range(int(gpus))]
+        return [PatchedGpu(index, one, Path(fake), tell) for index, one in enumerate(devices.split(","))]
 
     run(Config(Path(path), Access(0o666), "patched GPUs", make, ready_fd=int(ready), quiet=True))
 

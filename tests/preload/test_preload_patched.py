@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from links import eventually
-from machines import LONG, FakeGpu, Patched, Program, Start, real_time
+from machines import ADDRESSES, LONG, FakeGpu, Patched, Program, Start, real_time
 
 from gpurt.enums import Tier
 from pycontrol import cli
@@ -28,9 +28,10 @@ def family(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def patched(gpu: FakeGpu, tmp_path: Path) -> Iterator[Path]:
-    """The socket of a host with a patched driver for two GPUs."""
-    served = Patched(tmp_path / "patched.sock", str(gpu.path), "2")
+def patched(request: pytest.FixtureRequest, gpu: FakeGpu, tmp_path: Path) -> Iterator[Path]:
+    """The socket of a host whose driver is patched: that of the test's family, or NVIDIA's."""
+    family = request.getfixturevalue("family") if "family" in request.fixturenames else "nvidia"
+    served = Patched(tmp_path / "patched.sock", str(gpu.path), ADDRESSES[family])
     yield served.path
     served.stop()
 
@@ -126,7 +127,7 @@ def test_doctor_and_status_ask_the_host(patched: Path, tmp_path: Path, capfd: py
         (tmp_path / "dev" / node).write_text("")
     by_host, by_node = (one.text for one in examine(str(patched), tmp_path) if one.name == "GPU driver")
     assert "tier T2" in by_host
-    assert "GPU 0 is amdgpu 0000:03:00.0, GPU 1 is amdgpu 0000:04:00.0" in by_host
+    assert "GPU 0 is amdgpu 0000:04:00.0, GPU 1 is amdgpu 0000:05:00.0" in by_host
     assert by_node.startswith("NVIDIA: only through agents")
     assert cli.run(["--device", str(patched), "status", "--json"]) == 0
-    assert [one["device"] for one in json.loads(capfd.readouterr().out)["gpus"]] == ["0000:03:00.0", "0000:04:00.0"]
+    assert [one["device"] for one in json.loads(capfd.readouterr().out)["gpus"]] == ["0000:04:00.0", "0000:05:00.0"]

@@ -139,6 +139,21 @@ RM_LAYOUT(rm_transfer, 16);
 /* Of a channel and of a debugger's session: ctrl506f.h, ctrl83dedebug.h. */
 #define C506F_RESET_CHANNEL	0x506f0105u
 #define C83DE_RESUME_CONTEXT	0x83de0318u
+/* Of a client, and changing nothing: ctrl0000gpu.h. */
+#define C0000_GET_ATTACHED_IDS	0x201u
+#define C0000_GET_ID_INFO	0x205u
+#define C0000_GET_PCI_INFO	0x21bu
+
+/* GPUs that somebody has open; the ids behind the last one are RM_NO_GPU_ID. */
+#define RM_ATTACHED_MAX	32
+#define RM_NO_GPU_ID	0xffffffffu
+struct rm_attached_ids { uint32_t ids[RM_ATTACHED_MAX]; };
+struct rm_id_info { uint32_t id, flags, device, subdevice, sli, board, gpu; int32_t numa; };
+struct rm_pci_info { uint32_t id, domain; uint16_t bus, slot; };
+
+RM_LAYOUT(rm_attached_ids, 128);
+RM_LAYOUT(rm_id_info, 32);
+RM_LAYOUT(rm_pci_info, 12);
 
 /*
  * Releases before 575.51.02 have no @skip_enable: their structure has RM_SCHEDULE_SHORT bytes (ctrla06fgpfifo.h; the

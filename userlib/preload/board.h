@@ -16,6 +16,7 @@
 /* One GPU. */
 struct board {
 	struct tsg *tsgs;
+	char device[GPURT_NAME_LEN];	/* the GPU's address; empty: not known */
 	unsigned int number;		/* of TSGs */
 	const struct family *family;
 	bool running;			/* its thread waits for orders */

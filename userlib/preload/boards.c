@@ -71,6 +71,8 @@ struct tsg *agent_add(const struct tsg *like)
 	struct tsg *tsg;
 	struct board *b;
 
+	if (gpu == NO_GPU)
+		return NULL;
 	if (gpu >= GPURT_MAX_GPUS) {
 		preload_say("GPU %u is one too many (%u): its work is not managed", gpu, GPURT_MAX_GPUS);
 		return NULL;
@@ -87,6 +89,7 @@ struct tsg *agent_add(const struct tsg *like)
 	b->number++;
 	b->on |= !b->introduced;
 	b->family = like->file->family;
+	snprintf(b->device, sizeof(b->device), "%s", like->device ? like->device : "");
 	b->changed = true;
 	return tsg;
 }
@@ -239,19 +242,4 @@ unsigned int agent_gpus(unsigned int *gpus, unsigned int size)
 		if (boards[i].tsgs && !boards[i].unmanaged)
 			gpus[n++] = i;
 	return n;
-}
-
-/*
- * The host's number of the GPU that the runtime calls @device.  What the program may see and in which order
- * (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES) changes the runtime's numbers.  So if the process
- * uses one managed GPU only, the device is that GPU.
- */
-unsigned int agent_gpu_of(int device)
-{
-	unsigned int gpus[GPURT_MAX_GPUS], n;
-
-	preload_lock();
-	n = agent_gpus(gpus, GPURT_MAX_GPUS);
-	preload_unlock();
-	return n == 1 ? gpus[0] : device < 0 ? 0 : (unsigned int)device;
 }

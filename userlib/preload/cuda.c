@@ -54,9 +54,10 @@ static unsigned int current_gpu(void)
 	int device = 0;
 
 	ASK(cuCtxGetDevice, (int *));
+	ASK(cuDeviceGetPCIBusId, (char *, int, int));
 	if (cuCtxGetDevice)
 		cuCtxGetDevice(&device);
-	return agent_gpu_of(device);
+	return numbers_of_device(device, cuDeviceGetPCIBusId);
 }
 
 static bool is_captured(const void *stream)

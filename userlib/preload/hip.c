@@ -93,6 +93,7 @@ static struct place here(const void *stream, bool per_thread)
 	int device = current_device();
 	struct place place = { .context = context_of(device) };
 
+	ASK(hipDeviceGetPCIBusId, (char *, int, int));
 	if (!stream && per_thread)
 		stream = STREAM_PER_THREAD;
 	if (stream == STREAM_LEGACY)
@@ -101,7 +102,7 @@ static struct place here(const void *stream, bool per_thread)
 	place.captured = is_captured(stream);
 	if (!place.captured && (stream == DEFAULT_STREAM || stream == STREAM_PER_THREAD))
 		make_queue(device, stream);
-	place.gpu = agent_gpu_of(device);
+	place.gpu = numbers_of_device(device, hipDeviceGetPCIBusId);
 	if (stream == STREAM_PER_THREAD) {
 		place.stream = DEFAULT_STREAM;
 		place.thread = syscall(SYS_gettid);

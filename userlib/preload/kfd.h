@@ -38,11 +38,15 @@ struct kfd_chip {
 	unsigned int release;	/* of Linux, as kfd_release_of() has it */
 };
 
+#define KFD_GPUS	128	/* that a machine may have: 8 with 8 partitions each, and more */
+
 /* kfd_topology.c */
-/* The host's number of the GPU with KFD's @id, or GPURT_MAX_GPUS if the topology does not have it. */
+/* KFD's own number of the GPU with that @id, by the order of its nodes, or KFD_GPUS if the topology does not have it. */
 unsigned int kfd_gpu(uint32_t id);
 /* The compute units of a GPU that kfd_gpu() has returned. */
 const struct kfd_chip *kfd_chip(unsigned int gpu);
+/* Its PCI address. */
+const char *kfd_device(unsigned int gpu);
 /* Whether the driver saves waves that run when their queue is taken off (cwsr_enable). */
 bool kfd_saves_waves(void);
 

@@ -107,6 +107,16 @@ static int update(int fd, const struct tsg *tsg, uint32_t percentage)
 	return real_ioctl(fd, _IOW('K', KFD_UPDATE_QUEUE, struct kfd_update_queue), &u) < 0 ? -errno : 0;
 }
 
+/* The host's number of the GPU with KFD's @id; sets KFD's own number.  Called with the lock held. */
+static unsigned int number_of(uint32_t id, unsigned int *own)
+{
+	*own = kfd_gpu(id);
+	if (*own < KFD_GPUS)
+		return numbers_of("kfd-queue", kfd_device(*own), *own);
+	preload_say("kfd-queue: GPU id %u is not in /sys/class/kfd: its work is not managed", id);
+	return NO_GPU;
+}
+
 static void warn_of_many(unsigned int gpu)
 {
 	static bool told;
@@ -119,16 +129,14 @@ static void warn_of_many(unsigned int gpu)
 }
 
 /* Called with the lock held.  @held: the queue was made inactive.  Returns whether it is listed. */
-static bool created(int fd, const struct kfd_create_queue *c, bool held)
+static bool created(int fd, const struct kfd_create_queue *c, struct tsg like, bool held)
 {
-	struct tsg like = { .gpu = kfd_gpu(c->gpu), .handle = c->queue }, *tsg;
+	struct tsg *tsg;
 
 	keep(fd);
 	forget(c->queue);
-	if (like.gpu == GPURT_MAX_GPUS)
-		preload_say("kfd-queue: GPU id %u is not in /sys/class/kfd: its work is not managed", c->gpu);
 	like.file = home;
-	tsg = home && like.gpu < GPURT_MAX_GPUS ? agent_add(&like) : NULL;
+	tsg = home ? agent_add(&like) : NULL;
 	if (tsg)
 		want(tsg, c->ring, c->ring_size, c->percentage, c->priority, held);
 	if (tsg && !unsaved && !c->save && (c->type == KFD_COMPUTE || c->type == KFD_COMPUTE_AQL)) {
@@ -153,13 +161,15 @@ static void activate(int fd, const struct kfd_create_queue *c)
 static int create(int fd, unsigned long request, struct kfd_create_queue *c)
 {
 	uint32_t percentage = c->percentage;
-	unsigned int gpu;
+	struct tsg like = { 0 };
 	bool held, listed;
 	int result;
 
 	preload_lock();
-	gpu = kfd_gpu(c->gpu);
-	held = (agent_is_off(gpu) || kfd_confines(c->type)) && gpu < GPURT_MAX_GPUS && !refused_percentage(percentage);
+	like.gpu = number_of(c->gpu, &like.own);
+	like.device = kfd_device(like.own);
+	held = (agent_is_off(like.gpu) || (kfd_confines(c->type) && like.own < KFD_GPUS)) &&
+	       !refused_percentage(percentage);
 	preload_unlock();
 	if (held)
 		c->percentage &= ~PERCENT;
@@ -168,9 +178,10 @@ static int create(int fd, unsigned long request, struct kfd_create_queue *c)
 	if (result < 0)
 		return result;
 	if (kfd_confines(c->type))
-		kfd_confine(fd, c->queue, kfd_chip(gpu));
+		kfd_confine(fd, c->queue, kfd_chip(like.own));
 	preload_lock();
-	listed = created(fd, c, held);
+	like.handle = c->queue;
+	listed = created(fd, c, like, held);
 	preload_unlock();
 	if (held && !listed)
 		activate(fd, c);
@@ -235,7 +246,7 @@ static int set_mask(int fd, unsigned long request, const struct kfd_cu_mask *mas
 
 	preload_lock();
 	tsg = queue_of(mask->queue, LIVING);
-	gpu = tsg ? tsg->gpu : GPURT_MAX_GPUS;
+	gpu = tsg ? tsg->own : KFD_GPUS;
 	preload_unlock();
 	return kfd_set_mask(fd, request, mask, kfd_chip(gpu));
 }

@@ -9,7 +9,7 @@
 #define NODES "/sys/class/kfd/kfd/topology/nodes"
 #define HIDDEN 0	/* no GPU has this id */
 
-static struct { uint32_t id; struct kfd_chip chip; } gpus[GPURT_MAX_GPUS];
+static struct { uint32_t id; struct kfd_chip chip; char device[GPURT_NAME_LEN]; } gpus[KFD_GPUS];
 static unsigned int gpu_count;
 
 static FILE *node_file(unsigned int node, const char *name)
@@ -20,15 +20,16 @@ static FILE *node_file(unsigned int node, const char *name)
 	return fopen(path, "re");
 }
 
-/* The compute units that a node reports. */
-static struct kfd_chip chip_of(unsigned int node)
+/* The compute units that a node reports, and where it is. */
+static struct kfd_chip chip_of(unsigned int node, char device[GPURT_NAME_LEN])
 {
-	unsigned int simds = 0, per_unit = 0;
+	unsigned int simds = 0, per_unit = 0, domain = 0, location = 0;
 	FILE *file = node_file(node, "properties");
 	struct kfd_chip chip = { 0 };
 	const struct { const char *name; unsigned int *value; } wanted[] = {
 		{ "simd_count", &simds }, { "simd_per_cu", &per_unit }, { "num_xcc", &chip.xccs },
 		{ "simd_arrays_per_engine", &chip.arrays }, { "gfx_target_version", &chip.gfx },
+		{ "domain", &domain }, { "location_id", &location },
 	};
 	unsigned long long value;
 	struct utsname host;
@@ -41,6 +42,8 @@ static struct kfd_chip chip_of(unsigned int node)
 				*wanted[i].value = (unsigned int)value;
 	if (file)
 		fclose(file);
+	snprintf(device, GPURT_NAME_LEN, "%04x:%02x:%02x.%x", domain, location >> 8 & 0xff, location >> 3 & 0x1f,
+		 location & 7);
 	chip.units = per_unit ? simds / per_unit : 0;
 	chip.release = uname(&host) ? 0 : kfd_release_of(host.release);
 	return chip;
@@ -57,7 +60,7 @@ static void read_topology(void)
 	FILE *file;
 	int found;
 
-	for (node = 0, gpu_count = 0; gpu_count < GPURT_MAX_GPUS; node++) {
+	for (node = 0, gpu_count = 0; gpu_count < KFD_GPUS; node++) {
 		file = node_file(node, "gpu_id");
 		if (!file)
 			break;
@@ -65,7 +68,8 @@ static void read_topology(void)
 		found = fscanf(file, "%u", &id);
 		if (found == 1 && id) {
 			gpus[gpu_count].id = id;
-			gpus[gpu_count++].chip = chip_of(node);
+			gpus[gpu_count].chip = chip_of(node, gpus[gpu_count].device);
+			gpu_count++;
 		} else if (found != 1 && errno == EPERM) {
 			gpus[gpu_count++].id = HIDDEN;
 		}
@@ -80,14 +84,14 @@ static unsigned int find(uint32_t id)
 	for (i = 0; i < gpu_count; i++)
 		if (gpus[i].id == id)
 			return i;
-	return GPURT_MAX_GPUS;
+	return KFD_GPUS;
 }
 
 unsigned int kfd_gpu(uint32_t id)
 {
 	if (id == HIDDEN)
-		return GPURT_MAX_GPUS;
-	if (find(id) == GPURT_MAX_GPUS)
+		return KFD_GPUS;
+	if (find(id) == KFD_GPUS)
 		read_topology();
 	return find(id);
 }
@@ -97,6 +101,11 @@ const struct kfd_chip *kfd_chip(unsigned int gpu)
 	static const struct kfd_chip unknown;
 
 	return gpu < gpu_count ? &gpus[gpu].chip : &unknown;
+}
+
+const char *kfd_device(unsigned int gpu)
+{
+	return gpu < gpu_count ? gpus[gpu].device : "";
 }
 
 bool kfd_saves_waves(void)

@@ -73,6 +73,11 @@ static void share(struct tsg *tsg)
 		agent_retell(tsg);
 }
 
+static struct tsg *add(struct gpu_file *file)
+{
+	return agent_add(&(struct tsg){ .file = file, .gpu = numbers_of("nvgpu-tsg", "", 0), .empty = true });
+}
+
 /* The driver has made a descriptor, which no call of open() showed. */
 static struct tsg *made(const void *answer, const char *path)
 {
@@ -82,7 +87,7 @@ static struct tsg *made(const void *answer, const char *path)
 	memcpy(&fd, answer, sizeof(fd));
 	files_opened(fd, path);
 	file = files_get(fd);
-	return file && file->kind == NODE_TSG ? agent_add(&(struct tsg){ .file = file, .empty = true }) : NULL;
+	return file && file->kind == NODE_TSG ? add(file) : NULL;
 }
 
 static void made_tsg(const void *answer, size_t size)
@@ -101,7 +106,7 @@ static void on_tsg(struct gpu_file *file, unsigned int number, bool done)
 	bool bound = done && (number == TSG_BIND || number == TSG_BIND_EX);
 
 	if (!tsg)
-		tsg = agent_add(&(struct tsg){ .file = file, .empty = true });
+		tsg = add(file);
 	if (number == TSG_SHARE && done)
 		share(tsg);
 	if (tsg && (bound || (!tsg->empty && number != TSG_DISABLE && number != TSG_PREEMPT)))

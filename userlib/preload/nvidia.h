@@ -49,6 +49,9 @@ enum rm_method nvidia_method(void);
 /* The size of the parameters of GPFIFO_SCHEDULE in this driver: 0 until the program's own call has shown it. */
 extern uint32_t nvidia_schedule_size;
 
+/* nvidia_address.c: the PCI address of the process's device with that instance, or NULL. */
+const char *nvidia_address(int fd, uint32_t client, uint32_t instance);
+
 /* nvidia_rm.c: the driver's release, "" if it cannot be read. */
 void nvidia_release(char *version, size_t size);
 

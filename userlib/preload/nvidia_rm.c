@@ -79,6 +79,8 @@ static void add_tsg(struct gpu_file *file, const struct rm_alloc *a, bool bare)
 		if (like.gpu == GPURT_MAX_GPUS)
 			return;
 	}
+	like.device = device ? nvidia_address(files_descriptor(file), a->client, device->instance) : NULL;
+	like.gpu = numbers_of("nvidia-rm", like.device, like.gpu);
 	tsg = agent_add(&like);
 	if (tsg && bare)
 		agent_refresh(tsg);

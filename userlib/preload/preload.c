@@ -335,6 +335,7 @@ static int make(int fd, unsigned long request, void *argument)
 	int (*call)(int, unsigned long, void *) = real_ioctl;
 	struct gpu_file *file;
 
+	numbers_learn();
 	preload_lock();
 	if (may_be_ours(request))
 		files_seen(fd);

@@ -7,8 +7,10 @@
  *	files.c		which descriptors belong to a GPU driver, through dup, close and fork
  *	agent.c		the threads that receive the host's orders
  *	boards.c	the process's TSGs on each GPU, and how an order is applied to them
+ *	numbers.c	which of the host's GPUs is which of the process's
  *	nvidia_rm.c nvgpu_tsg.c kfd_queue.c	the ioctls of one driver family each
  *	nvidia_objects.c nvidia_switch.c	NVIDIA's: what the process has allocated; how it is taken off
+ *	nvidia_address.c	NVIDIA's: where a GPU is
  *	nvgpu_domain.c	the scheduling domain of nvgpu that the process keeps to
  *	kfd_topology.c kfd_mask.c	AMD's: which GPUs there are; the compute units that queues may use
  *	segments.c	automatic segments: work that was launched and not yet waited for
@@ -21,7 +23,7 @@
  * program reaches the real function unchanged, except what makes or changes a queue of KFD (kfd_queue.c) and, with
  * GPURT_DOMAIN, what changes the domain of a TSG (nvgpu_domain.c).  Calls that are not recognised are counted.  If there is
  * no host, or the host goes away, the TSGs are put back on the GPU and the program runs unmanaged.  Where the host's driver
-switches the GPU itself (tier T2), the library makes automatic segments only.
+ * switches the GPU itself (tier T2), the library makes automatic segments only.
  *
  * Policy `boosted` raises the thread that launches the first work of a segment.  The library cannot know whether the
  * program spins when it waits for its work, and most do, so the form is `owner`, which is right either way.  GPURT_FORM
@@ -60,7 +62,9 @@ enum tsg_state { TSG_ON, TSG_UNSURE, TSG_OFF };
 struct tsg {
 	struct tsg *next;
 	struct gpu_file *file;
-	unsigned int gpu;
+	unsigned int gpu;		/* the host's number */
+	const char *device;		/* the GPU's address; "" or NULL: not known.  Copied by agent_add() */
+	unsigned int own;		/* its driver's own number of the GPU */
 	unsigned int part;		/* 1 + the id of the GPU instance that it is on (MIG); 0: the whole GPU */
 	bool empty;			/* it has no channel, so it has no work and is not switched */
 	enum tsg_state state;
@@ -173,8 +177,23 @@ unsigned int agent_number(unsigned int gpu);
 /* Whether the last order took the process off that GPU. */
 bool agent_is_off(unsigned int gpu);
 unsigned int agent_gpus(unsigned int *gpus, unsigned int size);
-/* Called without the lock.  The host's number of the GPU that CUDA or HIP calls @device. */
-unsigned int agent_gpu_of(int device);
+
+/* numbers.c */
+#define NO_GPU	(~0u)
+/* Called without the lock: asks the host once which GPUs it has. */
+void numbers_learn(void);
+/*
+ * Called with the lock held.  The host's number of the GPU at @address, which is its driver's @index-th: a PCI address as
+ * 0000:c1:00.0, "" for a GPU that is not on PCI, NULL if it cannot be found out.  NO_GPU: the host has none there; says so.
+ */
+unsigned int numbers_of(const char *driver, const char *address, unsigned int index);
+/* cuDeviceGetPCIBusId() and hipDeviceGetPCIBusId() */
+typedef int pci_bus_id(char *text, int size, int device);
+/*
+ * Called without the lock.  The host's number of the GPU that a runtime calls @device, if the process has TSGs there.
+ * @ask: the runtime's function, or NULL.  NO_GPU: it is not known.
+ */
+unsigned int numbers_of_device(int device, pci_bus_id *ask);
 
 /* Counts for the summary at exit. */
 enum count {

@@ -2,9 +2,10 @@
 /*
  * A minimal libcuda.so.1 over the fake GPU.  A context is one time-slice group, made with the driver's own ioctls
  * (FAKE_FAMILY: nvidia or nvgpu); a kernel of N blocks runs N microseconds; work of a context completes in order.
- * FAKE_CHANNELS: how many channels the group has.  FAKE_GROUPS: how many groups, the others for copies.  FAKE_BARE=1: one channel without a group instead.  FAKE_BARE=late: there
- * is no subdevice until the program makes one.  FAKE_MIG=GPU.INSTANCE.COMPUTE: the device belongs to that GPU instance,
- * and to its compute instance if one is named.
+ * FAKE_CHANNELS: how many channels the group has.  FAKE_GROUPS: how many groups, the others for copies.  FAKE_BARE=1: one
+ * channel without a group instead.  FAKE_BARE=late: there is no subdevice until the program makes one.  FAKE_MIG=GPU.INSTANCE.COMPUTE: the device belongs to that GPU instance,
+ * and to its compute instance if one is named.  CUDA_VISIBLE_DEVICES=2,1: the program's devices 0 and 1 are these.  Device N
+ * is on bus 4 + N, as nvidia.py has it; FAKE_NO_ADDRESS=1: that cannot be found out.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -129,14 +130,32 @@ static int add_groups(const struct context *c)
 	return 0;
 }
 
+/* The driver's number of the GPU that the program calls @device. */
+static int physical(int device)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	size_t at = 2 * (size_t)device;
+
+	return visible && strlen(visible) > at ? visible[at] - '0' : device;
+}
+
+EXPORT int cuDeviceGetPCIBusId(char *text, int size, int device)
+{
+	if (getenv("FAKE_NO_ADDRESS") || device < 0 || device > 1)
+		return 101;
+	snprintf(text, (size_t)size, "0000:%02X:00.0", 4 + physical(device));
+	return 0;
+}
+
 static int make_nvidia(struct context *c, int device)
 {
 	uint32_t i, channels = getenv("FAKE_CHANNELS") ? (uint32_t)atoi(getenv("FAKE_CHANNELS")) : 1;
 	int bare = getenv("FAKE_BARE") != NULL, late = bare && !strcmp(getenv("FAKE_BARE"), "late"), root;
-	struct { uint32_t instance, share, more[12]; } params = { .instance = (uint32_t)device };
+	struct { uint32_t instance, share, more[12]; } params = { 0 };
 	const char *mig = getenv("FAKE_MIG");
 	uint32_t group[8] = { [3] = 1 }, channel[64] = { [32] = 1 };	/* engine type GR0 */
 
+	params.instance = (uint32_t)physical(device);
 	if (mig && *mig)	/* the program sees nothing else, and calls it device 0 */
 		params.instance = (uint32_t)atoi(mig);
 	c->fd = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC);

@@ -2,7 +2,7 @@
 /*
  * A minimal libamdhip64.so over the fake GPU: kernels of N blocks run N microseconds.  As in the real one, a device's
  * queue is made when a stream is first used (hip_device.cpp of ROCm 6.2), and devices are those GPUs of the topology that
- * the process may use, in the order of HIP_VISIBLE_DEVICES.
+ * the process may use, in the order of HIP_VISIBLE_DEVICES, which counts those that ROCR_VISIBLE_DEVICES leaves.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,6 +31,7 @@ struct dim { unsigned int x, y, z; };
 
 struct device {
 	uint32_t id, queue;
+	unsigned int location;
 	int ready, bound;
 	uint64_t last;
 };
@@ -42,19 +43,38 @@ static unsigned int device_count;
 static uint64_t next_address = 0x70000000;
 static struct create_queue own;	/* the queue that the test made last */
 
-static unsigned int read_topology(uint32_t *ids)
+#define NODES "/sys/devices/virtual/kfd/kfd/topology/nodes"
+
+static unsigned int location_of(unsigned int node)
+{
+	unsigned int location = 0;
+	char path[96], name[64];
+	unsigned long long value;
+	FILE *file;
+
+	snprintf(path, sizeof(path), NODES "/%u/properties", node);
+	file = fopen(path, "r");
+	while (file && fscanf(file, "%63s %llu", name, &value) == 2)
+		if (!strcmp(name, "location_id"))
+			location = (unsigned int)value;
+	if (file)
+		fclose(file);
+	return location;
+}
+
+static unsigned int read_topology(struct device *all)
 {
 	unsigned int node, count = 0, id;
 	char path[96];
 	FILE *file;
 
 	for (node = 0; count < DEVICES; node++) {
-		snprintf(path, sizeof(path), "/sys/devices/virtual/kfd/kfd/topology/nodes/%u/gpu_id", node);
+		snprintf(path, sizeof(path), NODES "/%u/gpu_id", node);
 		file = fopen(path, "r");
 		if (!file)
 			break;
 		if (fscanf(file, "%u", &id) == 1 && id)
-			ids[count++] = id;
+			all[count++] = (struct device){ .id = id, .location = location_of(node) };
 		fclose(file);
 	}
 	return count;
@@ -200,21 +220,42 @@ EXPORT int fakeOwn(const char *what, int value)
 	return !strcmp(what, "reopen") ? reopen() : 64;
 }
 
+/* Leaves what a variable names, in its order; it is a digit for each device, with commas between. */
+static unsigned int choose(struct device *all, unsigned int count, const char *visible)
+{
+	struct device was[DEVICES];
+	unsigned int i = 0;
+
+	if (!visible)
+		return count;
+	memcpy(was, all, sizeof(was));
+	for (; *visible >= '0' && (unsigned int)(*visible - '0') < count && i < DEVICES; visible += 1 + (visible[1] == ','))
+		all[i++] = was[*visible - '0'];
+	return i;
+}
+
+/* FAKE_FUNCTION_0=1: as before ROCm 7, partitions of a GPU have its address (hip_device_runtime.cpp). */
+EXPORT int hipDeviceGetPCIBusId(char *text, int size, int device)
+{
+	const unsigned int at = device >= 0 && (unsigned int)device < device_count ? devices[device].location : 0;
+
+	if (!at)
+		return 101;
+	snprintf(text, (size_t)size, "0000:%02x:%02x.%x", at >> 8, at >> 3 & 31, getenv("FAKE_FUNCTION_0") ? 0 : at & 7);
+	return 0;
+}
+
 EXPORT int hipInit(unsigned int flags)
 {
-	const char *visible = getenv("HIP_VISIBLE_DEVICES");
-	uint32_t ids[DEVICES];
-	unsigned int count = read_topology(ids), i;
+	struct device all[DEVICES];
+	unsigned int count = read_topology(all), i;
 
 	(void)flags;
 	fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
-	for (i = 0; i < count; i++) {
-		if (visible && *visible && (unsigned int)(*visible - '0') < count)
-			devices[device_count++].id = ids[*visible - '0'];
-		else if (!visible)
-			devices[device_count++].id = ids[i];
-		visible += visible && *visible ? 1 + (visible[1] == ',') : 0;
-	}
+	count = choose(all, count, getenv("ROCR_VISIBLE_DEVICES"));
+	device_count = choose(all, count, getenv("HIP_VISIBLE_DEVICES"));
+	for (i = 0; i < device_count; i++)
+		devices[i] = all[i];
 	return fd < 0 || !device_count ? FAILED : 0;
 }
 

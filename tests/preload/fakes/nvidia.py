@@ -32,6 +32,7 @@ CONTROLS = {
     0xA06F0103: ("schedule-channel", 0, 0), 0x2080110B: ("disable", SUBDEVICE, 536),
     0xC36F0103: ("schedule-volta", 0, 0), 0x801705: ("start", DEVICE, 48), 0x906F0102: ("reset", 0, 16),
     0x20801210: ("preemption-mode", SUBDEVICE, 32),
+    0x201: ("attached", ROOT, 128), 0x205: ("id-info", ROOT, 32), 0x21B: ("pci-info", ROOT, 12),
 }  # fmt: skip
 #: Controls that newer releases do not have: the last release that has them.
 LAST = {"schedule-volta": (550, 163, 1), "start": (560, 35, 3)}
@@ -225,6 +226,8 @@ class Nvidia(File):
     def carry_out(self, name: str, client: int, handle: int, nested: bytearray) -> int:
         if name == "disable":
             return self.disable(handle, nested)
+        if name in ("attached", "id-info", "pci-info"):
+            return self.whereabouts(name, nested)
         if name in ("start", "reset", "preemption-mode"):
             return self.enable_all(client, name)
         if name.startswith("schedule"):
@@ -238,6 +241,21 @@ class Nvidia(File):
             self.calls.append(f"slice {group.slice_us}")
         elif name == "get-timeslice":
             struct.pack_into("=Q", nested, 0, group.slice_us)
+        return OK
+
+    def whereabouts(self, name: str, nested: bytearray) -> int:
+        """GPU N is on bus 4 + N; its id has bus and slot in the lower 16 bits (gpuGenerate32BitId() in gpu.c)."""
+        ids = [(4 + gpu) << 8 for gpu in range(self.GPUS)]
+        if name == "attached":
+            struct.pack_into("=32I", nested, 0, *ids[::-1], *[0xFFFFFFFF] * (32 - len(ids)))
+            return OK
+        gpu = struct.unpack_from("=I", nested)[0]
+        if gpu not in ids:
+            return INVALID_ARGUMENT
+        if name == "id-info":
+            struct.pack_into("=IIIIIIi", nested, 4, 0, ids.index(gpu), 0, 0, gpu, ids.index(gpu), -1)
+        else:
+            struct.pack_into("=IHH", nested, 4, 0, gpu >> 8, gpu & 0xFF)
         return OK
 
     def preempt(self, group: Group, nested: bytearray) -> int:

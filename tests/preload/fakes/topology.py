@@ -25,6 +25,7 @@ class Gpu:
     units: int = 60
     hws: bool = True
     hidden: bool = False
+    location: int = 0  # as PCI has it, or 0: the next one; of a partition with its number in the lowest three bits
 
     @property
     def pairs(self) -> bool:
@@ -67,8 +68,9 @@ def _gpu(gpu: Gpu, number: int) -> dict[str, str]:
             p2p_links_count=0, cpu_core_id_base=0, simd_id_base=2147487744, max_waves_per_simd=10, lds_size_in_kb=64,
             gds_size_in_kb=0, num_gws=64, wave_front_size=64, array_count=4, simd_arrays_per_engine=1,
             cu_per_simd_array=16, simd_per_cu=4, max_slots_scratch_cu=32, gfx_target_version=gpu.gfx,
-            vendor_id=4098, device_id=26273, location_id=768 + 256 * number, domain=0, drm_render_minor=128 + number,
-            hive_id=0, num_sdma_engines=2, num_sdma_xgmi_engines=0, num_sdma_queues_per_engine=8, num_cp_queues=24,
+            vendor_id=4098, device_id=26273, location_id=gpu.location or 768 + 256 * number, domain=0,
+            drm_render_minor=128 + number, hive_id=0, num_sdma_engines=2, num_sdma_xgmi_engines=0,
+            num_sdma_queues_per_engine=8, num_cp_queues=24,
             max_engine_clk_fcompute=1800, local_mem_size=0, fw_version=472, capability=728449664, debug_prop=0,
             sdma_fw_version=432, unique_id=4711 + number, num_xcc=1, max_engine_clk_ccompute=3600,
         ),
