@@ -42,7 +42,7 @@ def test_from_begin_to_end(options: list[str]) -> None:
         user() as low, user() as high,
     ):  # fmt: skip
         (status,) = control.status()
-        assert (status.tier, status.driver, facts()[0]["device"]) == (Tier.PATCHED, "amdgpu", "card:0")
+        assert (status.tier, status.driver, facts()[0]["device"]) == (Tier.PATCHED, "amdgpu", "0000:03:00.0")
         assert [one.word() for one in (tsg, other)] == ["on", "on"]
         before = KFD.says("updates")
         assert low.do("begin", priority=10) == RUNNING
@@ -175,7 +175,7 @@ def test_cards_come_and_go_while_they_are_owned(options: list[str]) -> None:
         KFD.have("gpus", 0)
         assert (control.status(), facts(), tsg.word()) == ([], [], "gone")
         KFD.have("gpus", 2)
-        assert [fact["device"] for fact in facts()] == ["card:0", "card:1"]
+        assert [fact["device"] for fact in facts()] == ["0000:03:00.0", "0000:04:00.0"]
         with stranger(gpu=1) as (second, _):
             assert second.word() == "on"
 

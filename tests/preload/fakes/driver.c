@@ -151,6 +151,30 @@ static void *nested_of(unsigned long request, unsigned char *argument, uint32_t 
 	return (void *)(uintptr_t)address;
 }
 
+/*
+ * FAKE_CARDS=1, beside the module of tests/kernel/guest/kfd_driver: with each queue of KFD the process makes one there, too,
+ * on the card with the same number, and that goes when the queue is destroyed.  It says whether the patched driver lets
+ * the process run.
+ */
+static void on_card(unsigned int number, const void *argument)
+{
+	static int queues[64];	/* descriptors, by the numbers of KFD's queues; 0: none */
+	uint32_t words[14];
+	char card[12];
+
+	memcpy(words, argument, number == 2 ? sizeof(words) : sizeof(*words));
+	if (number == 3 && *words < 64 && queues[*words]) {
+		close(queues[*words]);
+		queues[*words] = 0;
+	}
+	if (number != 2 || words[13] >= 64)
+		return;
+	snprintf(card, sizeof(card), "%u", words[9] - 4711);
+	queues[words[13]] = open("/dev/fake_gpu", O_RDWR | O_CLOEXEC);
+	if (write(queues[words[13]], card, strlen(card)) < 0)
+		perror("/dev/fake_gpu");
+}
+
 static int fake_ioctl(int fd, unsigned long request, unsigned char *argument)
 {
 	struct fake_request q = { .type = FAKE_IOCTL, .code = (uint32_t)request, .cookie = fake_cookie(fd) };
@@ -174,6 +198,8 @@ static int fake_ioctl(int fd, unsigned long request, unsigned char *argument)
 		errno = a.error;
 		return -1;
 	}
+	if (_IOC_TYPE(request) == 'K' && (_IOC_NR(request) & ~1u) == 2 && getenv("FAKE_CARDS"))
+		on_card(_IOC_NR(request), argument);
 	if (_IOC_TYPE(request) == 'G') {	/* OPEN_TSG and OPEN_CHANNEL: the answer is a descriptor */
 		int made = open_node(_IOC_NR(request) == 9 ? "/dev/nvhost-tsg-gpu" : "/dev/nvhost-gpu");
 

@@ -490,7 +490,9 @@ module_param_cb(restore, &happening_ops, &restore, 0200);
 
 static int __init kfd_driver_init(void)
 {
-	static const char * const names[CARDS] = { "card:0", "card:1", "card:2", "card:3" };
+	static const char * const names[CARDS] = {
+		"0000:03:00.0", "0000:04:00.0", "0000:05:00.0", "0000:06:00.0",
+	};
 	int i;
 
 	for (i = 0; i < CARDS; i++) {
