@@ -119,16 +119,16 @@ static int start_thread(struct board *b)
 /* What the host is told of a board: copied with the lock held, told without it. */
 struct report {
 	const struct family *family;
-	unsigned int number;
+	unsigned int number, tier;
+	const char *how;
 	char driver[GPURT_NAME_LEN];
 };
 
 /* Tells the host how many TSGs there are, and carries out the order that the host answers with. */
 static int declare(struct board *b, const struct report *r)
 {
-	const char *how;
 	struct gpurt_agent a = {
-		.size = sizeof(a), .gpu = (unsigned int)(b - boards), .tier = r->family->tier(&how), .tsgs = r->number,
+		.size = sizeof(a), .gpu = (unsigned int)(b - boards), .tier = r->tier, .tsgs = r->number,
 	};
 	int err;
 
@@ -192,8 +192,6 @@ static int introduce_driven(struct board *b, const struct report *r)
 static int introduce(struct board *b, const struct report *r)
 {
 	unsigned int gpu = (unsigned int)(b - boards);
-	const char *how;
-	unsigned int tier = r->family->tier(&how);
 	char why[160];
 	int err;
 
@@ -205,7 +203,7 @@ static int introduce(struct board *b, const struct report *r)
 	}
 	err = declare(b, r);
 	if (!err)
-		preload_say("GPU %u, %s: tier T%u: %s", gpu, r->driver, tier, how);
+		preload_say("GPU %u, %s: tier T%u: %s", gpu, r->driver, r->tier, r->how);
 	else if (err != -EDQUOT || !b->again)
 		preload_say("GPU %u: %s; this process runs unmanaged%s", gpu, refusal(err),
 			    err == -EDQUOT ? " until there is room" : "");
@@ -247,6 +245,7 @@ static void settle(struct board *b)
 	told = b->changed && b->introduced && !b->unmanaged;
 	if (b->family) {
 		report = (struct report){ .family = b->family, .number = b->number };
+		report.tier = board_tier(b, &report.how);
 		board_driver(b, report.driver);
 	}
 	b->changed = false;

@@ -42,6 +42,8 @@ int board_turn(struct board *b, bool on);
  * instance if all are on one.
  */
 void board_driver(const struct board *b, char text[GPURT_NAME_LEN]);
+/* Called with the lock held.  The lowest tier of the families of the process's TSGs there, and how and why. */
+unsigned int board_tier(const struct board *b, const char **how);
 void pause_ns(long ns);
 
 #endif

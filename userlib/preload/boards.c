@@ -51,6 +51,22 @@ int board_turn(struct board *b, bool on)
 	return err;
 }
 
+unsigned int board_tier(const struct board *b, const char **how)
+{
+	unsigned int tier = b->family->tier(how), other;
+	const struct tsg *tsg;
+	const char *why;
+
+	for (tsg = b->tsgs; tsg; tsg = tsg->next) {
+		other = tsg->file->family->tier(&why);
+		if (other < tier) {
+			tier = other;
+			*how = why;
+		}
+	}
+	return tier;
+}
+
 void board_driver(const struct board *b, char text[GPURT_NAME_LEN])
 {
 	unsigned int part = b->tsgs ? b->tsgs->part : 0;
@@ -115,6 +131,8 @@ void agent_remove(struct tsg *tsg)
 		link = &(*link)->next;
 	*link = tsg->next;
 	free(tsg);
+	if (b->tsgs)
+		b->family = b->tsgs->file->family;
 	b->number--;
 	b->changed = true;
 }
@@ -130,6 +148,21 @@ void agent_remove_file(const struct gpu_file *file)
 			if (tsg->file == file)
 				agent_remove(tsg);
 		}
+}
+
+void agent_move_file(const struct gpu_file *from, struct gpu_file *to)
+{
+	struct tsg *tsg;
+	size_t i;
+
+	if (!to) {
+		agent_remove_file(from);
+		return;
+	}
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		for (tsg = boards[i].tsgs; tsg; tsg = tsg->next)
+			if (tsg->file == from)
+				tsg->file = to;
 }
 
 void agent_retell(const struct tsg *tsg)

@@ -16,7 +16,8 @@
 
 enum { UNSEEN, OTHER, TRACKED };
 
-static const struct family *const families[] = { &family_nvidia_rm, &family_nvgpu_tsg, &family_kfd_queue };
+static const struct family *const families[] = { &family_nvidia_rm, &family_nvgpu_tsg, &family_kfd_queue,
+						    &family_amdgpu_userq };
 static _Atomic(unsigned char) state[DESCRIPTORS];
 static struct gpu_file *owner[DESCRIPTORS];
 static struct gpu_file *files;

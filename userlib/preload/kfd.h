@@ -11,6 +11,7 @@
 #define KFD_DESTROY_QUEUE	0x03
 #define KFD_UPDATE_QUEUE	0x07
 #define KFD_SET_CU_MASK		0x1a
+#define KFD_CREATE_PROCESS	0x27	/* Linux 7.0 and later */
 /* Types of queues */
 #define KFD_COMPUTE		0
 #define KFD_COMPUTE_AQL		2
@@ -45,6 +46,8 @@ struct kfd_chip {
 unsigned int kfd_gpu(uint32_t id);
 /* The compute units of a GPU that kfd_gpu() has returned. */
 const struct kfd_chip *kfd_chip(unsigned int gpu);
+/* The same of the GPU at a PCI address. */
+unsigned int kfd_gpu_at(const char *device);
 /* Its PCI address. */
 const char *kfd_device(unsigned int gpu);
 /* Whether the driver saves waves that run when their queue is taken off (cwsr_enable). */

@@ -8,8 +8,10 @@
  * and a queue that is made or changed while the process is off never becomes active in between.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kfd.h"
 
@@ -24,16 +26,20 @@
 enum { LIVING, LEAVING };
 
 /*
- * Queues belong to the process.  They can be changed through any of its descriptors of /dev/kfd, and outlive them all
- * (kfd_release() in kfd_chardev.c).  So all are listed under one open file, and the agent keeps a descriptor of it.
+ * Queues belong to a context, and their numbers are the context's.  The process's own context is that of every descriptor of
+ * /dev/kfd, and outlives them all (kfd_release() in kfd_chardev.c).  Its queues are listed under one open file, `home`, of
+ * which the agent keeps a descriptor.  CREATE_PROCESS makes a context of one open file alone, and that ends with the
+ * file: no descriptor of such a file is kept.
  */
+enum { NODE_PROCESS = 1, NODE_CONTEXT };
 static struct gpu_file *home;
+static int kept = -1;		/* the agent's descriptor of it */
 static bool unsaved;
 #define UNSAVED "a queue has no memory to save its waves to: a stop waits until its kernels end"
 
 static int kfd_node(const char *path)
 {
-	return !strcmp(path, "/dev/kfd");
+	return !strcmp(path, "/dev/kfd") ? NODE_PROCESS : 0;
 }
 
 static void kfd_closed(struct gpu_file *file)
@@ -45,33 +51,89 @@ static void kfd_closed(struct gpu_file *file)
 static void kfd_forked(void)
 {
 	home = NULL;
+	kept = -1;
+}
+
+/* The file under which the queues of a descriptor's context are listed, or NULL: there are none. */
+static struct gpu_file *context_of(int fd)
+{
+	struct gpu_file *file = files_get(fd);
+
+	return file && file->kind == NODE_CONTEXT ? file : home;
 }
 
 static void keep(int fd)
 {
-	int copy;
+	struct gpu_file *file = files_get(fd);
 
-	if (home)
+	if (home || !file || file->kind == NODE_CONTEXT)
 		return;
-	home = files_get(fd);
-	copy = real_duplicate(fd, KEPT);
-	if (copy < 0)
-		copy = real_duplicate(fd, 3);
-	if (copy >= 0)
-		files_duplicated(fd, copy);
+	home = file;
+	kept = real_duplicate(fd, KEPT);
+	if (kept < 0)
+		kept = real_duplicate(fd, 3);
+	if (kept >= 0)
+		files_duplicated(fd, kept);
 }
 
-static struct tsg *queue_of(uint32_t queue, uint32_t state)
+/*
+ * The open file has a context of its own from now on, and the queues that it made before stay the process's: they are
+ * listed under another file, which the library opens.
+ */
+static void separate(int fd)
 {
-	return home ? agent_find(home, state, queue) : NULL;
+	struct gpu_file *file = files_get(fd);
+	int other;
+
+	if (!file)
+		return;
+	file->kind = NODE_CONTEXT;
+	if (file != home)
+		return;
+	if (kept >= 0) {
+		files_closed(kept);
+		close(kept);
+	}
+	home = NULL;
+	other = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+	kept = other < 0 ? -1 : real_duplicate(other, KEPT);
+	if (kept >= 0)
+		close(other);
+	else
+		kept = other;
+	if (kept >= 0) {
+		files_opened(kept, "/dev/kfd");
+		home = files_get(kept);
+	}
+	if (!home)
+		preload_say("kfd-queue: /dev/kfd cannot be opened again: older queues of this process are not managed");
+	agent_move_file(file, home);
+}
+
+static int create_context(int fd, unsigned long request, void *argument)
+{
+	int result = real_ioctl(fd, request, argument);
+
+	preload_lock();
+	if (result >= 0)
+		separate(fd);
+	preload_unlock();
+	return result;
+}
+
+static struct tsg *queue_of(int fd, uint32_t queue, uint32_t state)
+{
+	struct gpu_file *context = context_of(fd);
+
+	return context ? agent_find(context, state, queue) : NULL;
 }
 
 /* The driver gives this number to a new queue, so the one that had it is gone. */
-static void forget(uint32_t queue)
+static void forget(int fd, uint32_t queue)
 {
 	struct tsg *tsg;
 
-	while ((tsg = queue_of(queue, LIVING)) || (tsg = queue_of(queue, LEAVING)))
+	while ((tsg = queue_of(fd, queue, LIVING)) || (tsg = queue_of(fd, queue, LEAVING)))
 		agent_remove(tsg);
 }
 
@@ -134,9 +196,9 @@ static bool created(int fd, const struct kfd_create_queue *c, struct tsg like, b
 	struct tsg *tsg;
 
 	keep(fd);
-	forget(c->queue);
-	like.file = home;
-	tsg = home ? agent_add(&like) : NULL;
+	forget(fd, c->queue);
+	like.file = context_of(fd);
+	tsg = like.file ? agent_add(&like) : NULL;
 	if (tsg)
 		want(tsg, c->ring, c->ring_size, c->percentage, c->priority, held);
 	if (tsg && !unsaved && !c->save && (c->type == KFD_COMPUTE || c->type == KFD_COMPUTE_AQL)) {
@@ -196,7 +258,7 @@ static int change(int fd, struct kfd_update_queue *u)
 	int result;
 
 	preload_lock();
-	tsg = queue_of(u->queue, LIVING);
+	tsg = queue_of(fd, u->queue, LIVING);
 	held = tsg && agent_is_off(tsg->gpu) && !refused_percentage(u->percentage);
 	preload_unlock();
 	if (held)
@@ -205,7 +267,7 @@ static int change(int fd, struct kfd_update_queue *u)
 	if (result < 0)
 		return result;
 	preload_lock();
-	tsg = queue_of(u->queue, LIVING);
+	tsg = queue_of(fd, u->queue, LIVING);
 	if (tsg)
 		want(tsg, u->ring, u->ring_size, u->percentage, u->priority, held);
 	preload_unlock();
@@ -222,14 +284,14 @@ static int destroy(int fd, unsigned long request, struct kfd_destroy_queue *d)
 	int result, err;
 
 	preload_lock();
-	tsg = queue_of(d->queue, LIVING);
+	tsg = queue_of(fd, d->queue, LIVING);
 	if (tsg)
 		tsg->client = LEAVING;
 	preload_unlock();
 	result = real_ioctl(fd, request, d);
 	err = result < 0 ? errno : 0;
 	preload_lock();
-	tsg = queue_of(d->queue, LEAVING);
+	tsg = queue_of(fd, d->queue, LEAVING);
 	if (tsg && (!err || err == ETIME || err == EIO))
 		agent_remove(tsg);
 	else if (tsg)
@@ -245,7 +307,7 @@ static int set_mask(int fd, unsigned long request, const struct kfd_cu_mask *mas
 	unsigned int gpu;
 
 	preload_lock();
-	tsg = queue_of(mask->queue, LIVING);
+	tsg = queue_of(fd, mask->queue, LIVING);
 	gpu = tsg ? tsg->own : KFD_GPUS;
 	preload_unlock();
 	return kfd_set_mask(fd, request, mask, kfd_chip(gpu));
@@ -256,6 +318,8 @@ static int kfd_call(int fd, unsigned long request, void *argument)
 {
 	size_t size = _IOC_SIZE(request);
 
+	if (_IOC_TYPE(request) == 'K' && _IOC_NR(request) == KFD_CREATE_PROCESS)
+		return create_context(fd, request, argument);
 	switch (_IOC_TYPE(request) == 'K' && argument ? _IOC_NR(request) : 0) {
 	case KFD_CREATE_QUEUE:
 		if (size >= sizeof(struct kfd_create_queue))

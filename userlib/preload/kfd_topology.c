@@ -96,6 +96,17 @@ unsigned int kfd_gpu(uint32_t id)
 	return find(id);
 }
 
+unsigned int kfd_gpu_at(const char *device)
+{
+	unsigned int i;
+
+	if (!gpu_count)
+		read_topology();
+	for (i = 0; i < gpu_count && strcmp(gpus[i].device, device); i++)
+		;
+	return i < gpu_count ? i : KFD_GPUS;
+}
+
 const struct kfd_chip *kfd_chip(unsigned int gpu)
 {
 	static const struct kfd_chip unknown;

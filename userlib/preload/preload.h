@@ -8,7 +8,7 @@
  *	agent.c		the threads that receive the host's orders
  *	boards.c	the process's TSGs on each GPU, and how an order is applied to them
  *	numbers.c	which of the host's GPUs is which of the process's
- *	nvidia_rm.c nvgpu_tsg.c kfd_queue.c	the ioctls of one driver family each
+ *	nvidia_rm.c nvgpu_tsg.c kfd_queue.c amdgpu_userq.c	the ioctls of one driver family each
  *	nvidia_objects.c nvidia_switch.c	NVIDIA's: what the process has allocated; how it is taken off
  *	nvidia_address.c	NVIDIA's: where a GPU is
  *	nvgpu_domain.c	the scheduling domain of nvgpu that the process keeps to
@@ -107,7 +107,7 @@ struct family {
 	unsigned int (*tier)(const char **how);
 };
 
-extern const struct family family_nvidia_rm, family_nvgpu_tsg, family_kfd_queue;
+extern const struct family family_nvidia_rm, family_nvgpu_tsg, family_kfd_queue, family_amdgpu_userq;
 
 /* One lock for files, objects and TSGs.  It is never held during a call to the host. */
 void preload_lock(void);
@@ -154,6 +154,8 @@ struct tsg *agent_add(const struct tsg *like);
 struct tsg *agent_find(const struct gpu_file *file, uint32_t client, uint32_t handle);
 void agent_remove(struct tsg *tsg);
 void agent_remove_file(const struct gpu_file *file);
+/* The file's TSGs are another one's from now on; NULL: nobody's. */
+void agent_move_file(const struct gpu_file *from, struct gpu_file *to);
 /* The tier that was reached has changed: agent_settle() tells the host. */
 void agent_retell(const struct tsg *tsg);
 /*

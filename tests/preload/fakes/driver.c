@@ -27,7 +27,7 @@ static int is_node(const char *path)
 static const char *redirected(const char *path, char *to, size_t size)
 {
 	static const char *const subtrees[] = { "/sys/devices/virtual/kfd/", "/sys/class/kfd/", "/sys/module/amdgpu/",
-						"/sys/bus/pci/" };
+						"/sys/bus/pci/", "/sys/class/drm/" };
 	const char *gpu = getenv("FAKE_GPU");
 	size_t i, stem = gpu ? strlen(gpu) : 0;
 

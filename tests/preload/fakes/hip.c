@@ -173,6 +173,38 @@ static int reopen(void)
 	return fd < 0 ? FAILED : 0;
 }
 
+struct userq { uint32_t words[6]; uint64_t more[6]; };
+
+/* Makes a user queue of /dev/dri with so many us of work, or (0) frees the one that was made last. */
+static int user_queue(int us)
+{
+	static int dri = -1;
+	static struct userq q;
+	struct fake_request work = { .type = FAKE_SUBMIT, .value = (uint64_t)us * 1000 };
+	struct fake_answer a;
+
+	if (!us) {
+		q = (struct userq){ .words = { 2, q.words[0] } };
+		return ioctl(dri, _IOWR('d', 0x56, struct userq), &q) < 0 ? FAILED : close(dri);
+	}
+	dri = open("/dev/dri/renderD128", O_RDWR | O_CLOEXEC);
+	q = (struct userq){ .words = { 1 } };
+	if (dri < 0 || ioctl(dri, _IOWR('d', 0x56, struct userq), &q) < 0)
+		return FAILED;
+	work.cookie = fake_cookie(dri);
+	work.handle = q.words[0];
+	return fake_ask(&work, &a) || a.result < 0 ? FAILED : 0;
+}
+
+/* Makes a context, in which own queues are made from now on; `use` and the rest stay in the process's. */
+static int context(int apart)
+{
+	if (apart)
+		fd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
+	devices[current].ready = devices[current].bound = 0;	/* its queue is another context's */
+	return fd < 0 || ioctl(fd, _IO('K', 0x27)) < 0 ? FAILED : 0;
+}
+
 static void *destroy(void *number)
 {
 	return (void *)(intptr_t)ioctl(fd, _IOWR('K', 0x03, uint64_t), number);
@@ -217,6 +249,10 @@ EXPORT int fakeOwn(const char *what, int value)
 		return destroy(&number) ? FAILED : 0;
 	if (!strcmp(what, "swap"))
 		return swap();
+	if (!strcmp(what, "userq"))
+		return user_queue(value);
+	if (!strcmp(what, "context"))	/* 1: on a descriptor of its own; 0: on the one that has made queues */
+		return context(value);
 	return !strcmp(what, "reopen") ? reopen() : 64;
 }
 

@@ -35,6 +35,7 @@ CALLS = {
     0x12: ("tiles", 40),
     0x13: ("trap", 24), 0x14: ("apertures", 16), 0x15: ("vm", 8), 0x16: ("allocate", 40), 0x17: ("free", 8),
     0x18: ("map", 24), 0x19: ("unmap", 24), 0x1A: ("mask", 16), 0x21: ("xnack", 4), 0x23: ("available", 16),
+    0x27: ("process", 0),
 }  # fmt: skip
 
 
@@ -81,6 +82,7 @@ class Process:
     memory: dict[int, Memory] = field(default_factory=dict)
     events: dict[int, bool] = field(default_factory=dict)  # whether it is set
     waiters: list[tuple[list[int], Callable[[], None]]] = field(default_factory=list)
+    contexts: list[Process] = field(default_factory=list)  # what CREATE_PROCESS has made
 
 
 @dataclass
@@ -134,11 +136,17 @@ class Kfd(File):
     def end(self, pid: int) -> None:
         """The process has ended, or executes another program."""
         if process := self.PROCESSES.pop(pid, None):
-            for queue in list(process.queues.values()):
-                self.drop_queue(process, queue)
+            for one in (process, *process.contexts):
+                self.drop_all(one)
+
+    def drop_all(self, process: Process) -> None:
+        for queue in list(process.queues.values()):
+            self.drop_queue(process, queue)
 
     def close(self) -> None:
-        """The last descriptor of this file is closed.  The process keeps its queues (kfd_release())."""
+        """The last descriptor is closed.  The process keeps its queues; a context of the file goes (kfd_release())."""
+        if self.process is not self.PROCESSES.get(self.owner.pid, self.process):
+            self.drop_all(self.process)
         if self.process.image != image_of(self.owner.pid):
             self.end(self.owner.pid)
 
@@ -166,6 +174,16 @@ class Kfd(File):
         getattr(self, f"do_{name.replace('-', '_')}")(data, nested)
         argument[:] = data[: len(argument)]
         return 0
+
+    def do_process(self, data: bytearray, nested: bytearray) -> None:
+        """A context of this file alone (kfd_ioctl_create_process() in kfd_chardev.c, 7.2.13)."""
+        if self.MACHINE.release < (7, 0):
+            raise Refused(errno.ENOTTY)
+        primary = self.PROCESSES[self.owner.pid]
+        if self.process is not primary:
+            raise Refused(errno.EINVAL)
+        self.process = Process(primary.pid, primary.image)
+        primary.contexts.append(self.process)
 
     # Queues
 
@@ -371,4 +389,19 @@ class Kfd(File):
 
 
 class RenderNode(File):
-    """/dev/dri/renderD128 and so on.  Only KFD uses it here; what else libdrm asks for is refused."""
+    """/dev/dri/renderD128 and so on: user queues (amdgpu_userq.c, 7.2.13); what else libdrm asks for is refused."""
+
+    def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
+        if code & 0xFFFF != 0x6456 or len(argument) != 72:
+            raise Refused(errno.ENOTTY)
+        operation, number = struct.unpack_from("=II", argument)
+        if operation == 1:
+            number = next(n for n in range(1, 1024) if (0, n) not in self.groups)
+            self.add((0, number), int(self.path.removeprefix("/dev/dri/renderD")) - 128, True)
+            struct.pack_into("=II", argument, 0, number, 0)
+        elif operation == 2 and (0, number) in self.groups:
+            self.drop((0, number))
+        else:
+            raise Refused(errno.EINVAL)
+        self.calls.append(f"userq {operation}")
+        return 0
