@@ -36,8 +36,10 @@ MUTANTS = {
     "an empty list takes room twice": ("\t\t*entries_left = all_left;\n", ""),
     "the list before last is submitted": ("not rebuilt */\n\t\t\treturn 1;", "*/\n\t\t\treturn 0;"),
     "user domains are ignored": ("if (nvgpu_nvs_gsp_usr_domain_present(g)) {\n\t\treturn", "if (false) {\n\t\treturn"),
-    "a user domain that comes is ignored":
-        ("_usr_domain_present(g)) {\n\t\tret = ", "_usr_domain_present(g) && 0) {\n\t\tret = "),
+    "a user domain that comes is ignored": (
+        "_usr_domain_present(g)) {\n\t\tret = ",
+        "_usr_domain_present(g) && 0) {\n\t\tret = ",
+    ),
 }
 ONLY_R36 = 3
 

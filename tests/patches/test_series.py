@@ -32,7 +32,8 @@ def added(patch: str) -> list[str]:
 
 def test_there_are_patches_for_each_release_that_is_supported() -> None:
     assert [str(one.parent.relative_to(ROOT / "kmod/patches")) for one in SERIES] == [
-        "amdgpu/6.1", "amdgpu/6.12", "nvgpu/r35", "nvgpu/r36", "nvidia-open/570", "nvidia-open/580", "nvidia-open/590",
+        "amdgpu/6.1", "amdgpu/6.12", "amdgpu/7.2", "amdgpu/7.3", "nvgpu/r35", "nvgpu/r36", "nvidia-open/570",
+        "nvidia-open/580", "nvidia-open/590",
         "nvidia-open/595"]  # fmt: skip
 
 

@@ -69,7 +69,7 @@ static int remove_queue_mes(struct device_queue_manager *manager, struct queue *
 	return 0;
 }
 
-static void *allocate_mqd(struct kfd_dev *dev, struct queue_properties *properties)
+static void *allocate_mqd(void *owner, struct queue_properties *properties)
 {
 	return (void *)(intptr_t)(properties->queue_id + 1);
 }
@@ -102,9 +102,11 @@ static int update_qpd(struct device_queue_manager *manager, struct qcm_process_d
 }
 
 /* gpurt. */
+static const char *own_name = "card";
+
 static void gpu_added(void *gpu, const char *name, const char *refused)
 {
-	assert(gpu == &dqm && !strcmp(name, "card") && !!refused == (dqm.sched_policy == KFD_SCHED_POLICY_NO_HWS));
+	assert(gpu == &dqm && !strcmp(name, own_name) && !!refused == (dqm.sched_policy == KFD_SCHED_POLICY_NO_HWS));
 	assert(!dqm_held && !spinning);
 	added++;
 }
@@ -517,6 +519,53 @@ static void step(bool mes)
 	check();
 }
 
+/* Partitions of one device have names of their own, from 6.12 on. */
+static void test_partitions(void)
+{
+	start(false);
+	dqm.dev->num_nodes = 8;
+	dqm.dev->node_id = 3;
+	own_name = PARTITIONS ? "card/3" : "card";
+	attach_ours();
+	own_name = "card";
+	dqm.dev->num_nodes = dqm.dev->node_id = 0;
+	stop();
+}
+
+static bool unpinned(int i, int slot)
+{
+	return processes[i].queues[slot]->needs_mqd_repin;
+}
+
+/* All is evicted for hibernation.  A process that is off is no exception, whatever else it was evicted for. */
+static void test_hibernation(bool mes)
+{
+	int i;
+
+	start(mes);
+	attach_ours();
+	for (i = 0; i < 3; i++)
+		create(i, 0);
+	evict(2);
+	allow_only(0);
+	commit_now(0);
+	assert(!unpinned(0, 0) && !unpinned(1, 0) && !unpinned(2, 0));
+	restore(2);
+	hibernates = true;
+	for (i = 0; i < 3; i++)
+		evict(i);
+	assert(!HIBERNATES || (unpinned(0, 0) && unpinned(1, 0) && unpinned(2, 0)));
+	hibernates = false;
+	for (i = 0; i < 3; i++)
+		restore(i);
+	check();
+	allow_only(1);
+	commit_now(0);
+	check();
+	assert(!unpinned(0, 0) && !unpinned(1, 0));
+	stop();
+}
+
 static void test_random(bool mes, int rounds)
 {
 	int round, i;
@@ -542,9 +591,11 @@ int main(int argc, char **argv)
 		test_failure(mes);
 		test_resetting(mes);
 		test_no_owner(mes);
+		test_hibernation(mes);
 		test_random(mes, argc > 1 ? atoi(argv[1]) : 500);
 	}
 	test_no_hws();
+	test_partitions();
 	printf("%d updates of the runlist, %d calls of the firmware\n", updates, calls);
 	return 0;
 }

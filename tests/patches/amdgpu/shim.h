@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Enough of amdgpu beside kfd_device_queue_manager.c for the functions that the patches change to run in user space: those
- * of 6.1 and of 6.12, so structures have the members of both.
+ * of 6.1 to 7.3, so structures have the members of all.
  */
 #include "../linux.h"
 
@@ -43,9 +43,17 @@ struct amdgpu_device {
 		int sem;
 	} *reset_domain;
 };
+#define kfd_node kfd_dev
 struct kfd_dev {
 	struct amdgpu_device *adev;
 	struct kfd_dev *kfd;		/* 6.12: itself */
+	unsigned int num_nodes, node_id;
+	struct {
+		int (*hqd_sdma_get_counter)(struct amdgpu_device *adev, void *mqd, int queues, uint64_t *value);
+	} *kfd2kgd;
+	struct {
+		int num_sdma_queues_per_engine;
+	} device_info;
 	struct {
 		bool enable_mes;
 	} shared_resources;
@@ -69,6 +77,7 @@ struct kfd_process {
 struct queue {
 	struct list_head list;
 	void *mqd, *mqd_mem_obj;
+	bool needs_mqd_repin;
 	uint64_t gart_mqd_addr;
 	struct queue_properties properties;
 	unsigned int sdma_id, doorbell_id;
@@ -84,7 +93,7 @@ struct kfd_criu_queue_priv_data {
 };
 struct mqd_manager {
 	struct kfd_dev *dev;
-	void *(*allocate_mqd)(struct kfd_dev *dev, struct queue_properties *properties);
+	void *(*allocate_mqd)(void *owner, struct queue_properties *properties);
 	void (*init_mqd)(struct mqd_manager *mgr, void **mqd, void *obj, uint64_t *addr, struct queue_properties *q);
 	void (*restore_mqd)(struct mqd_manager *mgr, void **mqd, void *obj, uint64_t *addr, struct queue_properties *q,
 			    const void *data, const void *stack, uint32_t size);
@@ -169,7 +178,31 @@ static inline void dqm_unlock(struct device_queue_manager *dqm)
 #define pm_release_ib(pm) ((void)0)
 #define amdkfd_fence_wait_timeout(...) 0
 #define kfd_hws_hang(dqm) ((void)0)
-#define reset_queues_on_hws_hang(dqm) (-ENOTRECOVERABLE)
+#define reset_queues_on_hws_hang(dqm, ...) (-ENOTRECOVERABLE)
+#define sdma_has_hang(dqm) false
+#define pm_config_dequeue_wait_counts(pm, what, value) 0
+#define mb() ((void)0)
+#define kzalloc_obj(object) calloc(1, sizeof(object))
+#define WARN_ON(x) WARN_ON_ONCE(x)
+#define strscpy(to, from, size) ((void)snprintf(to, size, "%s", from))
+
+/* What describes a queue is unpinned for hibernation, and pinned again; 7.3 does it when it evicts and restores. */
+static bool hibernates;
+
+static inline void dqm_evict_mqd_bo(struct device_queue_manager *dqm, struct queue *q)
+{
+	assert(dqm_held);
+	if (!hibernates)
+		return;
+	assert(!q->needs_mqd_repin);
+	q->needs_mqd_repin = true;
+}
+
+static inline int dqm_repin_mqd_bo(struct device_queue_manager *dqm, struct queue *q)
+{
+	q->needs_mqd_repin = false;
+	return 0;
+}
 
 /* The hardware: harness.c. */
 static int pm_send_runlist(struct packet_manager *pm, struct list_head *queues);
