@@ -121,6 +121,23 @@ def test_says_which_patch_does_not_fit_and_changes_nothing(script: Path, tree: P
     assert contents(tree) == before
 
 
+def test_says_all_hunks_that_differ(script: Path, tree: Path) -> None:
+    """As for nvgpu of R38 and R39, whose sources were not to be had: a reader who has them looks at each."""
+    written(tree, {A: changed(steps("nvgpu/r2")[0][A], 13, "another"), B: changed(LINES, 4, "another change")})
+    err = patch_driver("nvgpu", tree, script=script)[2]
+    assert f"nvgpu r2: 0001-change.patch does not fit {A} at line " in err
+    assert f"3 of its 5 hunks differ: {A}:10, {A}:10, {B}:3" in err
+
+
+def test_what_is_unsupported_is_said_with_the_reason(script: Path, tmp_path: Path) -> None:
+    own = written(tmp_path / "own", {"amd/amdkfd/kfd_priv.h": LINES})
+    code, _, err = patch_driver("amdgpu", own, script=script)
+    assert (code, "amdgpu-dkms): unsupported" in err) == (2, True)
+    old = written(tmp_path / "old", {f"{TOP}/gk20a/fifo_gk20a.c": LINES})
+    code, _, err = patch_driver("nvgpu", old, script=script)
+    assert (code, "L4T R32: unsupported, for its kernel is 4.9" in err) == (1, True)
+
+
 def test_a_change_beside_patches_that_are_applied_is_named(script: Path, tree: Path) -> None:
     written(tree, {**steps("nvgpu/r2")[1], B: changed(LINES, 4, "another change")})
     code, _, err = patch_driver("nvgpu", tree, script=script)
