@@ -135,9 +135,9 @@ def test_the_benchmark_runs(built: Path, gpu: FakeGpu, tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "scripts/bench", "gpu", "--quick", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=PATIENCE)
     figures = {line["name"]: line["value"] for line in map(json.loads, done.stdout.splitlines())}
-    wanted = {"gpu.unmanaged_p99_us", "gpu.gpurt_p99_us", "gpu.preempt_us.p50", "gpu.preempt_us.p99"}
+    wanted = {"gpu.unmanaged.1_load.p99_us", "gpu.gpurt.1_load.p99_us", "gpu.preempt_us.p50", "gpu.resume_us.p99"}
     assert all(figures[name] > 0 for name in wanted)
-    assert "gpu.best_effort_loss_percent" in figures
+    assert {"gpu.best_effort_loss_percent", "gpu.isolated_percent"} <= set(figures)
 
 
 def test_the_benchmark_without_a_gpu() -> None:
