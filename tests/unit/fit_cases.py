@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
+from gpurt._gpurt import lib
 from gpurt.enums import Cause, Form, Image, Notice, Policy, State, Tier
-from pycontrol.live.control import ClientInfo, GpuStatus, Latency
+from pycontrol.live.control import BusStatus, ClientInfo, GpuStatus, Latency
 from pycontrol.live.fit import Host
 
 US, MS = 1_000, 1_000_000
@@ -27,7 +28,9 @@ CLIENT = ClientInfo(
 
 
 def updates(longest: int = 400 * US, count: int = 5000, gpu: int = 0) -> Latency:
-    return Latency(gpu, count, longest // 2, longest * count // 2, longest, (), Cause.BEGIN)
+    buckets = [0] * lib.GPURT_HIST_BUCKETS
+    buckets[lib.gpurt_hist_bucket(longest)] = count
+    return Latency(gpu, count, longest // 2, longest * count // 2, longest, tuple(buckets), Cause.BEGIN)
 
 
 def host(*gpus: GpuStatus, **more: Any) -> Host:
@@ -154,6 +157,9 @@ class Fake:
 
     def latency(self, gpu: int | None = None) -> Sequence[Latency]:
         return self.known.latency
+
+    def buses(self) -> Sequence[BusStatus]:
+        return []
 
     def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:
         self.set[pid] = priority
