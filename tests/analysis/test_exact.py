@@ -15,7 +15,8 @@ from builders import cpu, gpu, task, taskset
 
 from analysis import rta
 from analysis.attack.closeness import closeness, table
-from analysis.attack.exact import TooLargeError, compare, explore, in_units, least_states, sound_tests, unit_of
+from analysis.attack.exact import TooLargeError, compare, explore, in_units, least_states, sound_tests, unit_of, ways
+from analysis.attack.search import prioritised
 from analysis.attack.tiny import tiny, tiny_for
 from analysis.model import MS, Span, Taskset
 from analysis.rta import Test
@@ -41,6 +42,35 @@ def broken(test: Test, count: int, seed: int) -> Taskset | None:
 @pytest.mark.parametrize("test", SOUND, ids=[test.name for test in SOUND])
 def test_no_schedule_exceeds_a_sound_bound(test: Test) -> None:
     assert broken(test, MANY, seed=1) is None
+
+
+def some_late(test: Test, rng: random.Random) -> tuple[Taskset, dict[str, int]]:
+    """A tiny taskset, and the test's bounds of some of its tasks: it has none of another one."""
+    while True:
+        drawn = prioritised(test, tiny_for(test, rng))
+        early = [not t.best_effort and rng.random() < 0.5 for t in drawn]
+        tasks = (replace(t, deadline=t.deadline // 2) if e else t for t, e in zip(drawn, early, strict=True))
+        system = replace(drawn, tasks=tuple(tasks))
+        result = test.run(system)
+        found = {t.name: wcrt for t in system.real_time if (wcrt := result.wcrt(t.name)) is not None}
+        if found and not result.schedulable:
+            return system, found
+
+
+@pytest.mark.parametrize("test", SOUND, ids=[test.name for test in SOUND])
+def test_no_schedule_exceeds_a_bound_beside_a_task_without_one(test: Test) -> None:
+    """Schedules are followed to three periods of the tasks without a bound, whose jobs pile up."""
+    rng, looked = random.Random(f"late {test.name}"), 0
+    while looked < MANY // 8:
+        system, bounds = some_late(test, rng)
+        limits = {t.name: bounds.get(t.name, 3 * t.period) for t in system.real_time}
+        try:
+            every = [explore(system, options, limits, 50_000, periodic=test.periodic) for options in ways(test)]
+        except TooLargeError:
+            continue
+        looked += 1
+        worst = {name: max(one.worst[name] for one in every) for name in bounds}
+        assert [name for name, bound in bounds.items() if worst[name] > bound] == [], system
 
 
 @pytest.mark.parametrize("name", UNSOUND)

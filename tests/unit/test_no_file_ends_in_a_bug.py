@@ -34,7 +34,7 @@ CALLS: dict[str, list[list[str]]] = {
     "analyze": [[], ["--all"], ["--explain", "t0"], ["--measured", "--margin", "10%"]], "report": [
         ["--elsewhere", "-o", "{out}"], ["--trace", "{trace}", "-o", "{out}"]],
     "sensitivity": [[]], "choose": [[], ["--host", "agents"]], "assign": [[]],
-    "attack": [["--exact", "--states", "3000"]],
+    "attack": [["--exact", "--states", "20000"]],
     "partition": [[], ["--federated"]], "admit": [[], ["{task}"]], "slices": [[], ["--host", "agents"]],
     "simulate": [["--offsets", "2", "--trace", "{trace}"]], "check": [[]], "run": [["--trace", "{out}"]],
     "apply": [[], ["--admit", "{task}", "-o", "{out}"]], "watch": [["--until", "1ms"]],
