@@ -334,7 +334,7 @@ class Judge:
     def _stuck(self, event: Event, _priority: int | None) -> None:
         who = visible(event.task) or "a process"
         text = visible(event.detail) if event.detail else f"{who} sleeps in its segment, and others wait for the GPU"
-        self._log.add(event.time, What.STUCK, "", text)
+        self._log.add(event.time, What.STUCK, meaning(self.file, event.task) or "", text)
 
     def _member_died(self, event: Event, _priority: int | None) -> None:
         who = visible(event.task) or "a process"

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The files of tests/cases: each is reduced from a report or from an attack, and commands once got it wrong.
+
+tests/host/test_cases_live.py executes its programs.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from calls import Gpurt, caller
+
+CASES = Path(__file__).resolve().parents[1] / "cases"
+THREAD = '[[thread]]\nname = "node"\ncpu = 0\npriority = 10\norder = "ros2"\n'
+
+
+@pytest.fixture
+def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    return caller(capfd)
+
+
+def asked(gpurt: Gpurt, *words: object) -> tuple[int, dict[str, Any]]:
+    code, out, err = gpurt(*words, "--json")
+    assert code in (0, 1), err
+    return code, json.loads(out)
+
+
+def bounds(document: dict[str, Any]) -> dict[str, float | None]:
+    """In ms, by task; None: no bound within the deadline."""
+    (test,) = document["tests"]
+    return {name: one["wcrt_ns"] and one["wcrt_ns"] / 1e6 for name, one in test["tasks"].items()}
+
+
+def test_no_case_is_forgotten() -> None:
+    here = Path(__file__).read_text(encoding="utf-8")
+    here += (CASES.parent / "host/test_cases_live.py").read_text(encoding="utf-8")
+    assert [path.name for path in CASES.iterdir() if path.is_file() and path.name not in here] == []
+
+
+def test_callbacks_of_one_thread_wait_for_one_another(gpurt: Gpurt, tmp_path: Path) -> None:
+    """callbacks.toml has each callback as a task of its own: 20 of 20 ms, which no run of one thread keeps."""
+    text = (CASES / "callbacks.toml").read_text(encoding="utf-8")
+    served = text.replace('cpu = 0\npriority = 10\n', 'thread = "node"\nrank = 0\n', 1)
+    served = served.replace('cpu = 0\npriority = 10\n', 'thread = "node"\nrank = 1\n') + THREAD
+    for policy, late in (("segment", 53), ("boosted", 51)):
+        file = tmp_path / "served.toml"
+        file.write_text(served.replace('"segment"', f'"{policy}"'), encoding="utf-8")
+        code, document = asked(gpurt, "analyze", file)
+        assert (code, bounds(document)["watchdog"]) == (1, None)
+        assert f"passed it at {late} ms" in document["why"]
+
+
+def test_one_short_suspension_in_much_work_is_no_proof_of_a_miss(gpurt: Gpurt) -> None:
+    """susp-block.toml: c takes 7 of 10 ms."""
+    code, exact = asked(gpurt, "attack", CASES / "susp-block.toml", "--exact")
+    assert (code, exact["tasks"]["c"]["exact_ns"]) == (0, 7_000_000)
+    _, document = asked(gpurt, "analyze", CASES / "susp-block.toml")
+    bound = bounds(document)["c"]
+    assert bound is None or bound >= 7
+    assert "misses" not in str(document["why"])
+    assert document["simulated_misses"] == []
+
+
+def test_copies_that_are_not_preempted_are_no_proof_of_a_miss(gpurt: Gpurt) -> None:
+    """np1.toml: b takes 75 of 80 ms at most."""
+    for test in ("rtgpu", "rtgpu-tight"):
+        _, document = asked(gpurt, "analyze", CASES / "np1.toml", "--test", test)
+        found = bounds(document)
+        assert found["b"] is None or found["b"] >= 75, test
+        assert found["b"] or "no bound below the deadline of 80 ms is known" in document["why"], test
+
+
+@pytest.mark.parametrize("command", ["analyze", "report", "simulate", "sensitivity", "choose"])
+def test_best_effort_on_slices_has_an_answer(gpurt: Gpurt, tmp_path: Path, command: str) -> None:
+    more = ["--elsewhere", "-o", tmp_path / "page.html"] if command == "report" else []
+    code, document = asked(gpurt, command, CASES / "best-effort-slices.toml", *more)
+    assert code == 0 or document["why"] or command == "choose"
+
+
+def test_a_simulated_run_of_partitions_that_share_a_cpu_is_one_of_the_file(gpurt: Gpurt, tmp_path: Path) -> None:
+    file, trace = CASES / "partitions-one-cpu.toml", tmp_path / "run.json"
+    assert asked(gpurt, "simulate", file, "--offsets", "1", "--trace", trace)[0] == 0
+    code, document = asked(gpurt, "check", trace, file)
+    assert (code, document["findings"], document["why"]) == (0, [], None)
+
+
+def test_a_deadline_beyond_the_period_is_refused_where_no_bound_knows_it(gpurt: Gpurt) -> None:
+    """pipeline.toml: no command answers for another deadline."""
+    code, out, err = gpurt("analyze", CASES / "pipeline.toml")
+    assert code in (1, 3), err
+    assert code == 1 or "pipeline.toml:9: deadline" in err
+    assert "schedulable" not in out
+
+
+@pytest.mark.parametrize(("name", "code"), [("green.toml", 0), ("dep.toml", 0), ("m34.toml", 1)])
+def test_what_is_said_of_whole_files(gpurt: Gpurt, name: str, code: int) -> None:
+    """m34.toml: of 132 SMs 27 % are 34 on hardware that rounds down to pairs, and a needs more."""
+    answered, document = asked(gpurt, "analyze", CASES / name)
+    assert answered == code
+    assert code == 0 or bounds(document) == {"a": None, "b": 38.5}
