@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 import pytest
-from calls import Gpurt, caller
+from calls import Gpurt, caller, everywhere
 from file_sets import Drawn
 from fit_cases import HOSTS, Fake
 
@@ -26,6 +26,7 @@ from analysis import taskset
 from analysis.trace import HOST, Trace, load
 from pycontrol import cli
 from pycontrol.commands import metrics, serve
+from pycontrol.live.control import connect
 from pycontrol.run import launch, placement
 
 FILES = 600 if os.environ.get("GPURT_LONG") else 8
@@ -127,7 +128,7 @@ def host_of(patch: pytest.MonkeyPatch, rng: random.Random, trace: Path) -> None:
         event.set()
         return event
 
-    patch.setattr("pycontrol.live.control.connect", lambda *_: Fake(known))
+    everywhere(patch, connect, lambda *_: Fake(known))
     patch.setattr(launch, "launch", ran)
     patch.setattr(serve, "run", lambda config: config.make(lambda *_: None))
     patch.setattr(metrics, "SignalEvent", over)
