@@ -4,13 +4,16 @@
 analysis/native/draft.c and generate.c draw them, in this order: tasks and load of each CPU; each task's utilization
 (C + G) / T by UUniFast, or by Dirichlet-rescale; which tasks use the GPU; periods, numbers of GPU segments, G / C and
 G^m / G; which tasks are best effort.  C is cut into eta + 1 CPU segments around eta GPU segments, at places drawn
-uniformly, and so is G.  Deadlines equal periods, priorities are rate monotonic, and the paper re-allocates tasks by
+uniformly, and so is G.  Method `published` divides a load as the code that was published with the paper does: each task
+gets the fraction that UUniFast leaves to the others, so that one task gets most of it.  Deadlines equal periods, priorities are rate monotonic, and the paper re-allocates tasks by
 worst fit decreasing.  A ratio G / C of 0 leaves empty GPU segments, which still begin and end.  All times are whole ns;
 taskset i of a seed is always the same.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +26,9 @@ from gpurt._gpurt import ffi, lib
 #: The published platform: epsilon 1 ms, of which a context switch is 200 us, and a time slice of 1024 us.
 PLATFORM = Platform(4, alpha=800 * US, theta=200 * US, time_slice=1024 * US)
 
-METHODS = ("uunifast", "drs")
+METHODS = ("uunifast", "drs", "published")
+#: What the published code draws each task's utilization from where a number of tasks is given.
+PUBLISHED_SHARE = (0.05, 0.3)
 
 
 @dataclass(frozen=True)
@@ -92,11 +97,13 @@ def generate(
     """
     if method not in METHODS:
         raise ValueError(f"no method is called {method!r}; there are {', '.join(METHODS)}")
+    if method == "published":  # worst fit places only tasks without a CPU there, those of a given number
+        parameters = replace(parameters, reallocate=parameters.reallocate and bool(parameters.tasks))
     view, seed = parameters.view(), seed % 2**64
     room = count * int(lib.gpurt_generate_room(view))
     batch = blank(replace(platform, cpus=parameters.cpus), count, room)
     pieces = Pieces(np.zeros(room + 1, np.uint32), *_times(room * (parameters.segments[1] + 1)))
-    given = _drs(parameters, seed, start, count) if method == "drs" else None
+    given = DIVISIONS[method](parameters, seed, start, count) if method in DIVISIONS else None
     numbers = ffi.NULL if given is None else pointer("double", given)
     if lib.gpurt_generate(view, seed, start, count, numbers, batch.view(), pieces.view()):
         raise MemoryError
@@ -109,20 +116,53 @@ def _times(room: int) -> tuple[Any, Any, Any]:
 
 def _drs(parameters: Parameters, seed: int, start: int, count: int) -> Any:
     """Utilizations of all tasks by Dirichlet-rescale (Griffin, Bate, Davis, RTSS 2020), none above 1."""
-    import random
-
     from drs import drs
 
-    view = parameters.view()
-    counts, loads = ffi.new("u32[]", parameters.cpus), ffi.new("double[]", parameters.cpus)
     state, drawn = random.getstate(), []
     try:
-        for index in range(start, start + count):
-            lib.gpurt_generate_shape(view, seed, index, counts, loads)
+        for index, shape in _shapes(parameters, seed, start, count):
             random.seed(f"{seed} {index}")  # the package draws from the global generator
-            for tasks, load in zip(counts, loads, strict=True):
+            for tasks, load in shape:
                 if tasks:
                     drawn += drs(tasks, load, [min(1.0, load)] * tasks)
     finally:
         random.setstate(state)
     return np.array(drawn, np.float64)
+
+
+def _published(parameters: Parameters, seed: int, start: int, count: int) -> Any:
+    """Utilizations of all tasks as the code published with ECRTS'24 draws them, in hundredths and at least one."""
+    drawn: list[float] = []
+    for index, shape in _shapes(parameters, seed, start, count):
+        own = random.Random(f"published {seed} {index}")
+        for tasks, load in shape:
+            if parameters.tasks:
+                shares = [own.uniform(*PUBLISHED_SHARE) for _ in range(tasks)]
+            else:
+                shares = _wrong_way_round(own, load, tasks)
+            drawn += [max(round(share, 2), 0.01) for share in shares]
+    return np.array(drawn, np.float64)
+
+
+def _wrong_way_round(own: random.Random, load: float, tasks: int) -> list[float]:
+    """A load divided by UUniFast, except that each task gets what the others should, in an order by chance."""
+    shares, left = [], load
+    for others in range(tasks - 1, 0, -1):
+        shares.append(left * own.random() ** (1 / others))
+        left -= shares[-1]
+    shares += [left] if tasks else []
+    own.shuffle(shares)
+    return shares
+
+
+def _shapes(parameters: Parameters, seed: int, start: int, count: int) -> Iterator[tuple[int, list[tuple[int, float]]]]:
+    """Each taskset's index, and of each CPU the number of tasks and the load, as the compiled generator draws them."""
+    view = parameters.view()
+    counts, loads = ffi.new("u32[]", parameters.cpus), ffi.new("double[]", parameters.cpus)
+    for index in range(start, start + count):
+        lib.gpurt_generate_shape(view, seed, index, counts, loads)
+        yield index, list(zip(counts, loads, strict=True))
+
+
+#: How utilizations are drawn other than by the compiled UUniFast.
+DIVISIONS = {"drs": _drs, "published": _published}

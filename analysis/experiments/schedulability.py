@@ -98,6 +98,11 @@ class Schedulability(Experiment[Drawable, Counts]):
         """Whether all formulas are compiled: readable ones hold the interpreter's lock."""
         return all(curve.compiled for curve in self.available)
 
+    @property
+    def owned(self) -> bool:
+        """Whether tasks own units: their tasksets are drawn by RTGPU's recipe, whatever the method."""
+        return any(isinstance(point, units.Parameters) for panel in self.panels for _, point in panel.points)
+
     def evaluate(self, point: Drawable, settings: Settings, start: int, count: int) -> Counts:
         """How many of the tasksets each curve's test finds schedulable, by label."""
         seed = point_seed(settings.seed, point)

@@ -59,8 +59,8 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
               help="sbeet, mg: the folder of the profiles that the authors of sBEET-mg published.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024))
-@click.option("--method", type=click.Choice(["uunifast", "drs"]), default="uunifast", show_default=True,
-              help="How utilizations are drawn; drs needs the package of that name.")  # fmt: skip
+@click.option("--method", type=click.Choice(["uunifast", "drs", "published"]), default="uunifast", show_default=True,
+              help="How utilizations are drawn; drs needs that package; published: as GCAPS's authors' code does.")  # fmt: skip
 @click.option("--runs", type=click.IntRange(1, 10**6),
               help="attack: number of random first releases to start from.  [default: 20]")  # fmt: skip
 @click.option("--steps", type=click.IntRange(0, 10**6),
@@ -111,7 +111,7 @@ def experiment(
 
 def _check_options(names: Sequence[str], profiles: Path | None, method: str, address: str | None) -> None:
     """Raises UsageError for options that do not go with an experiment, and FileError if profiles are wrong."""
-    fixed = [name for name in names if name not in EXPERIMENTS]
+    fixed = [name for name in names if name not in EXPERIMENTS or EXPERIMENTS[name].owned]
     if fixed and method != "uunifast":
         raise UsageError(f"--method does not go with {fixed[0]}")
     if address and (studies := [name for name in names if name in STUDIES]):

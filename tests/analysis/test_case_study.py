@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import ms
 
 from analysis import rta
+from analysis.model import GpuSegment, Segment, Span, Taskset
 from analysis.simulate import Options, worst_over_offsets
 from analysis.taskset import TasksetFile, load
 
@@ -55,3 +58,40 @@ def test_a_wrong_bound_would_be_noticed(case_study: TasksetFile) -> None:
     seen = worst_over_offsets(taskset, Options("segment", rta.find("gcaps-suspend").waiting), OFFSETS).tasks
     alone = {task.name: task.cpu_time + task.gpu_time for task in taskset.real_time}
     assert all(seen[name].worst > time for name, time in alone.items() if name != "mmul_cpu")
+
+
+def divided(taskset: Taskset, misc: dict[str, float]) -> Taskset:
+    """G as the paper's G^e, and a G^m in addition, ms: 0 for the tasks that are not named."""
+
+    def segment(name: str, one: Segment) -> Segment:
+        if not isinstance(one, GpuSegment):
+            return one
+        both = one.misc.worst + one.pure.worst
+        own = ms(misc.get(name, 0))
+        return replace(one, misc=Span(own, own), pure=Span(both, both))
+
+    tasks = [replace(task, segments=tuple(segment(task.name, one) for one in task.segments)) for task in taskset]
+    return replace(taskset, tasks=tuple(tasks))
+
+
+@pytest.mark.parametrize(("misc", "bounds"), [
+    ({}, (15, 30, 72, 58, 78)),
+    ({"histogram": 1, "mmul_gpu_1": 2}, (16, 32, 74, 59, 79)),
+    ({"histogram": 1, "mmul_gpu_1": 3}, (16, 33, 75, 59, 79)),
+])  # fmt: skip
+def test_table_5_needs_a_misc_part_beside_g(
+    case_study: TasksetFile, misc: dict[str, float], bounds: tuple[int, ...]
+) -> None:
+    """Table 5, suspension, 16, 32, 75, 59, 79: G^m of 1 and 2 ms beside G restores four, 3 ms the fifth."""
+    result = rta.find("gcaps-suspend-printed").run(divided(case_study.taskset, misc))
+    assert [result.wcrt(task.name) for task in case_study.taskset.real_time] == [ms(bound) for bound in bounds]
+
+
+@pytest.mark.parametrize(("name", "bounds"), [
+    ("gcaps-suspend", (15, 30, 73.2, 58, 78)), ("gcaps-suspend-printed", (15, 29, 73.2, 56.8, 76.8)),
+    ("gcaps-busy", (15, 30, 97, 59, 80)), ("gcaps-busy-printed", (15, 29, 82.2, 56.8, 76.8)),
+])  # fmt: skip
+def test_bounds_of_the_example_file(case_study: TasksetFile, name: str, bounds: tuple[float, ...]) -> None:
+    """What docs/readings/gcaps.md compares with table 5: G^m is a tenth of G in the file."""
+    result = rta.find(name).run(case_study.taskset)
+    assert [result.wcrt(task.name) for task in case_study.taskset.real_time] == [ms(bound) for bound in bounds]

@@ -191,6 +191,7 @@ def test_the_command_says_what_there_is_and_what_is_wrong(tmp_path: Path) -> Non
     for wrong, why in (
         (["mg-fig3.7"], "--profiles DIR"), (["gcaps-fig8a", "--profiles", "."], "goes with sbeet-fig2.8"),
         (["mg-fig3.7", "--profiles", ".", "--method", "drs"], "does not go with mg-fig3.7"),
+        (["rtgpu-fig8", "--method", "published"], "does not go with rtgpu-fig8"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=why):
             CliRunner().invoke(command, wrong, standalone_mode=False, catch_exceptions=False)

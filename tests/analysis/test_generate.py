@@ -116,7 +116,7 @@ def test_sums_of_the_arrays_are_those_of_the_tasks(parameters: Parameters) -> No
     assert columns(again, int(batch.first[-1])) == columns(batch, int(batch.first[-1]))
 
 
-@pytest.mark.parametrize("method", ["uunifast", "drs"])
+@pytest.mark.parametrize("method", ["uunifast", "drs", "published"])
 def test_a_taskset_depends_on_seed_and_index_alone(method: str) -> None:
     if method == "drs":
         pytest.importorskip("drs", reason="the optional package drs is not installed")
@@ -131,6 +131,25 @@ def test_dirichlet_rescale_keeps_the_loads() -> None:
     for index in range(5):
         total = sum((t.cpu_time + t.gpu_time) / t.period for t in batch.taskset(index))
         assert abs(total - 2) < 1e-6
+
+
+def test_the_published_division_gives_most_of_a_load_to_one_task() -> None:
+    """The code published with ECRTS'24 gives a task what UUniFast leaves to the others."""
+    most = {}
+    for method in ("uunifast", "published"):
+        systems = tasksets(replace(PAPER, cpus=1, tasks_per_cpu=(5, 5), load=(0.5, 0.5)), 200, method=method)
+        shares = [[(t.cpu_time + t.gpu_time) / t.period for t in taskset] for taskset in systems]
+        assert all(abs(sum(one) - 0.5) < 0.06 for one in shares)  # each is rounded to a hundredth, and at least one
+        most[method] = sum(map(max, shares)) / sum(map(sum, shares))
+    assert most["uunifast"] < 0.55 < 0.75 < most["published"]
+
+
+def test_the_published_code_draws_each_task_alone_where_a_number_is_given() -> None:
+    """Figure 8a: the load of a CPU is no parameter there and grows with the number of tasks."""
+    systems = {number: tasksets(replace(PAPER, tasks=number), 50, method="published") for number in (4, 16)}
+    for number, drawn in systems.items():
+        loads = [sum((t.cpu_time + t.gpu_time) / t.period for t in taskset) for taskset in drawn]
+        assert abs(sum(loads) / len(loads) - 0.175 * number) < 0.02 * number
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The case study of the thesis (table 4.4, figure 4.14): preemption against the default driver."""
+"""The case study of the thesis (tables 4.3 and 4.4, figure 4.14): preemption against the default driver."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders import ms
 
 from analysis import rta
+from analysis.model import Taskset
 from analysis.simulate import Options, worst_over_offsets
 from analysis.taskset import load
 
@@ -31,3 +33,25 @@ def test_figure_4_14_task_1_is_much_faster_where_the_gpu_is_preempted() -> None:
     assert seen["segment"]["histogram"].worst <= bound == ms(23.144)
     assert seen["timesliced"]["histogram"].worst > 3 * seen["segment"]["histogram"].worst
     assert all(not seen["segment"][task.name].misses for task in TASKSET.real_time)
+
+
+#: Table 4.3: what an update of the runlist took on the Xavier NX, us.
+UPDATES = {"longest": 1036, "shortest": 333, "mean": 476}
+
+
+def test_table_4_3_only_the_longest_update_makes_a_bound() -> None:
+    """Runs whose updates take the longest exceed the bounds that the mean and the shortest give."""
+    test = rta.find("gcaps-suspend")
+    assert TASKSET.platform.epsilon == UPDATES["longest"] * 1000
+    bounds = {which: test.run(_updating(us)) for which, us in UPDATES.items()}
+    seen = worst_over_offsets(TASKSET, Options(test.policy, test.waiting), 50).tasks
+    bounded = [task.name for task in TASKSET.real_time if bounds["longest"].wcrt(task.name)]
+    above = {which: [name for name in bounded if seen[name].worst > (bound.wcrt(name) or 0)]
+             for which, bound in bounds.items()}  # fmt: skip
+    assert len(bounded) == 4 and not above["longest"]
+    assert above["mean"] and set(above["mean"]) <= set(above["shortest"])
+
+
+def _updating(epsilon_us: int) -> Taskset:
+    theta = TASKSET.platform.theta
+    return replace(TASKSET, platform=replace(TASKSET.platform, alpha=epsilon_us * 1000 - theta))

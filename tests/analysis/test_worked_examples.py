@@ -153,6 +153,40 @@ def test_figure_5(epsilon: float) -> None:
     assert spans(swapped, Kind.GPU, "t4")[0][0] < spans(swapped, Kind.GPU, "t3")[0][0]
 
 
+def indirect(pure: float, epsilon: float, first: int = 3) -> Taskset:
+    """Figure 6: t1 alone on its core, with a kernel of ``pure`` ms; t2 busy-waits above the CPU-only t3 on the other."""
+    return taskset(
+        task("t1", 0, first, 100, cpu(1), gpu(0, pure)),
+        task("t2", 1, 2, 100, cpu(0.5), gpu(0, 4)),
+        task("t3", 1, 1, 100, cpu(3)),
+        epsilon=epsilon, slice_=0.5,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_figure_6_indirect_delay_and_gpu_priorities_against_it(epsilon: float) -> None:
+    """Examples 3 and 5: t1's kernel delays t3 through t2, unless t2 has the higher GPU priority."""
+    seen = {}
+    for pure in (2.0, 2.5):
+        for order in ({}, {"t1": 1, "t2": 2}):
+            system = indirect(pure, epsilon).with_gpu_priorities(order) if order else indirect(pure, epsilon)
+            seen[pure, bool(order)] = run(system, "segment", Waiting.BUSY, 0, 0, 0)
+    updates = 4 * epsilon  # of t1 and t2, all while t2 waits
+    assert response(seen[2.0, False], "t3") == ms(0.5 + 4 + 3 + 2 + updates)
+    assert response(seen[2.5, False], "t3") == ms(0.5 + 4 + 3 + 2.5 + updates)
+    # (c): t3 does not notice how long t1's kernel is
+    assert response(seen[2.0, True], "t3") == response(seen[2.5, True], "t3")
+    assert response(seen[2.0, True], "t3") <= ms(0.5 + 4 + 3 + updates)
+
+
+@pytest.mark.parametrize("first", [3, 1])
+def test_figure_6_round_robin_delays_whatever_the_priority(first: int) -> None:
+    """Example 3, figure 6b: t1 delays t3 through t2 whether its priority is above t2's or below t3's."""
+    seen = {pure: run(indirect(pure, 0, first), "timesliced", Waiting.BUSY, 0, 0, 0) for pure in (0.5, 1, 2)}
+    times = [response(each, "t3") for each in seen.values()]
+    assert times == sorted(set(times)) and times[0] > ms(0.5 + 4 + 3)
+
+
 @pytest.mark.parametrize("name", [n for n, t in rta.TESTS.items() if t.sound and not t.assigns])
 def test_every_sound_bound_covers_the_examples(name: str) -> None:
     test = rta.find(name)
