@@ -4,10 +4,10 @@
 analysis/native/draft.c and generate.c draw them, in this order: tasks and load of each CPU; each task's utilization
 (C + G) / T by UUniFast, or by Dirichlet-rescale; which tasks use the GPU; periods, numbers of GPU segments, G / C and
 G^m / G; which tasks are best effort.  C is cut into eta + 1 CPU segments around eta GPU segments, at places drawn
-uniformly, and so is G.  Method `published` divides a load as the code that was published with the paper does: each task
-gets the fraction that UUniFast leaves to the others, so that one task gets most of it.  Deadlines equal periods, priorities are rate monotonic, and the paper re-allocates tasks by
+uniformly, and so is G.  Deadlines equal periods, priorities are rate monotonic, and the paper re-allocates tasks by
 worst fit decreasing.  A ratio G / C of 0 leaves empty GPU segments, which still begin and end.  All times are whole ns;
-taskset i of a seed is always the same.
+taskset i of a seed is always the same.  Method `published` divides a load as the code that was published with the paper
+does: each task gets what UUniFast leaves to the others, so that one task gets most of it.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
 @click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
 @click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024))
 @click.option("--method", type=click.Choice(["uunifast", "drs", "published"]), default="uunifast", show_default=True,
-              help="How utilizations are drawn; drs needs that package; published: as GCAPS's authors' code does.")  # fmt: skip
+              help="How utilizations are drawn; drs needs that package; published: as in GCAPS's code.")  # fmt: skip
 @click.option("--runs", type=click.IntRange(1, 10**6),
               help="attack: number of random first releases to start from.  [default: 20]")  # fmt: skip
 @click.option("--steps", type=click.IntRange(0, 10**6),

@@ -154,7 +154,7 @@ def test_figure_5(epsilon: float) -> None:
 
 
 def indirect(pure: float, epsilon: float, first: int = 3) -> Taskset:
-    """Figure 6: t1 alone on its core, with a kernel of ``pure`` ms; t2 busy-waits above the CPU-only t3 on the other."""
+    """Figure 6: t1 on a core of its own, with a kernel of ``pure`` ms; t2 busy-waits above t3, which is CPU-only."""
     return taskset(
         task("t1", 0, first, 100, cpu(1), gpu(0, pure)),
         task("t2", 1, 2, 100, cpu(0.5), gpu(0, 4)),
@@ -184,7 +184,8 @@ def test_figure_6_round_robin_delays_whatever_the_priority(first: int) -> None:
     """Example 3, figure 6b: t1 delays t3 through t2 whether its priority is above t2's or below t3's."""
     seen = {pure: run(indirect(pure, 0, first), "timesliced", Waiting.BUSY, 0, 0, 0) for pure in (0.5, 1, 2)}
     times = [response(each, "t3") for each in seen.values()]
-    assert times == sorted(set(times)) and times[0] > ms(0.5 + 4 + 3)
+    assert times == sorted(set(times))
+    assert times[0] > ms(0.5 + 4 + 3)
 
 
 @pytest.mark.parametrize("name", [n for n, t in rta.TESTS.items() if t.sound and not t.assigns])
