@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from itertools import accumulate
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,34 +149,55 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     costs = {(p.alpha, p.theta, p.time_slice, p.theta_known, p.stretch) for p in (t.platform for t in tasksets)}
     if len(costs) > 1:
         raise ValueError("the tasksets have different platforms")
-    tasks = [task for taskset in tasksets for task in taskset]
-    batch = blank(platform, len(tasksets), len(tasks))
+    rows = [_row(task) for taskset in tasksets for task in taskset]
+    batch = blank(platform, len(tasksets), len(rows))
     batch.first[1:] = np.cumsum([len(taskset) for taskset in tasksets])
-    for at, task in enumerate(tasks):
-        row = {"cpu": task.cpu, "priority": task.priority, "gpu_priority": task.segment_priority, "eta": task.eta,
-               "busy": task.waiting is Waiting.BUSY, "ends": last_segment(task) is not None,
-               "gaps": gaps(task)}  # fmt: skip
-        for name, number in row.items():
-            batch.numbers[name][at] = number
-        for name, time in zip(TIMES, (*_times(task), _slices(sliced[at], platform)), strict=True):
-            batch.times[name][at] = time
-    return replace(batch, pieces=_pieces(tasks), drawn=False)
+    if rows:
+        for name, numbers in zip(NUMBERS, zip(*(row.numbers for row in rows), strict=True), strict=True):
+            batch.numbers[name][:] = numbers
+        for name, times in zip(TIMES, zip(*(row.times for row in rows), strict=True), strict=False):
+            batch.times[name][:] = times
+        length = settled(platform.time_slice)
+        batch.times["slices"][:] = [_slices(task, length) for task in sliced] if length else 0
+    return replace(batch, pieces=_pieces(rows), drawn=False)
 
 
-def _pieces(tasks: Sequence[Task]) -> Pieces:
-    """The segments of tasks: what is between two GPU segments is one piece of CPU time."""
-    first, rows = [0], []
-    for task in tasks:
+class _Row(NamedTuple):
+    """A task as a batch has it.  ``pieces``: what is between two GPU segments is one piece of CPU time."""
+
+    numbers: tuple[int, ...]
+    times: tuple[int, ...]
+    pieces: Sequence[tuple[int, int, int]]
+
+
+def _row(task: Task) -> _Row:
+    """The task's row, which is kept with the task: a search analyses thousands of tasksets with the same tasks."""
+    known = vars(task).get("_row")
+    if known is None:
+        numbers = (
+            task.cpu, task.priority, task.segment_priority, task.eta, task.waiting is Waiting.BUSY,
+            last_segment(task) is not None, gaps(task),
+        )  # fmt: skip
+        known = vars(task)["_row"] = _Row(numbers, _times(task), _cut(task))
+    found: _Row = known
+    return found
+
+
+def _cut(task: Task) -> Sequence[tuple[int, int, int]]:
+    before, found = 0, []
+    for segment in task.segments:
+        if isinstance(segment, CpuSegment):
+            before += segment.time.worst
+            continue
+        found.append((before, segment.misc.worst, segment.pure.worst))
         before = 0
-        for segment in task.segments:
-            if isinstance(segment, CpuSegment):
-                before += segment.time.worst
-                continue
-            rows.append((before, segment.misc.worst, segment.pure.worst))
-            before = 0
-        rows.append((before, 0, 0))
-        first.append(len(rows))
-    table = np.array(rows or [(0, 0, 0)], np.int64)
+    return [*found, (before, 0, 0)]
+
+
+def _pieces(rows: Sequence[_Row]) -> Pieces:
+    """The segments of tasks."""
+    first = [0, *accumulate(len(row.pieces) for row in rows)]
+    table = np.array([piece for row in rows for piece in row.pieces] or [(0, 0, 0)], np.int64)
     cpu, misc, pure = (np.ascontiguousarray(table[:, column]) for column in range(3))
     return Pieces(np.array(first, np.uint32), cpu, misc, pure)
 
@@ -192,9 +214,8 @@ def _times(task: Task) -> tuple[int, ...]:
     )  # fmt: skip
 
 
-def _slices(task: Task, platform: Platform) -> int:
-    length = settled(platform.time_slice)
-    return sum(-(-s.pure.worst // length) for s in task.gpu_segments) if length else 0
+def _slices(task: Task, length: int) -> int:
+    return sum(-(-s.pure.worst // length) for s in task.gpu_segments)
 
 
 def _last(task: Task) -> tuple[int, int]:

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 
-from analysis import rta
+from analysis import compiled, rta
 from analysis.conflicts import under
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
@@ -20,6 +21,8 @@ COMPARED = tuple(Policy.words())
 MIXED = ("gcaps-mixed", "boosted-mixed")
 #: If more tasks use the GPU, not every combination of modes is tried.
 MOST_COMBINED = 8
+#: If more tasks use the GPU, none is under a test that has no compiled formula.
+MOST_READABLE = 24
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Choice:
         """Whether every real-time task has a bound within its deadline."""
         return self.slack is not None
 
-    @property
+    @cached_property
     def merit(self) -> tuple[bool, list[Fraction]]:
         """How good the choice is: another than a schedulable one by how few tasks have no bound.
 
@@ -85,7 +88,8 @@ def choose(taskset: Taskset) -> Choice | None:
 def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
     """The taskset with these tasks' waiting modes changed, and the form that follows from them."""
     return replace(taskset, tasks=tuple(
-        replace(t, waiting=modes[t.name], form=None) if t.name in modes else t for t in taskset
+        t if modes.get(t.name) in (None, t.waiting if t.form is None else None)
+        else replace(t, waiting=modes[t.name], form=None) for t in taskset
     ))  # fmt: skip
 
 
@@ -111,10 +115,10 @@ def _choices(test: Test, taskset: Taskset) -> Iterator[Choice]:
     """The choice that a test stands for; none if it assigns GPU priorities without need or without success."""
     modes = dict.fromkeys(_users(taskset), test.waiting or Waiting.SUSPEND)
     if not test.assigns:
-        result = test.run(taskset)
+        result = compiled.run(test, taskset)
         yield Choice(test.name, test.policy, modes, result, _slack(test, taskset, result), {})
         return
-    if rta.find(test.base).run(taskset).schedulable:
+    if compiled.passes(rta.find(test.base), taskset):
         return
     assigned = _assigned(test, taskset, modes)
     if assigned:
@@ -128,13 +132,13 @@ def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Cho
     larger: they have deadlines in the place of responses.
     """
     try:
-        priorities = test.assign(taskset).priorities
+        priorities = compiled.priorities(test, taskset)
     except ValueError:
         return None
     if not priorities:
         return None
     changed = taskset.with_gpu_priorities(priorities)
-    result = rta.find(test.base).run(changed)
+    result = compiled.run(rta.find(test.base), changed)
     left = _slack(test, changed, result)
     return None if left is None else Choice(test.name, test.policy, modes, result, left, priorities)
 
@@ -142,6 +146,8 @@ def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Cho
 def _combined(taskset: Taskset, test: str) -> list[Choice]:
     """The best choice of a waiting mode for each task under a test of MIXED; none if all wait in the same mode."""
     users = _users(taskset)
+    if unsearched(taskset, test):
+        return []
     spinning = with_modes(taskset, dict.fromkeys(users, Waiting.BUSY))
     if len(users) < 2 or lacks_theta(rta.find(test), spinning):
         return []
@@ -154,10 +160,15 @@ def _combined(taskset: Taskset, test: str) -> list[Choice]:
     return [best] if len(set(best.modes.values())) > 1 else []
 
 
+def unsearched(taskset: Taskset, test: str) -> bool:
+    """Whether combinations of waiting modes are left out under this test: there are too many."""
+    return not compiled.has(test) and len(_users(taskset)) > MOST_READABLE
+
+
 def _mixed(taskset: Taskset, modes: Mapping[str, Waiting], name: str) -> Choice:
     """The choice of these modes, with GPU priorities assigned if the file's own fail."""
     changed, test = with_modes(taskset, modes), rta.find(name)
-    result = test.run(changed)
+    result = compiled.run(test, changed)
     choice = Choice(test.name, test.policy, modes, result, _slack(test, changed, result), {})
     if choice.schedulable:
         return choice

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from analysis import rta
 from analysis.batch import Batch, from_tasksets, pointer
 from analysis.model import CpuSegment, Taskset, Waiting
+from analysis.rta.audsley import Assignment
 from analysis.rta.order import Equals
 from analysis.rta.recurrence import solve
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import System
 from gpurt._gpurt import ffi, lib
+from gpurt.errors import TooLargeError
 
 #: The classic recurrence for CPUs alone, which the benchmarks measure against.  It has a formula in C and is not a test
 #: of the registry.
@@ -30,6 +32,8 @@ FIXED_PRIORITY = "fixed-priority"
 
 #: Above, the sets of tasks that each bound rests on would take more memory than the analysis is worth.
 MOST_TASKS = 30_000
+#: Above, the readable analyses take minutes.
+MOST_READABLE = 1000
 
 _EQUALS = {
     Equals.BOUNDED: lib.GPURT_RTA_BOUNDED,
@@ -159,9 +163,84 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
         return unseen
     taskset = test.seen(taskset)
     result = test.refusal(taskset) or _analyse(test, taskset, False)
+    if result is None:
+        check_size(test, taskset)
     if result is None or (test.assigns and not result.schedulable):
         return test.run(taskset)
     return result
+
+
+def check_size(test: rta.Test, taskset: Taskset) -> None:
+    """Raises TooLargeError for a taskset that only the readable analysis takes, and that is too large for it."""
+    if len(taskset) > MOST_READABLE:
+        raise TooLargeError(f"{test.name} takes at most {MOST_READABLE} tasks, and the file has {len(taskset)}")
+
+
+def passes(test: rta.Test, taskset: Taskset) -> bool:
+    """Whether ``test.run`` finds every task schedulable; nothing is explained."""
+    if test.analysis is not None or taskset.threads or test.assigns:
+        return run(test, taskset).schedulable
+    if systems := test.systems(taskset):
+        return all(passes(test, one) for one in systems)
+    if unseen := test.unseen(taskset):
+        return unseen.schedulable
+    taskset = test.seen(taskset)
+    if refused := test.refusal(taskset):
+        return refused.schedulable
+    name = test.reduces if test.reduces and not _overlapping(taskset) else test.name
+    if rta.find(name).compiled is None or len(taskset) > MOST_TASKS:
+        return _briefly(test, taskset)
+    try:
+        view = (batch := from_tasksets([taskset])).view()
+    except OverflowError:
+        return _briefly(test, taskset)
+    answer = np.empty(len(batch), np.uint8)
+    if status := lib.gpurt_rta_verdicts(view, _facts(name), 0, 0, 1, pointer("u8", answer)):
+        _raise(status)
+    if answer[0] == lib.GPURT_RTA_REFUSED:
+        return _briefly(test, taskset)
+    return bool(answer[0] == lib.GPURT_RTA_YES)
+
+
+def _briefly(test: rta.Test, taskset: Taskset) -> bool:
+    check_size(test, taskset)
+    return test.run(taskset, brief=True).schedulable
+
+
+def priorities(test: rta.Test, taskset: Taskset) -> dict[str, int]:
+    """Those of ``test.assign``; empty if there are none, and no word why.  Raises ValueError as that does."""
+    levels = None if test.analysis is not None or taskset.threads else _levels(test, taskset)
+    if levels is not None and len(levels) < sum(task.uses_gpu for task in taskset.real_time):
+        return {}
+    return test.assign(taskset, levels or ()).priorities or {}
+
+
+def assign(test: rta.Test, taskset: Taskset) -> Assignment:
+    """The same assignment as ``test.assign``, in less time for large tasksets.
+
+    The readable implementation says why no task can take a level.  Raises ValueError if more tasks use the GPU than
+    there are priorities.
+    """
+    levels = None if test.analysis is not None or taskset.threads else _levels(test, taskset)
+    return test.assign(taskset, levels or ())
+
+
+def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
+    """The tasks that have levels, from the lowest on, as far as tasks can take them; None if that is not known."""
+    if rta.find(test.name).compiled is None or test.reduces or len(taskset) > MOST_TASKS:
+        return None
+    try:
+        view = (batch := from_tasksets([test.seen(taskset)])).view()
+    except OverflowError:
+        return None
+    levels, given = np.zeros(max(len(taskset), 1), np.uint32), ffi.new("int *")
+    status = lib.gpurt_rta_levels(view, _facts(test.base), 0, pointer("u32", levels), given)
+    if status == -lib.GPURT_RTA_ENOMEM:
+        raise MemoryError
+    if status or given[0] < 0:
+        return None
+    assert len(batch) == 1
+    return [taskset.tasks[int(index)].name for index in np.argsort(levels) if levels[index]]
 
 
 def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:

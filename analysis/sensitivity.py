@@ -7,15 +7,30 @@ bounds grow with demand, as those of the registry do (tests/analysis/test_gcaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
+from analysis import compiled
+from analysis.model import (
+    Copy,
+    CpuSegment,
+    GpuSegment,
+    Kernel,
+    Partition,
+    Platform,
+    Segment,
+    Span,
+    Task,
+    Taskset,
+    Waiting,
+)
 from analysis.rta import Test
 from analysis.verdict import slow_turns
 
+#: The times of single tasks are searched in files of so many tasks.
+MOST_TASKS = 500
 #: Factors are searched in steps of one millionth, up to a thousand.
 STEPS = 1_000_000
 UNLIMITED = Fraction(1000)
@@ -66,14 +81,14 @@ class Margin:
         return _scaled(self.now, self.factor)
 
 
-def margins(test: Test, taskset: Taskset, tick: Tick = unwatched) -> list[Margin]:
-    """The margins of every task's C and G unless they are 0, of epsilon, and of the clock."""
-    own = own_times(taskset)
-    found = [Margin(what, name, now, task_margin(test, taskset, name, what, tick)) for name, what, now in own]
+def margins(test: Test, taskset: Taskset, tick: Tick = unwatched, own: bool = True) -> Iterator[Margin]:
+    """The margins of every task's C and G unless they are 0 (``own``), of epsilon, and of the clock, one by one."""
+    for name, what, now in own_times(taskset) if own else ():
+        yield Margin(what, name, now, task_margin(test, taskset, name, what, tick))
     if taskset.platform.epsilon:
         factor = largest(lambda f: with_epsilon(taskset, f), test, tick)
-        found.append(Margin(What.EPSILON, None, taskset.platform.epsilon, factor))
-    return [*found, Margin(What.CLOCK, None, 0, largest(lambda f: slowed(taskset, f), test, tick))]
+        yield Margin(What.EPSILON, None, taskset.platform.epsilon, factor)
+    yield Margin(What.CLOCK, None, 0, largest(lambda f: slowed(taskset, f), test, tick))
 
 
 def own_times(taskset: Taskset) -> list[tuple[str, What, int]]:
@@ -117,7 +132,7 @@ def epsilon_budget(test: Test, taskset: Taskset, tick: Tick = unwatched) -> int 
     def passes(epsilon: int) -> bool:
         theta = int(share * epsilon)
         changed = replace(platform, alpha=epsilon - theta, theta=theta)
-        return _proved(test, replace(taskset, platform=changed))
+        return proved(test, replace(taskset, platform=changed))
 
     return _search(passes, _longest(taskset), tick)
 
@@ -136,10 +151,12 @@ def epsilon_budgets(
     return {name: epsilon_budget(test, _slower_tasks(taskset, factor), tick) for name, factor in clocks.items()}
 
 
-def _proved(test: Test, taskset: Taskset) -> bool:
+def proved(test: Test, taskset: Taskset) -> bool:
     """Whether the test passes, with no longer turns at the update lock than hosts spin for."""
-    result = test.run(taskset)
-    return result.schedulable and not slow_turns(test, taskset, result)
+    if test.policy == "boosted" and any((test.waiting or task.waiting) is Waiting.BUSY for task in taskset.real_time):
+        result = compiled.run(test, taskset)
+        return result.schedulable and not slow_turns(test, taskset, result)
+    return compiled.passes(test, taskset)
 
 
 def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:
@@ -149,7 +166,7 @@ def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwa
     """
 
     def passes(steps: int) -> bool:
-        return _proved(test, scaled(Fraction(steps, STEPS)))
+        return proved(test, scaled(Fraction(steps, STEPS)))
 
     found = _search(passes, int(UNLIMITED * STEPS), tick, STEPS)
     return None if found is None else Fraction(found, STEPS)
@@ -157,7 +174,7 @@ def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwa
 
 def steps(limit: int) -> int:
     """So many values up to ``limit`` are tried at most."""
-    return limit.bit_length() + 2
+    return 2 * limit.bit_length() + 2
 
 
 def _search(passes: Callable[[int], bool], limit: int, tick: Tick, now: int = 0) -> int | None:
@@ -174,19 +191,35 @@ def _search(passes: Callable[[int], bool], limit: int, tick: Tick, now: int = 0)
         tick(1)
         return answer
 
-    found = bisected(tried, now, limit)
+    found = galloped(tried, now, limit)
     if found is None and now:
         found = bisected(tried, 0, now)
     tick(left)
     return found
 
 
+def galloped(passes: Callable[[int], bool], low: int, high: int) -> int | None:
+    """As `bisected`, with steps that double from ``low`` on: what limits a system is seldom far from it."""
+    if not passes(low):
+        return None
+    step = max(low, 1)
+    while low < high:
+        middle = min(low + step, high)
+        if not passes(middle):
+            return _between(passes, low, middle)
+        low, step = middle, 2 * step
+    return high
+
+
 def bisected(passes: Callable[[int], bool], low: int, high: int) -> int | None:
     """A value that passes while the next one fails; ``high`` if that passes, None if ``low`` fails."""
     if not passes(low):
         return None
-    if passes(high):
-        return high
+    return high if passes(high) else _between(passes, low, high)
+
+
+def _between(passes: Callable[[int], bool], low: int, high: int) -> int:
+    """A value that passes while the next one fails, where ``low`` passes and ``high`` fails."""
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if passes(middle) else (low, middle)

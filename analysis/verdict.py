@@ -115,9 +115,21 @@ def answer(taskset: Taskset) -> Answer:
     return first or Answer(policy, None, None, _uncovered(taskset))
 
 
+def passed(taskset: Taskset) -> Test | None:
+    """The test on which a yes of `answer` rests; None where the answer is no."""
+    for test in covering(taskset) if taskset.real_time else []:
+        if lacks_theta(test, taskset):
+            return None
+        if compiled.passes(test, taskset) and not slow_turns(test, taskset, compiled.run(test, taskset)):
+            return test
+    return None
+
+
 def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
     """Why a yes of a test of policy `boosted` demands too much of spinning threads of the hosts; empty: it does not."""
     if test.policy != "boosted" or not result.schedulable:
+        return ""
+    if not any(task.uses_gpu and (test.waiting or task.waiting) is Waiting.BUSY for task in taskset.real_time):
         return ""
     taskset = _assigned(test, taskset)
     responses = {task.name: result.wcrt(task.name) or task.deadline for task in taskset.real_time}
@@ -133,9 +145,9 @@ def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
 
 def _assigned(test: Test, taskset: Taskset) -> Taskset:
     """The taskset with the GPU priorities of the test's result: those that it assigns where the file's own fail."""
-    if not test.assigns or rta.find(test.base).run(taskset).schedulable:
+    if not test.assigns or compiled.passes(rta.find(test.base), taskset):
         return taskset
-    found = test.assign(taskset).priorities
+    found = compiled.priorities(test, taskset)
     return taskset.with_gpu_priorities(found) if found else taskset
 
 

@@ -13,6 +13,9 @@ from analysis.model import Taskset
 from analysis.rta import Result, Test
 from analysis.verdict import unlike_the_file
 
+#: Of larger files nothing is searched beside the answer itself.
+MOST_TASKS = 500
+
 
 @dataclass(frozen=True, slots=True)
 class Beside:
@@ -50,6 +53,8 @@ def beside(
     """
     if not why:
         return Beside()
+    if len(taskset) > MOST_TASKS:
+        return Beside(helps=[f"fewer tasks in the file: up to {MOST_TASKS}, gpurt also looks for what would help"])
     others = named(results, taskset)[1] if by_name else list(of_policies(taskset)) if taskset.real_time else []
     for test, result in results:
         if result.failures and test.sound and not unlike_the_file(test, taskset):

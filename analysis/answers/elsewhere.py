@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from analysis.conflicts import under
 from analysis.model import FEDERATED, Taskset
 from analysis.rta import Result, Test
-from analysis.verdict import answer, no_proof, slow_turns, unlike_the_file
+from analysis.verdict import no_proof, passed, slow_turns, unlike_the_file
 from gpurt.enums import Policy
 
 
@@ -51,8 +51,8 @@ def of_policies(taskset: Taskset) -> Iterator[Elsewhere]:
     for policy in Policy.words():
         if policy == taskset.platform.policy or (one := under(taskset, policy)) is None:
             continue
-        if (found := answer(one)).schedulable and found.test is not None:
-            yield Elsewhere(found.test.name, f"policy {policy}", f"{_says(policy)}, or gpurt choose --write")
+        if (test := passed(one)) is not None:
+            yield Elsewhere(test.name, f"policy {policy}", f"{_says(policy)}, or gpurt choose --write")
 
 
 def _says(policy: str) -> str:

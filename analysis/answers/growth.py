@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Protocol
 
+from analysis import compiled
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
 from analysis.model import Taskset
@@ -17,8 +18,8 @@ from analysis.rta import Result, Test
 from analysis.rtgpu import sensitivity as units
 from analysis.rtgpu.method import METHODS
 from analysis.rtgpu.sensitivity import Limits
-from analysis.sensitivity import Margin, effort, epsilon_budgets, margins
-from gpurt.errors import UsageError
+from analysis.sensitivity import MOST_TASKS, Margin, effort, epsilon_budgets, margins
+from gpurt.errors import TooLargeError, UsageError
 
 
 class Bar(Protocol):
@@ -63,11 +64,19 @@ class Growth:
         }  # fmt: skip
 
 
-def growth(taskset: Taskset, name: str | None, show: Show, clocks: Sequence[str] = ()) -> Growth:
-    """How much may grow.
+#: Told at Ctrl-C of the margins that were found until then.
+Told = Callable[[Test, Sequence[Margin]], None]
+
+
+def growth(
+    taskset: Taskset, name: str | None, show: Show, clocks: Sequence[str] = (), own: bool = True,
+    interrupted: Told | None = None,
+) -> Growth:  # fmt: skip
+    """How much may grow.  ``own``: the times of single tasks, too.
 
     ``name``: the test; None: the one that the verdict on the taskset rests on.  ``clocks``: hardware such as
-    "orin=0.6".  Raises UsageError if there is no such test, for a wrong clock, or for clocks that make no difference.
+    "orin=0.6".  Raises UsageError if there is no such test, for a wrong clock, or for clocks that make no difference; TooLargeError
+    for more tasks than are searched.
     """
     hardware = _hardware(clocks)
     test, why, notes = covering_test(taskset, name)
@@ -76,15 +85,29 @@ def growth(taskset: Taskset, name: str | None, show: Show, clocks: Sequence[str]
         raise UsageError(f"--clock: what is searched for is the largest epsilon, which {test.name} does not depend on")
     if test is None or not taskset.real_time:
         return Growth(None, why, notes, beside=beside_of(taskset, None, why, name, "sensitivity"))
-    result = test.run(taskset)
+    if own and len(taskset) > MOST_TASKS:
+        raise TooLargeError(f"sensitivity searches files of at most {MOST_TASKS} tasks; this one has {len(taskset)}")
+    result = compiled.run(test, taskset)
     why = why or result.why
     hardware = {} if units_owned else hardware
     with show(effort(taskset, len(hardware)), "searching") as bar:
-        found = margins(test, taskset, bar.update)
+        found = _margins(test, taskset, bar, own, interrupted)
         budgets = epsilon_budgets(test, taskset, hardware, bar.update)
     limits = _searched(test.name, taskset, show) if units_owned else None
     known = beside_of(taskset, test, why, name, "sensitivity")
     return Growth(test, why, notes, result, found, hardware, budgets, limits, known)
+
+
+def _margins(test: Test, taskset: Taskset, bar: Bar, own: bool, interrupted: Told | None) -> list[Margin]:
+    found: list[Margin] = []
+    try:
+        for one in margins(test, taskset, bar.update, own):
+            found.append(one)  # what is found counts if the next search is interrupted
+    except KeyboardInterrupt:
+        if interrupted:
+            interrupted(test, found)
+        raise
+    return found
 
 
 def _searched(name: str, taskset: Taskset, show: Show) -> Limits:

@@ -32,12 +32,14 @@ class Answered(NamedTuple):
 
 
 def judge(
-    file: Path, system: Any, named: Sequence[Any] = (), shown: Sequence[Any] = (), notes: Sequence[str] = ()
-) -> Answered:
+    file: Path, system: Any, named: Sequence[Any] = (), shown: Sequence[Any] = (), notes: Sequence[str] = (), *,
+    terms: bool = True,
+) -> Answered:  # fmt: skip
     """Whether every deadline of the taskset holds: by the tests that are named; by the file's policy if none is.
 
     ``shown``: tests whose results the document has in the place of those of the test that the answer rests on.
-    ``notes``: remarks that the document begins with.
+    ``notes``: remarks that the document begins with.  ``terms``: whether the document has the parts of each bound, of
+    which there are about as many as pairs of tasks.
     """
     remarks, verdict = [*notes, *about_others(named, system)], None
     if named:
@@ -54,7 +56,7 @@ def judge(
         remarks += [f"{name}: {why}" for name, why in slow if why]
     data = {
         "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
-        "why": why or None, **found.data(), "tests": _data(results),
+        "why": why or None, **found.data(), "tests": _data(results) if terms else [],
     }  # fmt: skip
     return Answered(data, results, verdict, found)
 

@@ -10,8 +10,7 @@ from functools import partial
 from analysis import compiled
 from analysis.model import Taskset
 from analysis.rta import Test
-from analysis.sensitivity import What, bisected, changed, own_times
-from analysis.verdict import slow_turns
+from analysis.sensitivity import What, bisected, changed, own_times, proved
 
 #: With more times than these nothing is searched: each takes up to nine verdicts.
 MOST_TIMES = 16
@@ -52,5 +51,4 @@ def least(test: Test, taskset: Taskset) -> Less | None:
 
 def _passes(test: Test, taskset: Taskset, name: str, what: What, percent: int) -> bool:
     less = changed(taskset, name, what, Fraction(percent, _WHOLE))
-    result = compiled.run(test, less)
-    return result.schedulable and not slow_turns(test, less, result)
+    return proved(test, less)

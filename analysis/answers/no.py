@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from analysis import compiled
 from analysis.answers.less import least
 from analysis.conflicts import under
 from analysis.model import FEDERATED, Taskset
@@ -15,6 +16,8 @@ from gpurt.units import exact_ms
 
 #: So many runs are simulated, of so many jobs each at most.
 RUNS, MOST_JOBS = 50, 20_000
+#: Fewer runs are simulated of large tasksets: a job takes as long as there are tasks.
+MOST_STEPS = 4_000_000
 
 
 def missed(taskset: Taskset, result: Result) -> list[str]:
@@ -30,7 +33,8 @@ def missed(taskset: Taskset, result: Result) -> list[str]:
     options = Options(taskset.policies[0], job_cpu=taskset.platform.thread_cpu or 0)
     simulated = switching(under(taskset, options.policy, everywhere=True) or taskset)
     try:
-        seen = worst_over_offsets(simulated, options, RUNS).tasks
+        runs = min(RUNS, max(1, MOST_STEPS // (jobs * len(taskset) + 1)))
+        seen = worst_over_offsets(simulated, options, runs).tasks
     except SimulationError:
         return []
     return [one.task for one in result.failures if seen[one.task].misses]
@@ -54,7 +58,7 @@ def helps(test: Test, taskset: Taskset) -> Iterator[str]:
 def _assignable(test: Test, taskset: Taskset) -> bool:
     """Whether there are GPU priorities with which the test passes."""
     try:
-        found = test.assign(taskset).priorities
+        found = compiled.priorities(test, taskset)
     except ValueError:
         return False
-    return bool(found) and find(test.base).run(taskset.with_gpu_priorities(found or {})).schedulable
+    return bool(found) and compiled.passes(find(test.base), taskset.with_gpu_priorities(found))

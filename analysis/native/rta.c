@@ -197,3 +197,25 @@ int gpurt_rta_verdicts(const struct gpurt_batch *b, const struct gpurt_rta_test 
 	rta_free(s);
 	return 0;
 }
+
+int gpurt_rta_levels(const struct gpurt_batch *b, const struct gpurt_rta_test *facts, u32 index, u32 *levels, int *given)
+{
+	struct rta_test test;
+	struct rta *s;
+	int err;
+	u32 i;
+
+	if (!rta_test_init(&test, facts) || index >= b->count)
+		return -GPURT_RTA_EINVAL;
+	s = room_for(b, &test, index, index + 1, &err);
+	if (!s)
+		return err;
+	err = !rta_load(s, b, &test, index) || s->user_count > RTA_LEVELS;
+	if (!err) {
+		*given = rta_levels(s, &test);
+		for (i = 0; i < s->real_time; i++)
+			levels[s->tasks[i].index] = *given < 0 ? 0 : rta_level_of(&s->tasks[i]);
+	}
+	rta_free(s);
+	return err;
+}

@@ -80,4 +80,11 @@ int gpurt_rta_verdicts(const struct gpurt_batch *batch, const struct gpurt_rta_t
 int gpurt_rta_bounds(const struct gpurt_batch *batch, const struct gpurt_rta_test *test, u32 assume, u32 index,
 		     const u32 *rank, u8 *state, int64_t *wcrt, int64_t *end, u32 *culprit);
 
+/*
+ * Audsley's method on taskset @index.  Written for each task, by its index in the taskset: its @levels, 1 for the lowest; 0
+ * if it uses no GPU or has none.  @given: how many levels were given until no task could take the next; -1 if a task fails
+ * on which no level has an influence.  Returns 0, 1 for GPURT_RTA_REFUSED or more users than levels, or an error.
+ */
+int gpurt_rta_levels(const struct gpurt_batch *batch, const struct gpurt_rta_test *test, u32 index, u32 *levels, int *given);
+
 #endif

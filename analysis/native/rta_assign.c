@@ -2,7 +2,6 @@
 /* Audsley's method on GPU segments.  analysis/rta/audsley.py gives the reasons. */
 #include "rta_internal.h"
 
-#define LEVELS 99	/* number of GPU priorities */
 #define ABOVE 1000	/* tasks without a level have priorities from here on, in the order of CPU priorities */
 
 /*
@@ -100,22 +99,34 @@ static bool take_level(struct rta *s, const struct rta_test *test, u32 level)
 	return false;
 }
 
-enum gpurt_rta_verdict rta_assign(struct rta *s, const struct rta_test *test)
+int rta_levels(struct rta *s, const struct rta_test *test)
 {
 	u32 i, level, above = ABOVE;
 
-	if (s->user_count > LEVELS)
-		return GPURT_RTA_TOO_MANY;
 	s->assume = true;
 	for (i = 0; i < s->real_time; i++)
 		s->tasks[i].response = s->tasks[i].end = s->tasks[i].deadline;
 	if (!riders_pass(s, test, UINT32_MAX))
-		return GPURT_RTA_NO;
+		return -1;
 	for (i = s->real_time; i; i--)
 		if (s->tasks[s->order[i - 1]].eta)
 			s->tasks[s->order[i - 1]].gpu_priority = above++;
 	for (level = 1; level <= s->user_count; level++)
 		if (!take_level(s, test, level))
-			return GPURT_RTA_NO;
+			break;
+	return (int)level - 1;
+}
+
+u32 rta_level_of(const struct rta_task *t)
+{
+	return t->eta && t->gpu_priority < ABOVE ? t->gpu_priority : 0;
+}
+
+enum gpurt_rta_verdict rta_assign(struct rta *s, const struct rta_test *test)
+{
+	if (s->user_count > RTA_LEVELS)
+		return GPURT_RTA_TOO_MANY;
+	if (rta_levels(s, test) != (int)s->user_count)
+		return GPURT_RTA_NO;
 	return !rta_disordered(s, test) && rta_schedulable(s, test) ? GPURT_RTA_YES : GPURT_RTA_NO;
 }

@@ -240,6 +240,12 @@ bool rta_fixed_schedulable(struct rta *s);
 bool rta_disordered(struct rta *s, const struct rta_test *test);
 /* Whether every real-time task passes. */
 bool rta_schedulable(struct rta *s, const struct rta_test *test);
+#define RTA_LEVELS 99	/* number of GPU priorities */
+
+/* Gives levels until no task can take the next.  Returns how many; -1: a task fails that no level has an influence on. */
+int rta_levels(struct rta *s, const struct rta_test *test);
+/* The level that a task was given; 0: none. */
+u32 rta_level_of(const struct rta_task *t);
 /* Assigns GPU priorities by Audsley's method.  The tasks keep those that were found. */
 enum gpurt_rta_verdict rta_assign(struct rta *s, const struct rta_test *test);
 

@@ -14,13 +14,14 @@ from analysis.rta.threads import Needs, verdict_of
 
 
 def analyse(
-    name: str, demands_of: Demands, taskset: Taskset, *, assume_deadlines: bool = False, end_of: Demands | None = None
-) -> Result:
+    name: str, demands_of: Demands, taskset: Taskset, *, assume_deadlines: bool = False, end_of: Demands | None = None,
+    brief: bool = False,
+) -> Result:  # fmt: skip
     """Bounds every task of a taskset, most urgent first.
 
     ``end_of``: the formula of a job up to the end of its last GPU segment, of tests that look at it.
     ``assume_deadlines``: every jitter uses D_h instead of R_h (ECRTS'24, section 6.4).  A bound that rests on a task
-    without one is withdrawn, because it assumed that this task meets its deadline.
+    without one is withdrawn, because it assumed that this task meets its deadline.  ``brief``: up to the first failure.
     """
     verdicts: dict[str, Verdict] = {t.name: BestEffort(t.name) for t in taskset if t.best_effort}
     needs: dict[str, Needs] = {}
@@ -52,6 +53,8 @@ def analyse(
         verdicts[task.name] = verdict
         if isinstance(verdict, Failure):
             failed.add(task.name)
+            if brief:
+                return Result(name, verdicts)
             if task.cpu_time or task.misc_time:
                 lost_on.setdefault(task.cpu, task.name)
         elif end_of and task.uses_gpu and not (assume_deadlines or taskset.threads):

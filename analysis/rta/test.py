@@ -117,8 +117,8 @@ class Test:
             return Equals.BOUNDED
         return Equals.UNBOUNDED if self.waiting is None else Equals.CONTENDED
 
-    def run(self, taskset: Taskset) -> Result:
-        """Verdicts of every task.
+    def run(self, taskset: Taskset, brief: bool = False) -> Result:
+        """Verdicts of every task; with ``brief``, where only that counts, up to the first failure.
 
         A ``+gpu-priority`` test keeps the file's priorities where they pass and assigns others where not.
         """
@@ -131,7 +131,7 @@ class Test:
         if unseen := self.unseen(taskset):
             return unseen
         taskset = self.seen(taskset)
-        result = self.refusal(taskset) or analyse(self.name, self.demands, taskset, end_of=self.ends)
+        result = self.refusal(taskset) or analyse(self.name, self.demands, taskset, end_of=self.ends, brief=brief)
         if not self.assigns or result.schedulable:
             return result
         try:
@@ -227,9 +227,10 @@ class Test:
         alone = replace(taskset, tasks=tuple(t for t in taskset if t.cpu not in with_gpu))
         return analyse(self.name, self.demands, alone).verdicts
 
-    def assign(self, taskset: Taskset) -> Assignment:
+    def assign(self, taskset: Taskset, given: Sequence[str] = ()) -> Assignment:
         """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test.
 
+        ``given``: the tasks of the lowest levels, where these are known (analysis.compiled.assign).
         Raises ValueError if more tasks use the GPU than there are priorities.
         """
-        return assign(self.demands, self.waiting, self.seen(taskset), any_order=self.any_order)
+        return assign(self.demands, self.waiting, self.seen(taskset), any_order=self.any_order, given=given)

@@ -45,6 +45,9 @@ else:  # pragma: no cover
     import tomli as tomllib
 
 MAX_BYTES = 64 * 2**20
+#: More tasks than these take longer to read than somebody waits.
+MOST_TASKS = 5000
+_TASK = re.compile(r"^[ \t]*\[\[[ \t]*task[ \t]*\]\]", re.MULTILINE)
 #: The fields that a table may have, where they depend on it.
 Fields: TypeAlias = Callable[[dict[str, Any]], dict[str, Field]]
 
@@ -102,6 +105,9 @@ def from_document(path: Path, tables: dict[str, Any], report: Report, unplaced: 
 
 def document_of(path: Path, text: str) -> tuple[dict[str, Any], Report]:
     """The tables of a TOML file, and a report that knows its lines.  Raises TasksetError if it is not TOML."""
+    if (count := len(_TASK.findall(text))) > MOST_TASKS:
+        problem = f"the file has {count} tasks; files of at most {MOST_TASKS} are read"
+        raise TasksetError(path, [Problem(1, problem)])
     try:
         return tomllib.loads(text), Report(lines_of(text))
     except tomllib.TOMLDecodeError as error:

@@ -81,7 +81,8 @@ def analyze(
         if len(known) < len(chosen):
             notes.append("theta is missing in [platform]: the tests that need it were left out")
         chosen = known
-    data, results, verdict, found = judge(file, system, chosen if names else [], chosen if every else [], notes)
+    shown = chosen if every else []
+    data, results, verdict, found = judge(file, system, chosen if names else [], shown, notes, terms=as_json)
     if measured:
         data = _of_this_host(data, objections)
     render.note(*data["notes"], as_json=as_json)

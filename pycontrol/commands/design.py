@@ -12,19 +12,19 @@ from typing import Any
 
 import click
 
-from analysis import divide
+from analysis import compiled, divide
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
 from analysis.answers.hosts import unable
 from analysis.answers.loading import analysable
-from analysis.choose import Choice, choices, effort, with_modes
+from analysis.choose import MIXED, MOST_READABLE, Choice, choices, effort, unsearched, with_modes
 from analysis.model import FORMS, Taskset
 from analysis.rta import TESTS
 from analysis.taskset.file import assumptions
 from analysis.taskset.write import write_values
 from analysis.verdict import lacks_theta, slow_turns
 from gpurt.enums import Form, Tier
-from gpurt.errors import GpurtError, UsageError
+from gpurt.errors import GpurtError, TooLargeError, UsageError
 from gpurt.files import is_stream
 from gpurt.text import filename
 from pycontrol.commands.options import FILE, JSON, Given
@@ -80,21 +80,21 @@ def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
 
     if why or test is None:
         return refused(why, f"NOT PROVED: {why}")
-    if (own := test.run(loaded)).schedulable:
+    if (own := compiled.run(test, loaded)).schedulable:
         if why := slow_turns(test, loaded, own):
             return refused(why, f"NOT PROVED under {test.name}: {why}")
         text = f"schedulable under {test.name} with the priorities in the file: nothing to assign"
         render.emit(_assigned(file, test, notes), as_json, text)
         return 0
     try:
-        found = test.assign(loaded)
+        found = compiled.assign(test, loaded)
     except ValueError as error:
-        raise UsageError(f"{filename(file)}: {error}") from None
+        raise TooLargeError(f"{filename(file)}: {error}") from None
     if found.priorities is None:
         lines = [f"NOT PROVED under {test.name}: {found.why}", *(f"  {failure}" for failure in found.blocked)]
         return refused(str(found), "\n".join(lines))
     changed = loaded.with_gpu_priorities(found.priorities)
-    result = test.run(changed)
+    result = compiled.run(test, changed)
     if why := result.why or slow_turns(test, changed, result):
         return refused(why, f"NOT PROVED under {test.name}: {why}")  # such as equals that spin for ever
     if write:
@@ -220,6 +220,9 @@ def _conditions(loaded: Taskset, best: Choice) -> list[str]:
     notes = []
     if any(lacks_theta(test, loaded) for test in TESTS.values()):
         notes.append("theta is missing in [platform]: what needs it to be bounded was left out")
+    for name in MIXED:
+        if unsearched(loaded, name):
+            notes.append(f"more than {MOST_READABLE} tasks use the GPU: mixed waiting modes under {name} were left out")
     if best.schedulable:
         chosen = with_modes(loaded, best.modes).with_gpu_priorities(dict(best.priorities))
         notes += assumptions(replace(chosen, platform=replace(loaded.platform, policy=best.policy)))

@@ -26,7 +26,7 @@ from analysis.taskset import TasksetFile, parse
 from analysis.taskset.repartition import with_partitions
 from analysis.verdict import answer
 from gpurt import files
-from gpurt.errors import UsageError
+from gpurt.errors import TooLargeError, UsageError
 from gpurt.text import filename
 from pycontrol.commands.federated import BUSY_TEST, OBJECTIVES, TEST, federated, units_of
 from pycontrol.commands.options import FILE, JSON, Given, Output
@@ -180,7 +180,7 @@ def _planned(taskset: Taskset, given: Any, variant: str, order: str | None) -> t
         try:
             return plan.plan(given, variant, order), None
         except plan.Unplannable as error:
-            raise UsageError(f"--variant: {error}") from None
+            raise TooLargeError(f"--variant {variant}: {error}") from None
     if variant == "exact":
         raise UsageError(f"--variant exact: not with {given.inside}, whose bounds depend on all partitions")
     found = coupled.plan(taskset, given, variant, order)

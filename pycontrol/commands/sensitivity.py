@@ -12,6 +12,7 @@ import click
 from analysis.answers.chosen import tests
 from analysis.answers.growth import Growth, growth
 from analysis.answers.loading import analysable
+from analysis.rta import Test
 from analysis.rtgpu.sensitivity import Limits
 from analysis.sensitivity import UNLIMITED, Margin
 from pycontrol.commands.options import FILE, JSON, Given
@@ -37,11 +38,21 @@ Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3
 def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
     """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
     loaded = analysable(file, tests((name,)) if name else ()).taskset
-    found = growth(loaded, name, render.progress, clocks)
+    found = growth(loaded, name, render.progress, clocks, interrupted=_interrupted)
     render.note(*found.notes, as_json=as_json)
     data = found.data(file)
     render.emit(data, as_json, "\n".join([_text(found).rstrip("\n"), *found.beside.lines()]))
     return 1 if found.why else 0
+
+
+def _interrupted(test: Test, found: Sequence[Margin]) -> None:
+    render.say(f"interrupted; {len(found)} times were searched under {test.name}:\n{_table(found)}")
+
+
+def _table(found: Sequence[Margin]) -> str:
+    rows = [(one.what.words, one.task or "-", ms(one.now or None), room(one.most), _factor(one))
+            for one in found]  # fmt: skip
+    return render.table(("what", "task", "now ms", "at most ms", "factor"), rows)
 
 
 def _text(found: Growth) -> str:
@@ -56,9 +67,7 @@ def _text(found: Growth) -> str:
     else:
         lines.append(f"NOT PROVED under {test.name}: {result.why}")
         lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]
-    rows = [(one.what.words, one.task or "-", ms(one.now or None), room(one.most), _factor(one))
-            for one in found.margins]  # fmt: skip
-    lines += [render.table(("what", "task", "now ms", "at most ms", "factor"), rows), ""]
+    lines += [_table(found.margins), ""]
     if found.hardware:
         lines.append("The largest epsilon with which all deadlines hold, if all other times are multiplied as stated:")
         machines = [(name, f"{float(factor):g}", room(found.budgets[name])) for name, factor in found.hardware.items()]

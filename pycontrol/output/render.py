@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -17,8 +15,9 @@ from typing import Any
 import click
 
 from gpurt.enums import Words
-from gpurt.text import is_terminal, visible
+from gpurt.text import visible
 from gpurt.units import US
+from pycontrol.output.progress import Progress
 
 #: Version of the JSON documents: grows when a key goes away or changes its type or meaning, not when one is added.
 SCHEMA = 1
@@ -135,7 +134,6 @@ def plain(value: Any) -> Any:
     return value
 
 
-def progress(total: int, label: str) -> Any:
-    """A progress bar on stderr; silent where stderr is not a terminal."""
-    shown = sys.stderr if is_terminal(sys.stderr) else io.StringIO()  # Debian 12's click cannot hide one
-    return click.progressbar(length=total, label=label, file=shown)
+def progress(total: int, label: str) -> Progress:
+    """So many steps; what it says is on stderr (pycontrol/output/progress.py)."""
+    return Progress(total, label)

@@ -39,6 +39,8 @@ from pycontrol.run.check import incomplete
 from pycontrol.run.compared import compared
 from pycontrol.run.finding import Finding
 
+#: In larger files the report leaves out how far the times of single tasks may grow.
+MOST_SEARCHED = 100
 #: What no bound covers, however it was found.
 UNCOVERED = (
     "Another machine, kernel, driver, clock rate or program than the times in the file are of.",
@@ -91,7 +93,10 @@ def gather(given: Inputs) -> dict[str, Any]:
     answer = judge(file.path, system, named, notes=file.notes)
     analysis = answer.data
     test = covering_test(system, given.test).test
-    sensitivity = growth(system, given.test, render.progress).data(file.path)
+    few = len(system) <= MOST_SEARCHED
+    sensitivity = growth(system, given.test, render.progress, own=few).data(file.path)
+    left_out = [] if few else [f"more than {MOST_SEARCHED} tasks: how far single times may grow is left out; gpurt "
+                               "sensitivity has it"]  # fmt: skip
     host, known = (None, fit.Host()) if given.elsewhere else _host(given.device, file)
     objections = fit.objections(file, known)
     judged_runs = [_run(path, recorded, file, test) for path, recorded, _ in given.traces]
@@ -103,7 +108,8 @@ def gather(given: Inputs) -> dict[str, Any]:
     why = _why(analysis, assumptions, seen)
     return {
         "file": file.path, "files": [given.output], "holds": not why, "why": why or None,
-        "notes": [*([f"what the host would say is unchecked: {host['why']}"] if given.device and host and host["why"]
+        "notes": [*left_out,
+                  *([f"what the host would say is unchecked: {host['why']}"] if given.device and host and host["why"]
                     else []), *fit.lines(objections),
                   *(f"{one['trace']}: {note}" for one in seen for note in one["notes"])],
         "analysis": analysis, "sensitivity": sensitivity, "system": _system(file),

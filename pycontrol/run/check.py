@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from analysis import compiled
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
 from analysis.trace import PRIORITIES, About, Kind, Trace
@@ -155,7 +156,7 @@ def compare(trace: Trace, file: TasksetFile, test: Test | None = None) -> Sequen
 
 def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
     """What a trace shows; ``test``: whose bounds to compare with."""
-    result = test.run(file.taskset) if test else None
+    result = compiled.run(test, file.taskset) if test else None
     bounds = {task.name: result.wcrt(task.name) for task in file.taskset} if result else {}
     parts = len(file.taskset.parts)
     judge = Judge(file, {name: wcrt for name, wcrt in bounds.items() if wcrt is not None},

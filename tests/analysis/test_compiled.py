@@ -174,3 +174,30 @@ def test_cpu_numbers_are_bounded() -> None:
     batch.numbers["cpu"][0] = np.uint32(2**32 - 1)
     with pytest.raises(ValueError, match="CPU"):
         compiled.verdicts(batch, "gcaps-suspend")
+
+
+@pytest.mark.parametrize("name", [name for name in COMPILED if rta.TESTS[name].assignable])
+def test_levels_are_those_of_the_readable_method(name: str) -> None:
+    """And where no task takes a level, both say the same of each candidate."""
+    test, seen = rta.find(name), set()
+    for seed, load in enumerate([(0.1, 0.2), (0.2, 0.4), (0.4, 0.6)]):
+        batch = generate(replace(PAPER, load=load, best_effort=0.2), seed, 12)
+        for taskset in map(batch.taskset, range(len(batch))):
+            readable, fast = test.assign(taskset), compiled.assign(test, taskset)
+            assert (fast.priorities, str(fast)) == (readable.priorities, str(readable))
+            assert compiled.priorities(test, taskset) == (readable.priorities or {})
+            seen.add(bool(readable.priorities))
+    assert seen == {False, True}
+
+
+@pytest.mark.parametrize("name", [name for name, test in rta.TESTS.items() if test.sound])
+def test_what_passes_is_what_the_result_says(name: str) -> None:
+    random_, test, seen = random.Random(name), rta.find(name), set()
+    for _ in range(40):
+        taskset = random_taskset(random_)
+        if test.policy == "timesliced":
+            taskset = replace(taskset, platform=replace(taskset.platform, policy=test.policy))
+        passes = compiled.passes(test, taskset)
+        assert passes == test.run(taskset).schedulable
+        seen.add(passes)
+    assert seen == {False, True}

@@ -36,7 +36,7 @@ def by_what(found: list[Margin]) -> dict[tuple[What, str | None], Margin]:
 
 def test_margins_by_hand() -> None:
     """l: 4 + 4 + 2 updates 1 + blocking 1, and h's jobs: in 20 ms two, so that 20 - 10 = 10 is left for them."""
-    found = by_what(margins(BUSY, TWO))
+    found = by_what(list(margins(BUSY, TWO)))
     assert found[What.CPU, "h"].most == ms(5)
     assert found[What.CPU, "l"].most == ms(20 - 4 - 2 - 4)
     assert found[What.GPU, "l"].most == ms(20 - 4 - 2 - 4)
@@ -107,7 +107,7 @@ def test_what_is_done_adds_up_to_the_effort(name: str) -> None:
     late = replace(TWO, tasks=tuple(replace(t, deadline=ms(1)) if t.name == name else t for t in TWO))
     for system in (TWO, late):
         clocks, done = {"this one": Fraction(1), "slower": Fraction(2)}, list[int]()
-        margins(BUSY, system, done.append)
+        list(margins(BUSY, system, done.append))
         epsilon_budgets(BUSY, system, clocks, done.append)
         assert sum(done) == effort(system, len(clocks))
         assert done.count(1) > len(done) // 2  # told of each run, not of whole searches

@@ -5,7 +5,7 @@
 code  meaning
 ====  =================================================================================================
 0     done; the answer is yes
-1     the answer is no: not schedulable, a deadline missed, a check failed
+1     the answer is no: not schedulable, a deadline missed, a check failed; or the file has too many tasks for an answer
 2     wrong usage of the command line
 3     a file is missing, wrong, or cannot be written; stdout too
 4     no host: neither the kernel module nor an emulator answers
@@ -36,6 +36,12 @@ class UsageError(GpurtError):
     """The command line asks for something that makes no sense."""
 
     exit_code = 2
+
+
+class TooLargeError(GpurtError):
+    """The question is larger than the analysis answers.  The text names the limit; nothing is proved."""
+
+    exit_code = 1
 
 
 class FileError(GpurtError):

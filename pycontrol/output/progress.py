@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""How far a command is, on stderr, once it takes longer than PATIENCE: a bar on a terminal, else some lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import click
+
+from gpurt.text import is_terminal
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+#: A command that takes less says nothing, seconds; and so often one says a line that has no terminal.
+PATIENCE, INTERVAL = 2.0, 10.0
+
+
+class Progress:
+    """So many steps of something; ``pos`` of ``length`` are done.  A context, in which ``update`` counts steps."""
+
+    def __init__(self, length: int, label: str) -> None:
+        self.length, self.label, self.pos = length, label, 0
+        self._began = self._told = time.monotonic()
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def update(self, steps: int) -> None:
+        """So many more steps are done."""
+        self.pos += steps
+        now = time.monotonic()
+        if now - self._began < PATIENCE:
+            return
+        if is_terminal(sys.stderr):
+            self._draw()
+        elif now - self._told >= INTERVAL:
+            self._told = now
+            click.echo(f"{self.label}: {self.pos} of {self.length}", err=True)
+
+    def _draw(self) -> None:
+        if self._bar is None:
+            from rich.console import Console  # takes longer than most commands
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(console=Console(stderr=True), transient=True)
+            self._bar.add_task(self.label, total=self.length)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=self.pos)
