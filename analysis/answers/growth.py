@@ -75,8 +75,8 @@ def growth(
     """How much may grow.  ``own``: the times of single tasks, too.
 
     ``name``: the test; None: the one that the verdict on the taskset rests on.  ``clocks``: hardware such as
-    "orin=0.6".  Raises UsageError if there is no such test, for a wrong clock, or for clocks that make no difference; TooLargeError
-    for more tasks than are searched.
+    "orin=0.6".  Raises UsageError if there is no such test, for a wrong clock, or for clocks that make no difference;
+    TooLargeError for more tasks than are searched.
     """
     hardware = _hardware(clocks)
     test, why, notes = covering_test(taskset, name)
