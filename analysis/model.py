@@ -128,7 +128,8 @@ class Partition:
     ``name``: of a partition that tasks share; None: what one task may use.  Such a partition may have its own
     ``policy``, ``slice`` (ns) and ``interleave`` of its TSGs, and update costs ``alpha`` and ``theta`` (ns).  None: as
     the platform.  With a ``domain`` of a Tegra's scheduler the slice is that domain's.  NVIDIA's GPUs are divided by
-    ``mps_percentage`` of their SMs, by the number of a ``green_context``, or by the name of a ``mig`` instance.
+    ``mps_percentage`` of their SMs, by the name of an ``mps_partition`` that MPS's daemon has made, by the number of a
+    ``green_context``, or by the name of a ``mig`` instance.
     ``shared``: its tasks are threads of one process, have one TSG together, and have their work done there in that
     order; None: each task has a TSG.
     """
@@ -142,6 +143,7 @@ class Partition:
     alpha: int | None = None
     theta: int | None = None
     mps_percentage: int | None = None
+    mps_partition: str | None = None
     green_context: int | None = None
     mig: str | None = None
     domain: str | None = None

@@ -9,12 +9,15 @@ from analysis.masks import planner
 from analysis.masks.topology import Topology
 from analysis.model import Partition
 from analysis.partition.instances import Grain, Profile, placed
-from analysis.taskset.mechanisms import percentage_of
+from analysis.taskset.mechanisms import guaranteed, percentage_of
 from gpurt._gpurt import lib
 
 #: TPC pairs of SMs are what masks of TPCs switch.
-CU_MASK, MPS, TPC, VIRTUAL, GREEN, MIG = "cu-mask", "mps", "tpc", "vgpu", "green-context", "mig"
-NAMES = (CU_MASK, MPS, TPC, VIRTUAL, GREEN, MIG)
+CU_MASK, MPS, STATIC, TPC, VIRTUAL = "cu-mask", "mps", "mps-static", "tpc", "vgpu"
+GREEN, MIG = "green-context", "mig"
+NAMES = (CU_MASK, MPS, STATIC, TPC, VIRTUAL, GREEN, MIG)
+#: SMs that are whole chunks of MPS's static partitions, which have 2 on Tegra, 4 on cards before Hopper, 8 since.
+CHUNKS = 8
 #: What is known of the GPU: for CU masks, for green contexts, for MIG (plainest() of its profiles); else None.
 Hardware = Topology | Grain | tuple[Profile, ...] | None
 #: green_context of [[partition]] is 0 to 255.
@@ -24,7 +27,7 @@ MOST_CONTEXTS = 256
 def sizes(name: str, units: int, hardware: Hardware) -> tuple[int, ...]:
     """The sizes of partitions, ascending.  ``hardware``: needed for CU masks, green contexts and MIG.
 
-    MPS takes whole percentages and is taken to round SMs down (unverified on hardware).
+    MPS takes whole percentages and gives whole pairs of SMs, rounded down (docs/hardware).
     """
     if name == CU_MASK:
         assert isinstance(hardware, Topology)
@@ -36,7 +39,9 @@ def sizes(name: str, units: int, hardware: Hardware) -> tuple[int, ...]:
         assert isinstance(hardware, tuple)
         return tuple(one.units for one in hardware if one.units <= units)
     if name == MPS:
-        return tuple(sorted({percent * units // 100 for percent in range(1, 101)} - {0}))
+        return tuple(sorted({guaranteed(percent, units) for percent in range(1, 101)} - {0}))
+    if name == STATIC:
+        return tuple(range(CHUNKS, units + 1, CHUNKS))
     return tuple(range(2, units + 1, 2)) if name == TPC else tuple(range(1, units + 1))
 
 

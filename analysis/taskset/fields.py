@@ -134,6 +134,10 @@ SHARED_PARTITION = {
         "its tasks are threads of one process and share one TSG, in this order; each has its own unless given",
     ),
     "mps_percentage": Field(schema.integer(1, 100), "NVIDIA MPS: the percentage of SMs that its programs may use"),
+    "mps_partition": Field(
+        schema.string("^GPU-[0-9a-f-]{36}/[A-Za-z0-9+/=_.-]{1,80}$", "what sm_partition of MPS's daemon printed"),
+        "NVIDIA MPS with static partitions: the one that its programs execute in",
+    ),
     "green_context": Field(
         schema.integer(0, 255), "NVIDIA green contexts: which one of the GPU's split its programs execute in, from 0"
     ),

@@ -13,9 +13,11 @@ from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Report, quoted
 
 #: The fields of which a partition has one at most, and all partitions the same.
-WAYS = ("cu_mask", "mps_percentage", "green_context", "mig")
+WAYS = ("cu_mask", "mps_percentage", "mps_partition", "green_context", "mig")
 #: Those that say how many units there are.
-SIZED = ("cu_mask", "mps_percentage", "mig")
+SIZED = ("cu_mask", "mps_percentage", "mps_partition", "mig")
+#: SMs that a percentage of MPS comes in: seen on an H200 (docs/hardware).
+PAIR = 2
 
 
 def way_of(partition: Partition) -> str | None:
@@ -23,9 +25,14 @@ def way_of(partition: Partition) -> str | None:
     return next((way for way in WAYS if getattr(partition, way) is not None), None)
 
 
+def guaranteed(percentage: int, there: int) -> int:
+    """The SMs that a percentage of MPS gives for sure: whole pairs, rounded down.  A small percentage may give more."""
+    return percentage * there // 100 // PAIR * PAIR
+
+
 def percentage_of(units: int, there: int) -> int:
-    """The least percentage of MPS that gives so many of a GPU's SMs, if the server rounds down."""
-    return -(-100 * units // there)
+    """The least percentage of MPS that guarantees so many of a GPU's SMs; above 100: none does."""
+    return -(-100 * PAIR * -(-units // PAIR) // there)
 
 
 def check(taskset: Taskset, report: Report) -> None:
@@ -37,7 +44,7 @@ def check(taskset: Taskset, report: Report) -> None:
             text = f"{way}: partition {quoted(partitions[given[0][0]].name or '')} has {given[0][1]}; a GPU is divided"
             report.add(("partition", index, way), f"{text} in one way")
     _check_percentages(partitions, taskset.platform, report)
-    for way in ("green_context", "mig", "domain"):
+    for way in ("mps_partition", "green_context", "mig", "domain"):
         _check_own(partitions, way, report)
     for index, one in enumerate(partitions):
         if one.domain is not None and one.slice is None:
@@ -54,11 +61,12 @@ def _check_percentages(partitions: Sequence[Partition], platform: Platform, repo
         total += one.mps_percentage
         if total > 100 >= total - one.mps_percentage:
             report.add(where, "mps_percentage: with those before it, more than 100 %: partitions would share SMs")
-        units = one.mps_percentage * platform.compute_units // 100
+        units = guaranteed(one.mps_percentage, platform.compute_units)
         if one.size and units < one.size:
             least = percentage_of(one.size, platform.compute_units)
-            text = f"{one.mps_percentage} % of {platform.compute_units} are {units} units"
-            report.add(where, f"mps_percentage: {text}, compute_units says {one.size}; {least} % are enough")
+            text = f"{one.mps_percentage} % of {platform.compute_units} are {units} units, in whole pairs"
+            cure = f"{least} % are enough" if least <= 100 else "no percentage gives so many"
+            report.add(where, f"mps_percentage: {text}, compute_units says {one.size}; {cure}")
 
 
 def _check_own(partitions: Sequence[Partition], way: str, report: Report) -> None:

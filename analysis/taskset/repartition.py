@@ -83,6 +83,7 @@ def _table(partition: Partition) -> str:
         "slice": partition.slice and f'"{format_time(partition.slice)}"',
         "interleave": partition.interleave and f'"{partition.interleave}"',
         "mps_percentage": partition.mps_percentage, "green_context": partition.green_context,
+        "mps_partition": partition.mps_partition and f'"{partition.mps_partition}"',
         "mig": partition.mig and f'"{partition.mig}"', "domain": partition.domain and f'"{partition.domain}"',
         "shared": partition.shared and f'"{partition.shared.value}"',
     }  # fmt: skip

@@ -57,7 +57,7 @@ MOST = click.option("--max-partitions", "most", type=click.IntRange(1, MOST_UNIT
 OUT = click.option("-o", "--output", type=Output(), metavar="OUT",
                    help="Write the taskset file with its partitions there, if all fits.")  # fmt: skip
 #: As analysis.partition.mechanism has them (a test compares).
-MECHANISMS = ("cu-mask", "mps", "tpc", "vgpu", "green-context", "mig")
+MECHANISMS = ("cu-mask", "mps", "mps-static", "tpc", "vgpu", "green-context", "mig")
 MECHANISM = click.option("--mechanism", type=click.Choice(MECHANISMS),
                          help="What divides the GPU: it decides sizes, and OUT gets masks or percentages.")  # fmt: skip
 DEVICE = click.option("--device", type=click.IntRange(0, 255), metavar="NUMBER",
@@ -119,7 +119,7 @@ def partition(
     if output:
         _check_output(loaded, units, output)
     taskset = replace(loaded.taskset, partitions=())  # whatever it has is divided anew
-    offer = _offer(mechanism, device, sizes, taskset)
+    offer = _offer(mechanism, device, sizes, taskset, units)
     given = _workload(taskset, inside, units, sizes, most)
     if offer:
         given = offered.limited(offer, given)
@@ -132,6 +132,7 @@ def partition(
     if offer and not why and parts:
         wanted = [(one.name or "", one.size or 0) for one in parts]
         parts, why = realised(offer.mechanism, given.units, wanted, offer.hardware)
+        why = why or offered.unconfirmed(offer, [size for _, size in wanted])
     notes += offered.conditions(offer, [] if why else [one.size or 0 for one in parts]) if offer else []
     why = why or plan.homeless(taskset) or _unproved(given, "" if gpu_only else shared)
     data: dict[str, Any] = {
@@ -163,7 +164,9 @@ def partition(
     return 1 if why else 0
 
 
-def _offer(mechanism: str | None, device: int | None, sizes: str | None, taskset: Taskset) -> Offer | None:
+def _offer(
+    mechanism: str | None, device: int | None, sizes: str | None, taskset: Taskset, units: int | None
+) -> Offer | None:
     """What the mechanism offers; None without one.  Raises UsageError, DeviceError."""
     if mechanism is None:
         if device is not None:
@@ -171,7 +174,7 @@ def _offer(mechanism: str | None, device: int | None, sizes: str | None, taskset
         return None
     if sizes:
         raise UsageError("--mechanism excludes --sizes: it has sizes of its own")
-    return offered.read(mechanism, device, taskset)
+    return offered.read(mechanism, device, taskset, units)
 
 
 def _planned(taskset: Taskset, given: Any, variant: str, order: str | None) -> tuple[Any, Result | None]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What CUDA's driver says of a GPU without a context: its name, its SMs and its compute capability.
+"""What CUDA's driver says of a GPU without a context: name, SMs, compute capability, and how its SMs can be split.
 
-Written after cuda.h; not confirmed on hardware.
+Written after cuda.h.
 """
 
 from __future__ import annotations
@@ -49,6 +49,30 @@ def read(number: int) -> CudaDevice:
     if not 1 <= units <= MOST_SMS:
         raise DeviceError(f"CUDA says that GPU {number} has {units} SMs, which cannot be")
     return CudaDevice(visible(name.value.decode("utf-8", "replace")), units, major, minor)
+
+
+class _Resource(ctypes.Structure):
+    """CUdevResource: a type (1: SMs), 92 bytes of padding, the number of SMs, and what later releases append."""
+
+    _fields_ = (("type", ctypes.c_int), ("padding", ctypes.c_ubyte * 92), ("units", ctypes.c_uint),
+                ("later", ctypes.c_ubyte * 156))  # fmt: skip
+
+
+def groups(number: int, size: int) -> int | None:
+    """How many groups of so many SMs the driver makes of the GPU: none of which is in two parts of its hardware.
+
+    None: the driver is older than CUDA 12.4, and has no green contexts.  Raises DeviceError, as for a size it refuses.
+    """
+    library = _loaded()
+    if not all(hasattr(library, name) for name in ("cuDeviceGetDevResource", "cuDevSmResourceSplitByCount")):
+        return None
+    _asked(library, "cuInit", ctypes.c_uint(0))
+    device, whole, count = ctypes.c_int(), _Resource(), ctypes.c_uint()
+    _asked(library, "cuDeviceGet", ctypes.byref(device), ctypes.c_int(number))
+    _asked(library, "cuDeviceGetDevResource", device, ctypes.byref(whole), ctypes.c_int(1))
+    _asked(library, "cuDevSmResourceSplitByCount", None, ctypes.byref(count), ctypes.byref(whole), None,
+           ctypes.c_uint(0), ctypes.c_uint(size))  # fmt: skip
+    return count.value
 
 
 def _loaded() -> Any:

@@ -35,14 +35,17 @@ class Offer:
     device: int = 0
 
 
-def read(mechanism: str, device: int | None, taskset: Taskset) -> Offer:
-    """What the mechanism offers on the GPU.
+def read(mechanism: str, device: int | None, taskset: Taskset, units: int | None) -> Offer:
+    """What the mechanism offers on the GPU.  ``units``: what the user says that it divides, or None.
 
     Raises UsageError; DeviceError if NVIDIA's GPU is not there, or has no such mechanism.
     """
     if mechanism not in (ways.CU_MASK, ways.GREEN, ways.MIG):
         if device is not None:
             raise UsageError(f"--device goes with cu-mask, green-context and mig; {mechanism} reads no device")
+        if mechanism == ways.STATIC and units is None:
+            raise UsageError("--mechanism mps-static: say by --units how many SMs its chunks have together, which `lspart` "
+                             "of MPS's control daemon lists: fewer than the GPU has, perhaps")  # fmt: skip
         return Offer(mechanism, None)
     if mechanism == ways.CU_MASK:
         return Offer(mechanism, _chip(taskset, device))
@@ -110,18 +113,42 @@ def limited(offer: Offer, given: Any) -> Any:
     return replace(given, sizes=offered, most=at_most)
 
 
+def unconfirmed(offer: Offer, sizes: Sequence[int]) -> str:
+    """Why the driver makes no green contexts of such sizes, or was not asked; empty if it does.
+
+    SMs come in clusters, so that it makes fewer groups than the SMs suffice for: an H200 with 132 has 15 groups of 8.
+    Raises DeviceError.
+    """
+    if not isinstance(offer.hardware, Grain) or not sizes:
+        return ""
+    common = gcd(*sizes)
+    listed = ", ".join(map(str, sizes))
+    if common < offer.hardware.least:
+        return (f"whether the driver makes contexts of {listed} SMs is not known: they are no multiples of one size that a "
+                f"split may have; limit the file's units to multiples of {offer.hardware.least}")  # fmt: skip
+    there = cuda_device.groups(offer.device, common)
+    if there is None:
+        return "the driver has no green contexts: they came with CUDA 12.4"
+    if sum(sizes) > there * common:
+        return f"contexts of {listed} SMs need {sum(sizes) // common} groups of {common} SMs, the driver makes {there}"
+    return ""
+
+
 def conditions(offer: Offer, sizes: Sequence[int]) -> list[str]:
     """What the user has to know of a plan of such sizes before it holds."""
     if offer.mechanism == ways.MPS:
         return ["MPS limits how many SMs a program uses, not which: partitions are not isolated"]
+    if offer.mechanism == ways.STATIC:
+        made = ", ".join(f"{size} SMs" for size in sizes)
+        return [f"make the partitions ({made}) by `sm_partition add GPU-UUID CHUNKS` of nvidia-cuda-mps-control, and "
+                "write what it prints as mps_partition"] if sizes else []  # fmt: skip
     if isinstance(offer.hardware, Grain):
         grain = offer.hardware
         notes = [f"{offer.title}: green contexts have {grain.least} SMs or more, in steps of {grain.step}, by NVIDIA's "
-                 "documents; the driver may make fewer groups than the SMs suffice for: split the GPU in these sizes "
-                 "before you rely on the plan"]  # fmt: skip
-        if sizes and gcd(*sizes) < grain.least:
-            notes.append("these sizes are no multiples of one size that a split may have: the program needs "
-                         "cuDevSmResourceSplit() of CUDA 13.1")  # fmt: skip
+                 "documents"]  # fmt: skip
+        if sizes:
+            notes.append(f"the driver confirms it for one split in groups of {gcd(*sizes)} SMs, of which contexts have "
+                         "one or more")  # fmt: skip
         return notes
     if isinstance(offer.hardware, tuple):
         found = placed(offer.hardware, sizes) if sizes else None

@@ -35,6 +35,7 @@ GPU = "GPURT_GPU"
 #: What HIP and OpenCL give each of their queues, of which ROCm takes what HSA_MASK has, too.
 HIP_MASK = "ROC_GLOBAL_CU_MASK"
 CONTEXT, SPLIT = "GPURT_GREEN_CONTEXT", "GPURT_GREEN_SPLIT"
+STATIC = "CUDA_MPS_SM_PARTITION"
 PERCENTAGE, DEVICES = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_VISIBLE_DEVICES"
 #: The scheduling domain that the preload library puts the program's TSGs into.
 DOMAIN = "GPURT_DOMAIN"
@@ -125,6 +126,8 @@ def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -
         made, notes = _masked(part, file.taskset.platform, given)
     elif part.mps_percentage is not None:
         made, notes = _percentage(part.mps_percentage, given)
+    elif part.mps_partition is not None:
+        made = _static(part.mps_partition, given)
     elif part.green_context is not None:
         made, notes = _green(part.green_context, file.taskset.partitions, given)
     elif part.mig is not None:
@@ -205,11 +208,24 @@ def _read(name: str, text: str) -> int:
         raise UsageError(f"{name} in the environment: {error}; correct or unset it") from None
 
 
-def _percentage(wanted: int, given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+def _mps_runs(key: str, given: Mapping[str, str], start: str) -> None:
+    """Raises RefusedError if MPS does not run, so that the key would have no effect."""
     pipe = Path(given.get("CUDA_MPS_PIPE_DIRECTORY", MPS_PIPES)) / "control"
     if not os.path.lexists(pipe):
-        cure = "start it: nvidia-cuda-mps-control -d"
-        raise RefusedError(f"mps_percentage: MPS is not running, no {visible(str(pipe))}, so nothing confines; {cure}")
+        missing = visible(str(pipe))
+        raise RefusedError(f"{key}: MPS is not running, no {missing}, so nothing confines; start it: {start}")
+
+
+def _static(partition: str, given: Mapping[str, str]) -> dict[str, str]:
+    """A static partition, beside which MPS ignores percentages."""
+    if PERCENTAGE in given:
+        raise UsageError(f"{PERCENTAGE} is set: unset it, MPS ignores it with static partitions")
+    _mps_runs("mps_partition", given, "nvidia-cuda-mps-control -d -S")
+    return {STATIC: partition}
+
+
+def _percentage(wanted: int, given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    _mps_runs("mps_percentage", given, "nvidia-cuda-mps-control -d")
     return {PERCENTAGE: str(wanted)}, ["MPS limits how many SMs a program uses, not which: partitions may share some"]
 
 

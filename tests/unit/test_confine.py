@@ -155,6 +155,18 @@ def test_a_percentage_of_mps(tmp_path: Path) -> None:
     assert "may share some" in found.notes[0]
 
 
+def test_a_static_partition_of_mps(tmp_path: Path) -> None:
+    name = f"GPU-{'0' * 36}/Dx4"
+    with pytest.raises(RefusedError, match=r"mps_partition: MPS is not running, no .*/control.*-d -S"):
+        confined(tmp_path, f'mps_partition = "{name}"')
+    (tmp_path / "control").touch()
+    found = confined(tmp_path, f'mps_partition = "{name}"', CUDA_MPS_PIPE_DIRECTORY=str(tmp_path))
+    assert found.environments["t"]["CUDA_MPS_SM_PARTITION"] == name
+    given = {"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "40"}
+    with pytest.raises(UsageError, match="unset it, MPS ignores it with static partitions"):
+        confined(tmp_path, f'mps_partition = "{name}"', **given)
+
+
 def test_green_contexts_and_instances(tmp_path: Path) -> None:
     found = confined(tmp_path, "green_context = 1", "green_context = 0")
     assert found.environments["t"] == {

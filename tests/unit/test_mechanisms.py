@@ -14,7 +14,7 @@ from analysis.masks.topology import CHIPS
 from analysis.model import Partition
 from analysis.taskset import json_schema, load
 from analysis.taskset.file import tomllib
-from analysis.taskset.mechanisms import percentage_of, way_of
+from analysis.taskset.mechanisms import guaranteed, percentage_of, way_of
 from analysis.taskset.repartition import with_partitions
 from gpurt.errors import TasksetError
 
@@ -60,7 +60,7 @@ MI50, RDNA = 'chip = "mi50"\n', 'chip = "gfx1030"\n'
         (text_of("mps_percentage = 60", "green_context = 1"), "green_context = 1", 'partition "a" has mps_percentage'),
         (text_of('cu_mask = "0xfffff"', 'mig = "MIG-1"'), "mig =", '"a" has cu_mask; a GPU is divided in one'),
         (text_of("mps_percentage = 60", "mps_percentage = 41"), "mps_percentage = 41", "more than 100 %"),
-        (text_of("mps_percentage = 49", ""), "mps_percentage", "49 % of 40 are 19 units, compute_units says 20; 50 %"),
+        (text_of("mps_percentage = 49", ""), "mps_percentage", "40 are 18 units, in whole pairs, compute_units says 20; 50 %"),
         (text_of("mps_percentage = 0", ""), "mps_percentage", "expected an integer from 1 to 100, got 0"),
         (text_of("green_context = 3", "green_context = 3\n"), "green_context = 3\n\n", 'partition "a" has 3 already'),
         (text_of('mig = "MIG-7/1/0"', 'mig = "MIG-7/1/0"  '), 'mig = "MIG-7/1/0"  ', 'partition "a" has MIG-7/1/0'),
@@ -131,7 +131,8 @@ def test_a_mask_counts_as_the_units_that_it_works_like(tmp_path: Path, own: bool
 
 
 def test_percentages_round_up() -> None:
-    """MPS rounds down: 24 % of 132 SMs are 31, 25 % are 33."""
-    assert [percentage_of(units, 132) for units in (1, 31, 32, 33, 132)] == [1, 24, 25, 25, 100]
-    assert all(percentage_of(m, there) * there // 100 >= m > (percentage_of(m, there) - 1) * there // 100
-               for there in (1, 7, 68, 132, 304) for m in range(1, there + 1))  # fmt: skip
+    """MPS rounds down to pairs: 24 % of 132 SMs are 30, 25 % are 32."""
+    assert [percentage_of(units, 132) for units in (1, 31, 32, 33, 132)] == [2, 25, 25, 26, 100]
+    assert all(guaranteed(percentage_of(m, there), there) >= m > guaranteed(percentage_of(m, there) - 1, there)
+               for there in (2, 68, 132, 304) for m in range(1, there + 1))  # fmt: skip
+    assert percentage_of(7, 7) > 100

@@ -21,6 +21,7 @@ from analysis.partition import mechanism
 from analysis.partition.instances import GRAINS, Grain, Profile, placed, plainest
 from analysis.taskset import load
 from pycontrol.machine import cuda_device, mig
+from pycontrol.plan.offered import Offer, unconfirmed
 
 HERE = Path(__file__).resolve().parent
 EXAMPLE = (HERE.parents[1] / "examples/partitions.toml").read_text().replace("units = { minimum = 4, step = 2 }\n", "")
@@ -151,13 +152,33 @@ def test_device_goes_with_a_mechanism_that_reads_one(gpurt: Gpurt, tmp_path: Pat
         assert (code, "--device" in err) == (2, True), err
 
 
-def test_sizes_that_no_one_split_has() -> None:
-    """4 and 6 SMs are groups of 2, and a split of compute capability 8.x has none below 4."""
-    from pycontrol.plan.offered import Offer, conditions
+#: Parts with which a GPU gives what an H200 gave: 15 groups of 8 SMs, not 16 (docs/hardware).
+H200 = (18, 18, 18, 16, 16, 16, 16, 14)
 
-    offer = Offer(mechanism.GREEN, Grain(4, 2), 48, "GPU 0")
-    assert ["cuDevSmResourceSplit() of CUDA 13.1" in note for note in conditions(offer, [4, 6])] == [False, True]
-    assert len(conditions(offer, [4, 8])) == 1
+
+def test_the_driver_is_asked_for_the_split(cuda: Callable[..., None], libcuda: Path) -> None:
+    """SMs suffice for 16 groups of 8, and the driver makes 15.  4 and 6 SMs are groups of 2, which no split has."""
+    cuda(132, 9)
+    parts = (ctypes.c_int * len(H200))(*H200)
+    ctypes.CDLL(str(libcuda)).fake_clusters(parts, len(H200))
+    offer = Offer(mechanism.GREEN, Grain(8, 8), 132, "GPU 0")
+    assert unconfirmed(offer, [64, 56]) == ""
+    wrong = "contexts of 64, 56, 8 SMs need 16 groups of 8 SMs, the driver makes 15"
+    assert unconfirmed(offer, [64, 56, 8]) == wrong
+    ctypes.CDLL(str(libcuda)).fake_clusters(None, 0)
+    assert unconfirmed(offer, [64, 56, 8]) == ""
+    assert "4, 6 SMs is not known" in unconfirmed(Offer(mechanism.GREEN, Grain(4, 2), 48, "GPU 0"), [4, 6])
+
+
+def test_a_split_that_the_driver_refuses_is_a_no(
+    gpurt: Gpurt, cuda: Callable[..., None], libcuda: Path, tmp_path: Path
+) -> None:
+    cuda(24, 9)
+    parts, out = (ctypes.c_int * 4)(6, 6, 6, 6), tmp_path / "out.toml"
+    ctypes.CDLL(str(libcuda)).fake_clusters(parts, 4)
+    code, text, _ = gpurt("partition", file_of(tmp_path, 24), "--mechanism", "green-context", "-o", out)
+    ctypes.CDLL(str(libcuda)).fake_clusters(None, 0)
+    assert (code, "the driver makes 0" in text, out.exists()) == (1, True, False), text
 
 
 def test_profiles_are_read(fake_nvml: Any) -> None:

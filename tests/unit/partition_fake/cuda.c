@@ -3,7 +3,8 @@
  * A libcuda.so.1 for tests of what a GPU offers.  As the driver's, it answers nothing before cuInit() and checks devices;
  * it knows a few attributes only.  A context must not be created: it has no function for that.
  *
- * fake_gpu() configures it: one GPU, number 0.
+ * fake_gpu() configures it: one GPU, number 0.  fake_clusters() says of what parts its SMs are: a group is in one of them, as
+ * on an H200 (132 SMs, 15 groups of 8); without it all SMs are one.
  */
 #include <stdio.h>
 
@@ -21,6 +22,41 @@ void fake_gpu(int count, int capability_major, int capability_minor, int has_gpu
 	minor = capability_minor;
 	there = has_gpu;
 	ready = 0;
+}
+
+static const int *clusters;
+static int cluster_count;
+
+void fake_clusters(const int *sizes, int count)
+{
+	clusters = sizes;
+	cluster_count = count;
+}
+
+struct resource { int type; unsigned char padding[92]; unsigned int units; };
+
+int cuDeviceGetDevResource(int device, struct resource *out, int type)
+{
+	if (!ready)
+		return NOT_INITIALIZED;
+	if (device != HANDLE || type != 1)
+		return INVALID_VALUE;
+	out->type = type;
+	out->units = (unsigned int)units;
+	return SUCCESS;
+}
+
+int cuDevSmResourceSplitByCount(struct resource *out, unsigned int *count, const struct resource *in, struct resource *rest,
+				unsigned int flags, unsigned int size)
+{
+	int i;
+
+	if (out || rest || flags || in->type != 1 || !size)
+		return INVALID_VALUE;
+	*count = cluster_count ? 0 : in->units / size;
+	for (i = 0; i < cluster_count; i++)
+		*count += (unsigned int)clusters[i] / size;
+	return SUCCESS;
 }
 
 int cuInit(unsigned int flags)
