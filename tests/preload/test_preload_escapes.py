@@ -80,3 +80,45 @@ def test_a_patched_driver_does_not_switch_user_queues_either(
     assert "amdgpu-userq: tier T0: user queues of /dev/dri" in program.said()
     program.kill()
     served.stop()
+
+
+@pytest.fixture
+def mps(tmp_path: Path) -> dict[str, str]:
+    """What a client of MPS has in its environment."""
+    (tmp_path / "pipes").mkdir()
+    (tmp_path / "pipes/control").touch()
+    return {"FAKE_MPS": "1", "CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "pipes")}
+
+
+def test_a_client_of_mps_is_tier_0_and_begins_no_segment(
+    start: Callable[..., Program], served: Served, make_gpu: Callable[[int], FakeGpu], built: Path, mps: dict[str, str]
+) -> None:
+    """Its work is on the server's channels, which are off while it has the GPU alone: it would wait for ever."""
+    program = Program(built, make_gpu(1), served.path, "proc", "nvidia", dict(mps))
+    program.do("context 0 0", SHORT)
+    assert "nvidia-mps: tier T0: a client of MPS: its work is on channels of the MPS server" in program.said()
+    with connect(str(served.path)) as plane:
+        assert [(one.pid, one.depth) for one in plane.clients()] == [(program.pid, 0)]
+        assert (plane.status()[0].tier, plane.status()[0].driver) == (Tier.HINTS, "nvidia-mps")
+    program.do("all")
+
+
+def test_a_client_of_mps_under_a_patched_driver(
+    start: Callable[..., Program], gpu: FakeGpu, tmp_path: Path, mps: dict[str, str]
+) -> None:
+    """The driver switches the server, with all its clients."""
+    served = Patched(tmp_path / "patched.sock", str(gpu.path), "0000:05:00.0@1,0000:04:00.0@0")
+    program = start(at=served.path, **mps)
+    program.do(LONG)
+    with connect(str(served.path)) as plane:
+        assert [one.depth for one in plane.clients() if one.pid == program.pid] == [0]
+    said = "GPU 1, nvidia-mps: tier T2: its driver switches this process; but tier T0: a client of MPS"
+    assert said in program.said()
+    program.kill()
+    served.stop()
+
+
+def test_without_a_control_daemon_there_is_no_mps(start: Callable[..., Program], tmp_path: Path) -> None:
+    program = start(CUDA_MPS_PIPE_DIRECTORY=str(tmp_path))
+    program.do(SHORT, "all")
+    assert "nvidia-mps" not in program.said()

@@ -181,7 +181,8 @@ static int introduce_driven(struct board *b, const struct report *r)
 	b->driven = true;
 	b->unmanaged = false;
 	preload_unlock();
-	preload_say("GPU %u, %s: tier T2: its driver switches this process", gpu, r->driver);
+	preload_say("GPU %u, %s: tier T2: its driver switches this process%s%s", gpu, r->driver,
+		    r->tier == GPURT_TIER_HINTS ? "; but tier T0: " : "", r->tier == GPURT_TIER_HINTS ? r->how : "");
 	return 0;
 }
 

@@ -57,6 +57,7 @@ static unsigned int current_gpu(void)
 	ASK(cuDeviceGetPCIBusId, (char *, int, int));
 	if (cuCtxGetDevice)
 		cuCtxGetDevice(&device);
+	mps_look(device, cuDeviceGetPCIBusId);
 	return numbers_of_device(device, cuDeviceGetPCIBusId);
 }
 

@@ -123,7 +123,7 @@ static void find_address(int device, pci_bus_id *ask, char text[GPURT_NAME_LEN])
 		}
 }
 
-static const char *address_of(int device, pci_bus_id *ask)
+const char *numbers_address(int device, pci_bus_id *ask)
 {
 	static struct { atomic_bool known; char text[GPURT_NAME_LEN]; } found[DEVICES];
 	char text[GPURT_NAME_LEN];
@@ -158,7 +158,7 @@ static unsigned int only_one(unsigned int gpu, const char *address)
 unsigned int numbers_of_device(int device, pci_bus_id *ask)
 {
 	unsigned int gpus[GPURT_MAX_GPUS], n, i, found = NO_GPU;
-	const char *address = address_of(device, ask);
+	const char *address = numbers_address(device, ask);
 	static atomic_bool told;
 
 	preload_lock();

@@ -11,6 +11,7 @@
  *	nvidia_rm.c nvgpu_tsg.c kfd_queue.c amdgpu_userq.c	the ioctls of one driver family each
  *	nvidia_objects.c nvidia_switch.c	NVIDIA's: what the process has allocated; how it is taken off
  *	nvidia_address.c	NVIDIA's: where a GPU is
+ *	mps.c		clients of NVIDIA's MPS, which no agent switches
  *	nvgpu_domain.c	the scheduling domain of nvgpu that the process keeps to
  *	kfd_topology.c kfd_mask.c	AMD's: which GPUs there are; the compute units that queues may use
  *	segments.c	automatic segments: work that was launched and not yet waited for
@@ -107,7 +108,7 @@ struct family {
 	unsigned int (*tier)(const char **how);
 };
 
-extern const struct family family_nvidia_rm, family_nvgpu_tsg, family_kfd_queue, family_amdgpu_userq;
+extern const struct family family_nvidia_rm, family_nvgpu_tsg, family_kfd_queue, family_amdgpu_userq, family_nvidia_mps;
 
 /* One lock for files, objects and TSGs.  It is never held during a call to the host. */
 void preload_lock(void);
@@ -191,11 +192,16 @@ void numbers_learn(void);
 unsigned int numbers_of(const char *driver, const char *address, unsigned int index);
 /* cuDeviceGetPCIBusId() and hipDeviceGetPCIBusId() */
 typedef int pci_bus_id(char *text, int size, int device);
+/* Called without the lock.  The address of a runtime's device, or "" if it cannot be found out. */
+const char *numbers_address(int device, pci_bus_id *ask);
 /*
  * Called without the lock.  The host's number of the GPU that a runtime calls @device, if the process has TSGs there.
  * @ask: the runtime's function, or NULL.  NO_GPU: it is not known.
  */
 unsigned int numbers_of_device(int device, pci_bus_id *ask);
+
+/* mps.c: called without the lock, before the first work on a device. */
+void mps_look(int device, pci_bus_id *ask);
 
 /* Counts for the summary at exit. */
 enum count {

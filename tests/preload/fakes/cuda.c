@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A minimal libcuda.so.1 over the fake GPU.  A context is one time-slice group, made with the driver's own ioctls
+ * A minimal libcuda.so.1 over the fake GPU.  FAKE_MPS=1: another process makes its groups, as MPS's
+ * server does: the preload library sees nothing of them.  A context is one time-slice group, made with the driver's own ioctls
  * (FAKE_FAMILY: nvidia or nvgpu); a kernel of N blocks runs N microseconds; work of a context completes in order.
  * FAKE_CHANNELS: how many channels the group has.  FAKE_GROUPS: how many groups, the others for copies.  FAKE_BARE=1: one
  * channel without a group instead.  FAKE_BARE=late: there is no subdevice until the program makes one.  FAKE_MIG=GPU.INSTANCE.COMPUTE: the device belongs to that GPU instance,
@@ -8,6 +9,7 @@
  * is on bus 4 + N, as nvidia.py has it; FAKE_NO_ADDRESS=1: that cannot be found out.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,6 +20,18 @@
 #include "wire.h"
 
 #define NOT_READY 600
+
+static int (*direct_ioctl)(int, unsigned long, ...), (*direct_open)(const char *, int, ...);
+#define ioctl (direct_ioctl ? direct_ioctl : ioctl)
+#define open (direct_open ? direct_open : open)
+
+static void go_past_the_library(void)
+{
+	void *driver = dlopen("libdriver.so", RTLD_NOW);
+
+	direct_ioctl = (int (*)(int, unsigned long, ...))dlsym(driver, "ioctl");
+	direct_open = (int (*)(const char *, int, ...))dlsym(driver, "open");
+}
 
 struct context { int device, fd, tsg_fd, channels[8]; uint32_t client, tsg; uint64_t last; };
 struct stream { struct context *context; uint64_t last; int captured; uint64_t graph_us; };
@@ -302,7 +316,12 @@ EXPORT int fakeOwn(const char *what, int value)
 	return own_control(what);
 }
 
-EXPORT int cuInit(unsigned int flags) { return (int)flags; }
+EXPORT int cuInit(unsigned int flags)
+{
+	if (getenv("FAKE_MPS"))
+		go_past_the_library();
+	return (int)flags;
+}
 EXPORT int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
 EXPORT int cuDeviceGetCount(int *n) { *n = 2; return 0; }
 

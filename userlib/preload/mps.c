@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * Clients of NVIDIA's MPS.  The MPS server's process has the channels on which their work executes, so no agent of theirs
+ * takes it off the GPU, and a driver that is patched switches the server: all clients together.  CUDA becomes a client where
+ * the control daemon's pipe directory is (CUDA_MPS_PIPE_DIRECTORY, by default /tmp/nvidia-mps).
+ *
+ * A client begins no segment: if it had the GPU alone, the server would be off, and with it the client's own work, for which
+ * the segment waits.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../mig.h"
+#include "preload.h"
+
+#define WHY "a client of MPS: its work is on channels of the MPS server, which serves others, too; no segments are made"
+
+/* It has no descriptor: nothing is called. */
+static struct gpu_file server = { .family = &family_nvidia_mps };
+
+static bool runs(void)
+{
+	const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/control", folder && *folder ? folder : "/tmp/nvidia-mps");
+	return !access(path, F_OK);
+}
+
+/* The host's number of a device on which the process has nothing of its own, or NO_GPU.  Called with the lock held. */
+static unsigned int number_of(const char *address)
+{
+	bool only = gpurt_mig_gpus("/sys/bus/pci/devices") == 1;	/* else a host of agents cannot know which */
+
+	return numbers_of("nvidia-mps", *address ? address : NULL, only ? 0 : NO_GPU);
+}
+
+/* Called without the lock, before the first work on a device. */
+void mps_look(int device, pci_bus_id *ask)
+{
+	static atomic_bool looked;
+	struct tsg like = { .file = &server };
+	const char *address;
+
+	if (atomic_exchange(&looked, true) || !runs())
+		return;
+	segments_explicit();
+	preload_say("nvidia-mps: tier T0: " WHY);
+	numbers_learn();
+	address = numbers_address(device, ask);
+	like.gpu = numbers_of_device(device, ask);
+	preload_lock();
+	like.gpu = like.gpu == NO_GPU ? number_of(address) : like.gpu;
+	like.device = address;
+	agent_add(&like);
+	preload_unlock();
+	agent_settle();
+}
+
+static int mps_turn(struct tsg *tsg, int fd, bool on)
+{
+	(void)tsg;
+	(void)fd;
+	return on ? 0 : -EOPNOTSUPP;
+}
+
+static bool mps_known(char *why, size_t size)
+{
+	(void)why;
+	(void)size;
+	return true;
+}
+
+static unsigned int mps_tier(const char **how)
+{
+	*how = WHY;
+	return GPURT_TIER_HINTS;
+}
+
+const struct family family_nvidia_mps = {
+	.name = "nvidia-mps",
+	.turn = mps_turn,
+	.known = mps_known,
+	.tier = mps_tier,
+};
