@@ -286,7 +286,7 @@ def _patched_driver(gpus: list[PatchedGpu]) -> Finding:
     troubles = [one.trouble for one in gpus if one.trouble]
     if troubles:
         return Finding("GPU driver", Status.WARN, "; ".join(troubles), "docs/kernel.md says what each means")
-    names = ", ".join(f"{one.driver} {one.device}" for one in gpus)
+    names = ", ".join(one.title for one in gpus)
     text = f"{names}: switched by gpurt.ko (tier T2), which has never run on hardware"
     return Finding("GPU driver", Status.WARN, text, "try this board first: sudo gpurt probe --driver --load COMMAND")
 

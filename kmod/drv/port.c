@@ -174,11 +174,11 @@ static int describe(char *text, const struct kernel_param *param)
 		err = READ_ONCE(drivers[i].err);
 		if (version)
 			length += scnprintf(text + length, PAGE_SIZE - length,
-					    "driver=%s device=- state=refused error=0 asks=0 reason=its port has version %u, this module needs %u\n",
+					    "driver=%s device=- gpu=- state=refused error=0 asks=0 reason=its port has version %u, this module needs %u\n",
 					    drivers[i].name, version, GPURT_PORT_VERSION);
 		else if (err)
 			length += scnprintf(text + length, PAGE_SIZE - length,
-					    "driver=%s device=- state=refused error=%d asks=0 reason=gpurt could not attach to it\n",
+					    "driver=%s device=- gpu=- state=refused error=%d asks=0 reason=gpurt could not attach to it\n",
 					    drivers[i].name, err);
 	}
 	return length + port_gpus_describe(text + length, PAGE_SIZE - length);

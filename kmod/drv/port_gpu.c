@@ -474,11 +474,17 @@ static const char *state_of(const struct port_gpu *dev)
 	return READ_ONCE(dev->err) == -EOPNOTSUPP ? "unable" : "on";
 }
 
+/* Called under RCU. */
 static int describe_gpu(const struct port_gpu *dev, char *text, int size)
 {
-	return snprintf(text, size, "driver=%s device=%s state=%s error=%d asks=%u%s%s\n", dev->driver->name, dev->name,
-			state_of(dev), READ_ONCE(dev->err), atomic_read(&dev->asks), *dev->refused ? " reason=" : "",
-			dev->refused);
+	struct gpurt_gpu *gpu = rcu_dereference(dev->asked);
+	char number[12] = "-";
+
+	if (gpu)
+		snprintf(number, sizeof(number), "%u", gpurt_gpu_number(gpu));
+	return snprintf(text, size, "driver=%s device=%s gpu=%s state=%s error=%d asks=%u%s%s\n", dev->driver->name,
+			dev->name, number, state_of(dev), READ_ONCE(dev->err), atomic_read(&dev->asks),
+			*dev->refused ? " reason=" : "", dev->refused);
 }
 
 /* A line for each GPU, and one that says how many have no room; returns their length.  See describe(). */
@@ -498,7 +504,7 @@ int port_gpus_describe(char *text, int size)
 	rcu_read_unlock();
 	if (more)
 		length += scnprintf(text + length, size - length,
-				    "driver=- device=- state=more error=0 asks=0 reason=%d more GPUs are not listed\n",
+				    "driver=- device=- gpu=- state=more error=0 asks=0 reason=%d more GPUs are not listed\n",
 				    more);
 	else
 		text[length] = 0;

@@ -18,6 +18,7 @@ class PatchedGpu:
     `more`: no GPU, but how many there are that the module had no room to list.  ``device`` is `-` if the driver itself
     is refused.  ``asks``: how often the driver asked who may be on a list, for
     a list that it built by itself while a client had the GPU.  Each such list may cost that client a context switch.
+    ``gpu``: the host's number, if it switches it.
     ``errno``: what the last update returned, negative; 0: it was carried out.
     """
 
@@ -27,6 +28,13 @@ class PatchedGpu:
     errno: int
     asks: int
     reason: str | None
+    gpu: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Its number, its driver and where it is, for messages."""
+        name = f"{self.driver} {self.device}"
+        return name if self.gpu is None else f"GPU {self.gpu} is {name}"
 
     @property
     def trouble(self) -> str | None:
@@ -58,7 +66,8 @@ def _parsed(line: str) -> PatchedGpu:
     words = dict(word.partition("=")[::2] for word in head.split(" "))
     try:
         return PatchedGpu(
-            words["driver"], words["device"], words["state"], int(words["error"]), int(words["asks"]), reason or None
-        )
+            words["driver"], words["device"], words["state"], int(words["error"]), int(words["asks"]), reason or None,
+            None if words["gpu"] == "-" else int(words["gpu"]),
+        )  # fmt: skip
     except (KeyError, ValueError):
         raise ValueError(f"{FACTS}: not understood: {line!r}; load the module of the same release") from None

@@ -10,11 +10,11 @@ import pytest
 from pycontrol.live import patched
 from pycontrol.live.patched import PatchedGpu
 
-ON = "driver=amdgpu device=0000:03:00.0 state=on error=0 asks=17\n"
-REFUSED = "driver=nvgpu device=17000000.gpu state=refused error=0 asks=0 reason=a = b reason=c\n"
-OTHER = "driver=nvgpu device=- state=refused error=0 asks=0 reason=its port has version 2, this module needs 1\n"
-MORE = "driver=- device=- state=more error=0 asks=0 reason=3 more GPUs are not listed\n"
-UNABLE = "driver=nvgpu device=17000000.gpu state=unable error=-95 asks=3\n"
+ON = "driver=amdgpu device=0000:03:00.0 gpu=0 state=on error=0 asks=17\n"
+REFUSED = "driver=nvgpu device=17000000.gpu gpu=- state=refused error=0 asks=0 reason=a = b reason=c\n"
+OTHER = "driver=nvgpu device=- gpu=- state=refused error=0 asks=0 reason=its port has version 2, this module needs 1\n"
+MORE = "driver=- device=- gpu=- state=more error=0 asks=0 reason=3 more GPUs are not listed\n"
+UNABLE = "driver=nvgpu device=17000000.gpu gpu=1 state=unable error=-95 asks=3\n"
 
 
 def read(folder: Path, text: str) -> list[PatchedGpu]:
@@ -30,7 +30,7 @@ def test_without_a_module_there_are_none(tmp_path: Path) -> None:
 
 def test_what_a_line_says(tmp_path: Path) -> None:
     assert read(tmp_path, ON + REFUSED) == [
-        PatchedGpu("amdgpu", "0000:03:00.0", "on", 0, 17, None),
+        PatchedGpu("amdgpu", "0000:03:00.0", "on", 0, 17, None, 0),
         PatchedGpu("nvgpu", "17000000.gpu", "refused", 0, 0, "a = b reason=c"),
     ]
 
@@ -38,6 +38,7 @@ def test_what_a_line_says(tmp_path: Path) -> None:
 def test_what_a_user_has_to_know(tmp_path: Path) -> None:
     on, refused, other, unable, more = read(tmp_path, ON + REFUSED + OTHER + UNABLE + MORE)
     assert on.trouble is None
+    assert (on.title, refused.title) == ("GPU 0 is amdgpu 0000:03:00.0", "nvgpu 17000000.gpu")
     assert refused.trouble == "nvgpu 17000000.gpu: not switched by gpurt.ko: a = b reason=c"
     assert other.trouble == "nvgpu: not switched by gpurt.ko: its port has version 2, this module needs 1"
     assert unable.trouble is not None

@@ -160,7 +160,7 @@ def granted(client: Client) -> int:
 def facts() -> list[dict[str, str]]:
     """What the module says of patched drivers' GPUs."""
     lines = (PARAMETERS / "patched").read_text().splitlines()
-    return [dict(word.split("=", 1) for word in line.split(" ", 5)) for line in lines]
+    return [dict(word.split("=", 1) for word in line.split(" ", 6)) for line in lines]
 
 
 def use(used: int) -> None:

@@ -490,7 +490,7 @@ static void test_a_page(void)
 	text = described();
 	for (lines = 0, at = text; *at; at = strchr(at, '\n') + 1, lines++)
 		assert(strchr(at, '\n') && strstr(at, " reason="));
-	at = strstr(text, "driver=- device=- state=more error=0 asks=0 reason=");
+	at = strstr(text, "driver=- device=- gpu=- state=more error=0 asks=0 reason=");
 	assert(at && sscanf(strstr(at, "reason="), "reason=%d more", &more) == 1 && lines - 1 + more == 100);
 	while (number)
 		port_gpu_removed(&handles[--number]);
