@@ -44,8 +44,8 @@ def read(mechanism: str, device: int | None, taskset: Taskset, units: int | None
         if device is not None:
             raise UsageError(f"--device goes with cu-mask, green-context and mig; {mechanism} reads no device")
         if mechanism == ways.STATIC and units is None:
-            raise UsageError("--mechanism mps-static: say by --units how many SMs its chunks have together, which `lspart` "
-                             "of MPS's control daemon lists: fewer than the GPU has, perhaps")  # fmt: skip
+            raise UsageError("--mechanism mps-static: say by --units how many SMs its chunks have together, which "
+                             "`lspart` of MPS's control daemon lists: fewer than the GPU has, perhaps")  # fmt: skip
         return Offer(mechanism, None)
     if mechanism == ways.CU_MASK:
         return Offer(mechanism, _chip(taskset, device))
@@ -124,8 +124,8 @@ def unconfirmed(offer: Offer, sizes: Sequence[int]) -> str:
     common = gcd(*sizes)
     listed = ", ".join(map(str, sizes))
     if common < offer.hardware.least:
-        return (f"whether the driver makes contexts of {listed} SMs is not known: they are no multiples of one size that a "
-                f"split may have; limit the file's units to multiples of {offer.hardware.least}")  # fmt: skip
+        return (f"whether the driver makes contexts of {listed} SMs is not known: they are no multiples of one size "
+                f"that a split may have; limit the file's units to multiples of {offer.hardware.least}")  # fmt: skip
     there = cuda_device.groups(offer.device, common)
     if there is None:
         return "the driver has no green contexts: they came with CUDA 12.4"

@@ -38,7 +38,6 @@ RM_CLASS_COMPUTE_INSTANCE   AMPERE_SMC_EXEC_PARTITION_REF
 RM_DEVICE_INSTANCE_AT   offsetof(NV0080_ALLOC_PARAMETERS, deviceId)
 RM_GPU_INSTANCE_AT      offsetof(NVC637_ALLOCATION_PARAMETERS, swizzId)
 RM_TSG_ENGINE_AT        offsetof(NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS, engineType)
-RM_CHANNEL_ENGINE_AT    offsetof(NV_CHANNEL_ALLOC_PARAMS, engineType)
 A06C_GPFIFO_SCHEDULE    NVA06C_CTRL_CMD_GPFIFO_SCHEDULE
 A06C_SET_TIMESLICE      NVA06C_CTRL_CMD_SET_TIMESLICE
 A06C_GET_TIMESLICE      NVA06C_CTRL_CMD_GET_TIMESLICE
@@ -125,6 +124,14 @@ KFD_DESTROY_QUEUE   K AMDKFD_IOC_DESTROY_QUEUE
 KFD_UPDATE_QUEUE    K AMDKFD_IOC_UPDATE_QUEUE
 KFD_SET_CU_MASK     K AMDKFD_IOC_SET_CU_MASK
 """
+KFD_HEADERS = ("include/uapi/linux/kfd_ioctl.h", "include/linux/kfd_ioctl.h")
+DRM_HEADER = "include/uapi/drm/amdgpu_drm.h"
+USERQ_NUMBERS = """
+USERQ           DRM_COMMAND_BASE+DRM_AMDGPU_USERQ
+USERQ_CREATE    AMDGPU_USERQ_OP_CREATE
+USERQ_FREE      AMDGPU_USERQ_OP_FREE
+"""
+USERQ_STRUCTURE = "userq struct~drm_amdgpu_userq_in part: op=op queue=queue_id"
 #: Where nvgpu answers with a new descriptor.
 NVGPU_DESCRIPTORS = ("nvgpu_gpu_open_tsg_args tsg_fd", "nvgpu_gpu_open_channel_args channel_fd",
                      "nvgpu_channel_open_args channel_fd")  # fmt: skip
@@ -180,6 +187,8 @@ def nvidia(tree: Path, major: int) -> Iterator[Fact]:
         value, theirs = line.split(maxsplit=1)
         yield Fact(theirs, int(value), theirs)
     yield from structures(RM_STRUCTURES)
+    at = "offsetof(NV_CHANNEL_ALLOC_PARAMS, engineType)"
+    yield Fact("RM_CHANNEL_ENGINE_AT", f"RM_CHANNEL_ENGINE_AT({major})", at)
     size = f"({major} < RM_SCHEDULE_LONG_SINCE ? RM_SCHEDULE_SHORT : sizeof(struct rm_schedule))"
     for who in ("NVA06C", "NVA06F"):
         yield Fact(f"sizeof(rm_schedule, {who})", size, f"sizeof({who}_CTRL_GPFIFO_SCHEDULE_PARAMS)")
@@ -243,10 +252,20 @@ def nvgpu(tree: Path, major: int) -> Iterator[Fact]:
         yield Fact(f"hints.Level.{level.name}", level.value, f"NVGPU_RUNLIST_INTERLEAVE_LEVEL_{level.name}")
 
 
+def has(header: Path, name: str) -> bool:
+    """Whether a header that may not be there defines that name."""
+    return header.is_file() and f"#define {name}" in header.read_text()
+
+
 def kfd(tree: Path, major: int) -> Iterator[Fact]:
-    """Of userlib/preload/kfd.h."""
-    del tree, major
+    """Of userlib/preload/kfd.h.  What newer releases have besides is compared where it is there."""
+    del major
     yield from requests(KFD_REQUESTS)
+    if any(has(tree / one, "AMDKFD_IOC_CREATE_PROCESS") for one in KFD_HEADERS):  # from 7.0 on
+        yield from requests("KFD_CREATE_PROCESS K AMDKFD_IOC_CREATE_PROCESS")
+    if has(tree / DRM_HEADER, "DRM_AMDGPU_USERQ"):  # from 6.16 on
+        yield from numbers(USERQ_NUMBERS)
+        yield from structures(USERQ_STRUCTURE)
     for name, what in (("UPDATE_QUEUE", "update_queue"), ("SET_CU_MASK", "cu_mask")):
         yield Fact(f"KFD_{name}: request", f"_IOW('K', KFD_{name}, struct kfd_{what})", f"AMDKFD_IOC_{name}")
     yield from numbers("KFD_COMPUTE KFD_IOC_QUEUE_TYPE_COMPUTE\nKFD_COMPUTE_AQL KFD_IOC_QUEUE_TYPE_COMPUTE_AQL")

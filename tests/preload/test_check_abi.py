@@ -98,6 +98,26 @@ def test_sources_that_differ(old: str, new: str, lines: list[str], tmp_path: Pat
     assert {one["fact"] for one in answer["differences"]} == {line.rpartition(" is ")[0] for line in lines}
 
 
+USERQ = """
+#define DRM_AMDGPU_USERQ 0x16
+#define AMDGPU_USERQ_OP_CREATE 1
+#define AMDGPU_USERQ_OP_FREE 2
+struct drm_amdgpu_userq_in { __u32 op, queue_id, ip_type; };
+"""
+
+
+def test_what_only_newer_releases_have(tmp_path: Path) -> None:
+    """A second context of KFD from 7.0 on, user queues of /dev/dri from 6.16 on."""
+    made = kfd(tmp_path, KFD + "#define AMDKFD_IOC_CREATE_PROCESS _IO('K', 0x27)\n")
+    tree(tmp_path, {"include/uapi/drm/amdgpu_drm.h": USERQ})
+    assert check(made).stdout == "kfd 6.1.7: 72 facts compared, 0 differ\n"
+    other = USERQ.replace("0x16", "0x17").replace("op, queue_id", "queue_id, op")
+    tree(tmp_path, {"include/uapi/drm/amdgpu_drm.h": other})
+    said = check(made).stdout
+    assert "USERQ is 0x56, the driver has 0x57" in said
+    assert "offsetof(userq, op) is 0x0, the driver has 0x4" in said
+
+
 def test_a_larger_structure_than_gpurt_reads_is_no_difference(tmp_path: Path) -> None:
     assert check(kfd(tmp_path, KFD.replace("__u64 more;", "__u64 more[9];"))).returncode == 0
 
@@ -129,6 +149,20 @@ def test_what_depends_on_nvidias_release(release: str, size: int, same: bool, tm
     assert ("sizeof(rm_schedule, NVA06C)" not in facts) is same
     assert "RM_CLASS_IS_CHANNEL(A_CHANNEL_GPFIFO_A)" not in facts
     assert facts["RM_CLASS_IS_CHANNEL(A_CHANNEL_GPFIFO_B)"] == (0, 1)
+
+
+@pytest.mark.parametrize(("release", "more"), [("595.45.04", ""), ("610.43.02", "hHandleVASpace, ")])
+def test_where_nvidias_channels_have_their_engine(release: str, more: str, tmp_path: Path) -> None:
+    """From 610.43.02 on, one word and its padding later."""
+    sdk = "src/common/sdk/nvidia/inc"
+    words = "unsigned int a[2]; unsigned long long b; unsigned int c[4]; "
+    channel = f"typedef struct {{ {words}unsigned int {more}m[8]; unsigned long long o[8]; "
+    made = tree(tmp_path, {
+        "version.mk": f"NVIDIA_VERSION = {release}\n", f"{sdk}/nvos.h": "",
+        f"{sdk}/alloc/alloc_channel.h": f"{channel}unsigned int engineType; }} NV_CHANNEL_ALLOC_PARAMS;\n",
+    })  # fmt: skip
+    facts = {one["fact"]: one for one in json.loads(check(made, "--json").stdout)["differences"]}
+    assert "RM_CHANNEL_ENGINE_AT" not in facts, facts.get("RM_CHANNEL_ENGINE_AT")
 
 
 @pytest.mark.parametrize(

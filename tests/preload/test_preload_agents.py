@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from links import PATIENCE, eventually
-from machines import LONG, FakeGpu, Program, Served, Start, real_time, stop
+from machines import ALWAYS, LONG, FakeGpu, Program, Served, Start, real_time, stop
 
 from gpurt.enums import Cause, EventKind, State, Tier
 from pycontrol.live.control import Control
@@ -243,6 +243,25 @@ def test_an_unknown_release_is_refused_unless_forced(start: Start, plane: Contro
     assert plane.clients() == []
     forced = start(version="390.157", GPURT_FORCE="1")
     assert [one.pid for one in plane.clients()] == [forced.pid]
+
+
+def test_what_cannot_be_verified_is_refused_though_forced(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The size of an allocation's parameters does not tell where they have the device: another call must agree."""
+    gpu.refuse("id-info", ALWAYS, 0x56)
+    forced = start(version="630.10", GPURT_FORCE="1")
+    forced.do(SHORT, "all")
+    assert plane.clients() == []
+    assert "driver release 630.10 is not one whose calls are known, and the device" in forced.said()
+
+
+@pytest.mark.parametrize("version", ["610.43.02", "615.62.00", "620.06"])
+def test_releases_that_a_second_source_knows(version: str, start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The engine of a channel is at another place there, which this library does not read."""
+    program = start(version=version, FAKE_BARE="1")
+    program.do(SHORT, "all")
+    assert [one.pid for one in plane.clients()] == [program.pid]
+    assert f"the calls of driver release {version} are known from a second source only" in program.said()
+    assert gpu.order() == [program.pid]
 
 
 def test_a_host_that_is_not_there(start: Start, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@
  *
  * Source: NVIDIA's open-gpu-kernel-modules, releases 535.43.02 to 595.45.04, in the headers that each section names.
  * All of these releases agree, with two exceptions, at struct rm_schedule and RM_STATUS_INVALID_PARAM_STRUCT: scripts/check-abi
- * was run on all of them.  In those of 515 to 530 both structures of an allocation are shorter.  docs/unpatched.md says what
+ * was run on all of them.  Of 610.43.02 to 620.06 there are no such sources: what gVisor's nvproxy has of them agrees, except
+ * RM_CHANNEL_ENGINE_AT.  In those of 515 to 530 both structures of an allocation are shorter.  docs/unpatched.md says what
  * of this has been seen on hardware.
  *
  * The fake drivers of the tests (tests/preload/fakes, tests/unit/probe_fake) state the same facts again on purpose.  If
@@ -105,7 +106,8 @@ RM_LAYOUT(rm_transfer, 16);
 #define RM_DEVICE_INSTANCE_AT	0
 #define RM_GPU_INSTANCE_AT	8
 #define RM_TSG_ENGINE_AT	12
-#define RM_CHANNEL_ENGINE_AT	128
+/* By the major release: from 610.43.02 on hHandleVASpace is before it (a second source only: gVisor's nvproxy). */
+#define RM_CHANNEL_ENGINE_AT(major)	((major) < 610 ? 128 : 136)
 /* The engine types of the graphics engines, which compute runs on: cl2080_notification.h. */
 #define RM_ENGINE_IS_GRAPHICS(engine)	((engine) >= 1 && (engine) <= 8)
 

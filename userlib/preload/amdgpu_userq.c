@@ -13,13 +13,6 @@
 
 #define NODES		"/dev/dri/"
 #define RENDER		128
-#define USERQ		0x56	/* DRM_COMMAND_BASE and DRM_AMDGPU_USERQ */
-#define USERQ_CREATE	1
-#define USERQ_FREE	2
-
-/* The beginning of union drm_amdgpu_userq; the answer to a call to make one is the queue's number, in place of @op. */
-struct userq { uint32_t op, queue; };
-
 #define WHY "user queues of /dev/dri (amdgpu.user_queue): nothing takes them off the GPU, and their work runs at any time"
 
 /* 1 + the minor number, of which those from RENDER on are of renderD nodes. */

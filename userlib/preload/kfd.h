@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What kfd_queue.c, kfd_mask.c and kfd_topology.c share. */
+/* What the files of AMD's backend share: kfd_queue.c, kfd_mask.c, kfd_topology.c, amdgpu_userq.c. */
 #ifndef GPURT_PRELOAD_KFD_H
 #define GPURT_PRELOAD_KFD_H
 
@@ -29,6 +29,15 @@ struct kfd_cu_mask { uint32_t queue, bits; uint64_t address; };
 
 _Static_assert(sizeof(struct kfd_create_queue) == 88 && sizeof(struct kfd_destroy_queue) == 8, "layouts of KFD's ioctls");
 _Static_assert(sizeof(struct kfd_update_queue) == 24 && sizeof(struct kfd_cu_mask) == 16, "layouts of KFD's ioctls");
+
+/*
+ * The graphics driver's user queues, in include/uapi/drm/amdgpu_drm.h: the number of the request, and the beginning of
+ * union drm_amdgpu_userq.  The answer to a call to make one is the queue's number, in place of @op.
+ */
+#define USERQ		0x56
+#define USERQ_CREATE	1
+#define USERQ_FREE	2
+struct userq { uint32_t op, queue; };
 
 /* What decides which compute units the bits of a mask are.  0: not known. */
 struct kfd_chip {

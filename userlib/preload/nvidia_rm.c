@@ -59,6 +59,49 @@ static unsigned int instance_number(uint32_t device, uint32_t instance)
 	return number;
 }
 
+/* Major releases whose published sources have the layouts of rm.h, and behind them those that a second source has. */
+static const unsigned int releases[] = { 535, 545, 550, 555, 560, 565, 570, 575, 580, 590, 595, 610, 615, 620 };
+#define SECOND_SOURCE 610
+
+static bool nvidia_known(char *why, size_t size)
+{
+	static bool told;
+	unsigned int major;
+	char version[64];
+	size_t i;
+
+	nvidia_release(version, sizeof(version));
+	major = (unsigned int)strtoul(version, NULL, 10);
+	for (i = 0; i < sizeof(releases) / sizeof(releases[0]) && releases[i] != major; i++)
+		;
+	if (i == sizeof(releases) / sizeof(releases[0])) {
+		snprintf(why, size, "driver release %s is not one whose calls are known", *version ? version : "unknown");
+		return false;
+	}
+	if (major >= SECOND_SOURCE && !told)
+		preload_say("nvidia-rm: the calls of driver release %s are known from a second source only", version);
+	told = true;
+	return true;
+}
+
+/*
+ * GPURT_FORCE=1 has an unknown release tried.  Where a structure's members are is not to be seen from its size, so what it
+ * says must be what another call says: there is a GPU with the device's instance.
+ */
+static bool verified(const struct tsg *tsg)
+{
+	static bool told;
+	char why[160];
+
+	if (tsg->device || nvidia_known(why, sizeof(why)))
+		return true;
+	if (!told)
+		preload_say("nvidia-rm: %s, and the device that the program allocated cannot be verified: its work is not managed",
+			    why);
+	told = true;
+	return false;
+}
+
 static void add_tsg(struct gpu_file *file, const struct rm_alloc *a, bool bare)
 {
 	struct rm_object *device = rm_device_of(file->id, a->client, a->object), *instance = rm_gpu_instance_of(device);
@@ -81,7 +124,7 @@ static void add_tsg(struct gpu_file *file, const struct rm_alloc *a, bool bare)
 	}
 	like.device = device ? nvidia_address(files_descriptor(file), a->client, device->instance) : NULL;
 	like.gpu = numbers_of("nvidia-rm", like.device, like.gpu);
-	tsg = agent_add(&like);
+	tsg = verified(&like) ? agent_add(&like) : NULL;
 	if (tsg && bare)
 		agent_refresh(tsg);
 }
@@ -331,23 +374,6 @@ void nvidia_release(char *version, size_t size)
 		version[0] = '\0';
 	fclose(file);
 	version[strcspn(version, "\n")] = '\0';
-}
-
-/* Whether the release is one whose published sources have the layouts of rm.h. */
-static bool nvidia_known(char *why, size_t size)
-{
-	static const unsigned int releases[] = { 535, 545, 550, 555, 560, 565, 570, 575, 580, 590, 595 };
-	unsigned int major;
-	char version[64];
-	size_t i;
-
-	nvidia_release(version, sizeof(version));
-	major = (unsigned int)strtoul(version, NULL, 10);
-	for (i = 0; i < sizeof(releases) / sizeof(releases[0]); i++)
-		if (releases[i] == major)
-			return true;
-	snprintf(why, size, "driver release %s is not one whose calls are known", *version ? version : "unknown");
-	return false;
 }
 
 static unsigned int nvidia_tier(const char **how)

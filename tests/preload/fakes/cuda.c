@@ -81,12 +81,10 @@ static int rm_free(const struct context *c, uint32_t object)
 	return ioctl(c->fd, _IOWR('F', 0x29, struct rm_free), &f) < 0 || f.status;
 }
 
-/* GPFIFO_SCHEDULE has 2 bytes, and 3 from release 575.51.02 on (ctrla06fgpfifo.h). */
-static int rm_schedule(const struct context *c, uint32_t object, int on)
+static int major_release(void)
 {
 	const char *path = getenv("FAKE_NVIDIA_VERSION");
 	FILE *file = path ? fopen(path, "r") : NULL;
-	uint8_t enable[3] = { (uint8_t)on, 0, 0 };
 	int major = 570;
 
 	if (file) {
@@ -94,7 +92,15 @@ static int rm_schedule(const struct context *c, uint32_t object, int on)
 			major = 570;
 		fclose(file);
 	}
-	return rm_control(c, object, object >= CHANNEL ? 0xa06f0103 : 0xa06c0101, enable, major < 575 ? 2 : 3);
+	return major;
+}
+
+/* GPFIFO_SCHEDULE has 2 bytes, and 3 from release 575.51.02 on (ctrla06fgpfifo.h). */
+static int rm_schedule(const struct context *c, uint32_t object, int on)
+{
+	uint8_t enable[3] = { (uint8_t)on, 0, 0 };
+
+	return rm_control(c, object, object >= CHANNEL ? 0xa06f0103 : 0xa06c0101, enable, major_release() < 575 ? 2 : 3);
 }
 
 /* The descriptor of the node that permits to use an instance: nv-caps.c counts them from 3 on, 9 a GPU instance. */
@@ -167,8 +173,9 @@ static int make_nvidia(struct context *c, int device)
 	int bare = getenv("FAKE_BARE") != NULL, late = bare && !strcmp(getenv("FAKE_BARE"), "late"), root;
 	struct { uint32_t instance, share, more[12]; } params = { 0 };
 	const char *mig = getenv("FAKE_MIG");
-	uint32_t group[8] = { [3] = 1 }, channel[64] = { [32] = 1 };	/* engine type GR0 */
+	uint32_t group[8] = { [3] = 1 }, channel[64] = { 0 };
 
+	channel[major_release() < 610 ? 32 : 34] = 1;	/* engine type GR0 */
 	params.instance = (uint32_t)physical(device);
 	if (mig && *mig)	/* the program sees nothing else, and calls it device 0 */
 		params.instance = (uint32_t)atoi(mig);

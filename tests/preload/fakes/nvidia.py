@@ -54,6 +54,11 @@ class Release:
         return 3 if self.numbers >= (575, 51, 2) else 2
 
     @property
+    def engine_at(self) -> int:
+        """Where NV_CHANNEL_ALLOC_PARAMS has the engine: from 610.43.02 on behind hHandleVASpace (gVisor's nvproxy)."""
+        return 136 if self.numbers >= (610, 43, 2) else 128
+
+    @property
     def wrong_size(self) -> int:
         """rmapi/control.c compares sizes first from 535.161.07 and 550.40.53 on; before, rs_resource.c does."""
         late = self.numbers >= (550, 40, 53) or (535, 161, 7) <= self.numbers < (536,)
@@ -144,7 +149,7 @@ class Nvidia(File):
         channel = kind & 0xFF == 0x6F
         status, engine = 0, 0
         if kind == TSG or (channel and above is not None and above.kind != TSG):
-            at = 12 if kind == TSG else 128
+            at = 12 if kind == TSG else self.release.engine_at
             wanted = struct.unpack_from("=I", nested, at)[0] if len(nested) >= at + 4 else 0
             status, engine = mig.engine_of(self.MIG, instance, *self.instances(root, parent), wanted)
             if status:

@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -20,6 +21,20 @@ static struct rm_object objects[OBJECTS_MAX];
 static struct rm_seen seen[SEEN_MAX];
 static size_t object_count, seen_count;
 
+/* The driver's major release, or 0. */
+static unsigned int major(void)
+{
+	static unsigned int found;
+	FILE *file = found ? NULL : fopen("/sys/module/nvidia/version", "re");
+
+	if (file) {
+		if (fscanf(file, "%u", &found) != 1)
+			found = 0;
+		fclose(file);
+	}
+	return found;
+}
+
 /* The engine that the allocation parameters of a group or a channel name; 0 for other classes. */
 static uint32_t engine_of(uint32_t class, uint64_t params)
 {
@@ -29,7 +44,7 @@ static uint32_t engine_of(uint32_t class, uint64_t params)
 	if (bytes && class == RM_CLASS_TSG)
 		memcpy(&engine, bytes + RM_TSG_ENGINE_AT, sizeof(engine));
 	else if (bytes && RM_CLASS_IS_CHANNEL(class))
-		memcpy(&engine, bytes + RM_CHANNEL_ENGINE_AT, sizeof(engine));
+		memcpy(&engine, bytes + RM_CHANNEL_ENGINE_AT(major()), sizeof(engine));
 	return engine;
 }
 
