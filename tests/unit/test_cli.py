@@ -384,7 +384,7 @@ def test_doctor_believes_no_patched_driver_before_its_board_was_tried(tmp_path: 
     facts = tmp_path / "sys/module/gpurt/parameters/patched"
     facts.parent.mkdir(parents=True)
     for line, text in (
-        ("gpu=1 state=on error=0 asks=0", "GPU 1 is nvidia 0000:01:00.0: switched by gpurt.ko (tier T2), which has never run"),
+        ("gpu=1 state=on error=0 asks=0", "GPU 1 is nvidia 0000:01:00.0: switched by gpurt.ko (tier T2)"),
         ("gpu=- state=refused error=0 asks=0 reason=MIG is enabled", "not switched by gpurt.ko: MIG is enabled"),
     ):
         facts.write_text(f"driver=nvidia device=0000:01:00.0 {line}\n")
