@@ -318,7 +318,7 @@ class PolicyMachine(RuleBasedStateMachine):
 
     @invariant()
     def at_most_one_real_time_client_runs(self) -> None:
-        """The rule of `segment` in README.md, which holds under `boosted` too."""
+        """The rule of `segment` in docs/policies.md, which holds under `boosted` too."""
         if self.model.policy not in (lib.GPURT_POLICY_SEGMENT, lib.GPURT_POLICY_BOOSTED):
             return
         inside = [c for c in self.model.clients if c.depth and c.level() > 0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The sessions of the README that need a host, as they stand there."""
+"""The sessions of docs/own-system.md that need a host, as they stand there."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from links import eventually
 from processes import StartHost
 
 ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
+PAGE = (ROOT / "docs/own-system.md").read_text()
 
 
 def shown(containing: str) -> list[str]:
-    """The commands of the README's console that has this text, without their comments."""
-    consoles = re.findall(r"^```console\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    """The commands of the page's console that has this text, without their comments."""
+    consoles = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     (session,) = (one for one in consoles if containing in one)
     return re.findall(r"^\$ (.*?)(?:  +#.*)?$", session, re.MULTILINE)
 
 
 class Shell:
-    """Runs the README's commands in a folder, with the checkout's .venv active and a host that serves."""
+    """Runs the page's commands in a folder, with the checkout's .venv active and a host that serves."""
 
     def __init__(self, folder: Path, host: Path) -> None:
         self.folder = folder
@@ -72,7 +72,7 @@ def test_from_a_file_to_bounds_and_a_run(shell: Shell) -> None:
 
 
 def test_two_programs_with_priorities(shell: Shell) -> None:
-    (program,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    (program,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     (shell.folder / "work.py").write_text(program.replace("range(1000)", "range(10**9)"))
     policy, start, clients, priority, top = shown("gpurt priority PID")
     assert shell(policy).returncode == 0

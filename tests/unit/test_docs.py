@@ -14,6 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from gpurt.enums import Form, Tier
 from pycontrol import cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -124,7 +125,7 @@ def test_every_command_and_option_exists() -> None:
 
 
 def test_the_program_compiles_as_it_stands(tmp_path: Path) -> None:
-    (program,) = blocks(README, "c")
+    (program,) = blocks(ROOT / "docs/library.md", "c")
     source = tmp_path / "program.c"
     source.write_text(program)
     flags = ["-Wall", "-Wextra", "-Werror", f"-I{ROOT}/userlib/include", "-fsyntax-only"]
@@ -138,8 +139,8 @@ def test_every_path_exists(page: Path) -> None:
         assert (page.parent / path).exists(), path
 
 
-def test_the_readme_names_every_page() -> None:
-    tree = text_of(README).partition("## What is where")[2].partition("\n## ")[0]
+def test_contributing_names_every_page() -> None:
+    tree = text_of(ROOT / "CONTRIBUTING.md").partition("## Where things are")[2].partition("\n## ")[0]
     for page in (ROOT / "docs").iterdir():
         name = f"{page.name}/" if page.is_dir() else page.name
         assert name in tree or page.suffix == ".json", name
@@ -168,3 +169,25 @@ def test_the_pages_name_what_there_is() -> None:
             if not exists:
                 unknown.append(f"{page.name}: {word}")
     assert not unknown
+
+
+#: Words of gpurt's output that somebody who knows Linux need not know, and which pages link where they begin.
+ABBREVIATED = re.compile(r"\b(?:MORT|WCRT|TSGs?)\b")
+
+
+def test_the_page_of_words_has_each_word_of_the_tables() -> None:
+    page = text_of(ROOT / "docs/manual/words.md")
+    tables = re.findall(r"table\(\(([^()]*)\)", "".join(map(text_of, (ROOT / "pycontrol").rglob("*.py"))))
+    heads = {word for one in tables for word in re.findall(r"\b[A-Z]{3,}s?\b", one)} - {"CPU", "GPU", "CPUs", "PID"}
+    assert len(tables) > 30
+    assert {"MORT", "WCRT"} <= heads
+    forms = {word for one in (*Form, *Tier) for word in re.split(r"\W+", one.word)}
+    missing = {word for word in heads | forms | {"epsilon", "alpha", "theta", "misc", "gate"} if word not in page}
+    assert not missing
+
+
+@pytest.mark.parametrize("page", [*ROOT.glob("docs/*.md"), *ROOT.glob("docs/manual/*.md")], ids=lambda page: page.stem)
+def test_abbreviations_are_links_where_a_page_uses_them_first(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$|^#.*$|^    .*$|`[^`]*`", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    first = ABBREVIATED.search(text)
+    assert page.name == "words.md" or not first or text[first.end() :].startswith(("](words.md)", "](manual/words.md)"))

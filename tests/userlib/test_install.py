@@ -91,9 +91,9 @@ def test_in_the_default_prefix_programs_find_the_library(build: Path, tmp_path: 
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 
 
-def test_the_readme_builds_its_program_installed_and_from_a_checkout(build: Path, tmp_path: Path) -> None:
-    """Each command of README.md as it stands, in a copy of the checkout, with a prefix of its own and without sudo."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_page_builds_its_program_installed_and_from_a_checkout(build: Path, tmp_path: Path) -> None:
+    """Each command of docs/library.md, in a copy of the checkout, with a prefix of its own and without sudo."""
+    text = (ROOT / "docs/library.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"^```c\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     shown = re.findall(r"^\$ (.*?)(?:\s+#.*)?$", text, re.MULTILINE)
     install, link, checkout = [line for line in shown if "userlib" in line or line.startswith("cc ")]

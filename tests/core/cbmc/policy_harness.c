@@ -4,7 +4,7 @@
  * that are in segments and have TSGs, or with -DFRESH with two new clients.  Then comes the event FIRST if it is
  * given, then any event of either client.  Choices are branches, so that each combination is a path.  On all paths
  * cbmc proves that there is no undefined behaviour and that the assertions hold: the rule of policy `segment` in
- * README.md.  With -DPLANT_BUG the proof must fail.  numbers_harness.c covers arbitrary 64-bit times.
+ * docs/policies.md.  With -DPLANT_BUG the proof must fail.  numbers_harness.c covers arbitrary 64-bit times.
  */
 #include "../../../kmod/core/sched.h"
 

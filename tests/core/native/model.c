@@ -124,7 +124,7 @@ static bool before(const struct model *m, const struct facts *a, const struct fa
 	return m->policy == GPURT_POLICY_JOB ? a->job_came < b->job_came : a->came < b->came;
 }
 
-/* The table of policies in README.md, and "Algorithm 1" in docs/readings.md. */
+/* The table of policies in docs/policies.md, and "Algorithm 1" in docs/readings.md. */
 static int wanted(const struct model *m)
 {
 	int best = NOBODY, i;
