@@ -138,9 +138,11 @@ def blank(platform: Platform, tasksets: int, tasks: int) -> Batch:
 def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     """A batch of tasksets that share a platform, except the number of CPUs.
 
-    Raises OverflowError if a time or a sum of times exceeds 63 bits, and ValueError for different platforms, and for
-    threads that serve several tasks, of which the compiled tests know nothing.
+    Raises OverflowError if a time or a sum of times exceeds 63 bits, and ValueError for different platforms, for
+    threads that serve several tasks, and for tasks of which several jobs can be pending: compiled tests know neither.
     """
+    if any(taskset.pending for taskset in tasksets):
+        raise ValueError("the compiled tests know neither release jitter nor deadlines beyond periods")
     if any(taskset.threads for taskset in tasksets):
         raise ValueError("the compiled tests have no threads that serve several tasks")
     sliced = [task for taskset in tasksets for task in apart(taskset)]

@@ -155,7 +155,7 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
 
     The readable implementation explains a bound when its terms are read.
     """
-    if test.analysis is not None or taskset.threads:
+    if test.analysis is not None or taskset.threads or taskset.pending:
         return test.run(taskset)
     if systems := test.systems(taskset):
         return test.together(taskset, [run(test, one) for one in systems])

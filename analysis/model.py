@@ -179,6 +179,8 @@ class Task:
     ``thread``: the one that serves its jobs and those of other tasks, all of the same CPU, priorities and partition;
     ``rank``: its place in that thread's order, 0 first; ``callback``: what releases its jobs there, if it is known.
     None: its thread serves no other task.
+    ``jitter``: how long after its arrival a job may be released, ns.  Arrivals are at least ``period`` apart.
+    Responses and deadlines count from the release.
     """
 
     name: str
@@ -196,6 +198,7 @@ class Task:
     thread: Thread | None = None
     rank: int = 0
     callback: Callback | None = None
+    jitter: int = 0
 
     @cached_property
     def gpu_segments(self) -> tuple[GpuSegment, ...]:
@@ -236,6 +239,16 @@ class Task:
     def uses_gpu(self) -> bool:
         """Whether a job has at least one GPU segment."""
         return bool(self.gpu_segments)
+
+    @property
+    def pends(self) -> bool:
+        """Whether a job may be released before the one before it is over, although each meets its deadline."""
+        return self.jitter > 0 or self.deadline > self.period
+
+    @property
+    def why_pends(self) -> str:
+        """Why several jobs can be pending, in words; empty if they cannot."""
+        return "release jitter" if self.jitter else "a deadline beyond its period" if self.pends else ""
 
     @property
     def best_effort(self) -> bool:
@@ -335,9 +348,16 @@ class Taskset:
             name: tuple(sorted(tasks, key=lambda t: t.rank)) for name, tasks in served.items() if len(tasks) > 1
         }
 
+    @cached_property
+    def pending(self) -> tuple[Task, ...]:
+        """The real-time tasks of which several jobs can be pending."""
+        return tuple(task for task in self.real_time if task.pends)
+
     def unserved(self, what: str) -> str:
-        """Why ``what`` cannot be told of these tasks, because it knows of no thread that serves several; else empty."""
-        return next((f"thread {name} serves several tasks, of which {what} knows nothing" for name in self.threads), "")
+        """Why ``what`` cannot be told of these tasks, because threads serve several or jobs are pending; else empty."""
+        for name in self.threads:
+            return f"thread {name} serves several tasks, of which {what} knows nothing"
+        return next((f"{task.name} has {task.why_pends}, of which {what} knows nothing" for task in self.pending), "")
 
     def served_with(self, task: Task) -> tuple[Task, ...]:
         """The tasks that its thread serves, itself among them, in the order of their ranks."""

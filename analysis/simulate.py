@@ -193,7 +193,8 @@ class Call:
                 "cpu": task.cpu, "part": taskset.part_of(task),
                 "priority": task.priority, "gpu_priority": task.segment_priority,
                 "busy": waiting is Waiting.BUSY, "form": int(form),
-                "period": task.period, "deadline": task.deadline, "offset": offsets[index] if offsets else 0,
+                "period": task.period, "deadline": task.deadline, "jitter": task.jitter,
+                "offset": offsets[index] if offsets else 0,
                 "first": first, "count": len(parts[index]),
                 "slice": home.slice or 0 if home else 0,
                 "level": LEVELS[home.interleave or "low"] if home else LEVELS["low"],
@@ -300,7 +301,7 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
     if options.execution not in EXECUTION:
         raise SimulationError(f"execution is one of {', '.join(EXECUTION)}, not {options.execution!r}")
     horizon = options.horizon if options.horizon is not None else default_horizon(taskset)
-    longest = max([horizon, *(task.period for task in taskset), *(offsets or [])])
+    longest = max([horizon, *(max(task.period, task.jitter) for task in taskset), *(offsets or [])])
     if longest > LONGEST // 4 or horizon < 0 or min(offsets or [0]) < 0:
         raise SimulationError("times, and 20 times the longest period, must be below 2^60 ns to be simulated")
     if offsets is not None and len(offsets) != len(taskset):

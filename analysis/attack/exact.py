@@ -62,7 +62,7 @@ def unit_of(taskset: Taskset, poll: int = 0) -> int:
     costs = [cost for part in taskset.parts for cost in taskset.platform.costs(part)]
     turns = [part.slice or taskset.platform.time_slice for part in taskset.parts]
     own = [t.partition.slice for t in taskset if t.partition and t.partition.slice]
-    tasks = [time for t in taskset for time in (t.period, t.deadline, *_times(t))]
+    tasks = [time for t in taskset for time in (t.period, t.deadline, t.jitter, *_times(t))]
     return math.gcd(*costs, *turns, *own, *tasks, poll) or 1
 
 
@@ -186,7 +186,7 @@ def in_units(taskset: Taskset, unit: int) -> Taskset:
         time_slice=taskset.platform.time_slice // unit,
     )  # fmt: skip
     tasks = tuple(
-        replace(t, period=t.period // unit, deadline=t.deadline // unit,
+        replace(t, period=t.period // unit, deadline=t.deadline // unit, jitter=t.jitter // unit,
                 segments=tuple(_segment(s, unit) for s in t.segments))
         for t in taskset
     )  # fmt: skip

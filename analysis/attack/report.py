@@ -51,7 +51,7 @@ class Store:
         """Reads the file if there is one.  Raises ValueError if it is of a run with other settings, and OSError."""
         self.path = path
         self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps,
-                       "threads": effort.threads}  # fmt: skip
+                       "threads": effort.threads, "pending": effort.pending}  # fmt: skip
         self.rows: dict[str, dict[str, Any]] = {}
         for index, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else []):
             try:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from analysis import rta
+from analysis.attack.pending import with_random_pending
 from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
 from analysis.attack.threads import with_random_threads
 from analysis.model import MS, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
@@ -29,12 +30,14 @@ BATCH = 100
 class Effort:
     """For each taskset and way of execution: runs from random first releases, then steps of local search.
 
-    ``threads``: in tasksets of tests that bound them, threads serve several tasks.
+    ``threads``: in tasksets of tests that bound them, threads serve several tasks.  ``pending``: likewise, several jobs
+    of a task are pending.
     """
 
     runs: int = 20
     steps: int = 40
     threads: bool = False
+    pending: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,8 @@ def _batch(batch: Batch) -> Outcome:
             taskset = with_random_partitions(taskset, rng)
         if effort.threads and test.threads:
             taskset = with_random_threads(taskset, rng)
+        if effort.pending and test.pending:
+            taskset = with_random_pending(taskset, rng)
         outcome = outcome.joined(attack_one(test, taskset, rng, effort))
     return outcome
 

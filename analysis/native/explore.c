@@ -111,11 +111,11 @@ static bool release_first(struct explorer *e)
 	bool any = false;
 
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
-		if (!t->task->thread || !releasable(s, t) || !s->chooser->choose(s->chooser, 2))
-			continue;
-		sim_release(s, t);
-		sim_serve(s);
-		any = true;
+		while (t->task->thread && releasable(s, t) && s->chooser->choose(s->chooser, 2)) {
+			sim_release(s, t);
+			sim_serve(s);
+			any = true;
+		}
 	}
 	return any;
 }
@@ -127,10 +127,10 @@ static void release_some(struct explorer *e)
 	bool any = release_first(e);
 
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
-		if (!releasable(s, t) || !(due(e, t) || s->chooser->choose(s->chooser, 2)))
-			continue;
-		sim_release(s, t);
-		any = true;
+		while (releasable(s, t) && (due(e, t) || s->chooser->choose(s->chooser, 2))) {
+			sim_release(s, t);
+			any = true;
+		}
 	}
 	sim_serve(s);
 	if (any)
@@ -330,8 +330,10 @@ static bool begin(struct explorer *e)
 {
 	struct job_task *t;
 
-	for (t = e->sim->tasks; t < e->sim->tasks + e->sim->count; t++)
+	for (t = e->sim->tasks; t < e->sim->tasks + e->sim->count; t++) {
 		t->next_release = 0;
+		t->arrival = -(int64_t)t->task->jitter;
+	}
 	e->sim->chooser = &e->chooser;
 	if (!state_map_init(&e->map, e->sim) || !state_set_init(&e->seen, &e->map))
 		return false;

@@ -62,6 +62,8 @@ static void strip_task(struct job_task *t, u64 now)
 		memset(&t->turn, 0, sizeof(t->turn));
 	strip_backlog(t, now);
 	t->next_release = left(t->next_release, now);
+	t->arrival -= (int64_t)(now - t->task->jitter);	/* earlier than that no longer matters */
+	t->arrival = t->arrival > 0 ? t->arrival : 0;
 	t->job = t->job > 0;
 	t->tsg.submitted = t->tsg.turn = t->work.number = 0;
 	t->tsg.in_all.pass = t->tsg.in_all.pass == ready->pass[t->tsg.in_all.level];

@@ -52,6 +52,7 @@ struct job_task {
 	u64 ready_since;	/* smaller is earlier; orders tasks of equal priority */
 	struct gpurt_turn turn;	/* its wait for the update lock, up to UPDATING */
 	u64 next_release;
+	int64_t arrival;	/* the earliest that the job of next_release can have; before 0 if the first job is late */
 	u64 backlog[BACKLOG];
 	u32 queued, head;
 	bool polled;		/* it is in the set of the thread that serves it */

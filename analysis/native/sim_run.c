@@ -110,6 +110,34 @@ void sim_settle(struct sim *s)
 		reschedule(s, cpu);
 }
 
+/* By how much a job comes after its arrival: not at all, as much as it may, or in between. */
+static u64 lateness(struct sim *s, const struct gpurt_sim_task *task)
+{
+	if (!task->jitter || !s->config->sporadic)
+		return 0;
+	switch (sim_draw(s) % 3) {
+	case 0:
+		return 0;
+	case 1:
+		return task->jitter;
+	default:
+		return sim_draw(s) % (task->jitter + 1);
+	}
+}
+
+/* The job that is released now has arrived as early as it can have.  Says when the next one comes. */
+static u64 next_release(struct sim *s, struct job_task *t, u64 delay)
+{
+	int64_t earliest = (int64_t)(s->now - t->task->jitter), next;
+
+	if (t->arrival < earliest)
+		t->arrival = earliest;
+	t->arrival += (int64_t)(t->task->period + delay);
+	next = t->arrival + (int64_t)lateness(s, t->task);
+	/* An exploration chooses releases from the earliest on. */
+	return next > (int64_t)s->now ? (u64)next : s->now;
+}
+
 void sim_release(struct sim *s, struct job_task *t)
 {
 	const struct gpurt_sim_task *task = t->task;
@@ -124,7 +152,7 @@ void sim_release(struct sim *s, struct job_task *t)
 		if (t->queued == 1 && !task->thread)
 			sim_start_job(s, t);
 	}
-	t->next_release = s->now + task->period + delay;
+	t->next_release = next_release(s, t, delay);
 	if (t->next_release >= s->config->horizon)
 		t->next_release = U64_MAX;
 }
@@ -136,7 +164,7 @@ static bool release_all(struct sim *s)
 	bool any = false;
 
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
-		if (t->next_release == s->now) {
+		while (t->next_release == s->now) {	/* several where jitter is longer than the period */
 			sim_release(s, t);
 			any = true;
 		}

@@ -140,6 +140,7 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		t->segments = segments + tasks[i].first;
 		t->stats = &stats[i];
 		t->next_release = tasks[i].offset < config->horizon ? tasks[i].offset : U64_MAX;
+		t->arrival = (int64_t)(tasks[i].offset - tasks[i].jitter);
 		gpurt_sched_client_init(&t->client);
 		gpurt_boost_form(&t->client, tasks[i].form);
 		gpurt_vgpu_ctx_init(&t->ctx);

@@ -68,7 +68,8 @@ struct gpurt_sim_task {
 	u32 rank;			/* its place in the thread's order, 0 first */
 	u32 timer;			/* it skips releases while a job waits to be served */
 	u64 slice;			/* of its TSG; 0: the part's */
-	u64 period, deadline, offset;
+	u64 period, deadline, offset;	/* offset: of the first release, which is as late as it may be */
+	u64 jitter;			/* how much later than its arrival a job may be released */
 	u32 first, count;		/* its segments */
 };
 
@@ -86,7 +87,7 @@ struct gpurt_sim_config {
 	u32 cpus;
 	u32 execution;			/* enum gpurt_sim_execution */
 	u32 job_cpu;			/* policy `job`: where the kernel thread runs */
-	u32 sporadic;			/* releases are later than the period by up to a tenth of it */
+	u32 sporadic;			/* arrivals are later than the period by up to a tenth of it, jitter is drawn */
 	u32 boost;			/* policies lock-*: the holder executes above every priority of its CPU */
 	u64 poll;			/* policy `job`: polling period; 0: notified at once */
 	u64 horizon;			/* jobs are released before this time */

@@ -7,21 +7,23 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from analysis.model import Task, Taskset
-from analysis.rta.recurrence import Unbounded, solve
+from analysis.rta.pending import Needs, end_within
+from analysis.rta.recurrence import Unbounded
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import Demands, System
-from analysis.rta.threads import Needs, verdict_of
+from analysis.rta.threads import verdict_of
 
 
 def analyse(
     name: str, demands_of: Demands, taskset: Taskset, *, assume_deadlines: bool = False, end_of: Demands | None = None,
-    brief: bool = False,
+    brief: bool = False, pending: bool = False,
 ) -> Result:  # fmt: skip
     """Bounds every task of a taskset, most urgent first.
 
     ``end_of``: the formula of a job up to the end of its last GPU segment, of tests that look at it.
     ``assume_deadlines``: every jitter uses D_h instead of R_h (ECRTS'24, section 6.4).  A bound that rests on a task
     without one is withdrawn, because it assumed that this task meets its deadline.  ``brief``: up to the first failure.
+    ``pending``: several jobs of a task may be pending; else such a task has a bound up to its period only.
     """
     verdicts: dict[str, Verdict] = {t.name: BestEffort(t.name) for t in taskset if t.best_effort}
     needs: dict[str, Needs] = {}
@@ -30,14 +32,14 @@ def analyse(
     known: dict[str, int] = {}
     ends: dict[str, int] = {}
     found: dict[str, int] = {}  # ends that no other task uses yet
-    pending: list[Task] = []
-    system = System(taskset, known, ends)
+    equals: list[Task] = []
+    system = System(taskset, known, ends, pending)
     for task in taskset.real_time:
-        if pending and pending[0].priority != task.priority:
-            _settle(pending, verdicts, known, assume_deadlines)
+        if equals and equals[0].priority != task.priority:
+            _settle(equals, verdicts, known, assume_deadlines)
             ends.update(found)
             found = {}
-            pending = []
+            equals = []
         lost = lost_on.get(task.cpu)
         if lost in {t.name for t in taskset.served_with(task)}:
             lost = None  # a thread's order says what a late task costs the others that it serves
@@ -58,9 +60,9 @@ def analyse(
             if task.cpu_time or task.misc_time:
                 lost_on.setdefault(task.cpu, task.name)
         elif end_of and task.uses_gpu and not (assume_deadlines or taskset.threads):
-            end = solve(task, end_of(task, system))
-            found |= {task.name: end.wcrt} if isinstance(end, Bound) else {}
-        pending.append(task)
+            end = end_within(task, end_of, demands_of, system)
+            found |= {} if end is None else {task.name: end}
+        equals.append(task)
     _withdraw(taskset, verdicts, needs, failed)
     return Result(name, {t.name: verdicts[t.name] for t in taskset})
 

@@ -53,12 +53,14 @@ class Assignment:
 
 
 def assign(
-    demands: Demands, waiting: Waiting | None, taskset: Taskset, *, any_order: bool = False, given: Sequence[str] = ()
+    demands: Demands, waiting: Waiting | None, taskset: Taskset, *, any_order: bool = False, given: Sequence[str] = (),
+    pending: bool = False,
 ) -> Assignment:  # fmt: skip
     """GPU priorities under which every real-time task passes, if there are any.
 
     ``waiting`` None: each task waits in its own mode.  ``any_order``: the order on a CPU need not be that of CPU
-    priorities.  ``given``: the tasks that take the lowest levels, as the compiled method has found.
+    priorities.  ``given``: the tasks that take the lowest levels, as the compiled method has found.  ``pending``: as in
+    ``analyse``.
 
     Raises ValueError if more tasks use the GPU than there are priorities.
     """
@@ -67,13 +69,13 @@ def assign(
     priorities = dict(zip(given, numbers, strict=False))
     unassigned = [t for t in unassigned if t.name not in priorities]
     alone = [t for t in taskset.real_time if _first(t, taskset) is None and not _rider(t, taskset, waiting)]
-    independent = _failures(alone, demands, _trial(taskset, {}))
+    independent = _failures(alone, demands, _trial(taskset, {}, pending))
     if independent:
         return Assignment(None, 0, independent)
     for level, number in list(enumerate(numbers, 1))[len(priorities):]:
         blocked: list[Failure] = []
         for candidate in _candidates(unassigned, any_order):
-            trial = _trial(taskset, _tentative(unassigned, priorities, candidate, number))
+            trial = _trial(taskset, _tentative(unassigned, priorities, candidate, number), pending)
             riders = [t for t in taskset.real_time if _rider(t, taskset, waiting) == candidate.name]
             failures = _failures([*taskset.served_with(candidate), *riders], demands, trial)
             if not failures:
@@ -141,8 +143,8 @@ def _tentative(unassigned: list[Task], done: dict[str, int], candidate: Task, nu
     return done | {candidate.name: number} | {t.name: LEVELS + len(above) - i for i, t in enumerate(above)}
 
 
-def _trial(taskset: Taskset, priorities: dict[str, int]) -> System:
-    return System(taskset.with_gpu_priorities(_of_threads(priorities, taskset)))
+def _trial(taskset: Taskset, priorities: dict[str, int], pending: bool) -> System:
+    return System(taskset.with_gpu_priorities(_of_threads(priorities, taskset)), pending=pending)
 
 
 def _failures(tasks: list[Task], demands: Demands, system: System) -> tuple[Failure, ...]:

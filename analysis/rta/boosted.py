@@ -37,7 +37,7 @@ def demands(spins: Spins, *, fence: bool = False) -> Demands:
     """The formula where ``spins`` says how each task waits; ``fence``: those that spin have form FENCE, not OWNER."""
 
     def formula(task: Task, system: System) -> list[Demand | Shared]:
-        waiters = [t for t in (task, *system.hpp(task)) if t.uses_gpu and (t is task or spins(t))]
+        waiters = [t for t in (task, *system.hpp(task)) if t.uses_gpu and (t.name == task.name or spins(t))]
         level = min((t.segment_priority for t in waiters), default=None)
         switching = not fence and any(spins(j) for j in _lower(task, system))
         listed = [
@@ -69,7 +69,7 @@ def longest_turn(task: Task, taskset: Taskset, responses: Mapping[str, int]) -> 
     wait, before = alpha, -1
     while before < wait <= SPIN:
         before = wait
-        wait = alpha + sum(-(-(wait + responses[t.name]) // t.period) * 2 * t.eta * alpha for t in first)
+        wait = alpha + sum(-(-(wait + t.jitter + responses[t.name]) // t.period) * 2 * t.eta * alpha for t in first)
     return wait if wait <= SPIN else None
 
 
@@ -168,7 +168,8 @@ def _from_higher(
     else:
         update = system.epsilon if switching else system.taskset.platform.alpha
         amount = h.cpu_time + h.misc_time + 2 * update * h.eta
-    jitter = system.jitter(h, amount) if _sleeps(h, system, spins) or h.priority == task.priority else 0
+    late = _sleeps(h, system, spins) or h.priority == task.priority
+    jitter = system.jitter(h, amount) if late else h.jitter
     return Demand(Kind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter)
 
 

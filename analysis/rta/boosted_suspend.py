@@ -8,6 +8,7 @@ those whose GPU activity can still go on, up to the end of its last segment.  do
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -67,9 +68,9 @@ def _owners(task: Task, system: System) -> dict[str, Demand]:
         return {}
     owners = {}
     for other in system.gpu_tasks:
-        if other is not task and other.segment_priority >= task.segment_priority:
+        if other.name != task.name and other.segment_priority >= task.segment_priority:
             amount, late = owned(other, system), system.taskset.platform.theta
-            jitter = max(system.end(other) + late - amount, 0)
+            jitter = other.jitter + max(system.end(other) + late - amount, 0)
             owners[other.name] = Demand(Kind.GPU_PREEMPTION, amount, OWNER, other.name, other.period, jitter)
     return owners
 
@@ -84,12 +85,12 @@ def _owning(whole: Demand, outside: Demand, inside: Mapping[str, int] | None) ->
 def _inside(task: Task, owners: dict[str, Demand], system: System) -> dict[str, int] | None:
     """By owner, what it takes inside the task's segments at most; None if a segment is longer than the deadline."""
     total = dict.fromkeys(owners, 0)
-    for segment in task.gpu_segments:
+    for segment, times in Counter(task.gpu_segments).items():
         window = _window(task, segment, list(owners.values()), system)
         if window is None:
             return None
         for name, owner in owners.items():
-            total[name] += owner.at(window)
+            total[name] += times * owner.at(window)
     return total
 
 
@@ -148,7 +149,7 @@ def _from_higher(
 ) -> Demand:
     """What a task above on the CPU takes, or an equal.  A CPU-only one that is above has no jitter."""
     if not h.uses_gpu:
-        jitter = system.jitter(h, h.cpu_time) if h.priority == task.priority else 0
+        jitter = system.jitter(h, h.cpu_time) if h.priority == task.priority else h.jitter
         return Demand(Kind.CPU_PREEMPTION, h.cpu_time, CPU, h.name, h.period, jitter)
     platform = system.taskset.platform
     outside = recurring(Kind.CPU_PREEMPTION, h, h.cpu_time + h.misc_time + 2 * platform.alpha * h.eta, CPU, system)

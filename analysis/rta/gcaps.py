@@ -40,7 +40,7 @@ def _preempting(
     for h in tasks:
         if not h.uses_gpu:
             equal = below is not None and below.priority == h.priority and len(system.taskset.served_with(below)) > 1
-            jitter = system.jitter(h, h.cpu_time) if equal or system.sleeps(h) else 0
+            jitter = system.jitter(h, h.cpu_time) if equal or system.sleeps(h) else h.jitter
             demands.append(
                 Demand(Kind.CPU_PREEMPTION, h.cpu_time, "ECRTS'24 lemma 15", h.name, h.period, jitter)
             )
@@ -70,10 +70,10 @@ def busy(task: Task, system: System) -> list[Demand | Shared]:
     contended = any(other.cpu != task.cpu for other in system.gpu_tasks)
     for h in higher:
         amount = h.cpu_time + h.gpu_time + 2 * eps * h.eta
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemmas 10 and 12", h.name, h.period))
+        demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemmas 10 and 12", h.name, h.period, h.jitter))
         if h.uses_gpu and contended:
             demands.append(
-                Demand(Kind.BLOCKING, eps * h.eta, "readings: GCAPS, busy waiting", h.name, h.period)
+                Demand(Kind.BLOCKING, eps * h.eta, "readings: GCAPS, busy waiting", h.name, h.period, h.jitter)
             )
     waiting = [t.segment_priority for t in (task, *higher) if t.uses_gpu]
     if waiting:

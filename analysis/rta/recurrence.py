@@ -166,13 +166,23 @@ def below_solution(constant: int, demands: Sequence[Demand | Shared]) -> int | N
     With U the sum of e / T, every solution is at least (constant + sum of J e / T) / (1 - U).  A search that starts
     lower takes very many steps if U is near 1.  Every rounding is down, so that this stays a lower bound.
     """
+    rate, carried = _slopes(demands)
+    if rate >= SCALE:
+        return None
+    return (constant * SCALE + carried) // (SCALE - rate)
+
+
+def rate_of(demands: Sequence[Demand | Shared]) -> int:
+    """U, the sum of e / T over demands that recur without end, times SCALE, rounded down."""
+    return _slopes(demands)[0]
+
+
+def _slopes(demands: Sequence[Demand | Shared]) -> tuple[int, int]:
     rate, carried = _slope([d for d in demands if isinstance(d, Demand)])
     for shared in demands:
         if isinstance(shared, Shared):
             rate, carried = rate + shared.rate, carried + shared.carried
-    if rate >= SCALE:
-        return None
-    return (constant * SCALE + carried) // (SCALE - rate)
+    return rate, carried
 
 
 def terms_at(demands: Sequence[Demand | Shared], window: int) -> tuple[Term, ...]:

@@ -45,7 +45,7 @@ _NO_SWITCH = "leaves out context switches"
 GCAPS = (
     Test(
         "gcaps-suspend", "GCAPS, self-suspension", "ECRTS'24 lemmas 8, 9, 13-15", "segment", SUSPEND,
-        gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True,
+        gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True, pending=True,
     ),
     Test(
         "gcaps-suspend-printed", "GCAPS, self-suspension, as printed", "ECRTS'24 lemmas 8, 9, 13-15",
@@ -54,7 +54,7 @@ GCAPS = (
     ),
     Test(
         "gcaps-busy", "GCAPS, busy waiting", "ECRTS'24 lemmas 8-12", "segment", BUSY,
-        gcaps.busy, compiled="gcaps-busy", assignable=True,
+        gcaps.busy, compiled="gcaps-busy", assignable=True, pending=True,
     ),
     Test(
         "gcaps-busy-printed", "GCAPS, busy waiting, as printed", "ECRTS'24 lemmas 8-12", "segment", BUSY,
@@ -70,7 +70,7 @@ BOOSTED = (
     Test(
         "boosted-suspend", "boosted owners, self-suspension", "readings: boosted, owners inside segments", "boosted",
         SUSPEND, boosted_suspend.suspend, ends=boosted_suspend.suspend_end, compiled="boosted-suspend",
-        forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True, threads=True,
+        forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True, threads=True, pending=True,
     ),
     Test(
         "boosted-busy", "boosted owners, busy waiting", "readings: boosted", "boosted", BUSY, boosted.busy,

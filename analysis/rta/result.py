@@ -24,11 +24,16 @@ class Kind(str, Enum):
     OVERLAP = "saved by overlap"
     BUS = "copies of other tasks"
     SERVED = "jobs of its thread"
+    PENDING = "its own jobs before"
+    RELEASED = "before its release"
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One part of a bound: ``amount`` ns, caused by ``source`` (None: the task itself); OVERLAP is negative."""
+    """One part of a bound: ``amount`` ns, caused by ``source`` (None: the task itself).
+
+    OVERLAP and RELEASED are negative.
+    """
 
     kind: Kind
     source: str | None
@@ -72,6 +77,14 @@ class Reason(str, Enum):
     WAITING = "waiting modes contradict each other"
     PARTITIONS = "other partitions than the test is about"
     THREAD = "the other jobs of its thread"
+    PENDING = "several pending jobs"
+    TOO_LONG = "a job longer than the period"
+
+
+#: Reasons that ``culprit`` tells in words.
+_TOLD = (
+    Reason.GPU_ORDER, Reason.NO_UNITS, Reason.WAITING, Reason.PARTITIONS, Reason.THREAD, Reason.PENDING, Reason.TOO_LONG
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +92,10 @@ class Failure:
     """No bound within the deadline is known.  Tests are sufficient: the task may meet it all the same.
 
     ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for ABOVE_PERIOD; 0 for
-    DEPENDS_ON, GPU_ORDER, NO_UNITS, WAITING, PARTITIONS and THREAD.  ``largest``: the largest term there.
+    DEPENDS_ON, GPU_ORDER, NO_UNITS, WAITING, PARTITIONS, THREAD and PENDING.  ``largest``: the largest term there.
     ``culprit``: for DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no
-    units, for WAITING who waits how, for PARTITIONS and THREAD why the test says nothing of them.  OVERLOAD: the demand
-    grows faster than time passes, so that the test fails for any deadline.
+    units, for WAITING who waits how, for PARTITIONS, THREAD and PENDING why the test says nothing of them, for TOO_LONG
+    how much longer.  OVERLOAD: the demand grows faster than time passes, so that the test fails for any deadline.
     """
 
     task: str
@@ -97,7 +110,7 @@ class Failure:
             return f"{self.task}: no bound, because {self.culprit} has none"
         if self.reason is Reason.TOO_MANY_STEPS:
             return f"{self.task}: the search for a bound did not end; are its times in the same unit as the others?"
-        if self.reason in (Reason.GPU_ORDER, Reason.NO_UNITS, Reason.WAITING, Reason.PARTITIONS, Reason.THREAD):
+        if self.reason in _TOLD:
             return f"{self.task}: no bound, because {self.culprit}"
         limit = "its period" if self.reason is Reason.ABOVE_PERIOD else f"the deadline of {exact_ms(self.deadline)}"
         passed = f"the recurrence passed it at {exact_ms(self.reached)}"
@@ -167,7 +180,7 @@ class Result:
             return ""
         cause = self.causes[0]
         others = [one.task for one in self.failures if one is not cause]
-        if not others or cause.reason in (Reason.GPU_ORDER, Reason.PARTITIONS):  # of all tasks at once
+        if not others or cause.reason in (Reason.GPU_ORDER, Reason.PARTITIONS, Reason.PENDING):  # of all tasks at once
             return str(cause)
         listed = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
         return f"{cause}; no bound of {listed} either"

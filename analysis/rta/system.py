@@ -19,12 +19,13 @@ class System:
     """A taskset while it is analysed.
 
     ``known``: the bounds found so far, by task; jitters use them.  ``ends``: those of the end of a job's last GPU
-    segment, for tests that look at it.
+    segment, for tests that look at it.  ``pending``: whether the test bounds tasks of which several jobs are pending.
     """
 
     taskset: Taskset
     known: Mapping[str, int] = field(default_factory=dict)
     ends: Mapping[str, int] = field(default_factory=dict)
+    pending: bool = False
     _shared: dict[Hashable, Shared] = field(default_factory=dict, repr=False, compare=False)
     _once: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -73,7 +74,7 @@ class System:
         None that its own thread serves: analysis.rta.threads counts these."""
         return [
             h for h in self.on_cpu(task.cpu)
-            if h is not task and h.priority >= task.priority and (h.thread is None or h.thread != task.thread)
+            if h.name != task.name and h.priority >= task.priority and (h.thread is None or h.thread != task.thread)
         ]  # fmt: skip
 
     def sleeps(self, task: Task) -> bool:
@@ -100,8 +101,11 @@ class System:
         return [h for h in self.gpu_tasks if h.cpu != cpu and h.segment_priority >= level]
 
     def jitter(self, task: Task, execution: int) -> int:
-        """R_h - e, at least 0: how late a job's last ``execution`` ns can begin.  D_h replaces an unknown R_h."""
-        return max(self.known.get(task.name, task.deadline) - execution, 0)
+        """J_h + R_h - e, at least J_h: how long after its arrival a job's last ``execution`` ns can begin.
+
+        D_h replaces an unknown R_h; both count from the release.
+        """
+        return task.jitter + max(self.known.get(task.name, task.deadline) - execution, 0)
 
     def end(self, task: Task) -> int:
         """When a job's last GPU segment has ended, after its release, ns; D_h if nothing is known."""

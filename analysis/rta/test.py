@@ -38,6 +38,8 @@ class Test:
         where TSGs have slices and interleave levels of their own, or are shared by tasks in that order.
         ``partitions``: it holds where tasks of several partitions share CPUs; other tests refuse such a taskset.
         ``threads``: it holds where a thread serves several tasks; other tests refuse such a taskset.
+        ``pending``: it holds where several jobs of a task are pending, because of release jitter or deadlines beyond
+        periods; other tests refuse such a taskset.
     What is known of it:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
@@ -72,6 +74,7 @@ class Test:
     assignable: bool = False
     free: bool = False
     threads: bool = False
+    pending: bool = False
     assigns: bool = False
 
     @property
@@ -122,8 +125,8 @@ class Test:
 
         A ``+gpu-priority`` test keeps the file's priorities where they pass and assigns others where not.
         """
-        if why := self._unserved(taskset):
-            return self._refused(taskset, Reason.THREAD, why)
+        if refused := self._unserved(taskset):
+            return refused
         if self.analysis is not None:
             return self.analysis(taskset)
         if systems := self.systems(taskset):
@@ -131,7 +134,7 @@ class Test:
         if unseen := self.unseen(taskset):
             return unseen
         taskset = self.seen(taskset)
-        result = self.refusal(taskset) or analyse(self.name, self.demands, taskset, end_of=self.ends, brief=brief)
+        result = self.refusal(taskset) or self._analyse(taskset, brief=brief)
         if not self.assigns or result.schedulable:
             return result
         try:
@@ -141,7 +144,13 @@ class Test:
         if assignment.priorities is None:
             return result
         changed = taskset.with_gpu_priorities(assignment.priorities)
-        return self.refusal(changed) or analyse(self.name, self.demands, changed, assume_deadlines=True)
+        return self.refusal(changed) or self._analyse(changed, assume=True)
+
+    def _analyse(self, taskset: Taskset, assume: bool = False, brief: bool = False) -> Result:
+        ends = None if assume else self.ends
+        return analyse(
+            self.name, self.demands, taskset, assume_deadlines=assume, end_of=ends, brief=brief, pending=self.pending
+        )  # fmt: skip
 
     def systems(self, taskset: Taskset) -> list[Taskset]:
         """The systems of one GPU each that partitions without common CPUs are; empty where tasks make one system."""
@@ -158,13 +167,27 @@ class Test:
 
     def unseen(self, taskset: Taskset) -> Result | None:
         """A failure for every task where the formula would not see what delays tasks; None elsewhere."""
-        if reason := self._unserved(taskset):
-            return self._refused(taskset, Reason.THREAD, reason)
+        if refused := self._unserved(taskset):
+            return refused
         reason = on_one_bus(taskset) if self.analysis is None else None
         return self._refused(taskset, Reason.PARTITIONS, reason) if reason else None
 
-    def _unserved(self, taskset: Taskset) -> str | None:
-        """Why the test says nothing of a thread that serves several tasks; None if it does."""
+    def _unserved(self, taskset: Taskset) -> Result | None:
+        """A failure for every task where the test says nothing of a thread that serves several, or of pending jobs."""
+        if why := self._unknown_thread(taskset):
+            return self._refused(taskset, Reason.THREAD, why)
+        why = self._unknown_pending(taskset)
+        return self._refused(taskset, Reason.PENDING, why) if why else None
+
+    def _unknown_pending(self, taskset: Taskset) -> str | None:
+        for task in taskset.pending:
+            if not self.pending:
+                return f"{self.name} has no bound for {task.why_pends}, which {task.name} has"
+            if len(taskset.served_with(task)) > 1:
+                return f"{task.name} has {task.why_pends}, and its thread serves several tasks: no bound is known"
+        return None
+
+    def _unknown_thread(self, taskset: Taskset) -> str | None:
         for name, tasks in taskset.threads.items():
             if tasks[0].best_effort:
                 continue
@@ -225,7 +248,7 @@ class Test:
             return {}
         with_gpu = {t.cpu for t in taskset if t.uses_gpu}
         alone = replace(taskset, tasks=tuple(t for t in taskset if t.cpu not in with_gpu))
-        return analyse(self.name, self.demands, alone).verdicts
+        return analyse(self.name, self.demands, alone, pending=self.pending).verdicts
 
     def assign(self, taskset: Taskset, given: Sequence[str] = ()) -> Assignment:
         """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test.
@@ -233,4 +256,6 @@ class Test:
         ``given``: the tasks of the lowest levels, where these are known (analysis.compiled.assign).
         Raises ValueError if more tasks use the GPU than there are priorities.
         """
-        return assign(self.demands, self.waiting, self.seen(taskset), any_order=self.any_order, given=given)
+        return assign(
+            self.demands, self.waiting, self.seen(taskset), any_order=self.any_order, given=given, pending=self.pending
+        )  # fmt: skip

@@ -12,8 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.callbacks import Callback, Order, Thread
-from analysis.model import CpuSegment, Segment, Span, Task
-from analysis.rta.recurrence import Demand, Shared, solve
+from analysis.model import CpuSegment, Span, Task
+from analysis.rta import pending
+from analysis.rta.pending import Needs, chain_of
+from analysis.rta.recurrence import Demand, solve
 from analysis.rta.result import Bound, Failure, Kind, Reason, Term, Verdict
 from analysis.rta.system import Demands, System
 
@@ -23,9 +25,6 @@ PICKED = {
     Order.ROS2: "readings: threads, ros2",
     Order.LIVE_TIMERS: "readings: threads, ros2-live-timers",
 }
-
-#: Names of the tasks that a bound rests on, in several sets.
-Needs = Sequence[frozenset["str | None"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +55,12 @@ def verdict_of(task: Task, demands_of: Demands, system: System) -> tuple[Verdict
     Raises Unbounded as the formula does.
     """
     served = system.taskset.served_with(task)
+    if len(served) == 1 and task.pends:
+        return pending.verdict_of(task, demands_of, system)
     if len(served) == 1:
         demands = demands_of(task, system)
-        return solve(task, demands), needs_of(demands)
+        return solve(task, demands), pending.needs_of(demands)
     return Chains(served, demands_of, system).verdict(task)
-
-
-def needs_of(demands: Sequence[Demand | Shared]) -> Needs:
-    """The tasks that a bound rests on, in several sets."""
-    single = frozenset(d.source for d in demands if isinstance(d, Demand) and d.rests_on_source)
-    return [single, *(d.sources for d in demands if isinstance(d, Shared))]
 
 
 class Chains:
@@ -151,7 +146,7 @@ class Chains:
         verdict: Verdict = Failure(task.name, Reason.TOO_MANY_STEPS, task.deadline)
         while counts != before:
             jobs = [*company.once, *(j for j, _ in company.recurring for _ in range(counts[j.name]))]
-            chain = replace(_chain([task, *jobs]), deadline=limit, period=limit)
+            chain = replace(chain_of([task, *jobs]), deadline=limit, period=limit)
             demands = self.demands_of(chain, self.system)
             verdict = solve(chain, demands)
             if not isinstance(verdict, Bound):
@@ -162,9 +157,8 @@ class Chains:
             before, counts = counts, self._counts(company, verdict.wcrt)
         assert isinstance(verdict, Bound)
         bound, total = verdict, {t.name: 1 for t in company.once} | counts
-        return Claim(
-            bound.wcrt, lambda: self._terms(task, total, bound, lemma), [*needs_of(demands), *self._rests_on(company)]
-        )
+        needs = [*pending.needs_of(demands), *self._rests_on(company)]
+        return Claim(bound.wcrt, lambda: self._terms(task, total, bound, lemma), needs)
 
     def _counts(self, company: Company, window: int) -> dict[str, int]:
         """How many jobs of each recurring task have any part in a window of that length (readings: L3)."""
@@ -185,7 +179,7 @@ class Chains:
     def own(self, task: Task) -> int:
         """e: by how much one more job of the task makes a chain longer that no other task delays, ns."""
         if task.name not in self._own:
-            one, two = (sum(t.amount for t in self._constant(_chain([task] * n))) for n in (1, 2))
+            one, two = (pending.constant_of(self.demands_of(chain_of([task] * n), self.system)) for n in (1, 2))
             self._own[task.name] = two - one
         return self._own[task.name]
 
@@ -212,12 +206,6 @@ def _worst(claims: Sequence[Claim | Failure]) -> Claim | Failure:
     found = [one for one in claims if isinstance(one, Claim)]
     worst = max(found, key=lambda one: one.wcrt)
     return replace(worst, needs=[names for one in found for names in one.needs])
-
-
-def _chain(jobs: Sequence[Task]) -> Task:
-    """A task whose job is these jobs, one after another."""
-    segments: tuple[Segment, ...] = tuple(segment for job in jobs for segment in job.segments)
-    return replace(jobs[0], segments=segments)
 
 
 def _longer(task: Task) -> Task:

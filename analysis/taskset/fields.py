@@ -79,7 +79,12 @@ TASK = {
         schema.integer(1, schema.MAX_PRIORITY), "priority of its GPU segments; its own unless given"
     ),
     "period": Field(schema.time(1), "minimum time between releases", required=True),
-    "deadline": Field(schema.time(1), "relative deadline; the period unless given"),
+    "jitter": Field(
+        schema.time(),
+        "how much later than its arrival a job may be released, where period is the distance of arrivals; none unless "
+        "given",
+    ),
+    "deadline": Field(schema.time(1), "relative deadline, from the release; the period unless given"),
     "waiting": Field(schema.choice("busy", "suspend"), "what it does during G^e; suspend unless given"),
     "form": Field(
         schema.choice(*Form.words()),

@@ -241,8 +241,6 @@ def _cross_check(
     """Checks fields against each other, as far as they are right by themselves."""
     if "thread" not in values:
         _check_place(values, platform, path, report)
-    if "period" in values and values.get("deadline", 0) > values["period"]:
-        report.add((*path, "deadline"), "deadline: must be at most the period")
     segments = values.get("segments")
     units = platform.compute_units if platform else 1
     check(segments or [], units, values.get("period"), (*path, "segments"), report)
@@ -308,7 +306,7 @@ def _task(
         Form(Form.parse(values["form"])) if "form" in values else None,
         Intensity(values["intensity"]) if "intensity" in values else None, values.get("conflict", Fraction(1)),
         threads.made(served[values["thread"]]) if values.get("thread") in served else None, values.get("rank", 0),
-        Callback(values["kind"]) if "kind" in values else None,
+        Callback(values["kind"]) if "kind" in values else None, values.get("jitter", 0),
     )  # fmt: skip
 
 

@@ -20,19 +20,20 @@ from pycontrol.output import render
 
 
 def attack(
-    names: Sequence[str], tasksets: int, seed: int, jobs: int, runs: int, steps: int, threads: bool, output: Path,
-    fresh: bool, as_json: bool,
-) -> int:  # fmt: skip
+    names: Sequence[str], tasksets: int, seed: int, jobs: int, effort: Effort, output: Path, fresh: bool, as_json: bool
+) -> int:
     """Attacks the named tests, or all.  Returns 1 if a test that is shown as sound was broken."""
     try:
         tests = [rta.find(name) for name in names] or list(rta.TESTS.values())
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if threads:
-        if wrong := [test.name for test in tests if not test.threads and test.name in names]:
-            raise UsageError(f"{wrong[0]} has no bounds for threads that serve several tasks")
-        tests = [test for test in tests if test.threads]
-    effort = Effort(runs, steps, threads)
+    for asked, key, what in (
+        (effort.threads, "threads", "threads that serve several tasks"),
+        (effort.pending, "pending", "tasks of which several jobs are pending"),
+    ):
+        if wrong := [test.name for test in tests if asked and not getattr(test, key) and test.name in names]:
+            raise UsageError(f"{wrong[0]} has no bounds for {what}")
+        tests = [test for test in tests if not asked or getattr(test, key)]
     store = _store(output, tasksets, seed, effort, fresh)
     for test in tests:
         if test.name not in store.rows:

@@ -66,6 +66,8 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
 @click.option("--steps", type=click.IntRange(0, 10**6),
               help="attack: number of steps of local search after that.  [default: 40]")  # fmt: skip
 @click.option("--threads", is_flag=True, help="attack: threads serve several tasks; of tests that bound those.")
+@click.option("--pending", is_flag=True,
+              help="attack: with release jitter and deadlines beyond periods; of tests that bound those.")  # fmt: skip
 @click.option("-o", "--output", type=GivenPath(path_type=Path, file_okay=False), default=Path("results"),
               show_default=True, help="Folder for NAME.csv, the pictures and NAME.checkpoint.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
@@ -74,8 +76,8 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
 @JSON
 def experiment(
     names: tuple[str, ...], listing: bool, tasksets: int | None, profiles: Path | None, seed: int, jobs: int,
-    method: str, runs: int | None, steps: int | None, threads: bool, output: Path, form: str, fresh: bool,
-    address: str | None, as_json: bool,
+    method: str, runs: int | None, steps: int | None, threads: bool, pending: bool, output: Path, form: str,
+    fresh: bool, address: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Repeat published experiments, on random tasksets or in simulation, or attack the bounds."""
     if listing or not names:
@@ -84,14 +86,16 @@ def experiment(
     if names[0] == ATTACK:
         if address or method != "uunifast":
             raise UsageError("--dask and --method go with the experiments, not with attack")
-        return attack(names[1:], tasksets or Settings.tasksets, seed, jobs, 20 if runs is None else runs,
-                      40 if steps is None else steps, threads, output, fresh, as_json)  # fmt: skip
+        effort = Effort(20 if runs is None else runs, 40 if steps is None else steps, threads, pending)
+        return attack(names[1:], tasksets or Settings.tasksets, seed, jobs, effort, output, fresh, as_json)
+    if runs is not None or steps is not None or threads or pending:
+        raise UsageError(
+            "--runs, --steps, --threads and --pending go with attack: gpurt experiment attack --runs 20 --steps 40"
+        )
     if names[0] == CLOSENESS:
-        if address or method != "uunifast" or runs is not None or steps is not None or threads:
-            raise UsageError("--dask, --method, --runs, --steps and --threads do not go with closeness")
+        if address or method != "uunifast":
+            raise UsageError("--dask and --method do not go with closeness")
         return closeness(names[1:], tasksets or Settings.tasksets, seed, output, as_json)
-    if runs is not None or steps is not None or threads:
-        raise UsageError("--runs, --steps and --threads go with attack: gpurt experiment attack --runs 20 --steps 40")
     known: dict[str, Any] = {**EXPERIMENTS, **ENERGY, **STUDIES}
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join([*known, ATTACK, CLOSENESS])}")

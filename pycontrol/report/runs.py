@@ -11,6 +11,7 @@ from analysis.model import Task
 from analysis.taskset import TasksetFile
 from analysis.trace import Kind, Trace
 from gpurt.text import visible
+from pycontrol.run.arrivals import Arrivals
 from pycontrol.run.check import meant
 from pycontrol.run.placement import FIFO, UNFOLDED
 
@@ -19,7 +20,7 @@ BINS = 48
 
 
 def too_close(recorded: Trace, file: TasksetFile) -> str:
-    """Which task was released earlier than its period after its last release, or before it; empty if none was."""
+    """Which task was released earlier than its period and jitter allow, or before its last release; empty: none."""
     names, tasks = meant(recorded, file), {task.name: task for task in file.taskset}
     releases: dict[str, list[int]] = {}
     for event in recorded.events:
@@ -27,9 +28,12 @@ def too_close(recorded: Trace, file: TasksetFile) -> str:
             releases.setdefault(event.task, []).append(event.time)
     for name, times in releases.items():
         task = tasks[names[name]]
-        closest = min((later - earlier for earlier, later in pairwise(times)), default=task.period)
-        if closest < task.period and not task.best_effort:
-            return f"two jobs of {visible(task.name)} were released {closest} ns apart; its period is {task.period} ns"
+        arrivals = Arrivals(task)
+        apart = [found for at in times if (found := arrivals.release(at)) is not None]
+        if apart and not task.best_effort:
+            jitter = f" and its jitter {task.jitter} ns" if task.jitter else ""
+            closest = f"were released {min(apart)} ns apart; its period is {task.period} ns{jitter}"
+            return f"two jobs of {visible(task.name)} {closest}"
     return ""
 
 

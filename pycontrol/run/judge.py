@@ -141,11 +141,11 @@ class Judge:
                 self._due.add(event.time + limit, name, event.time)
 
     def _check_period(self, seen: Seen, event: Event) -> None:
-        if seen.last is not None and not seen.task.best_effort and event.time - seen.last < seen.task.period:
-            text = "released sooner after the job before it than the period"
-            apart = event.time - seen.last
+        apart = seen.arrivals.release(event.time)
+        if apart is not None and not seen.task.best_effort:
+            what = "the arrival of the job before it, jitter allowed for," if seen.task.jitter else "the job before it"
+            text = f"released sooner after {what} than the period"
             self._log.add(event.time, What.PERIOD, seen.task.name, text, event.job, apart, seen.task.period)
-        seen.last = event.time
 
     def _start(self, event: Event, priority: int | None) -> None:
         seen = self._of(event)

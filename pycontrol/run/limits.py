@@ -32,8 +32,8 @@ class Limits:
         }
         self._delays = {task.name: self._delaying(task) for task in taskset}
 
-    def _delaying(self, task: Task) -> list[tuple[int, int]] | None:
-        """What makes the owner's end late: periods, and what a job takes of the owner's time at most, ns.
+    def _delaying(self, task: Task) -> list[tuple[Task, int]] | None:
+        """What makes the owner's end late: tasks, and what a job takes of the owner's time at most, ns.
 
         None: nothing says how much.  So it is where tasks share a TSG, which has work of all on the GPU while one of
         them owns it, and where tasks of other partitions can have the CPU for as long as they wait there (``_beside``).
@@ -50,12 +50,12 @@ class Limits:
         if (task.partition and task.partition.shared) or any(self._endless(one, late) for one in beside):
             return None
         if self._policy == "boosted":
-            return [(one.period, one.misc_time + takes[one.name]) for one in passing]
+            return [(one, one.misc_time + takes[one.name]) for one in passing]
         takes |= {one.name: 2 * one.eta * self._alpha(one) for one in beside}
         for one in tasks:
             if any(one.cpu == who.cpu and one.priority >= who.priority and one is not who for who in late):
                 takes[one.name] = takes.get(one.name, 0) + on_cpu(one)
-        return [(one.period, takes[one.name]) for one in tasks if one.name in takes and one is not task]
+        return [(one, takes[one.name]) for one in tasks if one.name in takes and one is not task]
 
     def _beside(self, cpus: set[int], task: Task) -> list[Task]:
         """The tasks of these CPUs that use another part of the GPU.  There they update its runlist, not preempted.
@@ -106,8 +106,13 @@ class Limits:
         if self._policy not in EXCLUSIVE or task.best_effort or not worst or self._file.lacks or delays is None:
             return None
         declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
-        others = sum((owned // period + 2) * takes for period, takes in delays)
+        others = sum(_jobs(one, owned) * takes for one, takes in delays)
         return declared, declared + held.updates * self._epsilon[task.name] + others
+
+
+def _jobs(task: Task, time: int) -> int:
+    """How many jobs of a task can have any part in a time, ns, if each meets its deadline."""
+    return (time + task.jitter + max(task.deadline - task.period, 0)) // task.period + 2
 
 
 def _cpu(task: Task) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from analysis.model import CpuSegment, Task, Waiting
 from analysis.taskset import TasksetFile
+from pycontrol.run.arrivals import Arrivals
 from pycontrol.run.programs import tasks_of
 
 #: Of a task that has more jobs or segments under way than this, a program is broken.
@@ -80,7 +81,7 @@ class Held:
 
 @dataclass
 class Seen:
-    """The state of a task: its jobs by release, the last release, and the segments by the names of its processes.
+    """The state of a task: its jobs by release, their arrivals, and the segments by the names of its processes.
 
     ``tells``: whether it tells of its jobs, so that those under way are known; ``told``: whether it ever did.
     ``lost``: events were lost since it was seen last, so that what it does now is not known.  ``flooded``: more jobs
@@ -92,12 +93,15 @@ class Seen:
     tally: Tally = field(default_factory=Tally)
     jobs: dict[int, Job] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
-    last: int | None = None
+    arrivals: Arrivals = field(init=False)
     tells: bool = False
     told: bool = False
     lost: bool = False
     flooded: bool = False
     tellers: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.arrivals = Arrivals(self.task)
 
     @property
     def active(self) -> bool:
@@ -111,7 +115,8 @@ class Seen:
     def forget(self) -> None:
         """What it does is not known from now on."""
         self.lost = self.active or self.told or self.tally.segments > 0
-        self.tells, self.last = False, None
+        self.tells = False
+        self.arrivals.forget()
         self.jobs.clear()
         self.held.clear()
         self.tellers.clear()

@@ -79,6 +79,7 @@ cpu = 0
 priority = 9
 period = "100ms"
 deadline = "90ms"
+jitter = "0ms"
 partition = "all"
 segments = [{ cpu = { worst = "2ms", best = "1ms" } }, { misc = "1ms", gpu = "1ms" },
             { misc = "0s", gpu = { parallel = "1ms", serial = "1ms" } },

@@ -184,6 +184,28 @@ def test_other_assumptions(file: TasksetFile) -> None:
     assert kinds(found(judge, segment("fast", 40_000, 41_000), priority=9)) == [(What.PRIORITY, "fast", None)]
 
 
+def jittered(file: TasksetFile, jitter: int) -> TasksetFile:
+    """The file with jitter for each task, in ns."""
+    tasks = tuple(replace(task, jitter=jitter) for task in file.taskset)
+    return replace(file, taskset=replace(file.taskset, tasks=tasks))
+
+
+def test_releases_within_their_jitter_are_no_finding(file: TasksetFile) -> None:
+    """The first is late by 4 ms, and the second comes in time: 6 ms later with a period of 10."""
+    judge = Judge(jittered(file, 4 * MS), {})
+    releases = (4000, 10_000, 24_000, 30_000)
+    assert found(judge, [event for n, at in enumerate(releases) for event in job("fast", n, at, at + 1)]) == []
+
+
+def test_releases_that_drift_are_found_although_no_two_are_too_close(file: TasksetFile) -> None:
+    """Each is 1 ms early, and the file allows 4: arrivals explain the first five."""
+    judge = Judge(jittered(file, 4 * MS), {})
+    events = [event for n in range(6) for event in job("fast", n, 4000 + 9000 * n, 4001 + 9000 * n)]
+    (drift,) = found(judge, events)
+    assert (drift.what, drift.job, drift.seen, drift.allowed) == (What.PERIOD, 5, 9 * MS, 10 * MS)
+    assert "jitter allowed for" in drift.text
+
+
 def test_clients_that_no_task_declares(file: TasksetFile) -> None:
     judge = Judge(file, {})
     assert found(judge, segment("slow-77", 0, 1), priority=10) == []  # the command's program

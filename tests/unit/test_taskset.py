@@ -151,7 +151,8 @@ pririty = 1
     [
         (('cpus = 2 ', 'cpus = 0 '), 4, "1 to 1024"),
         (('theta = "200us"', 'theta = "2ms"'), 5, "alpha + theta"),
-        (('deadline = "30ms"', 'deadline = "34ms"'), 13, "at most the period"),
+        (('deadline = "30ms"', 'jitter = "-1ms"'), 13, "jitter"),
+        (('deadline = "30ms"', 'jitter = 6'), 13, 'a time needs a unit; write "6ms"'),
         (('cpu = 1\n', 'cpu = 2\n'), 23, "CPUs 0 to 1"),
         (('name = "mapping"', 'name = "camera"'), 22, "taken by task 1"),
         (('period = "33ms"', 'period = "9999999999999999999s"'), 12, "2^62"),
@@ -209,7 +210,7 @@ def test_devices_and_what_is_too_large_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_wrong_field_does_not_hide_what_else_is_wrong_with_its_task(tmp_path: Path) -> None:
-    text = GOOD.replace("priority = 20", "priority = 200").replace('deadline = "30ms"', 'deadline = "34ms"')
+    text = GOOD.replace("priority = 20", "priority = 200").replace('deadline = "30ms"', 'deadline = "0ms"')
     text = text.replace("cpu = 0\n", "cpu = 9\n").replace('{ cpu = "1ms" }', '{ misc = "1ms" }')
     assert [line for line, _ in problems(tmp_path, text)] == [10, 11, 13, 18]
 

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Bounds of tasks of which several jobs can be pending: release jitter, and deadlines beyond periods.
+
+One thread serves a task's jobs in the order of their releases.  While a job is pending the thread is like one that
+executes a *chain* of jobs.  The formula of the policy bounds the end of each job of the chain.
+docs/readings/pending.md has the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from analysis.model import Segment, Task
+from analysis.rta.recurrence import SCALE, Demand, Shared, rate_of, solve, terms_at
+from analysis.rta.result import Bound, Failure, Kind, Reason, Term, Verdict
+from analysis.rta.system import Demands, System
+from gpurt.units import exact_ms
+
+#: A search gives up after so many jobs that are pending without a gap.
+MOST_JOBS = 300
+LEMMA = "readings: pending jobs"
+
+#: Names of the tasks that a bound rests on, in several sets.
+Needs = Sequence[frozenset["str | None"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """From the begin of a time in which jobs of a task are pending to the end of the last of so many ``jobs``.
+
+    ``end``: the formula's verdict on that.  ``released``: when that job is released at the earliest, ns.
+    """
+
+    jobs: int
+    end: Verdict
+    released: int
+    needs: Needs
+
+    def response(self) -> int:
+        """How long after its release the last job ends at most, ns."""
+        assert isinstance(self.end, Bound)
+        return self.end.wcrt - self.released
+
+
+def verdict_of(task: Task, demands_of: Demands, system: System) -> tuple[Verdict, Needs]:
+    """What a formula says of a task of which several jobs may be pending, and the tasks that this rests on."""
+    demands = demands_of(task, system)
+    if too_long := _too_long(task, demands, system):
+        return too_long, needs_of(demands)
+    if not system.pending:
+        return solve(task, demands), needs_of(demands)
+    if overload := _overload(task, demands_of, demands, system):
+        return overload, needs_of(demands)
+    worst: Window | None = None
+    for window in _windows(task, demands_of, system):
+        if isinstance(window.end, Failure):
+            return _failure(task, window), window.needs
+        if worst is None or window.response() > worst.response():
+            worst = window
+        if _over(task, window):
+            terms = _terms(task, demands_of, system, worst)
+            return Bound(task.name, worst.response(), task.deadline, terms), window.needs
+    return Failure(task.name, Reason.TOO_MANY_STEPS, task.deadline), needs_of(demands)
+
+
+def end_within(task: Task, end_of: Demands, demands_of: Demands, system: System) -> int | None:
+    """When the last GPU segment of a job has ended, after its release, ns; None if nothing is known."""
+    if not (task.pends and system.pending):
+        end = solve(task, end_of(task, system))
+        return end.wcrt if isinstance(end, Bound) else None
+    latest = 0
+    for window, until in zip(_windows(task, demands_of, system), _windows(task, end_of, system), strict=True):
+        if not (isinstance(window.end, Bound) and isinstance(until.end, Bound)):
+            return None
+        latest = max(latest, until.response())
+        if _over(task, window):
+            return latest
+    return None
+
+
+def _windows(task: Task, demands_of: Demands, system: System) -> Iterator[Window]:
+    """The window of one job, of two, and so on."""
+    for jobs in range(1, MOST_JOBS + 1):
+        released = max((jobs - 1) * task.period - task.jitter, 0)
+        limit = released + task.deadline
+        chain = replace(chain_of([task] * jobs), deadline=limit, period=limit)
+        demands = demands_of(chain, system)
+        yield Window(jobs, solve(chain, demands), released, needs_of(demands))
+
+
+def _over(task: Task, window: Window) -> bool:
+    """Whether all jobs of the window are over before the next one can be released."""
+    assert isinstance(window.end, Bound)
+    return window.end.wcrt <= window.jobs * task.period - task.jitter
+
+
+def _too_long(task: Task, demands: Sequence[Demand | Shared], system: System) -> Failure | None:
+    """A task whose jobs alone take longer than its period is later with each job: no deadline helps.
+
+    Counts of its jobs by other tasks need that the most that these charge for a job is no longer either.
+    """
+    own = sum(d.amount for d in demands if isinstance(d, Demand) and d.kind in (Kind.OWN, Kind.UPDATES))
+    if system.pending:
+        own = max(own, task.cpu_time + task.gpu_time + 2 * system.epsilon * task.eta)
+    if own <= task.period:
+        return None
+    why = (
+        f"a job takes its one thread {exact_ms(own)}, and one is released each {exact_ms(task.period)}: each job can "
+        f"be later than the one before by {exact_ms(own - task.period)}, without end; it is a pipeline of several "
+        "threads: write each of its stages as a task"
+    )
+    return Failure(task.name, Reason.TOO_LONG, task.deadline, own, culprit=why)
+
+
+def _overload(
+    task: Task, demands_of: Demands, demands: Sequence[Demand | Shared], system: System
+) -> Failure | None:  # fmt: skip
+    """A task whose jobs and those of others take more time than passes is later with each job; None if it is not so.
+
+    Between others' jobs, which take ``rate`` of the time, one more job takes ``own / (1 - rate)`` at least.
+    """
+    own = constant_of(demands_of(chain_of([task] * 2), system)) - constant_of(demands)
+    rate = rate_of(demands)
+    if rate >= SCALE:
+        return None  # solve() says so
+    taken = own * SCALE // (SCALE - rate)
+    if taken <= task.period:
+        return None
+    later = taken - task.period
+    reached = taken + max((task.deadline - taken) // later + 1, 0) * later
+    largest = max(terms_at(demands, task.deadline), key=lambda term: term.amount, default=None)
+    return Failure(task.name, Reason.OVERLOAD, task.deadline, reached, largest)
+
+
+def constant_of(demands: Sequence[Demand | Shared]) -> int:
+    """What no other task causes, ns."""
+    return sum(d.amount for d in demands if isinstance(d, Demand) and d.source is None)
+
+
+def _failure(task: Task, window: Window) -> Failure:
+    """The failure of the window as one of its last job."""
+    assert isinstance(window.end, Failure)
+    return replace(window.end, deadline=task.deadline, reached=max(window.end.reached - window.released, 0))
+
+
+def _terms(task: Task, demands_of: Demands, system: System, window: Window) -> Callable[[], tuple[Term, ...]]:
+    """What the bound consists of: one job's own part, that of the jobs before, what others take, less the release."""
+
+    def terms() -> tuple[Term, ...]:
+        assert isinstance(window.end, Bound)
+        one = [d for d in demands_of(task, system) if isinstance(d, Demand) and d.source is None]
+        own = [Term(d.kind, None, d.amount, d.lemma) for d in one]
+        before = sum(t.amount for t in window.end.terms if t.source is None) - sum(term.amount for term in own)
+        others = [term for term in window.end.terms if term.source is not None]
+        extra = [Term(Kind.PENDING, None, before, LEMMA), Term(Kind.RELEASED, None, -window.released, LEMMA)]
+        return tuple(term for term in (*own, *extra, *others) if term.amount)
+
+    return terms
+
+
+def chain_of(jobs: Sequence[Task]) -> Task:
+    """A task whose job is these jobs, one after another."""
+    segments: tuple[Segment, ...] = tuple(segment for job in jobs for segment in job.segments)
+    return replace(jobs[0], segments=segments)
+
+
+def needs_of(demands: Sequence[Demand | Shared]) -> Needs:
+    """The tasks that a bound rests on, in several sets."""
+    single = frozenset(d.source for d in demands if isinstance(d, Demand) and d.rests_on_source)
+    return [single, *(d.sources for d in demands if isinstance(d, Shared))]
