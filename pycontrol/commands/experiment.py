@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from analysis import rta
+from analysis.attack.search import Effort
 from analysis.energy import published
 from analysis.experiments import ENERGY, EXPERIMENTS, STUDIES
 from analysis.experiments.engine import CheckpointError
