@@ -155,7 +155,7 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
 
     The readable implementation explains a bound when its terms are read.
     """
-    if test.analysis is not None or taskset.threads or taskset.pending:
+    if _unknown(test, taskset):
         return test.run(taskset)
     if systems := test.systems(taskset):
         return test.together(taskset, [run(test, one) for one in systems])
@@ -170,6 +170,11 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
     return result
 
 
+def _unknown(test: rta.Test, taskset: Taskset) -> bool:
+    """Whether no compiled formula is about such tasks: threads that serve several, several pending jobs, own units."""
+    return test.analysis is not None or bool(taskset.threads or taskset.pending)
+
+
 def check_size(test: rta.Test, taskset: Taskset) -> None:
     """Raises TooLargeError for a taskset that only the readable analysis takes, and that is too large for it."""
     if len(taskset) > MOST_READABLE:
@@ -178,7 +183,7 @@ def check_size(test: rta.Test, taskset: Taskset) -> None:
 
 def passes(test: rta.Test, taskset: Taskset) -> bool:
     """Whether ``test.run`` finds every task schedulable; nothing is explained."""
-    if test.analysis is not None or taskset.threads or test.assigns:
+    if _unknown(test, taskset) or test.assigns:
         return run(test, taskset).schedulable
     if systems := test.systems(taskset):
         return all(passes(test, one) for one in systems)
@@ -209,7 +214,7 @@ def _briefly(test: rta.Test, taskset: Taskset) -> bool:
 
 def priorities(test: rta.Test, taskset: Taskset) -> dict[str, int]:
     """Those of ``test.assign``; empty if there are none, and no word why.  Raises ValueError as that does."""
-    levels = None if test.analysis is not None or taskset.threads else _levels(test, taskset)
+    levels = None if _unknown(test, taskset) else _levels(test, taskset)
     if levels is not None and len(levels) < sum(task.uses_gpu for task in taskset.real_time):
         return {}
     return test.assign(taskset, levels or ()).priorities or {}
@@ -221,7 +226,7 @@ def assign(test: rta.Test, taskset: Taskset) -> Assignment:
     The readable implementation says why no task can take a level.  Raises ValueError if more tasks use the GPU than
     there are priorities.
     """
-    levels = None if test.analysis is not None or taskset.threads else _levels(test, taskset)
+    levels = None if _unknown(test, taskset) else _levels(test, taskset)
     return test.assign(taskset, levels or ())
 
 

@@ -184,6 +184,9 @@ def test_compiled_tests_leave_such_tasks_to_the_readable_ones() -> None:
         for name in PENDING:
             test = rta.find(name)
             assert compiled.run(test, system).verdicts == test.run(system).verdicts
+            assert compiled.passes(test, system) == test.run(system).schedulable
+            assert compiled.assign(test, system) == test.assign(system)
+            assert compiled.priorities(test, system) == (test.assign(system).priorities or {})
 
 
 def test_other_tests_refuse_deadlines_beyond_periods_by_name() -> None:
