@@ -54,6 +54,6 @@ static inline void list_move_tail(struct list_head *n, struct list_head *h)
 	list_del_init(n);
 	list_add_tail(n, h);
 }
-static inline unsigned long __fls(unsigned long w) { return 8 * sizeof(w) - 1 - (unsigned long)__builtin_clzl(w); }
+static inline int fls64(u64 w) { return w ? 64 - __builtin_clzll(w) : 0; }
 #endif
 #endif

@@ -10,7 +10,7 @@ u32 gpurt_hist_bucket(u64 ns)
 
 	if (ns < GPURT_HIST_SUB)
 		return (u32)ns;
-	octave = (u32)__fls(ns);
+	octave = (u32)fls64(ns) - 1;
 	bucket = (octave - SUB_BITS + 1) * GPURT_HIST_SUB +
 		 (u32)((ns >> (octave - SUB_BITS)) & (GPURT_HIST_SUB - 1));
 	return bucket < GPURT_HIST_BUCKETS ? bucket : GPURT_HIST_BUCKETS - 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include "queue.h"
 
-#define BITS 32
+#define BITS 64
 
 void gpurt_queue_init(struct gpurt_queue *q)
 {
@@ -16,13 +16,13 @@ void gpurt_queue_init(struct gpurt_queue *q)
 void gpurt_queue_add(struct gpurt_queue *q, struct list_head *node, unsigned int level)
 {
 	list_add_tail(node, &q->level[level]);
-	q->filled[level / BITS] |= 1UL << (level % BITS);
+	q->filled[level / BITS] |= 1ULL << (level % BITS);
 }
 
 void gpurt_queue_add_first(struct gpurt_queue *q, struct list_head *node, unsigned int level)
 {
 	list_add(node, &q->level[level]);
-	q->filled[level / BITS] |= 1UL << (level % BITS);
+	q->filled[level / BITS] |= 1ULL << (level % BITS);
 }
 
 /* @node must be in @level of @q. */
@@ -30,7 +30,7 @@ void gpurt_queue_del(struct gpurt_queue *q, struct list_head *node, unsigned int
 {
 	list_del_init(node);
 	if (list_empty(&q->level[level]))
-		q->filled[level / BITS] &= ~(1UL << (level % BITS));
+		q->filled[level / BITS] &= ~(1ULL << (level % BITS));
 }
 
 /* The entry that came first to the highest level that has any; NULL if the queue is empty. */
@@ -40,6 +40,6 @@ struct list_head *gpurt_queue_first(const struct gpurt_queue *q)
 
 	for (i = GPURT_LEVEL_WORDS - 1; i >= 0; i--)
 		if (q->filled[i])
-			return q->level[i * BITS + __fls(q->filled[i])].next;
+			return q->level[i * BITS + fls64(q->filled[i]) - 1].next;
 	return NULL;
 }

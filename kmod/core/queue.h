@@ -9,10 +9,10 @@
 #include "env.h"
 
 #define GPURT_LEVELS 100	/* 0: best effort; 1..99: real time, as SCHED_FIFO counts */
-#define GPURT_LEVEL_WORDS ((GPURT_LEVELS + 31) / 32)	/* of 32 bits on every machine */
+#define GPURT_LEVEL_WORDS ((GPURT_LEVELS + 63) / 64)
 
 struct gpurt_queue {
-	unsigned long filled[GPURT_LEVEL_WORDS];
+	u64 filled[GPURT_LEVEL_WORDS];
 	struct list_head level[GPURT_LEVELS];
 };
 

@@ -58,6 +58,13 @@ static bool queued(const struct gpurt_sched_client *c)
 	return !list_empty(&c->in_segments) || !list_empty(&c->in_jobs);
 }
 
+/* A fact about the client changed.  Where no thread is raised, no decision pays for more. */
+static void refresh(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	if (s->policy == GPURT_POLICY_BOOSTED || c->boost.self || c->boost.turn || c->boost.raised)
+		gpurt_boost_refresh(s, c, now);
+}
+
 /* Moves @node of a client from level @old of @q (if it is there) to @new (if @want). */
 static void move(struct gpurt_queue *q, struct list_head *node, u8 old, u8 new, bool want, bool first)
 {
@@ -94,7 +101,7 @@ static void place(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 		c->granted = false;
 	if (c->budget)
 		c->budget->queued += (u32)queued(c) - (u32)was;
-	gpurt_boost_refresh(s, c, now);
+	refresh(s, c, now);
 }
 
 /* Charges the client's budget, if it has one, for owning the GPU from @from to @to. */
@@ -267,7 +274,7 @@ static void decide(struct gpurt_sched *s, struct gpurt_sched_client *by, u32 cau
 		s->runner_since = now;
 		s->updating = s->policy == GPURT_POLICY_BOOSTED;
 		if (old)
-			gpurt_boost_refresh(s, old, now);
+			refresh(s, old, now);
 		gpurt_updated(s, now, 0);
 		s->payer = payer(old, next, by);
 		s->asked = now;

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from analysis import trace
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import visible
 from pycontrol.commands.options import GPU, JSON, Output, Pid
 from pycontrol.live.control import connect
 from pycontrol.output import render
-from pycontrol.run.first_file import look, text_of
+from pycontrol.run.first_file import look, served, text_of
 
 
 @click.command(
@@ -22,17 +24,23 @@ from pycontrol.run.first_file import look, text_of
 Examples:
   gpurt init -o robot.toml            from the host's clients
   gpurt init --pid 1234 --pid 1240    from these processes; a host need not run
+  gpurt init --trace run.json -o robot.toml    and from what they told of their jobs, of `gpurt trace`
 
 \b
-Exit codes: 0 done; 2 wrong usage, or the file is there already; 3 the file cannot be written; 4 no host, or one
-without clients; 5 no such process."""
+Exit codes: 0 done; 2 wrong usage, or the file is there already; 3 a file is wrong or cannot be written; 4 no host, or
+one without clients; 5 no such process."""
 )
 @click.option("--pid", "pids", multiple=True, type=Pid(1), help="A process to make a task of; may be repeated.")
+@click.option("--trace", "recorded", type=click.Path(path_type=Path), metavar="RUN",
+              help="A trace of these processes: which of them serve jobs of several tasks on one thread.")  # fmt: skip
 @click.option("-o", "--output", type=Output(), help="Write the file here instead of to stdout.")
 @GPU
 @JSON
 @click.pass_obj
-def init(device: str | None, pids: tuple[int, ...], output: Path | None, gpu: int | None, as_json: bool) -> int:
+def init(
+    device: str | None, pids: tuple[int, ...], recorded: Path | None, output: Path | None, gpu: int | None,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Write a first taskset file from running processes.
 
     What nobody has measured is a "?" in the file.  No command takes the file before each of them is replaced.
@@ -41,6 +49,7 @@ def init(device: str | None, pids: tuple[int, ...], output: Path | None, gpu: in
         raise UsageError(f"{visible(output)}: is there already; name another file with -o")
     if output:
         check_writable(output)
+    serving = served(trace.load(recorded)) if recorded else {}
     clients, policy, latency, notes = [], None, [], []
     try:
         with connect(device) as control:
@@ -56,7 +65,9 @@ def init(device: str | None, pids: tuple[int, ...], output: Path | None, gpu: in
     found = [look(pid, clients) for pid in wanted]
     if missing := [pid for pid, one in zip(wanted, found, strict=True) if one is None and pid in pids]:
         raise RefusedError(f"no process with pid {missing[0]}; nothing was written")
-    processes = [one for one in found if one]
+    processes = [replace(one, serves=serving.get(one.pid, ())) for one in found if one]
+    notes += [f"process {one.pid} told of jobs of {' and '.join(map(visible, one.serves))}, one at a time: one thread "
+              "serves them, so the file has a [[thread]]" for one in processes if one.serves]  # fmt: skip
     if not processes:
         raise DeviceError("the host has no client: start the programs, or name processes with --pid")
     text = text_of(processes, policy, [one for one in latency if one.count])

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from analysis.taskset import task_name
+from analysis.trace import Kind, Trace
 from gpurt.text import visible
 from gpurt.units import UNKNOWN, format_time
 from pycontrol.live.control import ClientInfo, Latency
@@ -28,7 +30,8 @@ class Process:
     ``priorities``: the SCHED_FIFO and SCHED_RR priorities of its threads.  ``cpus``: those that the threads with a
     priority may use, or its main thread if none has one.  ``segments``: how many GPU segments it has begun, and
     ``gpu_priority``: what the control plane has set; None if it is no client of the host.  ``executes``: whether it has
-    loaded ROS 2, whose executors serve several callbacks on one thread.
+    loaded ROS 2, whose executors serve several callbacks on one thread.  ``serves``: the tasks whose jobs it has told
+    of, if it did one job at a time; at least two.
     """
 
     pid: int
@@ -39,6 +42,7 @@ class Process:
     segments: int | None = None
     gpu_priority: int | None = None
     executes: bool = False
+    serves: tuple[str, ...] = ()
 
 
 def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
@@ -57,6 +61,27 @@ def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
         sum(one.segments for one in own) if own else None,
         next((one.set_priority for one in own if one.set_priority), None), _executes(pid),
     )  # fmt: skip
+
+
+def served(recorded: Trace) -> dict[int, tuple[str, ...]]:
+    """By pid, the tasks of each process that told of jobs of several, and did one job at a time."""
+    jobs: dict[int, list[tuple[int, int, str]]] = {}
+    begun: dict[tuple[int, str], int] = {}
+    for event in recorded.events:
+        pid = (event.detail or "").rpartition("-")[2]
+        if not pid.isdecimal() or event.kind not in (Kind.START, Kind.COMPLETE):
+            continue
+        key = int(pid), event.task
+        if event.kind is Kind.START:
+            begun[key] = event.time
+        elif key in begun:
+            jobs.setdefault(key[0], []).append((begun.pop(key), event.time, event.task))
+    found = {}
+    for process, those in jobs.items():
+        tasks = tuple(dict.fromkeys(task for _, _, task in sorted(those)))
+        if len(tasks) > 1 and all(one[1] <= other[0] for one, other in pairwise(sorted(those))):
+            found[process] = tasks
+    return found
 
 
 def _executes(pid: int) -> bool:
@@ -94,7 +119,7 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
         name = task_name(one.name)
         names[name] = names.get(name, 0) + 1
         name = name if names[name] == 1 else f"{name[:50]}-{one.pid}"
-        lines += ["", *(_executor(one, name) if one.executes else _task(one, name))]
+        lines += ["", *(_executor(one, name) if one.executes or one.serves else _task(one, name))]
     return "\n".join(lines) + "\n"
 
 
@@ -110,17 +135,27 @@ def _task(one: Process, name: str) -> list[str]:
 
 
 def _executor(one: Process, name: str) -> list[str]:
-    """The lines of a [[thread]] and of the first callback that it serves."""
+    """The lines of a [[thread]] and of the callbacks that it serves, as far as they are known; else of the first."""
+    why = "it has loaded ROS 2: an executor serves its callbacks one at a time"
+    if one.serves:
+        why = f"it has told of jobs of {' and '.join(map(visible, one.serves))}, and did one at a time"
     return [
-        f"[[thread]]  # {_seen(one)}; it has loaded ROS 2: an executor serves its callbacks one at a time",
+        f"[[thread]]  # {_seen(one)}; {why}",
         f'name = "{name}"',
         *_place(one),
         f"order = {BLANK}  # ros2: a SingleThreadedExecutor; fifo: an EventsExecutor; several threads have no bound",
         _command(one),
+        *(line for task in one.serves or (f"{name[:50]}-callback",) for line in _callback(task, name)),
+    ]
+
+
+def _callback(task: str, thread: str) -> list[str]:
+    """The lines of a [[task]] that a thread serves."""
+    return [
         "",
         "[[task]]  # one such table for each callback",
-        f'name = "{name[:50]}-callback"',
-        f'thread = "{name}"',
+        f'name = "{task_name(task)}"',
+        f'thread = "{thread}"',
         f"rank = {BLANK}  # its place: timers, subscriptions, services, clients, waitables; leave it out with fifo",
         f"kind = {BLANK}  # timer, subscription, service, client or waitable",
         *_job(),

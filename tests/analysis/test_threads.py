@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis import rta
+from analysis import compiled, rta
+from analysis.batch import from_tasksets
 from analysis.callbacks import Callback, Order, Thread
 from analysis.model import Segment, Task, Taskset, Waiting
 from analysis.rta import Reason, registry
@@ -185,6 +186,19 @@ def test_every_other_test_refuses_a_thread_by_its_name(test: rta.Test) -> None:
     else:
         assert reasons == {Reason.THREAD}
         assert "as executor does" in str(test.run(system).failures[0])
+
+
+@pytest.mark.parametrize("test", rta.TESTS.values(), ids=lambda test: test.name)
+def test_the_readable_form_decides_wherever_there_is_a_thread(test: rta.Test) -> None:
+    """No formula in C knows threads: a batch with one is refused, and compiled.run() does not make any."""
+    system = replace(GOLDEN[8], platform=replace(GOLDEN[8].platform, policy=test.policy))
+    said = compiled.run(test, system)
+    assert (said, [said.wcrt(one.name) for one in system]) == (readable := test.run(system), [
+        readable.wcrt(one.name) for one in system])  # fmt: skip
+    alone = replace(system, tasks=tuple(replace(one, thread=None, rank=0) for one in system.tasks))
+    for batch in ([system], [alone, system]):
+        with pytest.raises(ValueError, match="no threads that serve several tasks"):
+            from_tasksets(batch)
 
 
 def test_the_chain_of_a_task_without_gpu_work_has_the_level_of_its_thread() -> None:

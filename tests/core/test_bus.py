@@ -105,7 +105,7 @@ class Bus:
         assert model.holder is not None or not model.waiting
         for level in LEVELS:
             assert self.queued(level) == [i for i in model.waiting if model.levels[i] == level]
-            filled = bool(self.raw.waiting.filled[level // 32] >> level % 32 & 1)
+            filled = bool(self.raw.waiting.filled[level // 64] >> level % 64 & 1)
             assert filled == bool(self.queued(level))
 
     def queued(self, level: int) -> list[int]:

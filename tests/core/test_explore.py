@@ -87,7 +87,7 @@ PLANTED = {
         "sched", "	if (c->demoted == GPURT_DEMOTED_SEGMENT)\n		c->demoted = GPURT_NOT_DEMOTED;\n", ""
     ),
     "bitmap keeps an empty level": ("queue", "if (list_empty(&q->level[level]))", "if (0)"),
-    "bitmap's words mixed up": ("queue", "i * BITS + __fls(", "__fls("),
+    "bitmap's words mixed up": ("queue", "i * BITS + fls64(", "fls64("),
     "budget never used up": (
         "budget", "if (!b->overrun && b->used >= b->limit)", "if (!b->overrun && b->used > U64_MAX - 1)"
     ),

@@ -358,10 +358,11 @@ def test_trace_as_json(gpurt: Gpurt, tmp_path: Path) -> None:
 def writers() -> list[tuple[str, str]]:
     """Every option that names a file or a folder to write, with its command.  Sockets are no files: exit code 4.
 
-    --admit, the --trace of `report`, the --watch of `metrics` and --profiles name what is read.
+    --admit, the --trace of `report` and `init`, the --watch of `metrics` and --profiles name what is read.
     """
     group = click.Context(cli.cli)
-    read = {("apply", "--admit"), ("report", "--trace"), ("metrics", "--watch"), ("experiment", "--profiles")}
+    read = {("apply", "--admit"), ("report", "--trace"), ("init", "--trace"), ("metrics", "--watch"),
+            ("experiment", "--profiles")}  # fmt: skip
     commands = [(name, cli.cli.get_command(group, name)) for name in cli.COMMANDS if name not in ("emulate", "serve")]
     return [(name, one.opts[-1]) for name, command in commands if command for one in command.params
             if isinstance(one, click.Option) and isinstance(one.type, click.Path) and (name, one.opts[-1]) not in read]

@@ -169,6 +169,39 @@ def test_planted_bugs_are_reported(tmp_path: Path) -> None:
         assert is_complaint(lines[0]), bug
 
 
+#: Waits of the module at wrong places: the file, the line after which each is planted, and what lockdep names.
+WAITS = {
+    "the gate is held": ("clients/client.c", "WRITE_ONCE(u->client->gone, true);", "client_take_off"),
+    "the client's lock is held": ("clients/boost.c", "rt_mutex_lock(&client->boost.lock);", "boost_work"),
+}
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("where", WAITS)
+def test_a_wait_of_the_module_at_a_wrong_place_is_reported(tmp_path: Path, where: str) -> None:
+    """Lockdep sees no flush of a thread's work, nor the gate, but for what kmod/base/deps.h tells it of them.
+
+    Nothing hangs: only the order is told that a flush at that place has.
+    """
+    name, after, dep = WAITS[where]
+    source = ROOT / "build/planted_kmod" / dep
+    shutil.copytree(ROOT / "kmod", source, dirs_exist_ok=True)
+    text = (source / name).read_text(encoding="utf-8")
+    before, found, rest = text.rpartition(after)
+    assert found
+    (source / name).write_text(f"{before}{found}\ngpurt_dep_wait(&{dep});{rest}", encoding="utf-8")
+    names = ("debug/hammer", "guest/killed")
+    module = helper_module(source, "debug")
+    share = share_of(tmp_path / "share", module, *(static_program(HERE / f"{one}.c") for one in names))
+    script = "rmmod gpurt; insmod $GPURT_OUT/gpurt.ko vgpus=1 policy=5 normal=49; "
+    script += "$GPURT_OUT/killed 8; $GPURT_OUT/hammer 300 7 4; dmesg"
+    done = run_script("debug-run", "--no-leaks", "--with", share, "sh", "-c", script)
+    assert done.returncode == COMPLAINED, explain(done)
+    _, reported, chain = done.stdout.partition("possible circular locking dependency detected")
+    assert reported, explain(done)
+    assert f"gpurt {dep}" in chain
+
+
 def is_complaint(line: str) -> bool:
     """Whether the scripts take such a line of the kernel's log for a complaint."""
     command = f". {ROOT}/scripts/kernels/machine; complaints -q"

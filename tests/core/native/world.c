@@ -170,7 +170,7 @@ static const char *check_queue(const struct world *w, const struct gpurt_queue *
 	u32 level, found = 0, due = 0, i;
 
 	for (level = 0; level < GPURT_LEVELS; level++) {
-		if (!(q->filled[level / 32] & 1UL << level % 32))
+		if (!(q->filled[level / 64] & 1ULL << level % 64))
 			continue;
 		CHECK(!list_empty(&q->level[level]));
 		last = NULL;

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Does this host match this file?  The module as it is, and every command that asks it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fit_cases import FILES
+from loading import DEVICE, THOROUGH, load
+from test_fit_joint import ALPHA, FILE
+
+from pycontrol import cli
+
+#: Parameters of the module, the file, and the objections that defeat its bounds.
+MATRIX: list[tuple[str, str, set[str]]] = [
+    ("policy=5", "boosted busy", set()),
+    ("", "segment suspend", set()),
+    ("", "boosted suspend", {"policy"}),
+    ("policy=5 vgpu_sleeps=1", "boosted busy", {"asleep"}),
+    ("policy=5 vgpus=2", "boosted suspend", {"gpus"}),
+    ("policy=5", "boosted high", {"priorities"}),
+    ("vgpus=2", "partitions", set()),
+    ("", "partitions", {"partitions"}),
+    ("policy=2", "job suspend", {"thread"}),
+    ("policy=2 thread_cpu=0", "job suspend", set()),
+    ("vgpu_alpha_ns=2000000", "segment suspend", {"costs"}),
+]
+
+
+@pytest.fixture
+def asked(capfd: pytest.CaptureFixture[str]) -> Any:
+    """Runs a command on the module: its exit code, and what it objects to."""
+
+    def ask(*words: object) -> tuple[int, list[dict[str, Any]]]:
+        device = [] if words[0] == "check" else ["--device", str(DEVICE)]
+        code = cli.run([*device, *map(str, words), "--json"])
+        out, err = capfd.readouterr()
+        assert code < 2, err
+        return code, json.loads(out.splitlines()[0])["objections"]
+
+    return ask
+
+
+@pytest.mark.parametrize(("options", "name", "codes"), MATRIX if THOROUGH else MATRIX[:2])
+def test_commands_object_to_the_module_in_the_same_words(
+    tmp_path: Path, asked: Any, options: str, name: str, codes: set[str]
+) -> None:
+    """None says yes beside an objection that defeats the bounds."""
+    load(*options.split())
+    file = tmp_path / "set.toml"
+    file.write_text(FILES[name].text, encoding="utf-8")
+    code, found = asked("apply", file, "--ignore-missing")
+    assert {one["code"] for one in found if "bounds" in one["defeats"]} == codes
+    assert code == (1 if codes else 0)
+    assert asked("watch", file, "--until", "1ms") == (1, found)  # no job was seen
+    assert asked("report", file, "-o", tmp_path / "page.html") == (1 if codes else 0, found)
+    load()
+
+
+def test_the_trace_of_a_run_has_the_module(tmp_path: Path, asked: Any) -> None:
+    """`run` says what `check` says of its trace later, on another host."""
+    load("policy=5")
+    file, trace = tmp_path / "set.toml", tmp_path / "run.json"
+    for waiting in ALPHA:
+        file.write_text(FILE.format(waiting=waiting, alpha="20s" if waiting == "suspend" else "1us"), encoding="utf-8")
+        ran = asked("run", file, "--seconds", "0.1", "--trace", trace)
+        load()
+        assert asked("check", trace, file)[1] == ran[1]
+        load("policy=5")
+    load()
