@@ -195,6 +195,6 @@ def test_init_says_which_thread_serves_whom(gpurt: Any, tmp_path: Path) -> None:
     trace = tmp_path / "run.json"
     Trace({}, tuple(events)).save(trace)
     code, out, err = gpurt("init", "--pid", ME, "--trace", trace)
-    assert (code, out.count("[[thread]]"), out.count("thread = ")) == (0, 1, 2)
+    assert (code, out.count("\n[[thread]]"), out.count("\nthread = ")) == (0, 1, 2)
     assert f"note: process {ME} told of jobs of detect and watchdog, one at a time: one thread serves them" in err
     assert gpurt("init", "--pid", ME, "--trace", tmp_path / "none.json")[0] == 3
