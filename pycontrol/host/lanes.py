@@ -28,6 +28,11 @@ class Lane:
     members: int = 0
     served: int = 0  # the turn in which it was served last
 
+    @property
+    def urgent(self) -> bool:
+        """Whether its connections have a priority."""
+        return 0 < self.level < AGENTS
+
     def first(self) -> list[tuple[int, int]]:
         """The next descriptor that is ready, and for what; empty if there is none any more."""
         return self.epoll.poll(0, 1)
@@ -41,14 +46,30 @@ class Lanes:
         self._epoll = select.epoll()
         self._by_key: dict[tuple[int, int], Lane] = {}
         self._by_fd: dict[int, Lane] = {}
+        self._ordinary: set[int] = set()  # descriptors of which nobody urgent waits
+        self._quiet = False
         self._turn = 0
 
-    def watch(self, fd: int, wanted: bool = True) -> None:
-        """Whether a descriptor of the host itself is to be waited for."""
+    def watch(self, fd: int, wanted: bool = True, ordinary: bool = False) -> None:
+        """Whether a descriptor of the host itself is to be waited for; ``ordinary``: not while it is quiet."""
         if wanted:
-            self._epoll.register(fd, select.EPOLLIN)
+            self._register(fd, ordinary)
         else:
             self._epoll.unregister(fd)
+            self._ordinary.discard(fd)
+
+    def _register(self, fd: int, ordinary: bool) -> None:
+        self._epoll.register(fd, 0 if ordinary and self._quiet else select.EPOLLIN)
+        if ordinary:
+            self._ordinary.add(fd)
+
+    def hush(self, quiet: bool) -> None:
+        """Whether only urgent lanes, and what the host itself must see, are waited for."""
+        if quiet == self._quiet:
+            return
+        self._quiet = quiet
+        for fd in self._ordinary:
+            self._epoll.modify(fd, 0 if quiet else select.EPOLLIN)
 
     def lane(self, level: int, user: int) -> Lane:
         """The lane, made on first use.  Raises OSError."""
@@ -56,7 +77,7 @@ class Lanes:
         if not found:
             found = self._by_key[level, user] = Lane(level, user)
             self._by_fd[found.epoll.fileno()] = found
-            self._epoll.register(found.epoll.fileno(), select.EPOLLIN)
+            self._register(found.epoll.fileno(), ordinary=not found.urgent)
         return found
 
     def join(self, lane: Lane, descriptors: Iterable[tuple[int, int]]) -> None:
@@ -72,6 +93,7 @@ class Lanes:
         lane.members -= 1
         if not lane.members:
             del self._by_key[lane.level, lane.user], self._by_fd[lane.epoll.fileno()]
+            self._ordinary.discard(lane.epoll.fileno())
             lane.epoll.close()
 
     def ready(self, wait: bool) -> tuple[set[int], list[Lane]]:

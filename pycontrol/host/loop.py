@@ -30,6 +30,7 @@ from pycontrol.host.feed import Feed, Told
 from pycontrol.host.gpu import Client, Gpu, Mark, Tell
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.lanes import Lane, Lanes, urgency
+from pycontrol.host.pace import Pace, is_real_time
 from pycontrol.host.peer import Peer, Rules, administers, credentials, receive, scarce, watch
 from pycontrol.host.threads import Threads
 from pycontrol.host.units import Space
@@ -88,6 +89,8 @@ class Host:
         self._left = 0  # answers that this turn may still send
         self._accepts = False  # it is a new connection's turn, if there is one
         self._listen_at, self._warn_at = FOREVER, 0
+        self._pace: Pace | None = None
+        self._resting = 0  # until when nothing is done that is not urgent; 0: it is not resting
         self.gpus = make(self.tell)
         self.space = space
         self.calls = Calls(self.gpus, time.monotonic_ns, self.deadlines, space)
@@ -96,7 +99,7 @@ class Host:
         self.lanes = Lanes()
         self.timer = Timer()
         self.lanes.watch(self.timer.fd)
-        self.lanes.watch(listener.fileno())
+        self.lanes.watch(listener.fileno(), ordinary=True)
         self._listening = True
 
     # The loop
@@ -104,27 +107,41 @@ class Host:
     def serve(self, wake: int) -> None:
         """Serves until stopped; `wake` is a descriptor that signals are written to."""
         self.lanes.watch(wake)
+        self._pace = Pace() if is_real_time() else None
         while self.running:
             self.turn(wake)
 
     def turn(self, wake: int) -> None:
         """One packet of the most urgent connection.  If none is urgent, also some of what is owed."""
-        self.timer.arm(self._wake())
+        self.timer.arm(min(self._wake(), self._resting or FOREVER))
         self._left = AT_ONCE
-        own, lanes = self.lanes.ready(wait=not self._owing and not any(gpu.more for gpu in self.gpus))
+        more = not self._resting and (self._owing or any(gpu.more for gpu in self.gpus))
+        own, lanes = self.lanes.ready(wait=not more)
         if wake in own:
             self.running = False
         if self.timer.fd in own:
             self.timer.clear()
+        if self._resting:
+            self._rest(time.monotonic_ns() < self._resting)
         urgent = urgency(lanes) > 0
         if self.listener.fileno() in own and not urgent and (self._accepts or not lanes):
             self._accepts = False  # new connections are in turn with best-effort ones
             self._accept()
         elif lanes:
             self._accepts = True
-            self._serve_lane(self.lanes.choose(lanes))
-        if not urgent:
+            lane = self.lanes.choose(lanes)
+            self._serve_lane(lane)
+            urgent &= lane.urgent
+        if not urgent and not self._resting:
             self._deliver()
+        if not urgent and self._pace and not self._resting:
+            self._resting = self._pace.rests(time.monotonic_ns(), time.thread_time_ns())
+            self._rest(self._resting > 0)
+
+    def _rest(self, goes_on: bool) -> None:
+        """Whether it works for urgent connections only."""
+        self._resting = self._resting if goes_on else 0
+        self.lanes.hush(goes_on)
 
     def _serve_lane(self, lane: Lane) -> None:
         for fd, events in lane.first():
@@ -258,7 +275,7 @@ class Host:
         if wanted != self._listening:
             self._listening = wanted
             self._listen_at = FOREVER if wanted else time.monotonic_ns() + FULL
-            self.lanes.watch(self.listener.fileno(), wanted)
+            self.lanes.watch(self.listener.fileno(), wanted, ordinary=True)
 
     def _has_room(self) -> bool:
         """Whether there are descriptors for another connection, beside the reserve."""

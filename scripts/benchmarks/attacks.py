@@ -152,7 +152,7 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
     except PermissionError:
         print("attacks: without the right to SCHED_FIFO there is nothing to measure", file=sys.stderr)
         return
-    samples, count = (5, FEW) if quick else (500, MANY)
+    samples, count = (5, FEW) if quick else (2000, MANY)  # for longer than the second of sched_rt_period_us
     try:
         with Emulator(Platform(1)) as emulator:
             alone = begins(emulator.socket, samples)

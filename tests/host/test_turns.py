@@ -23,6 +23,7 @@ from pycontrol.host.endpoint import Access, Endpoint
 from pycontrol.host.gpu import FEW, Gpu, Tell
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.loop import Host
+from pycontrol.host.pace import Pace
 from pycontrol.host.peer import Peer
 from pycontrol.host.users import TSG, Limits
 from pycontrol.host.virtual import Shape, VirtualGpu
@@ -30,6 +31,7 @@ from pycontrol.live.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAM
 
 QUERY, BEGIN, END, WAIT = lib.GPURT_IOC_QUERY, lib.GPURT_IOC_BEGIN, lib.GPURT_IOC_END, lib.GPURT_IOC_WAIT
 FOREVER = {"what": lib.GPURT_WAIT_GRANT, "timeout_ns": lib.GPURT_FOREVER}
+MS = 1_000_000
 #: More turns than anything here takes.
 ENOUGH = 100_000
 
@@ -386,3 +388,43 @@ def test_a_process_that_has_ended_or_is_hidden_is_turned_away() -> None:
     with pytest.raises(loop.Refusal) as refused:
         Peer.of(0, os.geteuid())
     assert refused.value.error == errno.ESRCH
+
+
+class Tired(Pace):
+    """It has worked too much whenever it is asked."""
+
+    def rests(self, now: int, worked: int) -> int:
+        return now + 10**18
+
+
+def test_a_host_that_rests_works_for_urgent_connections_only(world: World) -> None:
+    """The kernel stops real-time threads that never rest, for longer than anybody may wait."""
+    urgent, other = world.urgent(), world.client()
+    before = len(world.host.connections)
+    world.host._pace = Tired()
+    first = other.start(QUERY)
+    world.turn()
+    assert first.done()
+    query, fresh, begin = other.start(QUERY), SocketClient(world.path), urgent.start(BEGIN, priority=90)
+    world.settle()
+    assert (begin.done(), query.done(), len(world.host.connections)) == (True, False, before)
+    world.host._pace, world.host._resting = None, 1
+    world.host.turn(world.wake)
+    world.settle()
+    assert (query.done(), len(world.host.connections)) == (True, before + 1)
+    fresh.close()
+
+
+def test_how_much_is_worked_before_a_rest() -> None:
+    """Four fifths of the time, in pieces of 10 ms; what took longer is followed by a longer rest."""
+    pace, now, worked = Pace(), 10**12, 0
+    for _ in range(7):
+        now, worked = now + MS, worked + MS
+        assert pace.rests(now, worked) == 0
+    assert pace.rests(now + MS, worked + MS) == 0  # the first millisecond was before the window
+    now, worked = now + 2 * MS, worked + 2 * MS
+    assert pace.rests(now, worked) == now + 2 * MS
+    for _ in range(100):  # one that has idle time in between never rests
+        now, worked = now + 20 * MS, worked + 7 * MS
+        assert pace.rests(now, worked) == 0
+    assert pace.rests(now + 9 * MS, worked + 40 * MS) == now + 19 * MS
