@@ -110,15 +110,19 @@ def table(measured: Measured) -> Kernel:
     return Kernel(spans[0], times=tuple(spans))
 
 
-def formula(measured: Measured, interleave: int, overhead: int | None = None) -> Kernel:
+def formula(measured: Measured, interleave: int, overhead: int | None = None, minimum: int = 1) -> Kernel:
     """The formula with the least overhead that bounds every measurement, or with the given one.
 
     ``interleave``: alpha in thousandths.  Lemma 5.1 bounds time t on m units if ``GL >= (2m t - alpha GW) / (2m - 1)``.
-    Raises ValueError if a single unit was not measured, or if the overhead exceeds the time on it.
+    ``minimum``: no task gets fewer units.  GW is then as many times the time on so many: the formula bounds what was
+    measured all the same, and says nothing about fewer units.  Raises ValueError if the time on the minimum was not
+    measured, or if the overhead exceeds the time on one unit.
     """
-    if 1 not in measured.spans:
-        raise ValueError("the time on 1 unit was not measured")
-    work = measured.spans[1]
+    if minimum not in measured.spans:
+        least = min(measured.spans)
+        hint = f"; if no task gets fewer than {least}, say --minimum {least}" if least > minimum else ""
+        raise ValueError(f"the time on {minimum} unit{'s' * (minimum > 1)} was not measured{hint}")
+    work = Span(minimum * measured.spans[minimum].worst, minimum * measured.spans[minimum].best)
     if overhead is None:
         scaled = (
             -((interleave * work.worst - kernel.WHOLE * 2 * units * span.worst) // (kernel.WHOLE * (2 * units - 1)))

@@ -37,24 +37,30 @@ Exit codes: 0 done; 1 the formula is no bound of what was measured; 2 wrong usag
 @click.option("--interleave", type=click.FloatRange(1, 2), default=2, show_default=True,
               help="The factor of the formula; 2 if both halves were running when times were measured.")  # fmt: skip
 @click.option("--overhead", type=Time(), metavar="TIME", help="Use this overhead, and say where it is too little.")
+@click.option("--minimum", type=click.IntRange(1, 4096), default=1, show_default=True,
+              help="No task gets fewer units, as [platform] units says.")  # fmt: skip
 @JSON
-def kernel_fit(file: Path, as_table: bool, interleave: float, overhead: int | None, as_json: bool) -> int:
+def kernel_fit(
+    file: Path, as_table: bool, interleave: float, overhead: int | None, minimum: int, as_json: bool
+) -> int:  # fmt: skip
     """Make a kernel segment of measured times, by number of SMs or CUs.
 
     What was measured is no proof of a bound: add a margin.
     """
     if as_table and overhead is not None:
         raise UsageError("--table and --overhead exclude each other: a table has no overhead")
+    if as_table and minimum > 1:
+        raise UsageError("--table and --minimum exclude each other: a table begins with 1 unit")
     if not 1 <= interleave <= 2:  # NaN is in every range of floats
         raise UsageError("--interleave: expected a factor from 1 to 2")
     measured = fit.read(file)
     try:
         thousandths = int(Decimal(str(interleave)) * 1000)
-        found = fit.table(measured) if as_table else fit.formula(measured, thousandths, overhead)
+        found = fit.table(measured) if as_table else fit.formula(measured, thousandths, overhead, minimum)
     except ValueError as error:
         raise FileError(f"{filename(file)}: {error}") from None
     beyond = [] if as_table else fit.unbounded(found, measured)
-    notes = _notes(measured)
+    notes = _notes(measured, minimum)
     render.note(*notes, as_json=as_json)
     segment = _segment(found)
     data = {
@@ -70,13 +76,16 @@ def kernel_fit(file: Path, as_table: bool, interleave: float, overhead: int | No
     return 1 if rows else 0
 
 
-def _notes(measured: Any) -> list[str]:
+def _notes(measured: Any, minimum: int) -> list[str]:
     notes = ["what was measured is no proof of a bound: add a margin"]
     if measured.slower:
         shown = ", ".join(map(str, measured.slower))
         notes.append(f"more units are slower than fewer: {shown}; tests of own units leave units idle where that helps")
-    if measured.missing:
-        shown = ", ".join(map(str, measured.missing))
+    if minimum > 1:
+        notes.append(f"the formula says nothing about fewer than {minimum} units: say units = {{ minimum = {minimum}, "
+                     f"step = ... }} in [platform]")  # fmt: skip
+    if missing := [units for units in measured.missing if units > minimum]:
+        shown = ", ".join(map(str, missing))
         notes.append(f"not measured on {shown} units: a table has the time on the next smaller number there")
     return notes
 

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cuda_headers import installed
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests/sm"
@@ -36,6 +37,24 @@ def built(source: Path, output: Path, *options: str | Path) -> Path:
                "-o", output, "-pthread")  # fmt: skip
     assert not done.returncode, done.stderr
     return output
+
+
+def cuda_include() -> Path:
+    """The folder with CUDA's headers; skips without them."""
+    found = installed()
+    if not found:
+        pytest.skip("needs CUDA's headers (cuda.h)")
+    return found[-1]
+
+
+def fake_driver(folder: Path) -> tuple[str, ...]:
+    """Compiles the fake libcuda.so.1 into the folder; returns the options to compile and link with it."""
+    options = (*WARNINGS, f"-I{cuda_include()}", "-pthread")
+    library = folder / "libcuda.so.1"
+    done = run(compiler("cc"), "-std=gnu11", *options, "-shared", "-fPIC", HERE / "cuda_fake.c",
+               "-Wl,-soname,libcuda.so.1", "-o", library)  # fmt: skip
+    assert not done.returncode, done.stderr
+    return (*options, f"-I{INCLUDE}", str(library), f"-Wl,-rpath,{folder}")
 
 
 def ptx(source: Path, output: Path, arch: str, threads: int) -> str:

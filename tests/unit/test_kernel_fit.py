@@ -108,7 +108,12 @@ def test_the_command_refuses_what_it_cannot_fit(
     path = tmp_path / "two.csv"
     path.write_text("2,5ms\n")
     assert cli.run(["kernel-fit", str(path)]) == 3
-    assert "1 unit was not measured" in capfd.readouterr().err
+    assert "if no task gets fewer than 2, say --minimum 2" in capfd.readouterr().err
+    assert cli.run(["kernel-fit", str(path), "--minimum", "2"]) == 0
+    assert capfd.readouterr().out == '{ kernel = "10ms", overhead = "0ns", interleave = "2" }\n'
+    assert cli.run(["kernel-fit", str(path), "--minimum", "3"]) == 3
+    assert "3 units was not measured" in capfd.readouterr().err
+    assert cli.run(["kernel-fit", str(times), "--minimum", "2", "--table"]) == 2
     assert cli.run(["kernel-fit", str(tmp_path / "none.csv")]) == 3
     assert cli.run(["kernel-fit", str(times), "--table", "--overhead", "1ms"]) == 2
     assert cli.run(["kernel-fit", str(times), "--overhead", "9000s"]) == 3

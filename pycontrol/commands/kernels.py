@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Command: measure kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import click
+
+from analysis.rtgpu.observed import Case, How, Observed, Units, cases
+from gpurt.errors import UsageError
+from gpurt.files import unwritable
+from gpurt.units import format_time
+from pycontrol.commands.options import JSON, Given
+from pycontrol.output import render
+from pycontrol.output.render import ms
+from pycontrol.power.record import Lines
+from pycontrol.profile.kernels import Offer, ask, measure
+
+#: The columns of a file of times, as `gpurt measure kernel` and `gpurt energy fit --times` read them.
+COLUMNS = ("units", "time")
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog="""\b
+Examples:
+  gpurt measure kernels -- ./kernels                       all its kernels, on some numbers of units
+  gpurt measure kernels --units 8,16,24 -o times -- ./kernels
+  gpurt measure kernels --kernel mmul --no-pairs -o times -- ./kernels
+
+\b
+The program is one of userlib/include/gpurt_measure.h; docs/rtgpu.md says how to write it. -o DIR adds to DIR/KERNEL.csv
+a line for each launch alone: units,time. Measurements come in an order by chance.
+
+\b
+Exit codes: 0 measured; 2 wrong usage; 3 a file cannot be written; 6 the program or the GPU failed: what was measured
+until then is in the files; 130 Ctrl-C.""",
+)
+@click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--kernel", "chosen", multiple=True, metavar="NAME", help="Only this one; may be repeated.")
+@click.option("--units", "counts", type=Given(), metavar="N,M,...", help="Numbers of units; some of all unless given.")
+@click.option("--pairs/--no-pairs", default=True, show_default=True, help="Measure kernels beside each other, too.")
+@click.option("--pair-units", type=click.IntRange(1, 4096), metavar="N", help="Units of each there; half unless given.")
+@click.option("--runs", default=100, show_default=True, type=click.IntRange(1, 1_000_000), help="Launches of each.")
+@click.option("--at-most", default=120, show_default=True, type=click.IntRange(1, 86400), metavar="SECONDS",
+              help="For each measurement.")  # fmt: skip
+@click.option("--seed", default=1, show_default=True, help="Of the order.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder for the times.")
+@JSON
+def kernels(
+    program: tuple[str, ...], chosen: tuple[str, ...], counts: str | None, pairs: bool, pair_units: int | None,
+    runs: int, at_most: int, seed: int, output: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Measure a program's kernels by number of SMs or CUs: times, interleaving, conflicts.
+
+    What was measured is no proof of a bound: add a margin.
+    """
+    if pair_units and not pairs:
+        raise UsageError("--pair-units goes with --pairs")
+    offer = ask(program, at_most)
+    names = _names(offer, chosen)
+    numbers = _counts(offer.units, counts)
+    beside = _pair(offer.units, pair_units) if pairs else 0
+    plan = cases(offer.units, names, numbers, beside)
+    random.Random(seed).shuffle(plan)
+    files = {name: output / f"{name}.csv" for name in names} if output else {}
+    found = _measured(program, plan, runs, at_most, offer.units, files)
+    bound = {name: found.memory_bound(name) for name in names}
+    notes = _notes(found, names, bound, beside)
+    data = {
+        "program": list(program), "mechanism": offer.mechanism,
+        "units": {"least": offer.units.least, "step": offer.units.step, "most": offer.units.most,
+                  "all": offer.units.all, "pairs": beside or None},
+        "kernels": [_data(found, name, bound) for name in names], "notes": notes, "files": [*files.values()],
+    }  # fmt: skip
+    render.note(*notes, as_json=as_json)
+    render.emit(data, as_json, _text(data))
+    return 0
+
+
+def _names(offer: Offer, chosen: Sequence[str]) -> list[str]:
+    """The kernels to measure.  Raises UsageError for one that the program lacks."""
+    for name in chosen:
+        if name not in offer.kernels:
+            raise UsageError(f"--kernel: the program has no {name!r:.80}; it has {', '.join(offer.kernels)}")
+    return list(dict.fromkeys(chosen or offer.kernels))
+
+
+def _counts(units: Units, text: str | None) -> list[int]:
+    """The numbers of units.  Raises UsageError for one that no partition of the GPU has."""
+    if text is None:
+        return list(units.some())
+    found = [int(word) if word.isascii() and word.isdigit() and len(word) < 6 else 0 for word in text.split(",")]
+    for word, count in zip(text.split(","), found, strict=True):
+        if not units.has(count):
+            raise UsageError(f"--units: {word!r:.40} is no number that a partition has: {_possible(units)}")
+    return sorted(set(found))
+
+
+def _pair(units: Units, given: int | None) -> int:
+    """The units of each of two kernels beside each other; 0: the GPU cannot be divided."""
+    if given is not None and not units.has(given):
+        raise UsageError(f"--pair-units: no partition has {given}: {_possible(units)}")
+    return units.half if given is None else given
+
+
+def _possible(units: Units) -> str:
+    return f"{units.least} to {units.most} in steps of {units.step}, or all {units.all}"
+
+
+def _measured(
+    program: Sequence[str], plan: Sequence[Case], runs: int, seconds: float, units: Units, files: dict[str, Path]
+) -> Observed:  # fmt: skip
+    """Every case of the plan; times alone are written as soon as they are known."""
+    found = Observed(units)
+    with contextlib.ExitStack() as stack, render.progress(len(plan), "measuring") as bar:
+        lines = {name: _opened(path, stack) for name, path in files.items()}
+        for case in plan:
+            times = measure(program, case, runs, seconds)
+            found.add(case, times)
+            for time in times if case.how is How.ALONE and case.kernel in lines else ():
+                lines[case.kernel].add({"units": case.units, "time": f"{time}ns"})
+            bar.update(1)
+    return found
+
+
+def _opened(path: Path, stack: contextlib.ExitStack) -> Lines:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(path.parent, error) from None
+    return stack.enter_context(contextlib.closing(Lines(path, COLUMNS)))
+
+
+def _notes(found: Observed, names: Sequence[str], bound: dict[str, bool | None], pairs: int) -> list[str]:
+    notes = ["what was measured is no proof of a bound: add a margin"]
+    if found.units.least > 1:
+        notes.append(f"a partition has {_possible(found.units)}: say units = {{ minimum = {found.units.least}, "
+                     f"step = {found.units.step} }} in [platform]")  # fmt: skip
+    notes += [f"{name}: whether memory bounds it is not known without its times on all units and on 60 % of them"
+              for name in names if bound[name] is None]  # fmt: skip
+    notes += [f"{name}: two at once take longer than one after the other" for name in names
+              if (found.interleave(name) or 0) > 2]  # fmt: skip
+    if not pairs:
+        notes.append("no kernel was measured beside another one: their bounds need that, as they share memory")
+    return notes
+
+
+def _thousandths(value: Fraction | None) -> int | None:
+    """Rounded up, as a bound is."""
+    return None if value is None else -(-1000 * value.numerator // value.denominator)
+
+
+def _data(found: Observed, name: str, bound: dict[str, bool | None]) -> dict[str, Any]:
+    """The JSON object of a kernel."""
+    twice = {case.units: factor for case in found.times
+             if case.kernel == name and case.how is How.TWICE and (factor := found.factor(case))}  # fmt: skip
+    beside = sorted({(case.other, case.units) for case in found.times if case.kernel == name and case.other})
+    memory = bound[name]
+    return {
+        "name": name, "intensity": None if memory is None else "memory" if memory else "compute",
+        "interleave_thousandths": _thousandths(found.interleave(name)),
+        "conflict_thousandths": _thousandths(found.conflict(name, bound, How.SAME)),
+        "cross_thousandths": _thousandths(found.conflict(name, bound, How.APART)) if memory else None,
+        "times": [{"units": units, "best_ns": span.best, "worst_ns": span.worst,
+                   "twice_thousandths": _thousandths(twice.get(units))} for units, span in found.alone(name).items()],
+        "beside": [{"kernel": other, "units": units,
+                    "same_thousandths": _thousandths(found.factor(Case(name, units, How.SAME, other))),
+                    "apart_thousandths": _thousandths(found.factor(Case(name, units, How.APART, other)))}
+                   for other, units in beside],
+    }  # fmt: skip
+
+
+def _factor(thousandths: int | None) -> str:
+    return "-" if thousandths is None else f"{thousandths / 1000:.3f}"
+
+
+def _table(times: Sequence[dict[str, Any]]) -> str:
+    """A GPU time by units, as a taskset file has it: none is shorter than that on more units."""
+    worst, cells = 0, list[str]()
+    for one in reversed(times):
+        worst = max(worst, one["worst_ns"])
+        cells.insert(0, f'"{one["units"]}" = "{format_time(worst)}"')
+    return f"gpu = {{ units = {{ {', '.join(cells)} }} }}"
+
+
+def _text(data: dict[str, Any]) -> str:
+    rows = [(one["name"], str(time["units"]), ms(time["best_ns"]), ms(time["worst_ns"]),
+             _factor(time["twice_thousandths"])) for one in data["kernels"] for time in one["times"]]  # fmt: skip
+    lines = [render.table(("kernel", "units", "best ms", "worst ms", "two at once"), rows), ""]
+    pairs = [(one["name"], other["kernel"], str(other["units"]), _factor(other["same_thousandths"]),
+              _factor(other["apart_thousandths"])) for one in data["kernels"] for other in one["beside"]]  # fmt: skip
+    if pairs:
+        lines += [render.table(("kernel", "beside", "units", "the same units", "other units"), pairs), ""]
+    for one in data["kernels"]:
+        said = [f'intensity = "{one["intensity"]}"'] if one["intensity"] else []
+        said += [f"conflict = {_factor(one['conflict_thousandths'])}"] if one["conflict_thousandths"] else []
+        said += [f'interleave = "{_factor(one["interleave_thousandths"])}"'] if one["interleave_thousandths"] else []
+        lines.append(f"{one['name']}: {', '.join([*said, _table(one['times'])])}")
+    cross = max((one["cross_thousandths"] or 0 for one in data["kernels"]), default=0)
+    if cross:
+        lines.append(f"[platform] cross_contention = {_factor(cross)}")
+    return "\n".join(lines)
