@@ -24,7 +24,7 @@ FEDERATED, FEDERATED_BUSY, PARTITIONS = "federated", "federated-busy", "partitio
 NO_HOST = "no host keeps kernels on their units or copies on the bus: the programs have to (docs/rtgpu.md)"
 #: What partitions need.
 OWN_GPUS = "the GPU has to offer these partitions, each one scheduled as a GPU of its own (docs/partitioning.md)"
-#: Most tasks for which partitions are planned where CPUs are shared: `gpurt choose` is quick.
+#: Most tasks for which partitions are planned where CPUs are shared: `gpurt plan modes` is quick.
 MOST_COUPLED = 24
 NO_UNITS = "[platform] has no compute_units: say how many SMs or CUs the GPU has"
 
@@ -105,7 +105,7 @@ def _unknown(taskset: Taskset, system: System) -> str:
 
 
 def _partitions(taskset: Taskset) -> Division:
-    """The plan of `gpurt partition`, whose partitions have as few units as possible."""
+    """The plan of `gpurt plan partitions`, whose partitions have as few units as possible."""
     refused = Division(PARTITIONS, "fp", OWN_GPUS)
     if not plan.members(taskset):
         return replace(refused, why="no real-time task uses the GPU, so there is nothing to divide")
@@ -145,7 +145,8 @@ def _on_shared_cpus(taskset: Taskset) -> Division:
     if len(modes) > 1:
         return replace(refused, why="tasks share CPUs, and some wait busily and some suspend")
     if len(plan.members(taskset)) > MOST_COUPLED:
-        why = f"more than {MOST_COUPLED} tasks use the GPU and share CPUs: gpurt partition --inside {inside} plans"
+        plans = f"gpurt plan partitions --inside {inside} plans"
+        why = f"more than {MOST_COUPLED} tasks use the GPU and share CPUs: {plans}"
         return replace(refused, why=why)
     segment = replace(taskset, platform=replace(taskset.platform, policy="segment"))
     given = plan.workload(segment, inside)

@@ -347,7 +347,8 @@ def parse(path: Path | str, raw: bytes) -> Trace:
         raise FileError(f"{filename(path)}: is not a complete JSON file: {visible(error)[:100]}") from None
     other = document.get("otherData") if isinstance(document, dict) else None
     if not isinstance(other, dict) or other.get("format") != FORMAT:
-        raise FileError(f"{filename(path)}: is not a trace of gpurt; `gpurt trace`, `run` and `simulate` write them")
+        writers = "`gpurt trace record`, `run` and `simulate`"
+        raise FileError(f"{filename(path)}: is not a trace of gpurt; {writers} write them")
     if other.get("version") not in READABLE:
         raise FileError(f"{filename(path)}: is of format version {other.get('version')}, this gpurt reads {VERSION}")
     own = ("format", "version", "tasks", "until", PARTIAL)

@@ -93,7 +93,7 @@ def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
 
 
 def _of_units(taskset: Taskset) -> list[Test]:
-    """The tests of tasks that own units and wait so, the one first that `gpurt partition --federated` plans with."""
+    """The tests of tasks that own units and wait so, the one first that `gpurt plan units` plans with."""
     modes = {task.waiting for task in taskset.real_time if task.uses_gpu} or {Waiting.SUSPEND}
     return [rta.UNITS[name] for name in ("rtgpu", "rtgpu-tight", "stgm") if {rta.UNITS[name].waiting} == modes]
 
@@ -171,7 +171,7 @@ def unlike_the_file(test: Test, taskset: Taskset) -> str:
     if test.waiting and any(task.waiting is not test.waiting for task in users):
         other.append(f"tasks that all wait in mode {test.waiting.value}")
     if test.assigns:
-        other.append("GPU priorities that `gpurt assign` finds where the file's fail")
+        other.append("GPU priorities that `gpurt plan priorities` finds where the file's fail")
     if test.periodic:
         other.append("strictly periodic releases")
     if test.policy == "job" and test.poll != POLL:

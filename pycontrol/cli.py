@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import importlib
 import json
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
@@ -19,10 +21,10 @@ from click.shell_completion import CompletionItem, shell_complete
 
 from gpurt.errors import FileError, GpurtError, Problem, TasksetError, UsageError
 from gpurt.text import is_terminal, visible
-from pycontrol.commands.options import ASKED_FOR_JSON, Given
+from pycontrol.commands.options import ASKED_FOR_JSON, CUT_OFF, Host
 from pycontrol.output import render
 from pycontrol.start import INTERRUPTED, TERMINATED, Terminated, main
-from pycontrol.table import COMMANDS, GROUPS
+from pycontrol.table import COMMANDS, GROUPS, LEAVES, Entry
 
 #: Set by the shell when it asks for completions.
 COMPLETE = "_GPURT_COMPLETE"
@@ -33,87 +35,112 @@ BUG, NOBODY_READS = 70, 141
 UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)
 #: Raised by click 8.2 and newer if there are no arguments; older ones print the help themselves.
 HELP_INSTEAD: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
-
-#: Commands that ask no host, so that a --device before them would do nothing, and what to do instead.
-HOSTLESS = {
-    **dict.fromkeys(("assign", "sensitivity", "admit", "simulate", "attack", "check", "plot", "experiment",
-                     "mask", "energy", "kernel-fit", "sm-check", "schema", "hint", "completion"), "leave it out"),
-    **dict.fromkeys(("emulate", "serve"), "give --socket PATH to say where it serves"),
-    "demo": "to use a running host, write gpurt demo --device PATH",
-    "partition": "for the number of a GPU, write gpurt partition FILE --device NUMBER",
-}  # fmt: skip
-#: Commands that compute, and leave nothing but files.  Ctrl-C and SIGTERM end them soon (pycontrol.ending).
-COMPUTING = (HOSTLESS.keys() | {"analyze", "choose", "report"}) - {"emulate", "serve", "demo", "hint", "completion"}
-#: Parts of such commands that do something else: run a program, or read sensors.
-MEASURING = ("energy measure", "energy sensors")
-#: Key of a context's ``meta``: the arguments of the command line.
-GIVEN = "gpurt.given"
-
-
+#: Of every command.
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+HELP = {"-h", "--help"}
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is asked for; help and completion import none."""
 
+    def __init__(self, *args: Any, parts: Mapping[str, Entry] = COMMANDS, usual: str = "", **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.parts, self.usual = parts, usual
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands, in the order of the table."""
-        return list(COMMANDS)
+        return list(self.parts)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """The command; None lets click say that there is none."""
-        if name not in COMMANDS:
+        entry = self.parts.get(name)
+        if entry is None:
             return None
-        entry = COMMANDS[name]
-        command = getattr(importlib.import_module(f"pycontrol.commands.{entry.module}"), entry.attribute)
+        if entry.parts:
+            return LazyGroup(name, parts=entry.parts, usual=entry.usual, help=_sentences(entry),
+                             context_settings=CONTEXT)  # fmt: skip
+        command = getattr(importlib.import_module(f"pycontrol.commands.{entry.module}"), entry.function)
         assert isinstance(command, click.Command)
+        command.name = name
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Without a part, or with options only, the usual part is meant."""
+        if self.usual and not ctx.resilient_parsing and not set(args) & HELP and (not args or args[0].startswith("-")):
+            args = [self.usual, *args]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is named.  Raises UsageError, which names commands that are spelt so, or called so."""
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            raise click.UsageError(f"there is no command {args[0]!r}{_meant(args[0], ctx)}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Each group of commands under its heading."""
-        longest = max(map(len, COMMANDS))
-        for heading, entries in GROUPS.items():
-            with formatter.section(heading):
-                formatter.write_dl([(name.ljust(longest), entry.summary) for name, entry in entries.items()])
+        shown = {name: entry for name, entry in self.parts.items() if not entry.hidden}
+        headings = GROUPS if self.parts is COMMANDS else {"Commands": self.parts}
+        longest = max(map(len, shown))
+        for heading, entries in headings.items():
+            rows = [(name.ljust(longest), entry.summary) for name, entry in entries.items() if name in shown]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """The commands that begin so, and the options of the group."""
-        named = [(name, entry) for name, entry in COMMANDS.items() if name.startswith(incomplete)]
+        named = [(name, entry) for name, entry in self.parts.items()
+                 if name.startswith(incomplete) and not entry.hidden]  # fmt: skip
         found = [CompletionItem(name, help=entry.summary) for name, entry in named]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
+def _sentences(entry: Entry) -> str:
+    """What the help of a group says."""
+    usual = f"Without a command: {entry.usual}." if entry.usual else ""
+    return "\n\n".join(filter(None, [f"{entry.summary[:1].upper()}{entry.summary[1:]}.", entry.about, usual]))
+
+
+def _meant(word: str, ctx: click.Context) -> str:
+    """The commands that a user may have meant: of like spelling here, or of that name in another group."""
+    here = ctx.command.parts if isinstance(ctx.command, LazyGroup) else {}
+    before = ctx.command_path.removeprefix("gpurt").strip()
+    near = [f"{before} {name}".strip() for name in difflib.get_close_matches(word, list(here), n=2)]
+    elsewhere = [path for path in LEAVES if difflib.get_close_matches(word, [path.rsplit(" ", 1)[-1]], n=1, cutoff=0.8)]
+    found = list(dict.fromkeys([*near, *elsewhere]))[:3]
+    return f"; did you mean {' or '.join(f'gpurt {one}' for one in found)}?" if found else ""
+
+
 @click.group(
     cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="""\b
-Examples:
-  gpurt demo                            the published case study, on a virtual GPU
-  gpurt analyze examples/minimal.toml   does every deadline hold?
-  gpurt doctor                          what stands in the way of real time here, and its cure
-
-\b
-Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 a file is wrong; 4 no host reachable; 5 the host refused;
-6 failed while running; 70 a bug in gpurt; 130 interrupted; 141 the reader of stdout is gone; 143 ended by SIGTERM.""",
+    context_settings=CONTEXT,
+    epilog="Begin with gpurt demo.  Exit codes: man gpurt.",
 )
-@click.option("--device", type=Given(), metavar="PATH", envvar="GPURT_DEVICE",
-              help="The host to ask, of commands that ask one: /dev/gpurt or an emulator's socket.")  # fmt: skip
+@click.option("--device", type=Host(), metavar="PATH", envvar="GPURT_DEVICE",
+              help="The host to ask: /dev/gpurt or a socket.")  # fmt: skip
 @click.version_option(package_name="gpurt", prog_name="gpurt")
 @click.pass_context
 def cli(ctx: click.Context, device: str | None) -> None:
     """Hard real-time priorities for GPU work, with a proof before deployment."""
     ctx.obj = device
-    name = ctx.invoked_subcommand or ""
-    if name in HOSTLESS and ctx.get_parameter_source("device") is click.core.ParameterSource.COMMANDLINE:
-        raise click.UsageError(f"--device names a host to ask, and gpurt {name} asks none; {HOSTLESS[name]}", ctx)
-    if name in COMPUTING and _command_in(ctx.meta.get(GIVEN, ())) not in MEASURING:
-        from pycontrol import ending
-
-        ctx.with_resource(ending.soon(lambda code: _cut_off(ctx, code)))
 
 
-def _cut_off(context: click.Context, code: int) -> None:
+def find(path: str) -> click.Command:
+    """The command of a path such as "plan modes".  Raises KeyError if there is none."""
+    command: click.Command = cli
+    for name in path.split():
+        found = command.get_command(click.Context(command), name) if isinstance(command, LazyGroup) else None
+        if found is None:
+            raise KeyError(path)
+        command = found
+    return command
+
+
+def _cut_off(context: click.Context, given: Sequence[str], code: int) -> None:
     """Says that the command was ended while it computed, in the place of its progress bar if there is one."""
     if is_terminal(sys.stderr):
         render.remark("\033[?25h")  # the bar hides the cursor
-    _fail(Terminated() if code == TERMINATED else KeyboardInterrupt(), context, context.meta.get(GIVEN, ()))
+    _fail(Terminated() if code == TERMINATED else KeyboardInterrupt(), context, given)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -127,7 +154,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return shell_complete(cli, {}, "gpurt", COMPLETE, instruction)
         try:
             with cli.make_context("gpurt", list(given)) as context:
-                context.meta[GIVEN] = given
+                context.meta[CUT_OFF] = partial(_cut_off, context, given)
                 code = cli.invoke(context)
         except HELP_INSTEAD as error:
             render.say(error.format_message())
@@ -171,13 +198,20 @@ class Failure:
 
 
 def _command_in(given: Sequence[str]) -> str | None:
-    """The command that arguments name, with its group; None if they name none."""
-    at = next((index for index, word in enumerate(given) if word in COMMANDS), None)
-    if at is None:
-        return None
-    command = cli.get_command(click.Context(cli), given[at])
-    below = command.commands if isinstance(command, click.Group) else {}
-    return " ".join(given[at : at + 2]) if given[at + 1 : at + 2] and given[at + 1] in below else given[at]
+    """The command that arguments name, with its groups; None if they name none."""
+    entries, found, skip = COMMANDS, list[str](), False
+    for word in given:
+        if skip or word in entries:
+            if not skip:
+                found.append(word)
+                entries = entries[word].parts
+            skip = False
+        elif not found and word.startswith("-"):
+            skip = word == "--device"
+        else:
+            break
+    usual = COMMANDS[found[0]].usual if len(found) == 1 else ""
+    return " ".join([*found, usual] if usual else found) or None
 
 
 def explain(error: BaseException) -> Failure:

@@ -266,7 +266,7 @@ def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Finding]:
     if switched:
         gpus = ", ".join(f"GPU {one.gpu} is {one.driver} {one.device}".rstrip() for one in switched)
         text = f"patched (tier T2), which has never run on hardware: {gpus}"
-        yield Finding(name, Status.WARN, text, "run sudo gpurt probe --driver (docs/kernel.md)")
+        yield Finding(name, Status.WARN, text, "run sudo gpurt measure board --driver (docs/kernel.md)")
     known = {one.driver for one in patched} | {one.driver for one in switched}
     rest = [one for driver, one in DRIVERS.items() if driver not in known]
     found = [usual for usual, nodes in rest if any((root / node).exists() for node in nodes)]
@@ -288,7 +288,8 @@ def _patched_driver(gpus: list[PatchedGpu]) -> Finding:
         return Finding("GPU driver", Status.WARN, "; ".join(troubles), "docs/kernel.md says what each means")
     names = ", ".join(one.title for one in gpus)
     text = f"{names}: switched by gpurt.ko (tier T2), which has never run on hardware"
-    return Finding("GPU driver", Status.WARN, text, "try this board first: sudo gpurt probe --driver --load COMMAND")
+    cure = "try this board first: sudo gpurt measure board --driver --load COMMAND"
+    return Finding("GPU driver", Status.WARN, text, cure)
 
 
 def _mig(root: Path) -> Iterator[Finding]:

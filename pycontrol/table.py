@@ -3,71 +3,134 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 
-class Entry(NamedTuple):
-    """``module`` of pycontrol.commands and ``attribute`` define the command; ``summary`` fits one line."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command: ``module`` of pycontrol.commands has its function.  Or a group of the commands in ``parts``.
 
-    module: str
-    attribute: str
+    ``summary`` fits one line.  ``usual``: the part that a group means without one.  ``about``: what the help of a group
+    says after its first line.
+    """
+
     summary: str
+    module: str = ""
+    function: str = ""
+    parts: Mapping[str, Entry] = field(default_factory=dict)
+    usual: str = ""
+    about: str = ""
+    hidden: bool = False
 
 
+MEASURE = {
+    "times": Entry("measure the times of a program's segments", "times", "times"),
+    "kernel": Entry("make a kernel of times measured by number of units", "kernel", "kernel"),
+    "code": Entry("check the compiled code of a kernel of gpurt_sm.h", "code", "code"),
+    "energy": Entry("measure the energy that a program needs", "measure_energy", "energy"),
+    "sensors": Entry("list the sensors of power and energy", "measure_energy", "sensors"),
+    "powers": Entry("fit a GPU's powers to measurements", "powers", "powers"),
+    "import": Entry("make profiles of published measurements", "powers", "import_"),
+    "board": Entry("find out what a driver does on this board", "board", "board"),
+}
+MASKS = {
+    "divide": Entry("divide a GPU into masks that waste no unit", "masks", "divide"),
+    "lint": Entry("check masks before they are used", "masks", "lint"),
+    "show": Entry("show which units a mask enables", "masks", "show"),
+    "simulate": Entry("simulate kernels under masks", "mask_simulate", "simulate"),
+}
+ENERGY = {
+    "simulate": Entry("run the jobs on spatial virtual GPUs", "energy", "simulate"),
+    "explain": Entry("say which units are best, and why", "energy", "explain"),
+    "schedule": Entry("make the cyclic table of periodic tasks", "energy_offline", "schedule"),
+    "cost": Entry("say what an explicit schedule costs", "energy_offline", "cost"),
+    "optimum": Entry("find the least energy of a few jobs", "energy_offline", "optimum"),
+}
+PLAN = {
+    "priorities": Entry("find GPU priorities by Audsley's method", "priorities", "priorities"),
+    "modes": Entry("find the policy and waiting modes with most slack", "modes", "modes"),
+    "partitions": Entry("divide the GPU in partitions, allocate the tasks", "partitions", "partitions"),
+    "units": Entry("give each task units of its own", "units", "units"),
+    "add": Entry("find a place for one more task", "add", "add"),
+    "slices": Entry("plan time slices and interleave levels on a Tegra", "slices", "slices"),
+    "masks": Entry("plan and check masks of AMD's compute units", parts=MASKS,
+                   about="Masks divide AMD's GPUs (docs/cu-masks.md)."),
+    "energy": Entry("schedule jobs in space by their energy", parts=ENERGY,
+                    about="sBEET, sBEET-mg and what they are compared with (docs/energy.md)."),
+}  # fmt: skip
+TRACE = {
+    "record": Entry("record the host's events", "record", "record"),
+    "check": Entry("judge a trace by deadlines and bounds", "check", "check"),
+    "plot": Entry("draw a trace", "plot", "plot"),
+}
+STATUS = {
+    "gpus": Entry("show the GPUs, their owners and policies", "status", "gpus"),
+    "latency": Entry("show how long runlist updates took", "status", "latency"),
+    "clients": Entry("list the processes that use the GPU", "status", "clients"),
+    "rules": Entry("list budgets, exemptions and bars", "status", "rules"),
+}
+SET = {
+    "priority": Entry("set GPU priorities of processes", "rules", "priority"),
+    "policy": Entry("change the scheduling policy", "rules", "policy"),
+    "budget": Entry("limit how long processes may own the GPU", "rules", "budget"),
+    "exempt": Entry("keep processes on the runlist, whichever task runs", "processes", "exempt"),
+    "bar": Entry("keep processes from being raised on their CPUs", "processes", "bar"),
+    "slice": Entry("set time slices of any process on a Tegra", "slice", "slice_"),
+}
+EXPERIMENT = {
+    "list": Entry("list the experiments", "experiment", "list_"),
+    "run": Entry("repeat published experiments", "experiment", "run"),
+    "attack": Entry("search for schedules that break a bound", "experiment_attack", "attack"),
+    "closeness": Entry("compare bounds with exact worst cases", "experiment_attack", "closeness"),
+}
 #: Heading -> command name -> its entry, in the order in which --help has them.
-GROUPS: dict[str, dict[str, Entry]] = {
+GROUPS: Mapping[str, Mapping[str, Entry]] = {
     "Describe a system": {
-        "init": Entry("init", "init", "write a first taskset file from running processes"),
-        "profile": Entry("profile", "profile", "measure the times of a program's segments"),
-        "kernel-fit": Entry("kernel_fit", "kernel_fit", "make a kernel of times measured by number of units"),
-        "schema": Entry("system", "schema", "print the JSON Schema of taskset files"),
+        "init": Entry("write a first taskset file from running processes", "init", "init"),
+        "measure": Entry("times, kernels, energy, and what a board does", parts=MEASURE),
     },
     "Prove that deadlines hold": {
-        "analyze": Entry("analyze", "analyze", "bound every task's worst-case response time"),
-        "choose": Entry("design", "choose", "find the policy and waiting modes that leave most slack"),
-        "assign": Entry("design", "assign", "find GPU priorities by Audsley's method"),
-        "sensitivity": Entry("sensitivity", "sensitivity", "say how much each time may grow, or must shrink"),
-        "simulate": Entry("simulate", "simulate", "run the tasks in virtual time on the real scheduler"),
-        "attack": Entry("exact", "attack", "explore every schedule of a small system"),
-        "report": Entry("report", "report", "write all the evidence on one page"),
-    },
-    "Divide a GPU": {
-        "partition": Entry("partition", "partition", "divide the GPU in partitions and allocate the tasks"),
-        "admit": Entry("partition", "admit", "find a place for one more task among partitions"),
-        "slices": Entry("slices", "slices", "plan time slices and interleave levels on a Tegra"),
-        "mask": Entry("mask", "mask", "plan, check and explain masks of AMD's compute units"),
-        "energy": Entry("energy", "energy", "schedule jobs in space by their energy"),
-        "sm-check": Entry("sm_check", "sm_check", "check a kernel of gpurt_sm.h"),
+        "analyze": Entry("bound every task's worst-case response time", "analyze", "analyze"),
+        "plan": Entry("find priorities, modes, partitions, slices, masks", parts=PLAN),
+        "margins": Entry("say how much each time may grow, or must shrink", "margins", "margins"),
+        "simulate": Entry("run the tasks in virtual time on the real scheduler", "simulate", "simulate"),
+        "attack": Entry("explore every schedule of a small system", "attack", "attack"),
+        "report": Entry("write all the evidence on one page", "report", "report"),
     },
     "Run": {
-        "emulate": Entry("serve", "emulate", "serve virtual GPUs, without privilege or hardware"),
-        "serve": Entry("serve", "serve", "schedule real GPUs on unmodified drivers"),
-        "run": Entry("run", "run", "run the tasks as real processes"),
-        "trace": Entry("live", "trace", "record the host's events"),
-        "check": Entry("check", "check", "judge a trace by deadlines and bounds"),
-        "plot": Entry("simulate", "plot", "draw a trace"),
+        "emulate": Entry("serve virtual GPUs, without privilege or hardware", "serve", "emulate"),
+        "serve": Entry("schedule real GPUs on unmodified drivers", "serve", "serve"),
+        "run": Entry("run the tasks as real processes", "run", "run"),
+        "trace": Entry("record, check and plot what happened", parts=TRACE),
     },
     "Operate": {
-        "doctor": Entry("system", "doctor", "check what real time needs here, and how to mend it"),
-        "probe": Entry("probe", "probe", "find out what a patched driver does on this board"),
-        "status": Entry("live", "status", "show the GPUs, their owners and the cost of updates"),
-        "clients": Entry("live", "clients", "list the processes that use the GPU"),
-        "top": Entry("top", "top", "watch the clients and their shares"),
-        "watch": Entry("watch", "watch", "watch a running system against its analysis"),
-        "metrics": Entry("metrics", "metrics", "serve counters and histograms to Prometheus"),
-        "apply": Entry("apply", "apply", "give running processes the file's GPU priorities"),
-        "priority": Entry("rules", "priority", "show or set GPU priorities of processes"),
-        "policy": Entry("rules", "policy", "show or change the scheduling policy"),
-        "budget": Entry("rules", "budget", "show or limit how long processes may own the GPU"),
-        "exempt": Entry("processes", "exempt", "keep processes on the runlist whichever task runs"),
-        "bar": Entry("processes", "bar", "keep processes from being raised on their CPUs"),
-        "hint": Entry("hints", "hint", "show or set time slices of any process on a Tegra"),
+        "status": Entry("show GPUs, clients, latencies and rules", parts=STATUS, usual="gpus"),
+        "top": Entry("watch the clients and their shares", "top", "top"),
+        "watch": Entry("watch a running system, or serve its metrics", "watch", "watch"),
+        "set": Entry("set priorities, policy, budgets and rules", parts=SET),
+        "apply": Entry("give running processes the file's priorities", "apply", "apply"),
+        "doctor": Entry("check what real time needs here, and its cure", "system", "doctor"),
     },
     "Learn": {
-        "demo": Entry("run", "demo", "run the published case study under every policy"),
-        "experiment": Entry("experiment", "experiment", "repeat published experiments, or attack the bounds"),
-        "completion": Entry("system", "completion", "print the completion script of a shell"),
+        "demo": Entry("run the published case study under every policy", "demo", "demo"),
+        "experiment": Entry("repeat published experiments, attack the bounds", parts=EXPERIMENT),
+    },
+    "": {
+        "schema": Entry("print the JSON Schema of taskset files", "system", "schema", hidden=True),
+        "completion": Entry("print the completion script of a shell", "system", "completion", hidden=True),
     },
 }
 #: Command name -> its entry.
-COMMANDS: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+COMMANDS: Mapping[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+
+
+def paths(entries: Mapping[str, Entry] = COMMANDS, before: str = "") -> Iterator[tuple[str, Entry]]:
+    """Each command with its groups before it, such as "plan masks show"; groups come before their parts."""
+    for name, entry in entries.items():
+        yield before + name, entry
+        yield from paths(entry.parts, f"{before}{name} ")
+
+
+#: The same without groups.
+LEAVES: Mapping[str, Entry] = {path: entry for path, entry in paths() if not entry.parts}

@@ -52,7 +52,7 @@ def of_policies(taskset: Taskset) -> Iterator[Elsewhere]:
         if policy == taskset.platform.policy or (one := under(taskset, policy)) is None:
             continue
         if (test := passed(one)) is not None:
-            yield Elsewhere(test.name, f"policy {policy}", f"{_says(policy)}, or gpurt choose --write")
+            yield Elsewhere(test.name, f"policy {policy}", f"{_says(policy)}, or gpurt plan modes --write")
 
 
 def _says(policy: str) -> str:
@@ -69,6 +69,6 @@ def _cures(test: Test, taskset: Taskset) -> Iterator[str]:
     if test.waiting and any(task.waiting is not test.waiting for task in users):
         yield f'waiting = "{test.waiting.value}" of each task'
     if test.assigns:
-        yield "gpurt assign --write"
+        yield "gpurt plan priorities --write"
     if test.policy not in (FEDERATED, "job"):
-        yield "or gpurt choose --write"
+        yield "or gpurt plan modes --write"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How much of a taskset may grow: the document of `gpurt sensitivity`, of which `gpurt report` has a part."""
+"""How much of a taskset may grow: the document of `gpurt margins`, of which `gpurt report` has a part."""
 
 from __future__ import annotations
 
@@ -84,9 +84,9 @@ def growth(
     if clocks and test is not None and units_owned:
         raise UsageError(f"--clock: what is searched for is the largest epsilon, which {test.name} does not depend on")
     if test is None or not taskset.real_time:
-        return Growth(None, why, notes, beside=beside_of(taskset, None, why, name, "sensitivity"))
+        return Growth(None, why, notes, beside=beside_of(taskset, None, why, name, "margins"))
     if own and len(taskset) > MOST_TASKS:
-        raise TooLargeError(f"sensitivity searches files of at most {MOST_TASKS} tasks; this one has {len(taskset)}")
+        raise TooLargeError(f"gpurt margins searches files of at most {MOST_TASKS} tasks; this one has {len(taskset)}")
     result = compiled.run(test, taskset)
     why = why or result.why
     hardware = {} if units_owned else hardware
@@ -94,7 +94,7 @@ def growth(
         found = _margins(test, taskset, bar, own, interrupted)
         budgets = epsilon_budgets(test, taskset, hardware, bar.update)
     limits = _searched(test.name, taskset, show) if units_owned else None
-    known = beside_of(taskset, test, why, name, "sensitivity")
+    known = beside_of(taskset, test, why, name, "margins")
     return Growth(test, why, notes, result, found, hardware, budgets, limits, known)
 
 

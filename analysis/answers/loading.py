@@ -9,7 +9,9 @@ from pathlib import Path
 from analysis import taskset
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
-from gpurt.errors import TasksetError
+from gpurt.errors import TasksetError, UsageError
+from gpurt.files import is_stream
+from gpurt.text import filename
 
 
 def analysable(file: Path, chosen: Sequence[Test] = ()) -> TasksetFile:
@@ -41,4 +43,12 @@ def modelled(file: Path) -> TasksetFile:
     loaded = taskset.load(file)
     if loaded.unmodelled:
         raise TasksetError(file, loaded.unmodelled)
+    return loaded
+
+
+def rewritable(file: Path, write: bool) -> TasksetFile:
+    """As `analysable`.  Raises UsageError also if it is to be written back and is no file."""
+    loaded = analysable(file)
+    if write and is_stream(file):
+        raise UsageError(f"--write needs a file, and {filename(file)} is none")
     return loaded

@@ -43,14 +43,14 @@ def missed(taskset: Taskset, result: Result) -> list[str]:
 def helps(test: Test, taskset: Taskset) -> Iterator[str]:
     """What would help where the test fails."""
     if test.assignable and not test.assigns and _assignable(test, taskset):
-        yield "gpurt assign --write: GPU priorities are known with which every deadline holds"
+        yield "gpurt plan priorities --write: GPU priorities are known with which every deadline holds"
         return
-    yield "gpurt choose: it compares policies and waiting modes"
+    yield "gpurt plan modes: it compares policies and waiting modes"
     if (one := least(test, taskset)) is None:
-        yield "gpurt sensitivity: it says how much of which time has to go"
+        yield "gpurt margins: it says how much of which time has to go"
         return
     yield (
-        f"gpurt sensitivity: {one.task}'s {one.what.words} alone has to shrink to {one.percent} %, from "
+        f"gpurt margins: {one.task}'s {one.what.words} alone has to shrink to {one.percent} %, from "
         f"{exact_ms(one.now)} to {exact_ms(one.most)}, for every deadline to hold; it has the others"
     )
 

@@ -77,7 +77,7 @@ def load(folder: Path, static: Mapping[str, int], method: str) -> list[Imported]
     if not names:
         raise FileError(f"{filename(folder)}: has no folder gpu_NAME with BENCHMARK.csv in it")
     if unknown := [name for name in static if name not in names]:
-        raise UsageError(f"--static: the folder has no GPU {unknown[0]!r}; it has {', '.join(names)}")
+        raise UsageError(f"--static-of: the folder has no GPU {unknown[0]!r}; it has {', '.join(names)}")
     return [_gpu(path, name, static.get(name), method) for path, name in zip(folders, names, strict=True)]
 
 
@@ -198,7 +198,7 @@ Copies = Mapping[str, Mapping[str, tuple[int, int]]]
 
 def toml(gpus: Sequence[Imported], source: str, copies: Copies) -> str:
     """The [[profile]] tables for an energy file, with the [[gpu]] tables as a comment."""
-    head = f"Imported by `gpurt energy import` from {source}; powers by the method {gpus[0].fit.method}."
+    head = f"Imported by `gpurt measure import` from {source}; powers by the method {gpus[0].fit.method}."
     return profiles([_profiled(gpu, copies) for gpu in gpus], [head])
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measurements of mean power, one a line of a CSV file, as `gpurt energy measure` writes them.
+"""Measurements of mean power, one a line of a CSV file, as `gpurt measure energy` writes them.
 
 Kernels side by side are joined by "+", with their units: "mmul+bfs", "4+2".  No kernel and 0 units: the GPU was idle.
 """
@@ -17,7 +17,7 @@ from analysis.energy.model import MAX_UNITS, STRONGEST
 from gpurt.errors import Problem, TasksetError
 from gpurt.files import read
 
-#: The columns of a file that `gpurt energy measure` writes.  Fitting needs kernel, units and power_uw.
+#: The columns of a file that `gpurt measure energy` writes.  Fitting needs kernel, units and power_uw.
 COLUMNS = ("gpu", "clock", "kernel", "units", "sensor", "runs", "time_ns", "energy_uj", "power_uw", "error_uw",
            "updates")  # fmt: skip
 NEEDED = ("kernel", "units", "power_uw")

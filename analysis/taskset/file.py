@@ -334,7 +334,7 @@ def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[
     """
     known = "epsilon" in platform or {"alpha", "theta"} <= platform.keys()
     if not known and taskset.real_time and any(task.uses_gpu for task in taskset):
-        text = "epsilon is missing: what a runlist update costs; gpurt status --latency shows it, and \"0ns\" says none"
+        text = "epsilon is missing: what a runlist update costs; gpurt status latency shows it, and \"0ns\" says none"
         return (Problem(line_of(report.lines, ("platform",)), f"platform: {text}"),)
     return ()
 

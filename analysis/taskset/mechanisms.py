@@ -101,7 +101,7 @@ def _check_masks(taskset: Taskset, report: Report) -> None:
         worth = 0 if wrong else effect(mask, topology).effective
         if not wrong and worth < (part.size or 0):
             text = f"cu_mask: on {name} it works like {worth} CUs, for the smallest shader engine sets the pace"
-            report.add(where, f"{text}; say compute_units = {worth}, or take a mask of `gpurt mask plan`")
+            report.add(where, f"{text}; say compute_units = {worth}, or take a mask of `gpurt plan masks divide`")
 
 
 def _masked(taskset: Taskset) -> Iterator[tuple[Where, Partition]]:

@@ -3,7 +3,7 @@
  * A periodic task whose jobs execute on as many SMs of an NVIDIA GPU as sBEET grants, in green contexts (CUDA 12.4 or
  * newer, without MPS).
  *
- *	gpurt serve --policy sbeet --taskset FILE --mechanism green-contexts
+ *	gpurt serve --policy sbeet --energy-file FILE --mechanism green-contexts
  *	nvcc green.cu -lgpurt -lcuda -o green
  *	./green TASK PERIOD_US JOBS [START_NS]
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * A periodic task whose jobs get units of a virtual GPU from `gpurt emulate --policy sbeet --taskset FILE`.
+ * A periodic task whose jobs get units of a virtual GPU from `gpurt emulate --policy sbeet --energy-file FILE`.
  *
  *	cc periodic.c -lgpurt -o periodic
  *	GPURT_DEVICE=SOCKET ./periodic TASK PERIOD_US JOBS [START_NS]

@@ -2,7 +2,7 @@
 /*
  * A periodic task whose kernel keeps to the SMs that sBEET grants (gpurt_sm.h): units are numbers of SMs.
  *
- *	gpurt serve --policy sbeet --taskset FILE --mechanism sm-centric
+ *	gpurt serve --policy sbeet --energy-file FILE --mechanism sm-centric
  *	nvcc sm.cu -lgpurt -o sm               on a GPU; kernels of two programs are side by side under MPS only
  *	g++ -x c++ sm.cu -lgpurt -o sm         on a machine of 8 SMs that exists in this process only
  *	./sm TASK PERIOD_US JOBS [START_NS]

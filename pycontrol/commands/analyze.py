@@ -17,7 +17,7 @@ from analysis.rta import Bound, Failure
 from analysis.verdict import lacks_theta, slow_turns
 from gpurt.errors import UsageError
 from gpurt.text import filename
-from pycontrol.commands.options import FILE, JSON, Given, time_of
+from pycontrol.commands.options import FILE, JSON, Given, TaskName, TestName, command, time_of
 from pycontrol.live import fit
 from pycontrol.live.control import connect
 from pycontrol.live.objection import Objection, against
@@ -26,7 +26,8 @@ from pycontrol.output.render import bound, ms, room
 from pycontrol.profile.summary import read_margin
 
 
-@click.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
   gpurt analyze examples/case-study.toml
@@ -40,10 +41,11 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
 1 that is not proved; 2 wrong usage; 3 the file is wrong; 4 no host, or one that has measured nothing."""
 )
 @FILE
-@click.option("--test", "names", multiple=True, metavar="NAME",
+@click.option("--test", "names", type=TestName(), multiple=True, metavar="NAME",
               help="Run this test instead of those for the file's policy; repeatable.")  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="One line for each sound test of any policy and waiting mode.")
-@click.option("--explain", metavar="TASK", help="Show the parts of a task's bound, and the lemma of each part.")
+@click.option("--explain", type=TaskName(), metavar="TASK",
+              help="Show the parts of a task's bound, and the lemma of each part.")  # fmt: skip
 @click.option("--region", type=Given(), metavar="TIME",
               help="The longest thread block or copy chunk, which every preemption of the GPU may have to wait for, "
               "not the file's region.")  # fmt: skip

@@ -15,7 +15,7 @@ from analysis.answers.loading import refuse
 from analysis.model import Taskset
 from analysis.verdict import answer
 from gpurt.errors import RefusedError, UsageError
-from pycontrol.commands.options import FILE, JSON, Output
+from pycontrol.commands.options import FILE, JSON, Output, command
 from pycontrol.live import applied, fit
 from pycontrol.live.control import connect
 from pycontrol.live.hints import SchedNode
@@ -26,7 +26,7 @@ from pycontrol.plan.admission import standing
 from pycontrol.plan.admit import admit
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   gpurt apply set.toml
@@ -34,7 +34,8 @@ Examples:
   gpurt apply set.toml --admit task.toml -o set.toml
 
 \b
-With --admit, TASK is a file with one [[task]], as for gpurt admit.  It gets a place beside the tasks of FILE if all of
+With --admit, TASK is a file with one [[task]],
+as for gpurt plan add.  It gets a place beside the tasks of FILE if all of
 them keep their guarantees on this host as it is: no partition changes its size.  Then OUT gets FILE with the task, and
 processes get their priorities.  Start the task's program before or after that.
 

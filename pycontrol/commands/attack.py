@@ -1,105 +1,105 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Command: experiment attack."""
+"""Command: attack.  Exact worst cases of a small taskset, beside its bounds."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis import rta
-from analysis.attack.report import COLUMNS, Store, row, table
-from analysis.attack.search import Effort
+import click
+
+from analysis.answers.chosen import covering_test, tests
+from analysis.answers.loading import analysable
+from analysis.attack.exact import Exact, TooLargeError, explore, ways
+from analysis.attack.search import prioritised
+from analysis.model import Taskset
+from analysis.rta import Result, Test
 from analysis.rta.registry import UNITS
-from analysis.rtgpu import attack as units
+from analysis.simulate import SimulationError
 from gpurt.errors import UsageError
-from gpurt.files import unwritable, written
+from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.output import render
+from pycontrol.output.render import bound, ms
 
 
-def attack(
-    names: Sequence[str], tasksets: int, seed: int, jobs: int, effort: Effort, output: Path, fresh: bool, as_json: bool
-) -> int:
-    """Attacks the named tests, or all.  Returns 1 if a test that is shown as sound was broken."""
+@command(
+    computes=True,
+    epilog="""\b
+Examples:
+  gpurt attack tiny.toml
+  gpurt attack tiny.toml --test mpcp-suspend --states 100000000
+
+\b
+Time is counted in the largest unit that divides every time of the file, so that few digits make few states.  Random
+schedules of larger files: gpurt simulate.  Random files: gpurt experiment attack.
+
+\b
+Exit codes: 0 every schedule meets all deadlines; 1 one does not, or there is no real-time task; 2 wrong usage, or too
+many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a bug."""
+)
+@FILE
+@click.option("--test", "name", type=TestName(), metavar="NAME",
+              help="The test whose bounds and system are meant, not the one that the file's verdict rests on.")
+@click.option("--states", type=click.IntRange(1, 10**9), default=5_000_000, show_default=True,
+              help="Look at so many states at most.  A million takes a few seconds.")
+@JSON
+def attack(file: Path, name: str | None, states: int, as_json: bool) -> int:
+    """Look at every sporadic schedule of a small taskset: exact worst cases beside the bounds."""
+    chosen = tests((name,)) if name else []
+    taskset = analysable(file, chosen).taskset
+    test = _test(taskset, name)
+    taskset = test.seen(taskset)
+    result = test.run(taskset)
     try:
-        tests = [rta.find(name) for name in names] or list(rta.TESTS.values())
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    for asked, key, what in (
-        (effort.threads, "threads", "threads that serve several tasks"),
-        (effort.pending, "pending", "tasks of which several jobs are pending"),
-    ):
-        if wrong := [test.name for test in tests if asked and not getattr(test, key) and test.name in names]:
-            raise UsageError(f"{wrong[0]} has no bounds for {what}")
-        tests = [test for test in tests if not asked or getattr(test, key)]
-    store = _store(output, tasksets, seed, effort, fresh)
-    for test in tests:
-        if test.name not in store.rows:
-            store.add(_attack(test.name, tasksets, seed, jobs, effort))
-        if not as_json:
-            render.say(_text(store.rows[test.name]))
-    rows = [store.rows[test.name] for test in tests]
-    files = _write(output, rows)
-    if as_json:
-        render.emit({**store.header, "files": files, "tests": rows}, True, "")
-    else:
-        render.say(f"{table(rows)}\n\n{', '.join(map(str, files))}")
-    store.path.unlink()
-    return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
+        found = _explore(test, taskset, states)
+    except TooLargeError as error:
+        raise UsageError(f"{file}: {error}; --states allows more, and rounder times have fewer") from None
+    except SimulationError as error:
+        raise UsageError(f"{file}: {error}") from None
+    return _show(file, test, taskset, result, found, as_json)
 
 
-def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> Any:
-    path = output / "attack.checkpoint"
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        if fresh:
-            path.unlink(missing_ok=True)
-        return Store(path, tasksets, seed, effort)
-    except ValueError as error:
-        raise UsageError(f"{error}; --fresh forgets it") from None
-    except OSError as error:
-        raise unwritable(error.filename or output, error) from None
+def _test(taskset: Taskset, name: str | None) -> Test:
+    test = covering_test(taskset, name).test
+    if test is None:
+        raise UsageError("no test is about the file's system; name one with --test")
+    if test.name in UNITS:
+        raise UsageError(f"{test.name} is about tasks that own units, which the explorer does not know")
+    return test
 
 
-def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Any) -> dict[str, Any]:
-    from analysis.attack.search import attack
-
-    with render.progress(tasksets, name) as bar:
-
-        def progress(done: int) -> None:
-            bar.update(done - bar.pos)
-
-        if name in UNITS:
-            runs = effort.runs + effort.steps
-            return units.row(name, units.attack(name, tasksets, seed, jobs, runs, progress=progress))
-        return row(attack(name, tasksets, seed, jobs, effort, progress))
+def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:
+    """One exploration for each system that the test is about."""
+    own = prioritised(test, taskset)
+    return [explore(own, options, None, states, periodic=test.periodic) for options in ways(test)]
 
 
-def _text(row: dict[str, Any]) -> str:
-    shown = "sound" if row["sound"] else "unsound"
-    text = f"{row['test']}, shown as {shown}: {row['bounded']} of {row['tasksets']} tasksets bounded, "
-    if not row["broken"]:
-        return text + f"none broken; highest observed / bound {row['ratio']:.4f}"
-    found = row["counterexample"]
-    return text + (
-        f"{row['broken']} BROKEN; at its simplest {found['task']} takes {render.ms(found['mort_ns'])} ms, "
-        f"bound {render.ms(found['wcrt_ns'])} ms"
-    )
-
-
-def _write(output: Path, rows: list[dict[str, Any]]) -> list[Path]:
-    """The table as Markdown and CSV, and each counterexample as a taskset file."""
-    files = [output / "attack.md", output / "attack.csv"]
-    found = [row for row in rows if row["counterexample"]]
-    files += [output / f"{row['test']}.toml" for row in found]
-    lines = io.StringIO(newline="")
-    writer = csv.DictWriter(lines, COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    texts = [table(rows) + "\n", lines.getvalue(), *(row["counterexample"]["taskset"] for row in found)]
-    for path, text in zip(files, texts, strict=True):
-        with written(path) as file:
-            file.write(text.encode())
-    return files
+def _show(file: Path, test: Test, taskset: Taskset, result: Result, found: list[Exact], as_json: bool) -> int:
+    rows: list[tuple[str, ...]] = []
+    data: dict[str, Any] = {}
+    broken = False
+    late = next((one.late for one in found if one.late), None)
+    for task in taskset.real_time:
+        worst = max(one.worst[task.name] for one in found)
+        wcrt = result.wcrt(task.name)
+        over = wcrt is not None and worst > wcrt
+        broken |= over
+        ratio = f"{wcrt / worst:.3f}" if wcrt is not None and worst and not late else "-"
+        rows.append((task.name, ms(worst), bound(wcrt), ratio, ms(task.deadline), "EXCEEDED" if over else ""))
+        data[task.name] = {"exact_ns": worst, "wcrt_ns": wcrt, "deadline_ns": task.deadline, "broken": over}
+    states = sum(one.states for one in found)
+    lines = [
+        render.table(("task", "exact ms", "WCRT ms", "ratio", "deadline ms", ""), rows),
+        f"every schedule under {test.policy}, as {test.name} is about: {states} states, times in units of "
+        f"{found[0].unit} ns",
+    ]
+    if late:
+        lines.append(f"{late} misses its deadline; schedules are not followed further, so that others may take longer")
+    document = {
+        "file": file, "test": test.name, "policy": test.policy, "unit_ns": found[0].unit, "states": states,
+        "steps": sum(one.steps for one in found), "late": late, "tasks": data,
+    }  # fmt: skip
+    render.emit(document, as_json, "\n".join(lines))
+    if broken and test.sound:
+        return 6
+    return 1 if late or not rows else 0

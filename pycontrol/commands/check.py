@@ -11,7 +11,7 @@ from analysis import taskset
 from analysis.answers.chosen import about_others, beside_of, covering_test, tests
 from analysis.answers.loading import analysable
 from analysis.trace import load
-from pycontrol.commands.options import FILE, JSON, Given
+from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.live import fit
 from pycontrol.output import documents, observed, render
 from pycontrol.run.check import against, unbounded
@@ -19,10 +19,11 @@ from pycontrol.run.compared import compared
 from pycontrol.run.subject import beyond_the_bounds
 
 
-@click.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt check run.json examples/case-study.toml --test gcaps-suspend
+  gpurt trace check run.json examples/case-study.toml --test gcaps-suspend
 
 \b
 Exit codes: 0 jobs of every real-time task were seen, each met its deadline and its bound, and nothing else was found;
@@ -31,7 +32,7 @@ trace is of another taskset."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @FILE
-@click.option("--test", "name", type=Given(), metavar="NAME", help="Compare with the bounds of this test, too.")
+@click.option("--test", "name", type=TestName(), metavar="NAME", help="Compare with the bounds of this test, too.")
 @JSON
 def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     """Compare a trace's response times with the deadlines, and with a test's bounds.
@@ -39,7 +40,8 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     The answer is yes only if nothing in the trace speaks against it: no lost events, no jump of the clock, and nothing
     that the file rules out (docs/watching.md).
 
-    A trace of `gpurt trace` names processes, such as camera-13441.  That one is the task whose name, or whose command's
+    A trace of `gpurt trace record` names processes, such as camera-13441.  That one is the task whose name,
+    or whose command's
     program, is camera.
     """
     test = tests((name,))[0] if name else None

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The group `gpurt energy`: simulate and explain; schedule, cost and optimum are in energy_offline.py.
-
-Those that measure are in energy_measure.py and energy_fit.py.
-"""
+"""The commands that run jobs in space by their energy: plan energy simulate and explain."""
 
 from __future__ import annotations
 
@@ -18,9 +15,6 @@ from analysis.energy.outcome import Run
 from analysis.energy.trace import trace_of
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
-from pycontrol.commands import energy_fit as fitting
-from pycontrol.commands import energy_measure as measuring
-from pycontrol.commands import energy_offline as offline
 from pycontrol.commands.energy_options import (
     IGNORE_CPU,
     OPTIONS,
@@ -31,7 +25,7 @@ from pycontrol.commands.energy_options import (
     options_of,
     setups,
 )
-from pycontrol.commands.options import FILE, JSON, Output, Time, apart
+from pycontrol.commands.options import FILE, JSON, Output, Time, apart, command
 from pycontrol.output import energy as data
 from pycontrol.output import render
 from pycontrol.output.render import ms
@@ -40,25 +34,13 @@ from pycontrol.output.render import ms
 MOST_TRACED = 1_000_000
 
 
-@click.group(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt energy explain examples/energy/toy.toml
-  gpurt energy simulate examples/energy/toy.toml --policy sbeet-mg --policy ld
-
-\b
-Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 a file is wrong, or cannot be written."""
-)
-def energy() -> None:
-    """Schedule GPU jobs in space by their energy: sBEET, sBEET-mg and what they are compared with."""
-
-
-@energy.command(
-    epilog="""\b
-Examples:
-  gpurt energy simulate examples/energy/toy.toml --policy sbeet-mg --horizon 600ms
-  gpurt energy simulate system.toml --policy sbeet-mg --policy ld --runs 100 --random-offsets
-  gpurt energy simulate system.toml --policy sbeet-mg --trace run.json && gpurt plot run.json
+  gpurt plan energy simulate examples/energy/toy.toml --policy sbeet-mg --horizon 600ms
+  gpurt plan energy simulate system.toml --policy sbeet-mg --policy ld --runs 100 --random-offsets
+  gpurt plan energy simulate system.toml --policy sbeet-mg -o run.json && gpurt trace plot run.json
 
 \b
 Exit codes: 0 no job missed its deadline; 1 one did, or none was due; 2 wrong usage; 3 a file is wrong, or cannot be
@@ -77,7 +59,7 @@ written; 6 a job exceeded a bound, which is a bug."""
 @OPTIONS
 @click.option("--powers-off", type=click.IntRange(1, 99), metavar="PERCENT",
               help="Also say what follows if idle and active powers are off by so much, in the first run.")
-@click.option("--trace", "trace_path", type=Output(), help="Write the first run of the only policy as a trace.")
+@click.option("-o", "--output", "trace_path", type=Output(), help="Write the first run of the only policy as a trace.")
 @click.option("--plot", "plot_path", type=Output(), help="Draw energy and misses of each policy: .png, .svg or .pdf.")
 @IGNORE_CPU
 @JSON
@@ -90,10 +72,10 @@ def simulate(
     apart([trace_path, plot_path], file)
     loaded = load(file, ignore_cpu)
     if trace_path and len(policies) > 1:
-        raise UsageError("--trace goes with one --policy")
+        raise UsageError("-o goes with one --policy")
     jobs = sum(horizon // task.period + 1 for task in loaded.system.tasks)
     if trace_path and jobs > MOST_TRACED:
-        raise UsageError(f"--trace: a run of {ms(horizon)} ms has {jobs} jobs, a trace up to {MOST_TRACED}")
+        raise UsageError(f"-o: a run of {ms(horizon)} ms has {jobs} jobs, a trace up to {MOST_TRACED}")
     for path in filter(None, (trace_path, plot_path)):
         check_writable(path)
     if plot_path:
@@ -127,11 +109,12 @@ def simulate(
     return max(one.exit_code for one in found)
 
 
-@energy.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt energy explain examples/energy/toy.toml
-  gpurt energy explain examples/energy/example5.toml --at 0ms
+  gpurt plan energy explain examples/energy/toy.toml
+  gpurt plan energy explain examples/energy/example5.toml --at 0ms
 
 \b
 Exit codes: 0 done; 2 wrong usage; 3 the file is wrong."""
@@ -154,11 +137,3 @@ def explain(file: Path, at: int | None, ignore_cpu: bool, as_json: bool, **choic
     whole = {"file": file, "policy": setup.policy.name, "placements": rows, "decisions": shown, "notes": loaded.notes}
     render.emit(whole, as_json, text)
     return 0
-
-
-for _command in (
-    offline.schedule, offline.cost, offline.optimum,
-    measuring.measure, measuring.sensors, fitting.fit, fitting.import_,
-):  # fmt: skip
-    energy.add_command(_command)
-

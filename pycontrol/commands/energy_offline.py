@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands of the group `gpurt energy` that need no run: schedule, cost, optimum."""
+"""Commands of the group `gpurt plan energy` that need no run: schedule, cost, optimum."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from analysis.energy.setup import counted
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from pycontrol.commands.energy_options import IGNORE_CPU, OPTIONS, default_policy, load, one_policy, options_of
-from pycontrol.commands.options import FILE, JSON, Output, Time, apart
+from pycontrol.commands.options import FILE, JSON, Output, Time, apart, command
 from pycontrol.output import energy as data
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
 
-@click.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt energy schedule examples/energy/example5.toml
-  gpurt energy schedule system.toml --policy sbeet-mg -o table.json
+  gpurt plan energy schedule examples/energy/example5.toml
+  gpurt plan energy schedule system.toml --policy sbeet-mg -o table.json
 
 \b
 Exit codes: 0 every job of the table meets its deadline; 1 one does not, or there is no table; 2 wrong usage; 3 a file
@@ -83,11 +84,12 @@ def schedule(
     return 1 if wrong else 0
 
 
-@click.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt energy cost system.toml kernels.json
-  gpurt energy schedule system.toml -o table.json && gpurt energy cost system.toml table.json
+  gpurt plan energy cost system.toml kernels.json
+  gpurt plan energy schedule system.toml -o table.json && gpurt plan energy cost system.toml table.json
 
 \b
 A schedule is {"window": "100ms", "kernels": [{"gpu": "t400", "kernel": "hist2", "units": 3, "start": "0ms",
@@ -113,10 +115,11 @@ def cost(file: Path, schedule_path: Path, as_json: bool) -> int:
     return 0
 
 
-@click.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt energy optimum examples/energy/example5.toml --until 20ms
+  gpurt plan energy optimum examples/energy/example5.toml --until 20ms
 
 \b
 Exit codes: 0 the optimum is found and proved; 1 no schedule meets all deadlines, or the search gave up; 2 wrong usage;

@@ -35,7 +35,7 @@ _CHOICES = (
                  help="What units draw while a job copies; active: they are also held until the copy out is done."),
     click.option("--best", type=click.Choice(["model", "measured"]), default="model", show_default=True,
                  help="What m^opt and preferred GPUs are from: powers, or a profile's measured_power."),
-    click.option("--order", type=click.Choice(["edf", "rm", "fifo"]),
+    click.option("--queue", "order", type=click.Choice(["edf", "rm", "fifo"]),
                  help="Order of the ready queue, not the policy's."),
 )  # fmt: skip
 

@@ -13,18 +13,18 @@ from analysis import trace
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import visible
-from pycontrol.commands.options import GPU, JSON, Output, Pid
+from pycontrol.commands.options import GPU, JSON, Output, Pid, command
 from pycontrol.live.control import connect
 from pycontrol.output import render
 from pycontrol.run.first_file import look, served, text_of
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   gpurt init -o robot.toml            from the host's clients
   gpurt init --pid 1234 --pid 1240    from these processes; a host need not run
-  gpurt init --trace run.json -o robot.toml    and from what they told of their jobs, of `gpurt trace`
+  gpurt init --trace run.json -o robot.toml    and from what they told of their jobs, of `gpurt trace record`
 
 \b
 Exit codes: 0 done; 2 wrong usage, or the file is there already; 3 a file is wrong or cannot be written; 4 no host, or

@@ -22,7 +22,7 @@ from pycontrol.output.render import ms
 from pycontrol.power.record import Lines
 from pycontrol.profile.kernels import Offer, ask, measure
 
-#: The columns of a file of times, as `gpurt measure kernel` and `gpurt energy fit --times` read them.
+#: The columns of a file of times, as `gpurt measure kernel` and `gpurt measure powers --times` read them.
 COLUMNS = ("units", "time")
 
 

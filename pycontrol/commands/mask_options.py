@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the parts of `gpurt mask` share: which GPU is meant, under which Linux, and how masks are written."""
+"""What the parts of `gpurt plan masks` share: which GPU is meant, under which Linux, and how masks are written."""
 
 from __future__ import annotations
 
@@ -62,8 +62,9 @@ class Target:
 def target_options(command: Command) -> Command:
     """Adds the options that say which GPU is meant; `target` takes their values."""
     for option in (
-        click.option("--kernel", metavar="RELEASE", help="Map bits as this release of Linux does, such as 6.1; unless "
-                     "given, this machine's, or with --chip or --topology 6.12."),
+        click.option("--linux", "kernel", metavar="RELEASE",
+                     help="Map bits as this release of Linux does, such as 6.1; "
+                     "unless given, this machine's, or with --chip or --topology 6.12."),
         click.option("--gpu", type=click.IntRange(0, 255), metavar="NUMBER",
                      help="Which GPU of the machine or topology; needed where there are several."),
         click.option("--topology", type=click.Path(path_type=Path, file_okay=False), metavar="DIRECTORY",
@@ -88,7 +89,7 @@ def target(chip: str | None, topology: Path | None, gpu: int | None, kernel: str
         default = LATEST if chip or topology else parse_release(os.uname().release)
         release = parse_release(kernel) if kernel else default
     except ValueError as error:
-        raise UsageError(f"--kernel: {error}") from None
+        raise UsageError(f"--linux: {error}") from None
     found, number, limits = (_chip(chip), gpu or 0, UNLIMITED) if chip else _machine(topology, gpu)
     notes = (f"{found.assumed}",) if found.assumed else ()
     return Target(found, number, release, limits, notes)

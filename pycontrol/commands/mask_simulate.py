@@ -14,7 +14,7 @@ from analysis.masks import dispatch
 from analysis.masks.dispatch import Stream
 from gpurt.errors import UsageError
 from pycontrol.commands.mask_options import mask_of, named, target, target_options
-from pycontrol.commands.options import JSON, time_of
+from pycontrol.commands.options import JSON, command, time_of
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
@@ -24,12 +24,13 @@ BLOCKS, THREADS, BLOCK_TIME = 1024, 1024, "345.2us"
 JITTER = 25
 
 
-@click.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt mask simulate --chip radeon-vii 0x555555555555555
-  gpurt mask simulate --chip radeon-vii mm1024=0xd55555555555555 mm256=0xaaaaaaaaaaaaaaa,blocks=4096,threads=256
-  gpurt mask simulate --chip radeon-vii all all,blocks=4096,threads=256 --no-cut-ahead
+  gpurt plan masks simulate --chip radeon-vii 0x555555555555555
+  gpurt plan masks simulate --chip radeon-vii mm1024=0xd55555555555555 mm256=0xaaaaaaaaaaaaaaa,blocks=4096,threads=256
+  gpurt plan masks simulate --chip radeon-vii all all,blocks=4096,threads=256 --no-cut-ahead
 
 \b
 A stream is a mask and, after commas, what differs from blocks=1024, threads=1024, time=345.2us (of a block), gap=0ns

@@ -1,42 +1,101 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Arguments, options and parameter types that several commands share."""
+"""What several commands share: their class, arguments, options and parameter types."""
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from gpurt.errors import UsageError
+from gpurt.enums import Policy
+from gpurt.errors import GpurtError, UsageError
 from gpurt.text import visible
 from gpurt.units import parse_time
+from pycontrol import ending
+from pycontrol.output.render import PROGRESS, QUIET
 
-if TYPE_CHECKING:  # at run time the imports take longer than many commands need
-
+if TYPE_CHECKING:
     Whole = click.ParamType[int]
     Wholes = click.ParamType[tuple[int, ...]]
 else:
     Whole = Wholes = click.ParamType  # generic in late releases of click only: Debian 12 has 8.1
-#: Key of a context's ``meta``: whether the user asked for JSON.
-ASKED_FOR_JSON = "gpurt.json"
+#: Keys of a context's ``meta``: whether the user asked for JSON, and what says that a command was ended.
+ASKED_FOR_JSON, CUT_OFF = "gpurt.json", "gpurt.cut-off"
 
 
-def _ask_for_json(context: click.Context, _: click.Parameter, asked: bool) -> bool:
-    context.meta[ASKED_FOR_JSON] = asked
-    return asked
+def _kept(key: str, context: click.Context, _: click.Parameter, value: Any) -> Any:
+    """Keeps an option's value where all of the command finds it."""
+    if value is not None:
+        context.meta[key] = value
+    return value
+
+
+def _without_color(_context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        os.environ["NO_COLOR"] = "1"
+
+
+#: The options of every command.
+COMMON = (
+    click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=partial(_kept, QUIET),
+                 help="No remarks and no progress on stderr."),
+    click.Option(["--progress/--no-progress"], default=None, expose_value=False, callback=partial(_kept, PROGRESS),
+                 help="Show progress on stderr, or do not; shown unless --quiet."),
+    click.Option(["--no-color"], is_flag=True, expose_value=False, callback=_without_color, help="No colors."),
+)  # fmt: skip
+
+
+class Command(click.Command):
+    """A command with the options of all, which refuses a --device that would do nothing.
+
+    ``computes``: it computes, and leaves nothing but files, so that Ctrl-C and SIGTERM end it soon (pycontrol.ending).
+    ``instead``: what to do instead of naming a host before it, if there is something.
+    """
+
+    def __init__(self, *args: Any, computes: bool = False, instead: str = "leave it out", **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.computes, self.instead = computes, instead
+
+    @property
+    def asks(self) -> bool:
+        """Whether the command is given what --device names."""
+        return "device" in inspect.signature(inspect.unwrap(self.callback or print)).parameters and not any(
+            one.name == "device" for one in self.params
+        )
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Its own, and those of all commands, before --help."""
+        *own, last = super().get_params(ctx)
+        return [*own, *COMMON, last]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Calls it.  Raises UsageError for a --device on the command line that it does not ask."""
+        root = ctx.find_root()
+        if not self.asks and root.get_parameter_source("device") is click.core.ParameterSource.COMMANDLINE:
+            none = f"--device names a host to ask, and {ctx.command_path} asks none"
+            raise click.UsageError(f"{none}; {self.instead}", ctx)
+        if self.computes:
+            ctx.with_resource(ending.soon(ctx.meta.get(CUT_OFF, lambda code: None)))
+        return super().invoke(ctx)
+
+
+def command(**more: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """Makes a function a command."""
+    return click.command(cls=Command, **more)
 
 
 FILE = click.argument("file", type=click.Path(path_type=Path))
-JSON = click.option("--json", "as_json", is_flag=True, is_eager=True, callback=_ask_for_json,
+JSON = click.option("--json", "as_json", is_flag=True, is_eager=True, callback=partial(_kept, ASKED_FOR_JSON),
                     help="Print JSON (docs/output.md); errors too.")  # fmt: skip
-GPU = click.option("--gpu", type=click.IntRange(0, 2**32 - 1), metavar="NUMBER",
-                   help="Only on this GPU; all unless given.")  # fmt: skip
 
 
 class Pid(click.IntRange):
@@ -69,6 +128,78 @@ class Given(click.types.StringParamType):
         if value == "":
             self.fail("is empty; leave the option out if that is meant", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class Host(Given):
+    """A host: the module's device, or a socket."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The hosts that are there, and files."""
+        from pycontrol.live.control import places  # completion needs it, --help does not
+
+        there = [str(one) for one in places() if one.exists() and str(one).startswith(incomplete)]
+        return [*map(CompletionItem, there), CompletionItem(incomplete, type="file")]
+
+
+class TestName(Given):
+    """The name of a schedulability test."""
+
+    name = "test"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The names of all tests."""
+        from analysis.rta import TESTS  # completion needs it, --help does not
+
+        return [CompletionItem(name, help=test.title) for name, test in TESTS.items() if name.startswith(incomplete)]
+
+
+class TaskName(Given):
+    """The name of a task of the file that the command reads."""
+
+    name = "task"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The names in the file, as far as it can be read."""
+        from analysis.taskset import load  # completion needs it, --help does not
+
+        words = os.environ.get("COMP_WORDS", "").split()  # click has not read the arguments of a line that is not over
+        for file in (word for word in words if word.endswith(".toml")):
+            with suppress(GpurtError):
+                return [CompletionItem(task.name) for task in load(Path(file)).taskset
+                        if task.name.startswith(incomplete)]  # fmt: skip
+        return []
+
+
+class PolicyName(Given):
+    """The name of a policy."""
+
+    name = "policy"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The names of all policies of hosts."""
+        return [CompletionItem(name) for name in Policy.words() if name.startswith(incomplete)]
+
+
+class GpuNumber(click.IntRange):
+    """The number of a GPU of the host."""
+
+    def __init__(self) -> None:
+        super().__init__(0, 2**32 - 1)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The GPUs of the host, if there is one."""
+        from pycontrol.live.control import connect  # completion needs it, --help does not
+
+        with suppress(GpurtError), connect(ctx.find_root().params.get("device")) as control:
+            numbers = [str(one.gpu) for one in control.gpus()]
+            return [CompletionItem(one) for one in numbers if one.startswith(incomplete)]
+        return []
+
+
+GPU = click.option("--gpu", type=GpuNumber(), metavar="NUMBER",
+                   help="Only on this GPU; all unless given.")  # fmt: skip
+TEST = click.option("--test", "name", type=TestName(), metavar="NAME",
+                    help="Use this test, not the one that the file's verdict rests on.")  # fmt: skip
 
 
 class GivenPath(click.Path):
@@ -138,3 +269,7 @@ def time_of(text: str, option: str) -> int:
         return parse_time(text)
     except ValueError as error:
         raise UsageError(f"{option}: {error}") from None
+
+
+FOLDER = click.option("-o", "--output", type=GivenPath(path_type=Path, file_okay=False), default=Path("results"),
+                      show_default=True, help="Folder for the results.")  # fmt: skip

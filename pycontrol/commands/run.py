@@ -17,8 +17,7 @@ from analysis.partial import Partial
 from analysis.trace import HOST
 from gpurt.errors import DeviceError, FileError, RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
-from pycontrol.commands.options import JSON, Given, Output, apart
-from pycontrol.demo import study
+from pycontrol.commands.options import JSON, Output, PolicyName, Time, apart, command
 from pycontrol.ending import raised
 from pycontrol.live import fit
 from pycontrol.live.control import connect
@@ -30,46 +29,11 @@ from pycontrol.run.confine import confine
 from pycontrol.run.placement import place
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
-  gpurt demo
-  gpurt demo --seconds 3 --policy boosted --out results
-
-\b
-Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 wrong usage;
-3 a file cannot be written; 4 no host at --device; 6 something failed, or a bound was exceeded in virtual time."""
-)
-@click.option("--seconds", default=12.0, show_default=True, help="Length of the run under each policy.")
-@click.option("--policy", "policies", multiple=True, metavar="NAME", help="Run only this policy; may be repeated.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("demo-results"), show_default=True)
-@click.option("--device", "own_device", type=Given(), metavar="PATH",
-              help="Use a running host instead of starting an emulator.")  # fmt: skip
-@click.option("--seed", default=1, show_default=True)
-@JSON
-def demo(
-    seconds: float, policies: tuple[str, ...], out: Path, own_device: str | None, seed: int, as_json: bool
-) -> int:  # fmt: skip
-    """Run the published case study under every policy and compare."""
-    click.get_current_context().with_resource(raised())  # so that its host and its folders are removed
-    options = study.Options(own_device, seconds, policies, out, seed=seed)
-    if not as_json:
-        study.run(options)
-        return 0
-    results = study.demonstrate(options, study.quiet())
-    whole = {"file": study.case_study(), **results.data(), "files": study.draw(results, options)}
-    whole["notes"].append(study.claim(results))
-    render.emit(whole, as_json, "")
-    if results.ended:
-        raise results.ended
-    return RuntimeFailure.exit_code if results.unsound else 0
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  gpurt run set.toml --seconds 30 --trace run.json
-  gpurt check run.json set.toml --test boosted-suspend
+  gpurt run set.toml --duration 30s -o run.json
+  gpurt trace check run.json set.toml --test boosted-suspend
   gpurt run --auto -- ./detector --frames 100      an unmodified program, automatic segments
 
 \b
@@ -83,22 +47,22 @@ With --auto: the program's own; 126 it cannot be executed; 127 it is not found."
 @click.argument("what", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
 @click.option("--auto", is_flag=True, help="Run an unmodified program: its GPU work becomes real-time segments.")
 @click.option("--priority", type=click.IntRange(1, 99), help="With --auto: SCHED_FIFO priority of the program.")
-@click.option("--seconds", default=10.0, show_default=True, help="Length of the run.")
+@click.option("--duration", metavar="TIME", type=Time(), default="10s", show_default=True, help="Length of the run.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
-@click.option("--policy", type=Given(), metavar="NAME", help="Set the host's policy first.")
+@click.option("--policy", type=PolicyName(), metavar="NAME", help="Set the host's policy first.")
 @click.option("--tell", is_flag=True, help="Tell `gpurt watch` and other readers of the jobs of the file's own tasks.")
-@click.option("--trace", "trace_path", type=Output(), help="Write the run as a trace.")
+@click.option("-o", "--output", "trace_path", type=Output(), help="Write the run as a trace.")
 @JSON
 @click.pass_obj
 def run(
-    device: str | None, what: tuple[str, ...], auto: bool, priority: int | None, seconds: float,
+    device: str | None, what: tuple[str, ...], auto: bool, priority: int | None, duration: int,
     waiting: str | None, policy: str | None, tell: bool,
     trace_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run a taskset's tasks as real processes, pinned and prioritised, and report their response times.
 
     Whatever ends the run early (Ctrl-C, SIGTERM, SIGHUP, a task that fails, a host that goes), what was seen until then
-    is reported, and written to the trace.  While the run goes on, FILE.partial of --trace has the host's events.
+    is reported, and written to the trace.  While the run goes on, FILE.partial of -o has the host's events.
 
     With --auto, execute any program with the preload library: docs/unpatched.md.
     """
@@ -109,7 +73,7 @@ def run(
         raise UsageError("name one taskset file, or give --auto -- COMMAND; --priority goes with --auto")
     apart([trace_path], Path(what[0]))
     loaded = taskset.load(Path(what[0]))
-    crew.Options(seconds)  # raises UsageError before anything is changed
+    crew.Options(duration / 1e9)  # raises UsageError before anything is changed
     if trace_path:
         check_writable(trace_path)
     with connect(device) as control:
@@ -120,7 +84,7 @@ def run(
             control.set_policy(policy)
     found = fit.objections(loaded, host)
     used = host.gpus[0].policy.word
-    options = crew.Options(seconds, device, used, mode, managed=used not in ("timesliced", "job"),
+    options = crew.Options(duration / 1e9, device, used, mode, managed=used not in ("timesliced", "job"),
                            environments=confined.environments, tell=tell, host=fit.saved(host))  # fmt: skip
     about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: options.host}
     partial = Partial(trace_path, about) if trace_path else None

@@ -22,7 +22,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Policy
 from gpurt.errors import UsageError
 from gpurt.units import format_time
-from pycontrol.commands.options import GivenPath, Time, Whole, Wholes
+from pycontrol.commands.options import GivenPath, Time, Whole, Wholes, command
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.endpoint import Access, default_socket
 from pycontrol.host.gpu import Gpu, Tell
@@ -32,6 +32,7 @@ from pycontrol.host.units import UNIT_POLICIES, Mechanism, Space, setup_of
 from pycontrol.host.users import Limits
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.whole import Layout, alike, factor, of_taskset
+from pycontrol.output import render
 from pycontrol.run.placement import fifo_permitted
 
 #: The policy that a host starts with where files default to one that needs rights that it does not have.
@@ -154,14 +155,14 @@ def shared(policy: str, path: Path | None, gpus: int | None, mechanism: Mechanis
     """
     if policy not in UNIT_POLICIES:
         if path:
-            raise UsageError(f"--taskset goes with --policy {', '.join(UNIT_POLICIES)}")
+            raise UsageError(f"--energy-file goes with --policy {', '.join(UNIT_POLICIES)}")
         return gpus or 1, int(Policy.parse(policy)), None
     if not path:
-        raise UsageError(f"--policy {policy} needs --taskset FILE: what the tasks' kernels take")
+        raise UsageError(f"--policy {policy} needs --energy-file FILE: what the tasks' kernels take")
     setup = setup_of(path, policy, mechanism)
     count = len(setup.system.gpus)
     if gpus not in (None, count):
-        raise UsageError(f"--gpus {gpus}: the file of --taskset has {count}")
+        raise UsageError(f"--gpus {gpus}: the file of --energy-file has {count}")
     return count, int(Policy.TIMESLICED), Space(setup, mechanism, time.monotonic_ns)
 
 
@@ -175,7 +176,8 @@ def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> 
     context = click.get_current_context()
     for option in ("alpha", "theta", "slice_", "no_copy_engine", "units", "cross"):
         if context.get_parameter_source(option) is click.core.ParameterSource.COMMANDLINE:
-            name = {"slice_": "slice", "cross": "cross-contention"}.get(option, option.replace("_", "-"))
+            names = {"slice_": "slice", "cross": "cross-contention", "units": "partitions"}
+            name = names.get(option, option.replace("_", "-"))
             raise UsageError(f"--{name}: the file of --taskset says it")
     taskset = load(path).taskset
     of_file = taskset.platform.policy
@@ -196,13 +198,12 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--group", type=Group(), metavar="GROUP",
                      help="Group of the socket, whose members may use the GPUs; yours unless given."),
         click.option("--gpus", type=click.IntRange(1, lib.GPURT_MAX_GPUS),
-                     help="Number of GPUs; 1 unless given, or as many as the file of --taskset has."),
+                     help="Number of GPUs; 1 unless given, or as many as the file has that is given."),
         click.option("--policy", type=click.Choice([*Policy.words(), *UNIT_POLICIES]),
                      help=f"{DEFAULT_POLICY} unless given, or {WITHOUT_RIGHTS} without the right to SCHED_FIFO.  "
-                     f"{', '.join(UNIT_POLICIES)} share a GPU's units by jobs, and need --taskset."),
-        click.option("--taskset", "taskset_path", metavar="FILE", type=GivenPath(path_type=Path),
-                     help="For these policies, the file of `gpurt energy`.  gpurt emulate, other policies: a taskset, "
-                     "whose platform the GPU is; each partition is a GPU to clients."),
+                     f"{', '.join(UNIT_POLICIES)} share a GPU's units by jobs, and need --energy-file."),
+        click.option("--energy-file", "energy_path", metavar="FILE", type=GivenPath(path_type=Path),
+                     help="For these policies: the file of `gpurt plan energy`."),
         click.option("--normal", default=lib.GPURT_NORMAL_DEFAULT, show_default=True,
                      type=click.IntRange(1, lib.GPURT_NORMAL_MAX), metavar="N",
                      help="Policy boosted: threads execute at CPU priorities 1 to N, raised ones at N+1 to 2N."),
@@ -222,21 +223,20 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Memory for such a user's TSGs, queued work and unread answers, in MiB."),
         click.option("--ready-fd", type=Descriptor(), metavar="NUMBER",
                      help="Descriptor to write a line to once the host serves."),
-        click.option("--quiet", is_flag=True, help="Print errors and warnings only."),
     )):  # fmt: skip
         command = option(command)
     return command
 
 
-@click.command(
-    context_settings={"help_option_names": ["-h", "--help"]},
+@command(
+    instead="give --socket PATH to say where it serves",
     epilog="""\b
 Examples:
   gpurt emulate
   gpurt emulate --gpus 2 --alpha 0.8ms --theta 200us --policy segment
-  gpurt emulate --units 12,56 --cross-contention 1.5     two partitions of one GPU
+  gpurt emulate --partitions 12,56 --cross-contention 1.5     two partitions of one GPU
   gpurt emulate --taskset examples/every-key.toml        its partitions
-  gpurt emulate --policy sbeet-mg --taskset examples/energy/toy.toml
+  gpurt emulate --policy sbeet-mg --energy-file examples/energy/toy.toml
   sudo gpurt emulate --group video      members of that group may use it
 
 \b
@@ -248,20 +248,22 @@ Exit codes: 0 ended by a signal; 2 wrong usage; 3 a file is wrong, or stdout or 
 cannot be used.""",
 )
 @serving
+@click.option("--taskset", "taskset_path", metavar="FILE", type=GivenPath(path_type=Path),
+              help="A taskset file, whose platform the GPU is; each partition is a GPU to clients.")  # fmt: skip
 @click.option("--alpha", default="0ns", type=Time(), show_default=True, help="Runlist update cost.")
 @click.option("--theta", default="0ns", type=Time(), show_default=True, help="GPU context switch cost.")
-@click.option("--slice", "slice_", default="1024us", type=Time(), show_default=True, help="Time slice L.")
+@click.option("--slice", "slice_", metavar="TIME", default="1024us", type=Time(), show_default=True,
+              help="Time slice L.")  # fmt: skip
 @click.option("--no-copy-engine", is_flag=True, help="Copies use the execution engine.")
-@click.option("--units", default=None, type=Units(), metavar="N,M,...",
+@click.option("--partitions", "units", default=None, type=Units(), metavar="N,M,...",
               help="Compute units of the partitions of a GPU, each a GPU of its own to clients.")
 @click.option("--cross-contention", "cross", default="1", type=Factor(), show_default=True, metavar="FACTOR",
               help="Slow-down of memory intensive work while another partition executes such.")
 def emulate(
-    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, taskset_path: Path | None,
+    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, energy_path: Path | None,
     normal: int, lock_bound: int, stuck_bound: int, priority: int, user_connections: int, user_calls: int,
     user_memory: int,
-    ready_fd: int | None,
-    quiet: bool, alpha: int, theta: int, slice_: int, no_copy_engine: bool,
+    ready_fd: int | None, taskset_path: Path | None, alpha: int, theta: int, slice_: int, no_copy_engine: bool,
     units: tuple[int, ...] | None, cross: int,
 ) -> int:  # fmt: skip
     """Serve virtual GPUs with the kernel module's interface on a Unix socket."""
@@ -270,12 +272,16 @@ def emulate(
     shape = Shape(alpha, theta, slice_, not no_copy_engine)
     band = band_of(normal, priority)
     space = None
-    if taskset_path and policy not in UNIT_POLICIES:
+    if taskset_path:
+        if policy in UNIT_POLICIES:
+            raise UsageError(f"--taskset: policy {policy} takes --energy-file instead")
+        if energy_path:
+            raise UsageError("--taskset excludes --energy-file")
         layout, words = divided_by(taskset_path, policy, band, gpus)
     else:
         wanted = gpus or (len(units) if units else None)
         chosen, words = first_policy(policy, band)
-        count, number, space = shared(chosen, taskset_path, wanted, Mechanism.VIRTUAL)
+        count, number, space = shared(chosen, energy_path, wanted, Mechanism.VIRTUAL)
         layout = alike(shape, number, count, units or (), cross)
 
     def make(tell: Tell) -> list[Gpu]:
@@ -288,18 +294,18 @@ def emulate(
 
     what = f"{len(layout.shapes)} virtual GPU(s), {words},"
     access = Access(mode, group)
-    limits = Limits(user_connections, user_calls, user_memory << 20)
+    limits, quiet = Limits(user_connections, user_calls, user_memory << 20), render.quiet()
     run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
     return 0
 
 
-@click.command(
-    context_settings={"help_option_names": ["-h", "--help"]},
+@command(
+    instead="give --socket PATH to say where it serves",
     epilog="""\b
 Examples:
   gpurt serve
   gpurt serve --gpus 2 --answer-bound 20ms --when-late wait
-  gpurt serve --policy sbeet --taskset system.toml --mechanism green-contexts
+  gpurt serve --policy sbeet --energy-file system.toml --mechanism green-contexts
   sudo gpurt serve --group video
 
 \b
@@ -316,11 +322,10 @@ cannot be used.""",
 @click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
 def serve(
-    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, taskset_path: Path | None,
+    path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, energy_path: Path | None,
     normal: int, lock_bound: int, stuck_bound: int, priority: int, user_connections: int, user_calls: int,
     user_memory: int,
-    ready_fd: int | None,
-    quiet: bool, mechanism: str, answer_bound: int, agent_limit: int, when_late: str,
+    ready_fd: int | None, mechanism: str, answer_bound: int, agent_limit: int, when_late: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
 
@@ -332,7 +337,7 @@ def serve(
     obedience = Obedience(answer_bound, when_late == "go-on", agent_limit)
     band = band_of(normal, priority)
     chosen, words = first_policy(policy, band)
-    count, number, space = shared(chosen, taskset_path, gpus, Mechanism(mechanism))
+    count, number, space = shared(chosen, energy_path, gpus, Mechanism(mechanism))
 
     def make(tell: Tell) -> list[Gpu]:
         made = [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(count)]
@@ -340,6 +345,6 @@ def serve(
 
     what = f"{count} GPU(s) through agents, {words},"
     access = Access(mode, group)
-    limits = Limits(user_connections, user_calls, user_memory << 20)
+    limits, quiet = Limits(user_connections, user_calls, user_memory << 20), render.quiet()
     run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
     return 0

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +12,13 @@ import click
 from analysis.answers.loading import analysable, modelled
 from analysis.conflicts import under
 from analysis.model import Taskset, Waiting
-from analysis.plot import format_of, gantt, responses
 from analysis.rta.regions import switching
 from analysis.rtgpu.federated import POLICY, Federated
 from analysis.shared import Shared
 from analysis.simulate import Options, Simulation, SimulationError, SuspensionError, default_horizon
-from analysis.trace import load
 from gpurt.errors import UsageError
-from gpurt.files import STDIN, check_writable, is_stream
-from gpurt.text import filename
-from pycontrol.commands.options import FILE, JSON, Given, Output, Time, apart
+from gpurt.files import check_writable
+from pycontrol.commands.options import FILE, JSON, Output, PolicyName, Time, apart, command
 from pycontrol.output import documents, render
 from pycontrol.output.render import ms
 from pycontrol.plan import priced as energy_simulate
@@ -35,11 +31,12 @@ if TYPE_CHECKING:
 MOST_EVENTS = 1_000_000
 
 
-@click.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
   gpurt simulate examples/case-study.toml --policy boosted --waiting busy
-  gpurt simulate set.toml --offsets 1 --trace run.json && gpurt plot run.json
+  gpurt simulate set.toml --runs 1 -o run.json && gpurt trace plot run.json
   gpurt simulate examples/energy/example5.toml --policy segment --energy
 
 \b
@@ -48,11 +45,11 @@ under policy job; 2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
-@click.option("--policy", type=Given(), metavar="NAME",
+@click.option("--policy", type=PolicyName(), metavar="NAME",
               help="Scheduling policy, not the file's; also federated: tasks own units, and copies share a bus.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
 @click.option(
-    "--offsets", default=1000, show_default=True, type=click.IntRange(1, 10**7),
+    "--runs", "offsets", default=1000, show_default=True, type=click.IntRange(1, 10**7),
     help="Number of runs, each with other first releases.",
 )
 @click.option("--execution", type=click.Choice(["worst", "best", "random"]), default="worst", show_default=True)
@@ -60,10 +57,10 @@ under policy job; 2 wrong usage;
 @click.option("--chunk", metavar="TIME", type=Time(),
               help='Policy federated: copies are made in such chunks at most, such as "500us", not the file\'s.')
 @click.option("--seed", default=0, show_default=True, help="Same seed, same runs.")
-@click.option("--trace", "trace_path", type=Output(), help="Write the first run as a trace.")
+@click.option("-o", "--output", "trace_path", type=Output(), help="Write the first run as a trace.")
 @click.option("--energy", is_flag=True,
-              help="Read the file of `gpurt energy`, and say what a run from its offsets costs.")
-@click.option("--units", type=click.Choice(["whole", "opt"]), default="whole", show_default=True,
+              help="Read the file of `gpurt plan energy`, and say what a run from its offsets costs.")
+@click.option("--kernel-units", "units", type=click.Choice(["whole", "opt"]), default="whole", show_default=True,
               help="With --energy: kernels get all units, or m^opt of them.")
 @click.option("--plot", "plot_path", type=Output(), help="With --energy: draw it: .png, .svg or .pdf.")
 @JSON
@@ -167,41 +164,3 @@ def _verdicts(loaded: Taskset, seen: Simulation, bounds: Mapping[str, int]) -> t
     return render.table(("task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", ""), rows), data, code
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  gpurt plot run.json                       run.png
-  gpurt plot run.json -o run.svg --from 100ms --to 300ms
-  gpurt plot run.json --kind responses
-
-\b
-Exit codes: 0 done; 2 wrong usage; 3 not a trace, or the picture cannot be written."""
-)
-@click.argument("trace", type=click.Path(path_type=Path))
-@click.option(
-    "-o", "--output", type=Output(),
-    help="The picture: .png, .svg or .pdf; PNG without a suffix. Default: TRACE with .png.",
-)  # fmt: skip
-@click.option("--kind", type=click.Choice(["gantt", "responses"]), default="gantt", show_default=True)
-@click.option("--from", "start", metavar="TIME", type=Time(), help='Start of the window, such as "100ms".')
-@click.option("--to", "end", metavar="TIME", type=Time(), help="End of the window; 300ms after its start unless given.")
-@JSON
-def plot(
-    trace: Path, output: Path | None, kind: str, start: int | None, end: int | None, as_json: bool
-) -> int:  # fmt: skip
-    """Draw a trace: which task executed where and when, or how response times are distributed."""
-    if output is None and is_stream(trace) and (os.path.exists(trace) or str(trace) in STDIN):
-        raise UsageError(f"{filename(trace)} is no file that a picture can be named after; name one with -o")
-    output = output or trace.with_suffix(".png")
-    format_of(output)  # raises UsageError before anything is read
-    apart([output], trace)
-    if kind == "responses" and (start, end) != (None, None):
-        raise UsageError("--from and --to go with --kind gantt")
-    loaded = load(trace)
-    if kind == "gantt":
-        gantt(loaded, output, start, end)
-    else:
-        responses(loaded, output)
-    if as_json or output.is_file():  # otherwise stdout may be the picture
-        render.emit({"trace": trace, "kind": kind, "files": [output]}, as_json, str(output))
-    return 0

@@ -25,7 +25,7 @@ from gpurt import files
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.text import filename
 from gpurt.units import US
-from pycontrol.commands.options import FILE, JSON, Output
+from pycontrol.commands.options import FILE, JSON, Output, command
 from pycontrol.live import slicing
 from pycontrol.live.control import connect
 from pycontrol.live.hints import Hints, SchedNode
@@ -45,12 +45,12 @@ ALONE = "the bounds hold until a program opens a TSG or changes its slice; --wat
 WATCHED = "the bounds hold while this command runs, except from when a TSG is opened until a plan that has it is set"
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
-  gpurt slices examples/slices.toml --explain
-  gpurt slices examples/slices.toml --best-effort 2 -o planned.toml
-  gpurt slices examples/slices.toml --apply --watch
+  gpurt plan slices examples/slices.toml --explain
+  gpurt plan slices examples/slices.toml --best-effort 2 -o planned.toml
+  gpurt plan slices examples/slices.toml --apply --watch
 
 \b
 With --apply, tasks are matched with processes by their command or name. TSGs of other programs count with the slices
@@ -151,7 +151,7 @@ def _switched(device: str | None) -> str:
         return ""
     return (
         f"the host runs policy {other[0].policy.word} on GPU {other[0].gpu}, which takes TSGs off the runlist; "
-        "`gpurt policy timesliced` changes that"
+        "`gpurt set policy timesliced` changes that"
     )
 
 

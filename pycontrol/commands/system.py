@@ -10,12 +10,12 @@ from click.shell_completion import get_completion_class
 
 from analysis.taskset import json_schema
 from pycontrol.cli import COMPLETE, cli
-from pycontrol.commands.options import JSON
+from pycontrol.commands.options import JSON, command
 from pycontrol.doctor import Status, as_text, examine
 from pycontrol.output import render
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   gpurt doctor
@@ -33,7 +33,7 @@ def doctor(device: str | None, as_json: bool) -> int:
     return 1 if any(finding.status is Status.FAIL for finding in findings) else 0
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   eval "$(gpurt completion bash)"
@@ -51,7 +51,8 @@ def completion(shell: str) -> int:
     return 0
 
 
-@click.command(epilog="\b\nExamples:\n  gpurt schema > taskset.schema.json\n\n\b\nExit codes: 0 done; 2 wrong usage.")
+@command(computes=True,
+         epilog="\b\nExamples:\n  gpurt schema > FILE\n\n\b\nExit codes: 0 done; 2 wrong usage.")  # fmt: skip
 def schema() -> int:
     """Print the JSON Schema of taskset files."""
     click.echo(json.dumps(json_schema(), indent=2))

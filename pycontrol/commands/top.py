@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 import click
 
-from pycontrol.commands.options import JSON, Seconds
+from gpurt.errors import UsageError
+from pycontrol.commands.options import JSON, Time, command
 from pycontrol.ending import SignalEvent
 from pycontrol.live.control import Control, connect
 from pycontrol.live.sampling import Looks, sample
@@ -20,7 +21,7 @@ from pycontrol.output import render
 from pycontrol.output.clients import data, text
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   gpurt top
@@ -34,24 +35,27 @@ several clients were in segments.  20 looks an interval estimate that part; ~ ma
 \b
 Ctrl-C ends it.  Exit codes: 0 done; 2 wrong usage; 4 no host."""
 )
-@click.option("--interval", default=1.0, show_default=True, type=Seconds(0.1, 3600), help="Seconds.")
+@click.option("--interval", metavar="TIME", default="1s", show_default=True, type=Time(), help="Between samples.")
 @click.option("--once", is_flag=True, help="Watch for one interval, show that and end.")
 @JSON
 @click.pass_obj
-def top(device: str | None, interval: float, once: bool, as_json: bool) -> int:
+def top(device: str | None, interval: int, once: bool, as_json: bool) -> int:
     """Watch the clients: which of them owns the GPU, how often and for how long."""
+    if not 100_000_000 <= interval <= 3600 * 10**9:
+        raise UsageError("--interval: from 100ms to 3600s")
+    seconds = interval / 1e9
     with connect(device) as control:
         try:
             if once:
-                looks = Looks(control, interval)
+                looks = Looks(control, seconds)
                 first = sample(looks, None)
                 looks.wait()
                 seen = sample(looks, first)
                 render.emit(data(seen), as_json, text(seen, _width(), None))
             elif as_json or not sys.stdout.isatty():
-                _report(control, interval, as_json)
+                _report(control, seconds, as_json)
             else:
-                _watch(control, interval)
+                _watch(control, seconds)
         except KeyboardInterrupt:
             return 0
     return 0

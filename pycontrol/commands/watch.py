@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from analysis.answers.chosen import covering_test
 from analysis.answers.loading import analysable
-from gpurt.errors import DeviceError, RuntimeFailure
-from pycontrol.commands.options import FILE, JSON, Given, time_of
+from gpurt.errors import DeviceError, RuntimeFailure, UsageError
+from pycontrol.commands.options import JSON, TEST, command, time_of
 from pycontrol.ending import asked
 from pycontrol.live import fit
 from pycontrol.live.control import connect
 from pycontrol.live.mismatch import bounds_of, mismatch
 from pycontrol.live.objection import Objection
+from pycontrol.live.serving import HOST, PORT, serve
 from pycontrol.live.watch import PATIENCE, Watcher
 from pycontrol.output import documents, observed, render
 from pycontrol.run.check import Judged, against, lines_of, unbounded
@@ -33,36 +35,71 @@ from pycontrol.run.judge import Judge
 MOST = 5
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   gpurt watch robot.toml
   gpurt watch robot.toml --until 600s --json >> findings.jsonl
   gpurt watch robot.toml --until finding && echo never reached
   gpurt watch robot.toml --syslog
+  gpurt watch --metrics
+  gpurt watch robot.toml --metrics --listen 127.0.0.1:9100
 
 \b
 Ctrl-C, SIGTERM and SIGHUP end it.  Exit codes: 0 nothing was found, and jobs of every real-time task were seen;
 1 otherwise, or the test of --test has no bound of one; 2 wrong usage; 3 the file is wrong; 4 no host, or it has gone;
-6 there is no syslog."""
+6 there is no syslog.  With --metrics: 0 ended so; 6 the address is taken, or prometheus-client is missing
+(pip install 'gpurt[metrics]').""",
 )
-@FILE
-@click.option("--test", "name", type=Given(), metavar="NAME",
-              help="Compare with this test's bounds, not with those of the verdict.")  # fmt: skip
+@click.argument("file", required=False, type=click.Path(path_type=Path), metavar="FILE")
+@TEST
 @click.option("--until", "until", metavar="WHEN", help="End after this time, such as 10s, or at the first \"finding\".")
 @click.option("--syslog", "log", is_flag=False, flag_value="/dev/log", metavar="[SOCKET]",
               help="Tell the system's log (journald) of findings, too.")  # fmt: skip
+@click.option("--metrics", is_flag=True, help="Serve counters and histograms to Prometheus; FILE may be left out.")
+@click.option("--listen", default=f"{HOST}:{PORT}", show_default=True, metavar="ADDRESS:PORT",
+              help="With --metrics: where.  Addresses that are not loopback are open to everyone who reaches them.")
+@click.option("--names", type=click.Choice(["none", "own", "all"]), default="none", show_default=True,
+              help="With --metrics: whose processes' names everyone who reads them may know.")  # fmt: skip
+@click.option("--clients", "most", type=click.IntRange(1, 10_000), default=50, show_default=True,
+              help="With --metrics: the most names of clients; the others are one, \"other\".")  # fmt: skip
 @JSON
 @click.pass_obj
 def watch(
-    device: str | None, file: Path, name: str | None, until: str | None, log: str | None, as_json: bool
+    device: str | None, file: Path | None, name: str | None, until: str | None, log: str | None, metrics: bool,
+    listen: str, names: str, most: int, as_json: bool,
 ) -> int:  # fmt: skip
     """Watch a running system against its analysis, and tell within a period what does not hold.
 
     Response times against bounds and deadlines; and what the analysis takes for granted: lengths of segments, CPU
     times, periods, priorities, the cost of updates, clients.  Jobs are known of programs that tell of them
-    (docs/watching.md).
+    (docs/watching.md).  With --metrics, serve it to Prometheus instead.
     """
+    _check_options(file, name, metrics)
+    if metrics:
+        serve(device, listen, analysable(file) if file else None, name, names, most)
+        return 0
+    assert file
+    return _watch(device, file, name, until, log, as_json)
+
+
+def _check_options(file: Path | None, name: str | None, metrics: bool) -> None:
+    """Raises UsageError for an option that goes with --metrics, or without it."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
+        if given and metrics and option.name in ("until", "log", "as_json"):
+            raise UsageError(f"{option.opts[0]} does not go with --metrics")
+        if given and not metrics and option.name in ("listen", "names", "most"):
+            raise UsageError(f"{option.opts[0]} goes with --metrics")
+    if not file and not metrics:
+        raise UsageError("name a taskset file, or give --metrics")
+    if name and not file:
+        raise UsageError("--test goes with a taskset file")
+
+
+def _watch(device: str | None, file: Path, name: str | None, until: str | None, log: str | None, as_json: bool) -> int:
+    """Watches until it is ended; the exit code."""
     seconds = None if until in (None, "finding") else time_of(until, "--until")
     loaded = analysable(file)
     chosen = covering_test(loaded.taskset, name)

@@ -225,7 +225,7 @@ def demonstrate(options: Options, console: Console) -> Results:
     try:
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(f"{options.out}: {error.strerror}; name another directory with --out") from None
+        raise FileError(f"{options.out}: {error.strerror}; name another directory with -o") from None
     if not file.taskset.tasks:
         raise UsageError(f"{file.path}: has no tasks to demonstrate")
     with nullcontext() if options.device else Emulator(file.taskset.platform) as emulator:

@@ -398,7 +398,7 @@ def connect(device: str | None = None, patience: float = PATIENCE) -> Control:
     Raises:
         DeviceError: there is no host, or it does not answer.
     """
-    for place in _places(device):
+    for place in places(device):
         try:
             mode = place.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -410,14 +410,15 @@ def connect(device: str | None = None, patience: float = PATIENCE) -> Control:
         if stat.S_ISSOCK(mode):
             return Control(Link(SocketTransport(str(place), patience), patience), str(place))
         raise DeviceError(f"{place}: is neither gpurt's device nor a host's socket")
-    tried = ", ".join(map(str, _places(device)))
+    tried = ", ".join(map(str, places(device)))
     raise DeviceError(
         f"no host (tried {tried}); start 'gpurt emulate', load gpurt.ko (Debian's package gpurt-dkms), "
         "or name one with --device"
     )
 
 
-def _places(device: str | None) -> list[Path]:
+def places(device: str | None = None) -> list[Path]:
+    """Where a host may be: at ``device``, else at what GPURT_DEVICE names, else at the usual places."""
     named = device or os.environ.get("GPURT_DEVICE")
     if named:
         return [Path(named)]

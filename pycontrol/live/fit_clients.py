@@ -33,7 +33,7 @@ def _any(one: ClientInfo, tasks: Sequence[Task]) -> Iterator[Objection]:
     who = process(one)
     if one.exempt:
         text = f"{who} is exempt: its work executes beside that of every task, which no bound takes into account"
-        yield Objection(Code.EXEMPT, text, "gpurt exempt --off undoes that")
+        yield Objection(Code.EXEMPT, text, "gpurt set exempt --off undoes that")
     if not tasks and one.priority:
         cure = "add it to the file, or end it" if one.pid else "ask as root"
         text = f"{who} is real time and no task of the file: no bound takes it into account"
@@ -49,10 +49,10 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
     policies = file.taskset.policies
     if one.demoted:
         text = f"{who} has used its budget up and is best effort: no bound of {task.name} holds"
-        yield Objection(Code.DEMOTED, text, "gpurt budget gives it more")
+        yield Objection(Code.DEMOTED, text, "gpurt set budget gives it more")
     if one.barred and "boosted" in policies and not task.best_effort:
         text = f"{who} is barred from being raised: policy boosted refuses its real-time segments"
-        yield Objection(Code.BARRED, text, "gpurt bar --off undoes that")
+        yield Objection(Code.BARRED, text, "gpurt set bar --off undoes that")
     if begun and "boosted" in policies and task.uses_gpu and not task.best_effort:
         stated = task.form_in(task.waiting)
         if one.form not in (FORMS[Waiting.SUSPEND] if task.waiting is Waiting.SUSPEND else (stated,)):

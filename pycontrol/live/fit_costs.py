@@ -36,7 +36,7 @@ def costs(file: TasksetFile, host: Host) -> Iterator[Objection]:
     """Costs that the file does not give, and those that are above the file's."""
     taskset = file.taskset
     if file.lacks and set(taskset.policies) != {"federated"}:  # no runlist is updated for tasks that own units
-        cure = "gpurt status --latency shows it, gpurt analyze --measured takes it from the host"
+        cure = "gpurt status latency shows it, gpurt analyze --measured takes it from the host"
         text = "the file has no epsilon, what a runlist update costs: no bound is known"
         yield Objection(Code.NO_EPSILON, text, cure)
     elif lacking := next((test for test in covering(taskset)[:1] if lacks_theta(test, taskset)), None):

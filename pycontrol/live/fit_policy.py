@@ -62,7 +62,7 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
         policy, runs = wanted(taskset, part), gpu.policy.word
         if runs != policy:
             able, only = policy != "boosted" or gpu.normal, "" if part is None else f" --gpu {gpu.gpu}"
-            cure = f"`gpurt policy {policy}{only}` changes that" if able else f"which cannot do {policy}"
+            cure = f"`gpurt set policy {policy}{only}` changes that" if able else f"which cannot do {policy}"
             cure += f'; a file for this host has policy = "{runs}"'
             text = f"the file is for policy {policy}, the host runs {runs}"
             if part is not None:
@@ -80,7 +80,7 @@ def noticing(file: TasksetFile, host: Host) -> Iterator[Objection]:
         return
     for gpu in host.gpus:
         if gpu.notice is Notice.POLL and gpu.poll_ns != POLL:
-            cure = "`gpurt policy job --notice poll --period 1ms` changes that"
+            cure = "`gpurt set policy job --notice poll --poll-period 1ms` changes that"
             text = "the bounds for policy job are for a polling period of "
             yield Objection(Code.POLL, f"{text}{_ms(POLL)}, the host has {_ms(gpu.poll_ns)}", cure)
     if host.gpus and taskset.platform.alpha and users(taskset) and not host.thread_stays:
@@ -191,7 +191,7 @@ def _placed(file: TasksetFile, host: Host) -> Iterator[Objection]:
             yield Objection(Code.PARTITIONS, text)
         elif part.policy and part.policy != policies.get(one.gpu, part.policy):
             text = f"partition {part.name} is for policy {part.policy}, its GPU {one.gpu} runs {policies[one.gpu]}"
-            yield Objection(Code.POLICY, text, f"`gpurt policy {part.policy} --gpu {one.gpu}` changes that")
+            yield Objection(Code.POLICY, text, f"`gpurt set policy {part.policy} --gpu {one.gpu}` changes that")
         if started not in (None, part.name):
             text = f"{process} was started in partition {visible(started or '')}, the file has it in {part.name}"
             yield Objection(Code.PARTITIONS, text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Finds out on a board what a patched driver really does: `gpurt probe --driver`, the trial before a board is believed.
+"""Finds out what a patched driver really does: `gpurt measure board --driver`, the trial before a board is believed.
 
 Every check is a process of its own with a time limit, so one that hangs says so and the others still run.  Such a
 process owns the GPU for seconds at most, and loses it when it is killed.  Nothing here has run on hardware.
@@ -207,7 +207,7 @@ def _preemption(probed: Target) -> Finding:
         return Finding(name, Status.WARN, "not tried: the firmware says that what is switched off is preempted",
                        "name a program with --load, whose kernels are long")  # fmt: skip
     if probed.driver != "amdgpu":
-        return Finding(name, Status.WARN, "not tried: `gpurt hint PID` does not tell compute preemption modes yet",
+        return Finding(name, Status.WARN, "not tried: `gpurt set slice PID` does not tell compute preemption modes yet",
                        "see that programs use CILP")  # fmt: skip
     file = MODULES / "amdgpu/parameters/cwsr_enable"
     if not file.exists():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pycontrol.live.control import NO_GPU, ClientInfo
@@ -83,3 +84,18 @@ def data(seen: Sample) -> dict[str, Any]:
         for one in seen.ordered()
     ]
     return {"gpus": list(map(documents.gpu, seen.gpus)), "clients": clients}
+
+
+def listed(clients: Sequence[ClientInfo]) -> str:
+    """The clients in a line."""
+    return ", ".join(f"{one.pid} ({one.comm})" for one in clients) or "none"
+
+
+def budgets(clients: Sequence[ClientInfo]) -> str:
+    """The table of clients with their budgets."""
+    rows = [
+        (str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), ms(one.period_ns or None),
+         one.on_overrun.word if one.on_overrun is not None else "-", str(one.overruns))
+        for one in clients
+    ]  # fmt: skip
+    return render.table(("pid", "name", "GPU", "budget ms", "period ms", "on overrun", "overruns"), rows)

@@ -46,11 +46,14 @@ def client(one: ClientInfo) -> dict[str, Any]:
 
 
 def rule(one: RuleInfo) -> dict[str, Any]:
-    """A rule about processes; ``pid`` and ``name`` and ``cgroup`` are None also if this process may not know them."""
+    """A rule about processes, and its effect.
+
+    ``pid`` and ``name`` and ``cgroup`` are None also if this process may not know them.
+    """
     named_by = "pid" if one.pid is not None else "name" if one.comm is not None else "cgroup"
     return {
-        "named_by": named_by, "pid": one.pid or None, "name": one.comm or None, "cgroup": one.cgroup or None,
-        "age_ns": time.monotonic_ns() - one.since_ns,
+        "effect": "exempt" if one.exempt else "bar", "named_by": named_by, "pid": one.pid or None,
+        "name": one.comm or None, "cgroup": one.cgroup or None, "age_ns": time.monotonic_ns() - one.since_ns,
     }  # fmt: skip
 
 

@@ -20,9 +20,13 @@ PATIENCE, INTERVAL = 2.0, 10.0
 
 
 class Progress:
-    """So many steps of something; ``pos`` of ``length`` are done.  A context, in which ``update`` counts steps."""
+    """So many steps of something; ``pos`` of ``length`` are done.  A context, in which ``update`` counts steps.
 
-    def __init__(self, length: int, label: str) -> None:
+    ``shown``: whether anything is said at all.
+    """
+
+    def __init__(self, length: int, label: str, shown: bool = True) -> None:
+        self.shown = shown
         self.length, self.label, self.pos = length, label, 0
         self._began = self._told = time.monotonic()
         self._bar: Bar | None = None
@@ -40,7 +44,7 @@ class Progress:
         """So many more steps are done."""
         self.pos += steps
         now = time.monotonic()
-        if now - self._began < PATIENCE:
+        if not self.shown or now - self._began < PATIENCE:
             return
         if is_terminal(sys.stderr):
             self._draw()

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -15,18 +17,22 @@ from typing import Any
 import click
 
 from gpurt.enums import Words
-from gpurt.text import visible
+from gpurt.text import is_terminal, visible
 from gpurt.units import US
 from pycontrol.output.progress import Progress
 
 #: Version of the JSON documents: grows when a key goes away or changes its type or meaning, not when one is added.
 SCHEMA = 1
+#: Keys of a context's ``meta``: whether the user wants neither remarks nor progress, and whether progress is shown.
+QUIET, PROGRESS = "gpurt.quiet", "gpurt.progress"
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns under their headers; numbers to the right."""
+    """Columns under their headers; numbers to the right.  Where the terminal is too narrow, a block for each row."""
     body = [list(map(visible, row)) for row in rows]
     widths = [max([len(header), *(len(row[i]) for row in body)]) for i, header in enumerate(headers)]
+    if (most := columns()) and sum(widths) + 2 * (len(widths) - 1) > most:
+        return _blocks(headers, body)
     numeric = [all(_is_number(row[i]) for row in body) and bool(body) for i in range(len(headers))]
 
     def line(cells: Sequence[str]) -> str:
@@ -36,13 +42,30 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([line(headers), line(["-" * width for width in widths]), *map(line, body)])
 
 
+def columns() -> int | None:
+    """How wide a line may be: as the terminal, or as COLUMNS says of it; None where stdout is no terminal."""
+    return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
+
+
+def _blocks(headers: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """The cells of each row below each other, except those that say nothing."""
+    longest = max(map(len, headers))
+    blocks = []
+    for row in body:
+        cells = [(header, cell) for header, cell in zip(headers, row, strict=True) if cell.strip("- ")]
+        blocks.append("\n".join(f"{header:{longest}}  {cell}" for header, cell in cells))
+    return "\n\n".join(blocks) if blocks else "  ".join(headers)
+
+
 def _is_number(cell: str) -> bool:
     return cell in ("", "-") or cell[:1].isdigit() or (cell[:1] == "-" and cell[1:2].isdigit())
 
 
 def ms(ns: int | None) -> str:
-    """A time in milliseconds with microseconds; "-" for none."""
-    return "-" if ns is None else f"{ns / US / 1000:.3f}"
+    """A time in milliseconds with microseconds, with nanoseconds where it has no microsecond; "-" for none."""
+    if ns is None:
+        return "-"
+    return f"{ns / US / 1000:.6f}" if 0 < abs(ns) < US else f"{ns / US / 1000:.3f}"
 
 
 def bound(ns: int | None) -> str:
@@ -52,7 +75,7 @@ def bound(ns: int | None) -> str:
 
 def room(ns: int | None) -> str:
     """As `ms`, rounded down, so that there is at least as much room as printed."""
-    return ms(None if ns is None else ns // US * US)
+    return ms(ns if ns is None or abs(ns) < US else ns // US * US)
 
 
 def say(text: str, err: bool = False) -> None:
@@ -79,7 +102,7 @@ def discard(descriptor: int) -> None:
 
 def note(*notes: str, as_json: bool) -> None:
     """Prints remarks on stderr; with ``as_json`` nothing, for there they belong into the document's ``notes``."""
-    for one in () if as_json else notes:
+    for one in () if as_json or _said(QUIET) else notes:
         say(f"note: {visible(one)}", err=True)
 
 
@@ -136,4 +159,16 @@ def plain(value: Any) -> Any:
 
 def progress(total: int, label: str) -> Progress:
     """So many steps; what it says is on stderr (pycontrol/output/progress.py)."""
-    return Progress(total, label)
+    wanted = _said(PROGRESS)
+    return Progress(total, label, shown=not quiet() if wanted is None else bool(wanted))
+
+
+def _said(key: str) -> Any:
+    """What the user said by an option of all commands; None if nothing."""
+    context = click.get_current_context(silent=True)
+    return context and context.meta.get(key)
+
+
+def quiet() -> bool:
+    """Whether the user wants no remarks."""
+    return bool(_said(QUIET))

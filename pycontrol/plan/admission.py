@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `gpurt admit` reads and says: a taskset file with one more task, and the place that was found for it."""
+"""What `gpurt plan add` reads and says: a taskset file with one more task, and the place that was found for it."""
 
 from __future__ import annotations
 

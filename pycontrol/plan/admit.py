@@ -63,11 +63,12 @@ def _priorities(matched: Mapping[int, Task]) -> dict[int, int]:
 
 
 def _place(file: Path, task: Path) -> _Placed:
-    """The place that `gpurt admit` finds while no partition changes its size."""
+    """The place that `gpurt plan add` finds while no partition changes its size."""
     loaded, text, name = extended(file, task)
     taskset = loaded.taskset
     if not taskset.partitions:
-        raise UsageError(f"{filename(file)} has no [[partition]]; gpurt partition {filename(file)} -o OUT makes them")
+        name = filename(file)
+        raise UsageError(f"{name} has no [[partition]]; gpurt plan partitions {name} -o OUT makes them")
     inside, shared = _test(taskset), plan.shared_cpus(taskset)
     try:
         given = plan.workload(taskset, inside)

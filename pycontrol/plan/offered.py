@@ -42,7 +42,7 @@ def read(mechanism: str, device: int | None, taskset: Taskset, units: int | None
     """
     if mechanism not in (ways.CU_MASK, ways.GREEN, ways.MIG):
         if device is not None:
-            raise UsageError(f"--device goes with cu-mask, green-context and mig; {mechanism} reads no device")
+            raise UsageError(f"--gpu goes with cu-mask, green-context and mig; {mechanism} reads no GPU")
         if mechanism == ways.STATIC and units is None:
             raise UsageError("--mechanism mps-static: say by --units how many SMs its chunks have together, which "
                              "`lspart` of MPS's control daemon lists: fewer than the GPU has, perhaps")  # fmt: skip
@@ -59,7 +59,7 @@ def _chip(taskset: Taskset, device: int | None) -> Topology:
     """The file's chip, or an AMD GPU of this machine.  Raises UsageError."""
     chip = CHIPS.get(taskset.platform.chip or "")
     if chip and device is not None:
-        raise UsageError(f"--device: the file names its chip, {chip.name}; take out one of both")
+        raise UsageError(f"--gpu: the file names its chip, {chip.name}; take out one of both")
     if chip:
         return chip
     try:
@@ -71,7 +71,7 @@ def _chip(taskset: Taskset, device: int | None) -> Topology:
         count = f"{len(there)} AMD GPUs are here" if there else "no AMD GPU is here"
         count += f", none with number {device}" if there and device is not None else ""
         cure = f"name one of {', '.join(CHIPS)} as chip in [platform]"
-        raise UsageError(f"--mechanism cu-mask: {count}; {cure}{', or --device' if there else ''}")
+        raise UsageError(f"--mechanism cu-mask: {count}; {cure}{', or --gpu' if there else ''}")
     return chosen[0].topology
 
 

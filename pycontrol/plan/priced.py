@@ -30,7 +30,7 @@ class Costs:
         """What the options ask for; None without --energy.  Raises as analysis.energy.timesliced.load does."""
         if not energy:
             if plot or units != "whole":
-                raise UsageError("--plot and --units go with --energy; gpurt plot draws a trace")
+                raise UsageError("--plot and --kernel-units go with --energy; gpurt trace plot draws a trace")
             return None
 
         if plot:
@@ -86,6 +86,6 @@ class Costs:
         return f"energy of {render.ms(self.horizon)} ms from the file's offsets:\n{table}"
 
     def plot(self, policy: str, path: Path) -> None:
-        """Draws it as `gpurt energy simulate --plot` does."""
+        """Draws it as `gpurt plan energy simulate --plot` does."""
         assert self.energy
         plot.compare([(policy, self.energy, self.judged, self.missed)], path)

@@ -129,7 +129,7 @@ class Checkpoint:
         os.ftruncate(self._file, 0)
 
     def _take_up(self, path: Path) -> None:
-        raw = read(path, MAX_BYTES, "a checkpoint of gpurt profile")
+        raw = read(path, MAX_BYTES, "a checkpoint of gpurt measure times")
         whole = raw[: raw.rfind(b"\n") + 1]
         lines = whole.split(b"\n")[:-1]
         if not lines:
@@ -224,7 +224,7 @@ def _damaged(path: Path, at: int) -> FileError:
 
 
 def _foreign(path: Path) -> FileError:
-    return FileError(f"{filename(path)}: is no checkpoint of gpurt profile; name another file with --checkpoint")
+    return FileError(f"{filename(path)}: is no checkpoint of gpurt measure times; name another file with --checkpoint")
 
 
 def _opened(path: Path) -> int:
@@ -237,7 +237,7 @@ def _opened(path: Path) -> int:
                 return file
         except BlockingIOError:
             os.close(file)
-            raise FileError(f"{filename(path)}: another gpurt profile writes it; name another file") from None
+            raise FileError(f"{filename(path)}: another gpurt measure times writes it; name another file") from None
         except FileNotFoundError:  # it was removed meanwhile
             pass
         os.close(file)

@@ -19,7 +19,7 @@ from pycontrol.profile.run import Result
 from pycontrol.profile.summary import Time, chances, reduced
 
 #: How an entry begins.
-MARK = "Measured by gpurt profile: "
+MARK = "Measured by gpurt measure times: "
 #: The lines that it has after its comments.
 LINE = re.compile(
     r"|\[\[task\]\]|name = \"[^\"]*\"|cpu = \"\?\"  # not measured|priority = (\d+|\"\?\"  # not measured)"

@@ -162,7 +162,7 @@ def _machine(device: str | None) -> dict[str, Any]:
 
 
 def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> tuple[dict[str, Any], Sequence[Finding]]:
-    """What a trace has, with bounds where they speak of its run, and what the judge of `gpurt check` found in it."""
+    """What a trace has, with bounds where they speak of its run, and what `gpurt trace check` finds in it."""
     why = subject.beyond_the_bounds(recorded, file, test)
     seen, notes = compared(path, recorded, file, None if why else test)
     if test and why:
@@ -260,10 +260,11 @@ def _commands(given: Inputs, test: Test | None) -> list[str]:
     words: list[Sequence[object]] = [
         ["sha256sum", file, *traces],
         ["gpurt", "analyze", file, *named, "--json"],
-        ["gpurt", "sensitivity", file, *named, "--json"],
-        *(["gpurt", "check", path, file, *(["--test", test.name] if test else []), "--json"] for path in traces),
+        ["gpurt", "margins", file, *named, "--json"],
+        *(["gpurt", "trace", "check", path, file, *(["--test", test.name] if test else []), "--json"]
+          for path in traces),
         *([] if given.elsewhere else [["gpurt", *device, "doctor", "--json"],
-                                      ["gpurt", *device, "status", "--latency", "--json"]]),
+                                      ["gpurt", *device, "status", "latency", "--json"]]),
         ["gpurt", *device, "report", file, *named, *(word for path in traces for word in ("--trace", path)),
          *(["--elsewhere"] if given.elsewhere else []), "-o", given.output],
     ]  # fmt: skip

@@ -99,13 +99,13 @@ def _cpus(thread: int) -> set[int]:
 
 def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[Latency]) -> str:
     """The file.  ``policy``: the host's, None if no host was asked.  ``latency``: of the host's runlist updates."""
-    seen = "`gpurt status --latency` shows what a host has measured"
+    seen = "`gpurt status latency` shows what a host has measured"
     if latency:
         count, longest = sum(one.count for one in latency), max(one.maximum for one in latency)
         seen = f"the longest of {count} updates that the host has seen took {format_time(longest)}: add a margin"
     lines = [
         "# Made by gpurt init from running processes.  No command takes the file before each \"?\" is replaced.",
-        "# What was measured once is no worst case: `gpurt profile` measures segments; add a margin.",
+        "# What was measured once is no worst case: `gpurt measure times` measures segments; add a margin.",
         "# A thread that serves several tasks (an executor, an event loop) is a [[thread]]: docs/manual/callbacks.md.",
         "",
         "[platform]",

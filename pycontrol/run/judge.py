@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The one judge of observed jobs and segments: `gpurt check` feeds it a trace, `gpurt watch` a running host's events.
+"""The one judge of observed jobs and segments: `gpurt trace check` feeds it a trace, `gpurt watch` a host's events.
 
 It compares with what the analysis promises (bounds, deadlines), and with what the analysis assumes (segments' worst
 cases, CPU times, periods, the cost of updates, the set of clients), and keeps the two apart.

@@ -17,7 +17,8 @@ MOST_OPEN = 1000
 def meaning(file: TasksetFile, name: str) -> str | None:
     """The task of the file that a name in a trace means: the task of that name.
 
-    `gpurt trace` names a process NAME-PID.  That means the task which that process is (``tasks_of``), if there is only
+    `gpurt trace record` names a process NAME-PID.  That means the task which that process is (``tasks_of``),
+    if there is only
     one.  None: the name means no task.
     """
     program, _, pid = name.rpartition("-")

@@ -20,7 +20,7 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
     """Why the trace is not of this taskset; empty if nothing says so.
 
     The traces of `gpurt run` and `gpurt simulate` have every task with its deadline and its priority; those of
-    `gpurt trace` have neither, and only know processes.
+    `gpurt trace record` have neither, and only know processes.
     """
     known = {name: about for name, about in recorded.tasks.items() if about.deadline is not None}
     tasks = {task.name: task for task in file.taskset}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt choose` compares ways that divide the GPU with those that share it in time: each is the best one somewhere."""
+"""`gpurt plan modes` compares ways that divide the GPU with those that share it in time: each is best somewhere."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ PARTED = file(FREE + "compute_units = 4", scaling(0), scaling(1))
 
 @pytest.fixture
 def chosen(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Choose:
-    """Runs `gpurt choose` on a text; the document, with the exit code."""
+    """Runs `gpurt plan modes` on a text; the document, with the exit code."""
 
     def call(text: str, *options: str) -> dict[str, Any]:
         path = tmp_path / "set.toml"
         path.write_text(text)
-        code = cli.run(["choose", str(path), "--json", *options])
+        code = cli.run(["plan", "modes", str(path), "--json", *options])
         return {**json.loads(capfd.readouterr().out), "code": code}
 
     return call
@@ -150,7 +150,7 @@ def test_nothing_of_a_division_is_written(chosen: Choose, tmp_path: Path) -> Non
 def test_the_text_says_what_the_recommendation_needs(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "set.toml"
     path.write_text(OWNED)
-    assert cli.run(["choose", str(path)]) == 1
+    assert cli.run(["plan", "modes", str(path)]) == 1
     out = capfd.readouterr().out
     assert out.startswith("NOT PROVED: no policy")
     assert "federated leaves the most slack, 20.0 %; no host keeps kernels on their units" in out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `gpurt energy` guarantees, against schedules by hand: bounds of one job at a time, and cyclic tables.
+"""What `gpurt plan energy` guarantees, against schedules by hand: bounds of one job at a time, and cyclic tables.
 
 Nothing here uses the project's simulations.  GPURT_LONG=1 takes a hundred times as many systems.
 """

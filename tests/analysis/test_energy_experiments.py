@@ -179,7 +179,7 @@ def test_rows_have_intervals_and_paired_differences(folder: Path, tmp_path: Path
 
 
 def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["experiment", "mg-fig3.13", "--tasksets", "1", "--jobs", "1", "-o", str(tmp_path)]
+    words = ["experiment", "run", "mg-fig3.13", "--tasksets", "1", "--jobs", "1", "-o", str(tmp_path)]
     assert cli.run([*words, "--profiles", str(folder), "--json"]) == 0
     (made,) = json.loads(capsys.readouterr().out)["results"]
     assert [Path(file).name for file in made["files"]] == ["mg-fig3.13.csv", "mg-fig3.13.png"]

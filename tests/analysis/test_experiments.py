@@ -27,7 +27,7 @@ from analysis.fingerprint import fingerprint
 from analysis.generate import PAPER, PLATFORM, generate
 from analysis.model import US
 from gpurt.errors import FileError, UsageError
-from pycontrol.commands.experiment import experiment as command
+from pycontrol.commands.experiment import list_ as command
 
 SMALL = Settings(tasksets=6, seed=3)
 
@@ -186,7 +186,7 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_there_is_and_what_is_wrong(tmp_path: Path) -> None:
-    listed = CliRunner().invoke(command, ["--list"], standalone_mode=False)
+    listed = CliRunner().invoke(command, [], standalone_mode=False)
     assert all(name in listed.stdout for name in (*EXPERIMENTS, *ENERGY, *STUDIES))
     for wrong, why in (
         (["mg-fig3.7"], "--profiles DIR"), (["gcaps-fig8a", "--profiles", "."], "goes with sbeet-fig2.8"),

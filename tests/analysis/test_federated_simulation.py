@@ -78,7 +78,7 @@ def test_misses_are_counted_also_of_jobs_that_never_begin() -> None:
 
 def test_no_two_copies_at_once_in_the_command_s_trace(tmp_path: Path) -> None:
     output = tmp_path / "run.json"
-    assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--offsets", "20", "--trace", str(output)]) == 0
+    assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--runs", "20", "-o", str(output)]) == 0
     trace = load(output)
     copies = [event for event in trace.events if event.kind is Kind.COPY]
     assert len(copies) > 30
@@ -88,7 +88,7 @@ def test_no_two_copies_at_once_in_the_command_s_trace(tmp_path: Path) -> None:
 
 
 def test_the_command_finds_units_and_compares_with_their_bounds(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--offsets", "50", "--json"]) == 0
+    assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--runs", "50", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["given"] == {"t1": 2, "t2": 1, "t3": 1}
     assert [said["tasks"][name]["wcrt_ns"] for name in ("t1", "t2")] == [ms(21.95), ms(69)]
@@ -98,7 +98,7 @@ def test_the_command_finds_units_and_compares_with_their_bounds(capsys: pytest.C
 def test_chunks_bound_what_a_lower_copy_delays(capsys: pytest.CaptureFixture[str]) -> None:
     whole, parts = [], []
     for found, more in ((whole, []), (parts, ["--chunk", "500us"])):
-        assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--offsets", "50", "--json", *more]) == 0
+        assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--runs", "50", "--json", *more]) == 0
         found += [one["wcrt_ns"] for one in json.loads(capsys.readouterr().out)["tasks"].values()]
     assert parts[0] < whole[0]
     own = Federated.of(on(EXAMPLE_A, t1=1, t2=1), replace(FEDERATED, horizon=ms(40)), chunk=ms(0.5))
@@ -108,7 +108,7 @@ def test_chunks_bound_what_a_lower_copy_delays(capsys: pytest.CaptureFixture[str
 
 def test_other_policies_say_that_they_have_no_bus(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     def notes(file: Path, policy: str) -> list[str]:
-        cli.run(["simulate", str(file), "--policy", policy, "--offsets", "1", "--json"])
+        cli.run(["simulate", str(file), "--policy", policy, "--runs", "1", "--json"])
         return list(json.loads(capsys.readouterr().out)["notes"])
 
     assert ["without a bus" in one or "no bus" in one for one in notes(EXAMPLE, "segment")] == [True]
@@ -121,8 +121,8 @@ def test_other_policies_say_that_they_have_no_bus(capsys: pytest.CaptureFixture[
     assert notes(plain, "segment") == []
     assumed = notes(plain, "federated")
     assert ["a: a GPU time" in one and "same on any number of units" in one for one in assumed] == [True]
-    for command in (["analyze", "--test", "rtgpu"], ["partition", "--federated"], ["sensitivity", "--test", "rtgpu"]):
-        cli.run([command[0], str(plain), *command[1:], "--json"])
+    for command in (["analyze", "--test", "rtgpu"], ["plan units"], ["margins", "--test", "rtgpu"]):
+        cli.run([*command[0].split(), str(plain), *command[1:], "--json"])
         assert set(assumed) <= set(json.loads(capsys.readouterr().out)["notes"])
 
 

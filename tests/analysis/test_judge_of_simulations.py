@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The judge of `gpurt check` and `watch` against the simulator: what the simulator can do, no assumption rules out.
+"""The judge of `gpurt trace check` and `watch` against the simulator: what that can do, no assumption rules out.
 
 Here some hundred files of every kind that a file can express; GPURT_LONG=1 takes a hundred times as many.
 """

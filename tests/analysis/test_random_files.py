@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random files with every key: no bound is exceeded, and what `gpurt choose` promises holds once it is written.
+"""Random files with every key: no bound is exceeded, and what `gpurt plan modes` promises holds once it is written.
 
 Here some hundred files; GPURT_LONG=1 takes a hundred times as many.
 """

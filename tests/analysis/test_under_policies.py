@@ -161,7 +161,7 @@ def test_a_simulation_has_the_times_of_its_policy(tmp_path: Path, capsys: pytest
     path.write_text(with_best_effort("3"))
     worst = {}
     for policy in ("segment", "timesliced"):
-        assert cli.run(["simulate", str(path), "--policy", policy, "--offsets", "20", "--json"]) == 0
+        assert cli.run(["simulate", str(path), "--policy", policy, "--runs", "20", "--json"]) == 0
         seen = json.loads(capsys.readouterr().out)["tasks"]["a"]
         assert seen["mort_ns"] <= seen["wcrt_ns"]
         worst[policy] = seen["mort_ns"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A running `gpurt metrics`, and what it answers."""
+"""A running `gpurt watch --metrics`, and what it answers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ Key = tuple[str, frozenset[tuple[str, str]]]
 
 
 class Served:
-    """A running `gpurt metrics`, at an address of loopback unless another is given."""
+    """A running `gpurt watch --metrics`, at an address of loopback unless another is given."""
 
     def __init__(self, host: Path, *options: str, address: str = "127.0.0.1") -> None:
-        command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "metrics", "--listen", f"{address}:0"]
+        command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "watch", "--metrics", "--listen",
+                   f"{address}:0"]  # fmt: skip
         self.process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
         assert self.process.stderr
         self.said = ""  # on stderr before it serves

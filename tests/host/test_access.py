@@ -167,7 +167,7 @@ def test_members_of_the_group_may_use_the_host_and_not_change_it(
     start_host(f"--socket={path}", f"--group={_group()}")
     assert stat.S_IMODE(path.stat().st_mode) == 0o660
     assert other(*GPURT, "--device", str(path), "status", group=_group()).returncode == 0
-    done = other(*GPURT, "--device", str(path), "policy", "job", group=_group())
+    done = other(*GPURT, "--device", str(path), "set", "policy", "job", group=_group())
     assert done.returncode == 5
     assert done.stderr == "gpurt: this needs CAP_SYS_NICE: run as root or as the host's own user\n"
     done = other(*GPURT, "--device", str(path), "status")

@@ -41,8 +41,8 @@ def executed(host: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def recorded(host: Path, trace: Path) -> Iterator[None]:
-    """`gpurt trace` records until the context is left."""
-    words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "-o", str(trace)]
+    """`gpurt trace record` records until the context is left."""
+    words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "record", "-o", str(trace)]
     with subprocess.Popen(words, stderr=subprocess.PIPE) as recorder:
         assert recorder.stderr
         recorder.stderr.readline()  # it has subscribed
@@ -54,9 +54,9 @@ def recorded(host: Path, trace: Path) -> Iterator[None]:
 
 
 def findings(trace: Path, file: str, capfd: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
-    """What `gpurt check` finds, the first of each kind."""
+    """What `gpurt trace check` finds, the first of each kind."""
     capfd.readouterr()
-    assert cli.run(["check", str(trace), str(CASES / file), "--json"]) == 1
+    assert cli.run(["trace", "check", str(trace), str(CASES / file), "--json"]) == 1
     found = json.loads(capfd.readouterr().out)["findings"]
     return {one["finding"]: one for one in reversed(found)}
 

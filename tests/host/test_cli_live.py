@@ -49,10 +49,10 @@ def gpurt(host: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 def test_status_clients_and_top(gpurt: Gpurt, host: Path) -> None:
     with SocketClient(host) as client:
         client.begin(priority=33)
-        status = json.loads(gpurt("status", "--latency", "--json")[1])
+        status = json.loads(gpurt("status", "latency", "--json")[1])
         assert (status["gpus"][0]["policy"], status["gpus"][0]["runner_pid"]) == ("segment", ME)
         assert [entry["cause"] for entry in status["latency"]] == ["begin"]
-        (one,) = json.loads(gpurt("clients", "--json")[1])["clients"]
+        (one,) = json.loads(gpurt("status", "clients", "--json")[1])["clients"]
         assert (one["pid"], one["priority"], one["state"]) == (ME, 33, "running")
         for command in (["status"], ["clients"], ["top", "--once"]):
             code, out, _ = gpurt(*command)
@@ -63,75 +63,75 @@ def test_status_clients_and_top(gpurt: Gpurt, host: Path) -> None:
 def test_priority_is_shown_set_and_undone(gpurt: Gpurt, host: Path) -> None:
     with SocketClient(host) as client:
         client.begin(priority=5)
-        assert json.loads(gpurt("priority", str(ME), "--set", "44", "--json")[1])["clients"][0]["priority"] == 44
-        assert json.loads(gpurt("priority", str(ME), "--json")[1])["clients"][0]["set_priority"] == 44
-        assert json.loads(gpurt("priority", str(ME), "--own", "--json")[1])["clients"][0]["priority"] == 5
-    code, _, err = gpurt("priority", "1", "--set", "4")
+        assert json.loads(gpurt("set", "priority", "44", str(ME), "--json")[1])["clients"][0]["priority"] == 44
+        assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] == 44
+        assert json.loads(gpurt("set", "priority", "own", str(ME), "--json")[1])["clients"][0]["priority"] == 5
+    code, _, err = gpurt("set", "priority", "4", "1")
     assert code == 5
     assert "no client of the GPU" in err
 
 
 def test_policy_budget_and_exemption(gpurt: Gpurt, host: Path) -> None:
-    (shown,) = json.loads(gpurt("policy", "lock-fifo", "--json")[1])["gpus"]
+    (shown,) = json.loads(gpurt("set", "policy", "lock-fifo", "--json")[1])["gpus"]
     assert (shown["policy"], shown["notice"], shown["poll_ns"], shown["tier"]) == ("lock-fifo", "poll", 10**6, "T3")
-    assert gpurt("policy", "fair")[0] == 2
-    code, _, err = gpurt("policy", "job", "--notice", "notify")
+    assert gpurt("set", "policy", "fair")[0] == 2
+    code, _, err = gpurt("set", "policy", "job", "--notice", "notify")
     assert code == 5
     assert "kernel module" in err
     with SocketClient(host) as client:
         client.begin()
-        assert gpurt("budget", str(ME), "--time", "5ms", "--period", "1s", "--on-overrun", "demote")[0] == 0
-        assert gpurt("exempt", "--pid", str(ME))[0] == 0
-        (one,) = json.loads(gpurt("clients", "--json")[1])["clients"]
+        assert gpurt("set", "budget", str(ME), "--time", "5ms", "--period", "1s", "--on-overrun", "demote")[0] == 0
+        assert gpurt("set", "exempt", "--pid", str(ME))[0] == 0
+        (one,) = json.loads(gpurt("status", "clients", "--json")[1])["clients"]
         assert (one["budget_ns"], one["period_ns"], one["exempt"]) == (5_000_000, 1_000_000_000, True)
-        assert gpurt("exempt", "--pid", str(ME), "--off")[0] == 0
-        assert not json.loads(gpurt("clients", "--json")[1])["clients"][0]["exempt"]
+        assert gpurt("set", "exempt", "--pid", str(ME), "--off")[0] == 0
+        assert not json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["exempt"]
 
 
 def test_several_processes_are_changed_together_or_not_at_all(gpurt: Gpurt, host: Path) -> None:
     with SocketClient(host) as client:
         client.begin(priority=5)
-        assert gpurt("priority", str(ME), "1", "--set", "44")[0] == 5
-        assert gpurt("budget", str(ME), "4194304", "--time", "1ms", "--period", "1s")[0] == 5
-        (one,) = json.loads(gpurt("clients", "--json")[1])["clients"]
+        assert gpurt("set", "priority", "44", str(ME), "1")[0] == 5
+        assert gpurt("set", "budget", str(ME), "4194304", "--time", "1ms", "--period", "1s")[0] == 5
+        (one,) = json.loads(gpurt("status", "clients", "--json")[1])["clients"]
         assert (one["set_priority"], one["budget_ns"]) == (None, None)
 
 
 def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
     with SocketClient(host) as client:
         client.begin()
-        out = gpurt("budget", str(ME), "--time", "5ms", "--period", "1s", "--on-overrun", "demote")[1]
+        out = gpurt("set", "budget", str(ME), "--time", "5ms", "--period", "1s", "--on-overrun", "demote")[1]
         assert out.startswith(f"process {ME}: 5ms in each 1s, demote\n")
-        document = json.loads(gpurt("budget", str(ME), "--time", "1.5ms", "--period", "1s", "--json")[1])
+        document = json.loads(gpurt("set", "budget", str(ME), "--time", "1.5ms", "--period", "1s", "--json")[1])
         budget = {"pid": ME, "budget_ns": 1_500_000, "period_ns": 10**9, "on_overrun": "report"}
         assert document["budgets"] == [budget]
-        assert gpurt("budget", str(ME), "--time", "0ns")[1].startswith(f"process {ME}: no budget any more\n")
-        assert gpurt("budget")[1] == "no client has a budget\n"
-        gpurt("budget", str(ME), "--time", "3ms", "--period", "1s")
-        for shown in ([], [str(ME)]):
-            document = json.loads(gpurt("budget", *shown, "--json")[1])
-            assert document["budgets"] == [{**budget, "budget_ns": 3_000_000}]
-            assert [one["on_overrun"] for one in document["clients"]] == ["report"]
-        gpurt("budget", str(ME), "--time", "3ms", "--period", "1s", "--on-overrun", "demote")
-        assert json.loads(gpurt("budget", "--json")[1])["budgets"][0]["on_overrun"] == "demote"
-        assert re.search(rf"\n *{ME} .* 3\.000 +1000\.000 +demote ", gpurt("budget")[1])
-        gpurt("budget", str(ME), "--time", "0ns")
-        document = json.loads(gpurt("budget", "--cgroup", "/", "--time", "0ns", "--json")[1])
+        assert gpurt("set", "budget", str(ME), "--time", "0ns")[1].startswith(f"process {ME}: no budget any more\n")
+        assert gpurt("status", "rules")[1].splitlines()[-1] == "no client has a budget"
+        gpurt("set", "budget", str(ME), "--time", "3ms", "--period", "1s")
+        document = json.loads(gpurt("status", "rules", "--json")[1])
+        assert document["budgets"] == [{**budget, "budget_ns": 3_000_000}]
+        assert [one["on_overrun"] for one in document["clients"]] == ["report"]
+        gpurt("set", "budget", str(ME), "--time", "3ms", "--period", "1s", "--on-overrun", "demote")
+        assert json.loads(gpurt("status", "rules", "--json")[1])["budgets"][0]["on_overrun"] == "demote"
+        assert re.search(rf"\n *{ME} .* 3\.000 +1000\.000 +demote ", gpurt("status", "rules")[1])
+        gpurt("set", "budget", str(ME), "--time", "0ns")
+        document = json.loads(gpurt("set", "budget", "--cgroup", "/", "--time", "0ns", "--json")[1])
         assert document["budgets"] == [{"cgroup": "/", "budget_ns": None, "period_ns": None, "on_overrun": None}]
-        assert f"exempt clients now: {ME}" in gpurt("exempt", "--pid", str(ME))[1]
-        assert re.search(rf"^process {ME} +20..-..-.. ..:..:..$", gpurt("exempt")[1], re.MULTILINE)
-        document = json.loads(gpurt("exempt", "--json")[1])
-        assert [(one["named_by"], one["pid"], one["name"]) for one in document["rules"]] == [("pid", ME, None)]
+        assert f"exempt clients now: {ME}" in gpurt("set", "exempt", "--pid", str(ME))[1]
+        assert re.search(rf"^exempt +process {ME} +20..-..-.. ..:..:..$", gpurt("status", "rules")[1], re.MULTILINE)
+        document = json.loads(gpurt("status", "rules", "--json")[1])
+        assert [(one["effect"], one["named_by"], one["pid"], one["name"]) for one in document["rules"]] == [
+            ("exempt", "pid", ME, None)
+        ]
         assert 0 <= document["rules"][0]["age_ns"] < 10**12
         assert [one["pid"] for one in document["clients"]] == [ME]
-        assert gpurt("bar")[1].startswith("no rule: no process is barred\n")
-        assert "exempt clients now: none" in gpurt("exempt", "--pid", str(ME), "--off")[1]
-        assert f"barred clients now: {ME}" in gpurt("bar", "--pid", str(ME))[1]
-        assert gpurt("clients")[1].splitlines()[2].endswith(" barred")
+        assert "exempt clients now: none" in gpurt("set", "exempt", "--pid", str(ME), "--off")[1]
+        assert f"barred clients now: {ME}" in gpurt("set", "bar", "--pid", str(ME))[1]
+        assert gpurt("status", "clients")[1].splitlines()[2].endswith(" barred")
         status = json.loads(gpurt("status", "--json")[1])["gpus"][0]
         assert (status["barred_count"], status["client_count"]) == (1, 1)
-        assert f"process {ME}: no longer barred" in gpurt("bar", "--pid", str(ME), "--off")[1]
-        assert not json.loads(gpurt("clients", "--json")[1])["clients"][0]["barred"]
+        assert f"process {ME}: no longer barred" in gpurt("set", "bar", "--pid", str(ME), "--off")[1]
+        assert not json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["barred"]
 
 
 #: Names of the interface's attributes, which no user has to know.
@@ -141,34 +141,34 @@ INTERNAL = {name.removeprefix("GPURT_A_") for name in dir(lib) if name.startswit
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["exempt", "--off"], 2, "exactly one of --pid"),
-        (["exempt", "--cgroup", "/nope"], 2, "no cgroup /nope"),
-        (["exempt", "--cgroup", f"/{'x' * 300}"], 2, "no cgroup /xxx"),
-        (["exempt", "--cgroup", "system.slice"], 2, "system.slice is no cgroup's path"),
-        (["exempt", "--cgroup", "/../etc"], 2, "is no cgroup's path"),
-        (["exempt", "--name", "display-manager-1"], 2, "display-manager"),
-        (["exempt", "--name", ""], 2, "1 to 15 bytes"),
-        (["exempt", "--pid", "4194304"], 5, "no process with pid"),
-        (["bar", "--pid", "4194304"], 5, "no process with pid"),
-        (["bar", "--cgroup", "/nope"], 2, "no cgroup /nope"),
-        (["policy", "segment", "--period", "1ms"], 2, "go with policy job"),
-        (["policy", "segment", "--notice", "poll"], 2, "go with policy job"),
-        (["policy", "job", "--notice", "notify", "--period", "1ms"], 2, "does not poll"),
-        (["policy", "job", "--period", "1us"], 2, "0.1 ms to 10 s"),
-        (["policy", "job", "--period", "60s"], 2, "0.1 ms to 10 s"),
-        (["policy", "--gpu", "7"], 5, "no GPU 7"),
-        (["policy", "segment", "--gpu", "7"], 5, "no GPU 7"),
-        (["clients", "--gpu", "7"], 5, "no GPU 7"),
-        (["budget", str(ME), "--time", "0ns", "--on-overrun", "demote"], 2, "--on-overrun goes with a budget"),
-        (["budget", str(ME), "--time", "0ns", "--period", "3ms"], 2, "--period goes with a budget"),
-        (["budget", "--cgroup", "user.slice", "--time", "0ns"], 2, "user.slice is no cgroup's path"),
-        (["exempt", "--cgroup", "system.slice", "--off"], 2, "system.slice is no cgroup's path"),
-        (["exempt", "--name", "display-manager-1", "--off"], 2, "1 to 15 bytes"),
-        (["budget", "--cgroup", "/"], 2, "go with --time"),
-        (["budget", "4194304"], 5, "no client of the GPU"),
-        (["budget", str(ME), "--time", "1ms"], 2, "needs a --period"),
-        (["budget", str(ME), "--time", "5ms", "--period", "1ms"], 5, "longer than its period"),
-        (["budget", "4194304", "--time", "1ms", "--period", "1s"], 5, "no process with pid"),
+        (["set", "exempt", "--off"], 2, "exactly one of --pid"),
+        (["set", "exempt", "--cgroup", "/nope"], 2, "no cgroup /nope"),
+        (["set", "exempt", "--cgroup", f"/{'x' * 300}"], 2, "no cgroup /xxx"),
+        (["set", "exempt", "--cgroup", "system.slice"], 2, "system.slice is no cgroup's path"),
+        (["set", "exempt", "--cgroup", "/../etc"], 2, "is no cgroup's path"),
+        (["set", "exempt", "--name", "display-manager-1"], 2, "display-manager"),
+        (["set", "exempt", "--name", ""], 2, "1 to 15 bytes"),
+        (["set", "exempt", "--pid", "4194304"], 5, "no process with pid"),
+        (["set", "bar", "--pid", "4194304"], 5, "no process with pid"),
+        (["set", "bar", "--cgroup", "/nope"], 2, "no cgroup /nope"),
+        (["set", "policy", "segment", "--poll-period", "1ms"], 2, "go with policy job"),
+        (["set", "policy", "segment", "--notice", "poll"], 2, "go with policy job"),
+        (["set", "policy", "job", "--notice", "notify", "--poll-period", "1ms"], 2, "does not poll"),
+        (["set", "policy", "job", "--poll-period", "1us"], 2, "0.1 ms to 10 s"),
+        (["set", "policy", "job", "--poll-period", "60s"], 2, "0.1 ms to 10 s"),
+        (["set", "policy", "segment", "--gpu", "7"], 5, "no GPU 7"),
+        (["status", "clients", "--gpu", "7"], 5, "no GPU 7"),
+        (["set", "budget", str(ME), "--time", "0ns", "--on-overrun", "demote"], 2, "--on-overrun goes with a budget"),
+        (["set", "budget", str(ME), "--time", "0ns", "--period", "3ms"], 2, "--period goes with a budget"),
+        (["set", "budget", "--cgroup", "user.slice", "--time", "0ns"], 2, "user.slice is no cgroup's path"),
+        (["set", "exempt", "--cgroup", "system.slice", "--off"], 2, "system.slice is no cgroup's path"),
+        (["set", "exempt", "--name", "display-manager-1", "--off"], 2, "1 to 15 bytes"),
+        (["set", "budget", "--cgroup", "/"], 2, "Missing option '--time'"),
+        (["set", "exempt"], 2, "name exactly one"),
+        (["set", "bar"], 2, "name exactly one"),
+        (["set", "budget", str(ME), "--time", "1ms"], 2, "needs a --period"),
+        (["set", "budget", str(ME), "--time", "5ms", "--period", "1ms"], 5, "longer than its period"),
+        (["set", "budget", "4194304", "--time", "1ms", "--period", "1s"], 5, "no process with pid"),
     ],
 )
 def test_what_cannot_work_is_refused_and_changes_nothing(
@@ -176,12 +176,12 @@ def test_what_cannot_work_is_refused_and_changes_nothing(
 ) -> None:
     if words.startswith("no cgroup") and procs.cgroup_folder("/") is None:
         pytest.skip("the cgroup v2 hierarchy is not mounted")
-    before = gpurt("policy")[1]
+    before = gpurt("status", "--json")[1]
     got, out, err = gpurt(*arguments)
     assert (got, out, err.count("\n")) == (code, "", 1)
     assert words in err
     assert not INTERNAL & set(re.findall(r"\w+", err))
-    assert gpurt("policy")[1] == before
+    assert gpurt("status", "--json")[1] == before
     if arguments[-1] == "/nope":
         assert gpurt(*arguments, "--off")[0] in (0, 5)  # a rule for a cgroup that is gone is still there to be removed
 
@@ -202,14 +202,15 @@ def test_a_host_without_a_gpu_is_no_bug(start_host: StartHost, gpurt: Gpurt, mon
                                         tmp_path: Path) -> None:  # fmt: skip
     monkeypatch.setenv("GPURT_DEVICE", str(start_host(program=("-c", BARE))))
     output = ["-o", str(tmp_path / "trace.json"), "--duration", "10ms"]
-    for command in (["run", MINIMAL, "--seconds", "0.1"], ["run", MINIMAL, "--policy", "lock-fifo"], ["policy"],
-                    ["policy", "segment"], ["trace", *output], ["analyze", MINIMAL, "--measured"],
-                    ["demo", "--device", os.environ["GPURT_DEVICE"], "--out", str(tmp_path / "demo")]):  # fmt: skip
+    for command in (["run", MINIMAL, "--duration", "0.1s"], ["run", MINIMAL, "--policy", "lock-fifo"],
+                    ["status", "latency"], ["set", "policy", "segment"], ["trace", "record", *output],
+                    ["analyze", MINIMAL, "--measured"],
+                    ["demo", "--device", os.environ["GPURT_DEVICE"], "-o", str(tmp_path / "demo")]):  # fmt: skip
         code, _, err = gpurt(*command)
         assert code == 4
         assert NO_GPU in err
         assert err.count("\n") == 1
-    for command in (["status"], ["top", "--once", "--interval", "0.1"]):
+    for command in (["status"], ["top", "--once", "--interval", "0.1s"]):
         code, out, _ = gpurt(*command)
         assert (code, NO_GPU in out) == (0, True)
     findings = {entry["name"]: entry for entry in json.loads(gpurt("doctor", "--json")[1])["findings"]}
@@ -218,7 +219,7 @@ def test_a_host_without_a_gpu_is_no_bug(start_host: StartHost, gpurt: Gpurt, mon
 
 
 def test_status_shows_the_partitions_of_a_virtual_gpu(start_host: StartHost, gpurt: Gpurt) -> None:
-    host = str(start_host("--units", "1,12", "--cross-contention", "1.5"))
+    host = str(start_host("--partitions", "1,12", "--cross-contention", "1.5"))
     said = gpurt("--device", host, "status")[1]
     slowed = "; memory-intensive work beside such of another partition takes 1.5 times as long"
     assert f"\nGPU 0: a partition of virtual GPU 0, with 1 compute unit{slowed}\n" in said
@@ -243,7 +244,8 @@ def test_status_says_which_forms_clients_have(start_host: StartHost, gpurt: Gpur
     with SocketClient(host) as one, SocketClient(host) as other, SocketClient(host):
         one.begin()
         other.begin(flags=lib.GPURT_BEGIN_OWNER)
-        assert "GPU 0: clients by form: 1 self, 1 owner (`gpurt clients`)" in gpurt("--device", str(host), "status")[1]
+        assert "GPU 0: clients by form: 1 self, 1 owner (`gpurt status clients`)" in gpurt("--device", str(host),
+                                                                                           "status")[1]  # fmt: skip
     assert "by form" not in gpurt("status")[1]
 
 
@@ -265,11 +267,11 @@ def test_doctor_says_whether_the_host_does_policy_boosted(start_host: StartHost,
 
 def test_run_then_check(gpurt: Gpurt, tmp_path: Path) -> None:
     trace = tmp_path / "run.json"
-    code, out, _ = gpurt("run", MINIMAL, "--seconds", "3", "--trace", str(trace), "--json")
+    code, out, _ = gpurt("run", MINIMAL, "--duration", "3s", "-o", str(trace), "--json")
     assert code in (0, 1)  # deadlines may be missed on a loaded machine; nothing else may fail
     seen = json.loads(out)["tasks"]
     assert seen["camera"]["jobs"] > seen["mapping"]["jobs"] > 0
-    code, out, _ = gpurt("check", str(trace), MINIMAL, "--json")
+    code, out, _ = gpurt("trace", "check", str(trace), MINIMAL, "--json")
     assert json.loads(out)["tasks"] == seen
 
 
@@ -281,8 +283,8 @@ def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path, numb
         Path(MINIMAL).read_text() + f'[[task]]\nname = "mark"\ncpu = 0\npriority = 0\nperiod = "1s"\n'
         f'segments = [{{ cpu = "1ms" }}]\ncommand = ["sh", "-c", "sleep 3; touch {started}; exec sleep 600"]\n'
     )
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "run", str(path), "--seconds", "600",
-               "--trace", str(trace), "--json"]  # fmt: skip
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "run", str(path), "--duration", "600s",
+               "-o", str(trace), "--json"]  # fmt: skip
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as run:
         eventually(started.exists)
@@ -300,7 +302,8 @@ def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path, numb
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_recording_outlives_its_host(tmp_path: Path, number: signal.Signals) -> None:
     path, socket = tmp_path / "trace.json", tmp_path / "h.sock"
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(socket), "trace", "-o", str(path), "--json"]
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(socket), "trace", "record", "-o", str(path),
+               "--json"]  # fmt: skip
     host = started(socket)
     with subprocess.Popen([*command[:-1]], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as recorder:
         assert recorder.stderr
@@ -324,7 +327,7 @@ def test_a_recording_outlives_its_host(tmp_path: Path, number: signal.Signals) -
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_trace_records_what_clients_do(host: Path, tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "trace.json"
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "-o", str(path)]
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "record", "-o", str(path)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, **pipes) as recorder, SocketClient(host) as client:  # type: ignore[call-overload]
         assert recorder.stderr
@@ -348,55 +351,55 @@ def test_trace_records_what_clients_do(host: Path, tmp_path: Path, number: signa
 
 def test_trace_as_json(gpurt: Gpurt, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    code, out, err = gpurt("trace", "-o", str(path), "--duration", "200ms", "--json")
+    code, out, err = gpurt("trace", "record", "-o", str(path), "--duration", "200ms", "--json")
     document = json.loads(out)
     assert (code, err, document["events"], document["files"]) == (0, "", 0, [str(path)])
     assert document["policy"] == load(path).meta["policy"] == "segment"
-    assert gpurt("trace", "-o", "/dev/full", "--duration", "100ms")[0] == 3
+    assert gpurt("trace", "record", "-o", "/dev/full", "--duration", "100ms")[0] == 3
 
 
 def writers() -> list[tuple[str, str]]:
     """Every option that names a file or a folder to write, with its command.  Sockets are no files: exit code 4.
 
-    --admit, the --trace of `report` and `init`, the --watch of `metrics` and --profiles name what is read.
+    --admit, the --trace of `report` and `init`, and --profiles name what is read.
     """
-    group = click.Context(cli.cli)
-    read = {("apply", "--admit"), ("report", "--trace"), ("init", "--trace"), ("metrics", "--watch"),
-            ("experiment", "--profiles")}  # fmt: skip
-    commands = [(name, cli.cli.get_command(group, name)) for name in cli.COMMANDS if name not in ("emulate", "serve")]
-    return [(name, one.opts[-1]) for name, command in commands if command for one in command.params
+    read = {("apply", "--admit"), ("report", "--trace"), ("init", "--trace"), ("experiment run", "--profiles")}
+    apart = ("emulate", "serve", "plan energy", "measure energy", "measure powers", "measure import")
+    commands = [(name, cli.find(name)) for name in cli.LEAVES if not name.startswith(apart) and "masks" not in name]
+    return [(name, one.opts[-1]) for name, command in commands for one in command.params
             if isinstance(one, click.Option) and isinstance(one.type, click.Path) and (name, one.opts[-1]) not in read]
 
 
 def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: Path) -> None:
-    before = json.loads(gpurt("policy", "--json")[1])["gpus"]
+    before = json.loads(gpurt("status", "--json")[1])["gpus"]
     mark, nowhere, trace = tmp_path / "mark", f"{tmp_path}/file/x", str(tmp_path / "trace")
     (tmp_path / "file").touch()
-    assert gpurt("simulate", MINIMAL, "--offsets", "1", "--trace", trace)[0] == 0
+    assert gpurt("simulate", MINIMAL, "--runs", "1", "-o", trace)[0] == 0
     placed, task = str(tmp_path / "placed"), tmp_path / "task"
-    assert gpurt("partition", PARTS, "-o", placed)[0] == 0
+    assert gpurt("plan", "partitions", PARTS, "-o", placed)[0] == 0
     task.write_text(
         '[[task]]\nname = "new"\ncpu = 4\npriority = 1\nperiod = "1s"\nintensity = "compute"\n'
         'segments = [{ misc = "1ms", gpu = { parallel = "1ms" } }]\n'
     )
     needed = {
-        "partition": [PARTS], "slices": [SLICES], "admit": [placed, str(task)],
+        "plan partitions": [PARTS], "plan units": [PARTS], "plan slices": [SLICES], "plan add": [placed, str(task)],
         "apply": [placed, "--admit", str(task)],
-        "run": [MINIMAL, "--seconds", "600", "--policy", "lock-fifo"], "profile": ["--", "touch", str(mark)],
-        "simulate": [MINIMAL, "--offsets", "1000000"], "simulate --plot": [GPUS, "--energy"],
-        "plot": [trace], "report": [MINIMAL], "init": ["--pid", str(ME)],
-            "experiment": ["gcaps-fig8a"], "demo": ["--seconds", "600"], "trace": [],
+        "run": [MINIMAL, "--duration", "600s", "--policy", "lock-fifo"], "measure times": ["--", "touch", str(mark)],
+        "simulate": [MINIMAL, "--runs", "1000000"], "simulate --plot": [GPUS, "--energy"],
+        "trace plot": [trace], "report": [MINIMAL], "init": ["--pid", str(ME)],
+        "experiment run": ["gcaps-fig8a"], "experiment attack": [], "experiment closeness": [],
+        "demo": ["--duration", "600s"], "trace record": [],
     }  # fmt: skip
-    assert {name for name, _ in writers()} == {key.split()[0] for key in needed}
+    assert {name for name, _ in writers()} == {key.split(" --")[0] for key in needed}
     for name, option in writers():
-        code, out, err = gpurt(name, option, nowhere, *needed.get(f"{name} {option}", needed[name]))
+        code, out, err = gpurt(*name.split(), option, nowhere, *needed.get(f"{name} {option}", needed[name]))
         assert (code, out) == (3, ""), (name, err)
         assert err.startswith(f"gpurt: {nowhere}: ")
         assert "Not a directory" in err
         assert err.count("\n") == 1
-    assert gpurt("run", MINIMAL, "--seconds", "0", "--policy", "lock-fifo")[0] == 2
+    assert gpurt("run", MINIMAL, "--duration", "0s", "--policy", "lock-fifo")[0] == 2
     assert not mark.exists()
-    assert json.loads(gpurt("policy", "--json")[1])["gpus"] == before
+    assert json.loads(gpurt("status", "--json")[1])["gpus"] == before
 
 
 def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
@@ -408,7 +411,7 @@ def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> N
         client.begin()
         code, out, _ = gpurt("apply", str(path), "--json")
         assert (code, json.loads(out)["tasks"]["mine"]) == (0, {"gpu_priority": 21, "pids": [ME]})
-        assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == 21
+        assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] == 21
 
 
 def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
@@ -421,19 +424,19 @@ def test_apply_refuses_what_is_not_schedulable(gpurt: Gpurt, host: Path, tmp_pat
     )
     with SocketClient(host) as client:
         client.begin()
-        before = json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"]
+        before = json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"]
         code, out, _ = gpurt("apply", str(path))
         assert code == 1
         assert "not applied" in out
         assert "--force" in out
-        assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == before
+        assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] == before
         code, out, _ = gpurt("apply", str(path), "--force")
         assert code == 0
         assert "applied by force, without a proof: under policy segment, mine" in out
         path.write_text(path.read_text().replace('epsilon = "0ns"\n', ""))
         assert gpurt("apply", str(path))[0] == 3
         assert gpurt("apply", str(path), "--force")[0] == 0
-        assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == 21
+        assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] == 21
 
 
 def taskset_of(*tasks: tuple[str, str], epsilon: str = "0ns", policy: str = "segment") -> str:
@@ -465,12 +468,12 @@ def test_apply_and_check_tell_tasks_of_one_program_apart_by_their_arguments(
         assert {name: one["pids"] for name, one in json.loads(out)["tasks"].items()} == {"a": [ME], "b": []}
         assert code == 1
         assert gpurt("apply", str(path), "--ignore-missing")[0] == 0
-        assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] == 21
-        assert gpurt("priority", str(ME), "--own")[0] == 0
+        assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] == 21
+        assert gpurt("set", "priority", "own", str(ME))[0] == 0
         path.write_text(patient(taskset_of(("a", other), ("b", other))))
         code, out, _ = gpurt("apply", str(path))
         assert (code, f"not applied: process {ME} ({comm}) may be a or b: their commands" in out) == (1, True)
-        assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] is None
+        assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] is None
 
 
 def test_apply_says_what_bounds_do_not_speak_of(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
@@ -482,9 +485,9 @@ def test_apply_says_what_bounds_do_not_speak_of(gpurt: Gpurt, host: Path, tmp_pa
         told = json.loads(gpurt("apply", str(path), "--json")[1])
         assert told["notes"] == [f"{process} executes at priority 0, the file says 21 for mine"]
         assert told["schedulable"]
-        assert gpurt("exempt", "--pid", str(ME))[0] == 0
+        assert gpurt("set", "exempt", "--pid", str(ME))[0] == 0
         assert f"not applied: {process} is exempt" in gpurt("apply", str(path))[1]
-        assert gpurt("exempt", "--pid", str(ME), "--off")[0] == 0
+        assert gpurt("set", "exempt", "--pid", str(ME), "--off")[0] == 0
         path.write_text(patient(taskset_of(("nobody", ""))))
         stranger = f"{process} is real time and no task of the file"
         assert f"not applied: {stranger}" in gpurt("apply", str(path))[1]
@@ -563,7 +566,7 @@ def test_run_refuses_a_host_that_would_refuse_the_tasks(
     host = start_host("--policy", "boosted", "--priority=40")
     path = tmp_path / "set.toml"
     path.write_text(taskset_of(("mine", BUSY), policy="boosted"))
-    code, out, err = gpurt("--device", str(host), "run", str(path), "--seconds", "1")
+    code, out, err = gpurt("--device", str(host), "run", str(path), "--duration", "1s")
     assert (code, out) == (5, "")
     assert "SCHED_FIFO" in err or "mine has form owner, and this host cannot raise other processes' threads" in err
 
@@ -676,7 +679,8 @@ def test_a_file_for_another_policy_than_the_host_s_is_told_apart(
     text = patient(text)
     with SocketClient(host) as client:
         client.begin(priority=5)
-        for policy, cure in (("boosted", "`gpurt policy boosted`"), ("lock-priority", "`gpurt policy lock-priority`")):
+        for policy in ("boosted", "lock-priority"):
+            cure = f"`gpurt set policy {policy}`"
             path.write_text(text.replace("segment", policy, 1))
             why = f"the file is for policy {policy}, the host runs segment; {cure}"
             code, out, _ = gpurt("apply", str(path))
@@ -684,14 +688,14 @@ def test_a_file_for_another_policy_than_the_host_s_is_told_apart(
             document = json.loads(gpurt("apply", str(path), "--json")[1])
             assert (document["applied"], document["schedulable"]) == (False, False)
             assert document["why"].startswith(why)
-            assert json.loads(gpurt("clients", "--json")[1])["clients"][0]["set_priority"] is None
-        assert gpurt("policy", "lock-priority")[0] == 0
+            assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] is None
+        assert gpurt("set", "policy", "lock-priority")[0] == 0
         assert gpurt("apply", str(path))[0] == 0
-        assert gpurt("policy", "segment")[0] == 0
+        assert gpurt("set", "policy", "segment")[0] == 0
         code, out, _ = gpurt("apply", str(path), "--force")
         assert (code, f"applied by force, without a proof: {why}" in out) == (0, True)
     path.write_text(text.replace("segment", "lock-priority", 1).split("command =")[0])
-    short = ["run", str(path), "--seconds", "0.3"]
+    short = ["run", str(path), "--duration", "0.3s"]
     code, out, err = gpurt(*short)
     assert (code, f"note: {why}" in err, f"NO: {why}" in out) == (1, True, True)
     assert any(note.startswith(why) for note in json.loads(gpurt(*short, "--json")[1])["notes"])
@@ -703,9 +707,9 @@ def test_a_file_with_bounds_for_another_polling_period(gpurt: Gpurt, host: Path,
     path.write_text('[platform]\ncpus = 1\nepsilon = "0ns"\npolicy = "job"\n[[task]]\nname = "mine"\ncpu = 0\n'
                     'priority = 21\nperiod = "1s"\nwaiting = "busy"\n'
                     'segments = [{ misc = "1ms", gpu = "1ms" }]\n')  # fmt: skip
-    assert gpurt("policy", "job", "--notice", "poll", "--period", "10ms")[0] == 0
+    assert gpurt("set", "policy", "job", "--notice", "poll", "--poll-period", "10ms")[0] == 0
     assert "not applied: the bounds for policy job are for a polling period of 1 ms" in gpurt("apply", str(path))[1]
-    assert gpurt("policy", "job", "--notice", "poll", "--period", "1ms")[0] == 0
+    assert gpurt("set", "policy", "job", "--notice", "poll", "--poll-period", "1ms")[0] == 0
     assert "not running" in gpurt("apply", str(path))[1]
     path.write_text(path.read_text().replace('"0ns"', '"1ms"'))
     why = "not applied: under policy job, the bounds for policy job are for a host's thread that stays on CPU 0; where"
@@ -720,7 +724,8 @@ def test_nothing_observed_is_not_yes(gpurt: Gpurt, tmp_path: Path) -> None:
         '[platform]\ncpus = 1\n[[task]]\nname = "mine"\ncpu = 0\npriority = 1\nperiod = "1s"\n'
         'segments = [{ cpu = "1ms" }]\ncommand = ["true"]\n'
     )
-    for command in (["run", str(path), "--seconds", "3", "--trace", str(trace)], ["check", str(trace), str(path)]):
+    check = ["trace", "check", str(trace), str(path)]
+    for command in (["run", str(path), "--duration", "3s", "-o", str(trace)], check):
         code, out, err = gpurt(*command)
         assert code == 1
         assert "NO JOB SEEN" in out
@@ -733,24 +738,25 @@ def test_a_file_without_real_time_tasks_is_not_in_time(gpurt: Gpurt, tmp_path: P
     why = "there is no real-time task, so nothing was observed"
     path, trace = tmp_path / "set.toml", tmp_path / "run.json"
     path.write_text('[platform]\ncpus = 1\nepsilon = "0ns"\n' + tasks)
-    for command in (["run", str(path), "--seconds", "0.3", "--trace", str(trace)], ["check", str(trace), str(path)]):
+    check = ["trace", "check", str(trace), str(path)]
+    for command in (["run", str(path), "--duration", "0.3s", "-o", str(trace)], check):
         assert f"note: {why}" in gpurt(*command)[2].splitlines()
         code, out, _ = gpurt(*command, "--json")
         document = json.loads(out)
         assert (code, document["in_time"]) == (1, False)
         assert why in document["notes"]
-    assert gpurt("simulate", str(path), "--offsets", "1")[1].splitlines()[-1] == why
-    code, out, _ = gpurt("simulate", str(path), "--offsets", "1", "--json")
+    assert gpurt("simulate", str(path), "--runs", "1")[1].splitlines()[-1] == why
+    code, out, _ = gpurt("simulate", str(path), "--runs", "1", "--json")
     assert (code, json.loads(out)["in_time"], json.loads(out)["why"]) == (1, False, why)
 
 
 def test_a_process_in_a_trace_is_the_task_of_that_name(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
-    """`gpurt trace` records this process as COMM-PID; a task is found by its name or by its command."""
+    """`gpurt trace record` records this process as COMM-PID; a task is found by its name or by its command."""
     comm = Path(f"/proc/{ME}/comm").read_text().strip()
     trace, path = tmp_path / "trace.json", tmp_path / "set.toml"
     task = ('[platform]\ncpus = 1\n[[task]]\nname = "{}"\ncpu = 0\npriority = 1\nperiod = "1s"\n'
             'segments = [{{ misc = "1ms", gpu = "1ms" }}]\n')  # fmt: skip
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "-o", str(trace)]
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "record", "-o", str(trace)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as recorder, SocketClient(host) as client:
         assert recorder.stderr
         recorder.stderr.readline()  # it has subscribed
@@ -761,12 +767,12 @@ def test_a_process_in_a_trace_is_the_task_of_that_name(gpurt: Gpurt, host: Path,
     assert load(trace).names() == [f"{comm}-{ME}"]
     for name, text in ((comm, task.format(comm)), ("other", task.format("other") + f'command = ["/bin/{comm}"]\n')):
         path.write_text(text)
-        code, out, _ = gpurt("check", str(trace), str(path), "--json")
+        code, out, _ = gpurt("trace", "check", str(trace), str(path), "--json")
         (seen,) = json.loads(out)["tasks"].values()
         assert (code, seen["segments"], seen["verdict"]) == (1, 1, "unseen")
         assert f"no job, of {name} (1)" in " ".join(json.loads(out)["notes"])
     path.write_text(task.format("other"))
-    code, _, err = gpurt("check", str(trace), str(path))
+    code, _, err = gpurt("trace", "check", str(trace), str(path))
     assert code == 3
     assert f"speaks of {comm}-{ME}, none of which is a task" in err
 
@@ -779,7 +785,7 @@ def test_an_own_command_in_the_file_is_started(start_host: StartHost, tmp_path: 
         f'segments = [{{ cpu = "1ms" }}]\ncommand = ["touch", "{mark}"]\n'
     )
     host = start_host()
-    cli.run(["--device", str(host), "run", str(path), "--seconds", "4"])
+    cli.run(["--device", str(host), "run", str(path), "--duration", "4s"])
     assert mark.exists()
     assert task_program.find().exists()
 

@@ -77,7 +77,7 @@ def owner(host: Path) -> Iterator[SocketClient]:
 
 
 def test_the_column_of_what_is_owned_is_filled(host: Path, owner: SocketClient) -> None:
-    top = Top(host, 200, "--once", "--interval", "0.2")
+    top = Top(host, 200, "--once", "--interval", "0.2s")
     lines = top.until("pending.*\n")
     assert top.process.wait(PATIENCE) == 0
     top.close()
@@ -95,7 +95,7 @@ def test_best_effort_clients_have_equal_parts_of_a_gpu_that_nobody_owns(host: Pa
     with SocketClient(host) as first, SocketClient(host) as second:
         first.begin()
         second.begin()
-        words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "top", "--once", "--interval", "0.2"]
+        words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "top", "--once", "--interval", "0.2s"]
         done = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True)
         text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     clients = json.loads(done.stdout)["clients"]
@@ -105,7 +105,7 @@ def test_best_effort_clients_have_equal_parts_of_a_gpu_that_nobody_owns(host: Pa
 
 def test_narrow_wide_and_resized_terminals(host: Path, owner: SocketClient) -> None:
     """The interval is so long that only the new size makes it draw again."""
-    top = Top(host, 100, "--interval", "3600")
+    top = Top(host, 100, "--interval", "3600s")
     wide = top.until(f"{ME}.*{ME}")
     assert any("TSGs" in line for line in wide)
     for columns, rows in ((45, 10), (12, 10)):
@@ -128,7 +128,7 @@ def test_narrow_wide_and_resized_terminals(host: Path, owner: SocketClient) -> N
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_pipe_gets_one_report_after_the_other(host: Path, owner: SocketClient, as_json: bool) -> None:
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "top", "--interval", "0.1"]
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "top", "--interval", "0.1s"]
     with subprocess.Popen(
         [*command, "--json"] if as_json else command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as top:

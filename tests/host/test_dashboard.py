@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The dashboard's file, and its queries in Debian's Prometheus, which scrapes `gpurt metrics` in each format."""
+"""The dashboard's file; queries in Debian's Prometheus, which scrapes `gpurt watch --metrics` in each format."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def test_a_running_host_gets_its_policy_back(tmp_path: Path) -> None:
 
 def test_the_command_prints_one_document(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    code = cli.run(["demo", "--seconds", "0.5", "--policy", "segment-suspend", "--out", str(out), "--json"])
+    code = cli.run(["demo", "--duration", "0.5s", "--policy", "segment-suspend", "-o", str(out), "--json"])
     printed = capfd.readouterr()
     document = json.loads(printed.out)
     assert (code, printed.err, document["command"]) == (0, "", "demo")
@@ -197,7 +197,7 @@ def test_boosted_runs_where_threads_may_be_raised_and_else_the_demo_says_why(tmp
     if subprocess.run(["prlimit", f"--rtprio={limit}", "true"], capture_output=True, check=False).returncode:
         pytest.skip("may not raise RLIMIT_RTPRIO here")
     rights = ["prlimit", f"--rtprio={limit}", "setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
-    demo_only = ["-m", "pycontrol.cli", "demo", "--seconds=0.5", "--policy=boosted", f"--out={tmp_path}", "--json"]
+    demo_only = ["-m", "pycontrol.cli", "demo", "--duration=0.5s", "--policy=boosted", f"--output={tmp_path}", "--json"]
     done = subprocess.run([*rights, sys.executable, *demo_only], capture_output=True, text=True, check=True)
     document = json.loads(done.stdout)
     result = document["setups"]["boosted"]["tasks"]["histogram"]
@@ -216,7 +216,7 @@ def test_boosted_runs_where_threads_may_be_raised_and_else_the_demo_says_why(tmp
 @pytest.mark.slow
 def test_nothing_is_left_of_a_demo_that_is_ended(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
-    command = [sys.executable, "-m", "pycontrol.cli", "demo", "--policy=segment", f"--out={tmp_path}/out"]
+    command = [sys.executable, "-m", "pycontrol.cli", "demo", "--policy=segment", f"--output={tmp_path}/out"]
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         eventually(lambda: any((tmp_path / "tmp").glob("gpurt-run-*/*")))
@@ -259,7 +259,7 @@ def test_mistakes_are_told_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="seconds"):
         demo.run(demo.Options(seconds=0, out=tmp_path / "a"), console)
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="--out"):
+    with pytest.raises(FileError, match="-o"):
         demo.run(demo.Options(out=tmp_path / "file"), console)
     with pytest.raises(DeviceError):
         demo.run(demo.Options(str(tmp_path / "none"), out=tmp_path / "b"), console)

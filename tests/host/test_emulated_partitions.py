@@ -67,7 +67,7 @@ def test_programs_use_the_gpu_of_their_partition(start_host: Callable[..., Path]
     """The file's only task is in its second partition; a job a second."""
     (file := tmp_path / "tasks.toml").write_text(FILE.replace('"boosted"', '"segment"'), encoding="utf-8")
     host = start_host(f"--taskset={file}")
-    command = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", "run", str(file), "--seconds=2"]
+    command = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", "run", str(file), "--duration=2s"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert "all programs use GPU 0" not in done.stdout + done.stderr
     with connect(str(host)) as plane:
@@ -78,9 +78,9 @@ def test_programs_use_the_gpu_of_their_partition(start_host: Callable[..., Path]
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (["--units=4,0"], 2, "'4,0' is not a list of numbers of units"),
-        (["--units="], 2, "'' is not a list of numbers of units"),
-        ([f"--units={','.join('1' * 17)}"], 2, "17 partitions are too many"),
+        (["--partitions=4,0"], 2, "'4,0' is not a list of numbers of units"),
+        (["--partitions="], 2, "'' is not a list of numbers of units"),
+        ([f"--partitions={','.join('1' * 17)}"], 2, "17 partitions are too many"),
         (["--cross-contention=0.999"], 2, "the factor is 1 to 64 on virtual GPUs, not 0.999"),
         (["--cross-contention=64.001"], 2, "the factor is 1 to 64 on virtual GPUs, not 64.001"),
         (["--cross-contention=-2"], 2, "'-2' is not a factor"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How `gpurt metrics` answers scrapers: formats, native histograms, and scrapers that misbehave."""
+"""How `gpurt watch --metrics` answers scrapers: formats, native histograms, and scrapers that misbehave."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_all_commands_object_to_a_host_in_the_same_words(
     file.write_text(FILE.format(waiting=waiting, alpha=ALPHA[waiting]), encoding="utf-8")
 
     def asked(*words: object) -> tuple[int, list[dict[str, Any]]]:
-        device = [] if words[0] == "check" else ["--device", str(host)]
+        device = [] if words[:2] == ("trace", "check") else ["--device", str(host)]
         code = cli.run([*device, *map(str, words), "--json"])
         out = capfd.readouterr().out
         return code, json.loads(out.splitlines()[0] if words[0] == "watch" else out or "{}").get("objections", [])
@@ -68,13 +68,13 @@ def test_all_commands_object_to_a_host_in_the_same_words(
     said = served.end()
     assert [one["message"] for one in found if one["message"] not in served.said + said] == []
     if any("run" in one["defeats"] for one in found):
-        assert asked("run", file, "--seconds", "0.1")[0] == 5
+        assert asked("run", file, "--duration", "0.1s")[0] == 5
         return
     if program == SERVE:
         return  # its GPU is no virtual one, which the tasks of `gpurt run` use
-    code, told = asked("run", file, "--seconds", "0.1", "--trace", trace)
+    code, told = asked("run", file, "--duration", "0.1s", "-o", trace)
     assert (code, told) == (1 if codes else 0, found)
-    assert asked("check", trace, file) == (1 if codes else 0, found)
+    assert asked("trace", "check", trace, file) == (1 if codes else 0, found)
 
 
 def test_alpha_of_a_few_updates_is_no_proof(
@@ -104,12 +104,12 @@ def test_a_recording_of_any_host_keeps_what_the_host_was(
     start_host: StartHost, tmp_path: Path, capfd: pytest.CaptureFixture[str], priority: int, command: tuple[str, ...],
     codes: set[str],
 ) -> None:  # fmt: skip
-    """`gpurt trace` knows no file.  What changes while it records, and a client that is gone at the end, counts."""
+    """`gpurt trace record` knows no file.  What changes meanwhile, and a client that is gone at the end, counts."""
     host, file, trace = start_host("--policy=segment"), tmp_path / "set.toml", tmp_path / "run.json"
     comm = Path("/proc/self/comm").read_text(encoding="utf-8").strip()
     text = FILE.format(waiting="suspend", alpha="20s").replace("boosted", "segment").replace("spinner", comm)
     file.write_text(text, encoding="utf-8")
-    recorder = (sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "-o", str(trace))
+    recorder = (sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "record", "-o", str(trace))
     with subprocess.Popen(recorder, stderr=subprocess.PIPE) as recording:
         assert recording.stderr
         recording.stderr.readline()  # it has subscribed
@@ -119,6 +119,6 @@ def test_a_recording_of_any_host_keeps_what_the_host_was(
             recording.send_signal(signal.SIGINT)
             assert recording.wait(60) == 0
     capfd.readouterr()
-    assert cli.run(["check", str(trace), str(file), "--json"]) == 1  # no job was seen
+    assert cli.run(["trace", "check", str(trace), str(file), "--json"]) == 1  # no job was seen
     found = json.loads(capfd.readouterr().out)["objections"]
     assert {one["code"] for one in found if "bounds" in one["defeats"]} == codes

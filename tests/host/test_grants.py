@@ -87,7 +87,7 @@ def said(
 def served(start_host: StartHost, folder: Path, step: int = 8, limit: int = 120) -> Path:
     file = folder / "h200.toml"
     file.write_text(FILE.format(units=132, limit=f"limit = {limit}", step=step, small=24, large=132))
-    return start_host("--policy=sbeet", f"--taskset={file}", "--mechanism=green-contexts", program=SERVE[1:])
+    return start_host("--policy=sbeet", f"--energy-file={file}", "--mechanism=green-contexts", program=SERVE[1:])
 
 
 def test_a_grant_becomes_a_green_context_of_that_size(start_host: StartHost, green: Path, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_file_that_is_not_of_this_gpu_ends_the_program(start_host: StartHost, 
 def test_a_grant_is_a_range_of_sms(start_host: StartHost, on_sms: Path, tmp_path: Path) -> None:
     file = tmp_path / "eight.toml"
     file.write_text(FILE.format(units=8, limit="", step=1, small=3, large=8))
-    host = start_host("--policy=sbeet", f"--taskset={file}", "--mechanism=sm-centric", program=SERVE[1:])
+    host = start_host("--policy=sbeet", f"--energy-file={file}", "--mechanism=sm-centric", program=SERVE[1:])
     for task, units in (("small", 3), ("large", 8)):
         done = said(on_sms, host, task)
         assert (done.returncode, done.stderr) == (0, "")

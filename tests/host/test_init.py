@@ -64,7 +64,7 @@ def test_the_host_s_clients_become_tasks(gpurt, host: Path, tmp_path: Path) -> N
     path = tmp_path / "first.toml"
     with SocketClient(host) as client:
         client.begin(priority=5)
-        assert gpurt("priority", ME, "--set", 44)[0] == 0
+        assert gpurt("set", "priority", 44, ME)[0] == 0
         code, out, err = gpurt("init", "-o", path)
         assert (code, err) == (0, "")
         assert '1 tasks; replace each "?"' in out
@@ -73,7 +73,7 @@ def test_the_host_s_clients_become_tasks(gpurt, host: Path, tmp_path: Path) -> N
     assert 'policy = "segment"' in text
     assert f"process {ME}; 1 GPU segments were seen" in text
     assert "updates that the host has seen took" in text
-    for command in ("analyze", "sensitivity", "assign", "choose", "simulate"):
+    for command in ("analyze", "margins", "plan priorities", "plan modes", "simulate"):
         code, out, err = gpurt(command, path, "--json")
         assert (code, out) == (3, "")
         lines = [problem["line"] for problem in json.loads(err)["error"]["problems"]]

@@ -87,7 +87,7 @@ def taskset(tmp_path: Path) -> Path:
 @pytest.fixture
 def host(start_host: StartHost, taskset: Path) -> Path:
     """A virtual GPU of four units; one job at a time, so that who waits is known."""
-    return start_host("--policy=rm", f"--taskset={taskset}")
+    return start_host("--policy=rm", f"--energy-file={taskset}")
 
 
 @pytest.fixture
@@ -282,7 +282,7 @@ def test_status_shows_units_and_policy(host: Path) -> None:
 
 def test_jobs_of_several_threads_of_a_python_program(start_host: StartHost, taskset: Path) -> None:
     """`long` would hold all units, if it did not say that its kernel ended."""
-    host = start_host("--policy=sbeet", f"--taskset={taskset}")
+    host = start_host("--policy=sbeet", f"--energy-file={taskset}")
     with Client(str(host)) as client:
         first = Job(client, "long")
         held = first.wait()
@@ -321,7 +321,7 @@ def is_skipped(job: Job, timeout: int) -> bool:
 
 
 def test_a_job_that_is_pending_at_its_deadline_is_skipped(start_host: StartHost, taskset: Path) -> None:
-    host = start_host("--policy=rm", f"--taskset={taskset}")
+    host = start_host("--policy=rm", f"--energy-file={taskset}")
     with SocketClient(host) as client, Client(str(host)) as late:
         granted(client)
         job = Job(late, "brief")
@@ -335,7 +335,7 @@ def test_a_job_that_is_pending_at_its_deadline_is_skipped(start_host: StartHost,
 def test_jobs_that_are_skipped_as_they_come_are_forgotten(start_host: StartHost, taskset: Path) -> None:
     """Each job ends the one before, also if both were due long ago: a wait for that one must not last for ever."""
     taskset.write_text(FILE.format(gpu="").replace('"999s"', '"1ms"'))
-    host = start_host("--policy=rm", f"--taskset={taskset}")
+    host = start_host("--policy=rm", f"--energy-file={taskset}")
     with SocketClient(host) as client, control(str(host)) as plane:
         first, second = (announce(client, "short", release=1) for _ in range(2))
         assert client.code(WAIT, job=first, timeout_ns=lib.GPURT_FOREVER) == -errno.ENOENT
@@ -346,7 +346,7 @@ def test_jobs_that_are_skipped_as_they_come_are_forgotten(start_host: StartHost,
 def test_a_hundred_clients_one_of_which_hangs(start_host: StartHost, taskset: Path) -> None:
     """Status tells of what hangs, of jobs that were skipped behind it, and of what was lost with it."""
     taskset.write_text(FILE.format(gpu="").replace("800s", "8ms").replace('"1000s"', '"100ms"'))
-    host = start_host("--policy=rm", f"--taskset={taskset}")
+    host = start_host("--policy=rm", f"--energy-file={taskset}")
     clients = [SocketClient(host) for _ in range(100)]
     try:
         hangs, *others = clients
@@ -445,7 +445,7 @@ def test_the_example_runs_example_5_in_processes(start_host: StartHost, periodic
     """A hundred times as slow: t1 gets 3 units, because t2 comes soon; t2 runs beside it (figure 2.3b)."""
     taskset = tmp_path / "example5.toml"
     taskset.write_text(EXAMPLE5)
-    host = start_host("--policy=sbeet", f"--taskset={taskset}")
+    host = start_host("--policy=sbeet", f"--energy-file={taskset}")
     # Both programs wait for the start, which is far enough away for a slow machine.
     start, environment = time.monotonic_ns() + 5 * SECOND, {**os.environ, "GPURT_DEVICE": str(host)}
     running = {
@@ -459,7 +459,7 @@ def test_the_example_runs_example_5_in_processes(start_host: StartHost, periodic
 
 
 def test_the_example_says_what_is_wrong(start_host: StartHost, taskset: Path, periodic: Path) -> None:
-    host = start_host("--policy=rm", f"--taskset={taskset}")
+    host = start_host("--policy=rm", f"--energy-file={taskset}")
 
     def run(*words: str, device: object = None) -> tuple[int, str]:
         environment = {**os.environ, "GPURT_DEVICE": str(device or host)}
@@ -471,7 +471,7 @@ def test_the_example_says_what_is_wrong(start_host: StartHost, taskset: Path, pe
     assert run("x" * 200, "1000", "1")[0] == 4
     assert run("long", "1000", "1", device="/none")[0] == 4
     taskset.write_text((FILE + TASKS).format(gpu="").replace("200ms", "3ms"))
-    host = start_host("--policy=rm", f"--taskset={taskset}")
+    host = start_host("--policy=rm", f"--energy-file={taskset}")
     assert run("brief", "1000", "1", "1") == (1, "")  # it was released at boot
 
 
@@ -484,7 +484,7 @@ def test_without_a_mechanism_a_job_gets_the_whole_gpu(start_host: StartHost, tas
     taskset.write_text(text)
     serve = ("-m", "pycontrol.cli", "serve")
     for mechanism, units in (("none", 4), ("green-contexts", 1)):
-        host = start_host("--policy=sbeet", f"--taskset={taskset}", f"--mechanism={mechanism}", program=serve)
+        host = start_host("--policy=sbeet", f"--energy-file={taskset}", f"--mechanism={mechanism}", program=serve)
         with SocketClient(host) as client, control(str(host)) as plane:
             job = announce(client, "long")
             gpu, first, had, partition = get_units(client, job)
@@ -496,7 +496,7 @@ def test_without_a_mechanism_a_job_gets_the_whole_gpu(start_host: StartHost, tas
 
 def test_jobs_on_two_gpus(start_host: StartHost) -> None:
     """The toy system: algorithm 4 has c on the little GPU, a on the big one."""
-    host = start_host("--policy=sbeet-mg", f"--taskset={ROOT}/examples/energy/toy.toml")
+    host = start_host("--policy=sbeet-mg", f"--energy-file={ROOT}/examples/energy/toy.toml")
     with SocketClient(host) as client, control(str(host)) as plane:
         found = [get_units(client, announce(client, task)) for task in ("a", "c")]
         assert [gpu for gpu, *_ in found] == [0, 1]
@@ -505,17 +505,16 @@ def test_jobs_on_two_gpus(start_host: StartHost) -> None:
 
 
 @pytest.mark.parametrize(("words", "code", "text"), [
-    (["--policy=sbeet"], 2, "--policy sbeet needs --taskset FILE"),
-    (["--taskset=examples/energy/toy.toml"], 2, "--taskset goes with --policy sbeet, sbeet-mg, rm, fcfs"),
-    (["--policy=sbeet", "--taskset=examples/energy/toy.toml"], 2, "policy sbeet is for one GPU, and there are 2"),
-    (["--policy=sbeet-mg", "--taskset=examples/energy/toy.toml", "--gpus=3"], 2, "the file of --taskset has 2"),
-    (["--policy=sbeet", "--taskset=/none.toml"], 3, "/none.toml"),
-    (["--policy=sbeet", "--taskset=examples/minimal.toml"], 3, "[[gpu]] is missing"),
+    (["--policy=sbeet"], 2, "--policy sbeet needs --energy-file FILE"),
+    (["--energy-file=examples/energy/toy.toml"], 2, "--energy-file goes with --policy sbeet, sbeet-mg, rm, fcfs"),
+    (["--policy=sbeet", "--energy-file=examples/energy/toy.toml"], 2, "policy sbeet is for one GPU, and there are 2"),
+    (["--policy=sbeet-mg", "--energy-file=examples/energy/toy.toml", "--gpus=3"], 2, "the file of --energy-file has 2"),
+    (["--policy=sbeet", "--energy-file=/none.toml"], 3, "/none.toml"),
+    (["--policy=sbeet", "--energy-file=examples/minimal.toml"], 3, "[[gpu]] is missing"),
 ])  # fmt: skip
 def test_wrong_use_is_told(tmp_path: Path, words: list[str], code: int, text: str) -> None:
     """Both commands read these options by the same function."""
-    served = "--gpus=3" in words or text.startswith("--taskset goes")  # emulate takes partitions from it
-    command = "serve" if served else "emulate"
+    command = "serve" if "--gpus=3" in words else "emulate"
     call = [sys.executable, "-m", "pycontrol.cli", command, f"--socket={tmp_path}/host.sock", *words]
     done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=ROOT)
     assert (done.returncode, done.stdout) == (code, "")

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from jsonschema import Draft202012Validator
 from links import SocketClient
 from placed import COUPLED, PLACED, TASK
 
 from pycontrol import cli
+from pycontrol.table import paths
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "docs/output.schema.json").read_text())
@@ -26,10 +26,11 @@ CASE_STUDY = str(ROOT / "examples/case-study.toml")
 TWO = str(ROOT / "examples/two-programs.toml")
 
 #: Commands without a result: their output is for a shell or an editor, or they serve until they are ended.
-WITHOUT = {"schema", "completion", "emulate", "serve", "metrics"}
+WITHOUT = {"schema", "completion", "emulate", "serve"}
 #: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py;
 #: tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py.
-ELSEWHERE = {"hint", "energy", "probe", "watch"}
+ELSEWHERE = ("set slice", "plan energy", "measure board", "watch", "measure energy", "measure sensors",
+             "measure powers", "measure import")  # fmt: skip
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment
@@ -44,65 +45,72 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "analyze": [(["FILE"], 0), (["LATE"], 1), (["FILE", "--all"], 0), (["NOTHING"], 1),
                 (["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 1),
                 (["COUPLED"], 0), (["COUPLED", "--test", "gcaps-suspend"], 1)],
-    "assign": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["ASSIGN", "--write"], 0)],
-    "choose": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["FILE", "--write"], 0)],
-    "sensitivity": [(["FILE", "--clock", "slow=4"], 0), (["LATE"], 1), (["NOTHING"], 1)],
-    "partition": [(["PARTS", "--explain", "-o", "OUT.toml"], 0), (["PARTS", "--units", "9", "--explain"], 1),
-                  (["PARTS", "--units", "4"], 1), (["PARTS", "--variant", "exact", "--max-partitions", "2"], 0),
-                  (["COUPLED", "--inside", "gcaps-suspend", "--explain"], 0)],
-    "admit": [(["PLACED", "TASK", "--move"], 0), (["PLACED", "HUGE"], 1),
-              (["COUPLED", "TASK", "--inside", "gcaps-suspend"], 0)],
-    "slices": [(["SLICES", "--explain", "-o", "OUT.toml"], 0), (["PARTS"], 1),
-               (["SLICES", "--best-effort", "200"], 0)],
-    "simulate": [(["FILE", "--offsets", "5", "--trace", "TRACE"], 0), (["LATE", "--offsets", "5"], 1),
-                 (["COUPLED", "--offsets", "5"], 0)],
+    "plan priorities": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["ASSIGN", "--write"], 0)],
+    "plan modes": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["FILE", "--write"], 0)],
+    "margins": [(["FILE", "--clock", "slow=4"], 0), (["LATE"], 1), (["NOTHING"], 1)],
+    "plan partitions": [(["PARTS", "--explain", "-o", "OUT.toml"], 0), (["PARTS", "--units", "9", "--explain"], 1),
+                        (["PARTS", "--units", "4"], 1), (["PARTS", "--variant", "exact", "--max-partitions", "2"], 0),
+                        (["COUPLED", "--inside", "gcaps-suspend", "--explain"], 0)],
+    "plan units": [(["PARTS"], None)],
+    "plan add": [(["PLACED", "TASK", "--move"], 0), (["PLACED", "HUGE"], 1),
+                 (["COUPLED", "TASK", "--inside", "gcaps-suspend"], 0)],
+    "plan slices": [(["SLICES", "--explain", "-o", "OUT.toml"], 0), (["PARTS"], 1),
+                    (["SLICES", "--best-effort", "200"], 0)],
+    "simulate": [(["FILE", "--runs", "5", "-o", "TRACE"], 0), (["LATE", "--runs", "5"], 1),
+                 (["COUPLED", "--runs", "5"], 0)],
     "report": [(["FILE", "--trace", "TRACE", "--elsewhere", "-o", "OUT.html"], 0), (["LATE", "-o", "OUT.html"], 1),
                (["NOTHING", "--elsewhere", "-o", "OUT.html"], 1), (["COUPLED", "--elsewhere", "-o", "OUT.html"], 0),
                (["FILE", "--test", "gcaps-busy-printed", "-o", "OUT.html"], 1)],
-    "check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 1)],
-    "experiment": [(["--list"], 0), (["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
-                   (["otterness-table2", "--tasksets", "1", "-o", "OUT"], 0),
-                   (["zahaf-fig6", "--tasksets", "1", "-o", "OUT"], 0),
-                   (["attack", "gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
-    "kernel-fit": [(["TIMES"], 0), (["TIMES", "--table"], 0), (["TIMES", "--overhead", "0ns"], 1)],
-    "sm-check": [(["PTX", "PTXAS"], 0), (["PTX"], 1), (["PTXAS", "--dynamic", "99999"], 1)],
-    "attack": [(["TINY", "--exact"], 0)],
-    "run": [(["FILE", "--seconds", "0.3", "--trace", "OUT/run.json"], None)],
+    "trace check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 1)],
+    "experiment list": [([], 0)],
+    "experiment run": [(["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
+                       (["otterness-table2", "--tasksets", "1", "-o", "OUT"], 0),
+                       (["zahaf-fig6", "--tasksets", "1", "-o", "OUT"], 0)],
+    "experiment attack": [(["gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
+    "experiment closeness": [(["gcaps-suspend", "--tasksets", "1", "-o", "OUT"], 0)],
+    "measure kernel": [(["TIMES"], 0), (["TIMES", "--table"], 0), (["TIMES", "--overhead", "0ns"], 1)],
+    "measure code": [(["PTX", "PTXAS"], 0), (["PTX"], 1), (["PTXAS", "--dynamic", "99999"], 1)],
+    "attack": [(["TINY"], 0)],
+    "run": [(["FILE", "--duration", "0.3s", "-o", "OUT/run.json"], None)],
     "apply": [(["FILE"], 1), (["LATE"], 1), (["PLACED", "--admit", "TASK", "-o", "OUT.toml"], 1),
               (["PLACED", "--admit", "HUGE", "-o", "OUT.toml"], 1)],
-    "priority": [([ME], 0), ([ME, "--set", "40"], 0), ([ME, "--own"], 0)],
-    "policy": [([], 0), (["lock-fifo"], 0), (["job", "--notice", "poll", "--period", "2ms"], 0)],
-    "budget": [([ME, "--time", "5ms", "--period", "1s", "--on-overrun", "demote"], 0), ([], 0),
-               ([ME, "--time", "0ns"], 0)],
-    "exempt": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0),
-               ([], 0)],
-    "bar": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0), ([], 0)],
-    "status": [([], 0), (["--latency"], 0)],
-    "clients": [([], 0)],
-    "top": [(["--once", "--interval", "0.1"], 0)],
-    "trace": [(["-o", "OUT/trace.json", "--duration", "100ms"], 0)],
-    "plot": [(["TRACE"], 0), (["TRACE", "--kind", "responses", "-o", "OUT/responses.svg"], 0)],
-    "profile": [(["--runs", "1", "--condition", "quiet", "--json", "--", sys.executable, "-c", PROGRAM], 0)],
-    "demo": [(["--policy", "segment-suspend", "--seconds", "0.3", "--out", "OUT/demo"], 0)],
+    "set priority": [(["40", ME], 0), (["own", ME], 0)],
+    "set policy": [(["lock-fifo"], 0), (["job", "--notice", "poll", "--poll-period", "2ms"], 0)],
+    "set budget": [([ME, "--time", "5ms", "--period", "1s", "--on-overrun", "demote"], 0), ([ME, "--time", "0ns"], 0)],
+    "set exempt": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0)],
+    "set bar": [(["--pid", ME], 0), (["--pid", ME, "--off"], 0), (["--name", "Xorg"], 0), (["--cgroup", "/"], 0)],
+    "status gpus": [([], 0)],
+    "status latency": [([], 0)],
+    "status clients": [([], 0)],
+    "status rules": [([], 0)],
+    "top": [(["--once", "--interval", "0.1s"], 0)],
+    "trace record": [(["-o", "OUT/trace.json", "--duration", "100ms"], 0)],
+    "trace plot": [(["TRACE"], 0), (["TRACE", "--kind", "responses", "-o", "OUT/responses.svg"], 0)],
+    "measure times": [(["--runs", "1", "--condition", "quiet", "--json", "--", sys.executable, "-c", PROGRAM], 0)],
+    "demo": [(["--policy", "segment-suspend", "--duration", "0.3s", "-o", "OUT/demo"], 0)],
     "doctor": [([], 0)],
-    "mask": [(["plan", *VII, "a=40", "20"], 0), (["plan", *VII, "31", "29"], 1), (["show", *VII], 0),
-             (["show", *VII, "0"], 1), (["lint", *VII, "all"], 0), (["lint", *VII, "1", "1", "--hsa", "0:0"], 1),
-             (["simulate", *VII, "all", "--launches", "3"], 0)],
+    "plan masks divide": [([*VII, "a=40", "20"], 0), ([*VII, "31", "29"], 1)],
+    "plan masks show": [([*VII], 0), ([*VII, "0"], 1)],
+    "plan masks lint": [([*VII, "all"], 0), ([*VII, "1", "1", "--hsa", "0:0"], 1)],
+    "plan masks simulate": [([*VII, "all", "--launches", "3"], 0)],
 }  # fmt: skip
 #: Calls that end with an error, and their exit codes.
 WRONG: list[tuple[list[str], int]] = [
-    (["sm-check", "PTX", "--kernel", "no", "--json"], 2),
+    (["measure", "code", "PTX", "--kernel", "no", "--json"], 2),
     (["analyze", "--json"], 2), (["analyze", "/nonexistent", "--json"], 3), (["analyze", "BROKEN", "--json"], 3),
-    (["simulate", "FILE", "--offsets", "0", "--json"], 2), (["--device", "/nonexistent", "status", "--json"], 4),
-    (["budget", "4194304", "--time", "1ms", "--period", "1s", "--json"], 5),
-    (["priority", "1", "--json"], 5), (["nope", "--json"], 2),
-    (["hint", ME, "--json"], 4), (["exempt", "--off", "--json"], 2), (["bar", "--off", "--json"], 2),
-    (["experiment", "nope", "--json"], 2), (["policy", "fair", "--json"], 2), (["plot", "FILE", "--json"], 3),
+    (["simulate", "FILE", "--runs", "0", "--json"], 2), (["--device", "/nonexistent", "status", "--json"], 4),
+    (["set", "budget", "4194304", "--time", "1ms", "--period", "1s", "--json"], 5),
+    (["set", "priority", "4", "1", "--json"], 5), (["nope", "--json"], 2),
+    (["set", "slice", ME, "--json"], 4), (["set", "exempt", "--off", "--json"], 2),
+    (["set", "bar", "--off", "--json"], 2),
+    (["experiment", "run", "nope", "--json"], 2), (["set", "policy", "fair", "--json"], 2),
+    (["trace", "plot", "FILE", "--json"], 3),
     (["report", "FILE", "--json"], 2),
-    (["demo", "--policy", "fair", "--json"], 2), (["plot", "FILE", "-o", "x.gif", "--json"], 2),
-    (["assign", "FILE", "--test", "tsg-rr-busy", "--json"], 2), (["mask", "plan", *VII, "0", "--json"], 2),
-    (["mask", "nope", "--json"], 2), (["mask", "show", "--topology", "/nonexistent", "--json"], 3),
-    (["probe", "--json"], 2), (["probe", "--driver", "--json"], 4),
+    (["demo", "--policy", "fair", "--json"], 2), (["trace", "plot", "FILE", "-o", "x.gif", "--json"], 2),
+    (["plan", "priorities", "FILE", "--test", "tsg-rr-busy", "--json"], 2),
+    (["plan", "masks", "divide", *VII, "0", "--json"], 2),
+    (["plan", "masks", "nope", "--json"], 2), (["plan", "masks", "show", "--topology", "/nonexistent", "--json"], 3),
+    (["measure", "board", "--json"], 2), (["measure", "board", "--driver", "--json"], 4),
 ]  # fmt: skip
 
 Gpurt = Callable[[list[str]], tuple[int, str, str]]
@@ -184,37 +192,30 @@ def document(text: str, command: str | None) -> dict[str, Any]:
     return found
 
 
-def command_of(name: str) -> click.Command:
-    command = cli.cli.get_command(click.Context(cli.cli), name)
-    assert command
-    return command
-
-
 def named(words: list[str]) -> str | None:
-    """The command that a command line calls, with the part of it: "mask plan"."""
-    name = next((word for word in words if word in cli.COMMANDS), None)
-    if not name:
-        return None
-    parts = getattr(command_of(name), "commands", {})
-    return " ".join([name, *(word for word in words if word in parts)])
+    """The command that a command line calls, with its groups: "plan masks show"."""
+    known, found = dict(paths()), ""
+    for word in words[2:] if words[0] == "--device" else words:
+        if f"{found} {word}".strip() not in known:
+            break
+        found = f"{found} {word}".strip()
+    return f"{found} gpus" if found == "status" else found or None
 
 
 def test_the_schema_is_one() -> None:
     Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", cli.LEAVES)
 def test_every_command_with_a_result_has_json(name: str) -> None:
-    parts = getattr(command_of(name), "commands", {"": command_of(name)})
-    for part in parts.values():
-        options = {option for one in part.params for option in one.opts}
-        assert ("--json" in options) == (name not in WITHOUT)
-    assert name in CALLS or name in WITHOUT | ELSEWHERE
+    options = {option for one in cli.find(name).params for option in one.opts}
+    assert ("--json" in options) == (name not in WITHOUT)
+    assert name in CALLS or name in WITHOUT or name.startswith(ELSEWHERE)
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+@pytest.mark.parametrize("name", cli.LEAVES)
 def test_a_wrong_option_is_a_document(name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert cli.run([name, "--no-such-option", "--json"]) == 2
+    assert cli.run([*name.split(), "--no-such-option", "--json"]) == 2
     out, err = capfd.readouterr()
     assert out == ""
     assert document(err, name)["error"]["exit_code"] == 2
@@ -227,10 +228,10 @@ def test_results_are_documents(gpurt: Gpurt, host: Path) -> None:
         client.end()
         for name, calls in CALLS.items():
             for arguments, code in calls:
-                got, out, err = gpurt([name, *arguments, "--json"])
+                got, out, err = gpurt([*name.split(), *arguments, "--json"])
                 assert err == "", (name, arguments)
                 assert got == code or (code is None and got in (0, 1)), (name, arguments, out)
-                found = document(out, named([name, *arguments]))
+                found = document(out, name)
                 for key in ("schedulable", "in_time"):
                     if key in found and name != "apply":
                         assert found[key] == (got == 0), (name, arguments)
@@ -291,6 +292,6 @@ def test_a_stdout_that_takes_nothing_is_no_answer_of_any_command(gpurt: Gpurt, h
 
 
 def test_a_program_s_own_json_option_is_not_ours(gpurt: Gpurt) -> None:
-    code, out, err = gpurt(["--device", "/nonexistent", "profile", "--", "true", "--json"])
+    code, out, err = gpurt(["--device", "/nonexistent", "measure", "times", "--", "true", "--json"])
     assert (code, out) == (4, "")
     assert err.startswith("gpurt: no host")

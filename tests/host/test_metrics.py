@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt metrics`: what a scrape has, read by prometheus_client's parser, and by Prometheus where there is one."""
+"""`gpurt watch --metrics`: a scrape, read by prometheus_client's parser, and by Prometheus if there is one."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def test_a_taken_port_and_wrong_addresses_are_one_line(host: Path) -> None:
                  (["--listen", "localhost:x"], 2, "--listen: "), (["--test", "gcaps-busy"], 2, "--test goes with"),
                  (["--watch", "/nonexistent"], 3, "/nonexistent: ")]  # fmt: skip
         for options, code, text in cases:
-            command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "metrics", *options]
+            command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "watch", "--metrics", *options]
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
             assert (done.returncode, done.stdout) == (code, "")
             assert done.stderr.startswith(f"gpurt: {text}")
@@ -284,7 +284,7 @@ def test_a_release_of_the_library_that_is_too_old_is_one_line(tmp_path: Path) ->
     made = tmp_path / "prometheus_client-0.7.1.dist-info"
     made.mkdir()
     (made / "METADATA").write_text("Metadata-Version: 2.1\nName: prometheus_client\nVersion: 0.7.1\n")
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", tmp_path, "metrics"]
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", tmp_path, "watch", "--metrics"]
     path = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=path)
     assert (done.returncode, done.stdout) == (6, "")

@@ -110,7 +110,7 @@ def test_a_host_that_goes_leaves_the_run_its_trace_and_its_table(
     file: TasksetFile, host: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals
 ) -> None:
     trace = tmp_path / "run.json"
-    run = gpurt(tmp_path, "run", "tasks.toml", "--seconds", str(LONG), "--trace", "run.json", "--json")
+    run = gpurt(tmp_path, "run", "tasks.toml", "--duration", str(LONG), "-o", "run.json", "--json")
     eventually(lambda: has(Path(f"{trace}.partial"), Kind.END))
     host.send_signal(number)
     code, out, errors = ended(run)
@@ -128,7 +128,7 @@ def test_a_run_that_is_killed_itself_leaves_what_had_come(
     file: TasksetFile, host: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     partial = tmp_path / "run.json.partial"
-    run = gpurt(tmp_path, "run", "tasks.toml", "--seconds", str(LONG), "--trace", "run.json", "--tell")
+    run = gpurt(tmp_path, "run", "tasks.toml", "--duration", str(LONG), "-o", "run.json", "--tell")
     eventually(lambda: has(partial, Kind.COMPLETE))
     run.kill()
     ended(run)
@@ -147,7 +147,7 @@ def busy(folder: Path) -> None:
 
 def test_a_recording_that_is_killed_leaves_what_had_come(host: subprocess.Popen[bytes], tmp_path: Path) -> None:
     partial = tmp_path / "run.json.partial"
-    trace = gpurt(tmp_path, "trace", "-o", "run.json")
+    trace = gpurt(tmp_path, "trace", "record", "-o", "run.json")
     assert trace.stderr
     assert "recording" in trace.stderr.readline()
     busy(tmp_path)
@@ -159,7 +159,7 @@ def test_a_recording_that_is_killed_leaves_what_had_come(host: subprocess.Popen[
 
 
 def test_a_recording_for_which_there_is_no_room(host: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    trace = gpurt(tmp_path, "trace", "-o", "run.json", most=4000)
+    trace = gpurt(tmp_path, "trace", "record", "-o", "run.json", most=4000)
     assert trace.stderr
     trace.stderr.readline()
     for _ in range(30):
@@ -175,7 +175,7 @@ def test_a_recording_for_which_there_is_no_room(host: subprocess.Popen[bytes], t
 
 
 def test_a_recording_that_ends_well_leaves_one_file(host: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    trace = gpurt(tmp_path, "trace", "-o", "run.json")
+    trace = gpurt(tmp_path, "trace", "record", "-o", "run.json")
     assert trace.stderr
     trace.stderr.readline()
     busy(tmp_path)
@@ -204,8 +204,9 @@ def test_a_demonstration_whose_host_goes_keeps_the_policies_that_were_run(
     host: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     demo = gpurt(
-        tmp_path, "demo", "--device", str(tmp_path / "host.sock"), "--seconds", "1", "--policy", "segment", "--policy",
-        "timesliced", "--out", "out", "--json",
+        tmp_path, "demo", "--device", str(tmp_path / "host.sock"), "--duration", "1s", "--policy", "segment",
+        "--policy",
+        "timesliced", "-o", "out", "--json",
     )  # fmt: skip
     eventually(lambda: list((tmp_path / "out").glob("trace-*.json")))
     host.kill()

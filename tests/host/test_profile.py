@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt profile` with real programs on the emulator, whose segments take what the programs say."""
+"""`gpurt measure times` with real programs on the emulator, whose segments take what the programs say."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def profile(
 
     def call(*arguments: str) -> tuple[int, str, str]:
         capfd.readouterr()
-        code = cli.run(["profile", *(sys.executable if word == "python" else word for word in arguments)])
+        code = cli.run(["measure", "times", *(sys.executable if word == "python" else word for word in arguments)])
         return code, *capfd.readouterr()
 
     return call
@@ -132,7 +132,7 @@ def test_what_was_not_measured_is_no_value(profile: Profile, tmp_path: Path) -> 
 
 
 def test_an_entry_needs_the_cpu_time_that_was_not_measured(profile: Profile, tmp_path: Path) -> None:
-    code, out, err = profile(*QUIET, "--name", "my eye", "--", "python", "program.py", "3")
+    code, out, err = profile(*QUIET, "--as", "my eye", "--", "python", "program.py", "3")
     assert code == 0
     assert "note: not measured: cold, cpu: not asked for" in err
     assert "chance of up to 1/2" in err
@@ -187,7 +187,8 @@ with gpurt.Client() as c:
 
 def test_the_program_s_output_is_kept_apart(host: Path, tmp_path: Path) -> None:
     def run(*options: str) -> tuple[int, str, str]:
-        words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", *QUIET, *options, "--",
+        words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "measure", "times", *QUIET, *options,
+                 "--",
                  sys.executable, "-c", f"print('of the program', flush=True)\n{PROGRAM}", "1"]  # fmt: skip
         done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
         return done.returncode, done.stdout, done.stderr
@@ -335,7 +336,8 @@ def background(host: Path, folder: Path, *words: str) -> subprocess.Popen[str]:
     (folder / "program.py").write_text(
         PROGRAM + "while len(open('runs').readlines()) == 2 and not os.path.exists('go'): time.sleep(0.005)\n"
     )
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", *words, "--", sys.executable,
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "measure", "times", *words, "--",
+               sys.executable,
                "program.py", "1"]  # fmt: skip
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
 
@@ -391,7 +393,7 @@ def test_programs_that_ignore_signals_end_with_their_children(
     host: Path, tmp_path: Path, number: signal.Signals, stubborn: str
 ) -> None:
     (tmp_path / "stubborn.py").write_text(STUBBORN)
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "profile", "--runs", "1"]
+    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "measure", "times", "--runs", "1"]
     beside = ["--condition", "beside", "--beside", f"{sys.executable} stubborn.py", "--", "sleep", "1000"]
     quiet = ["--condition", "quiet", "--", sys.executable, "stubborn.py"]
     whole = [*command, *(quiet if stubborn == "program" else beside)]
@@ -461,7 +463,7 @@ if len(open("runs").readlines()) == 2:
     code, out, err = profile(*words)
     assert (code, out) == (3, "")
     assert "host was " in err
-    assert cli.run(["policy", "segment"]) == 0
+    assert cli.run(["set", "policy", "segment"]) == 0
     code, out, _ = profile(*words)
     assert (code, json.loads(out)["runs"]) == (0, 3)
 
@@ -561,14 +563,15 @@ def test_a_real_time_program_is_measured_alone_beside_a_best_effort_co_runner(
         "            print(gpu.clients, gpu.tsgs, gpu.image.word, mine, file=open('saw', 'w'))\n"
     )
     (tmp_path / "program.py").write_text(PROGRAM + look)
-    words = ["--device", str(host), "profile", "--json", "--runs", "2", "--condition", "gpu", "--segments", "1"]
+    words = ["--device", str(host), "measure", "times", "--json", "--runs", "2", "--condition", "gpu", "--segments",
+             "1"]  # fmt: skip
     assert cli.run([*words, "--priority", "20", "--", sys.executable, "program.py", "6", "6"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert document["observed"][1]["maximum_ns"] >= 6 * MS > document["observed"][1]["minimum_ns"]
     assert (tmp_path / "saw").read_text() == "2 2 one True\n"
     assert "priority = 20\n" in document["entry"]
     assert "best effort" not in " ".join(document["notes"])
-    assert cli.run(["--device", str(host), "policy", "timesliced"]) == 0
+    assert cli.run(["--device", str(host), "set", "policy", "timesliced"]) == 0
     capfd.readouterr()
     assert cli.run([*words, "--", "true"]) == 5
     assert "under policy timesliced" in json.loads(capfd.readouterr().err)["error"]["message"]

@@ -41,14 +41,14 @@ class Shell:
                               text=True, check=False)  # fmt: skip
 
     def clients(self) -> list[dict[str, object]]:
-        found: list[dict[str, object]] = json.loads(self("gpurt clients --json").stdout)["clients"]
+        found: list[dict[str, object]] = json.loads(self("gpurt status clients --json").stdout)["clients"]
         return found
 
 
 @pytest.fixture
 def shell(start_host: StartHost, tmp_path: Path) -> Iterator[Shell]:
     """Ends what the commands have left in the background before the host ends."""
-    (command,) = (one for one in shown("gpurt assign robot.toml") if one.startswith("gpurt emulate"))
+    (command,) = (one for one in shown("gpurt plan priorities robot.toml") if one.startswith("gpurt emulate"))
     assert command == "gpurt emulate &"
     made = Shell(tmp_path, start_host(policy=None))
     yield made
@@ -58,13 +58,13 @@ def shell(start_host: StartHost, tmp_path: Path) -> Iterator[Shell]:
 
 def test_from_a_file_to_bounds_and_a_run(shell: Shell) -> None:
     """Each command answers yes, the run and its check yes or no: this machine may be late."""
-    commands = shown("gpurt assign robot.toml")
+    commands = shown("gpurt plan priorities robot.toml")
     assert commands[:2] == ["scripts/setup", ". .venv/bin/activate"]
     shutil.copytree(ROOT / "examples", shell.folder / "examples")
     codes = {}
     for command in commands[2:]:
         if not command.startswith("gpurt emulate"):
-            done = shell(command.replace("gpurt run", "gpurt run --seconds 1"))
+            done = shell(command.replace("gpurt run", "gpurt run --duration 1s"))
             codes[command] = done.returncode
             assert done.returncode in ((0, 1) if "run.json" in command else (0,)), (command, done.stderr)
     assert len(codes) == len(commands) - 3
@@ -74,7 +74,7 @@ def test_from_a_file_to_bounds_and_a_run(shell: Shell) -> None:
 def test_two_programs_with_priorities(shell: Shell) -> None:
     (program,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     (shell.folder / "work.py").write_text(program.replace("range(1000)", "range(10**9)"))
-    policy, start, clients, priority, top = shown("gpurt priority PID")
+    policy, start, clients, priority, top = shown("gpurt set priority PID")
     assert shell(policy).returncode == 0
     shell(f"({start}) >/dev/null 2>&1")
     eventually(lambda: [one["priority"] for one in shell.clients()] == [0, 0])
@@ -84,4 +84,4 @@ def test_two_programs_with_priorities(shell: Shell) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     wanted = {first: "running", second: "pending"}
     eventually(lambda: {str(one["pid"]): one["state"] for one in shell.clients()} == wanted)
-    assert shell(f"{top} --once --interval 0.1").returncode == 0
+    assert shell(f"{top} --once --interval 0.1s").returncode == 0

@@ -31,9 +31,9 @@ def test_updates_and_policy_are_those_of_the_host(
     with SocketClient(host) as client:
         client.begin(priority=5)
         client.end()
-        asked("policy", "segment")
+        asked("set", "policy", "segment")
         code, document = asked("report", TWO, "-o", page)
-        _, status = asked("status", "--latency")
+        _, status = asked("status", "latency")
         assert document["host"]["latency"] == status["latency"]
         assert document["host"]["gpus"][0]["updates"] == status["gpus"][0]["updates"] >= 2
         assert 'id="updates-0-t"' in page.read_text()

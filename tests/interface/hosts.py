@@ -72,7 +72,7 @@ class Emulators:
 
     def start(self, shape: Shape) -> Path:
         costs = (f"--alpha={shape.alpha}ns", f"--theta={shape.theta}ns", f"--slice={shape.slice}ns")
-        parts = [f"--units={','.join(map(str, shape.units))}"] if shape.units else []
+        parts = [f"--partitions={','.join(map(str, shape.units))}"] if shape.units else []
         cross = f"--cross-contention={shape.cross / 1000}"
         gpus = f"--gpus={shape.gpus}"
         return self._run("emulate", *costs, *parts, cross, gpus, f"--lock-bound={shape.lock_bound}ns",

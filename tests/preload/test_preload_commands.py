@@ -64,8 +64,8 @@ def test_it_leaves_programs_without_a_gpu_alone(gpurt: Gpurt) -> None:
         (["one.toml", "--priority", "7"], 2, "--priority goes with --auto"),
         (["--auto"], 2, "Missing argument"),
         (["--auto", "--priority", "100", "--", "true"], 2, "--priority"),
-        (["--auto", "--seconds", "10", "--", "true"], 2, "--seconds goes with a taskset file"),
-        (["--auto", "--trace", "run.json", "--", "true"], 2, "--trace goes with a taskset file"),
+        (["--auto", "--duration", "10s", "--", "true"], 2, "--duration goes with a taskset file"),
+        (["--auto", "-o", "run.json", "--", "true"], 2, "-o goes with a taskset file"),
     ],
 )
 def test_mistakes(arguments: list[str], code: int, why: str, gpurt: Gpurt) -> None:
@@ -103,7 +103,7 @@ def test_status_says_when_isolation_is_lost(gpurt: Gpurt, start: Start, serve: C
     out = gpurt("status", device=host.path).stdout
     assert "nvidia-rm" in out
     assert "isolation" not in out
-    assert str(background.pid) in gpurt("clients", device=host.path).stdout
+    assert str(background.pid) in gpurt("status", "clients", device=host.path).stdout
     with connect(str(host.path)) as plane:
         plane.set_priority(urgent.pid, 50)
         background.do("launch 0 600000000")
@@ -149,12 +149,12 @@ def test_the_benchmark_without_a_gpu() -> None:
 
 def test_hints_to_nvgpu(gpurt: Gpurt, start: Start) -> None:
     program, other = start(family="nvgpu"), start(family="nvgpu")
-    (before,) = json.loads(gpurt("hint", str(program.pid), "--json").stdout)["hints"]
+    (before,) = json.loads(gpurt("set", "slice", str(program.pid), "--json").stdout)["hints"]
     assert (before["pid"], before["slice_ns"], before["interleave"]) == (program.pid, 1_024_000, "low")
-    done = gpurt("hint", str(program.pid), "--slice", "10ms", "--interleave", "high", "--json")
+    done = gpurt("set", "slice", str(program.pid), "--slice", "10ms", "--interleave", "high", "--json")
     (after,) = json.loads(done.stdout)["hints"]
     assert (after["tsg"], after["slice_ns"], after["interleave"]) == (before["tsg"], 10_000_000, "high")
-    assert "1024" in gpurt("hint", str(other.pid)).stdout
+    assert "1024" in gpurt("set", "slice", str(other.pid)).stdout
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ def test_hints_to_nvgpu(gpurt: Gpurt, start: Start) -> None:
     ],
 )
 def test_hints_that_are_wrong(arguments: list[str], code: int, why: str, gpurt: Gpurt) -> None:
-    done = gpurt("hint", *arguments)
+    done = gpurt("set", "slice", *arguments)
     assert (done.returncode, why in done.stderr, len(done.stderr.splitlines()) <= 4) == (code, True, True), done.stderr
 
 
 def test_hints_without_the_node(gpurt: Gpurt) -> None:
-    done = gpurt("hint", "1", FAKE_GPU="/nowhere", LD_PRELOAD="")
+    done = gpurt("set", "slice", "1", FAKE_GPU="/nowhere", LD_PRELOAD="")
     assert (done.returncode, "is this a Tegra?" in done.stderr) == (4, True), done.stderr

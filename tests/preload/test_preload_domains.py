@@ -36,7 +36,7 @@ def test_run_makes_domains_and_removes_them(
     end: signal.Signals, gpurt: Gpurt, gpu: FakeGpu, built: Path, tmp_path: Path
 ) -> None:  # fmt: skip
     file = set_of(tmp_path / "set.toml", built, {"a": "5ms", "b": "2500us"})
-    run = gpurt("run", file, "--seconds", "600", FAKE_FAMILY="nvgpu")
+    run = gpurt("run", file, "--duration", "600s", FAKE_FAMILY="nvgpu")
     try:
         eventually(lambda: in_domains(gpu) == ["da", "db"] or run.poll() is not None)
         slices = {name: slice_ns for name, (slice_ns, _) in gpu.ask()["domains"].items()}
@@ -51,7 +51,7 @@ def test_run_makes_domains_and_removes_them(
 def test_a_run_says_that_no_bound_is_known(gpurt: Gpurt, gpu: FakeGpu, built: Path, tmp_path: Path) -> None:
     """And which domains it has found."""
     file = set_of(tmp_path / "set.toml", built, {"a": "5ms"})
-    run = gpurt("run", file, "--seconds", "0.3", FAKE_FAMILY="nvgpu")
+    run = gpurt("run", file, "--duration", "0.3s", FAKE_FAMILY="nvgpu")
     out, said = run.communicate(timeout=PATIENCE)
     assert run.returncode in (0, 1), (out, said)
     assert "no bound is known for them" in said
@@ -75,7 +75,7 @@ def test_nothing_runs_outside_a_domain(
     """Whatever fails, the command ends with one line that says what, and domains are as before."""
     gpu.refuse(fault, ALWAYS, error)
     file = set_of(tmp_path / "set.toml", built, {"a": "5ms"}, ends=True)
-    run = gpurt("run", file, "--seconds", "600", FAKE_FAMILY="nvgpu")
+    run = gpurt("run", file, "--duration", "600s", FAKE_FAMILY="nvgpu")
     out, said = run.communicate(timeout=PATIENCE)
     assert (run.returncode, why in said) == (code, True), (out, said)
     seen = gpu.ask()
@@ -86,10 +86,10 @@ def test_nothing_runs_outside_a_domain(
 def test_a_domain_with_another_slice_is_in_the_way(gpurt: Gpurt, gpu: FakeGpu, built: Path, tmp_path: Path) -> None:
     first = set_of(tmp_path / "first.toml", built, {"a": "5ms"})
     other = set_of(tmp_path / "other.toml", built, {"a": "4ms"})
-    run = gpurt("run", first, "--seconds", "600", FAKE_FAMILY="nvgpu")
+    run = gpurt("run", first, "--duration", "600s", FAKE_FAMILY="nvgpu")
     try:
         eventually(lambda: in_domains(gpu) == ["da"] or run.poll() is not None)
-        refused = gpurt("run", other, "--seconds", "600", FAKE_FAMILY="nvgpu")
+        refused = gpurt("run", other, "--duration", "600s", FAKE_FAMILY="nvgpu")
         _, said = refused.communicate(timeout=PATIENCE)
     finally:
         run.send_signal(signal.SIGINT)

@@ -55,7 +55,7 @@ def test_each_program_has_its_compute_units(gpurt: Gpurt, gpu: FakeGpu, built: P
     parts = [PART.format(name, mask.bit_count(), f'cu_mask = "{mask:#x}"') for name, mask in masks.items()]
     tasks = [TASK.format(name, cpu, 9 - cpu, built / "program") for cpu, name in enumerate(masks)]
     path.write_text(HEAD + "".join(parts + tasks))
-    run = gpurt("run", path, "--seconds", "60", ROCR_VISIBLE_DEVICES="0")
+    run = gpurt("run", path, "--duration", "60s", ROCR_VISIBLE_DEVICES="0")
 
     groups: list[dict[str, object]] = []
 
@@ -91,7 +91,7 @@ def test_apply_sets_slices_on_a_tegra(gpurt: Gpurt, start: Start, plane: Control
     done = gpurt("apply", path, "--force")
     out, said = done.communicate()
     assert done.returncode == 0, (out, said)
-    (hints,) = json.loads(gpurt("hint", program.pid, "--json").communicate()[0])["hints"]
+    (hints,) = json.loads(gpurt("set", "slice", program.pid, "--json").communicate()[0])["hints"]
     assert (hints["slice_ns"], hints["interleave"]) == (5_000_000, "high")
     assert [one.set_priority for one in plane.clients() if one.pid == program.pid] == [9]
 
@@ -105,14 +105,14 @@ def test_slices_are_planned_for_what_runs_on_a_tegra(
     text = HEAD.replace('chip = "radeon-vii"\n', 'theta = "100us"\n') + TASK.format("program", 0, 9, "x")
     text = text.partition("command")[0].replace('partition = "program"\n', "")
     path.write_text(text.replace("segment", "timesliced", 1))
-    refused = gpurt("slices", path, "--apply")
+    refused = gpurt("plan", "slices", path, "--apply")
     out, said = refused.communicate()
     assert (refused.returncode, "the host runs policy segment" in out) == (1, True), (out, said)
     plane.set_policy("timesliced")
-    done = gpurt("slices", path, "--apply", "--json")
+    done = gpurt("plan", "slices", path, "--apply", "--json")
     out, said = done.communicate()
     assert (done.returncode, said) == (0, ""), (out, said)
     told = json.loads(out)
     assert (told["tasks"]["program"]["pids"], told["others"]) == ([program.pid], [])
-    (hints,) = json.loads(gpurt("hint", program.pid, "--json").communicate()[0])["hints"]
+    (hints,) = json.loads(gpurt("set", "slice", program.pid, "--json").communicate()[0])["hints"]
     assert hints["slice_ns"] == told["tasks"]["program"]["slice_ns"] == 1_000_000

@@ -78,7 +78,7 @@ def test_what_nvcc_makes_is_told_apart(tmp_path: Path, capfd: pytest.CaptureFixt
     assert not done.returncode, done.stderr
     used.write_text(run(compiler("ptxas"), "-v", "-arch=sm_75", code, "-o", tmp_path / "strays.cubin").stderr)
     capfd.readouterr()
-    assert cli.run(["sm-check", str(code), str(used), "--json"]) == 1
+    assert cli.run(["measure", "code", str(code), str(used), "--json"]) == 1
     said = {one["name"]: one["why"] or "" for one in json.loads(capfd.readouterr().out)["kernels"]}
     assert {name: why.partition(",")[0] for name, why in said.items()} == {
         "keeps_tile": "", "keeps_loop": "",

@@ -12,16 +12,20 @@ from typing import Any
 import pytest
 
 from pycontrol import cli, commands
+from pycontrol.table import paths
 
 #: Takes arguments; returns the exit code, stdout and stderr.
 Gpurt = Callable[..., tuple[int, str, str]]
+#: Commands with their groups, such as "plan modes".
+PATHS = dict(paths())
 
 
 def caller(capture: pytest.CaptureFixture[Any], *first: str) -> Gpurt:
-    """What runs the command with ``first`` and then its own arguments."""
+    """What runs the command with ``first`` and then its own arguments.  A command with its groups is one or several."""
 
     def call(*arguments: object) -> tuple[int, str, str]:
-        code = cli.run([*first, *map(str, arguments)])
+        words = [word for one in arguments for word in (str(one).split() if str(one) in PATHS else [str(one)])]
+        code = cli.run([*first, *words])
         out, err = capture.readouterr()
         return code, out, err
 

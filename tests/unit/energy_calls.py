@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Calls of `gpurt energy` in this process, and their JSON documents."""
+"""Calls of `gpurt plan energy` in this process, and their JSON documents."""
 
 from __future__ import annotations
 
@@ -16,5 +16,6 @@ def document(text: str, command: str) -> dict[str, Any]:
     """A valid document of a command."""
     found: dict[str, Any] = json.loads(text)
     assert not [error.message for error in VALID.iter_errors(found)], text
-    assert found["command"] == f"energy {command}"
+    groups = ("plan energy", "measure")
+    assert found["command"] in [f"{group} {command}" for group in groups]
     return found

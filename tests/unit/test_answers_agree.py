@@ -89,27 +89,27 @@ def test_commands_agree_on_a_file_and_on_what_they_write(gpurt: Commands, tmp_pa
     file, written = tmp_path / "set.toml", tmp_path / "written.toml"
     file.write_text(random_file(rng), encoding="utf-8")
     code, answer = gpurt("analyze", file)
-    assert gpurt("sensitivity", file)[0] == code
+    assert gpurt("margins", file)[0] == code
     report = gpurt("report", file, "--elsewhere", "-o", tmp_path / "page.html")
     assert (report[0], report[1]["analysis"]["tests"]) == (code, answer["tests"])
-    ran, seen = gpurt("simulate", file, "--offsets", 20 if code == 0 else 1, "--seed", seed)
+    ran, seen = gpurt("simulate", file, "--runs", 20 if code == 0 else 1, "--seed", seed)
     if answer["tests"] and ran < 2:
         known = bounds(answer)
         assert {name: one["wcrt_ns"] for name, one in seen["tasks"].items() if one["wcrt_ns"] is not None} == known
         assert all((seen["tasks"][name]["mort_ns"] or 0) <= bound for name, bound in known.items())
     assert ran == 0 or code != 0
-    chosen, choice = gpurt("choose", file)
+    chosen, choice = gpurt("plan", "modes", file)
     assert chosen == 0 or code != 0
     if chosen == 0:
         written.write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
-        gpurt("choose", written, "--write")
+        gpurt("plan", "modes", written, "--write")
         of_choice = gpurt.yes("analyze", written)["tests"][0]["tasks"].values()
         least = min(Fraction(one["slack_ns"], one["deadline_ns"]) for one in of_choice if one["in_time"])
         assert choice["ways"][0]["slack"] == pytest.approx(float(least))
-        gpurt.yes("simulate", written, "--offsets", 20, "--seed", seed)
-    if gpurt("slices", file, "-o", written)[0] == 0:
+        gpurt.yes("simulate", written, "--runs", 20, "--seed", seed)
+    if gpurt("plan", "slices", file, "-o", written)[0] == 0:
         gpurt.yes("analyze", written)
-        gpurt.yes("simulate", written, "--offsets", 20, "--seed", seed)
+        gpurt.yes("simulate", written, "--runs", 20, "--seed", seed)
 
 
 class OnHost(Commands):
@@ -120,7 +120,7 @@ class OnHost(Commands):
         self.known, self.file, self.trace = known, file, Trace({}, (), {}, 0)
         file.write_text(FILES[name].text, encoding="utf-8")
         self.loaded, recorded = parse(file, FILES[name].text), file.with_name("simulated.json")
-        self("simulate", file, "--offsets", 1, "--trace", recorded)
+        self("simulate", file, "--runs", 1, "-o", recorded)
         if recorded.exists():
             self.trace = load(recorded)
         everywhere(patch, fit.ask, lambda control, file, policy=None: known)
@@ -139,8 +139,8 @@ class OnHost(Commands):
         recorded = self.file.with_name("run.json")
         words: dict[str, tuple[object, ...]] = {
             "apply": (self.file, "--ignore-missing"), "watch": (self.file, "--until", "1ms"),
-            "report": (self.file, "-o", self.file.with_name("page.html")), "run": (self.file, "--trace", recorded),
-            "check": (recorded, self.file), "analyze": (self.file, "--measured", "--margin", "0%"),
+            "report": (self.file, "-o", self.file.with_name("page.html")), "run": (self.file, "-o", recorded),
+            "trace check": (recorded, self.file), "analyze": (self.file, "--measured", "--margin", "0%"),
         }  # fmt: skip
         found = {}
         for name in commands:
@@ -172,7 +172,7 @@ def test_commands_list_the_same_objections_and_none_says_yes_beside_one(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, title: str, name: str
 ) -> None:
     host = OnHost(caller(capfd), monkeypatch, HOSTS[title], tmp_path / "set.toml", name)
-    for ran, commands in ((False, ("apply", "watch", "report")), (True, ("run", "check"))):
+    for ran, commands in ((False, ("apply", "watch", "report")), (True, ("run", "trace check"))):
         for command, (yes, found) in host.answers(*commands).items():
             wanted = host.objections(ran)
             if command == "apply":  # which sets GPU priorities, and does not ask the host if the file is not proved

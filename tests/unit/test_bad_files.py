@@ -39,28 +39,23 @@ class Reader(NamedTuple):
         """The command line with that path there, and good files in the command's other arguments."""
         needed = [path if name == self.argument else others[name] for name in arguments(self.command)]
         admitted = ["--admit", others["task"]] if option(self.command, "--admit") else []
-        always = ["--exact"] if self.command == "attack" else admitted  # which is all that it has
-        return [self.command, *(["-o", others["output"]] if option(self.command, "-o") else []), *always, *needed]
-
-
-def command_of(name: str) -> click.Command:
-    command = cli.cli.get_command(click.Context(cli.cli), name)
-    assert command
-    return command
+        output = ["-o", others["output"]] if option(self.command, "-o") else []
+        return [*self.command.split(), *output, *admitted, *needed]
 
 
 def arguments(name: str) -> list[str]:
     """The names of the arguments that are files; `run` has a command in the same place."""
-    return [one.name or "" for one in command_of(name).params if isinstance(one, click.Argument)
+    return [one.name or "" for one in cli.find(name).params if isinstance(one, click.Argument)
             and (isinstance(one.type, click.Path) or (one.metavar or "").startswith("FILE"))]  # fmt: skip
 
 
 def option(name: str, flag: str) -> bool:
-    return any(flag in one.opts for one in command_of(name).params)
+    return any(flag in one.opts for one in cli.find(name).params)
 
 
-#: Commands that have parts are tested by themselves: test_cli_energy.py, test_cli_mask.py.
-COMMANDS = [name for name in cli.COMMANDS if not isinstance(command_of(name), click.Group)]
+#: Groups that have tests of their own: test_cli_energy.py, test_cli_energy_fit.py, test_cli_mask.py.
+APART = ("plan energy", "plan masks", "measure energy", "measure sensors", "measure powers", "measure import")
+COMMANDS = [name for name in cli.LEAVES if not name.startswith(APART)]
 READERS = [Reader(name, argument) for name in COMMANDS for argument in arguments(name)]
 
 #: Has each time that a taskset file can have.
@@ -237,7 +232,7 @@ def refused(others: dict[str, str], capfd: pytest.CaptureFixture[str], monkeypat
 
     def call(reader: Reader, path: str, kind: str, *options: str) -> str:
         words = reader.words(path, others)
-        code = cli.run([words[0], *options, *words[1:]])
+        code = cli.run([*words, *options])
         out, err = capfd.readouterr()
         assert (code, out) == (3, ""), (kind, err)
         assert not os.path.exists(others["output"])
@@ -265,9 +260,11 @@ ONCE = ("a pipe", "standard input", "process substitution", "a descriptor")
 
 
 def test_all_readers_are_known() -> None:
-    names = ("analyze", "assign", "choose", "sensitivity", "simulate", "check", "apply", "partition", "admit", "slices")
+    names = ("analyze", "plan priorities", "plan modes", "margins", "simulate", "trace check", "apply",
+             "plan partitions", "plan add", "plan slices")  # fmt: skip
     known = {(name, "file") for name in names}
-    known |= {("check", "trace"), ("plot", "trace"), ("run", "what"), ("admit", "task"), ("sm-check", "inputs")}
+    known |= {("trace check", "trace"), ("trace plot", "trace"), ("run", "what"), ("plan add", "task"),
+              ("measure code", "inputs")}  # fmt: skip
     assert known <= set(READERS)
     assert all(option(reader.command, "--json") for reader in READERS)
 
@@ -275,7 +272,7 @@ def test_all_readers_are_known() -> None:
 def test_the_good_file_is_good_and_has_every_time(others: dict[str, str], capfd: pytest.CaptureFixture[str]) -> None:
     """Otherwise the files made from it would be refused for another reason, or a time would be left out."""
     assert cli.run(["analyze", others["file"]]) == 0
-    assert cli.run(["check", others["trace"], others["file"]]) == 0
+    assert cli.run(["trace", "check", others["trace"], others["file"]]) == 0
     assert capfd.readouterr()[1] == ""
     elsewhere = {"cpu", "kernel_times", "^[1-9][0-9]{0,3}$"}
     assert set(TIMES.findall(GOOD)) - {"4"} | elsewhere == set(times_of(json_schema()))

@@ -67,8 +67,8 @@ def said(gpurt: Gpurt, *words: object) -> dict[str, Any]:
 def test_commands_say_the_same_beside_a_no(gpurt: Gpurt, file: Path) -> None:
     known = said(gpurt, "analyze", file)
     assert known["simulated_misses"] == ["cause"]
-    assert [one.split(":")[0] for one in known["helps"]] == ["gpurt choose", "gpurt sensitivity"]
-    for command in ("sensitivity", "assign", "choose"):
+    assert [one.split(":")[0] for one in known["helps"]] == ["gpurt plan modes", "gpurt margins"]
+    for command in ("margins", "plan priorities", "plan modes"):
         wanted = {**known, "helps": [one for one in known["helps"] if not one.startswith(f"gpurt {command}")]}
         told = said(gpurt, command, file)
         assert {key: told[key] for key in KEYS} == {key: wanted[key] for key in KEYS}, command
@@ -79,7 +79,7 @@ def test_commands_say_the_same_beside_a_no(gpurt: Gpurt, file: Path) -> None:
 
 def test_commands_say_nothing_beside_a_yes(gpurt: Gpurt, file: Path) -> None:
     file.write_text(NO.replace("9ms", "3ms"), encoding="utf-8")
-    for command in ("analyze", "sensitivity", "assign", "choose"):
+    for command in ("analyze", "margins", "plan priorities", "plan modes"):
         code, out, _ = gpurt(command, file, "--json")
         assert (code, [json.loads(out)[key] for key in KEYS]) == (0, [[], [], []]), command
 
@@ -88,14 +88,14 @@ def test_a_test_of_another_system_would_hold_there(gpurt: Gpurt, file: Path, tmp
     """`check` compares with its bounds, and says no as the others do; also of a test that is not sound."""
     file.write_text(NO.replace("9ms", "3ms"), encoding="utf-8")
     trace = tmp_path / "run.json"
-    assert gpurt("simulate", file, "--offsets", "1", "--trace", trace)[0] == 0
-    for command in (["analyze", file], ["sensitivity", file], ["assign", file], ["check", trace, file]):
+    assert gpurt("simulate", file, "--runs", "1", "-o", trace)[0] == 0
+    for command in (["analyze", file], ["margins", file], ["plan priorities", file], ["trace check", trace, file]):
         (one,) = said(gpurt, *command, "--test", "gcaps-suspend")["would_hold"]
         assert (one["test"], one["under"]) == ("gcaps-suspend", "policy segment"), command
     file.write_text(NO.replace("9ms", "3ms").replace("boosted", "segment"), encoding="utf-8")
-    assert gpurt("simulate", file, "--offsets", "1", "--trace", trace)[0] == 0
-    assert gpurt("check", trace, file, "--test", "gcaps-suspend")[0] == 0
-    assert "gcaps-suspend-printed" in said(gpurt, "check", trace, file, "--test", "gcaps-suspend-printed")["why"]
+    assert gpurt("simulate", file, "--runs", "1", "-o", trace)[0] == 0
+    assert gpurt("trace", "check", trace, file, "--test", "gcaps-suspend")[0] == 0
+    assert "gcaps-suspend-printed" in said(gpurt, "trace check", trace, file, "--test", "gcaps-suspend-printed")["why"]
 
 
 def test_the_smallest_change_makes_the_file_pass_and_no_smaller_one_does(file: Path) -> None:
@@ -134,7 +134,7 @@ segments = [ {{ cpu = "1us" }} ]
     for text in (both.replace("9ms", "12ms"), NO + many):
         file.write_text(text, encoding="utf-8")
         assert said(gpurt, "analyze", file)["helps"][-1] == (
-            "gpurt sensitivity: it says how much of which time has to go"
+            "gpurt margins: it says how much of which time has to go"
         )
 
 

@@ -73,17 +73,17 @@ def test_copies_that_are_not_preempted_are_no_proof_of_a_miss(gpurt: Gpurt) -> N
         assert found["b"] or "no bound below the deadline of 80 ms is known" in document["why"], test
 
 
-@pytest.mark.parametrize("command", ["analyze", "report", "simulate", "sensitivity", "choose"])
+@pytest.mark.parametrize("command", ["analyze", "report", "simulate", "margins", "plan modes"])
 def test_best_effort_on_slices_has_an_answer(gpurt: Gpurt, tmp_path: Path, command: str) -> None:
     more = ["--elsewhere", "-o", tmp_path / "page.html"] if command == "report" else []
     code, document = asked(gpurt, command, CASES / "best-effort-slices.toml", *more)
-    assert code == 0 or document["why"] or command == "choose"
+    assert code == 0 or document["why"] or command == "plan modes"
 
 
 def test_a_simulated_run_of_partitions_that_share_a_cpu_is_one_of_the_file(gpurt: Gpurt, tmp_path: Path) -> None:
     file, trace = CASES / "partitions-one-cpu.toml", tmp_path / "run.json"
-    assert asked(gpurt, "simulate", file, "--offsets", "1", "--trace", trace)[0] == 0
-    code, document = asked(gpurt, "check", trace, file)
+    assert asked(gpurt, "simulate", file, "--runs", "1", "-o", trace)[0] == 0
+    code, document = asked(gpurt, "trace check", trace, file)
     assert (code, document["findings"], document["why"]) == (0, [], None)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt check` says yes only of a trace of this system that shows everything, and nothing wrong."""
+"""`gpurt trace check` says yes only of a trace of this system that shows everything, and nothing wrong."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run() -> Trace:
 
 def checked(gpurt: Gpurt, trace: Trace, path: Path, *options: str) -> tuple[int, dict[str, Any]]:
     trace.save(path)
-    code, out, err = gpurt("check", path, TWO, "--json", *options)
+    code, out, err = gpurt("trace", "check", path, TWO, "--json", *options)
     assert err == ""
     document = json.loads(out)
     assert (code == 0, code == 1) == (document["in_time"], document["why"] is not None)
@@ -62,7 +62,7 @@ def test_a_trace_of_another_taskset_is_refused(gpurt: Gpurt, run: Trace, tmp_pat
     for why, trace in others.items():
         trace.save(path)
         for options in ((), TEST, ("--json",)):
-            code, out, err = gpurt("check", path, TWO, *options)
+            code, out, err = gpurt("trace", "check", path, TWO, *options)
             assert (code, out, err.count("\n")) == (3, "", 1), why
             assert why in (json.loads(err)["error"]["message"] if options == ("--json",) else err)
             assert "record it again" in err
@@ -95,8 +95,8 @@ def test_a_run_of_tasks_in_other_places_is_of_another_system(
     trace = simulate(load_taskset(ran).taskset, Options("boosted", horizon=2 * 10**9), events=100_000).trace
     assert trace
     trace.save(path)
-    assert gpurt("check", path, ran)[0] in (0, 1)
-    code, out, err = gpurt("check", path, now)
+    assert gpurt("trace", "check", path, ran)[0] in (0, 1)
+    code, out, err = gpurt("trace", "check", path, now)
     assert (code, out, err.count("\n")) == (3, "", 1)
     assert "other CPUs, GPU priorities, partitions or waiting modes than the file's; record it again" in err
 
@@ -125,12 +125,12 @@ def test_a_file_with_larger_times_was_not_what_executed(gpurt: Gpurt, run: Trace
     slower, path = tmp_path / "slower.toml", tmp_path / "run.json"
     slower.write_text(TWO.read_text().replace('worst = "8ms"', 'worst = "9ms"'))
     run.save(path)
-    assert gpurt("check", path, TWO)[0] == 0
-    assert gpurt("check", path, slower)[0] == 3
+    assert gpurt("trace", "check", path, TWO)[0] == 0
+    assert gpurt("trace", "check", path, slower)[0] == 3
     slower.write_text(TWO.read_text().replace('epsilon = "1ms"', 'epsilon = "2ms"'))  # no time of a task
-    assert gpurt("check", path, slower)[0] == 0
+    assert gpurt("trace", "check", path, slower)[0] == 0
     replace(run, meta={key: value for key, value in run.meta.items() if key != "times"}).save(path)  # of an older gpurt
-    assert gpurt("check", path, TWO)[0] == 0
+    assert gpurt("trace", "check", path, TWO)[0] == 0
 
 
 @pytest.mark.parametrize(("key", "value", "why"), [
@@ -161,7 +161,7 @@ def test_bounds_of_partitions_are_for_a_gpu_each(gpurt: Gpurt, tmp_path: Path) -
     assert trace
     assert trace.meta["gpus"] == str(len(loaded.parts)) != "1"
     replace(trace, meta={**trace.meta, "gpus": "1"}).save(path)
-    code, out, _ = gpurt("check", path, file, "--test", "gcaps-suspend", "--json")
+    code, out, _ = gpurt("trace", "check", path, file, "--test", "gcaps-suspend", "--json")
     assert (code, json.loads(out)["comparable"]) == (1, False)
     assert "in 2 partitions, each for a GPU of its own, and the host orders 1 GPU" in json.loads(out)["why"]
 
@@ -208,7 +208,7 @@ def test_two_runs_in_one_trace(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None
     assert (code, "period" in {one["finding"] for one in document["findings"]}) == (1, True)
     run.save(path)
     path.write_bytes(path.read_bytes() * 2)
-    code, out, err = gpurt("check", path, TWO)
+    code, out, err = gpurt("trace", "check", path, TWO)
     assert (code, out, err.count("\n")) == (3, "", 1)
     assert "is not a complete JSON file: Extra data" in err
 
@@ -218,7 +218,7 @@ def test_broken_assumptions_are_no_yes(gpurt: Gpurt, run: Trace, tmp_path: Path)
     code, document = checked(gpurt, replace(run, events=(*run.events, slow)), tmp_path / "run.json")
     assert code == 1
     assert document["why"].startswith("epsilon: a runlist update (begin) on GPU 0 took longer")
-    code, out, err = gpurt("check", tmp_path / "run.json", TWO)
+    code, out, err = gpurt("trace", "check", tmp_path / "run.json", TWO)
     assert (code, out.splitlines()[-1]) == (1, f"NO: {document['why']}")
     assert "an assumption of the analysis was broken" in err
 
@@ -227,6 +227,6 @@ def test_a_task_that_the_test_does_not_bound_is_no_yes(gpurt: Gpurt, run: Trace,
     tight, path = tmp_path / "tight.toml", tmp_path / "run.json"
     tight.write_text(TWO.read_text().replace('epsilon = "1ms"', 'epsilon = "40ms"'))
     run.save(path)
-    assert gpurt("check", path, tight)[0] == 0
-    code, out, _ = gpurt("check", path, tight, *TEST, "--json")
+    assert gpurt("trace", "check", path, tight)[0] == 0
+    code, out, _ = gpurt("trace", "check", path, tight, *TEST, "--json")
     assert (code, json.loads(out)["why"]) == (1, "boosted-suspend has no bound of detector, mapper")

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pycontrol import cli
+from pycontrol.table import paths
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE_STUDY = str(ROOT / "examples/case-study.toml")
@@ -43,24 +44,9 @@ def exit_codes(gpurt: Gpurt, name: str) -> set[int]:
     return {int(word) for word in re.findall(r"(?:^|[;,] )(\d+)(?= |;|\.|$)", text.strip())}
 
 
-def command_of(name: str) -> click.Command:
-    """A command, or a part of one such as `mask plan`."""
-    first, *rest = name.split()
-    command = cli.cli.get_command(click.Context(cli.cli), first)
-    for part in rest:
-        assert isinstance(command, click.Group)
-        command = command.commands[part]
-    assert command
-    return command
-
-
 def commands() -> list[str]:
-    """All commands, and the parts of those that have some."""
-    found = []
-    for name in cli.cli.list_commands(click.Context(cli.cli)):
-        parts = getattr(command_of(name), "commands", {})
-        found += [name, *(f"{name} {part}" for part in parts)]
-    return found
+    """All commands, with their groups."""
+    return list(cli.LEAVES)
 
 
 @pytest.mark.parametrize("name", commands())
@@ -77,7 +63,7 @@ def test_every_command_has_examples_and_exit_codes(gpurt: Gpurt, name: str) -> N
 def test_help_lists_the_exit_codes(gpurt: Gpurt, name: str) -> None:
     """Those of every command; of commands with files also 3, of those that ask a host also 4."""
     listed = exit_codes(gpurt, name)
-    command = command_of(name)
+    command = cli.find(name)
     files = any(isinstance(one.type, click.Path) and one.name != "path" for one in command.params)
     asks = "device" in inspect.signature(inspect.unwrap(command.callback or print)).parameters
     hosts = asks and name not in ("doctor", "report")  # which say that there is none
@@ -88,9 +74,9 @@ def test_man_pages_are_those_of_the_commands(tmp_path: Path) -> None:
     """Each command has a page, with each option that its --help has."""
     subprocess.run([sys.executable, str(ROOT / "scripts/make-man"), "--out", str(tmp_path)], check=True)
     pages = {path.stem: path.read_text(encoding="utf-8").replace("\\-", "-") for path in tmp_path.iterdir()}
-    assert pages.keys() == {"gpurt"} | {f"gpurt-{name.replace(' ', '-')}" for name in commands()}
+    assert pages.keys() == {"gpurt"} | {f"gpurt-{name.replace(' ', '-')}" for name, _ in paths()}
     for name in commands():
-        for option in (one for known in command_of(name).params for one in known.opts if one.startswith("--")):
+        for option in (one for known in cli.find(name).params for one in known.opts if one.startswith("--")):
             assert option in pages[f"gpurt-{name.replace(' ', '-')}"], (name, option)
 
 
@@ -169,30 +155,30 @@ deadline = "20ms"
 segments = [{ misc = "0ms", gpu = "8ms" }]
 """
     path.write_text(text)
-    code, out, _ = gpurt("assign", str(path), "--json")
+    code, out, _ = gpurt("plan", "priorities", str(path), "--json")
     assert code == 0
     assert {name: one["gpu_priority"] for name, one in json.loads(out)["tasks"].items()} == {"b": 1, "c": 9}
     assert path.read_text() == text
     assert gpurt("analyze", str(path), "--test", "boosted-suspend")[0] == 1
-    assert gpurt("assign", str(path), "--write")[0] == 0
+    assert gpurt("plan", "priorities", str(path), "--write")[0] == 0
     assert path.read_text().startswith("# keep me\n")
     assert gpurt("analyze", str(path), "--test", "boosted-suspend")[0] == 0
-    assert "nothing to assign" in gpurt("assign", str(path))[1]
-    assert gpurt("assign", EXAMPLE2)[0] == 1
+    assert "nothing to assign" in gpurt("plan", "priorities", str(path))[1]
+    assert gpurt("plan", "priorities", EXAMPLE2)[0] == 1
 
 
 def test_simulate_check_and_plot(gpurt: Gpurt, tmp_path: Path) -> None:
     trace = tmp_path / "run.json"
-    code, out, _ = gpurt("simulate", MINIMAL, "--offsets", "20", "--trace", str(trace), "--json")
+    code, out, _ = gpurt("simulate", MINIMAL, "--runs", "20", "-o", str(trace), "--json")
     assert code == 0
     seen = json.loads(out)["tasks"]
     assert all(entry["mort_ns"] <= entry["wcrt_ns"] for entry in seen.values())
-    code, out, _ = gpurt("check", str(trace), MINIMAL, "--test", "boosted-suspend", "--json")
+    code, out, _ = gpurt("trace", "check", str(trace), MINIMAL, "--test", "boosted-suspend", "--json")
     assert code == 0
     assert {name: entry["verdict"] for name, entry in json.loads(out)["tasks"].items()} == dict.fromkeys(seen, "ok")
     for name, magic in (("a.png", PNG), ("b.svg", b"<?xml")):
         for kind in ("gantt", "responses"):
-            assert gpurt("plot", str(trace), "-o", str(tmp_path / name), "--kind", kind)[0] == 0
+            assert gpurt("trace", "plot", str(trace), "-o", str(tmp_path / name), "--kind", kind)[0] == 0
             assert (tmp_path / name).read_bytes().startswith(magic)
 
 
@@ -201,16 +187,16 @@ def test_check_finds_a_miss_and_a_broken_bound(gpurt: Gpurt, tmp_path: Path) -> 
 
     trace = tmp_path / "bad.json"
     Trace({"policy": "segment"}, (Event(31_000_000, Kind.COMPLETE, "camera", 1, 31_000_000),)).save(trace)
-    code, out, err = gpurt("check", str(trace), MINIMAL)
+    code, out, err = gpurt("trace", "check", str(trace), MINIMAL)
     assert code == 1
     assert "MISSED" in out
     assert "note: tasks were late: `gpurt doctor` says what delays them on this machine" in err
-    code, out, err = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend")
+    code, out, err = gpurt("trace", "check", str(trace), MINIMAL, "--test", "gcaps-suspend")
     assert code == 1
     assert "ABOVE ITS BOUND" in out
     assert "`gpurt doctor`" in err
     Trace({"clock": "virtual"}, load(trace).events).save(trace)  # no machine delays a simulated task
-    assert "late" not in gpurt("check", str(trace), MINIMAL)[2]
+    assert "late" not in gpurt("trace", "check", str(trace), MINIMAL)[2]
 
 
 def test_check_counts_what_never_finished(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -221,7 +207,7 @@ def test_check_counts_what_never_finished(gpurt: Gpurt, tmp_path: Path) -> None:
     released = Event(10_000_000, Kind.RELEASE, "camera")
     for until, misses in ((40_000_000, 0), (40_000_001, 1)):  # camera's deadline is 30 ms
         Trace({}, (*done, released), until=until).save(trace)
-        code, out, _ = gpurt("check", str(trace), MINIMAL, "--json")
+        code, out, _ = gpurt("trace", "check", str(trace), MINIMAL, "--json")
         assert code == 1  # mapping was not seen
         assert json.loads(out)["tasks"]["camera"]["misses"] == misses
 
@@ -231,7 +217,7 @@ def test_check_says_which_names_it_does_not_know(gpurt: Gpurt, tmp_path: Path) -
 
     trace = tmp_path / "names.json"
     Trace({}, tuple(Event(0, Kind.BEGIN, name) for name in ("camera-12", "camera-x", "mapping", "x-1"))).save(trace)
-    code, _, err = gpurt("check", str(trace), MINIMAL)
+    code, _, err = gpurt("trace", "check", str(trace), MINIMAL)
     assert code == 1
     assert f"in the trace, but no task of {MINIMAL}: camera-x, x-1" in err
     twins = tmp_path / "twins.toml"
@@ -239,7 +225,7 @@ def test_check_says_which_names_it_does_not_know(gpurt: Gpurt, tmp_path: Path) -
         f'[[task]]\nname = "{name}"\ncpu = 0\npriority = 1\nperiod = "1s"\nsegments = [{{ cpu = "1ms" }}]\n'
         f'command = ["/usr/bin/camera"]\n' for name in "ab"))  # fmt: skip
     Trace({}, (Event(0, Kind.BEGIN, "camera-12"),)).save(trace)
-    assert gpurt("check", str(trace), str(twins))[0] == 3  # it could be either
+    assert gpurt("trace", "check", str(trace), str(twins))[0] == 3  # it could be either
 
 
 def test_check_says_what_a_trace_lacks(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -249,15 +235,15 @@ def test_check_says_what_a_trace_lacks(gpurt: Gpurt, tmp_path: Path) -> None:
     job = Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000)
     about = {"policy": "segment", "placement": "folded"}
     Trace(about, (job, Event(6_000_000, Kind.LOST, detail="9 events lost"))).save(trace)
-    _, _, err = gpurt("check", str(trace), MINIMAL, "--test", "gcaps-suspend")
+    _, _, err = gpurt("trace", "check", str(trace), MINIMAL, "--test", "gcaps-suspend")
     assert "note: 9 events lost" in err
     assert "folded the file's CPUs" in err
-    assert "folded the file's CPUs" in gpurt("check", str(trace), MINIMAL)[2]  # whatever the test
+    assert "folded the file's CPUs" in gpurt("trace", "check", str(trace), MINIMAL)[2]  # whatever the test
 
 
 def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) -> None:
     trace = tmp_path / "run.json"
-    assert gpurt("simulate", CASE_STUDY, "--policy", "segment", "--offsets", "1", "--trace", str(trace))[0] in (0, 1)
+    assert gpurt("simulate", CASE_STUDY, "--policy", "segment", "--runs", "1", "-o", str(trace))[0] in (0, 1)
     entries = json.loads(trace.read_text())["traceEvents"]
     tracks = [entry["args"]["name"] for entry in entries if entry["name"] == "thread_name"]
     tasks = ["histogram", "mmul_gpu_1", "mmul_cpu", "projection", "dxtc", "mmul_gpu_2", "simpleTexture3D"]
@@ -270,34 +256,34 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["nope"], 2, "No such command"),
+        (["nope"], 2, "no command"),
         (["analyze"], 2, "Missing argument"),
         (["analyze", "/nonexistent"], 3, "No such file"),
         (["analyze", MINIMAL, "--test", "gcaps"], 2, "did you mean"),
         (["analyze", MINIMAL, "--explain", "nobody"], 2, "no task"),
-        (["assign", MINIMAL, "--test", "tsg-rr-busy"], 2, "no GPU priorities"),
+        (["plan", "priorities", MINIMAL, "--test", "tsg-rr-busy"], 2, "no GPU priorities"),
         (["simulate", MINIMAL, "--policy", "fair"], 2, "no policy"),
-        (["simulate", MINIMAL, "--offsets", "0"], 2, "0 is not in the range"),
-        (["plot", MINIMAL], 3, "not a complete JSON"),
-        (["plot", "/nonexistent", "--from", "5"], 2, "no unit"),
-        (["check", "/nonexistent", MINIMAL], 3, "No such file"),
+        (["simulate", MINIMAL, "--runs", "0"], 2, "0 is not in the range"),
+        (["trace", "plot", MINIMAL], 3, "not a complete JSON"),
+        (["trace", "plot", "/nonexistent", "--from", "5"], 2, "no unit"),
+        (["trace", "check", "/nonexistent", MINIMAL], 3, "No such file"),
         (["status"], 4, "no host"),
-        (["clients"], 4, "no host"),
+        (["status", "clients"], 4, "no host"),
         (["top", "--once"], 4, "no host"),
-        (["top", "--interval", "nan"], 2, "'nan' is not a number of seconds"),
-        (["trace", "-o", "x"], 4, "no host"),
+        (["top", "--interval", "nan"], 2, "expected a time"),
+        (["trace", "record", "-o", "x"], 4, "no host"),
         (["run", MINIMAL], 4, "no host"),
         (["apply", MINIMAL], 4, "no host"),
-        (["profile", "--", "true"], 4, "no host"),
-        (["priority", "1", "--set", "5", "--own"], 2, "exclude each other"),
-        (["clients", "--gpu", "99999999999999999999"], 2, "is not in the range 0<=x<=4294967295"),
-        (["budget", "1", "--time", "5"], 2, "no unit"),
-        (["budget", "1", "--time", "5ms"], 2, "needs a --period"),
-        (["budget", "--time", "5ms", "--period", "1s"], 2, "name a process"),
-        (["exempt"], 4, "no host"),
-        (["bar", "--pid", "1", "--name", "x"], 2, "exactly one"),
-        (["priority", "abc"], 2, "'abc' is not a valid process id"),
-        (["policy", "--period", "1ms"], 2, "go with policy job"),
+        (["measure", "times", "--", "true"], 4, "no host"),
+        (["set", "priority", "100", "1"], 2, "is not in the range 0<=x<=99"),
+        (["status", "clients", "--gpu", "99999999999999999999"], 2, "is not in the range 0<=x<=4294967295"),
+        (["set", "budget", "1", "--time", "5"], 2, "no unit"),
+        (["set", "budget", "1", "--time", "5ms"], 2, "needs a --period"),
+        (["set", "budget", "--time", "5ms", "--period", "1s"], 2, "name a process"),
+        (["status", "rules"], 4, "no host"),
+        (["set", "bar", "--pid", "1", "--name", "x"], 2, "exactly one"),
+        (["set", "priority", "1", "abc"], 2, "'abc' is not a valid process id"),
+        (["set", "policy", "boosted", "--poll-period", "1ms"], 2, "go with policy job"),
         (["demo", "--policy", "fair"], 2, "no set-up"),
         (["completion", "tcsh"], 2, "tcsh"),
     ],
@@ -307,7 +293,10 @@ def test_mistakes_get_one_line_and_their_exit_code(gpurt: Gpurt, arguments: list
     assert (got, out) == (code, "")
     assert one_line(err)
     assert words in err
-    assert arguments[0] == "nope" or code in exit_codes(gpurt, arguments[0])
+    known = dict(paths())
+    name = next((name for name in (" ".join(arguments[:count]) for count in (3, 2, 1)) if name in known), "")
+    usual = known[name].usual if name else ""
+    assert not name or code in exit_codes(gpurt, f"{name} {usual}".strip())
 
 
 def test_every_problem_of_a_file_gets_its_line(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -484,8 +473,8 @@ def test_the_installed_command_works(tmp_path: Path) -> None:
 
 
 WORDS = st.sampled_from(
-    ["analyze", "assign", "simulate", "check", "plot", "policy", "priority", "budget", "exempt", "bar",
-     MINIMAL, CASE_STUDY, "--json", "--test", "gcaps-busy", "--offsets", "1", "-1", "", "--explain", "camera",
+    ["analyze", "plan", "priorities", "simulate", "trace", "check", "plot", "set", "policy", "budget", "exempt", "bar",
+     MINIMAL, CASE_STUDY, "--json", "--test", "gcaps-busy", "--runs", "1", "-1", "", "--explain", "camera",
      "--policy", "segment", "é"]
 )  # fmt: skip
 
@@ -512,6 +501,6 @@ def test_a_trace_with_a_wrong_number_is_damaged(gpurt: Gpurt, tmp_path: Path, ke
     document = json.loads(trace.read_text())
     document["traceEvents"][-1]["args"][key] = wrong
     trace.write_text(json.dumps(document))
-    code, out, err = gpurt("check", str(trace), MINIMAL)
+    code, out, err = gpurt("trace", "check", str(trace), MINIMAL)
     assert (code, out, one_line(err)) == (3, "", True)
     assert "is a damaged trace: " in err

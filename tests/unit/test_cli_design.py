@@ -62,13 +62,13 @@ MIXED = [
 def test_what_is_chosen_can_be_written_and_then_passes(gpurt: Gpurt, tmp_path: Path) -> None:
     path = taskset(tmp_path / "set.toml", *MIXED)
     assert gpurt("analyze", path, "--test", "gcaps-mixed")[0] == 1
-    code, out, _ = gpurt("choose", path, "--json")
+    code, out, _ = gpurt("plan", "modes", path, "--json")
     assert code == 0
     best = json.loads(out)["ways"][0]
     assert (best["policy"], best["test"]) == ("boosted", "boosted-suspend")
-    code, out, _ = gpurt("choose", path, "--write")
+    code, out, _ = gpurt("plan", "modes", path, "--write")
     assert code == 0
-    assert "gpurt policy boosted" in out
+    assert "gpurt set policy boosted" in out
     assert {t.name: t.waiting.value for t in load(path).taskset if t.uses_gpu} == {
         name: one["waiting"] for name, one in best["tasks"].items()
     }
@@ -80,7 +80,7 @@ def test_what_is_chosen_can_be_written_and_then_passes(gpurt: Gpurt, tmp_path: P
 def test_no_way_is_said_and_nothing_written(gpurt: Gpurt, tmp_path: Path) -> None:
     path = taskset(tmp_path / "set.toml", task("a", [cpu("11ms")]))
     before = path.read_text()
-    code, out, _ = gpurt("choose", path, "--write")
+    code, out, _ = gpurt("plan", "modes", path, "--write")
     assert code == 1
     assert out.startswith("NOT PROVED: no policy")
     assert path.read_text() == before
@@ -88,7 +88,7 @@ def test_no_way_is_said_and_nothing_written(gpurt: Gpurt, tmp_path: Path) -> Non
 
 def test_sensitivity_finds_how_much_may_grow(gpurt: Gpurt, tmp_path: Path) -> None:
     path = taskset(tmp_path / "set.toml", task("a", [cpu("2ms")]), task("b", [cpu("3ms")], "20ms", 4))
-    command = ["sensitivity", path, "--json", "--clock", "half=0.5", "--clock", "slow=4"]
+    command = ["margins", path, "--json", "--clock", "half=0.5", "--clock", "slow=4"]
     code, out, _ = gpurt(*command)
     assert code == 0
     data = json.loads(out)
@@ -97,11 +97,11 @@ def test_sensitivity_finds_how_much_may_grow(gpurt: Gpurt, tmp_path: Path) -> No
     assert found["C", "b"] == pytest.approx(16 / 3, abs=2e-6)
     assert found["C", "a"] == pytest.approx(8.5 / 2, abs=2e-6)
     assert {one["name"]: one["most_epsilon_ns"] for one in data["hardware"]}["slow"] is None
-    assert gpurt("sensitivity", taskset(path, task("a", [cpu("11ms")])))[0] == 1
-    assert gpurt("sensitivity", path, "--clock", "x=1", "--clock", "x=2")[0] == 2
+    assert gpurt("margins", taskset(path, task("a", [cpu("11ms")])))[0] == 1
+    assert gpurt("margins", path, "--clock", "x=1", "--clock", "x=2")[0] == 2
     for bad in ("x", "=2", "x=0", "x=1/0", "x=nan"):
-        assert gpurt("sensitivity", path, "--clock", bad)[0] == 2
-    assert "UNSOUND" in gpurt("sensitivity", path, "--test", "gcaps-busy-printed")[1]
+        assert gpurt("margins", path, "--clock", bad)[0] == 2
+    assert "UNSOUND" in gpurt("margins", path, "--test", "gcaps-busy-printed")[1]
 
 
 def test_a_printed_time_errs_on_the_safe_side(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_a_printed_time_errs_on_the_safe_side(gpurt: Gpurt, tmp_path: Path) -> N
     path = taskset(tmp_path / "set.toml", task("a", [cpu("6000400ns")], more=more))
     assert gpurt("analyze", path)[1].splitlines()[-1].split() == ["a", "6.001", "10.000", "3.999", "yes"]
     assert gpurt("analyze", path, "--explain", "a")[1].splitlines()[-1].split()[:2] == ["total", "6.001"]
-    assert gpurt("simulate", path, "--offsets", "1")[1].splitlines()[-1].split()[2:4] == ["6.000", "6.001"]
-    row = next(line for line in gpurt("sensitivity", path)[1].splitlines() if line.startswith("CPU time"))
+    assert gpurt("simulate", path, "--runs", "1")[1].splitlines()[-1].split()[2:4] == ["6.000", "6.001"]
+    row = next(line for line in gpurt("margins", path)[1].splitlines() if line.startswith("CPU time"))
     most, factor = row.split()[-2:]
     for time, code in ((f"{most}ms", 0), (f"{float(factor) * 6000400:.0f}ns", 0), ("10ms", 1)):
         assert gpurt("analyze", taskset(path, task("a", [cpu(time)], more=more)))[0] == code, time
@@ -134,7 +134,7 @@ def test_attack_says_what_it_broke(gpurt: Gpurt, tmp_path: Path) -> None:
     assert len((tmp_path / "attack.csv").read_text().splitlines()) == 3
     assert not (tmp_path / "attack.checkpoint").exists()
     assert gpurt("experiment", "attack", "gcaps-buzy")[0] == 2
-    assert gpurt("experiment", "gcaps-fig8a", "--runs", "5")[0] == 2
+    assert gpurt("experiment", "run", "gcaps-fig8a", "--runs", "5")[0] == 2
 
 
 def test_an_attack_goes_on_where_it_stopped(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -189,9 +189,9 @@ def test_edges_have_defined_results(gpurt: Gpurt, tmp_path: Path, name: str) -> 
         "best effort": {"a": None},
         "overload": {"a": None},
     }[name]
-    assert gpurt("choose", path)[0] == expected
-    assert gpurt("sensitivity", path)[0] == expected
-    assert gpurt("assign", path)[0] == expected
+    assert gpurt("plan", "modes", path)[0] == expected
+    assert gpurt("margins", path)[0] == expected
+    assert gpurt("plan", "priorities", path)[0] == expected
 
 
 def test_a_failure_says_which_task_which_part_and_by_how_much(gpurt: Gpurt, tmp_path: Path) -> None:

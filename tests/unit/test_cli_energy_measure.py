@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt energy measure` and `sensors`: programs are measured on fake sensors that live, vanish, stall and wrap."""
+"""`gpurt measure energy` and `sensors`: programs are measured on fake sensors that live, vanish, stall and wrap."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PYTHON = (sys.executable, "-I", "-S", "-c")
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Gpurt:
-    return caller(capfd, "energy")
+    return caller(capfd, "measure")
 
 
 @pytest.fixture
@@ -62,9 +62,10 @@ def rows(path: Path) -> list[dict[str, str]]:
 def test_a_counter_measures_and_a_short_program_is_repeated(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     """The fake draws 100 W: the true mean is inside the error.  The counter steps each 2 ms."""
     out = tmp_path / "powers.csv"
-    words = ["measure", "--kernel", "spin", "--units", "4", "--gpu", "fake", "--clock", "1725MHz", "--rounds", "2"]
+    words = ["energy", "--kernel", "spin", "--units", "4", "--gpu-name", "fake", "--gpu-clock", "1725MHz", "--rounds",
+             "2"]  # fmt: skip
     code, text, err = run(*words, "-o", out, "--interval", "1ms", "--json", "--", "true")
-    found = document(text, "measure")
+    found = document(text, "energy")
     assert (code, err, found["complete"], found["why"], found["files"]) == (0, "", True, None, [str(out)])
     assert len(found["rounds"]) == 2
     for one in found["rounds"]:
@@ -81,7 +82,7 @@ def test_a_counter_measures_and_a_short_program_is_repeated(run: Gpurt, fake: An
         ((("spin", 4),), "fake", "1725MHz", "nvml:0:energy")] * 2  # fmt: skip
     energies = [one["sensors"][0] for one in found["rounds"]]
     assert [(one.power, one.error) for one in written] == [(one["power_uw"], one["error_uw"]) for one in energies]
-    code, text, _ = run("measure", "-o", out, "--interval", "1ms", "--", "sh", "-c", "echo loud; sleep 0.1")
+    code, text, _ = run("energy", "-o", out, "--interval", "1ms", "--", "sh", "-c", "echo loud; sleep 0.1")
     assert code == 0
     assert "loud" not in text
     assert [one.kernels for one in measured.load(out, 46)] == [(("spin", 4),)] * 2 + [()]
@@ -91,11 +92,11 @@ def test_kernels_and_units_are_measured_in_an_order_by_chance(run: Gpurt, fake: 
     """Each round's program is told what to do, and what it did stands in its line."""
     out, said = tmp_path / "powers.csv", tmp_path / "said"
     program = ["--", "sh", "-c", f"echo $0 $1 >>{said}; sleep 0.03", "{kernel}", "--sms={units}"]
-    words = ["measure", "--kernel", "a", "--kernel", "b", "--units", "1,2,4", "--rounds", "2", "--interval", "1ms",
+    words = ["energy", "--kernel", "a", "--kernel", "b", "--units", "1,2,4", "--rounds", "2", "--interval", "1ms",
              "--discard", "0ms", "-o", out]  # fmt: skip
     code, text, _ = run(*words, "--json", *program)
     assert code == 0
-    found = document(text, "measure")
+    found = document(text, "energy")
     order = [(row["kernel"], row["units"]) for row in rows(out)]
     assert [one["about"] for one in found["rounds"]] == [f"{kernel} on {units} units" for kernel, units in order]
     each = [(kernel, units) for kernel in "ab" for units in "124"]
@@ -111,17 +112,17 @@ def test_kernels_and_units_are_measured_in_an_order_by_chance(run: Gpurt, fake: 
 def test_what_is_discarded_does_not_count(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     """The program is started again until the window has begun, also if it is short."""
     samples = tmp_path / "samples.csv"
-    words = ["measure", "--interval", "1ms", "--discard", "150ms", "--samples", samples, "--json"]
+    words = ["energy", "--interval", "1ms", "--discard", "150ms", "--samples", samples, "--json"]
     code, text, _ = run(*words, "--", "sleep", "0.3")
     assert code == 0
-    (one,) = document(text, "measure")["rounds"]
+    (one,) = document(text, "energy")["rounds"]
     energy = one["sensors"][0]
     assert one["program_ns"] <= energy["time_ns"] + 10**6
     times = [int(row["time_ns"]) for row in rows(samples)]
     assert energy["time_ns"] + 150_000_000 <= times[-1] - times[0]
     assert abs(energy["power_uw"] - 100_000_000) <= energy["error_uw"]
-    code, text, _ = run("measure", "--interval", "1ms", "--discard", "100ms", "--json", "--", "true")
-    assert (code, document(text, "measure")["complete"]) == (0, True)
+    code, text, _ = run("energy", "--interval", "1ms", "--discard", "100ms", "--json", "--", "true")
+    assert (code, document(text, "energy")["complete"]) == (0, True)
 
 
 class Stalling:
@@ -142,22 +143,22 @@ class Stalling:
 def test_the_programs_time_begins_with_the_window(run: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which is late if the sensor is."""
     monkeypatch.setattr(find, "chosen", lambda names: [Stalling()])
-    words = ["measure", "--interval", "1ms", "--discard", "100ms", "--json"]
-    (one,) = document(run(*words, "--", "sleep", "0.6")[1], "measure")["rounds"]
+    words = ["energy", "--interval", "1ms", "--discard", "100ms", "--json"]
+    (one,) = document(run(*words, "--", "sleep", "0.6")[1], "energy")["rounds"]
     assert one["program_ns"] <= one["sensors"][0]["time_ns"] + 10**6
 
 
 def test_a_longer_measurement_is_asked_for(run: Gpurt, fake: Any) -> None:
     fake.fake_counter(0, 1_000_000, 0)
     words = ["--interval", "1ms", "--at-least", "150ms", "--json", "--", "true"]
-    (one,) = document(run("measure", *words)[1], "measure")["rounds"]
+    (one,) = document(run("energy", *words)[1], "energy")["rounds"]
     assert one["sensors"][0]["time_ns"] >= 150_000_000
 
 
 def test_several_sensors_are_read_beside_each_other(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     out, samples = tmp_path / "powers.csv", tmp_path / "samples.csv"
     words = ["--sensor", "nvml:0:energy", "--sensor", "nvml:0:instant", "--interval", "1ms", "--at-least", "0ms"]
-    code, text, err = run("measure", *words, "-o", out, "--samples", samples, "--", "sleep", "0.1")
+    code, text, err = run("energy", *words, "-o", out, "--samples", samples, "--", "sleep", "0.1")
     assert code == 0
     assert "nvml:0:instant: samples of power have no error bound" in err
     assert [row["sensor"] for row in rows(out)] == ["nvml:0:energy", "nvml:0:instant"]
@@ -171,7 +172,7 @@ def test_several_sensors_are_read_beside_each_other(run: Gpurt, fake: Any, tmp_p
 def test_a_counter_that_stands_still_is_refused(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     fake.fake_counter(0, 2_000_000, 1)
     out = tmp_path / "powers.csv"
-    code, text, _ = run("measure", "-o", out, "--at-most", "20ms", "--", "true")
+    code, text, _ = run("energy", "-o", out, "--at-most", "20ms", "--", "true")
     assert code == 1
     assert "NOT MEASURED: the counter stood still for all of" in text
     assert rows(out) == []
@@ -179,8 +180,8 @@ def test_a_counter_that_stands_still_is_refused(run: Gpurt, fake: Any, tmp_path:
 
 def test_a_constant_is_refused(run: Gpurt, fake: Any) -> None:
     words = ["--sensor", "nvml:0:power", "--at-least", "0ms", "--at-most", "30ms", "--interval", "1ms"]
-    code, text, _ = run("measure", *words, "--json", "--", "true")
-    found = document(text, "measure")
+    code, text, _ = run("energy", *words, "--json", "--", "true")
+    found = document(text, "energy")
     assert code == 1
     assert "said 100.000000 W all of" in found["why"]
     assert found["complete"]
@@ -191,11 +192,11 @@ def test_a_gpu_that_is_lost_costs_nothing_that_was_measured(run: Gpurt, fake: An
     for reads in (1, 50, 70):
         out, samples = tmp_path / f"{reads}.csv", tmp_path / f"samples{reads}.csv"
         fake.fake_reset(1, 1)
-        assert run("measure", "-o", out, "--interval", "1ms", "--", "sleep", "0.06")[0] == 0
+        assert run("energy", "-o", out, "--interval", "1ms", "--", "sleep", "0.06")[0] == 0
         fake.fake_lose_after(0, reads + asked)
         words = ["-o", out, "--samples", samples, "--interval", "1ms", "--at-least", "0ms", "--rounds", "1000"]
-        code, text, _ = run("measure", *words, "--json", "--", "sleep", "0.06")
-        found = document(text, "measure")
+        code, text, _ = run("energy", *words, "--json", "--", "sleep", "0.06")
+        found = document(text, "energy")
         assert (code, found["complete"], found["interrupted"]) == (6, False, False)
         assert "GPU is lost" in found["why"]
         assert len(rows(samples)) == reads
@@ -222,8 +223,8 @@ def test_a_sensor_that_vanishes_between_rounds(run: Gpurt, tmp_path: Path, monke
     out = tmp_path / "powers.csv"
     monkeypatch.setattr(find, "chosen", lambda names: [Leaving(out)])
     words = ["--interval", "1ms", "--rounds", "3", "-o", out, "--json", "--", "sleep", "0.04"]
-    code, text, _ = run("measure", *words)
-    found = document(text, "measure")
+    code, text, _ = run("energy", *words)
+    found = document(text, "energy")
     assert (code, found["complete"], found["why"]) == (6, False, "it left")
     assert [one["why"] for one in found["rounds"]] == [None]
     assert len(rows(out)) == 1
@@ -233,8 +234,8 @@ def test_a_file_that_vanishes_while_the_program_runs(run: Gpurt, root: Path, tmp
     counter, samples, mark = trees.rapl(root, energy="0" * 12), tmp_path / "samples.csv", tmp_path / "mark"
     program = WRITER + f"open({str(mark)!r}, 'w')"
     words = ["--sensor", "rapl:0", "--interval", "2ms", "--samples", samples, "--json", "--"]
-    code, text, _ = run("measure", *words, *PYTHON, program, counter, "0,200000,1000", "0.003", "vanish")
-    found = document(text, "measure")
+    code, text, _ = run("energy", *words, *PYTHON, program, counter, "0,200000,1000", "0.003", "vanish")
+    found = document(text, "energy")
     assert code == 6
     assert "the sensor is gone" in found["why"]
     ((energy,),) = (one["sensors"] for one in found["rounds"])
@@ -257,12 +258,12 @@ def test_a_counter_that_wraps_goes_on(run: Gpurt, root: Path) -> None:
     writer.start()
     try:
         words = ["--sensor", "rapl:0", "--interval", "1ms", "--json", "--"]
-        code, text, _ = run("measure", *words, "sleep", "0.15")
+        code, text, _ = run("energy", *words, "sleep", "0.15")
     finally:
         over.set()
         writer.join()
         os.close(file)
-    ((energy,),) = (one["sensors"] for one in document(text, "measure")["rounds"])
+    ((energy,),) = (one["sensors"] for one in document(text, "energy")["rounds"])
     assert code == 0
     assert energy["energy_uj"] % 100 == 0
     assert energy["energy_uj"] >= 100 * energy["changes"] > 0
@@ -272,7 +273,7 @@ def test_a_counter_that_wraps_goes_on(run: Gpurt, root: Path) -> None:
 def test_a_counter_that_is_reset_ends_the_measurement(run: Gpurt, root: Path) -> None:
     counter = trees.rapl(root, energy="000900000000")
     words = ["--sensor", "rapl:0", "--interval", "1ms", "--"]
-    code, text, _ = run("measure", *words, *PYTHON, WRITER, counter, "0,5000,1000", "0.02")
+    code, text, _ = run("energy", *words, *PYTHON, WRITER, counter, "0,5000,1000", "0.02")
     assert code == 6
     assert "ENDED EARLY: rapl:0: the counter went from 900000000 to" in text
 
@@ -284,8 +285,8 @@ def test_ctrl_c_keeps_what_was_measured(run: Gpurt, fake: Any, tmp_path: Path) -
     program = f"{first}; kill -INT {os.getpid()}; exec sleep 9"
     words = ["-o", out, "--interval", "1ms", "--rounds", "9", "--json", "--", "sh", "-c", program]
     before = signal.getsignal(signal.SIGINT)
-    code, text, _ = run("measure", *words)
-    found = document(text, "measure")
+    code, text, _ = run("energy", *words)
+    found = document(text, "energy")
     assert (code, found["interrupted"], found["why"]) == (130, True, "interrupted")
     assert [one["why"] for one in found["rounds"]] == [None, "interrupted"]
     assert len(rows(out)) == 1
@@ -294,10 +295,10 @@ def test_ctrl_c_keeps_what_was_measured(run: Gpurt, fake: Any, tmp_path: Path) -
 
 def test_a_program_that_fails_is_told(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     out = tmp_path / "powers.csv"
-    code, text, _ = run("measure", "-o", out, "--", "sh", "-c", "exit 3")
+    code, text, _ = run("energy", "-o", out, "--", "sh", "-c", "exit 3")
     assert (code, rows(out)) == (6, [])
     assert "ENDED EARLY: the program ended with exit code 3" in text
-    code, text, _ = run("measure", "--", "sh", "-c", "kill -9 $$")
+    code, text, _ = run("energy", "--", "sh", "-c", "kill -9 $$")
     assert (code, "ended by signal 9" in text) == (6, True)
 
 
@@ -317,7 +318,7 @@ def test_mistakes_get_one_clear_line(run: Gpurt, fake: Any, tmp_path: Path) -> N
         (["--kernel", "a", "--units", "1,2", "--", "true"], 2, "--units: several, but the program does not get which"),
         (["--kernel", "a", "--kernel", "b", "--units", "1", "--", "{units}"], 2, "write {kernel} in its arguments"),
         (["--kernel", "a", "--units", "2,2", "--", "{units}"], 2, "--units: names something twice"),
-        (["--clock", "fast", "--", "true"], 2, "--clock: expected a clock"),
+        (["--gpu-clock", "fast", "--", "true"], 2, "--gpu-clock: expected a clock"),
         (["--interval", "0ms", "--", "true"], 2, "--interval: must be longer than 0"),
         (["--rounds", "0", "--", "true"], 2, "--rounds"),
         (["-o", tmp_path / "x", "--samples", tmp_path / "x", "--", "true"], 2, "name the same file"),
@@ -328,7 +329,7 @@ def test_mistakes_get_one_clear_line(run: Gpurt, fake: Any, tmp_path: Path) -> N
         (["--samples", "/dev/full", "--", "true"], 3, "/dev/full: cannot be written: No space left"),
     ]  # fmt: skip
     for words, expected, message in wrong:
-        code, out, err = run("measure", *words)
+        code, out, err = run("energy", *words)
         assert (code, out) == (expected, ""), words
         assert message in err
         assert len(err.splitlines()) == 1, err
@@ -339,12 +340,12 @@ def test_mistakes_get_one_clear_line(run: Gpurt, fake: Any, tmp_path: Path) -> N
 def test_sensors_are_listed_with_reasons(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     fake.fake_has(0, 1, 1, 0)
     trees.rapl(tmp_path / "sys", energy=123_456)
-    code, text, err = run("sensors", "--watch", "500ms")
+    code, text, err = run("sensors", "--duration", "500ms")
     assert code == 0
     assert "nvml:0:power" in text
     assert "NVML says: Not Supported" in text
     assert "note: nvml:0:power: did not change in 0.5 s: is it stuck?" in err
-    found = document(run("sensors", "--watch", "500ms", "--json")[1], "sensors")
+    found = document(run("sensors", "--duration", "500ms", "--json")[1], "sensors")
     by_name = {one["name"]: one for one in found["sensors"]}
     assert by_name["nvml:0:energy"]["changes"] > 5
     assert by_name["nvml:0:power"]["changes"] == by_name["rapl:0"]["changes"] == 0
@@ -359,13 +360,13 @@ def test_no_sensor_is_the_answer_no(run: Gpurt, root: Path) -> None:
     assert code == 1
     assert "there is no sensor that can be read" in text
     assert document(run("sensors", "--json")[1], "sensors")["sensors"] == []
-    code, text, err = run("measure", "--", "true")
+    code, text, err = run("energy", "--", "true")
     assert (code, text) == (6, "")
     assert "this machine has no sensor of a GPU; nvml: nvidia-ml-py is not installed" in err
 
 
 def test_a_sensor_that_fails_while_it_is_watched_says_why(run: Gpurt, fake: Any) -> None:
     fake.fake_lose_after(0, 7)  # four when it is found
-    found = document(run("sensors", "--watch", "20ms", "--json")[1], "sensors")
+    found = document(run("sensors", "--duration", "20ms", "--json")[1], "sensors")
     assert len(found["notes"]) == 4
     assert all(note.endswith("NVML says: GPU is lost") for note in found["notes"])

@@ -20,7 +20,7 @@ VII = ("--chip", "radeon-vii")
 @pytest.fixture
 def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
     """Runs a part of the command in this process: exit code, stdout, stderr."""
-    return caller(capsys, "mask")
+    return caller(capsys, "plan", "masks")
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def document(gpurt: Gpurt) -> Callable[..., dict[str, Any]]:
         got, out, err = gpurt(*arguments, "--json")
         assert (got, err) == (code, "")
         found = json.loads(out)
-        assert found["command"] == f"mask {arguments[0]}"
+        assert found["command"] == f"plan masks {arguments[0]}"
         return dict(found)
 
     return call
@@ -48,7 +48,7 @@ def machine(root: Path, gpus: int = 1) -> Path:
 
 
 def test_a_plan(document: Callable[..., dict[str, Any]]) -> None:
-    found = document(0, "plan", *VII, "vision=40", "radar=20")
+    found = document(0, "divide", *VII, "vision=40", "radar=20")
     vision, radar = found["partitions"]
     assert (vision["mask"], radar["mask"]) == ("0xffffffffff", "0xfffff0000000000")
     keys = ("wanted", "effective", "width", "per_engine", "waste")
@@ -60,17 +60,17 @@ def test_a_plan(document: Callable[..., dict[str, Any]]) -> None:
 
 
 def test_a_plan_as_text(gpurt: Gpurt) -> None:
-    code, out, err = gpurt("plan", *VII, "vision=30-32", "20", "--apart", "vision")
+    code, out, err = gpurt("divide", *VII, "vision=30-32", "20", "--apart", "vision")
     assert (code, err) == (0, "")
     assert "2 x 15" in out
     assert "p2" in out
 
 
 def test_no_plan(document: Callable[..., dict[str, Any]], gpurt: Gpurt) -> None:
-    found = document(1, "plan", *VII, "31", "29")
+    found = document(1, "divide", *VII, "31", "29")
     assert (found["possible"], found["nearest"], found["partitions"]) == (False, [32, 28], [])
     assert "31 CUs need 3x11 or 4x8" in found["why"]
-    code, out, _ = gpurt("plan", *VII, "a=31", "b=29")
+    code, out, _ = gpurt("divide", *VII, "a=31", "b=29")
     assert code == 1
     assert out.splitlines()[-1] == "nearest sizes: a=32, b=28"
 
@@ -135,17 +135,17 @@ def test_the_number_that_rocm_has(gpurt: Gpurt, tmp_path: Path, monkeypatch: pyt
 def test_show_says_what_can_hang_a_queue(
     chip: str, kernel: str, text: str, rules: list[str], document: Callable[..., dict[str, Any]], gpurt: Gpurt
 ) -> None:
-    arguments = ("show", "--chip", chip, "--kernel", kernel, text)
+    arguments = ("show", "--chip", chip, "--linux", kernel, text)
     assert [one["rule"] for one in document(1 if rules else 0, *arguments)["findings"]] == rules
     assert all(f"\n{rule} ERROR" in gpurt(*arguments)[1] for rule in rules)
 
 
 def test_releases(document: Callable[..., dict[str, Any]], gpurt: Gpurt) -> None:
-    old = document(1, "lint", "--chip", "gfx1030", "--kernel", "5.10", "all")
+    old = document(1, "lint", "--chip", "gfx1030", "--linux", "5.10", "all")
     assert [one["rule"] for one in old["findings"] if one["status"] == "fail"] == ["E5"]
     assert old["partitions"][0]["registers"] == [["0x000fffff"] * 4]
-    assert document(0, "lint", "--chip", "gfx1030", "--kernel", "6.1", "all")["findings"] == []
-    assert gpurt("plan", "--chip", "gfx1030", "--kernel", "5.10", "10")[0] == 2
+    assert document(0, "lint", "--chip", "gfx1030", "--linux", "6.1", "all")["findings"] == []
+    assert gpurt("divide", "--chip", "gfx1030", "--linux", "5.10", "10")[0] == 2
 
 
 def test_a_copy_of_a_topology(document: Callable[..., dict[str, Any]], gpurt: Gpurt, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_copy_of_a_topology(document: Callable[..., dict[str, Any]], gpurt: Gp
     two = machine(tmp_path / "two", 2)
     code, _, err = gpurt("show", "--topology", two)
     assert (code, "several GPUs, with numbers 0, 1" in err) == (2, True)
-    assert document(0, "plan", "--topology", two, "--gpu", "1", "4")["partitions"][0]["hsa_cu_mask"] == "1:0xf"
+    assert document(0, "divide", "--topology", two, "--gpu", "1", "4")["partitions"][0]["hsa_cu_mask"] == "1:0xf"
     assert gpurt("show", "--topology", two, "--gpu", "2")[0] == 2
 
 
@@ -186,17 +186,17 @@ def test_a_simulation(document: Callable[..., dict[str, Any]]) -> None:
 
 WRONG = [
     (("lint", *VII, "hsa1=0xff", "--hsa", "0:0xff"), "a mask is called hsa1"),
-    (("plan",), "Missing argument"), (("plan", *VII, "x"), "expected CUs"), (("plan", *VII, "0"), "expected CUs"),
-    (("plan", *VII, "5-4"), "expected CUs"), (("plan", *VII, "a b=5"), "expected NAME=CUS"),
-    (("plan", *VII, "=5"), "NAME"),
-    (("plan", *VII, "a=1", "a=2"), "called 'a'"), (("plan", *VII, "1", "--apart", "q"), "'q'"),
-    (("plan", *VII, *["1"] * 33), "33 partitions"), (("plan", *VII, "99999"), "expected CUs"),
+    (("divide",), "Missing argument"), (("divide", *VII, "x"), "expected CUs"), (("divide", *VII, "0"), "expected CUs"),
+    (("divide", *VII, "5-4"), "expected CUs"), (("divide", *VII, "a b=5"), "expected NAME=CUS"),
+    (("divide", *VII, "=5"), "NAME"),
+    (("divide", *VII, "a=1", "a=2"), "called 'a'"), (("divide", *VII, "1", "--apart", "q"), "'q'"),
+    (("divide", *VII, *["1"] * 33), "33 partitions"), (("divide", *VII, "99999"), "expected CUs"),
     (("lint", *VII), "name a mask"), (("lint", *VII, "zz"), "hexadecimal"), (("lint", *VII, ""), "hexadecimal"),
     (("lint", *VII, "1", "--threads", "q=1"), "'q'"), (("lint", *VII, "a=1", "--threads", "a"), "NAME=NUMBER"),
     (("lint", *VII, "a=1", "--queues", "a=0"), "NAME=NUMBER"),
     (("lint", *VII, "a=1", *["--queues", "a=1"] * 2), "once"),
     (("show", "--chip", "voodoo", "1"), "radeon-vii"), (("show", *VII, "--topology", "/"), "excludes"),
-    (("show", *VII, "--kernel", "six"), "release of Linux"), (("show", *VII, "--gpu", "-1"), "--gpu"),
+    (("show", *VII, "--linux", "six"), "release of Linux"), (("show", *VII, "--gpu", "-1"), "--gpu"),
     (("simulate", *VII, "all,x=1"), "blocks="), (("simulate", *VII, "all,blocks=x"), "number"),
     (("simulate", *VII, "all,threads=0"), "threads"), (("simulate", *VII, "all,time=5"), "unit"),
     (("simulate", *VII, *["all"] * 5), "5 streams"), (("simulate", "--chip", "mi300x", "all"), "XCCs"),

@@ -15,7 +15,7 @@ from analysis.model import Intensity
 from analysis.partition import VARIANTS, coupled, inside, plan
 from analysis.taskset import load
 from analysis.verdict import answer
-from pycontrol.commands import partition as commands
+from pycontrol.plan import division as commands
 from pycontrol.plan.admission import standing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ def test_the_options_are_what_the_planner_has() -> None:
 
 def test_the_example_fits_and_says_how(gpurt: Gpurt, tmp_path: Path) -> None:
     """detect on 4 units: 2 + 0.5 + 0.3 + 120/4 + 3 ms."""
-    code, out, err = gpurt("partition", EXAMPLE, "--explain", "-o", tmp_path / "out.toml")
+    code, out, err = gpurt("plan", "partitions", EXAMPLE, "--explain", "-o", tmp_path / "out.toml")
     assert (code, err.count("\n"), "a GPU of its own" in err) == (0, 1, True)
     assert "fits in 16 of 24 compute units" in out
     assert "no merge was needed" in out
@@ -75,7 +75,7 @@ def test_tasks_that_share_cpus_are_planned_and_analyzed_alike(gpurt: Gpurt, tmp_
     if test == "gcaps-busy":
         text = path.read_text().replace("compute_units = 24", "compute_units = 64")
         path.write_text(text.replace("[[task]]\n", '[[task]]\nwaiting = "busy"\n'))
-    code, text, _ = gpurt("partition", path, "--inside", test, "-o", out, "--json")
+    code, text, _ = gpurt("plan", "partitions", path, "--inside", test, "-o", out, "--json")
     told = json.loads(text)
     assert (code, told["fits"], told["test"]) == (0, True, test)
     assert len(told["partitions"]) > 1
@@ -85,13 +85,13 @@ def test_tasks_that_share_cpus_are_planned_and_analyzed_alike(gpurt: Gpurt, tmp_
     assert {name: one["wcrt_ns"] for name, one in told["tasks"].items()} == {
         name: one["wcrt_ns"] for name, one in analysed["tests"][0]["tasks"].items()
     }
-    assert gpurt("partition", path)[0] == 1
+    assert gpurt("plan", "partitions", path)[0] == 1
 
 
 def test_a_task_without_gpu_work_counts_where_tasks_share_cpus(gpurt: Gpurt, tmp_path: Path) -> None:
     low = '[[task]]\nname = "low"\ncpu = 0\npriority = 1\nperiod = "{}"\nsegments = [{{ cpu = "20ms" }}]\n'
-    assert gpurt("partition", on_two_cpus(tmp_path, low.format("1s")), "--inside", "gcaps-suspend")[0] == 0
-    code, out, _ = gpurt("partition", on_two_cpus(tmp_path, low.format("21ms")), "--inside", "gcaps-suspend")
+    assert gpurt("plan", "partitions", on_two_cpus(tmp_path, low.format("1s")), "--inside", "gcaps-suspend")[0] == 0
+    code, out, _ = gpurt("plan", "partitions", on_two_cpus(tmp_path, low.format("21ms")), "--inside", "gcaps-suspend")
     assert (code, out.splitlines()[0].startswith("NOT PROVED: low: no bound below the deadline of 21")) == (1, True)
 
 
@@ -106,13 +106,14 @@ def test_a_task_without_gpu_work_counts_where_tasks_share_cpus(gpurt: Gpurt, tmp
 def test_what_tests_of_shared_cpus_do_not_cover(
     gpurt: Gpurt, tmp_path: Path, options: tuple[str, ...], policy: str, why: str
 ) -> None:
-    code, _, err = gpurt("partition", on_two_cpus(tmp_path, policy=policy), "--inside", "gcaps-suspend", *options)
+    path = on_two_cpus(tmp_path, policy=policy)
+    code, _, err = gpurt("plan", "partitions", path, "--inside", "gcaps-suspend", *options)
     assert code == 2
     assert why in err
 
 
 def test_a_task_that_waits_in_another_mode_is_named(gpurt: Gpurt, tmp_path: Path) -> None:
-    code, _, err = gpurt("partition", on_two_cpus(tmp_path), "--inside", "gcaps-busy")
+    code, _, err = gpurt("plan", "partitions", on_two_cpus(tmp_path), "--inside", "gcaps-busy")
     assert (code, "gcaps-busy is for tasks that wait in mode busy, unlike detect" in err) == (2, True)
 
 
@@ -122,32 +123,32 @@ def test_admission_where_tasks_share_cpus(gpurt: Gpurt, tmp_path: Path) -> None:
     planned, new, out = tmp_path / "planned.toml", tmp_path / "late.toml", tmp_path / "with.toml"
     new.write_text(LATE.replace("cpu = 4", "cpu = 0"))
     call = ("--inside", "gcaps-suspend")
-    assert gpurt("partition", on_two_cpus(tmp_path, low.format("60ms")), *call, "-o", planned)[0] == 0
-    assert gpurt("admit", planned, new)[0] == 1
-    code, text, _ = gpurt("admit", planned, new, *call, "-o", out)
+    assert gpurt("plan", "partitions", on_two_cpus(tmp_path, low.format("60ms")), *call, "-o", planned)[0] == 0
+    assert gpurt("plan", "add", planned, new)[0] == 1
+    code, text, _ = gpurt("plan", "add", planned, new, *call, "-o", out)
     assert (code, text.splitlines()[0].startswith("late is admitted to")) == (0, True)
     assert gpurt("analyze", out)[0] == 0
     new.write_text(LATE.replace("cpu = 4", "cpu = 0").replace("segments = [", 'segments = [{ cpu = "35ms" }, '))
-    code, text, _ = gpurt("admit", planned, new, *call)
+    code, text, _ = gpurt("plan", "add", planned, new, *call)
     assert (code, "low: no bound below the deadline of 60" in text) == (1, True)
 
 
 def test_planning_a_planned_file_again_replaces_its_partitions(gpurt: Gpurt, tmp_path: Path) -> None:
     out = tmp_path / "out.toml"
-    assert gpurt("partition", EXAMPLE, "-o", out)[0] == 0
-    assert gpurt("partition", out, "--max-partitions", "2", "-o", out)[0] == 0
+    assert gpurt("plan", "partitions", EXAMPLE, "-o", out)[0] == 0
+    assert gpurt("plan", "partitions", out, "--max-partitions", "2", "-o", out)[0] == 0
     written = load(out).taskset
     assert len(written.partitions) == 2
     assert all(task.partition in written.partitions for task in written)
 
 
 def test_few_units_need_merges_and_fewer_do_not_fit(gpurt: Gpurt, tmp_path: Path) -> None:
-    code, out, _ = gpurt("partition", EXAMPLE, "--units", "14", "--explain", "--json")
+    code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--units", "14", "--explain", "--json")
     told = json.loads(out)
     assert (code, told["fits"], told["compute_units"]) == (0, True, 14)
     assert told["used_units"] == sum(part["compute_units"] for part in told["partitions"]) <= 14
     assert told["merges"]
-    code, out, _ = gpurt("partition", EXAMPLE, "--units", "4", "-o", tmp_path / "out.toml")
+    code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--units", "4", "-o", tmp_path / "out.toml")
     assert code == 1
     assert "DOES NOT FIT" in out
     assert "of 4 are needed" in out
@@ -155,9 +156,9 @@ def test_few_units_need_merges_and_fewer_do_not_fit(gpurt: Gpurt, tmp_path: Path
 
 
 def test_what_does_not_fit_says_by_how_many_units(gpurt: Gpurt) -> None:
-    code, out, _ = gpurt("partition", EXAMPLE, "--sizes", "10:2", "--units", "20", "--max-partitions", "1")
+    code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--sizes", "10:2", "--units", "20", "--max-partitions", "1")
     assert (code, "more than" in out) == (1, True), out
-    code, out, _ = gpurt("partition", EXAMPLE, "--units", "8", "--variant", "exact", "--json")
+    code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--units", "8", "--variant", "exact", "--json")
     told = json.loads(out)
     if told["used_units"]:
         assert f"{told['used_units'] - 8} more than the 8" in told["why"]
@@ -167,7 +168,7 @@ def test_what_does_not_fit_says_by_how_many_units(gpurt: Gpurt) -> None:
 def test_a_task_that_fits_nowhere_is_named_with_the_lemma(gpurt: Gpurt, tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
     path.write_text(EXAMPLE.read_text().replace('serial = "8ms"', 'serial = "99ms"'))
-    code, out, _ = gpurt("partition", path)
+    code, out, _ = gpurt("plan", "partitions", path)
     assert code == 1
     assert "segmentation: needs 113.3 ms alone on 24 units, and has 100 ms (lemma 2)" in out.replace("exact", "")
 
@@ -182,14 +183,15 @@ def test_where_tasks_share_a_cpu_nothing_is_proved_of_whole_jobs(gpurt: Gpurt, t
     """The CPUs of the case study's real-time tasks are shared: a yes, or a bound, would be about another system."""
     case, out = tmp_path / "case.toml", tmp_path / "out.toml"
     case.write_text(real_time_of_the_case_study().replace("[platform]\n", "[platform]\ncompute_units = 8\n"))
-    code, text, _ = gpurt("partition", case, "--units", "8", "-o", out)
+    code, text, _ = gpurt("plan", "partitions", case, "--units", "8", "-o", out)
     assert (code, out.exists()) == (1, False)
     assert text.startswith("NOT PROVED: histogram, projection, dxtc share CPU 1, and waiting for a CPU is not part")
-    code, text, _ = gpurt("partition", case, "--units", "8", "--gpu-only", "--json")
+    code, text, _ = gpurt("plan", "partitions", case, "--units", "8", "--gpu-only", "--json")
     told = json.loads(text)
     assert (code, told["fits"]) == (0, True)
     assert {task["wcrt_ns"] for task in told["tasks"].values()} == {None}
-    assert gpurt("partition", case, "--units", "8", "--gpu-only")[1].startswith("GPU work alone fits in 8 of 8")
+    assert gpurt("plan", "partitions", case, "--units", "8",
+                 "--gpu-only")[1].startswith("GPU work alone fits in 8 of 8")  # fmt: skip
 
 
 def test_plain_times_hold_for_the_whole_gpu_only(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -197,47 +199,50 @@ def test_plain_times_hold_for_the_whole_gpu_only(gpurt: Gpurt, tmp_path: Path) -
     path = tmp_path / "set.toml"
     path.write_text(EXAMPLE.read_text().replace('{ parallel = "200ms", serial = "10ms" }', '"18ms"'))
     for units in ("24", "40"):
-        _, out, err = gpurt("partition", path, "--units", units)
+        _, out, err = gpurt("plan", "partitions", path, "--units", units)
         assert "the GPU time of map is known for one number of units only" in err
         assert next(line.split()[1] for line in out.splitlines() if " map " in line) == "24"
-    assert "known for 24 units and more" in gpurt("partition", path, "--units", "20")[1]
+    assert "known for 24 units and more" in gpurt("plan", "partitions", path, "--units", "20")[1]
 
 
 def test_what_would_not_be_a_taskset_file_is_not_written(gpurt: Gpurt, tmp_path: Path) -> None:
     out = tmp_path / "out.toml"
-    code, text, err = gpurt("partition", EXAMPLE, "--sizes", "5:5", "-o", out)
+    code, text, err = gpurt("plan", "partitions", EXAMPLE, "--sizes", "5:5", "-o", out)
     assert (code, text, out.exists()) == (3, "", False)
     assert "cannot be written with these partitions: a partition of this GPU has 4, 6, 8, ... units, not 5" in err
 
 
-@pytest.mark.parametrize(("file", "more"), [(EXAMPLE, []), (ROOT / "examples/federated.toml", ["--federated"])])
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [(EXAMPLE, "plan partitions"), (ROOT / "examples/federated.toml", "plan units")],
+)
 def test_a_file_is_not_planned_for_more_units_than_it_says(
-    gpurt: Gpurt, tmp_path: Path, file: Path, more: list[str]
+    gpurt: Gpurt, tmp_path: Path, file: Path, name: str
 ) -> None:
     """Its [platform] would contradict its partitions.  A plan with units to spare is one for the file."""
     out, there = tmp_path / "out.toml", load(file).taskset.platform.compute_units
-    code, text, err = gpurt("partition", file, "--units", there + 1, "-o", out, *more)
+    code, text, err = gpurt(name, file, "--units", there + 1, "-o", out)
     assert (code, text, out.exists(), err.count("\n")) == (2, "", False, 1)
     assert f"--units {there + 1}: [platform] of {file} says compute_units = {there}, and OUT would be the same" in err
-    assert gpurt("partition", file, "--units", there + 1, *more)[0] == 0
-    assert gpurt("partition", file, "--units", there - 1, "-o", out, *more)[0] == 0
+    assert gpurt(name, file, "--units", there + 1)[0] == 0
+    assert gpurt(name, file, "--units", there - 1, "-o", out)[0] == 0
     assert sum(part.size or 0 for part in load(out).taskset.partitions) < there
 
 
 def test_a_file_without_units_is_written_with_none(gpurt: Gpurt, tmp_path: Path) -> None:
     case, out = tmp_path / "case.toml", tmp_path / "out.toml"
     case.write_text(real_time_of_the_case_study())
-    assert gpurt("partition", case, "--units", "8", "--gpu-only")[0] == 0
-    code, text, err = gpurt("partition", case, "--units", "8", "--gpu-only", "-o", out)
+    assert gpurt("plan", "partitions", case, "--units", "8", "--gpu-only")[0] == 0
+    code, text, err = gpurt("plan", "partitions", case, "--units", "8", "--gpu-only", "-o", out)
     assert (code, text, out.exists()) == (2, "", False)
     assert "does not say compute_units, and OUT would be the same; write compute_units = 8 there" in err
 
 
 @pytest.mark.parametrize("variant", ["best", "exact", "1g", "fit-ina"])
 def test_sizes_of_which_none_fits_are_told(gpurt: Gpurt, variant: str) -> None:
-    code, out, _ = gpurt("partition", EXAMPLE, "--units", "3", "--variant", variant)
+    code, out, _ = gpurt("plan", "partitions", EXAMPLE, "--units", "3", "--variant", variant)
     assert (code, out) == (1, "DOES NOT FIT: a partition has 4 units or more, and there are 3\n")
-    out = gpurt("partition", EXAMPLE, "--sizes", "40,30", "--variant", variant)[1]
+    out = gpurt("plan", "partitions", EXAMPLE, "--sizes", "40,30", "--variant", variant)[1]
     assert out == "DOES NOT FIT: a partition has 30 units or more, and there are 24\n"
 
 
@@ -245,7 +250,7 @@ def test_sizes_of_which_none_fits_are_told(gpurt: Gpurt, variant: str) -> None:
 def test_a_part_of_its_own_is_not_overwritten(gpurt: Gpurt, tmp_path: Path, own: str) -> None:
     path, out = tmp_path / "set.toml", tmp_path / "out.toml"
     path.write_text(EXAMPLE.read_text() + own)
-    code, _, err = gpurt("partition", path, "-o", out)
+    code, _, err = gpurt("plan", "partitions", path, "-o", out)
     assert (code, out.exists()) == (3, False)
     assert 'task "map" has a part of its own; remove that' in err
 
@@ -253,7 +258,7 @@ def test_a_part_of_its_own_is_not_overwritten(gpurt: Gpurt, tmp_path: Path, own:
 def test_no_gpu_task_proves_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
     path = tmp_path / "set.toml"
     path.write_text("[platform]\ncpus = 1\ncompute_units = 4\n")
-    code, out, _ = gpurt("partition", path)
+    code, out, _ = gpurt("plan", "partitions", path)
     assert (code, "no real-time task uses the GPU" in out) == (1, True)
 
 
@@ -268,7 +273,7 @@ def test_no_gpu_task_proves_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_wrong_usage(gpurt: Gpurt, options: list[str], says: str) -> None:
-    code, out, err = gpurt("partition", EXAMPLE, *options)
+    code, out, err = gpurt("plan", "partitions", EXAMPLE, *options)
     assert (code, out) == (2, "")
     assert says in err
 
@@ -277,24 +282,24 @@ def test_policies_that_run_jobs_at_once_are_refused(gpurt: Gpurt, tmp_path: Path
     """docs/partitioning.md has the counterexample: what fits one at a time misses when jobs share the units."""
     path = tmp_path / "set.toml"
     path.write_text(EXAMPLE.read_text().replace("cpus = 5\n", 'cpus = 5\npolicy = "timesliced"\n'))
-    code, _, err = gpurt("partition", path)
+    code, _, err = gpurt("plan", "partitions", path)
     assert (code, "the file says timesliced" in err) == (2, True)
     planned = tmp_path / "planned.toml"
-    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\npolicy = "timesliced"\n'))
     (tmp_path / "task.toml").write_text(LATE)
-    assert gpurt("admit", planned, tmp_path / "task.toml")[0] == 2
+    assert gpurt("plan", "add", planned, tmp_path / "task.toml")[0] == 2
 
 
 def test_admission_places_one_more_task_and_keeps_the_file(gpurt: Gpurt, tmp_path: Path) -> None:
     planned, task, out = tmp_path / "planned.toml", tmp_path / "task.toml", tmp_path / "out.toml"
-    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     task.write_text(LATE.replace("cpu = 4", "cpu = 0"))
-    assert "detect, late share CPU 0" in gpurt("admit", planned, task)[1]
-    assert [gpurt("admit", planned, task, *more)[0] for more in ([], ["--gpu-only"])] == [1, 0]
+    assert "detect, late share CPU 0" in gpurt("plan", "add", planned, task)[1]
+    assert [gpurt("plan", "add", planned, task, *more)[0] for more in ([], ["--gpu-only"])] == [1, 0]
     planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\ncu_mask = "0xf"\nslice = "5ms"\n'))
     task.write_text(LATE)
-    code, text, _ = gpurt("admit", planned, task, "-o", out)
+    code, text, _ = gpurt("plan", "add", planned, task, "-o", out)
     assert code == 0
     assert "late is admitted to p1: an existing partition of the same size" in text
     written = load(out).taskset
@@ -305,13 +310,13 @@ def test_admission_places_one_more_task_and_keeps_the_file(gpurt: Gpurt, tmp_pat
 
 def test_a_task_without_a_place_is_told_why(gpurt: Gpurt, tmp_path: Path) -> None:
     planned, task = tmp_path / "planned.toml", tmp_path / "task.toml"
-    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     task.write_text(LATE.replace('"40ms"', '"9s"'))
-    code, text, _ = gpurt("admit", planned, task, "--move", "-o", tmp_path / "out.toml")
+    code, text, _ = gpurt("plan", "add", planned, task, "--move", "-o", tmp_path / "out.toml")
     assert (code, text.splitlines()[0]) == (1, "NOT ADMITTED: late has no place")
     assert len(text.splitlines()) == 5
     assert not (tmp_path / "out.toml").exists()
-    told = json.loads(gpurt("admit", planned, task, "--json")[1])
+    told = json.loads(gpurt("plan", "add", planned, task, "--json")[1])
     assert (told["admitted"], told["partition"], len(told["tried"])) == (False, None, 3)
 
 
@@ -328,9 +333,9 @@ def test_a_task_without_a_place_is_told_why(gpurt: Gpurt, tmp_path: Path) -> Non
 )  # fmt: skip
 def test_a_wrong_task_file_is_named_with_the_line(gpurt: Gpurt, tmp_path: Path, text: str, says: str) -> None:
     planned, task = tmp_path / "planned.toml", tmp_path / "task.toml"
-    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     task.write_text(text)
-    code, out, err = gpurt("admit", planned, task)
+    code, out, err = gpurt("plan", "add", planned, task)
     assert (code, out) == (3, "")
     assert says in err
     assert err.startswith(f"gpurt: {task}:")
@@ -339,17 +344,17 @@ def test_a_wrong_task_file_is_named_with_the_line(gpurt: Gpurt, tmp_path: Path, 
 
 def test_a_file_without_partitions_admits_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
     (tmp_path / "task.toml").write_text(LATE)
-    code, _, err = gpurt("admit", EXAMPLE, tmp_path / "task.toml")
+    code, _, err = gpurt("plan", "add", EXAMPLE, tmp_path / "task.toml")
     assert (code, "has no [[partition]]" in err) == (2, True)
 
 
 def test_without_epsilon_nothing_is_admitted_and_planned_again(gpurt: Gpurt, tmp_path: Path) -> None:
     """A file that has partitions already is as wrong without epsilon as one without: it is not 0."""
     planned, new = tmp_path / "planned.toml", tmp_path / "task.toml"
-    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     planned.write_text(planned.read_text().replace('epsilon = "0.1ms"\n', ""))
     new.write_text(LATE)
-    for call in (("partition", planned), ("admit", planned, new), ("admit", planned, new, "--move")):
+    for call in (("plan partitions", planned), ("plan add", planned, new), ("plan add", planned, new, "--move")):
         code, out, err = gpurt(*call)
         assert (code, out, "epsilon is missing" in err) == (3, "", True)
 
@@ -357,20 +362,20 @@ def test_without_epsilon_nothing_is_admitted_and_planned_again(gpurt: Gpurt, tmp
 def test_kernels_and_copies_are_refused(gpurt: Gpurt, tmp_path: Path) -> None:
     """Their time is that of the whole GPU, and copies of other partitions are on the same bus."""
     planned, new = tmp_path / "planned.toml", tmp_path / "task.toml"
-    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     new.write_text(LATE[: LATE.index("conflict")] + 'segments = [{ copy = "1ms" }, { kernel = "400ms" }]\n')
-    code, out, err = gpurt("admit", planned, new)
+    code, out, err = gpurt("plan", "add", planned, new)
     assert (code, out) == (2, "")
     assert "late has kernels or copies" in err
 
 
 def test_a_new_partition_would_have_the_policy_of_the_platform(gpurt: Gpurt, tmp_path: Path) -> None:
     planned, new = tmp_path / "planned.toml", tmp_path / "task.toml"
-    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     text = planned.read_text().replace("compute_units = 4\n", 'compute_units = 4\npolicy = "segment"\n')
     planned.write_text(text.replace("cpus = 5\n", 'cpus = 5\npolicy = "timesliced"\n'))
     new.write_text(LATE.replace('"200ms"', '"42ms"'))
-    code, out, err = gpurt("admit", planned, new)
+    code, out, err = gpurt("plan", "add", planned, new)
     assert (code, out) == (2, "")
     assert "the file says timesliced" in err
 
@@ -379,9 +384,9 @@ def test_a_new_partition_would_have_the_policy_of_the_platform(gpurt: Gpurt, tmp
 def test_lines_are_those_of_toml_when_a_file_is_written(gpurt: Gpurt, tmp_path: Path, separator: str) -> None:
     """Python breaks lines in more places than TOML; what was removed were other lines."""
     planned, out = tmp_path / "planned.toml", tmp_path / "out.toml"
-    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     planned.write_text(f"#{separator * 7}\n" + planned.read_text(), encoding="utf-8")
-    assert gpurt("partition", planned, "--max-partitions", "2", "-o", out)[0] == 0
+    assert gpurt("plan", "partitions", planned, "--max-partitions", "2", "-o", out)[0] == 0
     written = load(out).taskset
     assert len(written.partitions) == 2
     assert [(task.name, task.period, task.eta) for task in written] == [
@@ -391,11 +396,11 @@ def test_lines_are_those_of_toml_when_a_file_is_written(gpurt: Gpurt, tmp_path: 
 
 def test_arrays_of_tables_written_inline_are_refused_in_words(gpurt: Gpurt, tmp_path: Path) -> None:
     planned, out = tmp_path / "planned.toml", tmp_path / "out.toml"
-    assert gpurt("partition", EXAMPLE, "-o", planned)[0] == 0
+    assert gpurt("plan", "partitions", EXAMPLE, "-o", planned)[0] == 0
     before = planned.read_text().split("[[partition]]", 1)[0]
     parts = "".join(f'  {{ name = "p{at}", compute_units = 4 }},\n' for at in range(1, 5))
     planned.write_text(f"partition = [\n{parts}]\n{before}")
-    code, _, err = gpurt("partition", planned, "--max-partitions", "2", "-o", out)
+    code, _, err = gpurt("plan", "partitions", planned, "--max-partitions", "2", "-o", out)
     assert (code, out.exists()) == (3, False)
     assert "its form is not understood well enough" in err
 
@@ -403,7 +408,7 @@ def test_arrays_of_tables_written_inline_are_refused_in_words(gpurt: Gpurt, tmp_
 def test_line_endings_stay(gpurt: Gpurt, tmp_path: Path) -> None:
     path, out = tmp_path / "set.toml", tmp_path / "out.toml"
     path.write_bytes(EXAMPLE.read_bytes().replace(b"\n", b"\r\n"))
-    assert gpurt("partition", path, "-o", out)[0] == 0
+    assert gpurt("plan", "partitions", path, "-o", out)[0] == 0
     assert out.read_bytes().count(b"\n") == out.read_bytes().count(b"\r\n")
 
 
@@ -416,19 +421,19 @@ priority = 9
 period = "1ms"
 segments = [{ cpu = "2ms" }]
 ''')
-    code, _, err = gpurt("partition", path)
+    code, _, err = gpurt("plan", "partitions", path)
     assert (code, "log without GPU work: not part of the answer" in err) == (0, True)
 
 
 def test_a_new_division_takes_nothing_from_partitions_of_the_same_name(gpurt: Gpurt, tmp_path: Path) -> None:
     planned, new, out = tmp_path / "planned.toml", tmp_path / "task.toml", tmp_path / "out.toml"
     planned.write_text(EXAMPLE.read_text())
-    assert gpurt("partition", planned, "--sizes", "6:2", "-o", planned)[0] == 0
+    assert gpurt("plan", "partitions", planned, "--sizes", "6:2", "-o", planned)[0] == 0
     planned.write_text(planned.read_text().replace('name = "p1"\n', 'name = "p1"\nslice = "5ms"\ncu_mask = "0x3f"\n'))
     new.write_text(LATE.replace('"200ms"', '"14ms"').replace('"40ms"', '"60ms"'))
-    code, text, _ = gpurt("admit", planned, new)
+    code, text, _ = gpurt("plan", "add", planned, new)
     assert code == 1, text
-    code, text, err = gpurt("admit", planned, new, "--move", "-o", out)
+    code, text, err = gpurt("plan", "add", planned, new, "--move", "-o", out)
     assert (code, "a new division" in text) == (0, True), text
     assert "cu_mask, slice of the old ones were left out" in err
     assert {(one.slice, one.cu_mask) for one in load(out).taskset.partitions} == {(None, None)}
@@ -444,14 +449,14 @@ def test_partitions_with_policies_of_their_own(gpurt: Gpurt, tmp_path: Path) -> 
     path.write_text(text)
     code, out, _ = gpurt("analyze", path)
     assert (code, "partitions have policies lock-fifo and segment, and no test is about several" in out) == (1, True)
-    code, _, err = gpurt("simulate", path, "--offsets", "2")
+    code, _, err = gpurt("simulate", path, "--runs", "2")
     assert (code, "partitions have policies lock-fifo and segment; name one for all with --policy" in err) == (2, True)
-    code, _, err = gpurt("choose", path)
+    code, _, err = gpurt("plan", "modes", path)
     assert (code, "its partitions have policies of their own" in err) == (2, True)
     path.write_text(text.replace("lock-fifo", "segment"))
     assert gpurt("analyze", path)[1].startswith("partitioned-suspend")
-    assert json.loads(gpurt("simulate", path, "--offsets", "2", "--json")[1])["policy"] == "segment"
-    assert gpurt("choose", path)[0] == 0
+    assert json.loads(gpurt("simulate", path, "--runs", "2", "--json")[1])["policy"] == "segment"
+    assert gpurt("plan", "modes", path)[0] == 0
 
 
 def test_one_partition_that_holds_everything_stands_as_it_was_planned(gpurt: Gpurt, tmp_path: Path) -> None:
@@ -462,10 +467,10 @@ def test_one_partition_that_holds_everything_stands_as_it_was_planned(gpurt: Gpu
         'priority = 34\nperiod = "40ms"\ndeadline = "21ms"\nsegments = [{ misc = "2ms", gpu = { parallel = "9ms", '
         'serial = "2ms" } }, { misc = "1ms", gpu = { parallel = "50ms" } }]\n'
     )
-    code, text, _ = gpurt("partition", path, "-o", out)
+    code, text, _ = gpurt("plan", "partitions", path, "-o", out)
     assert (code, out.exists()) == (1, False)
     assert "nothing was written: of that file gpurt analyze says: t: no bound below the deadline of 21 ms" in text
-    code, _, err = gpurt("partition", path, "--gpu-only", "-o", out)
+    code, _, err = gpurt("plan", "partitions", path, "--gpu-only", "-o", out)
     assert (code, "of the written file gpurt analyze says: t: no bound below" in err) == (0, True)
     written = load(out).taskset
     why = answer(written).why

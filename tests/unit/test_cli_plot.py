@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Pictures that `gpurt plot` draws: what is in them, and the file that they are in."""
+"""Pictures that `gpurt trace plot` draws: what is in them, and the file that they are in."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def words(gpurt: Gpurt, trace: Path, *options: str) -> list[str]:
     """The texts of the picture, from the top of each column down."""
     picture = trace.with_suffix(".svg")
     with mpl.rc_context({"svg.fonttype": "none"}):
-        code, _, err = gpurt("plot", str(trace), "-o", str(picture), *options)
+        code, _, err = gpurt("trace", "plot", str(trace), "-o", str(picture), *options)
     assert (code, err) == (0, "")
     found = re.findall(r"<text[^>]*?(?:translate\(|x=\"|\by=\")[^>]*>([^<]*)</text>", picture.read_text())
     return [word.strip() for word in found]
@@ -99,7 +99,7 @@ def test_windows_of_every_length_have_a_unit(gpurt: Gpurt, tmp_path: Path) -> No
 def test_the_file_is_the_one_that_was_asked_for(gpurt: Gpurt, trace: Path, name: str) -> None:
     before = set(trace.parent.iterdir())
     output = trace.parent / name
-    code, out, _ = gpurt("plot", str(trace), "-o", str(output), "--json")
+    code, out, _ = gpurt("trace", "plot", str(trace), "-o", str(output), "--json")
     assert (code, json.loads(out)["files"]) == (0, [str(output)])
     assert set(trace.parent.iterdir()) - before == {output}
     assert output.read_bytes().startswith(MAGIC[name])
@@ -113,7 +113,7 @@ def test_unknown_suffixes_and_devices_are_errors(gpurt: Gpurt, trace: Path) -> N
         (str(trace.parent), 3, "cannot be written"),
         (str(trace.parent / "none" / "x.png"), 3, "cannot be written"),
     ):
-        got, out, err = gpurt("plot", str(trace), "-o", name)
+        got, out, err = gpurt("trace", "plot", str(trace), "-o", name)
         assert (got, out) == (code, "")
         assert says in err
     assert set(trace.parent.iterdir()) == before
@@ -123,7 +123,7 @@ def test_unknown_suffixes_and_devices_are_errors(gpurt: Gpurt, trace: Path) -> N
 def test_the_trace_is_not_overwritten(gpurt: Gpurt, trace: Path) -> None:
     other = trace.rename(trace.with_suffix(".png"))
     before = other.read_bytes()
-    assert gpurt("plot", str(other))[0] == 2
+    assert gpurt("trace", "plot", str(other))[0] == 2
     assert other.read_bytes() == before
 
 
@@ -137,7 +137,7 @@ def test_segments_are_shown_where_no_job_is_known(gpurt: Gpurt, trace: Path) -> 
 
 def test_a_window_outside_the_trace_is_refused(gpurt: Gpurt, trace: Path) -> None:
     for options in (["--from", "5ms", "--to", "5ms"], ["--from", "13ms"]):
-        code, _, err = gpurt("plot", str(trace), *options)
+        code, _, err = gpurt("trace", "plot", str(trace), *options)
         assert code == 2
         assert "lasts 12.0 ms" in err
 
@@ -147,4 +147,4 @@ def test_response_times_say_worst_and_deadline(gpurt: Gpurt, trace: Path) -> Non
     assert [word for word in shown if "worst" in word] == [
         "high: worst 3.00 ms, deadline 4", "low: worst 9.00 ms, deadline 8",
     ]  # fmt: skip
-    assert gpurt("plot", str(trace), "--kind", "responses", "--from", "1ms")[0] == 2
+    assert gpurt("trace", "plot", str(trace), "--kind", "responses", "--from", "1ms")[0] == 2

@@ -22,7 +22,7 @@ def run(capfd: pytest.CaptureFixture[str]) -> Gpurt:
 
 def test_energy_by_its_parts(run: Gpurt) -> None:
     """Example 5 by hand: 1 W static, and 36 mJ of kernels in each 20 ms.  Under `segment` t3 misses."""
-    words = ("simulate", EXAMPLE5, "--energy", "--offsets", "3")
+    words = ("simulate", EXAMPLE5, "--energy", "--runs", "3")
     code, out, err = run(*words)
     assert code == 1
     energy, counts = ["1.120000", "0.400000", "0.000000", "0.720000"], ["45.00", "80", "20", "0.018667"]
@@ -40,12 +40,12 @@ def test_energy_by_its_parts(run: Gpurt) -> None:
 
 def test_a_trace_has_the_power_and_there_is_a_picture(run: Gpurt, tmp_path: Path) -> None:
     trace, bars, gantt = (tmp_path / name for name in ("run.json", "bars.png", "gantt.svg"))
-    words = ("simulate", EXAMPLE5, "--energy", "--units", "opt", "--offsets", "1", "--policy", "lock-fifo")
-    assert run(*words, "--trace", str(trace), "--plot", str(bars), "--json")[1].count(str(tmp_path)) == 2
+    words = ("simulate", EXAMPLE5, "--energy", "--kernel-units", "opt", "--runs", "1", "--policy", "lock-fifo")
+    assert run(*words, "-o", str(trace), "--plot", str(bars), "--json")[1].count(str(tmp_path)) == 2
     assert bars.read_bytes().startswith(b"\x89PNG")
     entries = json.loads(trace.read_text())["traceEvents"]
     assert {entry["name"] for entry in entries if entry["ph"] == "C"} == {"GPU 0 power, mW"}
-    assert run("plot", str(trace), "-o", str(gantt))[0] == 0
+    assert run("trace plot", str(trace), "-o", str(gantt))[0] == 0
 
 
 @pytest.mark.parametrize(("words", "code", "message"), [
@@ -53,7 +53,7 @@ def test_a_trace_has_the_power_and_there_is_a_picture(run: Gpurt, tmp_path: Path
     ([EXAMPLE5], 3, "[platform] is missing"),
     ([TOY, "--energy"], 2, "has 2 GPUs; --energy simulates one that is shared in time"),
     ([MINIMAL, "--plot", "x.png"], 2, "--plot and --units go with --energy"),
-    ([MINIMAL, "--units", "opt"], 2, "--plot and --units go with --energy"),
+    ([MINIMAL, "--kernel-units", "opt"], 2, "--plot and --units go with --energy"),
     ([EXAMPLE5, "--energy", "--plot", "x.txt"], 2, "pictures end in"),
     ([EXAMPLE5, "--energy", "--plot", "/nonexistent/x.png"], 3, "/nonexistent"),
     ([EXAMPLE5, "--energy", "--policy", "none"], 2, "no policy is called 'none'"),

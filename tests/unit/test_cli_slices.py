@@ -1,4 +1,4 @@
-"""`gpurt slices`: its answers, and what it says where nothing is proved."""
+"""`gpurt plan slices`: its answers, and what it says where nothing is proved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
 
 def test_the_plan_of_the_example_by_hand(gpurt: Gpurt) -> None:
     """camera: 2 turns of 1 ms, each after 2.462688 ms (2.112 times 1.024, three switches), and 3.2 ms of its own."""
-    code, out, _ = gpurt("slices", EXAMPLE, "--json")
+    code, out, _ = gpurt("plan", "slices", EXAMPLE, "--json")
     tasks = json.loads(out)["tasks"]
     assert code == 0
     assert tasks["camera"] == {
@@ -30,11 +30,11 @@ def test_the_plan_of_the_example_by_hand(gpurt: Gpurt) -> None:
 
 def test_programs_outside_the_file_count(gpurt: Gpurt) -> None:
     bounds = [
-        json.loads(gpurt("slices", EXAMPLE, "--best-effort", number, "--json")[1])["tasks"]["map"]["wcrt_ns"]
+        json.loads(gpurt("plan", "slices", EXAMPLE, "--best-effort", number, "--json")[1])["tasks"]["map"]["wcrt_ns"]
         for number in ("0", "1")
     ]
     assert bounds[0] < bounds[1]
-    many = json.loads(gpurt("slices", EXAMPLE, "--best-effort", "30", "--json")[1])["tasks"]
+    many = json.loads(gpurt("plan", "slices", EXAMPLE, "--best-effort", "30", "--json")[1])["tasks"]
     assert {one["interleave"] for one in many.values()} != {"low"}
 
 
@@ -49,7 +49,7 @@ def test_what_is_not_covered_is_said(gpurt: Gpurt, tmp_path: Path, old: str, new
     file = tmp_path / "set.toml"
     shared = '[[partition]]\nname = "p"\nshared = "deadline"\n' if "partition" in new else ""
     file.write_text(EXAMPLE.read_text(encoding="utf-8").replace(old, new) + shared, encoding="utf-8")
-    code, out, _ = gpurt("slices", file)
+    code, out, _ = gpurt("plan", "slices", file)
     assert code == 1
     assert out.startswith(f"NOT PROVED: {why}")
     assert out.count("\n") == 1
@@ -59,10 +59,10 @@ def test_tasks_that_wait_busily_are_planned_for(gpurt: Gpurt, tmp_path: Path) ->
     """Alone on their CPUs they have the same bounds; the file that is written has the bounds that were printed."""
     file, out = tmp_path / "set.toml", tmp_path / "out.toml"
     file.write_text(EXAMPLE.read_text(encoding="utf-8").replace("cpu = 0\n", 'cpu = 0\nwaiting = "busy"\n'))
-    code, text, _ = gpurt("slices", file, "-o", out, "--json", "--explain")
+    code, text, _ = gpurt("plan", "slices", file, "-o", out, "--json", "--explain")
     tasks = json.loads(text)["tasks"]
     assert code == 0
-    assert tasks == json.loads(gpurt("slices", EXAMPLE, "--json")[1])["tasks"]
+    assert tasks == json.loads(gpurt("plan", "slices", EXAMPLE, "--json")[1])["tasks"]
     code, text, _ = gpurt("analyze", out, "--test", "supply-fp-mixed", "--json")
     assert code == 0
     (test,) = json.loads(text)["tests"]
@@ -75,7 +75,7 @@ def test_the_file_that_is_written_is_for_the_policy_of_the_plan(gpurt: Gpurt, tm
     file, out = tmp_path / "set.toml", tmp_path / "out.toml"
     text = EXAMPLE.read_text(encoding="utf-8").replace('policy = "timesliced"', policy)
     file.write_text(text, encoding="utf-8")
-    code, printed, _ = gpurt("slices", file, "-o", out, "--json")
+    code, printed, _ = gpurt("plan", "slices", file, "-o", out, "--json")
     plan = json.loads(printed)
     assert (code, any("the plan is for policy timesliced" in one for one in plan["notes"])) == (
         0, "timesliced" not in policy,
@@ -93,6 +93,6 @@ def test_a_part_of_the_gpu_has_no_slices(gpurt: Gpurt, tmp_path: Path) -> None:
     text = EXAMPLE.read_text(encoding="utf-8").replace("[platform]\n", "[platform]\ncompute_units = 8\n")
     text = text.replace("priority = ", 'partition = "p"\npriority = ')
     file.write_text(f'{text}\n[[partition]]\nname = "p"\ncompute_units = 4\n', encoding="utf-8")
-    code, out, _ = gpurt("slices", file)
+    code, out, _ = gpurt("plan", "slices", file)
     assert (code, out.count("\n")) == (1, 1)
     assert "is in partition p, which is a part of the GPU" in out

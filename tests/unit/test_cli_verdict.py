@@ -83,7 +83,8 @@ def test_commands_agree_on_the_verdict(gpurt: Gpurt, write: Write) -> None:
     for text in (SPINNER, SEGMENT):
         for mode, code in (("busy", 1), ("suspend", 0)):
             path = write(text.replace('"busy"', f'"{mode}"'))
-            assert [gpurt(name, path)[0] for name in ("analyze", "sensitivity", "assign", "simulate")] == [code] * 4
+            assert [gpurt(name, path)[0] for name in ("analyze", "margins", "plan priorities",
+                                                      "simulate")] == [code] * 4  # fmt: skip
 
 
 def test_analyze_answers_for_the_files_policy(gpurt: Gpurt, write: Write) -> None:
@@ -96,7 +97,7 @@ def test_analyze_answers_for_the_files_policy(gpurt: Gpurt, write: Write) -> Non
     assert (data["policy"], data["schedulable"]) == ("timesliced", False)
     assert [test["test"] for test in data["tests"]] == ["tsg-rr-suspend"]
     assert "detector" in data["why"]
-    assert gpurt("simulate", shared, "--offsets", "10")[0] == 1
+    assert gpurt("simulate", shared, "--runs", "10")[0] == 1
 
 
 def test_a_policy_without_a_covering_test_is_not_proved(gpurt: Gpurt, write: Write) -> None:
@@ -108,7 +109,7 @@ def test_a_policy_without_a_covering_test_is_not_proved(gpurt: Gpurt, write: Wri
     code, out, _ = gpurt("analyze", write(mixed))
     assert code == 1
     assert "some suspend and some wait busily under policy lock-fifo" in out
-    code, out, _ = gpurt("sensitivity", write(text))
+    code, out, _ = gpurt("margins", write(text))
     assert code == 1
     assert "no sound test is known" in out
 
@@ -118,7 +119,7 @@ def test_tasks_without_the_gpu_wait_in_no_mode(gpurt: Gpurt, write: Write, polic
     """Any test of the policy covers them, also where there is none for the default mode."""
     text = SPINNER.replace("cpus = 1", f'cpus = 1\npolicy = "{policy}"').replace('waiting = "busy"\n', "")
     text = text.replace('{ misc = "1ms", gpu = "60ms" }', '{ cpu = "40ms" }')
-    for name in ("analyze", "sensitivity"):
+    for name in ("analyze", "margins"):
         assert gpurt(name, write(text))[0] == 0
     code, out, _ = gpurt("analyze", write(text.replace('"30ms"', '"41ms"')))
     assert (code, "no bound below the deadline" in out) == (1, True)
@@ -129,7 +130,7 @@ def test_tasks_without_the_gpu_wait_in_no_mode(gpurt: Gpurt, write: Write, polic
     [
         ("gcaps-suspend", "tasks that all wait in mode suspend"),
         ("lock-fifo-busy", "policy lock-fifo"),
-        ("gcaps-busy+gpu-priority", "GPU priorities that `gpurt assign` finds where the file's fail"),
+        ("gcaps-busy+gpu-priority", "GPU priorities that `gpurt plan priorities` finds where the file's fail"),
         ("thesis-ioctl-busy-reduced", "strictly periodic releases"),
         ("thesis-kthread-notify-busy", "policy job, a kernel thread that is notified, a thread that stays on CPU 0"),
         ("boosted-busy-fence", "policy boosted, tasks of other forms"),
@@ -142,7 +143,7 @@ def test_a_named_test_of_another_system_is_told_apart(gpurt: Gpurt, write: Write
     path = write(SEGMENT)
     note = f"note: {name} is about {how}: the file's system is another one\n"
     assert gpurt("analyze", path, "--test", name)[2] == (note if how else "")
-    assert gpurt("sensitivity", path, "--test", name)[2] == (note if how else "")
+    assert gpurt("margins", path, "--test", name)[2] == (note if how else "")
     document = json.loads(gpurt("analyze", path, "--test", name, "--json")[1])
     assert document["notes"] == ([note[6:-1]] if how else [])
 
@@ -169,10 +170,10 @@ def test_assigned_priorities_are_analysed(gpurt: Gpurt, write: Write) -> None:
     path = write(EQUALS)
     assert load(path).taskset.platform.cpus == 2
     why = "a and b use the GPU and have the same priority on their CPU"
-    for name in ("analyze", "assign"):
+    for name in ("analyze", "plan priorities"):
         code, out, _ = gpurt(name, path)
         assert (code, why in out) == (1, True), out
-    code, out, _ = gpurt("assign", path, "--write", "--json")
+    code, out, _ = gpurt("plan", "priorities", path, "--write", "--json")
     assert (code, json.loads(out)["schedulable"], json.loads(out)["files"]) == (1, False, [])
     assert Path(path).read_text() == EQUALS
 
@@ -193,7 +194,7 @@ def test_what_cannot_be_simulated_is_not_proved_either(gpurt: Gpurt, write: Writ
         assert (code, err) == (1, "")
         assert out.startswith("NOT SIMULATED under policy job: detector")
     assert gpurt("analyze", path)[0] == 1
-    assert gpurt("simulate", TWO, "--policy", "job", "--waiting", "busy", "--offsets", "5")[0] in (0, 1)
+    assert gpurt("simulate", TWO, "--policy", "job", "--waiting", "busy", "--runs", "5")[0] in (0, 1)
 
 
 def test_an_unsound_test_never_answers_yes(gpurt: Gpurt, write: Write) -> None:
@@ -203,7 +204,7 @@ def test_an_unsound_test_never_answers_yes(gpurt: Gpurt, write: Write) -> None:
     path, name = write(text), "gcaps-suspend-printed"
     why = f"{name} is unsound: its bound can be exceeded"
     assert gpurt("analyze", path, "--test", "gcaps-suspend")[0] == 0
-    for command in ("analyze", "sensitivity"):
+    for command in ("analyze", "margins"):
         code, out, _ = gpurt(command, path, "--test", name)
         assert (code, f"NOT PROVED: {why}" in out.splitlines()) == (1, True)
         code, out, _ = gpurt(command, path, "--test", name, "--json")
@@ -213,13 +214,13 @@ def test_an_unsound_test_never_answers_yes(gpurt: Gpurt, write: Write) -> None:
     (test,) = json.loads(gpurt("analyze", path, "--test", name, "--json")[1])["tests"]
     assert (test["sound"], test["schedulable"], test["tasks"]["detector"]["in_time"]) == (False, True, True)
     assert gpurt("analyze", path, "--test", name, "--test", "gcaps-suspend")[0] == 0
-    assert gpurt("assign", path, "--test", name, "--write")[0] == 2
+    assert gpurt("plan", "priorities", path, "--test", name, "--write")[0] == 2
     assert Path(path).read_text() == text
 
 
 def test_a_named_test_without_real_time_tasks_proves_nothing(gpurt: Gpurt, write: Write) -> None:
     path = write('[platform]\ncpus = 1\nepsilon = "0ns"\n')
-    for command in ("analyze", "sensitivity", "assign"):
+    for command in ("analyze", "margins", "plan priorities"):
         code, out, _ = gpurt(command, path, "--test", "gcaps-suspend")
         assert (code, "there is no real-time task, so nothing was proved" in out) == (1, True)
 
@@ -227,7 +228,7 @@ def test_a_named_test_without_real_time_tasks_proves_nothing(gpurt: Gpurt, write
 def test_epsilon_is_never_taken_as_zero(gpurt: Gpurt, write: Write) -> None:
     """Of all values, zero gives the smallest bounds: a file without it gets no answer, and 0ns must be written."""
     without = SPINNER.replace('epsilon = "1ms"\n', "").replace('"busy"', '"suspend"')
-    for name in ("analyze", "choose", "assign", "sensitivity", "simulate", "apply"):
+    for name in ("analyze", "plan modes", "plan priorities", "margins", "simulate", "apply"):
         code, out, err = gpurt(name, write(without))
         assert (code, out) == (3, "")
         assert ":2: platform: epsilon is missing: what a runlist update costs" in err
@@ -241,21 +242,21 @@ def test_the_answer_comes_first(gpurt: Gpurt, write: Write) -> None:
     """In words of the field, with units, and the same word for no."""
     yes, no = SPINNER.replace('"busy"', '"suspend"'), SPINNER
     for name, words in (
-        ("assign", "schedulable under boosted-suspend with the priorities in the file"),
-        ("choose", "schedulable under policy boosted if tasks wait so: all suspend; least slack 37.0 %"),
-        ("sensitivity", "schedulable under boosted-suspend; the tightest: a's GPU time may grow to "),
+        ("plan priorities", "schedulable under boosted-suspend with the priorities in the file"),
+        ("plan modes", "schedulable under policy boosted if tasks wait so: all suspend; least slack 37.0 %"),
+        ("margins", "schedulable under boosted-suspend; the tightest: a's GPU time may grow to "),
     ):
         code, out, _ = gpurt(name, write(yes))
         assert (code, out.startswith(words)) == (0, True), out
-    for name in ("assign", "sensitivity"):
+    for name in ("plan priorities", "margins"):
         code, out, _ = gpurt(name, write(no))
         assert (code, out.startswith("NOT PROVED under boosted-busy: ")) == (1, True), out
-    code, out, _ = gpurt("choose", write(no.replace('"80ms"', '"20ms"')))
+    code, out, _ = gpurt("plan", "modes", write(no.replace('"80ms"', '"20ms"')))
     assert (code, out.startswith("NOT PROVED: ")) == (1, True), out
 
 
 def test_sensitivity_says_what_must_shrink(gpurt: Gpurt, write: Write) -> None:
-    out = gpurt("sensitivity", write(SPINNER), "--clock", "orin=0.5")[1]
+    out = gpurt("margins", write(SPINNER), "--clock", "orin=0.5")[1]
     assert "one of these must shrink" in out
     assert "GPU time                   a     61.000" in out
     assert "epsilon at most ms" in out
@@ -264,7 +265,7 @@ def test_sensitivity_says_what_must_shrink(gpurt: Gpurt, write: Write) -> None:
 
 def test_assign_says_why_nothing_helps(gpurt: Gpurt, write: Write) -> None:
     hopeless = SPINNER.replace('"busy"', '"suspend"').replace('"80ms"', '"20ms"')
-    code, out, _ = gpurt("assign", write(hopeless))
+    code, out, _ = gpurt("plan", "priorities", write(hopeless))
     assert code == 1
     assert "no GPU priorities help tasks that use no GPU\n  b: no bound below the deadline of 20 ms" in out
 
@@ -284,7 +285,8 @@ def test_assign_promises_nothing_where_threads_spin_for_longer_than_hosts_let_th
         text += "" if own else f'gpu_priority = {at + 1}\n' + ('deadline = "22ms"\n' if not at else "")
     path = write(text)
     assert rta.find("boosted-busy").run(load(path).taskset).schedulable == own
-    for asked in (["assign"], ["assign", "--test", "boosted-busy"], ["analyze", "--test", "boosted-busy+gpu-priority"]):
+    assigning = ["plan priorities"], ["plan priorities", "--test", "boosted-busy"]
+    for asked in (*assigning, ["analyze", "--test", "boosted-busy+gpu-priority"]):
         code, out, _ = gpurt(*asked, path, "--json")
         told = json.loads(out)
         assert (code, told["schedulable"]) == (1, False)
@@ -296,14 +298,14 @@ def test_assign_promises_nothing_where_threads_spin_for_longer_than_hosts_let_th
 def test_assign_names_the_policy_that_the_user_chose(gpurt: Gpurt, write: Write) -> None:
     """Not a test that nobody named, nor one of another policy, whose yes would not be about the file."""
     path = write(SPINNER.replace("cpus = 1", 'cpus = 1\ntheta = "0ns"\npolicy = "lock-fifo"'))
-    code, out, err = gpurt("assign", path)
+    code, out, err = gpurt("plan", "priorities", path)
     assert (code, out) == (2, "")
     assert "policy is lock-fifo" in err
     assert "--test" not in err
 
 
 def test_a_failure_has_one_unit(gpurt: Gpurt, write: Write) -> None:
-    for name in ("analyze", "assign", "sensitivity"):
+    for name in ("analyze", "plan priorities", "margins"):
         out = gpurt(name, write(SPINNER))[1]
         assert " ms" in out
         assert " us" not in out
@@ -325,7 +327,7 @@ def test_nothing_is_proved_of_no_task(gpurt: Gpurt, write: Write) -> None:
     assert "NOT PROVED under policy boosted: there is no real-time task" in out
     code, out, _ = gpurt("analyze", write("[platform]\ncpus = 1\n"), "--json")
     assert json.loads(out)["schedulable"] is False
-    for name in ("choose", "sensitivity", "assign", "simulate"):
+    for name in ("plan modes", "margins", "plan priorities", "simulate"):
         assert gpurt(name, write("[platform]\ncpus = 1\n"))[0] == 1
 
 
@@ -358,7 +360,7 @@ def test_what_bounds_of_a_policy_assume_is_noted(gpurt: Gpurt, write: Write, pol
     assert rest.count("note: ") == (policy == "timesliced")
 
 
-@pytest.mark.parametrize("name", ["analyze", "assign", "sensitivity"])
+@pytest.mark.parametrize("name", ["analyze", "plan priorities", "margins"])
 def test_the_verdict_on_policy_job_follows_where_the_file_says_the_thread_is(
     gpurt: Gpurt, write: Write, name: str
 ) -> None:
@@ -376,20 +378,20 @@ def test_the_verdict_on_policy_job_follows_where_the_file_says_the_thread_is(
 
 def test_choose_notes_what_the_bounds_of_its_choice_assume(gpurt: Gpurt, write: Write) -> None:
     free = write(SPINNER.replace("cpus = 1", 'cpus = 1\ntheta = "0ns"'))
-    code, out, err = gpurt("choose", free)
+    code, out, err = gpurt("plan", "modes", free)
     assert (code, out.startswith("schedulable under policy timesliced")) == (0, True)
     turns, note = err.removesuffix("\n").split("\n")
     assert "note: under policy timesliced every bound assumes that a GPU segment hands over" in turns
     assert note == "note: theta is 0: every bound for policy timesliced assumes that context switches cost nothing"
     notes = [one.removeprefix("note: ") for one in (turns, note)]
-    assert json.loads(gpurt("choose", free, "--json")[1])["notes"] == notes
+    assert json.loads(gpurt("plan", "modes", free, "--json")[1])["notes"] == notes
 
 
 @pytest.mark.parametrize("policy", ["timesliced", "lock-priority", "lock-fifo"])
 def test_nothing_is_proved_with_a_context_switch_that_nobody_stated(gpurt: Gpurt, write: Write, policy: str) -> None:
     """Zero would make the bounds too small."""
     text = SPINNER.replace("cpus = 1", f'cpus = 1\npolicy = "{policy}"').replace('"30ms"', '"3ms"')
-    for name in ("analyze", "sensitivity"):
+    for name in ("analyze", "margins"):
         code, out, _ = gpurt(name, write(text))
         assert (code, "needs theta in [platform]" in out) == (1, True), out
         assert gpurt(name, write(text.replace("[platform]", '[platform]\ntheta = "0ns"')))[0] == 0
@@ -423,7 +425,7 @@ segments = [{{ misc = "1ms", gpu = "5ms" }}]
     assert note not in analysed(spinning.replace('"busy"', '"suspend"'))[1]
 
 
-@pytest.mark.parametrize("name", ["analyze", "choose"])
+@pytest.mark.parametrize("name", ["analyze", "plan modes"])
 def test_priorities_that_a_host_refuses_are_noted(gpurt: Gpurt, write: Write, name: str) -> None:
     """The bounds hold for any numbers of the same order; a host raises threads above those that it orders."""
     text = SPINNER.replace('"busy"', '"suspend"')
@@ -471,7 +473,7 @@ segments = [{ misc = "5ms", gpu = "10ms" }]
 
 
 def test_ways_that_need_an_unstated_context_switch_are_left_out(gpurt: Gpurt, write: Write) -> None:
-    for arguments in (["choose"], ["analyze", "--all"]):
+    for arguments in (["plan modes"], ["analyze", "--all"]):
         for theta, left_out in (("", True), ('theta = "0ns"', False)):
             path = write(SPINNER.replace("[platform]", f"[platform]\n{theta}"))
             _, out, err = gpurt(*arguments, path)
@@ -511,7 +513,7 @@ def test_choose_writes_the_policy(gpurt: Gpurt, write: Write) -> None:
     text = Path(TWO).read_text().replace("cpus = 2", 'cpus = 2\npolicy = "timesliced"')
     path = write(text)
     assert gpurt("analyze", path)[0] == 1
-    assert gpurt("choose", path, "--write")[0] == 0
+    assert gpurt("plan", "modes", path, "--write")[0] == 0
     assert load(path).taskset.platform.policy == "boosted"
     assert gpurt("analyze", path)[0] == 0
     assert Path(path).read_text().splitlines()[0] == text.splitlines()[0]
@@ -566,8 +568,8 @@ def test_a_stderr_that_cannot_be_written_changes_no_exit_code(write: Write) -> N
 def test_bounds_of_a_file_without_epsilon_are_not_compared_with(gpurt: Gpurt, write: Write, tmp_path: Path) -> None:
     trace = str(tmp_path / "run.json")
     path = write(SPINNER.replace('"busy"', '"suspend"'))
-    assert gpurt("simulate", path, "--offsets", "1", "--trace", trace)[0] == 0
+    assert gpurt("simulate", path, "--runs", "1", "-o", trace)[0] == 0
     path = write(Path(path).read_text().replace('epsilon = "1ms"\n', ""))
-    code, _, err = gpurt("check", trace, path)
+    code, _, err = gpurt("trace", "check", trace, path)
     assert (code, "the file has no epsilon: updates, and the lengths of segments, were not judged" in err) == (1, True)
-    assert gpurt("check", trace, path, "--test", "gcaps-suspend")[0] == 3
+    assert gpurt("trace", "check", trace, path, "--test", "gcaps-suspend")[0] == 3

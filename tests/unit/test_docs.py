@@ -16,6 +16,8 @@ from click.testing import CliRunner
 
 from gpurt.enums import Form, Tier
 from pycontrol import cli
+from pycontrol.commands.options import COMMON
+from pycontrol.table import paths
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
@@ -30,7 +32,7 @@ FOREIGN = {
     "nvmlDeviceGetGpuInstanceId", "osInitNvMapping", "pqm_update_queue_properties", "sched_set_fifo_low",
 }  # fmt: skip
 #: Options of the group, before the command's name.
-GLOBAL = {"--device", "--help", "--version"}
+GLOBAL = {"--device", "--help", "--version", *(name for one in COMMON for name in (*one.opts, *one.secondary_opts))}
 
 
 class Shown(NamedTuple):
@@ -110,16 +112,15 @@ def test_every_command_and_option_exists() -> None:
             words = words[2:] if words[0] == "--device" else words[1:]
         if not words:
             continue
-        assert words[0] in cli.COMMANDS, one
-        command = cli.cli.get_command(click.Context(cli.cli), words[0])
-        if isinstance(command, click.Group) and words[1:]:
-            assert words[1] in command.commands, one
-            command = command.commands[words[1]]
-        assert command
-        if isinstance(command, click.Group):
-            command = command.commands[words[1]] if len(words) > 1 else command
+        known, path = dict(paths()), ""
+        while words and f"{path} {words[0]}".strip() in known:
+            path = f"{path} {words.pop(0)}".strip()
+        assert path, one
+        usual = known[path].usual
+        command = cli.find(f"{path} {usual}" if usual else path)
+        assert not words or words[0].startswith(("-", "[", "{")) or not isinstance(command, click.Group), one
         options = {option for known in command.params for option in known.opts} | GLOBAL
-        for word in words[1:]:
+        for word in words:
             if re.fullmatch(r"--[a-z-]+(=.*)?", word.strip("[],.")):
                 assert word.strip("[],.").split("=")[0] in options, one
 

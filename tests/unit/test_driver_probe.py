@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `gpurt probe --driver` makes of checks that hang, die or fail; in tests/kernel/guest it meets a driver."""
+"""What `gpurt measure board --driver` makes of checks that hang, die or fail; tests/kernel/guest has a driver."""
 
 from __future__ import annotations
 

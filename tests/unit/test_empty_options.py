@@ -14,8 +14,8 @@ FILE = ROOT / "examples/minimal.toml"
 
 @pytest.mark.parametrize(
     ("command", "option"),
-    [("analyze", "--region"), ("analyze", "--test"), ("analyze", "--explain"), ("assign", "--test"),
-     ("sensitivity", "--test"), ("report", "--test"), ("simulate", "--policy"), ("watch", "--test"),
+    [("analyze", "--region"), ("analyze", "--test"), ("analyze", "--explain"), ("plan priorities", "--test"),
+     ("margins", "--test"), ("report", "--test"), ("simulate", "--policy"), ("watch", "--test"),
      ("run", "--policy")],
 )  # fmt: skip
 def test_an_empty_value_is_no_default(capfd: pytest.CaptureFixture[str], command: str, option: str) -> None:
@@ -26,7 +26,8 @@ def test_an_empty_value_is_no_default(capfd: pytest.CaptureFixture[str], command
 
 
 @pytest.mark.parametrize(
-    "words", [["emulate", "--socket", ""], ["serve", "--taskset", ""], ["experiment", "gcaps-fig8a", "-o", ""]]
+    "words",
+    [["emulate", "--socket", ""], ["serve", "--energy-file", ""], ["experiment", "run", "gcaps-fig8a", "-o", ""]]
 )
 def test_an_empty_path_is_not_this_folder(capfd: pytest.CaptureFixture[str], words: list[str]) -> None:
     code, out, err = caller(capfd)(*words)

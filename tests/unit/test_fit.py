@@ -187,7 +187,7 @@ def test_a_simulated_trace_needs_no_host() -> None:
 
 
 def test_a_process_of_a_trace_is_the_task_that_its_program_is_or_whose_jobs_it_told_of() -> None:
-    """`gpurt trace` has no file: the file that the trace is judged with later names the processes."""
+    """`gpurt trace record` has no file: the file that the trace is judged with later names the processes."""
     file = PARSED["segment suspend"]
     launched = replace(file, launch={**file.launch, "lidar": replace(file.launch["lidar"], command=("/x/node", "-l"))})
     programs = {1: ("camera", ""), 2: ("a", fingerprint(["/x/node", "-l"])), 3: ("python3", ""), 4: ("b", "")}

@@ -7,36 +7,40 @@ import inspect
 import json
 from pathlib import Path
 
-import click
 import pytest
 from calls import caller
 
 from pycontrol import cli
+from pycontrol.commands.options import Command
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "examples/minimal.toml"
 
 
 def takes_the_device(name: str) -> bool:
-    """Whether the command, or a part of it, is given what --device names."""
-    command = cli.cli.get_command(click.Context(cli.cli), name)
-    parts = [command, *getattr(command, "commands", {}).values()]
-    own = {param.name for part in parts for param in part.params}
-    return any("device" in inspect.signature(inspect.unwrap(part.callback or print)).parameters for part in parts) and (
-        "device" not in own
-    )
+    """Whether the command is given what --device names."""
+    return "device" in inspect.signature(inspect.unwrap(cli.find(name).callback or print)).parameters
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
-def test_every_command_asks_the_host_or_refuses_its_name(name: str) -> None:
-    assert takes_the_device(name) == (name not in cli.HOSTLESS)
+@pytest.mark.parametrize("name", cli.LEAVES)
+def test_every_command_asks_the_host_or_refuses_its_name(capfd: pytest.CaptureFixture[str], name: str) -> None:
+    """A command that runs into the missing host says so; the others refuse before they look at anything."""
+    command = cli.find(name)
+    assert isinstance(command, Command)
+    assert command.asks == takes_the_device(name)
+
+
+def test_commands_ask_the_host() -> None:
+    assert {name for name in cli.LEAVES if takes_the_device(name)} >= {"status gpus", "set policy", "trace record",
+                                                                       "run"}  # fmt: skip
+    assert not takes_the_device("plan partitions")
 
 
 @pytest.mark.parametrize(
     ("words", "cure"),
     [(["emulate"], "--socket PATH"), (["serve", "--quiet"], "--socket PATH"), (["demo"], "gpurt demo --device PATH"),
-     (["partition", FILE], "gpurt partition FILE --device NUMBER"), (["sensitivity", FILE], "leave it out"),
-     (["mask", "lint", "0xff"], "leave it out")],
+     (["plan", "partitions", FILE], "leave it out"), (["margins", FILE], "leave it out"),
+     (["plan", "masks", "lint", "0xff"], "leave it out")],
 )  # fmt: skip
 def test_a_device_that_would_do_nothing_is_refused(
     capfd: pytest.CaptureFixture[str], tmp_path: Path, words: list[str | Path], cure: str
@@ -49,7 +53,7 @@ def test_a_device_that_would_do_nothing_is_refused(
 
 
 def test_the_refusal_is_json_where_that_is_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
-    code, out, err = caller(capfd)("--device", "/none", "sensitivity", FILE, "--json")
+    code, out, err = caller(capfd)("--device", "/none", "margins", FILE, "--json")
     error = json.loads(out or err)["error"]
     assert (code, error["exit_code"]) == (2, 2)
     assert "--device" in error["message"]
@@ -60,7 +64,7 @@ def test_a_device_of_the_environment_is_for_the_commands_that_ask(
 ) -> None:
     monkeypatch.setenv("GPURT_DEVICE", "/none")
     gpurt = caller(capfd)
-    assert gpurt("choose", FILE)[0] == 0
+    assert gpurt("plan", "modes", FILE)[0] == 0
     assert gpurt("status")[0] == 4
 
 

@@ -52,7 +52,7 @@ def test_the_formula_is_the_least_that_bounds_all(times: Path) -> None:
 
 def test_an_overhead_that_is_too_small_is_no_bound(times: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """With 7.6 ms the formula is too low from some number of SMs on, as the specification says."""
-    assert cli.run(["kernel-fit", str(times), "--overhead", "7.6ms", "--json"]) == 1
+    assert cli.run(["measure", "kernel", str(times), "--overhead", "7.6ms", "--json"]) == 1
     beyond = [row["units"] for row in json.loads(capfd.readouterr().out)["unbounded"]]
     assert 18 in beyond
     assert 28 in beyond
@@ -63,7 +63,7 @@ def test_an_overhead_that_is_too_small_is_no_bound(times: Path, capfd: pytest.Ca
 def test_what_is_printed_is_a_segment(
     times: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
-    assert cli.run(["kernel-fit", str(times), *options]) == 0
+    assert cli.run(["measure", "kernel", str(times), *options]) == 0
     segment = capfd.readouterr().out.strip()
     file = tmp_path / "set.toml"
     file.write_text(
@@ -107,22 +107,23 @@ def test_the_command_refuses_what_it_cannot_fit(
 ) -> None:
     path = tmp_path / "two.csv"
     path.write_text("2,5ms\n")
-    assert cli.run(["kernel-fit", str(path)]) == 3
+    assert cli.run(["measure", "kernel", str(path)]) == 3
     assert "if no task gets fewer than 2, say --minimum 2" in capfd.readouterr().err
-    assert cli.run(["kernel-fit", str(path), "--minimum", "2"]) == 0
+    assert cli.run(["measure", "kernel", str(path), "--minimum", "2"]) == 0
     assert capfd.readouterr().out == '{ kernel = "10ms", overhead = "0ns", interleave = "2" }\n'
-    assert cli.run(["kernel-fit", str(path), "--minimum", "3"]) == 3
+    assert cli.run(["measure", "kernel", str(path), "--minimum", "3"]) == 3
     assert "3 units was not measured" in capfd.readouterr().err
-    assert cli.run(["kernel-fit", str(times), "--minimum", "2", "--table"]) == 2
-    assert cli.run(["kernel-fit", str(tmp_path / "none.csv")]) == 3
-    assert cli.run(["kernel-fit", str(times), "--table", "--overhead", "1ms"]) == 2
-    assert cli.run(["kernel-fit", str(times), "--overhead", "9000s"]) == 3
-    assert cli.run(["kernel-fit", str(times), "--interleave", "nan"]) == 2
+    assert cli.run(["measure", "kernel", str(times), "--minimum", "2", "--table"]) == 2
+    assert cli.run(["measure", "kernel", str(tmp_path / "none.csv")]) == 3
+    assert cli.run(["measure", "kernel", str(times), "--table", "--overhead", "1ms"]) == 2
+    assert cli.run(["measure", "kernel", str(times), "--overhead", "9000s"]) == 3
+    assert cli.run(["measure", "kernel", str(times), "--interleave-factor", "nan"]) == 2
 
 
 @pytest.mark.parametrize("command", [
-    ["kernel-fit", "TIMES"], ["kernel-fit", "TIMES", "--overhead", "7.6ms"], ["kernel-fit", "TIMES", "--table"],
-    ["analyze", "EXAMPLE", "--test", "rtgpu"], ["sensitivity", "EXAMPLE", "--test", "rtgpu-printed"],
+    ["measure", "kernel", "TIMES"], ["measure", "kernel", "TIMES", "--overhead", "7.6ms"],
+    ["measure", "kernel", "TIMES", "--table"],
+    ["analyze", "EXAMPLE", "--test", "rtgpu"], ["margins", "EXAMPLE", "--test", "rtgpu-printed"],
 ])  # fmt: skip
 def test_documents_are_as_the_schema_says(
     times: Path, capfd: pytest.CaptureFixture[str], command: list[str]

@@ -114,7 +114,7 @@ def test_copies_that_wait_for_kernels_have_no_bound_on_own_units(tmp_path: Path,
         result = rta.find(name).run(load(path).taskset)
         assert result.schedulable is not refused
         assert refused is any("a copies, and copies do not run beside kernels" in str(one) for one in result.failures)
-    assert cli.run(["simulate", str(path), "--policy", "federated", "--offsets", "1"]) == (2 if refused else 0)
+    assert cli.run(["simulate", str(path), "--policy", "federated", "--runs", "1"]) == (2 if refused else 0)
 
 
 def test_bounds_of_own_units_say_which_best_cases_they_rely_on(

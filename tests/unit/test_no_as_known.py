@@ -75,12 +75,12 @@ def file(tmp_path: Path) -> Path:
 def test_a_failed_sufficient_test_is_no_fact(gpurt: Gpurt, file: Path) -> None:
     file.write_text(SHORT_SUSPENSION)
     known = "c: no bound below the deadline of 10 ms is known (the recurrence passed it at 12 ms)"
-    for command in ("analyze", "sensitivity", "assign"):
+    for command in ("analyze", "margins", "plan priorities"):
         code, out, _ = gpurt(command, str(file))
         assert (code, known in out, "exceeds" in out) == (1, True, False), (command, out)
     (test,) = json.loads(gpurt("analyze", str(file), "--json")[1])["tests"]
     assert test["tasks"]["c"]["reason"] == "no bound below the deadline"
-    assert "no bound at 0" in gpurt("sensitivity", str(file))[1]
+    assert "no bound at 0" in gpurt("margins", str(file))[1]
 
 
 def test_the_cause_is_named_once_and_everywhere_the_same(gpurt: Gpurt, file: Path, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_the_cause_is_named_once_and_everywhere_the_same(gpurt: Gpurt, file: Pat
     why = document["why"]
     assert why.startswith("cause: no bound below the deadline of 100 ms")
     assert why.endswith("; no bound of victim either")
-    assert json.loads(gpurt("sensitivity", str(file), "--json")[1])["why"] == why
+    assert json.loads(gpurt("margins", str(file), "--json")[1])["why"] == why
     report = json.loads(gpurt("report", str(file), "--elsewhere", "-o", str(tmp_path / "page.html"), "--json")[1])
     assert (report["analysis"]["why"], report["sensitivity"]["why"]) == (why, why)
     text = gpurt("analyze", str(file))[1]
@@ -112,10 +112,10 @@ def test_a_bound_that_rests_on_no_failure_is_printed(gpurt: Gpurt, file: Path) -
 
 
 @pytest.mark.parametrize("policy", ["boosted", "segment", "job", "lock-fifo", "timesliced"])
-@pytest.mark.parametrize("shared", ["priority", "deadline"])
+@pytest.mark.parametrize("shared", ["set", "priority", "deadline"])
 def test_best_effort_alone_on_shared_slices_has_an_answer(gpurt: Gpurt, file: Path, policy: str, shared: str) -> None:
     file.write_text(BEST_EFFORT_SLICES.format(policy, shared))
-    for command in ("analyze", "sensitivity"):
+    for command in ("analyze", "margins"):
         code, out, err = gpurt(command, str(file))
         assert code == (0 if policy == "timesliced" else 1), (out, err)
         assert policy == "timesliced" or f'shared = "{shared}"' in out
@@ -127,7 +127,7 @@ def test_a_miss_in_a_simulated_schedule_is_said(gpurt: Gpurt, file: Path) -> Non
         file.write_text(text)
         document = json.loads(gpurt("analyze", str(file), "--json")[1])
         assert document["simulated_misses"] == misses
-        assert any(one.startswith("gpurt sensitivity") for one in document["helps"])
+        assert any(one.startswith("gpurt margins") for one in document["helps"])
         assert ("misses a deadline in a simulated schedule" in gpurt("analyze", str(file))[1]) == bool(misses)
 
 
@@ -136,6 +136,6 @@ def test_priorities_that_help_are_told_of(gpurt: Gpurt, file: Path) -> None:
     file.write_text(PLATFORM.format(cpus=2, epsilon="0ns", policy="boosted")
                     + TASK.format("long", 0, 9, "100ms", '{ misc = "0ms", gpu = "30ms" }') + tight)  # fmt: skip
     (told,) = json.loads(gpurt("analyze", str(file), "--json")[1])["helps"]
-    assert told.startswith("gpurt assign --write")
-    assert gpurt("assign", str(file), "--write")[0] == 0
+    assert told.startswith("gpurt plan priorities --write")
+    assert gpurt("plan", "priorities", str(file), "--write")[0] == 0
     assert gpurt("analyze", str(file))[0] == 0

@@ -11,12 +11,10 @@ import json
 import os
 import random
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 from calls import Gpurt, caller, everywhere
 from file_sets import Drawn
@@ -25,7 +23,8 @@ from fit_cases import HOSTS, Fake
 from analysis import taskset
 from analysis.trace import HOST, Trace, load
 from pycontrol import cli
-from pycontrol.commands import metrics, serve
+from pycontrol.commands import serve
+from pycontrol.live import serving
 from pycontrol.live.control import connect
 from pycontrol.run import launch, placement
 
@@ -34,38 +33,27 @@ FILES = 600 if os.environ.get("GPURT_LONG") else 8
 CALLS: dict[str, list[list[str]]] = {
     "analyze": [[], ["--all"], ["--explain", "t0"], ["--measured", "--margin", "10%"]], "report": [
         ["--elsewhere", "-o", "{out}"], ["--trace", "{trace}", "-o", "{out}"]],
-    "sensitivity": [[]], "choose": [[], ["--host", "agents"]], "assign": [[]],
-    "attack": [["--exact", "--states", "20000"]],
-    "partition": [[], ["--federated"]], "admit": [[], ["{task}"]], "slices": [[], ["--host", "agents"]],
-    "simulate": [["--offsets", "2", "--trace", "{trace}"]], "check": [[]], "run": [["--trace", "{out}"]],
-    "apply": [[], ["--admit", "{task}", "-o", "{out}"]], "watch": [["--until", "1ms"]],
-    "metrics": [["--listen", "127.0.0.1:0"]], "emulate": [[]], "serve": [["--policy", "sbeet"]],
-    "energy cost": [["{out}"]], "energy explain": [[]], "energy fit": [[]], "energy optimum": [[]],
-    "energy schedule": [[]], "energy simulate": [[]], "kernel-fit": [[]],
+    "margins": [[]], "plan modes": [[], ["--host", "agents"]], "plan priorities": [[]],
+    "attack": [["--states", "20000"]],
+    "plan partitions": [[]], "plan units": [[], ["--frontier"]], "plan add": [[], ["{task}"]],
+    "plan slices": [[], ["--host", "agents"]],
+    "simulate": [["--runs", "2", "-o", "{trace}"]], "trace check": [[]],
+    "run": [["-o", "{out}"]],
+    "apply": [[], ["--admit", "{task}", "-o", "{out}"]],
+    "watch": [["--until", "1ms"], ["--metrics", "--listen", "127.0.0.1:0"]],
+    "emulate": [[]], "serve": [["--policy", "sbeet"]],
+    "plan energy cost": [["{out}"]], "plan energy explain": [[]], "measure powers": [[]], "plan energy optimum": [[]],
+    "plan energy schedule": [[]], "plan energy simulate": [[]], "measure kernel": [[]],
 }  # fmt: skip
 #: Of these commands the file is no positional argument.
-NAMED = {"metrics": "--watch", "emulate": "--taskset", "serve": "--taskset"}
+NAMED = {"emulate": "--taskset", "serve": "--energy-file"}
 #: Those that ask a host.  It may not answer (4), or refuse (5).
-LIVE = {"run", "apply", "watch", "metrics", "emulate", "serve"}
-
-
-def commands(group: click.Group, *before: str) -> Iterator[tuple[str, click.Command]]:
-    """All commands, by name."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if isinstance(command, click.Group):
-            yield from commands(command, *before, name)
-        elif command:
-            yield " ".join((*before, name)), command
+LIVE = {"run", "apply", "watch", "emulate", "serve"}
 
 
 def test_every_command_that_takes_a_file_is_asked() -> None:
-    (root,) = {one for one in vars(cli).values() if isinstance(one, click.Group)}
-    taking = {
-        name for name, command in commands(root)
-        if {"file", "taskset_path"} & {param.name for param in command.params} or name == "run"
-    }  # fmt: skip
+    names = {"file", "taskset_path", "energy_path"}
+    taking = {name for name in cli.LEAVES if names & {param.name for param in cli.find(name).params} or name == "run"}
     assert taking == set(CALLS)
 
 
@@ -82,10 +70,10 @@ class Asked:
 
     def __call__(self, command: str, options: list[str]) -> tuple[int, dict[str, Any]]:
         words = [*command.split(), *([NAMED[command]] if command in NAMED else []), str(self.file)]
-        if command == "check":
-            words.insert(1, str(self.names["trace"]))
+        if command == "trace check":
+            words.insert(2, str(self.names["trace"]))
         words += [one.format(**self.names) for one in options]
-        plain = command in ("metrics", "emulate", "serve", "kernel-fit")
+        plain = command in ("emulate", "serve", "measure kernel") or "--metrics" in options
         code, out, err = self.gpurt(*words, *([] if plain else ["--json"]))
         assert code in (0, 1, 2, 3, *((4, 5) if command in LIVE else ())), (words, code, err, self.text)
         assert "Traceback" not in err, (words, err, self.text)
@@ -131,7 +119,7 @@ def host_of(patch: pytest.MonkeyPatch, rng: random.Random, trace: Path) -> None:
     everywhere(patch, connect, lambda *_: Fake(known))
     patch.setattr(launch, "launch", ran)
     patch.setattr(serve, "run", lambda config: config.make(lambda *_: None))
-    patch.setattr(metrics, "SignalEvent", over)
+    patch.setattr(serving, "SignalEvent", over)
 
 
 @pytest.mark.parametrize("number", range(FILES))
@@ -144,13 +132,13 @@ def test_commands_answer_and_agree(
     host_of(monkeypatch, rng, ask.names["trace"])
     (code, answer), rows, *_ = ask.all("analyze")
     ((seen, simulated),) = ask.all("simulate")
-    assert {ask.all(name)[0][0] for name in ("report", "sensitivity")} == {code}, text
+    assert {ask.all(name)[0][0] for name in ("report", "margins")} == {code}, text
     assert rows[0] == code, text
     if code < 2:
         row = {test["test"]: test["schedulable"] for test in rows[1]["tests"]}
         for test in answer["tests"]:
             assert row.get(test["test"], test["schedulable"]) == test["schedulable"], text
-    chosen, assigned = ask.all("choose")[0], ask.all("assign")[0]
+    chosen, assigned = ask.all("plan modes")[0], ask.all("plan priorities")[0]
     if code == 0:
         assert (chosen[0], assigned[0]) in ((0, 0), (0, 2), (2, 0), (2, 2)), (chosen, assigned, text)
     ((exact, explored),) = ask.all("attack")
@@ -158,11 +146,11 @@ def test_commands_answer_and_agree(
         assert exact == 0, (explored, text)  # what is proved holds in every schedule
     if seen < 2:
         assert seen == 0 or code != 0, (simulated, text)
-        ((judged, told),) = ask.all("check")
+        ((judged, told),) = ask.all("trace check")
         if judged < 2:
             broken = [one for one in told["findings"] if one["sort"] == "assumption"]
             assert not broken, (broken, text)
-    asked = {"analyze", "simulate", "report", "sensitivity", "choose", "assign", "attack", "check"}
+    asked = {"analyze", "simulate", "report", "margins", "plan modes", "plan priorities", "attack", "trace check"}
     for command in CALLS.keys() - asked:
         for answered, document in ask.all(command):
             if answered == 0 and "objections" in document:

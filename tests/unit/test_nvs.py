@@ -219,8 +219,9 @@ slice = "5ms"
 domain = "da"
 """
 #: Commands that print bounds, of jobs or of GPU work, or the responses of a simulation.
-BOUNDED = ["analyze", "analyze --test rtgpu-tight", "slices", "partition", "simulate", "choose", "sensitivity",
-           "assign"]  # fmt: skip
+BOUNDED = ["analyze", "analyze --test rtgpu-tight", "plan slices", "plan partitions", "simulate", "plan modes",
+           "margins",
+           "plan priorities"]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", BOUNDED)
@@ -230,14 +231,15 @@ def test_no_bound_is_printed_for_domains(
     """They are neither parts of the GPU in space, nor slices of one runlist."""
     path = tmp_path / "set.toml"
     path.write_text(FILE)
-    name, *options = command.split()
-    assert cli.run([name, str(path), *options]) == 3
+    words, _, options = command.partition(" --")
+    call = [*words.split(), str(path), *f"--{options}".split()] if options else [*words.split(), str(path)]
+    assert cli.run(call) == 3
     out, said = capsys.readouterr()
     assert out == ""
     why = "no bound is known for scheduling domains; `gpurt run` starts programs in them"
     assert said == f"gpurt: {path}:18: partition a: domain da: {why}\n"
     path.write_text(FILE.replace('domain = "da"\n', "").replace('slice = "5ms"\n', ""))
-    assert cli.run([name, str(path), *options]) in (0, 1)  # it is the domain that is refused
+    assert cli.run(call) in (0, 1)  # it is the domain that is refused
 
 
 @pytest.mark.parametrize("options", [[], ["--force"]])

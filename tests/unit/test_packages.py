@@ -22,10 +22,11 @@ UPGRADED = ("bookworm", "trixie")
 BINARIES = {"gpurt", "libgpurt0", "libgpurt-dev", "gpurt-preload", "gpurt-dkms"}
 #: A command of each group that needs no host.
 OF_EACH_GROUP = (
-    ("analyze", "two-programs.toml"), ("assign", "minimal.toml"), ("choose", "minimal.toml"),
-    ("simulate", "minimal.toml", "--offsets", "2"), ("report", "minimal.toml", "-o", "report.html"),
-    ("partition", "partitions.toml"), ("slices", "slices.toml"), ("energy", "explain", "energy/toy.toml"), ("schema",),
-    ("experiment", "--help"), ("completion", "bash"),
+    ("analyze", "two-programs.toml"), ("plan priorities", "minimal.toml"), ("plan modes", "minimal.toml"),
+    ("simulate", "minimal.toml", "--runs", "2"), ("report", "minimal.toml", "-o", "report.html"),
+    ("plan partitions", "partitions.toml"), ("plan slices", "slices.toml"), ("plan energy explain", "energy/toy.toml"),
+    ("schema",),
+    ("experiment", "list"), ("completion", "bash"),
 )  # fmt: skip
 #: How setuptools makes either, without the network: the backend that pip calls.
 SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
@@ -66,7 +67,7 @@ def test_the_source_distribution_has_what_the_extension_is_compiled_of(sdist: Pa
 def says_what_it_lacks(gpurt: Path, folder: Path) -> None:
     """Each command that misses what pip cannot install says so in one line, with the package that has it."""
     nothing = {"GPURT_TASK": "", "GPURT_PRELOAD": "", "GPURT_DEVICE": "", "XDG_RUNTIME_DIR": str(folder)}
-    lacks = {"gpurt": (6, ["demo", "--seconds", "0.1"]), "gpurt-preload": (6, ["run", "--auto", "--", "/bin/true"]),
+    lacks = {"gpurt": (6, ["demo", "--duration", "0.1s"]), "gpurt-preload": (6, ["run", "--auto", "--", "/bin/true"]),
              "gpurt-dkms": (4, ["status"])}  # fmt: skip
     for package, (code, arguments) in lacks.items():
         run = call(gpurt, *arguments, cwd=folder, PATH=str(gpurt.parent), **nothing)
@@ -116,7 +117,8 @@ def test_pip_installs_the_source_distribution(version: str, sdist: Path, tmp_pat
     kept = {str(path.relative_to(ROOT / "examples")) for path in (ROOT / "examples").rglob("*") if path.is_file()}
     assert all((examples / name).is_file() for name in kept)
     for arguments in OF_EACH_GROUP:
-        done(tmp_path / "clean/bin/gpurt", *arguments, cwd=examples)
+        name, *more = arguments
+        done(tmp_path / "clean/bin/gpurt", *name.split(), *more, cwd=examples)
     says_what_it_lacks(tmp_path / "clean/bin/gpurt", tmp_path)
 
 

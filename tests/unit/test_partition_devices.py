@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt partition --mechanism green-context|mig`: sizes that are read from a GPU, here from fake libraries."""
+"""`gpurt plan partitions --mechanism green-context|mig`: sizes that are read from a GPU, here from fake libraries."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_green_contexts_are_written(gpurt: Gpurt, cuda: Callable[..., None], tmp
     """Sizes are 8 and its multiples; the file's contexts are numbered as `gpurt run` wants them."""
     cuda(24, 9)
     out = tmp_path / "out.toml"
-    code, text, err = gpurt("partition", file_of(tmp_path, 24), "--mechanism", "green-context", "-o", out)
+    code, text, err = gpurt("plan", "partitions", file_of(tmp_path, 24), "--mechanism", "green-context", "-o", out)
     assert code == 0, err
     assert "24 SMs: green contexts have 8 SMs or more, in steps of 8" in err
     assert "\033" not in text + err
@@ -92,13 +92,13 @@ def test_green_contexts_are_written(gpurt: Gpurt, cuda: Callable[..., None], tmp
 def test_the_driver_says_how_many_sms_there_are(gpurt: Gpurt, cuda: Callable[..., None], tmp_path: Path) -> None:
     """The file, or --units, must agree with it."""
     cuda(48, 8, 6)
-    code, text, err = gpurt("partition", file_of(tmp_path, 48), "--mechanism", "green-context", "--json")
+    code, text, err = gpurt("plan", "partitions", file_of(tmp_path, 48), "--mechanism", "green-context", "--json")
     assert code == 0, err
     found = json.loads(text)
     assert found["compute_units"] == 48
     assert not [one for one in found["partitions"] if one["compute_units"] < 4 or one["compute_units"] % 2]
     for arguments, units in ((("--units", "47"), 48), ((), 24)):
-        code, _, err = gpurt("partition", file_of(tmp_path, units), "--mechanism", "green-context", *arguments)
+        code, _, err = gpurt("plan", "partitions", file_of(tmp_path, units), "--mechanism", "green-context", *arguments)
         assert (code, "with 48 SMs, the platform has" in err) == (2, True), err
 
 
@@ -107,11 +107,11 @@ def test_the_driver_says_how_many_sms_there_are(gpurt: Gpurt, cuda: Callable[...
     [
         ((24, 13, 1), [], 4, "has compute capability 13.1; sizes are known of 6.x to 12.x"),
         ((24, 5, 2), [], 4, "has compute capability 5.2"),
-        ((24, 9), ["--device", "1"], 4, "CUDA has no GPU 1, it has 1"),
+        ((24, 9), ["--gpu", "1"], 4, "CUDA has no GPU 1, it has 1"),
         ((24, 9, 0, False), [], 4, "cuInit: CUDA says CUDA_ERROR_NO_DEVICE; without it give the sizes: --units"),
         ((-3, 9), [], 4, "GPU 0 has -3 SMs, which cannot be"),
         ((24, 9), ["--sizes", "8:8"], 2, "--mechanism excludes --sizes"),
-        ((24, 9), ["--device", "256"], 2, "'--device'"),
+        ((24, 9), ["--gpu", "256"], 2, "'--gpu'"),
     ],
 )
 def test_bad_cuda_devices(
@@ -120,7 +120,7 @@ def test_bad_cuda_devices(
 ) -> None:  # fmt: skip
     cuda(*gpu)
     out = tmp_path / "out.toml"
-    given = ["partition", file_of(tmp_path, 24), "--mechanism", "green-context", "-o", out, *arguments]
+    given = ["plan", "partitions", file_of(tmp_path, 24), "--mechanism", "green-context", "-o", out, *arguments]
     found, text, err = gpurt(*given)
     assert (found, text, why in err, out.exists()) == (code, "", True, False), err
 
@@ -130,7 +130,7 @@ def test_a_share_of_mps_is_refused(
 ) -> None:  # fmt: skip
     cuda(24, 9)
     monkeypatch.setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "50")
-    code, _, err = gpurt("partition", file_of(tmp_path, 24), "--mechanism", "green-context")
+    code, _, err = gpurt("plan", "partitions", file_of(tmp_path, 24), "--mechanism", "green-context")
     assert (code, "would tell a share of the SMs; unset it" in err) == (2, True), err
 
 
@@ -140,16 +140,16 @@ def test_without_a_driver(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(cuda_device, "LIBRARY", name)
     monkeypatch.delenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", raising=False)
-    code, text, err = gpurt("partition", file_of(tmp_path, 24), "--mechanism", "green-context")
+    code, text, err = gpurt("plan", "partitions", file_of(tmp_path, 24), "--mechanism", "green-context")
     assert (code, text, why in err) == (4, "", True), err
     assert "without it give the sizes: --units, --sizes and --max-partitions" in err
     assert err.count("\n") == 1
 
 
 def test_device_goes_with_a_mechanism_that_reads_one(gpurt: Gpurt, tmp_path: Path) -> None:
-    for arguments in ((), ("--mechanism", "tpc"), ("--federated",)):
-        code, _, err = gpurt("partition", file_of(tmp_path, 24), "--device", "0", *arguments)
-        assert (code, "--device" in err) == (2, True), err
+    for arguments in ((), ("--mechanism", "tpc")):
+        code, _, err = gpurt("plan", "partitions", file_of(tmp_path, 24), "--gpu", "0", *arguments)
+        assert (code, "--gpu" in err) == (2, True), err
 
 
 #: Parts with which a GPU gives what an H200 gave: 15 groups of 8 SMs, not 16 (docs/hardware).
@@ -176,7 +176,7 @@ def test_a_split_that_the_driver_refuses_is_a_no(
     cuda(24, 9)
     parts, out = (ctypes.c_int * 4)(6, 6, 6, 6), tmp_path / "out.toml"
     ctypes.CDLL(str(libcuda)).fake_clusters(parts, 4)
-    code, text, _ = gpurt("partition", file_of(tmp_path, 24), "--mechanism", "green-context", "-o", out)
+    code, text, _ = gpurt("plan", "partitions", file_of(tmp_path, 24), "--mechanism", "green-context", "-o", out)
     ctypes.CDLL(str(libcuda)).fake_clusters(None, 0)
     assert (code, "the driver makes 0" in text, out.exists()) == (1, True, False), text
 
@@ -241,7 +241,7 @@ def test_a_plan_of_instances(gpurt: Gpurt, fake_nvml: Any, tmp_path: Path) -> No
     """Sizes are the profiles', and the note has the profiles and places to make; the A100 has 108 SMs without MIG."""
     fake_nvml.fake_mig(0, MIG)
     out = tmp_path / "out.toml"
-    code, text, err = gpurt("partition", file_of(tmp_path, 108), "--mechanism", "mig", "-o", out, "--json")
+    code, text, err = gpurt("plan", "partitions", file_of(tmp_path, 108), "--mechanism", "mig", "-o", out, "--json")
     assert code == 0, err
     found = json.loads(text)
     sizes = [one["compute_units"] for one in found["partitions"]]
@@ -268,7 +268,7 @@ def test_instances_that_do_not_fit_together() -> None:
         (NO_MIG, 108, [], 4, "GPU 0 (Fake 0) has no MIG: it has no profile of an instance; without it give the sizes"),
         (NO_PLACES, 108, [], 4, "profile 19 may be: NVML says: Insufficient Permissions; ask as root"),
         (NO_SMS, 108, [], 4, "profile 19: NVML says what cannot be"),
-        (MIG, 108, ["--device", "1"], 4, "NVML has no GPU 1, it has 1"),
+        (MIG, 108, ["--gpu", "1"], 4, "NVML has no GPU 1, it has 1"),
         (MIG, 97, [], 2, "with instances of 98 SMs; the platform has 97"),
     ],
 )
@@ -276,11 +276,11 @@ def test_bad_gpus_for_mig(
     gpurt: Gpurt, fake_nvml: Any, tmp_path: Path, state: int, units: int, arguments: list[str], code: int, why: str
 ) -> None:
     fake_nvml.fake_mig(0, state)
-    found, text, err = gpurt("partition", file_of(tmp_path, units), "--mechanism", "mig", *arguments)
+    found, text, err = gpurt("plan", "partitions", file_of(tmp_path, units), "--mechanism", "mig", *arguments)
     assert (found, text, why in err) == (code, "", True), err
 
 
 def test_mig_without_a_driver(gpurt: Gpurt, fake_nvml: Any, tmp_path: Path) -> None:
     fake_nvml.fake_reset(1, 0)
-    code, text, err = gpurt("partition", file_of(tmp_path, 108), "--mechanism", "mig")
+    code, text, err = gpurt("plan", "partitions", file_of(tmp_path, 108), "--mechanism", "mig")
     assert (code, text, "NVML says: Driver Not Loaded; without it give the sizes: --units" in err) == (4, "", True), err

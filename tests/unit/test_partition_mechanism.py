@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt partition --mechanism`: sizes that the mechanism has, and masks and percentages in the written file."""
+"""`gpurt plan partitions --mechanism`: sizes that the mechanism has, and masks and percentages in the written file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.masks.topology import CHIPS
 from analysis.partition import mechanism
 from analysis.taskset import load
 from analysis.taskset.mechanisms import guaranteed, percentage_of
-from pycontrol.commands import partition as commands
+from pycontrol.commands import partitions as commands
 from pycontrol.machine import topology
 
 EXAMPLE = (Path(__file__).resolve().parents[2] / "examples/partitions.toml").read_text()
@@ -88,7 +88,7 @@ def test_an_odd_number_of_sms_is_not_planned(gpurt: Gpurt, tmp_path: Path) -> No
     """Task a needs 35 of 132 SMs.  27 % were taken for 35 and are 34, so a file that says so is refused, too."""
     file, out = tmp_path / "set.toml", tmp_path / "out.toml"
     file.write_text(GREEN)
-    assert gpurt("partition", file, "--mechanism", "mps", "-o", out)[0] == 0
+    assert gpurt("plan", "partitions", file, "--mechanism", "mps", "-o", out)[0] == 0
     parts = load(out).taskset.partitions
     assert [(one.size, one.mps_percentage) for one in parts] == [(36, 28), (24, 19)]
     planned = "compute_units = 36\nmps_percentage = 28"
@@ -101,20 +101,20 @@ def test_an_odd_number_of_sms_is_not_planned(gpurt: Gpurt, tmp_path: Path) -> No
 def test_static_partitions_of_mps(gpurt: Gpurt, tmp_path: Path) -> None:
     file, out = tmp_path / "set.toml", tmp_path / "out.toml"
     file.write_text(GREEN)
-    code, _, err = gpurt("partition", file, "--mechanism", "mps-static")
+    code, _, err = gpurt("plan", "partitions", file, "--mechanism", "mps-static")
     assert (code, "say by --units how many SMs its chunks have" in err) == (2, True)
-    code, _, err = gpurt("partition", file, "--mechanism", "mps-static", "--units", "120", "-o", out)
+    code, _, err = gpurt("plan", "partitions", file, "--mechanism", "mps-static", "--units", "120", "-o", out)
     assert (code, "(40 SMs, 24 SMs) by `sm_partition add" in err) == (0, True), err
     name = f"GPU-{'0' * 36}/Dx4"
     out.write_text(out.read_text().replace("compute_units = 40\n", f'compute_units = 40\nmps_partition = "{name}"\n'))
     assert load(out).taskset.partitions[0].mps_partition == name
-    assert gpurt("partition", file, "--mechanism", "mps-static", "--units", "60")[0] == 1
+    assert gpurt("plan", "partitions", file, "--mechanism", "mps-static", "--units", "60")[0] == 1
 
 
 def test_masks_are_written_and_hold(gpurt: Gpurt, tmp_path: Path) -> None:
     file, out = tmp_path / "set.toml", tmp_path / "out.toml"
     file.write_text(AMD)
-    code, _, err = gpurt("partition", file, "--mechanism", "cu-mask", "-o", out)
+    code, _, err = gpurt("plan", "partitions", file, "--mechanism", "cu-mask", "-o", out)
     assert code == 0, err
     parts = load(out).taskset.partitions
     assert all(one.cu_mask for one in parts)
@@ -123,16 +123,16 @@ def test_masks_are_written_and_hold(gpurt: Gpurt, tmp_path: Path) -> None:
 
 
 def test_one_amd_gpu_of_several(gpurt: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--device chooses it; without, or with a number that there is not, nothing is guessed."""
+    """--gpu chooses it; without, or with a number that there is not, nothing is guessed."""
     monkeypatch.setattr(topology, "SYSFS", write(tmp_path / "two", None, values("gfx1030"), values("radeon-vii", 129)))
     file = tmp_path / "set.toml"
     file.write_text(AMD.replace('chip = "radeon-vii"', ""))
-    given = ("partition", file, "--mechanism", "cu-mask")
-    assert gpurt(*given, "--device", "1")[0] == 0
+    given = ("plan partitions", file, "--mechanism", "cu-mask")
+    assert gpurt(*given, "--gpu", "1")[0] == 0
     for arguments, why in (
         ((), "2 AMD GPUs are here; name one of"),
-        (("--device", "2"), "2 AMD GPUs are here, none with number 2"),
-        (("--device", "0"), "has 80 CUs, the platform 60"),
+        (("--gpu", "2"), "2 AMD GPUs are here, none with number 2"),
+        (("--gpu", "0"), "has 80 CUs, the platform 60"),
     ):
         code, out, err = gpurt(*given, *arguments)
         assert (code, out, why in err) == (2, "", True), err
@@ -141,7 +141,7 @@ def test_one_amd_gpu_of_several(gpurt: Gpurt, tmp_path: Path, monkeypatch: pytes
 def test_percentages_are_written(gpurt: Gpurt, tmp_path: Path) -> None:
     file, out = tmp_path / "set.toml", tmp_path / "out.toml"
     file.write_text(EXAMPLE.replace(UNITS, ""))
-    code, _, err = gpurt("partition", file, "--mechanism", "mps", "-o", out)
+    code, _, err = gpurt("plan", "partitions", file, "--mechanism", "mps", "-o", out)
     assert (code, "not isolated" in err) == (0, True)
     parts = load(out).taskset.partitions
     assert all((one.mps_percentage or 0) * 24 // 100 // 2 * 2 >= (one.size or 0) for one in parts)
@@ -153,8 +153,7 @@ def test_percentages_are_written(gpurt: Gpurt, tmp_path: Path) -> None:
         (EXAMPLE, ["--mechanism", "cu-mask"], "no AMD GPU is here; name one of radeon-vii"),
         (EXAMPLE, ["--mechanism", "mps", "--sizes", "4:2"], "--mechanism excludes --sizes"),
         (EXAMPLE, ["--mechanism", "slices"], "Invalid value for '--mechanism'"),
-        (EXAMPLE, ["--federated", "--mechanism", "mps"], "--mechanism does not go with --federated"),
-        (AMD, ["--mechanism", "cu-mask", "--device", "0"], "--device: the file names its chip, radeon-vii"),
+        (AMD, ["--mechanism", "cu-mask", "--gpu", "0"], "--gpu: the file names its chip, radeon-vii"),
         (AMD.replace("= 60", "= 59"), ["--mechanism", "cu-mask"], "radeon-vii has 60 CUs, the platform 59"),
         (EXAMPLE.replace("minimum = 4, step = 2", "minimum = 3, step = 2"), ["--mechanism", "tpc"], "none of its"),
     ],
@@ -165,5 +164,5 @@ def test_mistakes(
     monkeypatch.setattr(topology, "SYSFS", tmp_path / "nothing")
     file = tmp_path / "set.toml"
     file.write_text(text)
-    code, out, err = gpurt("partition", file, *arguments)
+    code, out, err = gpurt("plan", "partitions", file, *arguments)
     assert (code, out, why in err) == (2, "", True), err

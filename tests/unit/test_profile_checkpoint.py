@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The checkpoint of `gpurt profile`: cut off anywhere, damaged anywhere, of another measurement, on a full disk."""
+"""The checkpoint of `gpurt measure times`: cut off or damaged anywhere, of another measurement, on a full disk."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_damage_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
     for foreign in (b"robot\n", b"[task]", b"{}\n", lines[0].replace(b"gpurt-profile", b"gpurt-trace")):
         path.write_bytes(foreign)
         for fresh in (False, True):  # --fresh forgets a measurement, and nothing else
-            with pytest.raises(FileError, match="is no checkpoint of gpurt profile"), open_(path, fresh=fresh):
+            with pytest.raises(FileError, match="is no checkpoint of gpurt measure times"), open_(path, fresh=fresh):
                 pass
             assert path.read_bytes() == foreign
     path.write_bytes(whole.replace(b'"version":2', b'"version":3'))
@@ -140,9 +140,9 @@ def test_two_measurements_do_not_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "c"
     with open_(path) as store:
         store.add(result(1), [])
-        with pytest.raises(FileError, match="another gpurt profile writes it"), open_(path):
+        with pytest.raises(FileError, match="another gpurt measure times writes it"), open_(path):
             pass
-        with pytest.raises(FileError, match="another gpurt profile writes it"), open_(path, fresh=True):
+        with pytest.raises(FileError, match="another gpurt measure times writes it"), open_(path, fresh=True):
             pass
     with open_(path) as store:
         assert store.results == [result(1)]

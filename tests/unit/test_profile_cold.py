@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Condition `cold` of `gpurt profile`: how much memory it writes, and that caches are cold then."""
+"""Condition `cold` of `gpurt measure times`: how much memory it writes, and that caches are cold then."""
 
 from __future__ import annotations
 

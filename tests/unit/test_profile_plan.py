@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt profile` without a host: the order of runs, conditions, what is written, and what events mean."""
+"""`gpurt measure times` without a host: the order of runs, conditions, what is written, and what events mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from gpurt.enums import Cause, EventKind
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
-from pycontrol.commands.profile import CONDITIONS
+from pycontrol.commands.times import CONDITIONS
 from pycontrol.live.control import EventRecord
 from pycontrol.profile import conditions
 from pycontrol.profile.campaign import compare

@@ -53,11 +53,11 @@ def test_what_is_too_large_is_refused_with_its_limit(gpurt: Gpurt, tmp_path: Pat
     assert (code, said.count("\n")) == (3, 1)
     assert "10000 tasks; files of at most 5000 are read" in said
     file = written(tmp_path / "b.toml", 501)
-    code, _, said = gpurt("sensitivity", file)
-    assert (code, said) == (1, "gpurt: sensitivity searches files of at most 500 tasks; this one has 501\n")
+    code, _, said = gpurt("margins", file)
+    assert (code, said) == (1, "gpurt: gpurt margins searches files of at most 500 tasks; this one has 501\n")
     late = Path(written(tmp_path / "c.toml", 100))
     late.write_text(late.read_text().replace('epsilon = "1us"', 'epsilon = "1s"'))
-    code, _, said = gpurt("assign", str(late))
+    code, _, said = gpurt("plan priorities", str(late))
     assert code == 1
     assert "100 tasks use the GPU, but there are only 99 priorities" in said
     large = written(tmp_path / "d.toml", 1001, 'theta = "1ns"')
@@ -72,7 +72,7 @@ def test_what_a_search_has_found_until_ctrl_c_is_printed(gpurt: Gpurt, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(growth, "margins", margins)
-    code, out, _ = gpurt("sensitivity", str(ROOT / "examples/two-programs.toml"))
+    code, out, _ = gpurt("margins", str(ROOT / "examples/two-programs.toml"))
     assert code == 130
     assert "interrupted; 1 times were searched under boosted-suspend" in out
     assert "detector" in out

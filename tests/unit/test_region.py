@@ -35,12 +35,12 @@ def test_every_command_knows_the_region_of_the_file(gpurt: Gpurt, tmp_path: Path
     assert bounds(json.loads(gpurt("analyze", plain, "--region", "400us", "--json")[1])) == known
     report = json.loads(gpurt("report", file, "--elsewhere", "-o", page, "--json")[1])
     assert bounds(report["analysis"]) == known
-    code, out, _ = gpurt("simulate", file, "--offsets", "50", "--trace", tmp_path / "run.json", "--json")
+    code, out, _ = gpurt("simulate", file, "--runs", "50", "-o", tmp_path / "run.json", "--json")
     seen = json.loads(out)["tasks"]
     assert (code, {name: one["wcrt_ns"] for name, one in seen.items()}) == (0, known)
-    before = json.loads(gpurt("simulate", plain, "--offsets", "50", "--json")[1])["tasks"]
+    before = json.loads(gpurt("simulate", plain, "--runs", "50", "--json")[1])["tasks"]
     assert sum(one["mort_ns"] for one in seen.values()) > sum(one["mort_ns"] for one in before.values())
-    assert gpurt("check", tmp_path / "run.json", file)[0] == 0
-    for command in ("sensitivity", "choose"):
+    assert gpurt("trace", "check", tmp_path / "run.json", file)[0] == 0
+    for command in ("margins", "plan modes"):
         one, other = (json.loads(gpurt(command, each, "--json")[1]) for each in (plain, file))
         assert one != other | {"file": one["file"]}, command

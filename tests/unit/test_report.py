@@ -144,7 +144,7 @@ def test_every_number_is_that_of_the_commands(gpurt: Gpurt, file: str, tmp_path:
     path = ROOT / f"examples/{file}.toml"
     code, page, document = made(gpurt, path, tmp_path / "page.html", "--elsewhere")
     check_structure(page)
-    for command in ("analyze", "sensitivity"):
+    for command in ("analyze", "margins"):
         got, out, _ = gpurt(command, path, "--json")
         other = json.loads(out)
         assert code == got
@@ -262,7 +262,7 @@ def test_without_a_host_updates_are_unchecked_and_the_machine_is_not(gpurt: Gpur
 def test_runs_are_compared_with_the_bounds(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
     code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", run)
     assert (code, document["traces"][0]["comparable"]) == (0, True)
-    _, out, _ = gpurt("check", run, TWO, "--test", document["test"], "--json")
+    _, out, _ = gpurt("trace", "check", run, TWO, "--test", document["test"], "--json")
     for name, one in json.loads(out)["tasks"].items():
         there = document["traces"][0]["tasks"][name]
         times = sorted(job.response for job in load_trace(run).responses()[name])
@@ -365,7 +365,7 @@ def test_a_run_on_an_unknown_host_or_on_another_one_is_no_evidence(gpurt: Gpurt,
     unknown = changed(run, tmp_path / "unknown.json", meta=meta)
     for trace, yes in ((run, True), (unknown, False)):
         code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", trace)
-        told = json.loads(gpurt("check", trace, TWO, "--test", "boosted-suspend", "--json")[1])
+        told = json.loads(gpurt("trace", "check", trace, TWO, "--test", "boosted-suspend", "--json")[1])
         assert (code == 0, told["in_time"], told["objections"]) == (yes, yes, document["traces"][0]["objections"])
         assert yes or document["why"] == f"{trace}: {told['why']}"
         assert ("Not a run of the file's system:" in page.text) != yes
@@ -481,8 +481,8 @@ def test_inputs_are_hashed_and_the_commands_run_again(gpurt: Gpurt, run: Path, t
         assert one["sha256"] in page.text
     before = re.sub("Made [^ ]* by", "", output.read_text())
     commands = [shlex.split(one) for one in document["commands"]]
-    assert [words[:2] for words in commands][1:] == [["gpurt", name] for name in
-                                                     ("analyze", "sensitivity", "check", "report")]  # fmt: skip
+    called = [["analyze"], ["margins"], ["trace", "check"], ["report"]]
+    assert [words[1 : 1 + len(call)] for words, call in zip(commands[1:], called, strict=True)] == called
     for words in commands[1:]:
         assert gpurt(*words[1:])[0] == 0
     assert re.sub("Made [^ ]* by", "", output.read_text()) == before

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt slices --apply`: plans for the TSGs that are there, and sets all of it or nothing, on the driver's model."""
+"""`gpurt plan slices --apply`: plans for the TSGs there, and sets all of it or nothing, on the driver's model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMES = ("camera", "detect", "map")
 OPENED = struct.pack("=QQ", 0, 1)
 DEFAULT = (1_024, 0)
 PLAN = [(1_000, 0), (1_112, 0), (1_000, 0)]
-#: With one more TSG of 1.024 ms at level low, which `gpurt slices --best-effort 1` plans for, too.
+#: With one more TSG of 1.024 ms at level low, which `gpurt plan slices --best-effort 1` plans for, too.
 BESIDE_ONE = [(2_000, 0), (2_512, 0), (1_504, 0)]
 
 
@@ -99,28 +99,28 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_plan_is_set_as_the_driver_rounds(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
-    code, out, err = gpurt("slices", file, "--apply", "--json")
+    code, out, err = gpurt("plan", "slices", file, "--apply", "--json")
     told = document(out)
     assert (code, err, told["applied"], told["others"]) == (0, "", True, [])
     assert tegra.state() == PLAN
     assert [told["tasks"][name]["pids"] for name in NAMES] == [[one.pid] for one in tegra.programs[:3]]
     assert {told["tasks"][name]["slice_ns"] for name in NAMES} == {MS, 1_112_000}
     assert not tegra.file.held
-    assert gpurt("slices", file, "--apply")[0] == 0
+    assert gpurt("plan", "slices", file, "--apply")[0] == 0
     assert tegra.steps.count("5") == 3  # what is set already is not set again: each call reloads the runlist
 
 
 def test_other_programs_count_with_what_they_have(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
     """As the file alone does with as many others; a longer slice or a higher level of theirs lengthens waits."""
     tegra.open(tegra.programs[3].pid, 950)
-    code, out, _ = gpurt("slices", file, "--apply", "--json")
+    code, out, _ = gpurt("plan", "slices", file, "--apply", "--json")
     told = json.loads(out)
-    alone = json.loads(gpurt("slices", file, "--best-effort", 1, "--json")[1])
+    alone = json.loads(gpurt("plan", "slices", file, "--best-effort", 1, "--json")[1])
     assert (code, tegra.state()) == (0, [*BESIDE_ONE, DEFAULT])
     assert [one["wcrt_ns"] for one in told["tasks"].values()] == [one["wcrt_ns"] for one in alone["tasks"].values()]
     assert told["others"] == [{"pid": tegra.programs[3].pid, "tsg": 950, "slice_ns": 1_024_000, "interleave": "low"}]
     tegra.groups[3].slice_us = 20_000
-    code, out, _ = gpurt("slices", file, "--apply")
+    code, out, _ = gpurt("plan", "slices", file, "--apply")
     assert (code, out.startswith("NOT APPLIED: no slices and levels were found")) == (1, True)
     assert tegra.state()[:3] == BESIDE_ONE
 
@@ -128,7 +128,7 @@ def test_other_programs_count_with_what_they_have(gpurt: Gpurt, tegra: Tegra, fi
 def test_a_high_level_of_another_program_is_no_low_one(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
     tegra.open(tegra.programs[3].pid, 950)
     tegra.groups[3].level = 2
-    found = json.loads(gpurt("slices", file, "--apply", "--json")[1])
+    found = json.loads(gpurt("plan", "slices", file, "--apply", "--json")[1])
     whole = plan.with_others(load(file).taskset, 0, [Partition(slice=1_024_000, interleave="high")])
     table = plan.plan(whole)
     assert table is not None
@@ -138,36 +138,36 @@ def test_a_high_level_of_another_program_is_no_low_one(gpurt: Gpurt, tegra: Tegr
 
 def test_what_the_bounds_do_not_cover_is_not_applied(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
     tegra.groups[1].mode = 1
-    assert "compute preemption of TSG 303 is WFI" in gpurt("slices", file, "--apply")[1]
+    assert "compute preemption of TSG 303 is WFI" in gpurt("plan", "slices", file, "--apply")[1]
     tegra.groups[1].mode, tegra.groups[1].slice_us = 4, 0
-    assert "(sleep) has no time slice on TSG 303" in gpurt("slices", file, "--apply")[1]
+    assert "(sleep) has no time slice on TSG 303" in gpurt("plan", "slices", file, "--apply")[1]
     tegra.groups[1].mode, tegra.groups[1].slice_us = 2, 1_024
-    code, _, err = gpurt("slices", file, "--apply")
+    code, _, err = gpurt("plan", "slices", file, "--apply")
     assert (code, "theta has to contain the longest thread block of process" in err) == (0, True)
     assert f"process {tegra.programs[0].pid} (sleep) executes at priority 0, the file says 30 for camera" in err
     tegra.groups[1].slice_us, tegra.groups[1].mode = 1_024, 4
     before = tegra.state()
     tegra.open(tegra.programs[0].pid, 950)
-    code, out, _ = gpurt("slices", file, "--apply")
+    code, out, _ = gpurt("plan", "slices", file, "--apply")
     assert (code, "camera has 2 TSGs" in out) == (1, True)
     assert tegra.state() == [*before, DEFAULT]
     file.write_text(file.read_text().replace('"1001"', '"1000"'))
-    code, out, _ = gpurt("slices", file, "--apply")
+    code, out, _ = gpurt("plan", "slices", file, "--apply")
     assert (code, "may be camera or detect: their commands do not tell them apart" in out) == (1, True)
 
 
 def test_a_task_that_is_not_running_keeps_its_place(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
     tegra.engine.groups.remove(tegra.groups.pop(0))
-    code, out, err = gpurt("slices", file, "--apply")
+    code, out, err = gpurt("plan", "slices", file, "--apply")
     assert (code, "not running" in out, "camera is not running; its TSG counts as planned" in err) == (1, True, True)
     assert tegra.state() == PLAN[1:]
-    assert gpurt("slices", file, "--apply", "--ignore-missing")[0] == 0
+    assert gpurt("plan", "slices", file, "--apply", "--ignore-missing")[0] == 0
 
 
 def test_best_effort_tasks_keep_what_they_have(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
     file.write_text(file.read_text().replace("priority = 10", "priority = 0"))
     tegra.groups[2].slice_us = 1_600
-    told = json.loads(gpurt("slices", file, "--apply", "--json")[1])
+    told = json.loads(gpurt("plan", "slices", file, "--apply", "--json")[1])
     assert tegra.state()[2] == (1_600, 0)
     assert told["tasks"]["camera"]["gap_ns"] == (1_600 + tegra.groups[1].slice_us) * 1_024 + 300_000
 
@@ -177,7 +177,7 @@ def test_a_refusal_at_any_step_leaves_nothing_half_set(gpurt: Gpurt, tegra: Tegr
     tegra.groups[0].slice_us = 3_000
     before = tegra.state()
     tegra.fails = lambda step: errno.EIO if tegra.steps[step] == call and tegra.steps.count(call) == 2 else 0
-    code, out, err = gpurt("slices", file, "--apply", "-o", file.with_name("out.toml"))
+    code, out, err = gpurt("plan", "slices", file, "--apply", "-o", file.with_name("out.toml"))
     assert (code, out, err.startswith("gpurt: the driver ")) == (5, "", True), err
     assert (tegra.state(), file.with_name("out.toml").exists()) == (before, False)
     assert not tegra.file.held
@@ -190,14 +190,14 @@ def test_a_file_that_cannot_be_written_puts_everything_back(
     folder = tmp_path / "folder"
     folder.mkdir()
     tegra.before = lambda step: folder.rmdir() if tegra.steps[step] == "5" and folder.exists() else None
-    code, out, err = gpurt("slices", file, "--apply", "-o", folder / "out.toml")
+    code, out, err = gpurt("plan", "slices", file, "--apply", "-o", folder / "out.toml")
     assert (code, out, "cannot be written" in err) == (3, "", True)
     assert tegra.state() == [DEFAULT] * 3
 
 
 def test_the_plan_in_a_file_has_the_same_bounds(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
     out = file.with_name("out.toml")
-    code, text, _ = gpurt("slices", file, "--apply", "-o", out, "--json")
+    code, text, _ = gpurt("plan", "slices", file, "--apply", "-o", out, "--json")
     told = json.loads(text)
     written = load(out).taskset
     assert (code, told["files"]) == (0, [str(out)])
@@ -220,7 +220,7 @@ def opener(tegra: Tegra, number: int, at: Callable[[int], bool]) -> Callable[[in
 
 def test_a_tsg_that_comes_while_slices_are_set_is_planned_for(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
     tegra.before = opener(tegra, 950, lambda step: tegra.steps[step] == "5")
-    told = json.loads(gpurt("slices", file, "--apply", "--json")[1])
+    told = json.loads(gpurt("plan", "slices", file, "--apply", "--json")[1])
     assert (told["applied"], tegra.state()) == (True, [*BESIDE_ONE, DEFAULT])
 
 
@@ -231,7 +231,7 @@ def test_programs_that_never_end_opening_tsgs(gpurt: Gpurt, tegra: Tegra, file: 
             tegra.groups[-1].slice_us = 10
 
     tegra.before = before
-    code, out, err = gpurt("slices", file, "--apply")
+    code, out, err = gpurt("plan", "slices", file, "--apply")
     assert (code, out, "open time-slice groups faster than they can be planned for" in err) == (5, "", True)
     assert tegra.state()[:3] == [DEFAULT] * 3
 
@@ -246,7 +246,7 @@ def test_watching_plans_anew_and_ends_when_nothing_is_proved(gpurt: Gpurt, tegra
             tegra.groups[-1].slice_us = 1_024 if listed == 5 else 50_000
 
     tegra.before = before
-    code, out, _ = gpurt("slices", file, "--apply", "--watch", "--json")
+    code, out, _ = gpurt("plan", "slices", file, "--apply", "--watch", "--json")
     first, second, last = map(document, out.splitlines())
     assert code == 1
     assert [one["applied"] for one in (first, second, last)] == [True, True, False]
@@ -267,7 +267,7 @@ def test_watching_says_in_words_that_the_guarantee_is_gone(gpurt: Gpurt, tegra: 
             tegra.groups[0].mode = 1
 
     tegra.before = before
-    code, out, _ = gpurt("slices", file, "--apply", "--watch")
+    code, out, _ = gpurt("plan", "slices", file, "--apply", "--watch")
     camera = tegra.programs[0].pid
     assert code == 1
     assert f"TSG 3 of process {camera} (sleep) is not as planned\nplanned anew:" in out
@@ -282,7 +282,7 @@ def test_a_new_plan_that_the_driver_refuses_ends_the_watch(gpurt: Gpurt, tegra: 
             tegra.fails = lambda late: errno.EIO if late > step and tegra.steps[late] == "5" else 0
 
     tegra.before = before
-    code, out, err = gpurt("slices", file, "--apply", "--watch", "--json")
+    code, out, err = gpurt("plan", "slices", file, "--apply", "--watch", "--json")
     assert (code, len(out.splitlines())) == (5, 1)
     assert "the guarantee is gone: the driver refuses a slice" in json.loads(err)["error"]["message"]
 
@@ -293,18 +293,18 @@ def test_ctrl_c_ends_the_watch(gpurt: Gpurt, tegra: Tegra, file: Path) -> None:
             raise KeyboardInterrupt
 
     tegra.before = before
-    code, out, _ = gpurt("slices", file, "--apply", "--watch", "--json")
+    code, out, _ = gpurt("plan", "slices", file, "--apply", "--watch", "--json")
     assert (code, len(out.splitlines()), tegra.state()) == (0, 1, PLAN)
 
 
 @pytest.mark.parametrize("options", [["--watch"], ["--ignore-missing"], ["--apply", "--watch", "-o", "OUT"]])
 def test_options_that_do_not_go_together(gpurt: Gpurt, file: Path, options: list[str]) -> None:
-    code, out, err = gpurt("slices", file, *options)
+    code, out, err = gpurt("plan", "slices", file, *options)
     assert (code, out, err.count("\n")) == (2, "", 1)
 
 
 def test_without_a_node_nothing_is_done(gpurt: Gpurt, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPURT_DEVICE", raising=False)
     monkeypatch.setattr(hints, "NODES", ("/nowhere/sched",))
-    code, out, err = gpurt("slices", file, "--apply")
+    code, out, err = gpurt("plan", "slices", file, "--apply")
     assert (code, out, "is this a Tegra?" in err) == (4, "", True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt sm-check`: our own kernel as clang and ptxas make it, and the same with one mistake planted in it."""
+"""`gpurt measure code`: our own kernel as clang and ptxas make it, and the same with one mistake planted in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def judge(gpurt: Gpurt, tmp_path: Path) -> Judge:
         for number, text in enumerate(texts):
             paths.append(tmp_path / f"text{number}")
             paths[-1].write_bytes(text if isinstance(text, bytes) else text.encode())
-        return gpurt("sm-check", *paths, *options)
+        return gpurt("measure", "code", *paths, *options)
 
     return call
 

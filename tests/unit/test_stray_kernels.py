@@ -62,13 +62,13 @@ def test_no_test_of_own_units_proves_anything_beside_kernels_of_best_effort(
 def test_every_command_has_the_same_rule(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     gpurt, file = caller(capfd), written(tmp_path, OWNER, STRAY)
     planned = tmp_path / "planned.toml"
-    for words in (["partition", file, "--federated", "-o", planned], ["sensitivity", file, "--test", "rtgpu"]):
+    for words in (["plan", "units", file, "-o", planned], ["margins", file, "--test", "rtgpu"]):
         code, out, _ = gpurt(*words)
         assert (code, "nothing keeps them off the units of the others" in out) == (1, True)
     assert not planned.exists()
-    code, _, err = gpurt("simulate", file, "--policy", "federated", "--offsets", "1")
+    code, _, err = gpurt("simulate", file, "--policy", "federated", "--runs", "1")
     assert (code, "nothing keeps them off the units of the others" in err) == (2, True)
-    ways = {one["way"]: one["why"] for one in json.loads(gpurt("choose", file, "--json")[1])["divisions"]}
+    ways = {one["way"]: one["why"] for one in json.loads(gpurt("plan", "modes", file, "--json")[1])["divisions"]}
     assert ["nothing keeps them off" in ways[way] for way in ("federated", "federated-busy")] == [True, True]
 
 

@@ -127,14 +127,15 @@ def test_a_thread_is_given_one_gpu_priority_for_all_its_tasks(tmp_path: Path) ->
 
 
 REFUSED = [
-    ["partition", "--units", "4"], ["slices"], ["simulate", "--policy", "federated"], ["simulate", "--policy", "job"],
+    ["plan partitions", "--units", "4"], ["plan slices"], ["simulate", "--policy", "federated"],
+    ["simulate", "--policy", "job"],
     ["analyze", "--test", "boosted-busy"],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("words", REFUSED, ids=" ".join)
 def test_what_knows_nothing_of_threads_refuses_them_by_name(words: list[str]) -> None:
-    done = CliRunner().invoke(cli.cli, [words[0], str(EXAMPLE), *words[1:]], standalone_mode=False)
+    done = CliRunner().invoke(cli.cli, [*words[0].split(), str(EXAMPLE), *words[1:]], standalone_mode=False)
     said = str(done.exception or "") + done.output
     assert "executor" in said
     assert "several tasks" in said

@@ -217,8 +217,8 @@ def test_what_a_board_offers(board: Board, monkeypatch: pytest.MonkeyPatch) -> N
     found = list(examine())
     assert [one.status.value for one in found] == ["fail", "warn"]
     assert "is this a Tegra?" in found[0].text
-    assert cli.run(["probe", "--tegra"]) == 1
-    assert cli.run(["probe", "--tegra", "--driver"]) == 2
+    assert cli.run(["measure", "board", "--tegra"]) == 1
+    assert cli.run(["measure", "board", "--tegra", "--driver"]) == 2
 
 
 @pytest.mark.parametrize(("ns", "us"), [(1_000_000, 1_000), (50_000_000, 50_000), (1_024_000, 1_024)])

@@ -49,8 +49,8 @@ def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
 @pytest.mark.parametrize(
     ("name", "cure"),
     [
-        ("gcaps-suspend", 'policy = "segment" in [platform], or gpurt choose --write'),
-        ("boosted-suspend+gpu-priority", "gpurt assign --write, or gpurt choose --write"),
+        ("gcaps-suspend", 'policy = "segment" in [platform], or gpurt plan modes --write'),
+        ("boosted-suspend+gpu-priority", "gpurt plan priorities --write, or gpurt plan modes --write"),
         ("thesis-ioctl-suspend-reduced", None),
     ],
 )
@@ -62,7 +62,7 @@ def test_a_named_test_of_another_system_is_no_yes(gpurt: Gpurt, tmp_path: Path, 
     assert f"{name} is about" in told["why"]
     text = gpurt("analyze", TWO, "--test", name)[1]
     assert "would hold under" in text
-    for command in ("sensitivity", "report"):
+    for command in ("margins", "report"):
         options = ("--elsewhere", "-o", tmp_path / "page.html") if command == "report" else ()
         assert gpurt(command, TWO, "--test", name, *options)[0] == 1, command
     own = json.loads(gpurt("analyze", TWO, "--json")[1])
@@ -80,7 +80,7 @@ def test_a_run_of_another_system_is_no_yes_by_its_test(gpurt: Gpurt, tmp_path: P
     trace = simulate(load(TWO).taskset, Options("segment"), events=100_000).trace
     assert trace is not None
     trace.save(tmp_path / "run.json")
-    code, out, _ = gpurt("check", tmp_path / "run.json", TWO, "--test", "gcaps-suspend", "--json")
+    code, out, _ = gpurt("trace", "check", tmp_path / "run.json", TWO, "--test", "gcaps-suspend", "--json")
     told = json.loads(out)
     assert (code, told["comparable"], told["tasks"]["detector"]["verdict"]) == (1, True, "ok")
     assert "the file says boosted" in told["why"]
@@ -92,7 +92,7 @@ def test_late_is_what_missed_a_deadline(gpurt: Gpurt, tmp_path: Path) -> None:
         events = [Event(0, Kind.RELEASE, name, 0) for name in ("detector", "mapper")]
         events += [Event(took * 10**6, Kind.COMPLETE, name, 0, took * 10**6) for name in ("detector", "mapper")]
         Trace({"policy": "boosted"}, tuple(events), until=22 * 10**6).save(tmp_path / "run.json")
-        code, _, err = gpurt("check", tmp_path / "run.json", TWO, "--test", "boosted-suspend")
+        code, _, err = gpurt("trace", "check", tmp_path / "run.json", TWO, "--test", "boosted-suspend")
         assert (code, words in err, "tasks were late" in err) == (1, True, took > 20), err
 
 
@@ -105,16 +105,16 @@ def test_partitions_without_common_cpus_are_systems_of_their_own(gpurt: Gpurt, t
         (test,) = json.loads(out)["tests"]
         assert (code, set(test["tasks"])) == (0, {"a1", "b1", "a2", "b2"}), out
         assert test["tasks"]["a1"]["wcrt_ns"] < test["tasks"]["b1"]["wcrt_ns"]
-        assert gpurt("simulate", file, "--offsets", "200")[0] == 0
-        assert gpurt("sensitivity", file)[0] == 0
+        assert gpurt("simulate", file, "--runs", "200")[0] == 0
+        assert gpurt("margins", file)[0] == 0
     file.write_text(APART.format("boosted").replace("cpu = 1", "cpu = 0"))
     assert "several partitions share CPUs" in gpurt("analyze", file)[1]
 
 
 def test_what_partition_writes_is_accepted_by_analyze(gpurt: Gpurt, tmp_path: Path) -> None:
     out = tmp_path / "planned.toml"
-    assert gpurt("partition", ROOT / "examples/partitions.toml", "-o", out)[0] == 0
+    assert gpurt("plan", "partitions", ROOT / "examples/partitions.toml", "-o", out)[0] == 0
     assert gpurt("analyze", out)[0] == 0
-    assert gpurt("partition", ROOT / "examples/federated.toml", "--federated", "-o", out)[0] == 0
+    assert gpurt("plan", "units", ROOT / "examples/federated.toml", "-o", out)[0] == 0
     code, text, _ = gpurt("analyze", out)
     assert (code, text.startswith("rtgpu ")) == (0, True)

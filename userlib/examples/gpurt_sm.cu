@@ -6,7 +6,7 @@
 //	g++ -x c++ -I../include gpurt_sm.cu -o gpurt_sm      on a machine of 8 SMs that exists in this process only
 //
 // Compile the kernel for as many threads as half an SM holds, and give its PTX (nvcc -ptx) and what ptxas -v says of it to
-// gpurt sm-check.
+// gpurt measure code.
 #include <stdio.h>
 #include <stdlib.h>
 #include <vector>

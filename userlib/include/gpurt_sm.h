@@ -25,7 +25,7 @@
  * paper prints gives work to blocks by their index.  It is right only if exactly one block of each half lands on each SM.
  *
  * Threads: half of what an SM holds (1024 where it holds 2048, 768 of 1536, 512 of 1024), so that two blocks fit and a
- * third does not.  `gpurt sm-check` says whether registers and shared memory leave room for two.
+ * third does not.  `gpurt measure code` says whether registers and shared memory leave room for two.
  *
  * hold_ns: for how long a block outside of the range keeps its place at most, so that the dispatcher puts later blocks of
  * the launch elsewhere.  It delays other tasks' kernels by as much; 0: it leaves at once.  HIP: it leaves at once.

@@ -89,7 +89,7 @@ static bool maps(const struct kfd_chip *chip)
 }
 
 /*
- * Why a queue with this mask could hang, or NULL: what `gpurt mask lint` calls E1, E2, E5, and E7 if an XCC has no unit
+ * Why a queue with this mask could hang, or NULL: what `gpurt plan masks lint` calls E1, E2, E5, and E7 if an XCC has no unit
  * (analysis/masks/lint.py; tests/masks/test_driver.py holds both alike).
  */
 static const char *unusable(const struct mask *mask, const struct kfd_chip *chip)

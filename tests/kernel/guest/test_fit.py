@@ -66,8 +66,8 @@ def test_the_trace_of_a_run_has_the_module(tmp_path: Path, asked: Any) -> None:
     file, trace = tmp_path / "set.toml", tmp_path / "run.json"
     for waiting in ALPHA:
         file.write_text(FILE.format(waiting=waiting, alpha="20s" if waiting == "suspend" else "1us"), encoding="utf-8")
-        ran = asked("run", file, "--seconds", "0.1", "--trace", trace)
+        ran = asked("run", file, "--duration", "0.1s", "-o", trace)
         load()
-        assert asked("check", trace, file)[1] == ran[1]
+        assert asked("trace", "check", trace, file)[1] == ran[1]
         load("policy=5")
     load()

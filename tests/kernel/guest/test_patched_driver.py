@@ -437,7 +437,7 @@ def test_the_probe_finds_nothing_wrong_with_it(
     monkeypatch.setattr(probe, "OFF_FOR", 1.0)
     (tmp_path / "load.py").write_text(LOAD)
     with loaded():
-        code = cli.run(["probe", "--driver", "--load", f"{sys.executable} -S {tmp_path}/load.py", "--json"])
+        code = cli.run(["measure", "board", "--driver", "--load", f"{sys.executable} -S {tmp_path}/load.py", "--json"])
         findings = {one["name"]: one for one in json.loads(capfd.readouterr().out)["findings"]}
         assert code == 0, findings
         undone = [one for one in findings.values() if one["status"] != "ok"]
@@ -445,7 +445,7 @@ def test_the_probe_finds_nothing_wrong_with_it(
         assert "name a program with --load" not in {one["cure"] for one in undone}
         assert len(findings) - len(undone) >= 8, findings
         have("fail", 3)
-        assert cli.run(["probe", "--driver"]) == 1
+        assert cli.run(["measure", "board", "--driver"]) == 1
         assert "FAIL  updates: " in capfd.readouterr().out
         assert cli.run(["status", "--json"]) == 0
         (one,) = json.loads(capfd.readouterr().out)["patched"]
@@ -479,7 +479,7 @@ def test_the_probe_finds_the_gpu_by_its_number(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_probe_says_why_there_is_nothing_to_probe(capfd: pytest.CaptureFixture[str]) -> None:
     with loaded('refuse="no scheduler of its own"'):
-        assert cli.run(["probe", "--driver"]) == 4
+        assert cli.run(["measure", "board", "--driver"]) == 4
         assert "amdgpu fake:0: not switched by gpurt.ko: no scheduler of its own" in capfd.readouterr().err
         assert cli.run(["status"]) == 0
         assert "not switched by gpurt.ko: no scheduler of its own" in capfd.readouterr().out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The module's tracepoints tell what netlink tells; `gpurt trace` reads both."""
+"""The module's tracepoints tell what netlink tells; `gpurt trace record` reads both."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_both_ways_tell_the_same(module: Control) -> None:
 
 def test_trace_records_through_tracefs(module: Control, tmp_path: Path) -> None:
     output = tmp_path / "run.json"
-    with subprocess.Popen(["gpurt", "trace", "--tracepoints", "-o", str(output)]) as recorder:
+    with subprocess.Popen(["gpurt", "trace", "record", "--tracepoints", "-o", str(output)]) as recorder:
         eventually(tracing)
         exercise()
         eventually(lambda: module.clients() == [])

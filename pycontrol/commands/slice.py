@@ -7,7 +7,7 @@ import click
 
 from gpurt.errors import UsageError
 from gpurt.units import US
-from pycontrol.commands.options import JSON, PIDS, time_of
+from pycontrol.commands.options import JSON, PIDS, command, time_of
 from pycontrol.live import tegra
 from pycontrol.live.hints import Level, SchedNode
 from pycontrol.live.tegra import whole_us
@@ -24,11 +24,11 @@ def _slice_us(text: str | None) -> int | None:
         raise UsageError(f"--slice: {text} is {error}") from None
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
-  gpurt hint 1234                              show
-  gpurt hint 1234 --slice 10ms --interleave high
+  gpurt set slice 1234                              show
+  gpurt set slice 1234 --slice 10ms --interleave high
 
 \b
 Exit codes: 0 done; 2 wrong usage; 4 no such node, or another process has it open; 5 not permitted, refused by the
@@ -38,7 +38,7 @@ driver, or a process without time-slice groups."""
 @click.option("--slice", "slice_", metavar="TIME", help="Time slice of the process's groups, 1ms to 50ms.")
 @click.option("--interleave", type=click.Choice(["low", "medium", "high"]), help="How often they are in the runlist.")
 @JSON
-def hint(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as_json: bool) -> int:
+def slice_(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as_json: bool) -> int:
     """Show or set time slices and interleave levels of any process on a Tegra (tier T0: no isolation).
 
     Works on unmodified drivers and on programs that do not use gpurt, through the driver's scheduling node.

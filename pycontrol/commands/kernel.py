@@ -13,18 +13,18 @@ from analysis.rtgpu import fit
 from gpurt.errors import FileError, UsageError
 from gpurt.text import filename
 from gpurt.units import format_time
-from pycontrol.commands.options import JSON, Time
+from pycontrol.commands.options import JSON, Time, command
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
 
-@click.command(
-    "kernel-fit",
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt kernel-fit times.csv                        a segment with the least overhead that bounds all times
-  gpurt kernel-fit times.csv --table                a segment with the measured times
-  gpurt kernel-fit times.csv --overhead 12ms        where a formula with that overhead is no bound
+  gpurt measure kernel times.csv                        a segment with the least overhead that bounds all times
+  gpurt measure kernel times.csv --table                a segment with the measured times
+  gpurt measure kernel times.csv --overhead 12ms        where a formula with that overhead is no bound
 
 \b
 A line of the file is a number of SMs or CUs and a time: 4,12.5ms. Several lines for each number are welcome.
@@ -34,13 +34,13 @@ Exit codes: 0 done; 1 the formula is no bound of what was measured; 2 wrong usag
 )
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--table", "as_table", is_flag=True, help="Print the times themselves instead of a formula.")
-@click.option("--interleave", type=click.FloatRange(1, 2), default=2, show_default=True,
+@click.option("--interleave-factor", "interleave", type=click.FloatRange(1, 2), default=2, show_default=True,
               help="The factor of the formula; 2 if both halves were running when times were measured.")  # fmt: skip
 @click.option("--overhead", type=Time(), metavar="TIME", help="Use this overhead, and say where it is too little.")
 @click.option("--minimum", type=click.IntRange(1, 4096), default=1, show_default=True,
               help="No task gets fewer units, as [platform] units says.")  # fmt: skip
 @JSON
-def kernel_fit(
+def kernel(
     file: Path, as_table: bool, interleave: float, overhead: int | None, minimum: int, as_json: bool
 ) -> int:  # fmt: skip
     """Make a kernel segment of measured times, by number of SMs or CUs.
@@ -52,7 +52,7 @@ def kernel_fit(
     if as_table and minimum > 1:
         raise UsageError("--table and --minimum exclude each other: a table begins with 1 unit")
     if not 1 <= interleave <= 2:  # NaN is in every range of floats
-        raise UsageError("--interleave: expected a factor from 1 to 2")
+        raise UsageError("--interleave-factor: expected a factor from 1 to 2")
     measured = fit.read(file)
     try:
         thousandths = int(Decimal(str(interleave)) * 1000)

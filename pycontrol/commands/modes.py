@@ -3,132 +3,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import click
 
-from analysis import compiled, divide
+from analysis import divide
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
 from analysis.answers.hosts import unable
-from analysis.answers.loading import analysable
+from analysis.answers.loading import rewritable
 from analysis.choose import MIXED, MOST_READABLE, Choice, choices, effort, unsearched, with_modes
 from analysis.model import FORMS, Taskset
 from analysis.rta import TESTS
 from analysis.taskset.file import assumptions
 from analysis.taskset.write import write_values
-from analysis.verdict import lacks_theta, slow_turns
+from analysis.verdict import lacks_theta
 from gpurt.enums import Form, Tier
-from gpurt.errors import GpurtError, TooLargeError, UsageError
-from gpurt.files import is_stream
+from gpurt.errors import GpurtError, UsageError
 from gpurt.text import filename
-from pycontrol.commands.options import FILE, JSON, Given
+from pycontrol.commands.options import FILE, JSON, command
 from pycontrol.live.control import connect
 from pycontrol.output import render
 
 NO_WAY = "no policy, waiting modes and GPU priorities are known that hold all deadlines"
 
 
-def _loaded(file: Path, write: bool) -> Any:
-    """The taskset file.  Refuses to write one back that is no file."""
-    loaded = analysable(file)
-    if write and is_stream(file):
-        raise UsageError(f"--write needs a file, and {filename(file)} is none")
-    return loaded
-
-
-@click.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt assign set.toml
-  gpurt assign set.toml --test boosted-busy --write
-
-\b
-Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 no assignment makes it so;
-2 wrong usage; 3 the file is wrong."""
-)
-@FILE
-@click.option("--test", "name", type=Given(), metavar="NAME",
-              help="The test to pass; one for the file's policy and waiting modes.")  # fmt: skip
-@click.option("--write", is_flag=True, help="Write the priorities into the file and change nothing else in it.")
-@JSON
-def assign(file: Path, name: str | None, write: bool, as_json: bool) -> int:
-    """Find GPU priorities by Audsley's method where the file's own fail the test."""
-    loaded = _loaded(file, write).taskset
-    test, why, notes = covering_test(loaded, name.removesuffix("+gpu-priority") if name else None)
-    if test and not test.assignable and (name or not why):
-        if name:
-            raise UsageError(f"{test.name} assigns no GPU priorities; use --test with another, such as boosted-suspend")
-        raise UsageError(
-            f"{filename(file)}: policy is {test.policy}, for which no test assigns GPU priorities; "
-            "`gpurt analyze` has the verdict, `gpurt choose` compares policies"
-        )
-    render.note(*notes, as_json=as_json)
-
-
-    def refused(why: str, text: str) -> int:
-        """Says why no priorities prove anything; the exit code."""
-        found = beside_of(loaded, test, why, name, "assign")
-        data = {**_assigned(file, test, notes, why=why), **found.data()}
-        render.emit(data, as_json, "\n".join([text, *found.lines()]))
-        return 1
-
-    if why or test is None:
-        return refused(why, f"NOT PROVED: {why}")
-    if (own := compiled.run(test, loaded)).schedulable:
-        if why := slow_turns(test, loaded, own):
-            return refused(why, f"NOT PROVED under {test.name}: {why}")
-        text = f"schedulable under {test.name} with the priorities in the file: nothing to assign"
-        render.emit(_assigned(file, test, notes), as_json, text)
-        return 0
-    try:
-        found = compiled.assign(test, loaded)
-    except ValueError as error:
-        raise TooLargeError(f"{filename(file)}: {error}") from None
-    if found.priorities is None:
-        lines = [f"NOT PROVED under {test.name}: {found.why}", *(f"  {failure}" for failure in found.blocked)]
-        return refused(str(found), "\n".join(lines))
-    changed = loaded.with_gpu_priorities(found.priorities)
-    result = compiled.run(test, changed)
-    if why := result.why or slow_turns(test, changed, result):
-        return refused(why, f"NOT PROVED under {test.name}: {why}")  # such as equals that spin for ever
-    if write:
-        write_values(file, {"gpu_priority": found.priorities})
-    tasks = {task.name: {"priority": task.priority, "gpu_priority": found.priorities[task.name]}
-             for task in loaded if task.name in found.priorities}  # fmt: skip
-    before = {task.name: task.segment_priority for task in loaded}
-    rows = [(name, str(one["priority"]), str(before[name]), str(one["gpu_priority"])) for name, one in tasks.items()]
-    text = "\n".join([
-        f"schedulable under {test.name} with the GPU priorities in the last column",
-        render.table(("task", "priority", "GPU priority now", "GPU priority"), rows),
-        f"written to {filename(file)}" if write else "--write puts them into the file",
-    ])  # fmt: skip
-    render.emit(_assigned(file, test, notes, tasks, [file] if write else []), as_json, text)
-    return 0
-
-
-def _assigned(
-    file: Path, test: Any, notes: Sequence[str], tasks: Mapping[str, Any] = MappingProxyType({}),
-    files: Sequence[Path] = (), why: str = "",
-) -> dict[str, Any]:
-    """The JSON document: ``tasks`` are those whose GPU priority is to change, ``files`` those that were written."""
-    return {
-        "file": file, "test": test.name if test else None, "schedulable": not why, "why": why or None, "tasks": tasks,
-        "files": files, "notes": notes, **Beside().data(),
-    }  # fmt: skip
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  gpurt choose set.toml
-  gpurt choose set.toml --write
-  gpurt choose set.toml --host agents
+  gpurt plan modes set.toml
+  gpurt plan modes set.toml --write
+  gpurt plan modes set.toml --host agents
 
 \b
 Exit codes: 0 a policy of the hosts runs the taskset in time; 1 none is known; 2 wrong usage; 3 the file is wrong;
@@ -140,13 +50,13 @@ Exit codes: 0 a policy of the hosts runs the taskset in time; 1 none is known; 2
               help="Propose only what such a host can do; the connected one, if any, unless given.")  # fmt: skip
 @JSON
 @click.pass_obj
-def choose(device: str | None, file: Path, write: bool, kind: str | None, as_json: bool) -> int:
+def modes(device: str | None, file: Path, write: bool, kind: str | None, as_json: bool) -> int:
     """Find the policy and each task's waiting mode that leave the most slack.
 
     Slack is the smallest (D - WCRT) / D of all tasks; of equals, the second smallest counts, and so on.  Ways that
     divide the GPU among the tasks are compared, too: their own units, suspending or waiting busily, and partitions.
     """
-    loaded = _loaded(file, write).taskset
+    loaded = rewritable(file, write).taskset
     if not loaded.real_time:
         why = "there is no real-time task, so there is nothing to choose"
         render.emit(_choice(file, why, _beside(loaded, why)), as_json, f"NOT PROVED: {why}")
@@ -178,7 +88,7 @@ def choose(device: str | None, file: Path, write: bool, kind: str | None, as_jso
     if not best.schedulable:
         lines += ["gpurt analyze says which task fails, and why", *known.lines()]
     elif written:
-        lines.append(f"written to {filename(file)}; give it to a running host with: gpurt policy {best.policy}")
+        lines.append(f"written to {filename(file)}; give it to a running host with: gpurt set policy {best.policy}")
     else:
         lines.append("--write puts the first line of the table into the file")
     lines += ["", *_comparison(divided, recommended)]
@@ -188,7 +98,7 @@ def choose(device: str | None, file: Path, write: bool, kind: str | None, as_jso
 
 def _beside(loaded: Taskset, why: str) -> Beside:
     """What is known of the file as it stands, where no way holds."""
-    return beside_of(loaded, covering_test(loaded, None).test if why else None, why, None, "choose")
+    return beside_of(loaded, covering_test(loaded, None).test if why else None, why, None, "plan modes")
 
 
 def _connected(device: str | None) -> str | None:

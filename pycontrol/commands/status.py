@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that show what a running host does: status, clients, trace."""
+"""The commands that show what a running host does: status gpus, latency, clients and rules."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -11,63 +12,74 @@ from typing import Any
 import click
 
 from analysis.model import DEFAULT_POLICY
-from analysis.partial import Partial
-from analysis.trace import Kind
 from gpurt._gpurt import lib
 from gpurt.enums import Form, Image, Tier
-from gpurt.errors import DeviceError, FileError
-from gpurt.files import check_writable
+from gpurt.errors import DeviceError
 from gpurt.text import visible
-from pycontrol.commands.options import GPU, JSON, Output, time_of
+from pycontrol.commands.options import GPU, JSON, command
 from pycontrol.live import patched, placed, stuck
-from pycontrol.live.control import NO_GPU, BusStatus, GpuStatus, connect
-from pycontrol.live.events import streamed
+from pycontrol.live.control import NO_GPU, BusStatus, GpuStatus, RuleInfo, connect
 from pycontrol.live.patched import PatchedGpu
-from pycontrol.live.record import record
 from pycontrol.output import clients as shown
 from pycontrol.output import documents, render
 from pycontrol.output.render import bound, ms
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
   gpurt status
-  gpurt status --latency              measure epsilon on your board
+  gpurt status gpus --json
 
 \b
 Exit codes: 0 done; 2 wrong usage; 4 no host."""
 )
-@click.option("--latency", is_flag=True, help="How long runlist updates took, by cause.")
 @JSON
 @click.pass_obj
-def status(device: str | None, latency: bool, as_json: bool) -> int:
-    """Show the GPUs of the host: policy, clients, the process that owns the GPU, cost of updates."""
+def gpus(device: str | None, as_json: bool) -> int:
+    """Show the GPUs of the host: policy, clients, the process that owns the GPU."""
     with connect(device) as control:
         gpus = control.status()
-        times = control.latency() if latency else []
         found = control.clients() if gpus else []
         drivers, buses = _patched(control.device), control.buses()
     homes = placed.partitions(found)
     troubles = [one.trouble for one in drivers if one.trouble]
     troubles += stuck.lines(gpus, found)
     text = "\n".join([_gpus_table(gpus, found), *_homes(homes), *_bus_lines(buses), *troubles])
-    if latency:
-        timed = [
-            (str(one.gpu), one.cause.word, str(one.count), ms(one.minimum), ms(one.mean), ms(one.percentile(0.99)),
-             ms(one.maximum)) for one in times
-        ]  # fmt: skip
-        headers = ("GPU", "cause", "updates", "min ms", "mean ms", "p99 ms", "max ms")
-        text += "\n\n" + render.table(headers, timed)
-        if times:
-            text += f"\nepsilon is at least {bound(max(one.maximum for one in times))} ms plus the context switch"
     data = {
-        "gpus": list(map(documents.gpu, gpus)), "latency": list(map(documents.latency, times)),
-        "patched": list(map(asdict, drivers)), "buses": list(map(documents.bus, buses)),
-        "stuck": stuck.documents(gpus, found),
+        "gpus": list(map(documents.gpu, gpus)), "patched": list(map(asdict, drivers)),
+        "buses": list(map(documents.bus, buses)), "stuck": stuck.documents(gpus, found),
         "partitions": [{"name": name, "pids": list(there)} for name, there in homes.items()],
     }  # fmt: skip
     render.emit(data, as_json, text)
+    return 0
+
+
+@command(
+    epilog="""\b
+Examples:
+  gpurt status latency                measure epsilon on your board
+  gpurt status latency --gpu 1
+
+\b
+Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
+)
+@GPU
+@JSON
+@click.pass_obj
+def latency(device: str | None, gpu: int | None, as_json: bool) -> int:
+    """Show how long runlist updates took, by cause."""
+    with connect(device) as control:
+        control.gpus()  # raises DeviceError
+        times = control.latency(gpu)
+    timed = [
+        (str(one.gpu), one.cause.word, str(one.count), ms(one.minimum), ms(one.mean), ms(one.percentile(0.99)),
+         ms(one.maximum)) for one in times
+    ]  # fmt: skip
+    text = render.table(("GPU", "cause", "updates", "min ms", "mean ms", "p99 ms", "max ms"), timed)
+    if times:
+        text += f"\nepsilon is at least {bound(max(one.maximum for one in times))} ms plus the context switch"
+    render.emit({"latency": list(map(documents.latency, times))}, as_json, text)
     return 0
 
 
@@ -134,16 +146,17 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
     if others := [str(one.gpu) for one in gpus if not one.unit_policy and one.policy.word != DEFAULT_POLICY]:
         lines.append(
             f"GPU {', '.join(others)}: not policy {DEFAULT_POLICY}, which taskset files are for that name none "
-            "(`gpurt policy`, or `policy` in the file)"
+            "(`gpurt set policy`, or `policy` in the file)"
         )
     for one in gpus:
         if one.policy.word == "boosted":
             raised = f"{one.normal + 1} to {2 * one.normal}"
             lines.append(f"GPU {one.gpu}: threads execute at priorities 1 to {one.normal}, raised ones at {raised}")
             if forms := _forms([client for client in clients if client.gpu == one.gpu]):
-                lines.append(f"GPU {one.gpu}: clients by form: {forms} (`gpurt clients`)")
+                lines.append(f"GPU {one.gpu}: clients by form: {forms} (`gpurt status clients`)")
             if one.barred:
-                lines.append(f"GPU {one.gpu}: {one.barred} clients are barred from being raised (`gpurt clients`)")
+                barred = f"{one.barred} clients are barred from being raised"
+                lines.append(f"GPU {one.gpu}: {barred} (`gpurt status clients`)")
         if one.partition_of is not None:
             lines.append(f"GPU {one.gpu}: {_partition(one)}")
         if one.unit_policy:
@@ -192,11 +205,11 @@ def _bus_lines(buses: list[BusStatus]) -> Iterator[str]:
             )
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
-  gpurt clients
-  gpurt clients --json
+  gpurt status clients
+  gpurt status clients --json
 
 \b
 Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
@@ -212,56 +225,52 @@ def clients(device: str | None, gpu: int | None, as_json: bool) -> int:
     return 0
 
 
-@click.command(
+
+
+@command(
     epilog="""\b
 Examples:
-  gpurt trace -o run.json             until Ctrl-C
-  gpurt trace -o run.json --duration 5s && gpurt plot run.json
+  gpurt status rules
+  gpurt status rules --json
 
 \b
-ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C, SIGTERM and SIGHUP; 2 wrong usage;
-3 cannot be written; 4 no host, or it has gone: what was recorded until then is written."""
+Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
 )
-@click.option("-o", "--output", required=True, type=Output(), help="File to write the trace to.")
-@click.option("--duration", metavar="TIME", help="Length of the recording; until Ctrl-C unless given.")
-@click.option("--tracepoints", is_flag=True, help="Read the module's tracepoints through tracefs, as root.")
+@GPU
 @JSON
 @click.pass_obj
-def trace(device: str | None, output: Path, duration: str | None, tracepoints: bool, as_json: bool) -> int:
-    """Record the host's events as a Chrome/Perfetto trace.
+def rules(device: str | None, gpu: int | None, as_json: bool) -> int:
+    """List what `gpurt set` has set: budgets of clients, and rules that exempt or bar processes.
 
-    Until the trace is whole, what has come is in FILE.partial, which every command that reads traces takes, too.
+    Processes that start later are under the rules as well.  A budget of which no client is under yet is not listed.
     """
-    seconds = time_of(duration, "--duration") / 1e9 if duration else None
-    check_writable(output)
-    begun, partial = False, None
+    with connect(device) as control:
+        found, clients = control.rules(), control.clients(gpu)
+    budgets = [one for one in clients if one.budget_ns]
+    lines = [render.table(("effect", "processes", "since"), [_ruled(one) for one in found]) if found else "no rule"]
+    for word in ("exempt", "barred"):
+        lines.append(f"{word} clients now: {shown.listed([one for one in clients if getattr(one, word)])}")
+    lines += ["", shown.budgets(budgets)] if budgets else ["no client has a budget"]
+    data = {
+        "rules": list(map(documents.rule, found)),
+        "budgets": [{"pid": one.pid, "budget_ns": one.budget_ns, "period_ns": one.period_ns,
+                     "on_overrun": one.on_overrun} for one in budgets],
+        "clients": [documents.client(one) for one in clients if one.exempt or one.barred or one.budget_ns],
+    }  # fmt: skip
+    render.emit(data, as_json, "\n".join(lines))
+    return 0
 
-    def begin(meta: dict[str, str]) -> Any:
-        nonlocal partial
-        partial = Partial(output, meta)
-        return streamed(partial, {})
 
-    def progress(_count: int) -> None:
-        nonlocal begun
-        if not begun and not as_json:
-            render.say("recording" if duration else "recording; Ctrl-C ends it", err=True)
-        begun = True
+def _ruled(one: RuleInfo) -> tuple[str, str, str]:
+    """What a rule does, which processes it is for, and when it was made by this machine's clock."""
+    effect = "exempt" if one.exempt else "bar"
+    made = time.time() - (time.monotonic_ns() - one.since_ns) / 1e9
+    return effect, _processes(one), time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(made))
 
-    try:
-        found, gone = record(device, seconds, progress, tracepoints=tracepoints, begin=begin)
-        found.save(output)
-    except FileError as error:
-        raise (partial.kept(error) if partial else error) from None
-    except BaseException:
-        if partial and not partial.count:
-            partial.over()
-        raise
-    notes = [event.detail for event in found.events if event.kind is Kind.LOST and event.detail]
-    if partial:
-        partial.over()
-        notes += [partial.failed] if partial.failed else []
-    render.note(*notes, as_json=as_json)
-    data = {"policy": found.meta["policy"], "events": len(found.events), "files": [output], "notes": notes}
-    if as_json or output.is_file():  # otherwise stdout may be the trace
-        render.emit(data, as_json, f"{len(found.events)} events in {output}")
-    return DeviceError.exit_code if gone else 0
+
+def _processes(one: RuleInfo) -> str:
+    if one.pid is not None:
+        return f"process {one.pid}" if one.pid else "another user's process"
+    if one.comm is not None:
+        return f"processes named {one.comm}" if one.comm else "processes of a name that only root is told"
+    return f"processes of cgroup {one.cgroup}" if one.cgroup else "processes of a cgroup that only root is told"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that serves metrics to Prometheus: metrics."""
+"""Counters and histograms of a host, its clients and jobs, served to Prometheus (docs/watching.md)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ import re
 import signal
 import threading
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
-import click
-
 from analysis.answers.chosen import covering_test
-from analysis.answers.loading import analysable
+from analysis.taskset import TasksetFile
 from gpurt.errors import RuntimeFailure, UsageError
 from gpurt.text import visible
-from pycontrol.commands.options import Given
 from pycontrol.ending import SignalEvent
 from pycontrol.live import fit
 from pycontrol.live.control import connect
@@ -36,33 +32,16 @@ OLDEST = (0, 9)
 CURE = "pip install 'gpurt[metrics]', or Debian's package python3-prometheus-client"
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  gpurt metrics
-  gpurt metrics --watch robot.toml --listen 127.0.0.1:9100
-  curl http://127.0.0.1:9925/metrics
+def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str | None, names: str, most: int) -> None:
+    """Serves metrics until SIGINT or SIGTERM.
 
-\b
-Ctrl-C and SIGTERM end it.  Exit codes: 0 ended so; 2 wrong usage; 3 the file is wrong; 4 no host;
-6 the address is taken, or prometheus-client is missing (pip install 'gpurt[metrics]')."""
-)
-@click.option("--listen", default=f"{HOST}:{PORT}", show_default=True, metavar="ADDRESS:PORT",
-              help="Where to serve.  Other addresses than loopback are open to everyone who reaches them.")  # fmt: skip
-@click.option("--watch", "file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Judge jobs as `gpurt watch FILE` does, and name clients by their tasks.")  # fmt: skip
-@click.option("--test", "name", type=Given(), metavar="NAME", help="With --watch: the test whose bounds count.")
-@click.option("--names", type=click.Choice(["none", "own", "all"]), default="none", show_default=True,
-              help="Whose processes' names everyone who reads the metrics may know.")  # fmt: skip
-@click.option("--clients", "most", type=click.IntRange(1, 10_000), default=50, show_default=True,
-              help="The most names of clients; the others are one, \"other\".")  # fmt: skip
-@click.pass_obj
-def metrics(device: str | None, listen: str, file: Path | None, name: str | None, names: str, most: int) -> int:
-    """Serve counters and histograms of the host, its clients and jobs to Prometheus (docs/watching.md)."""
+    ``loaded``: the file by which jobs are judged, with the bounds of test ``name``.  ``names``: whose processes' names
+    everyone may know.  ``most``: the most names of clients.
+
+    Raises UsageError for a wrong address, DeviceError without a host, and RuntimeFailure where the address is taken, or
+    prometheus-client is missing.
+    """
     address, port = address_of(listen)
-    if name and not file:
-        raise UsageError("--test goes with --watch")
-    loaded = analysable(file) if file else None
     try:
         from prometheus_client import CollectorRegistry
 
@@ -89,7 +68,6 @@ def metrics(device: str | None, listen: str, file: Path | None, name: str | None
     render.say(f"serving http://{listen_text(address, server.server_port)}/metrics", err=True)
     stop.wait()
     server.close()
-    return 0
 
 
 def address_of(listen: str) -> tuple[str, int]:
@@ -118,7 +96,7 @@ def _is_loopback(address: str) -> bool:
     return ipaddress.ip_address(address).is_loopback
 
 
-def _watched(device: str | None, loaded: Any, name: str | None, registry: Any, stop: threading.Event) -> Any:
+def _watched(device: str | None, loaded: TasksetFile, name: str | None, registry: Any, stop: threading.Event) -> Any:
     """Starts to watch, and returns what tells the task of a client."""
     chosen = covering_test(loaded.taskset, name)
     with connect(device) as asks:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The part of `gpurt partition` for tasks that own units of the GPU and share its bus: --federated."""
+"""The command that gives tasks units of the GPU which they own, and one bus: plan units."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
+from analysis import taskset
 from analysis.model import FEDERATED, Partition, Task, Taskset, Waiting
 from analysis.rta import Bound, Reason, Result
-from analysis.rta.registry import UNITS
+from analysis.rta.registry import UNITS as OF_UNITS
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import System, Units, failed, on_units
 from analysis.rtgpu.method import METHODS
@@ -21,15 +24,52 @@ from analysis.verdict import no_proof
 from gpurt import files
 from gpurt.errors import UsageError
 from gpurt.text import filename
+from pycontrol.commands.options import FILE, JSON, TestName, command
+from pycontrol.commands.plan_options import OUT, SIZES, UNITS
 from pycontrol.output import render
 from pycontrol.output.render import bound, ms, room
+from pycontrol.plan.division import check_output, sizes_of
 
 OBJECTIVES = ("least", "slack")
 #: The tests unless another one is named, for tasks that suspend and for those that wait busily.
 TEST, BUSY_TEST = "rtgpu", "stgm"
 
 
-def federated(
+@command(
+    computes=True,
+    epilog="""\b
+Examples:
+  gpurt plan units examples/federated.toml --frontier
+  gpurt plan units set.toml --objective slack -o planned.toml
+
+\b
+Exit codes: 0 every task with units holds its deadline; 1 one does not; 2 wrong usage; 3 a file is wrong.""",
+)
+@FILE
+@click.option("--test", "name", type=TestName(), metavar="NAME",
+              help=f"The test.  [default: {TEST}; {BUSY_TEST} if tasks wait busily]")  # fmt: skip
+@click.option("--objective", type=click.Choice(OBJECTIVES), default=OBJECTIVES[0], show_default=True,
+              help="Few units, or much slack, relative to deadlines.")  # fmt: skip
+@click.option("--frontier", is_flag=True, help="Show each task's bound by its units.")
+@UNITS
+@SIZES
+@OUT
+@JSON
+def units(
+    file: Path, name: str | None, objective: str, frontier: bool, units: int | None, sizes: str | None,
+    output: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Give each task with kernels units of its own, and all of them one bus for copies (docs/rtgpu.md)."""
+    text = taskset.read(file)
+    loaded = taskset.parse(file, text)
+    there = loaded.taskset.platform.compute_units if units is None else units
+    given = units_of(loaded, units, None if sizes is None else sizes_of(sizes, there))
+    if output:
+        check_output(loaded, units, output)
+    return _federated(loaded, text, name, given, objective, frontier, output, as_json)
+
+
+def _federated(
     loaded: TasksetFile, text: str, name: str | None, units: Units, objective: str, frontier: bool, output: Path | None,
     as_json: bool,
 ) -> int:  # fmt: skip
@@ -41,9 +81,9 @@ def federated(
     UsageError for a test that is not about tasks that own units, and FileError if the file cannot be written.
     """
     name = name or _usual(loaded.taskset)
-    if name not in UNITS:
-        raise UsageError(f"--test: {name!r} is not about tasks that own units; there are {', '.join(UNITS)}")
-    test, system = UNITS[name], System(METHODS[name], loaded.taskset, loaded.taskset.platform.bus_chunk)
+    if name not in OF_UNITS:
+        raise UsageError(f"--test: {name!r} is not about tasks that own units; there are {', '.join(OF_UNITS)}")
+    test, system = OF_UNITS[name], System(METHODS[name], loaded.taskset, loaded.taskset.platform.bus_chunk)
     if not units.total and any(system.users):
         raise UsageError("[platform] has no compute_units: say how many SMs or CUs the GPU has, or give --units")
     contradiction = mixed(loaded.taskset) or other_mode(test.waiting, loaded.taskset)
@@ -126,7 +166,7 @@ def units_of(loaded: TasksetFile, total: int | None, sizes: Sequence[int] | None
         return Units.of(there, known)
     except ValueError as error:
         where = f"{filename(loaded.path)}: units" if sizes is None else "--sizes"
-        raise UsageError(f"{where}: {error}; --federated takes such sizes only") from None
+        raise UsageError(f"{where}: {error}; plan units takes such sizes only") from None
 
 
 def _text(data: Mapping[str, Any], rows: Mapping[str, Sequence[tuple[int, int | None]]]) -> str:

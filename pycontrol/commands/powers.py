@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands of the group `gpurt energy` that make profiles of measurements: fit and import."""
+"""Commands of the group `gpurt plan energy` that make profiles of measurements: fit and import."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gpurt.errors import FileError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import filename
 from gpurt.units import US, parse_power, parse_time
-from pycontrol.commands.options import FILE, JSON, Output, Whole, apart
+from pycontrol.commands.options import FILE, JSON, Output, Whole, apart, command
 from pycontrol.output import render
 
 METHOD = click.option("--method", type=click.Choice(["least-squares", "thesis"]), default="least-squares",
@@ -46,20 +46,21 @@ class Power(Whole):
         return power
 
 
-@click.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt energy fit powers.csv --units 46
-  gpurt energy fit powers.csv --units 6 --static 8W --method thesis
-  gpurt energy fit powers.csv --units 8 --times mmul=mmul.csv --copies mmul=2ms,1ms --margin 20 -o profiles.toml
+  gpurt measure powers powers.csv --units 46
+  gpurt measure powers powers.csv --units 6 --static 8W --method thesis
+  gpurt measure powers powers.csv --units 8 --times mmul=mmul.csv --copy-times mmul=2ms,1ms --margin 20 -o profiles.toml
 
 \b
-The file has the columns kernel, units and power_uw, and what else `gpurt energy measure -o` writes.  A line without a
+The file has the columns kernel, units and power_uw, and what else `gpurt measure energy -o` writes.  A line without a
 kernel is the idle GPU.  Lines with kernels side by side (mmul+bfs, 4+2) are not fitted, but compared with the fit.
 
 \b
--o writes profiles for an energy file.  That needs each kernel's times, in files as `gpurt kernel-fit` reads them: lines
-such as 4,12.5ms, on every number of units that jobs may get.
+-o writes profiles for an energy file.  That needs each kernel's times, in files as `gpurt measure kernel` reads them:
+lines such as 4,12.5ms, on every number of units that jobs may get.
 
 \b
 Exit codes: 0 fitted; 1 the measurements do not tell the powers, or the times; 2 wrong usage; 3 a file is wrong, or
@@ -69,25 +70,26 @@ cannot be written.""",
 @click.option("--units", required=True, type=click.IntRange(1, 4096), help="M, the GPU's SMs or CUs.")
 @click.option("--static", metavar="POWER", type=Power(),
               help="Static power; the mean of lines without a kernel unless given.")  # fmt: skip
-@click.option("--gpu", metavar="NAME", help="Only lines of this GPU.")
+@click.option("--gpu-name", "gpu", metavar="NAME", help="Only lines of this GPU.")
 @click.option("--sensor", metavar="NAME", help="Only lines of this sensor.")
 @METHOD
 @click.option("-o", "--output", type=Output(), help="Write the profiles for an energy file (TOML).")
 @click.option("--times", multiple=True, metavar="KERNEL=FILE", help="With -o: a kernel's times (units,time).")
-@click.option("--copies", multiple=True, metavar="KERNEL=IN,OUT", help="With -o: its copies' times; 0 unless given.")
+@click.option("--copy-times", "copies", multiple=True, metavar="KERNEL=IN,OUT",
+              help="With -o: its copies' times; 0 unless given.")  # fmt: skip
 @click.option("--margin", default=0, type=click.IntRange(0, 1000), metavar="PERCENT",
               help="With -o: worst cases are so much longer than what was measured.")
 @click.option("--limit", type=click.IntRange(1, 4096), help="With -o: jobs get at most so many units.")
 @click.option("--granularity", default=1, type=click.IntRange(1, 4096), help="With -o: jobs get multiples of it.")
 @JSON
-def fit(
+def powers(
     file: Path, units: int, static: int | None, gpu: str | None, sensor: str | None, method: str,
     output: Path | None, times: tuple[str, ...], copies: tuple[str, ...], margin: int, limit: int | None,
     granularity: int, as_json: bool,
 ) -> int:  # fmt: skip
     """Fit static, idle and active power of a GPU to measurements."""
     if not output and (times or copies or margin or limit or granularity > 1):
-        raise UsageError("--times, --copies, --margin, --limit and --granularity go with -o")
+        raise UsageError("--times, --copy-times, --margin, --limit and --granularity go with -o")
     if (limit or units) > units or granularity > (limit or units):
         raise UsageError(f"--limit and --granularity: the GPU has {units} units")
     apart([output], file, *(Path(one.partition("=")[2]) for one in times))
@@ -100,7 +102,8 @@ def fit(
     notes = [*found.warnings, *_remarks(found, lines)]
     if output:
         shape = Profiled(lines[0].gpu or "gpu", found, {}, lines[0].clock, limit, granularity)
-        notes += _write(output, file, shape, _pairs("--times", times, found), _pairs("--copies", copies, found), margin)
+        pairs = _pairs("--times", times, found), _pairs("--copy-times", copies, found)
+        notes += _write(output, file, shape, *pairs, margin)
     powers = [{"name": name, "power_uw": one.power, "error_uw": one.error} for name, one in found.kernels.items()]
     whole = {
         "file": file, "method": method, "units": units, "static_uw": found.static.power,
@@ -139,10 +142,10 @@ def _write(
         try:
             both = parse_time(into), parse_time(back)
         except ValueError as error:
-            raise UsageError(f"--copies: {name}: {error}") from None
+            raise UsageError(f"--copy-times: {name}: {error}") from None
         spans = read(Path(path)).spans
         kernels[name] = write.Timed(write.filled(name, spans, gpu, margin), *both)
-    head = f"Made by `gpurt energy fit` from {filename(source)}; powers by the method {gpu.fit.method}."
+    head = f"Made by `gpurt measure powers` from {filename(source)}; powers by the method {gpu.fit.method}."
     said = f"Times are the longest and shortest that were measured, the longest with a margin of {margin} %."
     with written(output) as file:
         file.write(write.profiles([replace(gpu, kernels=kernels)], [head, said]).encode())
@@ -154,13 +157,15 @@ def _write(
 
 def _one_of_each(file: Path, every: Sequence[Measured], lines: Sequence[Measured]) -> None:
     """Raises FileError or UsageError unless there are lines, of one GPU at one clock by one sensor."""
-    for what in ("gpu", "sensor"):
+    options = {"gpu": "gpu-name", "sensor": "sensor"}
+    for what in options:
         names = sorted({getattr(one, what) for one in every})
         if not lines and every:
             raise UsageError(f"no line is of that GPU and sensor; there are {', '.join(map(repr, names))}")
         here = sorted({getattr(one, what) for one in lines})
         if len(here) > 1:
-            raise UsageError(f"{filename(file)}: has lines of {', '.join(map(repr, here))}: choose one by --{what}")
+            several = f"{filename(file)}: has lines of {', '.join(map(repr, here))}"
+            raise UsageError(f"{several}: choose one by --{options[what]}")
     clocks = sorted({one.clock for one in lines})
     if len(clocks) > 1:
         found = ", ".join(map(repr, clocks))
@@ -207,12 +212,12 @@ def _text(found: Fit) -> str:
     return "\n".join(lines)
 
 
-@click.command(
-    name="import",
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt energy import DIR
-  gpurt energy import DIR --published-copies -o profiles.toml
+  gpurt measure import DIR
+  gpurt measure import DIR --published-copies -o profiles.toml
 
 \b
 DIR has gpu_NAME/BENCHMARK.csv with the columns SM, Min(ms), Max(ms), Power(W), energy and energy_in_window.
@@ -222,7 +227,7 @@ Exit codes: 0 done; 1 the measurements do not tell the powers; 2 wrong usage; 3 
 written.""",
 )
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--static", "statics", multiple=True, metavar="GPU=POWER",
+@click.option("--static-of", "statics", multiple=True, metavar="GPU=POWER",
               help="A GPU's static power; unless given, the column energy_in_window tells it.")  # fmt: skip
 @click.option("--published-copies", is_flag=True,
               help="Add the copy times of the authors' code; without, copies take no time.")  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from gpurt.errors import UsageError
-from pycontrol.commands.options import JSON
+from pycontrol.commands.options import JSON, command
 from pycontrol.output import render
 from pycontrol.smcheck import verdict
 from pycontrol.smcheck.limits import USUAL_SHARED
@@ -18,13 +18,13 @@ from pycontrol.smcheck.verdict import Verdict
 MOST_BYTES = 1 << 20
 
 
-@click.command(
-    "sm-check",
+@command(
+    computes=True,
     epilog="""\b
 Examples:
   nvcc -arch=sm_75 -ptx kernel.cu -o kernel.ptx
   ptxas -v -arch=sm_75 kernel.ptx -o kernel.cubin 2> kernel.txt
-  gpurt sm-check kernel.ptx kernel.txt
+  gpurt measure code kernel.ptx kernel.txt
 
 \b
 Files: PTX for what the code does, and what ptxas -v prints for what it uses.  A kernel is right if both are
@@ -39,7 +39,7 @@ Exit codes: 0 all kernels are right; 1 some are not, or not known to be; 2 wrong
 @click.option("--dynamic", type=click.IntRange(0, MOST_BYTES), metavar="BYTES",
               help="Shared memory that the launch adds for each block.")  # fmt: skip
 @JSON
-def sm_check(inputs: tuple[Path, ...], names: tuple[str, ...], dynamic: int | None, as_json: bool) -> int:
+def code(inputs: tuple[Path, ...], names: tuple[str, ...], dynamic: int | None, as_json: bool) -> int:
     """Say whether two blocks of a kernel of gpurt_sm.h fit on an SM of NVIDIA, and it reads the SM's number once."""
     said = verdict.Said()
     if sum(str(path) == "-" for path in inputs) > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Command: mask, with its parts plan, lint and show.  The part simulate is in mask_simulate.py."""
+"""The commands for masks of AMD's compute units: plan masks divide, lint and show."""
 
 from __future__ import annotations
 
@@ -19,33 +19,18 @@ from analysis.masks.mapping import registers, words
 from analysis.masks.planner import Part, Plan, Want
 from gpurt.errors import UsageError
 from pycontrol.commands.mask_options import Target, mask_of, named, target, target_options
-from pycontrol.commands.mask_simulate import simulate
-from pycontrol.commands.options import JSON
+from pycontrol.commands.options import JSON, command
 from pycontrol.output import render
 
 _SIZE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 
 
-@click.group(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt mask plan --chip radeon-vii vision=40 radar=20
-  gpurt mask lint --chip radeon-vii 0xd55555555555555
-  gpurt mask show --topology copy-of-a-topology 0xff
-
-\b
-Exit codes: 0 done; 1 the answer is no: impossible, or a mask that must not be used; 2 wrong usage; 3 the topology is
-wrong; 4 this machine has no AMD GPU."""
-)
-def mask() -> None:
-    """Plan, check and explain masks of compute units, which divide AMD's GPUs (docs/cu-masks.md)."""
-
-
-@mask.command(
-    epilog="""\b
-Examples:
-  gpurt mask plan --chip radeon-vii vision=40 radar=20
-  gpurt mask plan --chip radeon-vii vision=30 radar=20-24 --apart vision
+  gpurt plan masks divide --chip radeon-vii vision=40 radar=20
+  gpurt plan masks divide --chip radeon-vii vision=30 radar=20-24 --apart vision
 
 \b
 Exit codes: 0 there is a plan; 1 there is none; 2 wrong usage; 3 the topology is wrong; 4 this machine has no AMD
@@ -55,7 +40,7 @@ GPU."""
 @click.option("--apart", multiple=True, metavar="NAME", help="This partition shares no shader engine; may be repeated.")
 @target_options
 @JSON
-def plan(
+def divide(
     sizes: tuple[str, ...], apart: tuple[str, ...], chip: str | None, topology: Path | None, gpu: int | None,
     kernel: str | None, as_json: bool,
 ) -> int:  # fmt: skip
@@ -97,9 +82,7 @@ def _wants(sizes: tuple[str, ...], apart: tuple[str, ...]) -> list[Want]:
 
 def _refuse_release(where: Target) -> None:
     """Raises UsageError if the release of Linux does not map bits to this chip's CUs (rule E5)."""
-    from analysis.masks.lint import lint
-
-    for finding in lint([], where.topology, where.release):
+    for finding in rules.lint([], where.topology, where.release):
         if finding.error:
             raise UsageError(f"{finding.rule}: {finding.text}")
 
@@ -134,12 +117,13 @@ def _planned(found: Plan, where: Target) -> str:
     return "\n".join(lines)
 
 
-@mask.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt mask lint --chip radeon-vii 0xd55555555555555
-  gpurt mask lint --chip radeon-vii a=0xffff b=0xff --threads a=1024 --threads b=256
-  gpurt mask lint --chip mi50 --hsa '0:0xff; 1:0-7,32-39'
+  gpurt plan masks lint --chip radeon-vii 0xd55555555555555
+  gpurt plan masks lint --chip radeon-vii a=0xffff b=0xff --threads a=1024 --threads b=256
+  gpurt plan masks lint --chip mi50 --hsa '0:0xff; 1:0-7,32-39'
 
 \b
 Exit codes: 0 no errors (warnings are possible); 1 an error; 2 wrong usage; 3 the topology is wrong; 4 this machine has
@@ -206,11 +190,12 @@ def _numbers(texts: tuple[str, ...], option: str) -> dict[str, int]:
     return found
 
 
-@mask.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt mask show --chip gfx1030 0xff
-  gpurt mask show --chip mi300x all --json
+  gpurt plan masks show --chip gfx1030 0xff
+  gpurt plan masks show --chip mi300x all --json
 
 \b
 Exit codes: 0 done; 1 a mask can hang a queue (E1, E2, E5 or E7 of lint); 2 wrong usage; 3 the topology is wrong; 4 this
@@ -247,6 +232,3 @@ def _engines(shown: dict[str, Any]) -> str:
     """CUs by engine; those of each XCC if they differ."""
     texts = [" ".join(map(str, xcc)) for xcc in shown["counts"]]
     return texts[0] if len(set(texts)) == 1 else " | ".join(texts)
-
-
-mask.add_command(simulate)

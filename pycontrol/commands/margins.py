@@ -15,27 +15,28 @@ from analysis.answers.loading import analysable
 from analysis.rta import Test
 from analysis.rtgpu.sensitivity import Limits
 from analysis.sensitivity import UNLIMITED, Margin
-from pycontrol.commands.options import FILE, JSON, Given
+from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.output import render
 from pycontrol.output.render import ms, room
 
 
-@click.command(
+@command(
+    computes=True,
     epilog="""\b
 Examples:
-  gpurt sensitivity set.toml
-  gpurt sensitivity set.toml --test boosted-busy --clock orin=0.6 --clock xavier=1.4
+  gpurt margins set.toml
+  gpurt margins set.toml --test boosted-busy --clock orin=0.6 --clock xavier=1.4
 
 \b
 Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
-@click.option("--test", "name", type=Given(), metavar="NAME",
+@click.option("--test", "name", type=TestName(), metavar="NAME",
               help="The test to pass; one for the file's policy and waiting modes.")  # fmt: skip
 @click.option("--clock", "clocks", multiple=True, metavar="NAME=FACTOR",
               help="Hardware that multiplies every time except epsilon by a factor; may be repeated.")  # fmt: skip
 @JSON
-def sensitivity(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
+def margins(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
     """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
     loaded = analysable(file, tests((name,)) if name else ()).taskset
     found = growth(loaded, name, render.progress, clocks, interrupted=_interrupted)

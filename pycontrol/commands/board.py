@@ -6,19 +6,19 @@ from __future__ import annotations
 import click
 
 from gpurt.errors import UsageError
-from pycontrol.commands.options import JSON
+from pycontrol.commands.options import JSON, command
 from pycontrol.doctor import Status, as_text
 from pycontrol.machine.board import examine as offers
 from pycontrol.machine.probe import examine, target
 from pycontrol.output import render
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
-  sudo gpurt probe --driver
-  gpurt probe --tegra
-  sudo gpurt probe --driver --load './forever' --json > docs/hardware/orin-r36.4.json
+  sudo gpurt measure board --driver
+  gpurt measure board --tegra
+  sudo gpurt measure board --driver --load './forever' --json > docs/hardware/orin-r36.4.json
 
 \b
 Each check takes the GPU from others for milliseconds, with --load for seconds; a desktop stands still meanwhile.
@@ -29,7 +29,7 @@ Exit codes: 0 nothing failed (what was not tried is for you to do); 1 something 
 @click.option("--tegra", is_flag=True, help="Say what an unpatched Tegra offers for slices; changes nothing.")
 @JSON
 @click.pass_obj
-def probe(device: str | None, driver: bool, load: str | None, tegra: bool, as_json: bool) -> int:
+def board(device: str | None, driver: bool, load: str | None, tegra: bool, as_json: bool) -> int:
     """Find out what a patched driver really does on this board, before you rely on it."""
     if tegra:
         if driver or load:

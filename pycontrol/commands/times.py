@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt profile`."""
+"""`gpurt measure times`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 from gpurt.errors import FileError, RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable, read, regular, written
 from gpurt.text import visible
-from pycontrol.commands.options import JSON, Output, Time
+from pycontrol.commands.options import JSON, Output, Time, command
 from pycontrol.live.control import connect
 from pycontrol.output import render
 from pycontrol.profile.campaign import Measured, measure
@@ -27,7 +27,8 @@ from pycontrol.profile.plan import PLACE, Planned, plan
 from pycontrol.profile.run import Options
 from pycontrol.profile.stop import Guard, Stop
 from pycontrol.profile.summary import Time as Seen
-from pycontrol.profile.summary import chances, read_margin, times
+from pycontrol.profile.summary import chances, read_margin
+from pycontrol.profile.summary import times as seen_times
 from pycontrol.run import preload
 from pycontrol.run.placement import fifo_permitted
 from pycontrol.start import INTERRUPTED
@@ -38,13 +39,13 @@ MOST_ENTRY = 1 << 26
 CONDITIONS = ("quiet", "cold", "cpu", "gpu", "beside", "drop-caches")
 
 
-@click.command(
+@command(
     context_settings={"allow_interspersed_args": False},
     epilog="""\b
 Examples:
-  gpurt profile --priority 20 -- ./detector --frames 100
-  gpurt profile --runs 60 --input day.bin --input night.bin -o detector.toml -- ./detector --frames 100 {}
-  gpurt profile --auto --beside './mapper --loop' -- ./unmodified-cuda-program
+  gpurt measure times --priority 20 -- ./detector --frames 100
+  gpurt measure times --runs 60 --input day.bin --input night.bin -o detector.toml -- ./detector --frames 100 {}
+  gpurt measure times --auto --beside './mapper --loop' -- ./unmodified-cuda-program
 
 \b
 Exit codes: 0 all runs were made; 2 wrong usage; 3 the entry cannot be written; 4 no host;
@@ -71,7 +72,8 @@ Each run is kept as it ends (--checkpoint).  To continue, also after SIGKILL, gi
 @click.option("--task", metavar="NAME", help="Of a program that announces jobs of several tasks: which one.")
 @click.option("--timeout", type=Time(), metavar="TIME", help="A run that takes longer has failed.")
 @click.option("--duration", type=Time(), metavar="TIME", help="End each run after so long by SIGINT.")
-@click.option("--name", help="Name of the task; what the program calls it, or the program's name, unless given.")
+@click.option("--as", "name", metavar="NAME",
+              help="Name of the task; what the program calls it, or the program's name, unless given.")  # fmt: skip
 @click.option("--period", metavar="TIME", type=Time(),
               help="Period to write into the entry; from the releases that were seen unless given.")  # fmt: skip
 @click.option("-o", "--output", type=Output(), help="Write the entry to this file instead of stdout.")
@@ -80,7 +82,7 @@ Each run is kept as it ends (--checkpoint).  To continue, also after SIGKILL, gi
 @click.option("--fresh", is_flag=True, help="Forget the runs of a measurement that was not finished.")
 @JSON
 @click.pass_obj
-def profile(
+def times(
     device: str | None, command: tuple[str, ...], runs: int | None, inputs: tuple[str, ...], named: tuple[str, ...],
     beside: str | None, seed: int, margin: str, priority: int | None, auto: bool, per_job: int | None,
     task: str | None, timeout: int | None, duration: int | None, name: str | None, period: int | None,
@@ -152,7 +154,7 @@ def _told(
         results, measured.stopped, wanted.seed, wanted.margin, here, wanted.without, measured.failures,
         measured.outputs,
     )  # fmt: skip
-    found = times(results, wanted.margin)
+    found = seen_times(results, wanted.margin)
     text = entry(account, found) + "\n"
     if output:
         _check_output(output, options.command)  # another command may have written it meanwhile

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands of the group `gpurt energy` that read sensors: measure and sensors."""
+"""Commands of the group `gpurt plan energy` that read sensors: measure and sensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from gpurt.errors import RuntimeFailure, UsageError
-from pycontrol.commands.options import JSON, Output, Time
+from pycontrol.commands.options import JSON, Output, Time, command
 from pycontrol.output import render
 from pycontrol.power import find
 from pycontrol.power.account import Energy
@@ -28,13 +28,13 @@ from pycontrol.start import INTERRUPTED
 SETTLES = 2 * 10**9
 
 
-@click.command(
+@command(
     context_settings={"allow_interspersed_args": False},
     epilog="""\b
 Examples:
-  gpurt energy measure -- ./detector --frames 1000
-  gpurt energy measure --kernel mmul --units 1,2,4,8 --rounds 3 -o powers.csv -- ./mmul {units} 20
-  gpurt energy measure --rounds 3 -o powers.csv -- sleep 20      the idle GPU
+  gpurt measure energy -- ./detector --frames 1000
+  gpurt measure energy --kernel mmul --units 1,2,4,8 --rounds 3 -o powers.csv -- ./mmul {units} 20
+  gpurt measure energy --rounds 3 -o powers.csv -- sleep 20      the idle GPU
 
 \b
 A program that is too short for the sensor is started again until the sensor has changed 20 times.  What it writes on
@@ -60,12 +60,13 @@ written; 6 there is no such sensor, it failed meanwhile, or the program failed; 
 @click.option("--kernel", "kernels", metavar="NAME", multiple=True,
               help="What the program runs; kernels side by side as A+B.")
 @click.option("--units", metavar="NUMBERS", help="The SMs or CUs of a kernel; 1,2,4 for several; 4+2 for A+B.")
-@click.option("--gpu", metavar="NAME", help="The GPU's name, for the file.")
-@click.option("--clock", metavar="CLOCK", help='The clock that the GPU is locked to, such as "1725MHz", for the file.')
+@click.option("--gpu-name", "gpu", metavar="NAME", help="The GPU's name, for the file.")
+@click.option("--gpu-clock", "clock", metavar="CLOCK",
+              help='The clock that the GPU is locked to, such as "1725MHz", for the file.')  # fmt: skip
 @click.option("-o", "--output", type=Output(), help="Add a line for each round to this CSV file.")
 @click.option("--samples", type=Output(), help="Add every reading to this CSV file.")
 @JSON
-def measure(
+def energy(
     command: tuple[str, ...], names: tuple[str, ...], rounds: int, seed: int, discard: int | None, least: int | None,
     most: int, interval: int, kernels: tuple[str, ...], units: str | None, gpu: str | None, clock: str | None,
     output: Path | None, samples: Path | None, as_json: bool,
@@ -121,9 +122,9 @@ def _keep(record: Record, label: dict[str, str], sensors: list[Sensor], one: Rou
 def _label(gpu: str | None, clock: str | None) -> dict[str, str]:
     """What the user says about the GPU.  Raises UsageError."""
     if gpu is not None and not NAME.fullmatch(gpu):
-        raise UsageError("--gpu: expected a name of letters, digits, '.', '_' and '-'")
+        raise UsageError("--gpu-name: expected a name of letters, digits, '.', '_' and '-'")
     if clock is not None and not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?(MHz|GHz)", clock):
-        raise UsageError('--clock: expected a clock such as "1725MHz"')
+        raise UsageError('--gpu-clock: expected a clock such as "1725MHz"')
     return {"gpu": gpu or "", "clock": clock or ""}
 
 
@@ -186,16 +187,16 @@ def _text(
     return "\n".join(lines)
 
 
-@click.command(
+@command(
     epilog="""\b
 Examples:
-  gpurt energy sensors
-  gpurt energy sensors --watch 2s      also say how often each one changes
+  gpurt measure sensors
+  gpurt measure sensors --duration 2s      also say how often each one changes
 
 \b
 Exit codes: 0 a sensor can be read; 1 none can; 2 wrong usage."""
 )
-@click.option("--watch", metavar="TIME", type=Time(), default="0s", show_default=True,
+@click.option("--duration", "watch", metavar="TIME", type=Time(), default="0s", show_default=True,
               help="Read them for so long, and say which ones change.")  # fmt: skip
 @JSON
 def sensors(watch: int, as_json: bool) -> int:

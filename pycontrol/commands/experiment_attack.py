@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The commands that attack bounds, and compare them with exact worst cases: experiment attack and closeness."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from analysis import rta
+from analysis.attack.closeness import Closeness
+from analysis.attack.closeness import closeness as compare
+from analysis.attack.closeness import table as closeness_table
+from analysis.attack.exact import sound_tests
+from analysis.attack.report import COLUMNS, Store, row, table
+from analysis.attack.search import Effort
+from analysis.experiments.plan import Settings
+from analysis.rta.registry import UNITS
+from analysis.rtgpu import attack as units
+from gpurt.errors import UsageError
+from gpurt.files import unwritable, written
+from pycontrol.commands.options import FOLDER, JSON, TestName, command
+from pycontrol.output import render
+
+NAMES = click.argument("names", metavar="[TEST]...", nargs=-1, type=TestName())
+TASKSETS = click.option("--tasksets", type=click.IntRange(1, 10**7), default=Settings.tasksets, show_default=True,
+                        help="Number of tasksets for each test.")  # fmt: skip
+SEED = click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
+
+
+@command(
+    computes=True,
+    epilog="""\b
+Examples:
+  gpurt experiment attack                        of every test
+  gpurt experiment attack gcaps-busy --tasksets 100000
+
+\b
+To continue an interrupted run, give the same command again.
+
+\b
+Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3 a file cannot be written;
+130 interrupted.""",
+)
+@NAMES
+@TASKSETS
+@SEED
+@click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024),
+              help="Number of processes.")  # fmt: skip
+@click.option("--runs", default=20, show_default=True, type=click.IntRange(1, 10**6),
+              help="Number of random first releases to start from.")  # fmt: skip
+@click.option("--steps", default=40, show_default=True, type=click.IntRange(0, 10**6),
+              help="Number of steps of local search after that.")  # fmt: skip
+@click.option("--serving-threads", "threads", is_flag=True,
+              help="Threads serve several tasks; of tests that bound those.")  # fmt: skip
+@click.option("--pending", is_flag=True,
+              help="With release jitter and deadlines beyond periods; of tests that bound those.")  # fmt: skip
+@FOLDER
+@click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
+@JSON
+def attack(
+    names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int, threads: bool, pending: bool,
+    output: Path, fresh: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """Search for schedules that break a bound: random first releases, then local search (docs/soundness.md)."""
+    try:
+        tests = [rta.find(name) for name in names] or list(rta.TESTS.values())
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    for asked, key, what in (
+        (threads, "threads", "threads that serve several tasks"),
+        (pending, "pending", "tasks of which several jobs are pending"),
+    ):
+        if wrong := [test.name for test in tests if asked and not getattr(test, key) and test.name in names]:
+            raise UsageError(f"{wrong[0]} has no bounds for {what}")
+        tests = [test for test in tests if not asked or getattr(test, key)]
+    effort = Effort(runs, steps, threads, pending)
+    store = _store(output, tasksets, seed, effort, fresh)
+    for test in tests:
+        if test.name not in store.rows:
+            store.add(_attack(test.name, tasksets, seed, jobs, effort))
+        if not as_json:
+            render.say(_text(store.rows[test.name]))
+    rows = [store.rows[test.name] for test in tests]
+    files = _write(output, rows)
+    if as_json:
+        render.emit({**store.header, "files": files, "tests": rows}, True, "")
+    else:
+        render.say(f"{table(rows)}\n\n{', '.join(map(str, files))}")
+    store.path.unlink()
+    return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
+
+
+def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> Any:
+    path = output / "attack.checkpoint"
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            path.unlink(missing_ok=True)
+        return Store(path, tasksets, seed, effort)
+    except ValueError as error:
+        raise UsageError(f"{error}; --fresh forgets it") from None
+    except OSError as error:
+        raise unwritable(error.filename or output, error) from None
+
+
+def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Any) -> dict[str, Any]:
+    from analysis.attack.search import attack
+
+    with render.progress(tasksets, name) as bar:
+
+        def progress(done: int) -> None:
+            bar.update(done - bar.pos)
+
+        if name in UNITS:
+            runs = effort.runs + effort.steps
+            return units.row(name, units.attack(name, tasksets, seed, jobs, runs, progress=progress))
+        return row(attack(name, tasksets, seed, jobs, effort, progress))
+
+
+def _text(row: dict[str, Any]) -> str:
+    shown = "sound" if row["sound"] else "unsound"
+    text = f"{row['test']}, shown as {shown}: {row['bounded']} of {row['tasksets']} tasksets bounded, "
+    if not row["broken"]:
+        return text + f"none broken; highest observed / bound {row['ratio']:.4f}"
+    found = row["counterexample"]
+    return text + (
+        f"{row['broken']} BROKEN; at its simplest {found['task']} takes {render.ms(found['mort_ns'])} ms, "
+        f"bound {render.ms(found['wcrt_ns'])} ms"
+    )
+
+
+def _write(output: Path, rows: list[dict[str, Any]]) -> list[Path]:
+    """The table as Markdown and CSV, and each counterexample as a taskset file."""
+    files = [output / "attack.md", output / "attack.csv"]
+    found = [row for row in rows if row["counterexample"]]
+    files += [output / f"{row['test']}.toml" for row in found]
+    lines = io.StringIO(newline="")
+    writer = csv.DictWriter(lines, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    texts = [table(rows) + "\n", lines.getvalue(), *(row["counterexample"]["taskset"] for row in found)]
+    for path, text in zip(files, texts, strict=True):
+        with written(path) as file:
+            file.write(text.encode())
+    return files
+
+
+@command(
+    computes=True,
+    epilog="""\b
+Examples:
+  gpurt experiment closeness boosted-suspend
+
+\b
+Exit codes: 0 done; 1 a bound that is shown as sound was exceeded; 2 wrong usage; 3 a file cannot be written;
+130 interrupted.""",
+)
+@NAMES
+@TASKSETS
+@SEED
+@FOLDER
+@JSON
+def closeness(names: tuple[str, ...], tasksets: int, seed: int, output: Path, as_json: bool) -> int:
+    """Compare the bounds of tests, of all sound ones unless named, with exact worst cases of tiny tasksets."""
+    try:
+        tests = [rta.find(name) for name in names] or sound_tests()
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if units := [test.name for test in tests if test.name not in rta.TESTS]:
+        raise UsageError(f"{units[0]} is about tasks that own units, which the explorer does not know")
+    rows = [_closeness(test, tasksets, seed) for test in tests]
+    path = output / "closeness.md"
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(error.filename or output, error) from None
+    with written(path) as file:
+        file.write((closeness_table(rows) + "\n").encode())
+    data: list[dict[str, Any]] = [
+        {
+            "test": row.test, "sound": rta.find(row.test).sound, "tasksets": row.tasksets, "bounded": row.bounded,
+            "tasks": len(row.ratios), "states": row.states, "broken": row.broken, "median": round(row.quantile(0.5), 4),
+            "p95": round(row.quantile(0.95), 4), "most": round(row.quantile(1), 4),
+        }
+        for row in rows
+    ]  # fmt: skip
+    render.emit({"seed": seed, "files": [path], "tests": data}, as_json, f"{closeness_table(rows)}\n\n{path}")
+    return 1 if any(row.broken and rta.find(row.test).sound for row in rows) else 0
+
+
+def _closeness(test: Any, tasksets: int, seed: int) -> Closeness:
+    with render.progress(tasksets, test.name) as bar:
+        return compare(test, tasksets, seed, lambda done: bar.update(done - bar.pos))

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The commands that divide a GPU among tasks: partition and admit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from analysis.answers.loading import analysable_text
+from analysis.partition import plan
+from analysis.partition.merge import Infeasible
+from analysis.partition.plan import per_task
+from analysis.partition.variants import Allocation
+from analysis.rta import Result
+from gpurt import files
+from pycontrol.commands.options import FILE, JSON, command
+from pycontrol.commands.plan_options import ANY_INSIDE, GPU_ONLY, MOST, OUT, SIZES, UNITS
+from pycontrol.output import render
+from pycontrol.output.render import bound, room
+from pycontrol.plan import division
+from pycontrol.plan.division import VARIANTS, Wish, check_output, divide, made, names, refused
+
+#: As analysis.partition.mechanism has them (a test compares).
+MECHANISMS = ("cu-mask", "mps", "mps-static", "tpc", "vgpu", "green-context", "mig")
+MECHANISM = click.option("--mechanism", type=click.Choice(MECHANISMS),
+                         help="What divides the GPU: it decides sizes, and OUT gets masks or percentages.")  # fmt: skip
+GPU_OF_MECHANISM = click.option("--gpu", type=click.IntRange(0, 255), metavar="NUMBER",
+                                help="The GPU that cu-mask, green-context or mig read sizes from.  "
+                                     "[default: 0; cu-mask: the only one]")  # fmt: skip
+EXPLAIN = click.option("--explain", is_flag=True, help="Say how the partitions came about.")
+
+
+@command(
+    computes=True,
+    epilog="""\b
+Examples:
+  gpurt plan partitions examples/partitions.toml --explain
+  gpurt plan partitions set.toml --sizes 8:8 --max-partitions 7 -o planned.toml
+  gpurt plan partitions set.toml --variant exact
+
+\b
+Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong; 4 the mechanism's GPU is not there.""",
+)
+@FILE
+@click.option("--variant", type=click.Choice(VARIANTS), default="best", show_default=True,
+              help="Which heuristic, all, or the optimum: of 20 tasks, or more of which few fit together.")  # fmt: skip
+@click.option("--order", type=click.Choice(("dec", "inc")),
+              help="Begin with the fullest or the emptiest partition; with one heuristic.")  # fmt: skip
+@ANY_INSIDE
+@UNITS
+@SIZES
+@MECHANISM
+@GPU_OF_MECHANISM
+@MOST
+@GPU_ONLY
+@EXPLAIN
+@OUT
+@JSON
+def partitions(file: Path, explain: bool, output: Path | None, as_json: bool, **wanted: Any) -> int:
+    """Divide the GPU in partitions and allocate the tasks, so that each GPU job is done before its deadline."""
+    wish = Wish(**wanted)
+    loaded, text_of_file = analysable_text(file)
+    if output:
+        check_output(loaded, wish.units, output)
+    divided = divide(loaded.taskset, wish)
+    found, why = divided.found, divided.why
+    data: dict[str, Any] = {
+        "file": file, "test": wish.inside, "fits": not why, "why": why or None, "variant": wish.variant,
+        "order": wish.order, "compute_units": divided.given.units, "used_units": None, "partitions": [], "tasks": {},
+        "merges": [], "files": [], "notes": divided.notes,
+    }  # fmt: skip
+    text = [f"DOES NOT FIT: {why}" if why else ""]
+    if not isinstance(found, Infeasible):
+        data |= _data(found, divided.shared, divided.result)
+        text = [_headline(found, why, divided.shared), *_tables(found, data)]
+        if explain:
+            data["merges"] = [_step(step, divided.given) for step in plan.steps(found)]
+            text += ["", *_told(data["merges"], found)]
+        if output and not why:
+            text += _written(output, made(loaded, text_of_file, found, divided.parts), wish.gpu_only, data)
+    render.note(*data["notes"], as_json=as_json)
+    render.emit(data, as_json, "\n".join(text))
+    return 0 if data["fits"] else 1
+
+
+def _written(output: Path, text: str, gpu_only: bool, data: dict[str, Any]) -> list[str]:
+    """Writes the file, unless `gpurt analyze` says no of it; changes the document, and returns lines."""
+    no = refused(output, text)
+    if no and not gpu_only:
+        why = f"nothing was written: of that file gpurt analyze says: {no}"
+        data |= {"fits": False, "why": why}
+        return [f"NOT PROVED: {why}"]
+    data["notes"] += [f"of the written file gpurt analyze says: {no}"] if no else []
+    with files.written(output) as out:
+        out.write(text.encode())
+    data["files"] = [output]
+    return []
+
+
+def _data(found: Allocation, shared: str, result: Result | None = None) -> dict[str, Any]:
+    told = per_task(found)
+    homes = names(found)
+    bounds = {} if shared else division.bounds(found)
+    if result:
+        bounds = {name: result.wcrt(name) for name in told}
+    return {
+        "variant": found.variant, "order": found.order or None, "used_units": found.units,
+        "partitions": [
+            {"name": name, "compute_units": part.size, "members": [found.workload.items[i].name for i in part.tasks]}
+            for name, part in zip(homes, found.parts, strict=True)
+        ],
+        "tasks": {
+            item.name: {
+                "partition": homes[told[item.name]["part"]], "execution_ns": told[item.name]["time"],
+                "conflict": told[item.name]["conflict"], "deadline_ns": item.deadline, "wcrt_ns": bounds.get(item.name),
+            }
+            for item in found.workload.items
+        },
+    }  # fmt: skip
+
+
+def _headline(found: Allocation, why: str, shared: str) -> str:
+    way = found.variant + (f", order {found.order}" if "-" in found.variant else "")
+    if found.fits and why:
+        return f"NOT PROVED: {why}"
+    if why:
+        return f"DOES NOT FIT: {why} (the best found, by {way}):"
+    what = "GPU work alone fits" if shared else "fits"
+    return f"{what} in {found.units} of {found.workload.units} compute units (by {way}; {found.workload.inside} inside)"
+
+
+def _tables(found: Allocation, told: dict[str, Any]) -> list[str]:
+    rows = []
+    for part in told["partitions"]:
+        for name in part["members"]:
+            task = told["tasks"][name]
+            times = bound(task["execution_ns"]), "yes" if task["conflict"] else "no", bound(task["wcrt_ns"])
+            rows.append((part["name"], str(part["compute_units"]), name, *times, room(task["deadline_ns"])))
+    headers = ("partition", "units", "task", "takes ms", "conflict", "done within ms", "deadline ms")
+    return [render.table(headers, rows)]
+
+
+def _step(step: Any, given: Any) -> dict[str, Any]:
+    def side(part: Any) -> dict[str, Any]:
+        return {"members": [given.items[index].name for index in part.tasks], "compute_units": part.size}
+
+    return {"merged": [side(step.one), side(step.other)], "into": side(step.merged)}
+
+
+def _told(merges: Sequence[dict[str, Any]], found: Allocation) -> list[str]:
+    if not merges:
+        return ["no merge was needed" if "-" in found.variant else f"{found.variant} merges nothing step by step"]
+    lines = ["merges, each of which saves units or, at the limit of partitions, makes one less:"]
+    for merge in merges:
+        one, other = (f"{{{', '.join(side['members'])}}}:{side['compute_units']}" for side in merge["merged"])
+        lines.append(f"  {one} + {other} -> {merge['into']['compute_units']}")
+    return lines
+
+

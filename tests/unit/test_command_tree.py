@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The tree of commands: what a glance at the help shows, one meaning for an option, completion, who imports whom."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from calls import Gpurt, caller
+from click.shell_completion import ShellComplete
+
+from pycontrol import cli
+from pycontrol.commands.options import COMMON, Command
+from pycontrol.output import render
+from pycontrol.table import COMMANDS, GROUPS, paths
+
+ROOT = Path(__file__).parents[2]
+#: Modules of pycontrol.commands that are no commands: what several commands share.
+SHARED = {"options", "plan_options", "energy_options", "mask_options"}
+#: Options of one name that say the same of different things: a task's bound, or a whole plan; a host's GPU, or one of
+#: this machine; the numbers of several kernels' units, or of the GPU's; what divides a GPU, by plan or at run time.
+RELATED = {"--explain", "--units", "--mechanism", "--until", "--policy"}
+
+
+@pytest.fixture
+def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    return caller(capfd)
+
+
+def help_of(path: str, columns: int) -> list[str]:
+    command = [sys.executable, "-m", "pycontrol.cli", *path.split(), "--help"]
+    environment = {**os.environ, "COLUMNS": str(columns)}
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.splitlines()
+
+
+def test_the_help_fits_a_screen_of_80_by_40_and_cuts_nothing() -> None:
+    lines = help_of("", 80)
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 80
+    assert not [line for line in lines if line.endswith("...") and "ARGS" not in line]
+    for heading in filter(None, GROUPS):
+        assert f"{heading}:" in lines
+    for name, entry in COMMANDS.items():
+        assert any(line.split() == [name, *entry.summary.split()] for line in lines) != entry.hidden, name
+
+
+def test_a_glance_suffices() -> None:
+    assert sum(not entry.hidden for entry in COMMANDS.values()) <= 20
+    for path, entry in paths():
+        assert len(entry.summary) + 16 <= 80, path
+        assert entry.summary[0].islower() or entry.summary.split()[0].isupper(), path
+        assert (entry.function == "") == bool(entry.parts), path
+        assert not entry.usual or entry.usual in entry.parts
+
+
+def options() -> Iterator[tuple[str, click.Option, str]]:
+    for path in cli.LEAVES:
+        for one in cli.find(path).params:
+            if isinstance(one, click.Option):
+                yield from ((name, one, path) for name in one.opts)
+
+
+def test_an_option_means_one_thing_in_every_command() -> None:
+    """Whether it is a flag, and what it is followed by."""
+    meanings: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for name, one, path in options():
+        kind = "flag" if one.is_flag else "file" if isinstance(one.type, click.Path) else one.metavar or one.type.name
+        kind = {"integer range": "N", "NUMBER": "N", "integer": "N", "process id": "PID"}.get(kind, kind)
+        meanings[name][kind].append(path)
+    unlike = {name: dict(kinds) for name, kinds in meanings.items() if len(kinds) > 1 and name not in RELATED}
+    assert unlike == {}
+
+
+def test_every_command_has_the_common_options() -> None:
+    common = {name for one in COMMON for name in (*one.opts, *one.secondary_opts)}
+    for path in cli.LEAVES:
+        command = cli.find(path)
+        assert isinstance(command, Command)
+        assert not common & {name for one in command.params for name in one.opts}, path
+        every = command.get_params(click.Context(command))
+        assert {name for one in every for name in (*one.opts, *one.secondary_opts)} >= common
+
+
+def test_writing_is_always_called_output() -> None:
+    """Other files that commands write beside their output have names of their own."""
+    beside = {"--plot", "--checkpoint", "--samples"}
+    for name, one, path in options():
+        if type(one.type).__name__ == "Output":
+            assert name in {"-o", "--output", *beside}, (path, name)
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [("plan mode", "gpurt plan modes"), ("analyse", "gpurt analyze"), ("clients", "gpurt status clients"),
+     ("policy", "gpurt set policy"), ("check", "gpurt trace check"), ("trace plots", "gpurt trace plot")],
+)  # fmt: skip
+def test_a_wrong_command_gets_the_one_that_is_meant(gpurt: Gpurt, words: str, meant: str) -> None:
+    code, out, err = gpurt(*words.split())
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"did you mean {meant}" in err
+
+
+def test_a_wrong_option_gets_the_one_that_is_meant(gpurt: Gpurt) -> None:
+    code, _, err = gpurt("analyze", ROOT / "examples/minimal.toml", "--tests", "x")
+    assert code == 2
+    assert "--test" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "begun", "found"),
+    [([], "pl", {"plan"}), (["plan"], "m", {"modes", "masks"}),
+     (["plan", "masks"], "", {"divide", "lint", "show", "simulate"}),
+     (["set", "policy"], "lock", {"lock-priority", "lock-fifo"}),
+     (["margins", "F", "--test"], "gcaps-b", {"gcaps-busy"}),
+     (["analyze", str(ROOT / "examples/two-programs.toml"), "--explain"], "", {"detector", "mapper"}),
+     (["experiment", "run"], "zahaf-fig5", {"zahaf-fig5"}), (["status"], "lat", {"latency"})],
+)  # fmt: skip
+def test_completion_knows_commands_and_values(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], begun: str, found: set[str]
+) -> None:
+    monkeypatch.setenv("COMP_WORDS", " ".join(["gpurt", *words]))
+    got = {one.value for one in ShellComplete(cli.cli, {}, "gpurt", "_C").get_completions(words, begun)}
+    assert got >= found
+    assert not begun or all(one.startswith(begun) for one in got)
+
+
+def test_tables_fit_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    headers, rows = ("task", "a long heading", "another one", "what"), [("a", "1", "-", "x" * 30), ("b", "2", "3", "y")]
+    monkeypatch.setattr(render, "is_terminal", lambda stream: True)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert len(render.table(headers, rows).splitlines()) == 4
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = render.table(headers, rows).splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[0].split() == ["task", "a"]
+    assert not any(line.startswith("another one") for line in lines[:4])
+    monkeypatch.setattr(render, "is_terminal", lambda stream: False)  # programs that read it see the same everywhere
+    assert len(render.table(headers, rows).splitlines()) == 4
+
+
+def test_no_time_is_shown_as_less_than_it_is() -> None:
+    assert (render.ms(1), render.ms(999), render.ms(1_000), render.ms(0)) == ("0.000001", "0.000999", "0.001", "0.000")
+    assert render.room(1) == "0.000001"
+    assert render.bound(1) == "0.001"
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+
+
+def test_nothing_but_the_command_line_imports_commands() -> None:
+    """What commands compute stands in rooms, which reports and other commands ask as well."""
+    users = {path.relative_to(ROOT).as_posix() for folder in ("pycontrol", "analysis", "userlib/gpurt")
+             for path in (ROOT / folder).rglob("*.py")
+             if any(one.startswith("pycontrol.commands") for one in imports(path))}  # fmt: skip
+    assert {one for one in users if not one.startswith("pycontrol/commands/")} == {"pycontrol/cli.py"}
+
+
+def test_commands_import_no_other_command() -> None:
+    found = {}
+    for path in (ROOT / "pycontrol/commands").glob("*.py"):
+        parts = {one.split(".")[2] for one in imports(path) if one.startswith("pycontrol.commands.")}
+        if others := parts - SHARED:
+            found[path.stem] = others
+    assert found == {}
+
+
+@pytest.mark.parametrize(("upper", "lower"), [("pycontrol", "analysis"), ("pycontrol", "gpurt"), ("analysis", "gpurt")])
+def test_imports_point_one_way(upper: str, lower: str) -> None:
+    folder = ROOT / ("userlib/gpurt" if lower == "gpurt" else lower)
+    wrong = [path for path in folder.rglob("*.py") if any(one.partition(".")[0] == upper for one in imports(path))]
+    assert wrong == []
