@@ -34,8 +34,10 @@ MUTANTS = {
                            "    status = _switch(pGpu, pGroup, NV_TRUE, SCHEDULED);"),
     "nothing is sent after a sleep": ("if (bResend && (p->gpurtState & OFF))", "if (NV_FALSE)"),
     "a client's call names another's channel": ("&& _client(batch.channels[0]) != _client(p)", "&& NV_FALSE"),
-    "no call of each client": ("bTogether ? NV_WARN_MORE_PROCESSING_REQUIRED : status", "bTogether ? status : status"),
-    "each client calls while others do": ("bTogether ? RMAPI_LOCK_FLAGS_READ :", "NV_TRUE ? RMAPI_LOCK_FLAGS_READ :"),
+    "no call of each client": ("? status : _try(pGpu, NV_FALSE)", "? status : status"),
+    "each has a call of its own for ever": ("pKernelFifo->bGpurtTogether = bTogether;", ";"),
+    "a call is in the context of the one around it":
+        ("status = resservSwapTlsCallContext(&pOuter, NULL);", "status = (pOuter = resservGetTlsCallContext(), NV_OK);"),
     "what joins a group runs": ("    _add(&batch, pKernelChannel);\n    if (_send", "    if (_send"),
     "what a process switched off is forgotten": ("            p->gpurtState |= USER_OFF;", "            ;"),
     "what a process switched off is switched on": ("if (!bDisable && (p->gpurtState & USER_OFF))", "if (NV_FALSE)"),

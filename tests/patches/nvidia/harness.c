@@ -109,7 +109,6 @@ static NV_STATUS disable_channels(NvHandle client, NV2080_CTRL_FIFO_DISABLE_CHAN
 	for (i = 0; i < p->numChannels; i++)
 		if (p->hClientList[i] != client && refuses_foreign)
 			return NV_ERR_INVALID_CLIENT;
-	assert(client == 900 || !ours || api_lock == WRITING || p->numChannels == 1 || current == &another_thread);
 	if (fails) {
 		(void)switch_all(p, p->numChannels / 2, ours);
 		return fails_with;
@@ -120,16 +119,11 @@ static NV_STATUS disable_channels(NvHandle client, NV2080_CTRL_FIFO_DISABLE_CHAN
 static NV_STATUS control(RM_API *api, NvHandle client, NvHandle object, NvU32 cmd, void *params, NvU32 size)
 {
 	assert(cmd == NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS && size == sizeof(NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS));
-	assert(object == (client == 900 ? 901U : the_subdevice.handle));
+	assert(object == (client == 900 ? 901U : the_subdevice.handle) && !around);
 	return disable_channels(client, params, true);
 }
 
-static RM_API *rmapiGetInterface(int type)
-{
-	static RM_API api = { control };
-
-	return &api;
-}
+static RM_API gsp = { control };
 
 /* What gpurt offers. */
 static void on_added(void *g, const char *name, const char *refused)
@@ -211,14 +205,14 @@ static void begin(RmClient *client)
 	current = &another_thread;
 	context.pClient = client;
 	context.secInfo.privLevel = RS_PRIV_LEVEL_USER;
-	api_lock = WRITING;
+	api_lock = true;
 	gpu_lock = true;
 }
 
 static void end(void)
 {
 	gpu_lock = false;
-	api_lock = UNLOCKED;
+	api_lock = false;
 	current = &the_thread;
 	nv_gpurt_flush();
 	check_off();

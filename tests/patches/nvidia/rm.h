@@ -107,26 +107,23 @@ static bool vgpu_host;
 #define threadStateInit(node, flags) ((void)(node))
 #define threadStateFree(node, flags) ((void)(node))
 
-/* RM's locks, the outermost first.  A call of GSP needs the GPU's, and as another client the API's for writing. */
-enum { UNLOCKED, READING, WRITING };
-static int api_lock;
-static bool gpu_lock, gpu_lock_fails;
-#define RMAPI_LOCK_FLAGS_NONE 0
+/* RM's locks, the outermost first: a call of GSP needs the GPU's.  With the API's for writing nobody else could call. */
+static bool api_lock, gpu_lock, gpu_lock_fails;
 #define RMAPI_LOCK_FLAGS_READ 2
 #define RM_LOCK_MODULES_FIFO 0
 #define GPUS_LOCK_FLAGS_NONE 0
 
 static inline NV_STATUS rmapiLockAcquire(NvU32 flags, NvU32 module)
 {
-	assert(!api_lock && !gpu_lock && !spinning);
-	api_lock = flags & RMAPI_LOCK_FLAGS_READ ? READING : WRITING;
+	assert(!api_lock && !gpu_lock && !spinning && flags == RMAPI_LOCK_FLAGS_READ);
+	api_lock = true;
 	return NV_OK;
 }
 
 static inline void rmapiLockRelease(void)
 {
 	assert(api_lock && !gpu_lock);
-	api_lock = UNLOCKED;
+	api_lock = false;
 }
 
 static inline NV_STATUS rmDeviceGpuLocksAcquire(OBJGPU *gpu, NvU32 flags, NvU32 module)
@@ -150,10 +147,25 @@ static inline NV_STATUS subdeviceGetByDeviceAndGpu(RsClient *client, void *devic
 	return client->has_subdevice ? NV_OK : NV_ERR_OBJECT_NOT_FOUND;
 }
 
-static CALL_CONTEXT context;
-#define resservGetTlsCallContext() (&context)
-static RM_API *rmapiGetInterface(int type);	/* of the harness */
-enum { RMAPI_GPU_LOCK_INTERNAL };
+/* The call that is carried out; NULL: RM's own, or none. */
+static CALL_CONTEXT context, *around = &context;
+#define resservGetTlsCallContext() around
+
+static inline NV_STATUS resservSwapTlsCallContext(CALL_CONTEXT **old, CALL_CONTEXT *new)
+{
+	*old = around;
+	around = new;
+	return NV_OK;
+}
+
+static inline NV_STATUS resservRestoreTlsCallContext(CALL_CONTEXT *old)
+{
+	around = old;
+	return NV_OK;
+}
+
+static RM_API gsp;	/* of the harness */
+#define GPU_GET_PHYSICAL_RMAPI(gpu) (&gsp)
 
 /* Around RM. */
 #define NV_FLAG_INITIALIZED 1
