@@ -37,7 +37,7 @@ MUTANTS = {
     "no call of each client": ("? status : _try(pGpu, NV_FALSE)", "? status : status"),
     "each has a call of its own for ever": ("pKernelFifo->bGpurtTogether = bTogether;", ";"),
     "a call is in the context of the one around it":
-        ("status = resservSwapTlsCallContext(&pOuter, NULL);", "status = (pOuter = resservGetTlsCallContext(), NV_OK);"),
+        ("status = resservSwapTlsCallContext(&pOuter, NULL);", "pOuter = resservGetTlsCallContext(); status = NV_OK;"),
     "what joins a group runs": ("    _add(&batch, pKernelChannel);\n    if (_send", "    if (_send"),
     "what a process switched off is forgotten": ("            p->gpurtState |= USER_OFF;", "            ;"),
     "what a process switched off is switched on": ("if (!bDisable && (p->gpurtState & USER_OFF))", "if (NV_FALSE)"),
