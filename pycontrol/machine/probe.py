@@ -36,6 +36,8 @@ ROUNDS = 20
 OFF_FOR = 6.0
 #: How long a program may print what it did before it was taken off, s.
 DRAIN = 0.5
+#: How long a program that begins while another has the GPU is watched, s.
+BESIDE = 3.0
 #: After that time a print is no longer one that was on its way, ns.
 AT_ONCE_NS = 5_000_000
 #: How long a process that was killed may take to end, s.  One that waits for the driver cannot be killed.
@@ -269,6 +271,15 @@ def _progress(program: subprocess.Popen[bytes], seconds: float) -> bool:
     return readable(program.stdout, seconds) and bool(os.read(program.stdout.fileno(), 1 << 16))
 
 
+def _code(program: subprocess.Popen[bytes]) -> int | None:
+    """How it ended, which is known a moment after its output has closed; None: it lives."""
+    assert program.stdout
+    if readable(program.stdout, 0):
+        with suppress(subprocess.TimeoutExpired):
+            return program.wait(PATIENCE)
+    return program.poll()
+
+
 def _drain(program: subprocess.Popen[bytes]) -> None:
     """Takes what the program printed before now."""
     end = time.monotonic() + DRAIN
@@ -297,9 +308,9 @@ def _newcomer(probed: Target) -> Finding:
     with subprocess.Popen(shlex.split(probed.load), stdout=subprocess.PIPE, bufsize=0) as program:
         try:
             with _owning(probed):
-                if _progress(program, 3):
+                if _progress(program, BESIDE):
                     return Finding(name, Status.FAIL, "it executed work: what schedules it also switches it on")
-                early = program.poll()
+                early = _code(program)
             if early is not None:
                 return Finding(name, Status.FAIL, f"it ended with {early} instead of waiting")
             if not _progress(program, 30):

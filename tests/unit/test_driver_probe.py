@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -82,3 +84,75 @@ def test_whether_amdgpu_saves_waves(
         (tmp_path / "amdgpu/parameters").mkdir(parents=True)
         (tmp_path / "amdgpu/parameters/cwsr_enable").write_text(value)
     assert preemption.find(NOBODY).status is status
+
+
+def test_what_nvidias_firmware_preempts_is_not_tried_without_a_program() -> None:
+    """It says nothing of itself, as amdgpu does; a program with long kernels shows it."""
+    (preemption,) = [check for check in probe.BASIC if check.name == "preemption"]
+    found = preemption.find(probe.Target("/none", 0, "nvidia", None))
+    assert (found.status, found.text[:9], "--load" in (found.cure or "")) == (Status.WARN, "not tried", True)
+
+
+#: A program that works for ever, and is off while the file is there: first come what it does then and afterwards.
+LOAD = """
+import os, sys, time
+file, then, afterwards = sys.argv[1:]
+while True:
+    if os.path.exists(file):
+        exec(then)
+        while os.path.exists(file):
+            time.sleep(0.001)
+        exec(afterwards)
+    os.write(1, b".")
+    time.sleep(0.001)
+"""
+SOME_MORE = "for _ in range(6): time.sleep(0.05); os.write(1, b'.')"
+
+
+def found_with(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, then: str, afterwards: str) -> Finding:
+    """What that check finds about the program; the driver takes it off by making a file."""
+    off = folder / "off"
+
+    @contextmanager
+    def owning(_: probe.Target) -> Iterator[None]:
+        off.touch()
+        try:
+            yield
+        finally:
+            off.unlink()
+
+    (folder / "load.py").write_text(LOAD)
+    monkeypatch.setattr(probe, "_owning", owning)
+    monkeypatch.setattr(probe, "ROUNDS", 2)
+    monkeypatch.setattr(probe, "BESIDE", 1.0)
+    (check,) = [one for one in probe.WITH_LOAD if one.name == name]
+    load = f"{sys.executable} -S {folder}/load.py {off} {then!r} {afterwards!r}"
+    return check.find(probe.Target("/none", 0, "nvidia", load))
+
+
+@pytest.mark.parametrize(
+    ("then", "afterwards", "status", "text"),
+    [
+        ("pass", "pass", Status.OK, "waits, and goes on"),
+        (SOME_MORE, "pass", Status.FAIL, "it executed work: what schedules it also switches it on"),
+        ("sys.exit(3)", "pass", Status.FAIL, "it ended with 3 instead of waiting"),
+        ("pass", "sys.exit(3)", Status.FAIL, "it did not go on when the GPU was everybody's"),
+    ],
+)
+def test_a_program_that_begins_beside_the_owner(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, then: str, afterwards: str, status: Status, text: str
+) -> None:
+    found = found_with(monkeypatch, tmp_path, "a program that begins while another has the GPU", then, afterwards)
+    assert (found.status, found.text) == (status, text)
+
+
+@pytest.mark.parametrize(
+    ("then", "at_once", "status"), [("pass", 10**12, Status.OK), (SOME_MORE, 5_000_000, Status.WARN)]
+)
+def test_how_long_a_program_prints_that_is_taken_off(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, then: str, at_once: int, status: Status
+) -> None:
+    """One that goes on for 0.3 s does not stop at once; what is at once on this machine, nobody knows."""
+    monkeypatch.setattr(probe, "AT_ONCE_NS", at_once)
+    found = found_with(monkeypatch, tmp_path, "the last print of a program that is taken off", then, "pass")
+    assert (found.status, found.text.startswith("came ")) == (status, True)

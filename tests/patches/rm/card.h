@@ -225,7 +225,9 @@ static NV_STATUS gsp_control(RM_API *api, NvHandle client, NvHandle object, NvU3
 		gsp.idles++;
 		return NV_OK;
 	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION:
+#ifdef NV2080_CTRL_CMD_FIFO_ROTATE_KEYS
 	case NV2080_CTRL_CMD_FIFO_ROTATE_KEYS:
+#endif
 		MUST(!"it is asked for the rotation of keys");
 	}
 	return NV_ERR_NOT_SUPPORTED;
