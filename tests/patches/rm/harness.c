@@ -5,7 +5,9 @@
  */
 #include "card.h"
 
-static const API_SECURITY_INFO unprivileged = { .privLevel = RS_PRIV_LEVEL_USER, .paramLocation = PARAM_LOCATION_KERNEL };
+static const API_SECURITY_INFO unprivileged = {
+	.privLevel = RS_PRIV_LEVEL_USER, .paramLocation = PARAM_LOCATION_KERNEL,
+};
 
 static NV_STATUS open_object(struct process *who, NvHandle client, NvHandle parent, NvHandle *object, NvU32 class,
 			     void *params, NvU32 size)
@@ -61,8 +63,10 @@ static void open_user(struct user *u)
 	u->process.may_run = NV_TRUE;
 	MUST_OK(open_object(&u->process, 0, 0, &u->client, NV01_ROOT, &u->client, sizeof(u->client)));
 	MUST_OK(open_object(&u->process, u->client, u->client, &handles[0], NV01_DEVICE_0, &device, sizeof(device)));
-	MUST_OK(open_object(&u->process, u->client, DEVICE, &handles[1], NV20_SUBDEVICE_0, &subdevice, sizeof(subdevice)));
-	MUST_OK(open_object(&u->process, u->client, DEVICE, &handles[2], KEPLER_CHANNEL_GROUP_A, &group, sizeof(group)));
+	MUST_OK(open_object(&u->process, u->client, DEVICE, &handles[1], NV20_SUBDEVICE_0, &subdevice,
+			    sizeof(subdevice)));
+	MUST_OK(open_object(&u->process, u->client, DEVICE, &handles[2], KEPLER_CHANNEL_GROUP_A, &group,
+			    sizeof(group)));
 }
 
 static void open_channels(struct user *u, NvHandle group, NvHandle first, int count)
@@ -74,7 +78,8 @@ static void open_channels(struct user *u, NvHandle group, NvHandle first, int co
 		gsp.channels[gsp.count++] = (struct channel){
 			.process = &u->process, .client = u->client, .group = group, .handle = handle };
 		portMemSet(&params, 0, sizeof(params));
-		MUST_OK(open_object(&u->process, u->client, group, &handle, AMPERE_CHANNEL_GPFIFO_A, &params, sizeof(params)));
+		MUST_OK(open_object(&u->process, u->client, group, &handle, AMPERE_CHANNEL_GPFIFO_A, &params,
+				    sizeof(params)));
 	}
 }
 
@@ -354,7 +359,8 @@ static void test_end(void)
 	MUST_OK(commit(NV_FALSE));
 	idle.numChannels = 1;
 	idle.hChannels[0] = FIRST;
-	MUST_BE(ask(&a.process, a.client, DEVICE, NV0080_CTRL_CMD_FIFO_IDLE_CHANNELS, &idle, sizeof(idle)), NV_ERR_TIMEOUT);
+	MUST_BE(ask(&a.process, a.client, DEVICE, NV0080_CTRL_CMD_FIFO_IDLE_CHANNELS, &idle, sizeof(idle)),
+		NV_ERR_TIMEOUT);
 	MUST(gsp.idles == 0);
 	MUST_OK(ask(&a.process, a.client, FIRST, NVA06F_CTRL_CMD_STOP_CHANNEL, &stop, sizeof(stop)));
 	MUST(gsp.immediate);

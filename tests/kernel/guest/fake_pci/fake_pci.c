@@ -12,8 +12,8 @@
  *	killed I		the firmware has stopped it because it failed
  *	reset, done		the card is being reset; it is usable again
  *	may I			whether that channel may run: the parameter "may" says Y or N afterwards
- * The real functions of RM (nv-kernel.o) that are called here are those of loading, probing and removal, and the one that
- * says whether the card is refused.
+ * The functions of RM (nv-kernel.o) that are executed are those of loading, probing and removal, and the one that says
+ * whether the card is refused.
  */
 #include <linux/io.h>
 #include <linux/kprobes.h>
