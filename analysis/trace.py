@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import math
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -32,6 +33,7 @@ CPUS, GPUS, TASKS, BUSES = 1, 2, 3, 4
 #: What one of a group is called.
 GROUPS = {CPUS: "CPU", GPUS: "GPU", BUSES: "bus"}
 MAX_BYTES = 2**31
+GZIP = b"\x1f\x8b"
 #: Entries of ``meta`` in runs: GPU priorities by task where the file's were not set, as JSON; whose slices TSGs had;
 #: and what the host said of itself when the run began, as JSON (pycontrol/live/fit_host.py).
 PRIORITIES, SLICES, HOST = "gpu_priorities", "slices", "host"
@@ -340,9 +342,9 @@ def load(path: Path | str) -> Trace:
 
 
 def parse(path: Path | str, raw: bytes) -> Trace:
-    """The trace of that name with that content.  Raises FileError if it is not a trace of gpurt."""
+    """The trace of that name with that content, perhaps gzipped.  Raises FileError if it is not a trace of gpurt."""
     try:
-        document = json.loads(_closed(raw))
+        document = json.loads(_closed(_expanded(path, raw)))
     except (ValueError, RecursionError) as error:
         raise FileError(f"{filename(path)}: is not a complete JSON file: {visible(error)[:100]}") from None
     other = document.get("otherData") if isinstance(document, dict) else None
@@ -362,6 +364,22 @@ def parse(path: Path | str, raw: bytes) -> Trace:
         return Trace(meta, events, tasks, until, _counters(entries))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileError(f"{filename(path)}: is a damaged trace: {_damage(error)}") from None
+
+
+def _expanded(path: Path | str, raw: bytes) -> bytes:
+    """The content of a file that gzip has compressed, as trace viewers take them, or of any other as it is."""
+    if not raw.startswith(GZIP):
+        return raw
+    expander = zlib.decompressobj(wbits=31)
+    try:
+        text = expander.decompress(raw, MAX_BYTES)
+    except zlib.error as error:
+        raise FileError(f"{filename(path)}: is a damaged gzip file: {visible(error)[:100]}") from None
+    if not expander.eof:
+        larger = f"expands to more than {MAX_BYTES >> 20} MiB"
+        why = larger if expander.unconsumed_tail else "is a gzip file that was cut off"
+        raise FileError(f"{filename(path)}: {why}; is it a trace?")
+    return text
 
 
 def _closed(raw: bytes) -> bytes:

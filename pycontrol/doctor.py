@@ -279,6 +279,19 @@ def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Finding]:
     if (root / "dev/kfd").exists() and _read(root, "sys/module/amdgpu/parameters/cwsr_enable") == "0":
         text = "amdgpu/KFD: waves are not saved, so nothing is preempted (tier T0): a stop waits for kernels"
         yield Finding(name, Status.WARN, text, "load amdgpu with cwsr_enable=1, its default")
+    yield from _escapes(root)
+
+
+def _escapes(root: Path) -> Iterator[Finding]:
+    """Work that nobody takes off the GPU (tier T0), because of how the machine is set up."""
+    if _read(root, "sys/module/amdgpu/parameters/user_queue") in ("1", "2"):
+        text = "amdgpu: programs may use user queues of /dev/dri, which nothing takes off the GPU (tier T0)"
+        yield Finding("user queues", Status.WARN, text, "load amdgpu without user_queue, or with user_queue=0")
+    pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps"
+    if os.path.lexists(root / pipes.lstrip("/") / "control"):
+        text = f"MPS runs ({pipes}): its clients have no priorities, for the MPS server has their channels (tier T0)"
+        cure = "echo quit | nvidia-cuda-mps-control, or divide the GPU (docs/manual/from-mps.md)"
+        yield Finding("MPS", Status.WARN, text, cure)
 
 
 def _patched_driver(gpus: list[PatchedGpu]) -> Finding:

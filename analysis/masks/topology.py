@@ -68,17 +68,25 @@ def _even(name: str, gfx: int, engines: int, units: int, arrays: int = 1, assume
 
 
 _EQUAL = "each shader engine is assumed to have {} of its {} CUs: the chip has {} of {}"
+_MI250X = "of each die's 110 CUs, shader engines 0 to 5 are assumed to have 14, 6 and 7 to have 13"
 _MI300 = "of each XCC's 38 CUs, shader engines 0 and 1 are assumed to have 10, 2 and 3 to have 9"
 _LISTED = (
     _even("radeon-vii", 90006, 4, 15),
     _even("mi50", 90006, 4, 15, assumed=_EQUAL.format(15, 16, 60, 64)),
     _even("mi60", 90006, 4, 16),
     _even("mi100", 90008, 8, 15, assumed=_EQUAL.format(15, 16, 120, 128)),
+    _even("mi210", 90010, 8, 13, assumed=_EQUAL.format(13, 14, 104, 112)),
+    _even("mi250", 90010, 8, 13, assumed=_EQUAL.format(13, 14, 104, 112)),  # each of its two dies is a GPU
+    Topology("mi250x", 90010, ((14,),) * 6 + ((13,),) * 2, 1, _MI250X),
     Topology("mi300x", 90402, ((10,), (10,), (9,), (9,)), 8, _MI300),
     Topology("mi300a", 90402, ((10,), (10,), (9,), (9,)), 6, _MI300),
+    _even("mi350x", 90500, 4, 8, assumed="of each XCC's 32 CUs, each shader engine is assumed to have 8", xccs=8),
     _even("gfx1030", 100300, 4, 10, arrays=2),  # RX 6900 XT
     _even("gfx1100", 110000, 6, 8, arrays=2),  # RX 7900 XTX
+    _even("gfx1101", 110001, 3, 10, arrays=2),  # RX 7800 XT
     _even("gfx1151", 110501, 2, 10, arrays=2),  # Strix Halo
+    _even("gfx1200", 120000, 2, 8, arrays=2),  # RX 9060 XT
+    _even("gfx1201", 120001, 4, 8, arrays=2),  # RX 9070 XT
 )
 #: Chips by name.  A chip of the same name can be harvested in another way: read the topology where there is one.
 CHIPS: dict[str, Topology] = {chip.name: chip for chip in _LISTED}

@@ -157,6 +157,8 @@ def lint(
         raise UsageError(f"a mask is called {min(clash)}, which is the name of a text of --hsa: choose another")
     findings = []
     for number, text in enumerate(texts, 1):
+        if not text:  # ROCr takes an empty HSA_CU_MASK as unset
+            continue
         bits, wrong = rules.lint_text(text, f"hsa{number}", where.gpu, where.limits)
         findings += wrong
         given += [Masked(f"hsa{number}", bits)] if bits is not None else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -182,3 +183,15 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str, words: s
 def test_missing_file() -> None:
     with pytest.raises(FileError, match="No such file"):
         load("nowhere.json")
+
+
+def test_a_trace_that_gzip_has_compressed(tmp_path: Path) -> None:
+    """Viewers take such files.  What is cut off or damaged is said in a line."""
+    plain, packed = tmp_path / "run.json", tmp_path / "run.json.gz"
+    Trace({}, (Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000),)).save(plain)
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert load(packed) == load(plain)
+    for raw, why in ((packed.read_bytes()[:-9], "cut off"), (b"\x1f\x8bnonsense", "damaged gzip file")):
+        packed.write_bytes(raw)
+        with pytest.raises(FileError, match=why):
+            load(packed)

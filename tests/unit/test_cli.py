@@ -340,6 +340,12 @@ def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
     _, driver = (one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "GPU driver")
     assert "nothing is preempted (tier T0)" in driver.text
     assert "cwsr_enable=1" in driver.cure
+    write("sys/module/amdgpu/parameters/user_queue", "1\n")
+    write("tmp/nvidia-mps/control", "")
+    found = {finding.name: finding for finding in examine(str(tmp_path / "none"), tmp_path)}
+    for name, cure in (("user queues", "user_queue=0"), ("MPS", "echo quit | nvidia-cuda-mps-control")):
+        assert (found[name].status, "(tier T0)" in found[name].text) == (Status.WARN, True)
+        assert cure in found[name].cure
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,11 @@ def test_texts_for_rocm(document: Callable[..., dict[str, Any]]) -> None:
     assert [one["rule"] for one in both["findings"]] == ["E4"]
 
 
+def test_an_empty_text_is_none(document: Callable[..., dict[str, Any]]) -> None:
+    """ROCr takes an empty HSA_CU_MASK for unset."""
+    assert document(0, "lint", *VII, "--hsa", "")["findings"] == []
+
+
 def test_a_text_that_the_machine_does_not_take(document: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     """ROCm stops at a set of GPUs that are not there, and leaves the others all their CUs."""
     one = machine(tmp_path)

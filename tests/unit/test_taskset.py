@@ -30,7 +30,7 @@ from gpurt.errors import FileError, TasksetError
 from gpurt.units import LONGEST, format_time, parse_time
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
+EXAMPLES = sorted([*(ROOT / "examples").glob("*.toml"), *(ROOT / "examples/boards").glob("*.toml")])
 GOOD = (ROOT / "examples/minimal.toml").read_text()
 
 
