@@ -81,7 +81,8 @@ def test_registers_are_what_is_enabled(chip: Topology, mask: int, release: tuple
 
 def test_chips_have_the_units_that_their_makers_say() -> None:
     counts = {"radeon-vii": 60, "mi50": 60, "mi60": 64, "mi100": 120, "mi300x": 304, "mi300a": 228, "gfx1030": 80,
-              "gfx1100": 96, "gfx1151": 40}  # fmt: skip
+              "gfx1100": 96, "gfx1151": 40, "mi210": 104, "mi250": 104, "mi250x": 110, "mi350x": 256, "gfx1101": 60,
+              "gfx1200": 32, "gfx1201": 64}  # fmt: skip
     assert {name: chip.units for name, chip in CHIPS.items()} == counts
 
 

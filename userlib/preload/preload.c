@@ -335,7 +335,6 @@ static int make(int fd, unsigned long request, void *argument)
 	int (*call)(int, unsigned long, void *) = real_ioctl;
 	struct gpu_file *file;
 
-	numbers_learn();
 	preload_lock();
 	if (may_be_ours(request))
 		files_seen(fd);
@@ -343,6 +342,8 @@ static int make(int fd, unsigned long request, void *argument)
 	if (file && file->family->call)
 		call = file->family->call;
 	preload_unlock();
+	if (file)
+		numbers_learn();
 	return call(fd, request, argument);
 }
 
