@@ -181,6 +181,8 @@ class Task:
     None: its thread serves no other task.
     ``jitter``: how long after its arrival a job may be released, ns.  Arrivals are at least ``period`` apart.
     Responses and deadlines count from the release.
+    ``max_period``: the longest distance of two arrivals, ns: the period where releases are periodic; None: a sporadic
+    task may be silent for ever.
     """
 
     name: str
@@ -199,6 +201,7 @@ class Task:
     rank: int = 0
     callback: Callback | None = None
     jitter: int = 0
+    max_period: int | None = None
 
     @cached_property
     def gpu_segments(self) -> tuple[GpuSegment, ...]:
@@ -246,6 +249,11 @@ class Task:
         return self.jitter > 0 or self.deadline > self.period
 
     @property
+    def longest_gap(self) -> int | None:
+        """A: within which time after any instant a job is released, ns; None if nothing says."""
+        return None if self.max_period is None else self.max_period + self.jitter
+
+    @property
     def why_pends(self) -> str:
         """Why several jobs can be pending, in words; empty if they cannot."""
         return "release jitter" if self.jitter else "a deadline beyond its period" if self.pends else ""
@@ -268,6 +276,27 @@ class Task:
     def highest_priority(self) -> int:
         """The higher one of its CPU and GPU priority."""
         return max(self.priority, self.segment_priority) if self.uses_gpu else self.priority
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Tasks of which each reads the last value that the one before it wrote.
+
+    ``event``: the first task is released by what the chain reacts to; else it samples that.  ``max_reaction``,
+    ``max_age`` and ``max_age_at_output``: what is allowed, ns; None: anything.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    event: bool = False
+    max_reaction: int | None = None
+    max_age: int | None = None
+    max_age_at_output: int | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether the file allows only so much."""
+        return (self.max_reaction, self.max_age, self.max_age_at_output) != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,11 +349,15 @@ class Platform:
 
 @dataclass(frozen=True)
 class Taskset:
-    """A platform and its tasks, in the order of the file.  ``partitions``: those that tasks share."""
+    """A platform and its tasks, in the order of the file.
+
+    ``partitions``: those that tasks share.  ``chains``: of tasks.
+    """
 
     platform: Platform
     tasks: tuple[Task, ...] = field(default_factory=tuple)
     partitions: tuple[Partition, ...] = ()
+    chains: tuple[Chain, ...] = ()
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks)

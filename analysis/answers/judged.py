@@ -11,6 +11,7 @@ from analysis import compiled
 from analysis.answers.beside import Beside, beside
 from analysis.answers.chosen import about_others
 from analysis.answers.elsewhere import named as of_tests
+from analysis.chains.bounds import Bounded, bound_of
 from analysis.rta import Bound, Failure
 from analysis.verdict import Answer, answer, slow_turns
 
@@ -22,13 +23,14 @@ class Answered(NamedTuple):
     """What is proved of a taskset.
 
     ``data``: the command's document.  ``results``: those that the document has.  ``verdict``: None where tests were
-    named.  ``beside``: what is known beside a no.
+    named.  ``beside``: what is known beside a no.  ``chains``: their bounds, of the test that the answer rests on.
     """
 
     data: dict[str, Any]
     results: Results
     verdict: Answer | None
     beside: Beside
+    chains: Sequence[Bounded] = ()
 
 
 def judge(
@@ -50,6 +52,8 @@ def judge(
         why = verdict.why
         results = [(verdict.test, verdict.result)] if verdict.test and verdict.result else []
     found = beside(system, why, results, bool(named), "analyze")
+    bounded = of_chains(system, results)
+    why = why or next((one.objection for one in bounded if one.objection), "")
     if shown:
         results = [(test, compiled.run(test, system)) for test in shown]
         slow = [(test.name, slow_turns(test, system, result)) for test, result in results]
@@ -57,8 +61,30 @@ def judge(
     data = {
         "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
         "why": why or None, **found.data(), "tests": _data(results) if terms else [],
+        "chains": {one.chain.name: _chain(one) for one in bounded},
     }  # fmt: skip
-    return Answered(data, results, verdict, found)
+    return Answered(data, results, verdict, found, bounded)
+
+
+def of_chains(system: Any, results: Results) -> Sequence[Bounded]:
+    """The chains' bounds: those of the first test that bounds all tasks, or of the first."""
+    if not system.chains or not results:
+        return [Bounded(chain, {}, "no test bounds its tasks") for chain in system.chains]
+    _, result = next((one for one in results if one[0].sound and one[1].schedulable), results[0])
+    return [bound_of(chain, system, result) for chain in system.chains]
+
+
+def _chain(one: Bounded) -> dict[str, Any]:
+    return {
+        "tasks": one.chain.tasks, "holds": one.holds, "why": one.objection or None,
+        **{
+            f"{key}_ns": {
+                "bound_ns": latency.bound, "allowed_ns": latency.limit,
+                "terms": [{"task": p.task, "amount_ns": p.amount, "lemma": p.lemma} for p in latency.parts],
+            }
+            for key, latency in one.latencies.items()
+        },
+    }  # fmt: skip
 
 
 def _data(results: Results) -> list[dict[str, Any]]:

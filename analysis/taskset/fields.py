@@ -84,6 +84,10 @@ TASK = {
         "how much later than its arrival a job may be released, where period is the distance of arrivals; none unless "
         "given",
     ),
+    "releases": Field(
+        schema.choice("periodic", "sporadic"), "whether arrivals are exactly period apart; sporadic unless given"
+    ),
+    "max_period": Field(schema.time(1), "the longest distance of arrivals; a sporadic task may be silent unless given"),
     "deadline": Field(schema.time(1), "relative deadline, from the release; the period unless given"),
     "waiting": Field(schema.choice("busy", "suspend"), "what it does during G^e; suspend unless given"),
     "form": Field(
@@ -125,6 +129,23 @@ THREAD = {
     ),
     "command": TASK["command"],
     "cgroup": TASK["cgroup"],
+}
+CHAIN = {
+    "name": Field(NAME, "the chain's name, used once", required=True),
+    "tasks": Field(
+        schema.array(NAME, "an array of names"), "its tasks, from the stimulus to the output", required=True
+    ),
+    "links": Field(
+        schema.array(schema.choice("sampled", "triggered"), "an array of links"),
+        "whether each task but the first reads the last value, or is released by the one before; sampled unless given",
+    ),
+    "stimulus": Field(
+        schema.choice("sampled", "event"),
+        "whether the first task samples what comes, or is released by it; sampled unless given",
+    ),
+    "max_reaction": Field(schema.time(1), "the longest time from the stimulus to the output that is allowed"),
+    "max_age": Field(schema.time(1), "how old what an output rests on may become, until just before the next output"),
+    "max_age_at_output": Field(schema.time(1), "how old what an output rests on may be when it comes"),
 }
 SHARED_PARTITION = {
     "name": Field(NAME, "the partition's name, used once", required=True),
@@ -173,6 +194,8 @@ def json_schema() -> dict[str, Any]:
     root["properties"]["task"] = {"type": "array", "items": _task_schema(), "description": "the tasks"}
     threads = {"type": "array", "items": schema.table_schema(THREAD), "description": "threads that serve several tasks"}
     root["properties"]["thread"] = threads
+    chains = {"type": "array", "items": schema.table_schema(CHAIN), "description": "chains of tasks"}
+    root["properties"]["chain"] = chains
     shared = schema.table_schema(SHARED_PARTITION)
     root["properties"]["partition"] = {"type": "array", "items": shared, "description": "parts of the GPU"}
     return {

@@ -26,9 +26,9 @@ from analysis.model import (
     Taskset,
     Waiting,
 )
+from analysis.taskset import chains, schema, threads
 from analysis.taskset import partitions as partitions_of_file
-from analysis.taskset import schema, threads
-from analysis.taskset.fields import PLATFORM, SHARED_PARTITION, THREAD
+from analysis.taskset.fields import CHAIN, PLATFORM, SHARED_PARTITION, THREAD
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of, lines_of
 from analysis.taskset.mechanisms import unchecked
@@ -148,10 +148,10 @@ def _interpret(
     document: dict[str, Any], report: Report, unplaced: bool
 ) -> tuple[Taskset | None, dict[str, Launch]]:  # fmt: skip
     for key, value in document.items():
-        if key not in ("platform", "task", "partition", "thread"):
+        if key not in ("platform", "task", "partition", "thread", "chain"):
             inside = value if isinstance(value, list) else [value]
             kind = "table" if any(isinstance(one, dict) for one in inside) else "key"
-            known = "[platform], [[task]], [[thread]] and [[partition]]"
+            known = "[platform], [[task]], [[thread]], [[partition]] and [[chain]]"
             report.add((key,), f"unknown {kind} {schema.quoted(key)}; a taskset file has {known}")
     if "platform" not in document:
         report.add((), "[platform] is missing: the machine that the tasks run on")
@@ -175,9 +175,11 @@ def _interpret(
         if len(report.problems) == before and values.keys() >= {"cpu", "priority"}:
             tasks.append(_task(values, platform.compute_units if platform else 1, partitions, served))
             launch[values["name"]] = _launch(values)
+    found = _tables(document, "chain", CHAIN, report)
+    rows = [(at, values) for at, values, before in found if len(report.problems) == before]
     if platform is None or report.problems:
         return None, launch
-    taskset = Taskset(platform, tuple(tasks), tuple(partitions.values()))
+    taskset = Taskset(platform, tuple(tasks), tuple(partitions.values()), chains.read(rows, tasks, report))
     partitions_of_file.check(taskset, report, unplaced)
     return (None if report.problems else partitions_of_file.placed(taskset, report)), launch
 
@@ -241,6 +243,10 @@ def _cross_check(
     """Checks fields against each other, as far as they are right by themselves."""
     if "thread" not in values:
         _check_place(values, platform, path, report)
+    if "max_period" in values and values.get("releases") == "periodic":
+        report.add((*path, "max_period"), 'max_period: releases = "periodic" says already that it is the period')
+    elif "period" in values and values.get("max_period", values["period"]) < values["period"]:
+        report.add((*path, "max_period"), "max_period: must be at least the period")
     segments = values.get("segments")
     units = platform.compute_units if platform else 1
     check(segments or [], units, values.get("period"), (*path, "segments"), report)
@@ -307,6 +313,7 @@ def _task(
         Intensity(values["intensity"]) if "intensity" in values else None, values.get("conflict", Fraction(1)),
         threads.made(served[values["thread"]]) if values.get("thread") in served else None, values.get("rank", 0),
         Callback(values["kind"]) if "kind" in values else None, values.get("jitter", 0),
+        values.get("max_period", period if values.get("releases") == "periodic" else None),
     )  # fmt: skip
 
 
@@ -324,6 +331,8 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
             notes.append(f"CPU {cpu} is loaded to {load:.0%} by CPU execution alone")
     if not taskset.tasks:
         notes.append("there are no tasks")
+    if any(chain.limited for chain in taskset.chains):
+        notes.append("limits of chains are judged by gpurt analyze and gpurt report alone")
     return tuple(notes)
 
 

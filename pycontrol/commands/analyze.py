@@ -21,7 +21,7 @@ from pycontrol.commands.options import FILE, JSON, Given, TaskName, TestName, co
 from pycontrol.live import fit
 from pycontrol.live.control import connect
 from pycontrol.live.objection import Objection, against
-from pycontrol.output import render
+from pycontrol.output import chains, render
 from pycontrol.output.render import bound, ms, room
 from pycontrol.profile.summary import read_margin
 
@@ -70,8 +70,8 @@ def analyze(
         raise UsageError("--margin goes with --measured")
     chosen = tests(names)
     loaded = modelled(file) if measured else analysable(file, chosen if names else ())
-    if explain is not None and explain not in {t.name for t in loaded.taskset}:
-        raise UsageError(f"--explain: {filename(file)} has no task {explain!r}")
+    if explain is not None and explain not in {one.name for one in (*loaded.taskset, *loaded.taskset.chains)}:
+        raise UsageError(f"--explain: {filename(file)} has no task and no chain {explain!r}")
     notes, objections = list(loaded.notes), list[Any]()
     if measured:
         loaded, objections, remarks = _with_measured(loaded, device, margin)
@@ -84,11 +84,14 @@ def analyze(
             notes.append("theta is missing in [platform]: the tests that need it were left out")
         chosen = known
     shown = chosen if every else []
-    data, results, verdict, found = judge(file, system, chosen if names else [], shown, notes, terms=as_json)
+    data, results, verdict, found, bounded = judge(file, system, chosen if names else [], shown, notes, terms=as_json)
     if measured:
         data = _of_this_host(data, objections)
     render.note(*data["notes"], as_json=as_json)
-    if verdict is None:
+    named_chain = next((one for one in bounded if one.chain.name == explain), None)
+    if named_chain and explain not in {t.name for t in loaded.taskset}:
+        text = chains.explained(named_chain)
+    elif verdict is None:
         text, why = _shown(results, explain), data["why"]
         said = why and any(result.schedulable for _, result in results)  # a failure is in its table
         text += f"\nNOT PROVED: {why}" if said else ""
@@ -98,6 +101,7 @@ def analyze(
         text = _shown(results, explain) if results else _said(verdict)
         passed = bool(verdict.why and verdict.result and verdict.result.schedulable)
         text += "\n" + _said(verdict) if passed else ""
+    text += "" if explain or not bounded else "\n" + chains.tabulated(bounded)
     text += f"\nNOT PROVED of this host: {doubt}" if (doubt := against(objections)) else ""
     text = "\n".join([text, *found.lines()])
     render.emit(data, as_json, text)

@@ -75,6 +75,7 @@ priority = 9
 period = "100ms"
 deadline = "90ms"
 jitter = "0ms"
+max_period = "100ms"
 partition = "all"
 segments = [{ cpu = { worst = "2ms", best = "1ms" } }, { misc = "1ms", gpu = "1ms" },
             { misc = "0s", gpu = { parallel = "1ms", serial = "1ms" } },
@@ -274,7 +275,7 @@ def test_the_good_file_is_good_and_has_every_time(others: dict[str, str], capfd:
     assert cli.run(["analyze", others["file"]]) == 0
     assert cli.run(["trace", "check", others["trace"], others["file"]]) == 0
     assert capfd.readouterr()[1] == ""
-    elsewhere = {"cpu", "kernel_times", "^[1-9][0-9]{0,3}$"}
+    elsewhere = {"cpu", "kernel_times", "^[1-9][0-9]{0,3}$", "max_reaction", "max_age", "max_age_at_output"}
     assert set(TIMES.findall(GOOD)) - {"4"} | elsewhere == set(times_of(json_schema()))
 
 

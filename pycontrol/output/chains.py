@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What is said of chains: a table of their bounds, and the parts of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.chains.bounds import Bounded
+from pycontrol.output import render
+from pycontrol.output.render import bound, ms
+
+
+def tabulated(bounded: Sequence[Bounded]) -> str:
+    """A row for each bound, and a line for each limit that is not proved."""
+    rows = []
+    for one in bounded:
+        for key, latency in one.latencies.items():
+            limit = "-" if latency.limit is None else ms(latency.limit)
+            rows.append((one.chain.name, key, bound(latency.bound), limit, "yes" if latency.holds else "not proved"))
+        if one.why:
+            rows.append((one.chain.name, "-", "-", "-", "not proved"))
+    lines = [f"NOT PROVED: {one.objection}" for one in bounded if one.objection]
+    return "\n".join([render.table(("chain", "", "bound ms", "allowed ms", "holds"), rows), *lines])
+
+
+def explained(one: Bounded) -> str:
+    """The parts of each bound of a chain."""
+    if one.why:
+        return f"{one.chain.name}: no bound, because {one.why}"
+    tables = []
+    for key, latency in one.latencies.items():
+        rows = [(part.task, bound(part.amount), part.lemma) for part in latency.parts]
+        allowed = "any is allowed" if latency.limit is None else f"allowed {ms(latency.limit)}"
+        rows.append(("total", bound(latency.bound), allowed))
+        tables.append(f"{one.chain.name}: {key}\n" + render.table(("task", "ms", "from"), rows))
+    return "\n\n".join(tables)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Chains in taskset files: what is read, what is refused, and what commands say of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from calls import Gpurt, caller
+
+from analysis import taskset
+from analysis.model import MS
+from gpurt.errors import TasksetError
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLE = ROOT / "examples/chains.toml"
+TEXT = EXAMPLE.read_text()
+
+
+@pytest.fixture
+def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    return caller(capfd)
+
+
+def test_the_example_is_read() -> None:
+    loaded = taskset.load(EXAMPLE)
+    (chain,) = loaded.taskset.chains
+    assert (chain.name, chain.tasks, chain.event) == ("brake", ("detect", "plan", "drive"), False)
+    assert (chain.max_reaction, chain.max_age, chain.max_age_at_output) == (90 * MS, 90 * MS, 80 * MS)
+    assert [task.longest_gap for task in loaded.taskset] == [33 * MS, 22 * MS, 10 * MS]
+    assert "limits of chains are judged by gpurt analyze and gpurt report alone" in loaded.notes
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"plan", "drive"]', '"plane", "drive"]', 'tasks: no [[task]] is called "plane"'),
+        ('"plan", "drive"]', '"plan", "detect"]', "detect is in the chain twice: a loop has no end"),
+        ('"sampled", "sampled"', '"sampled"', "links: 3 tasks have 2 links, got 1"),
+        ('"sampled", "sampled"', '"sampled", "triggered"', 'no bound is built for "triggered" links'),
+        ('max_period = "22ms"', "", "plan is sporadic, and may be silent for ever"),
+        ('max_period = "22ms"', 'max_period = "19ms"', "max_period: must be at least the period"),
+        ('max_period = "22ms"', 'max_period = "22ms"\nreleases = "periodic"', "says already that it is the period"),
+        ("priority = 12", "priority = 0", "plan is best effort"),
+        ('tasks = ["detect", "plan", "drive"]\nlinks = ["sampled", "sampled"]', 'tasks = ["detect"]', "at least two"),
+        ('stimulus = "sampled"', 'stimulus = "frame"', 'stimulus: expected "sampled" or "event"'),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_with_their_line(tmp_path: Path, old: str, new: str, said: str) -> None:
+    path = tmp_path / "tasks.toml"
+    assert old in TEXT
+    path.write_text(TEXT.replace(old, new))
+    with pytest.raises(TasksetError) as error:
+        taskset.load(path)
+    assert any(said in problem.message and problem.line > 1 for problem in error.value.problems)
+
+
+def test_a_first_task_that_an_event_releases_may_be_silent(tmp_path: Path) -> None:
+    text = TEXT.replace('stimulus = "sampled"', 'stimulus = "event"').replace('releases = "periodic"\n', "", 1)
+    path = tmp_path / "tasks.toml"
+    path.write_text(text.replace('max_age = "90ms"\nmax_age_at_output = "80ms"\n', ""))
+    assert taskset.load(path).taskset.chains[0].event
+    path.write_text(text)
+    with pytest.raises(TasksetError, match="detect is sporadic"):
+        taskset.load(path)
+
+
+def test_analyze_says_no_beyond_a_limit(gpurt: Gpurt, tmp_path: Path) -> None:
+    code, out, _ = gpurt("analyze", EXAMPLE, "--json")
+    chain = json.loads(out)["chains"]["brake"]
+    assert (code, chain["holds"], chain["max_reaction_ns"]["bound_ns"]) == (0, True, 83_400_000)
+    assert sum(term["amount_ns"] for term in chain["max_age_ns"]["terms"]) == chain["max_age_ns"]["bound_ns"]
+    path = tmp_path / "tasks.toml"
+    path.write_text(TEXT.replace('max_reaction = "90ms"', 'max_reaction = "83ms"'))
+    code, out, _ = gpurt("analyze", path)
+    assert code == 1
+    assert "NOT PROVED: chain brake: max_reaction can be 83.4 ms, and the file allows 83 ms" in out
+    code, out, _ = gpurt("analyze", path, "--json")
+    assert (code, json.loads(out)["schedulable"]) == (1, False)
+    assert gpurt("analyze", path, "--test", "boosted-suspend")[0] == 1
+
+
+def test_explain_takes_a_chain(gpurt: Gpurt) -> None:
+    code, out, _ = gpurt("analyze", EXAMPLE, "--explain", "brake")
+    assert code == 0
+    assert "brake: max_age_at_output" in out
+    assert "a more urgent producer that never sleeps" in out
+    code, _, err = gpurt("analyze", EXAMPLE, "--explain", "brakes")
+    assert code == 2
+    assert "no task and no chain" in err
