@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Command: measure kernels."""
+"""The command that measures a program's kernels by number of units: measure kernels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from analysis.rtgpu.observed import Case, How, Observed, Units, cases
 from gpurt.errors import UsageError
 from gpurt.files import unwritable
 from gpurt.units import format_time
-from pycontrol.commands.options import JSON, Given
+from pycontrol.commands.options import JSON, Given, GivenPath, Time, command
 from pycontrol.output import render
 from pycontrol.output.render import ms
 from pycontrol.power.record import Lines
@@ -26,7 +26,7 @@ from pycontrol.profile.kernels import Offer, ask, measure
 COLUMNS = ("units", "time")
 
 
-@click.command(
+@command(
     context_settings={"allow_interspersed_args": False},
     epilog="""\b
 Examples:
@@ -48,10 +48,11 @@ until then is in the files; 130 Ctrl-C.""",
 @click.option("--pairs/--no-pairs", default=True, show_default=True, help="Measure kernels beside each other, too.")
 @click.option("--pair-units", type=click.IntRange(1, 4096), metavar="N", help="Units of each there; half unless given.")
 @click.option("--runs", default=100, show_default=True, type=click.IntRange(1, 1_000_000), help="Launches of each.")
-@click.option("--at-most", default=120, show_default=True, type=click.IntRange(1, 86400), metavar="SECONDS",
+@click.option("--at-most", default="120s", show_default=True, type=Time(), metavar="TIME",
               help="For each measurement.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, help="Of the order.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), help="Folder for the times.")
+@click.option("-o", "--output", type=GivenPath(path_type=Path, file_okay=False),
+              help="Folder for the times.")  # fmt: skip
 @JSON
 def kernels(
     program: tuple[str, ...], chosen: tuple[str, ...], counts: str | None, pairs: bool, pair_units: int | None,
@@ -63,14 +64,16 @@ def kernels(
     """
     if pair_units and not pairs:
         raise UsageError("--pair-units goes with --pairs")
-    offer = ask(program, at_most)
+    if not at_most:
+        raise UsageError("--at-most: a time of 0 makes no sense")
+    offer = ask(program, at_most / 1e9)
     names = _names(offer, chosen)
     numbers = _counts(offer.units, counts)
     beside = _pair(offer.units, pair_units) if pairs else 0
     plan = cases(offer.units, names, numbers, beside)
     random.Random(seed).shuffle(plan)
     files = {name: output / f"{name}.csv" for name in names} if output else {}
-    found = _measured(program, plan, runs, at_most, offer.units, files)
+    found = _measured(program, plan, runs, at_most / 1e9, offer.units, files)
     bound = {name: found.memory_bound(name) for name in names}
     notes = _notes(found, names, bound, beside)
     data = {

@@ -22,7 +22,7 @@ from analysis.simulate import Options, SimulationError, simulate, worst_over_off
 from analysis.taskset.file import load, parse
 from analysis.verdict import answer, covering, lacks_theta
 from gpurt.errors import FileError, TasksetError
-from pycontrol.commands.design import _write
+from pycontrol.commands.modes import _write
 
 TIMES = 100 if os.environ.get("GPURT_LONG") else 1
 

@@ -18,7 +18,7 @@ from analysis.slices import plan
 from analysis.taskset.file import load, parse
 from analysis.verdict import answer
 from pycontrol import cli
-from pycontrol.commands.design import _write
+from pycontrol.commands.modes import _write
 
 PLATFORM = """\
 [platform]

@@ -364,7 +364,8 @@ def writers() -> list[tuple[str, str]]:
     --admit, the --trace of `report` and `init`, and --profiles name what is read.
     """
     read = {("apply", "--admit"), ("report", "--trace"), ("init", "--trace"), ("experiment run", "--profiles")}
-    apart = ("emulate", "serve", "plan energy", "measure energy", "measure powers", "measure import")
+    apart = ("emulate", "serve", "plan energy", "measure energy", "measure powers", "measure import",
+             "measure kernels")  # fmt: skip
     commands = [(name, cli.find(name)) for name in cli.LEAVES if not name.startswith(apart) and "masks" not in name]
     return [(name, one.opts[-1]) for name, command in commands for one in command.params
             if isinstance(one, click.Option) and isinstance(one.type, click.Path) and (name, one.opts[-1]) not in read]

@@ -131,7 +131,7 @@ def check_native(value: dict[int, list[Any]], times: Latency) -> None:
 
 def test_native_histograms_have_the_hosts_counts(host: Path, tmp_path: Path) -> None:
     (tmp_path / "tasks.toml").write_text(FILE)
-    with serving(host, "--watch", str(tmp_path / "tasks.toml")) as served:
+    with serving(host, str(tmp_path / "tasks.toml")) as served:
         with Client(str(host)) as client:
             for number in range(5):
                 with job("camera", number, client=client), segment(5, client=client):

@@ -64,7 +64,7 @@ def test_all_commands_object_to_a_host_in_the_same_words(
     assert (code, {one["code"] for one in found if "bounds" in one["defeats"]}) == (1 if codes else 0, codes)
     assert asked("watch", file, "--until", "1ms") == (1, found)  # no job was seen in any case
     assert asked("report", file, "-o", tmp_path / "page.html") == (1 if codes else 0, found)
-    served = Served(host, "--watch", str(file))
+    served = Served(host, str(file))
     said = served.end()
     assert [one["message"] for one in found if one["message"] not in served.said + said] == []
     if any("run" in one["defeats"] for one in found):

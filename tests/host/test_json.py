@@ -30,7 +30,7 @@ WITHOUT = {"schema", "completion", "emulate", "serve"}
 #: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py;
 #: tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py.
 ELSEWHERE = ("set slice", "plan energy", "measure board", "watch", "measure energy", "measure sensors",
-             "measure powers", "measure import")  # fmt: skip
+             "measure powers", "measure import", "measure kernels")  # fmt: skip
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment

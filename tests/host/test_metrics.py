@@ -22,8 +22,8 @@ from served import Served, serving
 from watched import BOOT, BRIEF, FILE
 
 from gpurt import Client, job, segment
-from pycontrol.commands.metrics import address_of
 from pycontrol.live.control import ClientInfo, Control, GpuStatus, connect
+from pycontrol.live.serving import address_of
 from pycontrol.machine import procs
 
 pytest.importorskip("prometheus_client.parser", reason="needs prometheus-client: scripts/setup --with-tests")
@@ -189,7 +189,7 @@ def test_jobs_are_counted_by_task_and_the_dashboard_names_what_there_is(
 ) -> None:
     late = BRIEF.partition("[[task]]")[2].replace("camera", "lidar").replace("priority = 7", "priority = 8")
     Path(file).write_text(FILE.replace('"100s"', '"100ms"') + f"[[task]]{late}")
-    served = serve("--watch", file)
+    served = serve(file)
     with Client(str(host)) as client, Client(str(host)) as other:
         with job("camera", 1, client=client), segment(7, client=client):
             pass
@@ -221,7 +221,7 @@ def test_a_host_that_goes_is_said_until_it_comes_back(tmp_path: Path, file: str)
     place = tmp_path / "own.sock"
     lost = {"kind": "lost", "sort": "blind", "task": ""}
     with host_at(place):
-        served = Served(place, "--watch", file)
+        served = Served(place, file)
         assert served.value("gpurt_host_up") == 1
         assert served.value("gpurt_watching") == 1
         assert served.value("gpurt_findings_total", **lost) == 0
@@ -270,7 +270,7 @@ def test_a_taken_port_and_wrong_addresses_are_one_line(host: Path) -> None:
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
         cases = [(["--listen", listen], 6, f"--listen {listen}: Address already in use"),
                  (["--listen", "localhost:x"], 2, "--listen: "), (["--test", "gcaps-busy"], 2, "--test goes with"),
-                 (["--watch", "/nonexistent"], 3, "/nonexistent: ")]  # fmt: skip
+                 (["/nonexistent"], 3, "/nonexistent: ")]  # fmt: skip
         for options, code, text in cases:
             command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "watch", "--metrics", *options]
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)

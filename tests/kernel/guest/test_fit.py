@@ -35,7 +35,7 @@ def asked(capfd: pytest.CaptureFixture[str]) -> Any:
     """Runs a command on the module: its exit code, and what it objects to."""
 
     def ask(*words: object) -> tuple[int, list[dict[str, Any]]]:
-        device = [] if words[0] == "check" else ["--device", str(DEVICE)]
+        device = [] if words[:2] == ("trace", "check") else ["--device", str(DEVICE)]
         code = cli.run([*device, *map(str, words), "--json"])
         out, err = capfd.readouterr()
         assert code < 2, err
