@@ -76,9 +76,9 @@ def of_chains(system: Any, results: Results) -> Sequence[Bounded]:
 
 def _chain(one: Bounded) -> dict[str, Any]:
     return {
-        "tasks": one.chain.tasks, "holds": one.holds, "why": one.objection or None,
+        "chain_tasks": one.chain.tasks, "holds": one.holds, "why": one.objection or None,
         **{
-            f"{key}_ns": {
+            key: {
                 "bound_ns": latency.bound, "allowed_ns": latency.limit,
                 "terms": [{"task": p.task, "amount_ns": p.amount, "lemma": p.lemma} for p in latency.parts],
             }

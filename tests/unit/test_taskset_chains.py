@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 from calls import Gpurt, caller
 
@@ -69,8 +70,8 @@ def test_a_first_task_that_an_event_releases_may_be_silent(tmp_path: Path) -> No
 def test_analyze_says_no_beyond_a_limit(gpurt: Gpurt, tmp_path: Path) -> None:
     code, out, _ = gpurt("analyze", EXAMPLE, "--json")
     chain = json.loads(out)["chains"]["brake"]
-    assert (code, chain["holds"], chain["max_reaction_ns"]["bound_ns"]) == (0, True, 83_400_000)
-    assert sum(term["amount_ns"] for term in chain["max_age_ns"]["terms"]) == chain["max_age_ns"]["bound_ns"]
+    assert (code, chain["holds"], chain["max_reaction"]["bound_ns"]) == (0, True, 83_400_000)
+    assert sum(term["amount_ns"] for term in chain["max_age"]["terms"]) == chain["max_age"]["bound_ns"]
     path = tmp_path / "tasks.toml"
     path.write_text(TEXT.replace('max_reaction = "90ms"', 'max_reaction = "83ms"'))
     code, out, _ = gpurt("analyze", path)
@@ -89,3 +90,8 @@ def test_explain_takes_a_chain(gpurt: Gpurt) -> None:
     code, _, err = gpurt("analyze", EXAMPLE, "--explain", "brakes")
     assert code == 2
     assert "no task and no chain" in err
+
+
+def test_the_document_is_of_the_schema_of_outputs(gpurt: Gpurt) -> None:
+    document = json.loads(gpurt("analyze", EXAMPLE, "--json")[1])
+    jsonschema.validate(document, json.loads((ROOT / "docs/output.schema.json").read_text()))
