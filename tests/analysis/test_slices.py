@@ -246,3 +246,18 @@ def test_the_planner_of_slices_counts_a_turn_for_each_kernel() -> None:
     assert verdict(system, table).wcrt("a") == ms(4.4)
     tight = replace(system, tasks=(replace(system.tasks[0], deadline=ms(4)), system.tasks[1]))
     assert plan(tight) is None, "no slice of b is shorter than 1 ms, whatever the levels are"
+
+
+def test_edf_proves_nothing_where_a_task_also_computes_on_its_cpu() -> None:
+    """b releases its GPU work late, so that a and c may miss although all of it fits by EDF."""
+    home = Partition(name="p", shared=Sharing.DEADLINE, slice=ms(2))
+    system = taskset(
+        task("a", 0, 3, 40, gpu(0, 5), deadline=12), task("b", 0, 2, 40, cpu(2), gpu(0, 2)),
+        task("c", 1, 1, 20, gpu(0, 5), deadline=15), theta=0.2, epsilon=0.2,
+    )  # fmt: skip
+    system = replace(
+        system, platform=replace(system.platform, policy="timesliced"), partitions=(home,),
+        tasks=tuple(replace(one, partition=home) for one in system),
+    )  # fmt: skip
+    result = rta.find("supply-edf").run(system)
+    assert [result.wcrt(one.name) for one in system] == [None, None, None]

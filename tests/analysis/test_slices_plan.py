@@ -10,9 +10,9 @@ from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
 from analysis.attack.tasksets import random_taskset
-from analysis.model import MS, Taskset
+from analysis.model import MS, Taskset, Waiting
 from analysis.slices.driver import settable
-from analysis.slices.plan import homes, least_slices, plan
+from analysis.slices.plan import homes, least_slices, plan, verdict
 from analysis.slices.runlist import Level, Runlist, runlist
 
 
@@ -95,3 +95,16 @@ def test_every_plan_passes_the_test() -> None:
             planned += 1
             assert result.schedulable
     assert planned > 10
+
+
+def test_the_verdict_is_by_the_test_for_how_tasks_wait() -> None:
+    names = {}
+    for modes in product(Waiting, repeat=2):
+        tasks = (replace(one, waiting=mode) for one, mode in zip(example(), modes, strict=True))
+        system = replace(example(), tasks=tuple(tasks))
+        found = plan(system)
+        assert found is not None
+        names[modes] = verdict(system, found).test
+    busy, suspend = Waiting.BUSY, Waiting.SUSPEND
+    assert (names[busy, busy], names[suspend, suspend]) == ("supply-fp-busy", "supply-fp")
+    assert names[busy, suspend] == names[suspend, busy] == "supply-fp-mixed"

@@ -291,3 +291,35 @@ def test_periods_beyond_the_clock_are_refused(limit: int) -> None:
     assert lib.gpurt_budget_refusal(limit, 10**18, DEMOTE) == ffi.NULL
     for period in (10**18 + 1, 2**63, 2**64 - 1):
         assert lib.gpurt_budget_refusal(limit, period, DEMOTE) != ffi.NULL
+
+
+def test_who_changes_budgets_pays_the_old_one_first() -> None:
+    """Otherwise the new one would pay, or nobody: a program could leave its budget before each end."""
+    world = World(1000, FAR, count=1)
+    old, new = world.core.budgets[:2]
+    assert lib.gpurt_set_budget(world.core.sched, new, 1000, FAR, DEMOTE, 0) == 0
+    world.begin(world.clients[0])
+    world.now = 7
+    lib.gpurt_join_budget(world.core.sched, world.clients[0], new, world.now)
+    assert (old.used, new.used) == (7, 0)
+    world.now = 12
+    world.end(world.clients[0])
+    assert (old.used, new.used) == (7, 5)
+
+
+def test_a_policy_that_begins_with_too_many_to_demote_has_no_owner_yet() -> None:
+    """Under round robin nobody owns the GPU; then a spent budget has more clients than one decision demotes."""
+    world = World(4, FAR, count=1)
+    world.begin(world.clients[0])
+    world.sleep(10)
+    lib.gpurt_set_policy(world.core.sched, lib.GPURT_POLICY_TIMESLICED, world.now)
+    clients = [world.core.add() for _ in range(lib.GPURT_MAX_BUDGET_CLIENTS + 3)]
+    for client in clients:
+        world.begin(client)
+        lib.gpurt_join_budget(world.core.sched, client, world.budget, world.now)
+    assert world.core.sched.runner == ffi.NULL
+    lib.gpurt_set_policy(world.core.sched, lib.GPURT_POLICY_SEGMENT, world.now)
+    while world.core.sched.deadline <= world.now:
+        lib.gpurt_tick(world.core.sched, world.now)
+    assert not any(client.level for client in clients)
+    assert world.core.sched.runner == world.other

@@ -603,3 +603,20 @@ def test_what_a_stranger_lost_of_its_own_is_no_loss_of_a_trace(file: TasksetFile
     trace = Trace({}, [*lost, Event(2 * MS, Kind.LOST, detail="4 events lost")])
     assert subject.lost(trace, file) == 2
     assert notes([], trace)[-3:] == ["fast: 3 of its own", "stranger-7: 3 of its own", "4 events lost"]
+
+
+def test_each_segment_of_a_job_is_held_to_its_own_length(file: TasksetFile) -> None:
+    """The second of `slow` has 1 ms; the first, with 11 ms, is no excuse for it."""
+    judge = Judge(file, {})
+    events = [*job("slow", 1, 0, 60_000), *segment("slow", 2000, 12_000), *segment("slow", 20_000, 29_000)]
+    assert kinds(found(judge, events)) == [(What.SEGMENT, "slow", 1)]
+
+
+def test_a_task_is_no_excuse_for_itself(tmp_path: Path) -> None:
+    """Alone it may own the GPU for its segment of 2.5 ms and an update."""
+    path = tmp_path / "alone.toml"
+    path.write_text(FILE.partition('[[task]]\nname = "slow"')[0])
+    judge = Judge(taskset.load(path), {})
+    (told,) = found(judge, [*job("fast", 1, 0, 9000), *segment("fast", 1000, 8000)])
+    assert (told.what, told.seen) == (What.SEGMENT, 7 * MS)
+    assert told.allowed == 2_500_000 + 300_000

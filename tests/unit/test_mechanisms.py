@@ -136,3 +136,15 @@ def test_percentages_round_up() -> None:
     assert all(guaranteed(percentage_of(m, there), there) >= m > guaranteed(percentage_of(m, there) - 1, there)
                for there in (2, 68, 132, 304) for m in range(1, there + 1))  # fmt: skip
     assert percentage_of(7, 7) > 100
+
+
+def test_percentages_may_add_up_to_exactly_100(tmp_path: Path) -> None:
+    """The one that exceeds it is named, and none after it."""
+    path = tmp_path / "set.toml"
+    path.write_text(text_of("mps_percentage = 70", "mps_percentage = 30"))
+    assert [one.mps_percentage for one in load(path).taskset.partitions] == [70, 30]
+    more = [PART.format(name, 2, "mps_percentage = 5") for name in ("c", "d")]
+    found = problems(tmp_path, text_of("mps_percentage = 70", "mps_percentage = 30") + "".join(more))
+    assert [message for _, message in found if "more than 100 %" in message] == [
+        "mps_percentage: with those before it, more than 100 %: partitions would share SMs"
+    ]
