@@ -612,10 +612,11 @@ def test_each_segment_of_a_job_is_held_to_its_own_length(file: TasksetFile) -> N
     assert kinds(found(judge, events)) == [(What.SEGMENT, "slow", 1)]
 
 
-def test_a_task_is_no_excuse_for_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize("policy", ["segment", "boosted"])
+def test_a_task_is_no_excuse_for_itself(tmp_path: Path, policy: str) -> None:
     """Alone it may own the GPU for its segment of 2.5 ms and an update."""
     path = tmp_path / "alone.toml"
-    path.write_text(FILE.partition('[[task]]\nname = "slow"')[0])
+    path.write_text(FILE.partition('[[task]]\nname = "slow"')[0].replace('"segment"', f'"{policy}"'))
     judge = Judge(taskset.load(path), {})
     (told,) = found(judge, [*job("fast", 1, 0, 9000), *segment("fast", 1000, 8000)])
     assert (told.what, told.seen) == (What.SEGMENT, 7 * MS)
