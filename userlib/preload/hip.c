@@ -271,7 +271,7 @@ void *hip_wrapper(const char *name, void *real)
  */
 static void *looked_up(const char *name, void *real)
 {
-	size_t i, length = strlen(name);
+	size_t i, length = base_length(name);
 
 	for (i = 0; i < COUNT(entries); i++) {
 		if (strncmp(entries[i].name, name, length) || base_length(entries[i].name) != length)

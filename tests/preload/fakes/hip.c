@@ -5,6 +5,7 @@
  * the process may use, in the order of HIP_VISIBLE_DEVICES, which counts those that ROCR_VISIBLE_DEVICES leaves.
  */
 #define _GNU_SOURCE
+#include <link.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -324,13 +325,31 @@ WORK(hipMemsetD32Async)
 WORK(hipStreamWriteValue64)
 WORK(hipNewerThanTheTable)
 
+/* A function of this library.  Not by dlsym(), which the preload library wraps: then it would answer for us. */
+static void *own_function(const char *name)
+{
+	struct link_map *library = dlopen("libamdhip64.so", RTLD_NOW | RTLD_NOLOAD);
+	const ElfW(Sym) *symbols = NULL, *s;
+	const char *strings = NULL;
+	const ElfW(Dyn) *d;
+
+	for (d = library->l_ld; d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_SYMTAB)
+			symbols = (const void *)d->d_un.d_ptr;
+		if (d->d_tag == DT_STRTAB)
+			strings = (const void *)d->d_un.d_ptr;
+	}
+	for (s = symbols; (const char *)s < strings; s++)	/* the linker puts strings behind symbols */
+		if (s->st_shndx && !strcmp(strings + s->st_name, name))
+			return (char *)library->l_addr + s->st_value;
+	return NULL;
+}
+
 /* As hipGetProcAddress() of ROCm 6.2: a symbol of that name, whatever the version and the flags. */
 EXPORT int hipGetProcAddress(const char *name, void **found, int version, uint64_t flags, void *status)
 {
-	void *library = dlopen("libamdhip64.so", RTLD_NOW | RTLD_NOLOAD);
-
 	(void)version, (void)flags, (void)status;
-	*found = dlsym(library, name);
+	*found = own_function(name);
 	return *found ? 0 : 1;
 }
 
