@@ -59,7 +59,7 @@ static bool queued(const struct gpurt_sched_client *c)
 }
 
 /* A fact about the client changed.  Where no thread is raised, no decision pays for more. */
-static void refresh(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+static void refresh_boost(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	if (s->policy == GPURT_POLICY_BOOSTED || c->boost.self || c->boost.turn || c->boost.raised)
 		gpurt_boost_refresh(s, c, now);
@@ -101,7 +101,7 @@ static void place(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 		c->granted = false;
 	if (c->budget)
 		c->budget->queued += (u32)queued(c) - (u32)was;
-	refresh(s, c, now);
+	refresh_boost(s, c, now);
 }
 
 /* Charges the client's budget, if it has one, for owning the GPU from @from to @to. */
@@ -274,7 +274,7 @@ static void decide(struct gpurt_sched *s, struct gpurt_sched_client *by, u32 cau
 		s->runner_since = now;
 		s->updating = s->policy == GPURT_POLICY_BOOSTED;
 		if (old)
-			refresh(s, old, now);
+			refresh_boost(s, old, now);
 		gpurt_updated(s, now, 0);
 		s->payer = payer(old, next, by);
 		s->asked = now;

@@ -24,8 +24,8 @@ MATRIX: list[tuple[str, str, set[str]]] = [
     ("policy=5", "boosted high", {"priorities"}),
     ("vgpus=2", "partitions", set()),
     ("", "partitions", {"partitions"}),
-    ("policy=2", "job suspend", {"thread"}),
-    ("policy=2 thread_cpu=0", "job suspend", set()),
+    ("policy=2", "job busy", {"thread"}),
+    ("policy=2 thread_cpu=0", "job busy", set()),
     ("vgpu_alpha_ns=2000000", "segment suspend", {"costs"}),
 ]
 
