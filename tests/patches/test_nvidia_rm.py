@@ -20,7 +20,8 @@ from trees import ROOT
 HERE = ROOT / "tests/patches/rm"
 FIFO = "src/nvidia/src/kernel/gpu/fifo"
 GROUP = "pKernelChannel->pKernelChannelGroupApi->pKernelChannelGroup"
-#: What each of these breaks is noticed: a file of RM's, a line that the patches have put there, and what it becomes.
+#: What each of these breaks is noticed: a file of RM's (its name depends on the release), what the patches have put
+#: there, and what it becomes.
 MUTANTS = {
     "a group that is scheduled runs": (
         f"{FIFO}/kernel_channel_group_api.c",
@@ -45,6 +46,9 @@ MUTANTS = {
     "RM waits for what is off to get idle": (
         f"{FIFO}/kernel_fifo_ctrl.c", "if (gpurtKeepsBusy(pGpu, RES_GET_CLIENT_HANDLE(pDevice), pParams))",
         "if (NV_FALSE)"),
+    "a kill is not told": (
+        "src/nvidia/src/kernel/gpu/*/kernel_*.c",
+        "kfifoStartChannelHalt(pGpu, pKernelFifo, pKernelChannel);\n        gpurtKilled(pGpu, pKernelChannel);", ";"),
     "a reset is not told": (
         "src/nvidia/src/kernel/gpu/gpu.c", "nv_gpurt_reset(pGpu->pOsGpuInfo, newState);", ";"),
     "RM is asked for its firmware's client": (
@@ -122,8 +126,8 @@ def test_whoever_asks_rm_what_must_not_run_does_not(_driver: str, source: Path |
     objects = [*ours, stubs(rm, ours, tmp_path)]
     done = subprocess.run([linked(tmp_path, "harness", [*objects, rm])], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr[-3000:]
-    for name, (file, old, new) in MUTANTS.items():
-        text = (tree / file).read_text()
+    for name, (pattern, old, new) in MUTANTS.items():
+        (text,) = [text for file in tree.glob(pattern) if old in (text := file.read_text())]
         assert text.count(old) == 1, name
         (tmp_path / "mutant.c").write_text(text.replace(old, new))
         mutant = shop.weak(shop.compile(tmp_path / "mutant.c"))

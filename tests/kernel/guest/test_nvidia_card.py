@@ -19,7 +19,7 @@ import pytest
 from links import PENDING, RUNNING, client_of, eventually
 from loading import DEVICE, OUT, kernel_log, load, unload
 from modules import insert, remove
-from patched import facts, forked
+from patched import facts, forked, granted
 
 from gpurt._gpurt import lib
 from gpurt.enums import Tier
@@ -158,17 +158,18 @@ def test_channels_of_a_process_may_run_when_nobody_else_has_the_gpu() -> None:
         assert control.status()[0].faults == 0
 
 
-def test_kills_and_resets_end_the_segment() -> None:
+def test_a_kill_ends_the_segment_and_nobody_has_a_card_that_is_reset() -> None:
     with opened() as control, client_of(DEVICE) as client:
         tell(f"channel {os.getpid()}")
-        for what in (lambda: Channel(0).is_("killed"), lambda: tell("reset")):
-            assert client.begin(priority=20) == RUNNING
-            what()
-            eventually(lambda: control.clients()[0].depth == 0)
-            assert client.code(lib.GPURT_IOC_END) == -errno.EIO
-        assert client.begin(priority=20) == PENDING  # until the card is usable again
+        assert client.begin(priority=20) == RUNNING
+        Channel(0).is_("killed")
+        eventually(lambda: control.clients()[0].depth == 0)
+        assert client.code(lib.GPURT_IOC_END) == -errno.EIO
+        tell("reset")
+        assert state() == [("nvidia", CARD, "resetting")]
+        assert client.begin(priority=20) == PENDING
         tell("done")
-        eventually(lambda: control.clients()[0].depth == 1)
+        assert (state(), granted(client)) == (ON, 0)
         client.end()
         Channel(0).is_("closed")
 

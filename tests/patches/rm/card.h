@@ -20,6 +20,8 @@
 #include "gpu/gpu.h"
 #include "gpu/subdevice/subdevice.h"
 #include "gpu_mgr/gpu_mgr.h"
+#include "kernel/gpu/gsp/kernel_gsp.h"
+#include "kernel/gpu/rc/kernel_rc.h"
 #include "kernel/gpu/fifo/kernel_channel.h"
 #include "kernel/gpu/fifo/kernel_channel_group.h"
 #include "kernel/gpu/fifo/kernel_channel_group_api.h"
@@ -81,7 +83,7 @@ NvBool nv_is_gpu_accessible(nv_state_t *nv)
 /* ---- what the patches have around RM (nv-gpurt.c), which asks gpurt ---- */
 
 struct process {
-	int channels;
+	int channels, kills;
 	NvBool may_run;
 };
 
@@ -112,6 +114,11 @@ NvBool nv_gpurt_is_owner(void *owner, void *process)
 void nv_gpurt_recommit(OS_GPU_INFO *info)
 {
 	recommits++;
+}
+
+void nv_gpurt_killed(void *owner)
+{
+	((struct process *)owner)->kills++;
 }
 
 void nv_gpurt_reset(OS_GPU_INFO *info, NvBool begins)
@@ -298,6 +305,57 @@ void kchannelDestruct_IMPL(KernelChannel *p)
 	gpurtChannelRemoved(pGpu, p);
 	MUST_OK(kfifoChannelListRemove(pGpu, GPU_GET_KERNEL_FIFO(pGpu), p,
 				       p->pKernelChannelGroupApi->pKernelChannelGroup->pChanList));
+}
+
+/* ---- what RM does to all channels when GSP has crashed, without their registers and notifiers ---- */
+
+static KernelChannel *next_channel;
+
+void kfifoGetChannelIterator_IMPL(OBJGPU *pGpu, KernelFifo *pKernelFifo, CHANNEL_ITERATOR *pIt, NvU32 runlist)
+{
+	next_channel = pKernelFifo->pGpurtChannels;
+}
+
+NV_STATUS kfifoGetNextKernelChannel_IMPL(OBJGPU *pGpu, KernelFifo *pKernelFifo, CHANNEL_ITERATOR *pIt,
+					 KernelChannel **ppChannel)
+{
+	*ppChannel = next_channel;
+	if (!next_channel)
+		return NV_ERR_OBJECT_NOT_FOUND;
+	next_channel = next_channel->pGpurtNext;
+	return NV_OK;
+}
+
+NV_STATUS krcErrorSetNotifier_IMPL(OBJGPU *pGpu, KernelRc *pKernelRc, KernelChannel *p, NvU32 type,
+				   RM_ENGINE_TYPE engine, RC_NOTIFIER_SCOPE scope)
+{
+	return NV_OK;
+}
+
+NV_STATUS krcErrorSendEventNotifications_KERNEL(OBJGPU *pGpu, KernelRc *pKernelRc, KernelChannel *p,
+						RM_ENGINE_TYPE engine, NvU32 level, NvU32 type, RC_NOTIFIER_SCOPE scope,
+						NvU16 partition, NvBool accounted)
+{
+	return NV_OK;
+}
+
+static void halt(OBJGPU *pGpu, KernelFifo *pKernelFifo, KernelChannel *p)
+{
+}
+
+static void halted(OBJGPU *pGpu, KernelFifo *pKernelFifo, KernelChannel *p, RMTIMEOUT *pTimeout)
+{
+}
+
+static void gsp_crashes(OBJGPU *pGpu)
+{
+	GPU_GET_KERNEL_FIFO(pGpu)->__kfifoStartChannelHalt__ = halt;
+	GPU_GET_KERNEL_FIFO(pGpu)->__kfifoCompleteChannelHalt__ = halted;
+#ifdef krcRcAndNotifyAllChannels
+	krcRcAndNotifyAllChannels(pGpu, GPU_GET_KERNEL_RC(pGpu), GSP_ERROR, NV_TRUE);
+#else	/* before 590 */
+	kgspRcAndNotifyAllChannels(pGpu, GPU_GET_KERNEL_GSP(pGpu), GSP_ERROR, NV_TRUE);
+#endif
 }
 
 /* ---- the card ---- */

@@ -382,15 +382,21 @@ static void test_end(void)
 	close_users();
 }
 
+/* A reset is told, and so is the death of all channels in one. */
 static void test_reset(void)
 {
 	THREAD_STATE_NODE state;
 
 	start();
+	open_channels(&a, GROUP, FIRST, 1);
 	threadStateInit(&state, THREAD_STATE_FLAGS_NONE);
 	MUST_OK(rmapiLockAcquire(RMAPI_LOCK_FLAGS_NONE, RM_LOCK_MODULES_INIT));
 	MUST_OK(gpuMarkDeviceForReset(gpu));
 	MUST(resets == 1);
+	MUST_OK(rmDeviceGpuLocksAcquire(gpu, GPUS_LOCK_FLAGS_NONE, RM_LOCK_MODULES_FIFO));
+	gsp_crashes(gpu);
+	rmDeviceGpuLocksRelease(gpu, GPUS_LOCK_FLAGS_NONE, NULL);
+	MUST(a.process.kills == 1 && b.process.kills == 0);
 	MUST_OK(gpuUnmarkDeviceForReset(gpu));
 	MUST(resets == 0);
 	rmapiLockRelease();
