@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from analysis.fold import apart
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
-from analysis.rta.boosted import last_segment
-from analysis.rta.boosted_suspend import gaps
+from analysis.rta.boosted import gaps, last_segment
 from analysis.rta.regions import whole_segments
 from analysis.slices.driver import longest, settled
 from gpurt._gpurt import ffi

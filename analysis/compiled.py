@@ -20,9 +20,9 @@ from analysis.batch import Batch, from_tasksets, pointer
 from analysis.model import CpuSegment, Taskset, Waiting
 from analysis.rta.audsley import Assignment
 from analysis.rta.order import Equals
-from analysis.rta.recurrence import solve
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import System
+from analysis.rta.threads import verdict_of
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import TooLargeError
 
@@ -298,6 +298,7 @@ class _Explained:
     def __init__(self, test: rta.Test, taskset: Taskset, found: _Found, assume: bool) -> None:
         self.test, self.taskset = test, taskset
         self.states, self.wcrts, self.culprits = found.state.tolist(), found.wcrt.tolist(), found.culprit.tolist()
+        self.assume = assume
         self.bounds = {} if assume else self._known(self.wcrts)
         self.ends = {} if assume else self._known(found.end.tolist())
         self.indices = {task.name: index for index, task in enumerate(taskset)}
@@ -332,7 +333,8 @@ class _Explained:
             {name: time for name, time in times.items() if self._above(name, task.priority)}
             for times in (self.bounds, self.ends)
         )
-        return solve(task, self.test.demands(task, System(self.taskset, known, ends)))
+        system = System(self.taskset, known, ends, assumed=self.assume)
+        return verdict_of(task, self.test.demands, system, self.test.instead)[0]
 
     def _above(self, name: str, priority: int) -> bool:
         return self.taskset.tasks[self.indices[name]].priority > priority

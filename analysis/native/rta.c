@@ -64,20 +64,32 @@ bool rta_disordered(struct rta *s, const struct rta_test *test)
 	return false;
 }
 
-/* C + G: no formula gives a task less.  At most D, so that jitters stay in the range that rta_small() looks at. */
-static int64_t shortest_response(const struct rta_task *t)
+/*
+ * C + G: no formula gives a task less, and the end of its last segment comes no later than its last CPU segment begins.  At most
+ * D, so that jitters stay in the range that rta_small() looks at.
+ */
+static void respond_soonest(const struct rta *s, struct rta_task *t)
 {
-	int64_t demand = t->cpu_time + t->misc + t->pure;
+	int64_t demand = t->cpu_time + t->misc + t->pure, last = s->batch->piece_cpu[s->batch->piece[t->at + 1] - 1];
 
-	return demand < t->deadline ? demand : t->deadline;
+	t->response = demand < t->deadline ? demand : t->deadline;
+	t->end = demand - last < t->deadline ? demand - last : t->deadline;
 }
 
 static void respond(struct rta *s, bool soonest)
 {
 	u32 i;
 
-	for (i = 0; i < s->real_time; i++)
-		s->tasks[i].response = s->tasks[i].end = soonest ? shortest_response(&s->tasks[i]) : s->tasks[i].deadline;
+	s->soonest = soonest;
+	rta_forget_windows(s);
+	for (i = 0; i < s->real_time; i++) {
+		struct rta_task *t = &s->tasks[i];
+
+		if (soonest)
+			respond_soonest(s, t);
+		else
+			t->response = t->end = t->deadline;
+	}
 }
 
 /*
@@ -91,8 +103,8 @@ static bool hopeless(struct rta *s, const struct rta_test *test)
 	bool passes = true;
 
 	respond(s, true);
-	for (i = 0; passes && test->formula->segmented && i < s->real_time; i++)
-		passes = test->formula->segmented->least(s, &s->tasks[s->order[i]]);
+	if (test->formula->segmented && s->plain && !s->ties)
+		passes = test->formula->segmented->least(s);
 	for (i = s->real_time; passes && i && tried < TRIED; i--) {
 		const struct rta_task *t = &s->tasks[s->order[i - 1]];
 
@@ -101,16 +113,21 @@ static bool hopeless(struct rta *s, const struct rta_test *test)
 		passes = rta_passes(s, test, t);
 		tried++;
 	}
-	if (passes)
-		respond(s, false);
+	respond(s, false);
 	return !passes;
 }
 
-void rta_found(struct rta *s, const struct rta_test *test, struct rta_task *t, int64_t bound)
+int64_t rta_found(struct rta *s, const struct rta_test *test, struct rta_task *t, int64_t bound)
 {
-	t->found = t->found_end = bound;
+	int64_t end = -1;
+
 	if (test->formula->segmented && t->eta && bound >= 0)
-		t->found_end = rta_solve_end(s, test, t);
+		end = rta_solve_end(s, test, t);
+	if (bound < 0)
+		bound = rta_solve_instead(s, test, t);
+	t->found = bound;
+	t->found_end = end < 0 ? bound : end;
+	return bound;
 }
 
 void rta_settle(struct rta_task *t)
@@ -140,10 +157,14 @@ bool rta_schedulable(struct rta *s, const struct rta_test *test)
 		if (i && t->priority != s->tasks[s->order[i - 1]].priority)
 			for (; settled < i; settled++)
 				rta_settle(&s->tasks[s->order[settled]]);
-		bound = rta_solve(s, test, t);
+		if (test->formula->segmented && !t->eta && !s->ties && !s->integers) {
+			if (!rta_passes(s, test, t))	/* no bound looks at its response */
+				return false;
+			continue;
+		}
+		bound = rta_found(s, test, t, rta_solve(s, test, t));
 		if (bound < 0)
 			return false;
-		rta_found(s, test, t, bound);
 	}
 	return true;
 }

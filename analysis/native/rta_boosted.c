@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Policy `boosted` where tasks spin, or some do: analysis/rta/boosted.py, term by term. */
+/* Policy `boosted`: analysis/rta/boosted.py, term by term. */
 #include "rta_internal.h"
 
 /* How tasks wait for the GPU. */
 enum waiting {
+	SUSPENDED,
 	BUSY,
 	FENCED,		/* all spin, and no task is raised while it spins for its own G^e */
 	MIXED,		/* each in its own mode */
@@ -24,10 +25,15 @@ static inline bool holds(enum waiting waiting, const struct rta_task *t)
 struct charges {
 	enum waiting waiting;
 	u32 level;		/* the lowest GPU priority for which the task waits; UINT32_MAX: it waits for none */
+	u32 spinning;		/* tasks above that spin */
 	int64_t gaps;		/* in which a lower task can execute raised */
-	int64_t update;		/* of a task that sleeps during G^e, on the CPU */
-	int64_t in_flight;	/* an update that a begin waits for */
+	int64_t update;		/* on the CPU: with the switch back if a lower task spins for that */
+	int64_t in_flight;	/* an update that a begin of a task that spins waits for */
 	bool switching;		/* a lower task spins raised while the GPU switches back to it */
+	bool before;		/* tasks above that never sleep can be pending since before the job's release */
+	const int64_t *own;	/* what owners take inside the task's segments; NULL: that is not known */
+	/* Of tasks above whose sleep counts as such, not as jitter: how long it is in all, and how many segments. */
+	int64_t asleep, segments;
 };
 
 static inline struct charges survey(const struct rta *s, const struct rta_task *t, enum waiting waiting)
@@ -35,17 +41,23 @@ static inline struct charges survey(const struct rta *s, const struct rta_task *
 	const struct rta_cpu *cpu = &s->cpu[t->cpu];
 	struct charges c = {
 		.waiting = waiting, .level = t->eta ? t->gpu_priority : UINT32_MAX,
-		.gaps = t->eta && !spins(waiting, t) ? (int64_t)t->eta + 1 : 1,
+		.gaps = spins(waiting, t) ? 1 : s->batch->gaps[t->at],
 	};
 	const struct rta_task *h;
 	u32 u;
 
 	if (s->user_count > cpu->end_user - cpu->first_user)
-		c.in_flight = s->epsilon;
-	rta_for_each_hpp(s, t, h)
-		if (spins(waiting, h) && h->gpu_priority < c.level)
+		c.in_flight = s->alpha;
+	rta_for_each_hpp(s, t, h) {
+		bool spinning = spins(waiting, h);
+
+		c.spinning += spinning;
+		if (spinning && h->gpu_priority < c.level)
 			c.level = h->gpu_priority;
-	for (u = cpu->end_user; u > cpu->first_user; u--) {
+		c.before |= h->priority > t->priority && (!h->eta || spinning);
+	}
+	c.before &= s->batch->ends[t->at] != 0;
+	for (u = cpu->end_user; u > cpu->first_user && waiting != SUSPENDED && waiting != FENCED; u--) {
 		h = &s->tasks[s->users[u - 1]];
 		if (h->priority >= t->priority)
 			break;
@@ -55,94 +67,303 @@ static inline struct charges survey(const struct rta *s, const struct rta_task *
 	return c;
 }
 
-/* What a task below takes: one segment in each gap. */
-static inline int64_t from_lower(struct rta *s, const struct rta_task *t, const struct rta_task *j,
-				 const struct charges *c)
+/* What owners take inside the segments of a job of a task above that spins; NULL: that is not known. */
+static inline const int64_t *inside(struct rta *s, const struct rta_task *p, const struct charges *c, bool keep)
 {
-	int64_t amount, cap, update = spins(c->waiting, j) ? s->epsilon : c->update;
-
-	if (t->eta && j->gpu_priority >= t->gpu_priority) {
-		rta_push(s, j->gpu_busy, j, rta_jitter(j, j->gpu_busy));
-		return 0;
-	}
-	amount = j->misc + 2 * update * j->eta;
-	cap = c->gaps * (s->batch->longest_misc[j->at] + 2 * update);
-	if (holds(c->waiting, j)) {
-		amount = j->gpu_busy;
-		cap = c->gaps * (s->batch->longest[j->at] + 2 * update);
-	}
-	return rta_push_capped(s, amount, cap, j, rta_jitter(j, amount));
+	if (s->user_count > RTA_WINDOWED)
+		return NULL;
+	return rta_inside(s, p, s->assume ? c->level : p->gpu_priority, keep);
 }
 
-/* What a task above takes, or an equal.  One that is above and never sleeps has no jitter. */
-static inline void from_higher(struct rta *s, const struct rta_task *t, const struct rta_task *h,
-			       const struct charges *c)
+/* Finds windows; anew where responses or levels are not those for which they were found before. */
+static inline void find_windows(struct rta *s, const struct rta_task *t, struct charges *c)
 {
-	bool spinning = spins(c->waiting, h), sleeping = h->eta && !spinning;
-	int64_t amount = h->cpu_time, off_gpu = h->misc + 2 * c->update * h->eta;
+	const struct rta_task *h;
 
-	/* Without GPU segments all of this is 0: a branch on that would often be predicted wrongly. */
-	amount += spinning || h->gpu_priority >= c->level ? h->gpu_busy : off_gpu;
-	amount += spinning ? c->in_flight * h->eta : 0;
-	rta_push(s, amount, h, sleeping || h->priority == t->priority ? rta_jitter(h, amount) : 0);
+	if (c->spinning && (s->assume || s->soonest))
+		rta_for_each_hpp(s, t, h)
+			if (spins(c->waiting, h))
+				inside(s, h, c, false);
+	if (t->eta)
+		c->own = rta_inside(s, t, t->gpu_priority, false);
 }
 
 /*
- * What the owners at places @from to @to - 1 of `users` take, which are on other CPUs, and the switches back after tasks
- * that the task does not wait for.
+ * Pushes what owner @o takes: @amount in all its jobs, or outside of windows (@apart of each, if that is not 0, up to @most)
+ * and in them, if that is less.
  */
-static inline void remote(struct rta *s, const struct charges *c, u32 from, u32 to)
+static inline void push_owner(struct rta *s, const struct rta_task *t, const struct rta_task *o, const struct charges *c,
+			      int64_t amount, int64_t jitter, int64_t apart, int64_t apart_jitter, int64_t most, bool either)
+{
+	const struct rta_task *p;
+	const int64_t *own = NULL;
+	u32 r;
+
+	if (!amount)
+		return;
+	if (t->eta && o->gpu_priority >= t->gpu_priority) {
+		own = c->own;
+		if (!own)
+			goto whole;
+	}
+	if (c->spinning)
+		rta_for_each_hpp(s, t, p)
+			if (spins(c->waiting, p) && o->gpu_priority >= p->gpu_priority && !inside(s, p, c, true))
+				goto whole;
+	r = rta_push_either(s, amount, o, jitter, own ? own[o->user] : 0);
+	if (either)
+		rta_add_part(s, r, apart, o, apart_jitter, most);
+	if (c->spinning)
+		rta_for_each_hpp(s, t, p)
+			if (spins(c->waiting, p) && o->gpu_priority >= p->gpu_priority)
+				rta_add_part(s, r, inside(s, p, c, true)[o->user], p, p->priority == t->priority ? p->response : 0,
+					     INT64_MAX);
+	return;
+whole:
+	rta_push(s, amount, o, jitter);
+}
+
+/* How late an owner can begin the last @amount of what it takes. */
+static inline int64_t owner_jitter(const struct rta *s, const struct rta_task *o, int64_t amount)
+{
+	return rta_max(o->end + s->theta - amount, 0);
+}
+
+/* What a task below takes: one segment in each gap, and what it owns. */
+static inline int64_t from_lower(struct rta *s, const struct rta_task *t, const struct rta_task *j,
+				 const struct charges *c)
+{
+	bool held = holds(c->waiting, j);
+	int64_t update = spins(c->waiting, j) ? s->epsilon : c->update;
+	int64_t amount = j->misc + (held ? j->pure : 0) + 2 * update * j->eta;
+	int64_t cap = (c->gaps + c->segments) * ((held ? s->batch->longest : s->batch->longest_misc)[j->at] + 2 * update);
+
+	if (!t->eta || j->gpu_priority < t->gpu_priority)
+		return rta_push_capped(s, amount, cap, j, rta_jitter(j, amount) + c->asleep);
+	push_owner(s, t, j, c, j->gpu_busy, owner_jitter(s, j, j->gpu_busy) + c->asleep, amount,
+		   rta_jitter(j, amount) + c->asleep, cap, true);
+	return 0;
+}
+
+/* What a job of a task above takes of the CPU outside of windows; all of it if it spins. */
+static inline int64_t outside(const struct rta_task *h, enum waiting waiting, int64_t update, int64_t in_flight)
+{
+	if (spins(waiting, h))
+		return h->cpu_time + h->gpu_busy + in_flight * h->eta;
+	return h->cpu_time + h->misc + 2 * update * h->eta;
+}
+
+/* What so many segments of a task take of its CPU at most, raised; where all tasks suspend themselves. */
+static inline int64_t raised(const struct rta *s, const struct rta_task *t, int64_t count)
+{
+	return t->eta ? count * (s->batch->longest_misc[t->at] + 2 * s->alpha) : 0;
+}
+
+/*
+ * What a task above takes, or an equal; returns the constant part.  One that is above and never sleeps has no jitter.  @late: the
+ * sleep of tasks below it that counts as such; @above: segments of such tasks above it; @waiting: CPU-only tasks are above it.
+ */
+static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const struct rta_task *h,
+				  const struct charges *c, int64_t late, int64_t above, bool waiting)
+{
+	bool sleeping = h->eta && !spins(c->waiting, h), brief = c->segments && h->short_sleep, owner;
+	int64_t apart = outside(h, c->waiting, c->update, c->in_flight), whole = h->cpu_time + h->gpu_busy;
+	int64_t jitter = brief ? late : rta_jitter(h, apart) + c->asleep, carried = 0;
+
+	/* Whether its sleep counts as such is not known before responses are: at least it has no jitter then. */
+	if (s->soonest && c->waiting == SUSPENDED)
+		jitter = 0;
+	if (!sleeping && h->priority > t->priority) {
+		rta_push(s, apart, h, late);
+		return 0;
+	}
+	if (brief && above)
+		carried = raised(s, h, above + 1);
+	else if (brief && waiting && s->batch->ends[h->at])
+		carried = s->batch->last_misc[h->at] + 2 * s->alpha;
+	owner = sleeping && h->gpu_priority >= c->level;
+	if (owner)
+		push_owner(s, t, h, c, whole,
+			   brief || (s->soonest && !jitter) ? jitter : rta_jitter(h, whole - s->theta) + c->asleep, apart, jitter, INT64_MAX,
+			   true);
+	else
+		rta_push(s, apart, h, jitter);
+	return brief && owner ? carried + s->theta : carried;
+}
+
+/* What all of them take. */
+static inline int64_t from_all_higher(struct rta *s, const struct rta_task *t, const struct charges *c)
+{
+	int64_t constant = 0, late = c->asleep, above = 0;
+	const struct rta_task *h;
+	bool waiting = false;
+
+	rta_for_each_hpp(s, t, h) {
+		bool brief = c->segments && h->short_sleep;
+
+		constant += from_higher(s, t, h, c, late, above, waiting);
+		late -= brief ? rta_inside_length(s, h, true) : 0;
+		above += brief ? h->eta : 0;
+		waiting |= !h->eta;
+	}
+	return constant;
+}
+
+/*
+ * What the owners at places @from to @to - 1 of `users` take, which are on other CPUs: also by switches back after them, @switch
+ * each, to tasks that spin.
+ */
+static inline void remote(struct rta *s, const struct rta_task *t, const struct charges *c, int64_t back, u32 from, u32 to)
 {
 	for (; from < to; from++) {
 		const struct rta_task *w = &s->tasks[s->users[from]];
-		int64_t amount = c->switching ? w->eta * s->longest_switch : 0;
+		int64_t amount = w->eta * back, jitter = owner_jitter(s, w, amount);
 
-		amount = w->gpu_priority >= c->level ? w->gpu_busy : amount;
-		rta_push(s, amount, w, rta_jitter(w, amount));
+		if (w->gpu_priority < c->level)
+			rta_push(s, amount, w, jitter);
+		else
+			push_owner(s, t, w, c, w->gpu_busy, owner_jitter(s, w, w->gpu_busy), amount, jitter, INT64_MAX,
+				   amount != 0);
 	}
 }
 
+/* What the task's job before takes. */
+static inline int64_t carried(const struct rta *s, const struct rta_task *t, const struct charges *c)
+{
+	int64_t length = (holds(c->waiting, t) ? s->batch->last : s->batch->last_misc)[t->at];
+
+	if (c->segments)
+		return raised(s, t, c->segments + 1);
+	return c->before ? length + 2 * (spins(c->waiting, t) ? s->epsilon : c->update) : 0;
+}
+
 /* Compiled for each way to wait: what does not depend on the task is then decided once. */
-static inline __attribute__((always_inline)) int64_t boosted(struct rta *s, const struct rta_task *t,
+static inline __attribute__((always_inline)) int64_t boosted(struct rta *s, const struct rta_task *t, struct charges c,
 							     enum waiting waiting)
 {
-	const struct charges c = survey(s, t, waiting);
 	const struct rta_cpu *cpu = &s->cpu[t->cpu];
-	int64_t constant = t->cpu_time + t->gpu_busy + c.in_flight * t->eta;
+	int64_t constant = t->cpu_time + t->misc + t->pure + carried(s, t, &c), back = 0;
 	const struct rta_task *h;
-	bool before = false;	/* tasks above that never sleep can be pending since before the job's release */
 	u32 u;
 
+	if (t->eta)
+		constant += (rta_update(s, t) - s->alpha + c.update) * t->eta;
 	for (u = cpu->end_user; u > cpu->first_user; u--) {
 		h = &s->tasks[s->users[u - 1]];
 		if (h->priority >= t->priority)
 			break;
 		constant += from_lower(s, t, h, &c);
 	}
-	rta_for_each_hpp(s, t, h) {
-		from_higher(s, t, h, &c);
-		before |= h->priority > t->priority && (!h->eta || spins(waiting, h));
+	s->lower = s->capped;
+	constant += from_all_higher(s, t, &c);
+	if (c.switching || (c.before && holds(waiting, t)))
+		back = s->longest_switch;
+	if (c.level != UINT32_MAX || back) {
+		remote(s, t, &c, back, 0, cpu->first_user);
+		remote(s, t, &c, back, cpu->end_user, s->user_count);
 	}
-	if (before && s->batch->ends[t->at])
-		constant += 2 * s->epsilon + (holds(waiting, t) ? s->batch->last : s->batch->last_misc)[t->at];
-	if (c.level != UINT32_MAX || c.switching) {
-		remote(s, &c, 0, cpu->first_user);
-		remote(s, &c, cpu->end_user, s->user_count);
-	}
+	s->constant = constant;
 	return constant;
 }
 
-int64_t rta_boosted_busy(struct rta *s, const struct rta_task *t)
+/*
+ * From the rows of a job to those of a job up to the end of its last segment.  Lower tasks have one gap less where a job that
+ * sleeps does not end with a segment.
+ */
+static inline int64_t ended(struct rta *s, const struct rta_task *t, enum waiting waiting)
 {
-	return boosted(s, t, BUSY);
+	int64_t gaps = s->batch->gaps[t->at], *cap;
+	u32 r;
+
+	for (r = s->room - s->lower; r < s->room && gaps > t->eta && !spins(waiting, t); r++) {
+		cap = s->parts[r] ? &s->part_of[s->part[r]].most : &s->base[r];
+		*cap = *cap / gaps * t->eta;
+	}
+	return s->constant - s->batch->piece_cpu[s->batch->piece[t->at + 1] - 1];
 }
 
-int64_t rta_boosted_fence(struct rta *s, const struct rta_task *t)
+__extension__ typedef __int128 wide;
+
+#define SCALE 20	/* bits by which rates are scaled */
+
+/*
+ * Chooses the tasks above whose sleep costs less than jitter, by what ceil(y) >= y says of both, and sums it up (short.py).
+ * False if there are none.
+ */
+static bool choose_short(struct rta *s, const struct rta_task *t, struct charges *c)
 {
-	return boosted(s, t, FENCED);
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+	const struct rta_task *h, *end = s->tasks + cpu->end;
+	wide rate = 0, own;
+
+	if (s->assume || s->soonest || s->user_count > RTA_WINDOWED)
+		return false;
+	rta_for_each_hpp(s, t, h) {
+		int64_t apart = outside(h, SUSPENDED, s->alpha, 0), length;
+		bool alone = (h == s->tasks + cpu->begin || h[-1].priority != h->priority) &&
+			     (h + 1 == end || h[1].priority != h->priority);
+
+		own = ((wide)apart << SCALE) / h->period;
+		rate += own;
+		s->tasks[h - s->tasks].short_sleep = false;
+		if (!h->eta || !own || !alone || (h->misc + h->pure) * rate >= own * rta_jitter(h, apart))
+			continue;
+		length = rta_inside_length(s, h, true);
+		if (length * rate >= own * rta_jitter(h, apart))
+			continue;
+		s->tasks[h - s->tasks].short_sleep = true;
+		c->asleep += length;
+		c->segments += h->eta;
+	}
+	return c->segments;
 }
 
-int64_t rta_boosted_mixed(struct rta *s, const struct rta_task *t)
+static int64_t suspend_short(struct rta *s, const struct rta_task *t)
 {
-	return boosted(s, t, MIXED);
+	struct charges c = survey(s, t, SUSPENDED);
+
+	if (t->eta)
+		c.own = rta_inside(s, t, t->gpu_priority, true);
+	return choose_short(s, t, &c) ? boosted(s, t, c, SUSPENDED) : -1;
 }
+
+static inline __attribute__((always_inline)) int64_t whole(struct rta *s, const struct rta_task *t, enum waiting waiting)
+{
+	struct charges c = survey(s, t, waiting);
+
+	find_windows(s, t, &c);
+	return boosted(s, t, c, waiting);
+}
+
+#define FORMULA(name, waiting, other) \
+	int64_t rta_boosted_##name(struct rta *s, const struct rta_task *t) \
+	{ \
+		return whole(s, t, waiting); \
+	} \
+	static int64_t name##_end(struct rta *s, const struct rta_task *t) \
+	{ \
+		return ended(s, t, waiting); \
+	} \
+	static int64_t name##_outside(const struct rta *s, const struct rta_task *h) \
+	{ \
+		const struct rta_cpu *cpu = &s->cpu[h->cpu]; \
+		bool contended = s->user_count > cpu->end_user - cpu->first_user; \
+\
+		return outside(h, waiting, s->alpha, contended ? s->alpha : 0); \
+	} \
+	static bool name##_least(struct rta *s) \
+	{ \
+		return rta_least(s, name##_outside); \
+	} \
+	static bool name##_least_of(struct rta *s, struct rta_task *t) \
+	{ \
+		return rta_least_of(s, t, name##_outside); \
+	} \
+	const struct rta_segmented rta_boosted_##name##_segments = { \
+		.end = name##_end, .instead = other, .least = name##_least, .least_of = name##_least_of, \
+	};
+
+FORMULA(suspend, SUSPENDED, suspend_short)
+FORMULA(busy, BUSY, NULL)
+FORMULA(fence, FENCED, NULL)
+FORMULA(mixed, MIXED, NULL)

@@ -52,7 +52,7 @@ static void one(struct bounds *b, const struct rta_test *test, struct rta_task *
 		return;
 	}
 	s->needs = b->rows + (size_t)b->words * t->index;
-	rta_found(s, test, t, rta_solve(s, test, t));
+	rta_found(s, test, t, rta_solve(s, test, t));	/* what the bound rests on is the same by either formula */
 	b->wcrt[t->index] = t->found;
 	b->end[t->index] = t->found_end;
 	cause = culprit(b, s->needs);

@@ -20,10 +20,10 @@
 	FORMULA("tsg-rr-suspend-printed", rta_tsg_rr_suspend_printed, NULL, RTA_ROUNDS) \
 	FORMULA("tsg-rr-busy-printed", rta_tsg_rr_busy_printed, NULL, RTA_ROUNDS) \
 	/* rta_boosted.c */ \
-	FORMULA("boosted-suspend", rta_boosted_suspend, &rta_suspend_segments, RTA_WINDOWS) \
-	FORMULA("boosted-busy", rta_boosted_busy, NULL, RTA_DEMAND) \
-	FORMULA("boosted-busy-fence", rta_boosted_fence, NULL, RTA_DEMAND) \
-	FORMULA("boosted-mixed", rta_boosted_mixed, NULL, RTA_DEMAND) \
+	FORMULA("boosted-suspend", rta_boosted_suspend, &rta_boosted_suspend_segments, RTA_WINDOWS) \
+	FORMULA("boosted-busy", rta_boosted_busy, &rta_boosted_busy_segments, RTA_WINDOWS) \
+	FORMULA("boosted-busy-fence", rta_boosted_fence, &rta_boosted_fence_segments, RTA_WINDOWS) \
+	FORMULA("boosted-mixed", rta_boosted_mixed, &rta_boosted_mixed_segments, RTA_WINDOWS) \
 	/* rta_locks.c */ \
 	FORMULA("mpcp-suspend", rta_mpcp_suspend, NULL, RTA_QUEUES) \
 	FORMULA("mpcp-busy", rta_mpcp_busy, NULL, RTA_QUEUES) \

@@ -7,6 +7,7 @@
 #include "rta_formulas.h"
 
 #define RTA_CPUS 4096	/* CPU numbers are below */
+#define RTA_WINDOWED 99	/* with more GPU users, windows of other tasks are not looked at (analysis/rta/windows.py) */
 
 struct rta_task {
 	int64_t period, deadline;
@@ -14,19 +15,38 @@ struct rta_task {
 	int64_t found;		/* R; no other task's jitter uses it yet */
 	int64_t end;		/* of a job's last GPU segment: as known as `response` */
 	int64_t found_end;
+	int64_t least, least_end;	/* lower bounds of both, or 0 */
 	int64_t cpu_time, misc, pure;
 	int64_t gpu_busy;	/* G + 2 epsilon eta: how long a job owns the GPU if no task delays it */
 	double inverse;		/* 1 / T */
+	double gpu_rate;	/* gpu_busy / T */
 	u32 cpu, priority, gpu_priority, eta;
 	u32 busy;		/* it waits busily, where each task has its own mode */
 	u32 index;		/* in the taskset */
+	u32 short_sleep;	/* its sleep counts as such, not as jitter, for the task that is looked at (analysis/rta/short.py) */
+	u32 user;		/* its place in `users`, if it is real-time and uses the GPU */
 	u32 at;			/* in the batch, which has what formulas seldom look at: single segments, and slices */
+};
+
+/* @amount for every job in the window, up to @most together. */
+struct rta_part {
+	int64_t amount, period, jitter, most;
+	double inverse;
+};
+
+/* Sums over tasks of e / T and of J e / T. */
+struct rta_sums {
+	double rate, carried;
 };
 
 /* The real-time tasks of a CPU: entries begin to end - 1, most urgent first. */
 struct rta_cpu {
 	u32 begin, end;
 	u32 first_user, end_user;	/* those that use the GPU: places in `users` */
+	/* rta_windows.c, of the tasks that have been looked at */
+	struct rta_sums owners;
+	double outside;			/* of e / T, outside of their segments */
+	u32 below;			/* users that have not */
 };
 
 struct rta {
@@ -47,10 +67,16 @@ struct rta {
 	/* of the recurrence that is being solved */
 	u32 room, rows, capped;
 	int64_t *amount, *period, *jitter;	/* of each row */
-	/* of capped rows: their total is at most `base`, and jobs of `other` each, up to `most` together */
-	int64_t *base, *other, *other_jitter, *most;
+	/* of capped rows: their total is at most `base` and that of `parts` parts from `part` on */
+	int64_t *base, *total;
+	u32 *part, *parts;
+	struct rta_part *part_of;
+	u32 used;			/* parts */
+	int64_t constant;
+	u32 lower;			/* capped rows of lower tasks, which come first */
 	struct rta_owners *owners;	/* rta_windows.c */
-	int64_t *last;			/* the largest window for which the row's count of jobs is still right */
+	bool soonest;			/* every response is the least that it can be */
+	int64_t *last;			/* the largest window for which what was counted of the row is still right */
 	double *inverse;
 	uint64_t *needs;		/* collects the tasks that the bound rests on, unless NULL */
 };
@@ -69,9 +95,13 @@ enum rta_charges {
 
 /* Of a formula that looks at single segments. */
 struct rta_segmented {
-	rta_demands *end;	/* of a job up to the end of its last GPU segment */
-	/* Raises the response and end of a task to what they are at least, given those of others; false: it fails. */
-	bool (*least)(struct rta *s, struct rta_task *t);
+	/* From the rows of a job, which have just been pushed, to those of a job up to the end of its last GPU segment. */
+	rta_demands *end;
+	/* Another bound of a job, which counts where the first has none: its rows, or -1 if there is none. NULL: never. */
+	rta_demands *instead;
+	/* Finds what the responses and ends of all tasks are at least; false: one fails.  Not for ties. */
+	bool (*least)(struct rta *s);
+	bool (*least_of)(struct rta *s, struct rta_task *t);	/* the same of one that uses the GPU */
 };
 
 struct rta_formula {
@@ -97,7 +127,8 @@ bool rta_test_init(struct rta_test *test, const struct gpurt_rta_test *from);
 #define RTA_DECLARE(name, function, segmented, charges) rta_demands function;
 RTA_FORMULAS(RTA_DECLARE)
 #undef RTA_DECLARE
-extern const struct rta_segmented rta_suspend_segments;
+extern const struct rta_segmented rta_boosted_suspend_segments, rta_boosted_busy_segments, rta_boosted_fence_segments,
+	rta_boosted_mixed_segments;
 
 static inline int64_t rta_max(int64_t a, int64_t b)
 {
@@ -174,7 +205,7 @@ static inline int64_t rta_push_capped(struct rta *s, int64_t amount, int64_t cap
 	r = s->room - ++s->capped;
 	s->amount[r] = amount;
 	s->base[r] = cap;
-	s->other[r] = 0;
+	s->parts[r] = 0;
 	s->period[r] = h->period;
 	s->jitter[r] = jitter;
 	s->inverse[r] = h->inverse;
@@ -182,24 +213,28 @@ static inline int64_t rta_push_capped(struct rta *s, int64_t amount, int64_t cap
 	return 0;
 }
 
-/*
- * The same where the cap is @base and @other for every job, up to @most together.  @amount and @base are not 0, and
- * @other is at most @amount.
- */
-static inline void rta_push_either(struct rta *s, int64_t amount, const struct rta_task *h, int64_t jitter, int64_t base,
-				   int64_t other, int64_t other_jitter, int64_t most)
+/* Begins a row whose cap is @base and parts, which are added next.  @amount is not 0. */
+static inline u32 rta_push_either(struct rta *s, int64_t amount, const struct rta_task *h, int64_t jitter, int64_t base)
 {
 	u32 r = s->room - ++s->capped;
 
 	s->amount[r] = amount;
 	s->base[r] = base;
-	s->other[r] = other;
-	s->other_jitter[r] = other_jitter;
-	s->most[r] = most;
+	s->part[r] = s->used;
+	s->parts[r] = 0;
 	s->period[r] = h->period;
 	s->jitter[r] = jitter;
 	s->inverse[r] = h->inverse;
 	rta_need(s, h, true);
+	return r;
+}
+
+/* Adds to the cap of the row that was pushed last: @amount for every job of @h, up to @most together. */
+static inline void rta_add_part(struct rta *s, u32 r, int64_t amount, const struct rta_task *h, int64_t jitter,
+				int64_t most)
+{
+	s->part_of[s->used++] = (struct rta_part){ amount, h->period, jitter, most, h->inverse };
+	s->parts[r]++;
 }
 
 /* ceil(y / T) for y >= 0, T > 0 and y / T < 2^50.  The first estimate is wrong by at most 1; two steps correct it. */
@@ -214,9 +249,27 @@ static inline int64_t rta_ceil(int64_t y, int64_t period, double inverse)
 
 /* Whether no sum over tasks @from to @to - 1 can exceed 63 bits.  A taskset has at most @tasks of them. */
 bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 from, u32 to, u32 tasks);
-/* rta_windows.c: tasks that can own the GPU while another one is inside a segment. */
+/* rta_windows.c: what tasks take as owners of the GPU while others are inside their segments. */
 struct rta_owners *rta_owners_new(u32 tasks);
 void rta_owners_free(struct rta_owners *o);
+/* What was found of windows no longer holds, since responses have changed. */
+void rta_forget_windows(struct rta *s);
+/*
+ * By place in `users`, what owners of at least GPU priority @level take inside the segments of a job of @p; NULL: a segment
+ * is longer than the deadline.  If @keep, what was found before is returned.
+ */
+const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bool keep);
+/* How long a job of @p is inside its segments at most, of its own priority. */
+int64_t rta_inside_length(struct rta *s, const struct rta_task *p, bool keep);
+/* What each segment of @t has besides its length: its updates, a switch, and an update in flight. */
+int64_t rta_update(const struct rta *s, const struct rta_task *t);
+/*
+ * What ceil(y) >= y alone says of the responses and ends of tasks; false: one is beyond its deadline.  @outside: what a job
+ * takes of its CPU outside of windows at least.
+ */
+typedef int64_t rta_outside(const struct rta *s, const struct rta_task *t);
+bool rta_least(struct rta *s, rta_outside *outside);
+bool rta_least_of(struct rta *s, struct rta_task *t, rta_outside *outside);
 /* Loads taskset @index of the batch.  Returns false if its sums could exceed 63 bits. */
 bool rta_load(struct rta *s, const struct gpurt_batch *batch, const struct rta_test *test, u32 index);
 /* One more than the highest CPU number of tasks @from to @to - 1; 0 if that is out of range. */
@@ -228,11 +281,16 @@ void rta_free(struct rta *s);
 int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t);
 /* The same of a job up to the end of its last GPU segment.  rta_solve() has just solved the task. */
 int64_t rta_solve_end(struct rta *s, const struct rta_test *test, const struct rta_task *t);
-/* Keeps what rta_solve() has found of a task, and finds the end of its last GPU segment where bounds look at that. */
-void rta_found(struct rta *s, const struct rta_test *test, struct rta_task *t, int64_t bound);
+/*
+ * Keeps and returns what rta_solve() has found of a task, or another bound where it has found none.  Finds the end of its last
+ * GPU segment where bounds look at that.
+ */
+int64_t rta_found(struct rta *s, const struct rta_test *test, struct rta_task *t, int64_t bound);
 /* Lets other tasks use what was found. */
 void rta_settle(struct rta_task *t);
-/* Whether rta_solve() finds a solution. */
+/* The same as rta_solve() by the formula that counts where that finds none; -1 if there is none. */
+int64_t rta_solve_instead(struct rta *s, const struct rta_test *test, const struct rta_task *t);
+/* Whether rta_solve() or rta_solve_instead() finds a solution. */
 bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t);
 /* Whether all tasks pass under plain fixed priorities, without ties. */
 bool rta_fixed_schedulable(struct rta *s);

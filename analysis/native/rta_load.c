@@ -10,7 +10,7 @@
 struct rta *rta_new(u32 tasks, u32 cpus)
 {
 	struct rta *s = calloc(1, sizeof(*s));
-	size_t room = 4 * (size_t)tasks + 4;
+	size_t room = 4 * (size_t)tasks + 4, few = tasks < RTA_WINDOWED ? tasks : RTA_WINDOWED;
 
 	if (!s)
 		return NULL;
@@ -19,18 +19,20 @@ struct rta *rta_new(u32 tasks, u32 cpus)
 	s->cpu = calloc(cpus + 1, sizeof(*s->cpu));
 	s->order = calloc(2 * (size_t)tasks + 2, sizeof(*s->order));
 	s->users = calloc(tasks + 1, sizeof(*s->users));
-	s->amount = calloc(8 * room, sizeof(*s->amount));
+	s->amount = calloc(6 * room, sizeof(*s->amount));
+	s->part = calloc(2 * room, sizeof(*s->part));
+	s->part_of = calloc(room + few * few, sizeof(*s->part_of));
 	s->owners = rta_owners_new(tasks);
 	s->inverse = calloc(room, sizeof(*s->inverse));
 	s->cpus = cpus;
-	if (s->tasks && s->cpu && s->order && s->users && s->amount && s->inverse && s->owners) {
+	if (s->tasks && s->cpu && s->order && s->users && s->amount && s->inverse && s->part && s->part_of &&
+	    s->owners) {
 		s->period = s->amount + room;
 		s->jitter = s->period + room;
 		s->last = s->jitter + room;
 		s->base = s->last + room;
-		s->other = s->base + room;
-		s->other_jitter = s->other + room;
-		s->most = s->other_jitter + room;
+		s->total = s->base + room;
+		s->parts = s->part + room;
 		return s;
 	}
 	rta_free(s);
@@ -55,6 +57,8 @@ void rta_free(struct rta *s)
 	free(s->order);
 	free(s->users);
 	free(s->amount);
+	free(s->part);
+	free(s->part_of);
 	free(s->inverse);
 	rta_owners_free(s->owners);
 	free(s);
@@ -81,6 +85,7 @@ static void fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 	t->deadline = b->deadline[at];
 	t->response = t->end = t->deadline;
 	t->found = -1;
+	t->least = t->least_end = 0;
 	t->cpu_time = b->cpu_time[at];
 	t->misc = b->misc[at];
 	t->pure = b->pure[at];
@@ -93,6 +98,7 @@ static void fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 	t->at = at;
 	t->inverse = 1 / (double)t->period;
 	t->gpu_busy = t->misc + t->pure + 2 * (b->alpha + b->theta) * t->eta;
+	t->gpu_rate = (double)t->gpu_busy * t->inverse;
 }
 
 /* Places the ranked tasks by CPU.  Tasks of one CPU keep their order. */
@@ -135,6 +141,7 @@ static void find_users(struct rta *s)
 		s->cpu[c].first_user = s->user_count;
 		for (i = s->cpu[c].begin; i < s->cpu[c].end; i++) {
 			s->users[s->user_count] = i;
+			s->tasks[i].user = s->user_count;
 			s->user_count += s->tasks[i].eta > 0;	/* without a branch, which no processor predicts */
 		}
 		s->cpu[c].end_user = s->user_count;
@@ -246,5 +253,6 @@ bool rta_load(struct rta *s, const struct gpurt_batch *b, const struct rta_test 
 	s->poll = test->poll;
 	place(s, b, first, ranked);
 	find_users(s);
+	rta_forget_windows(s);
 	return s->small || small(s, b, test);
 }

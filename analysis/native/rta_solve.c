@@ -8,12 +8,12 @@
 #define SLACK (1.0 - 0x1p-36)
 
 /*
- * Sums over rows: of e / T, of J e / T, and of e or caps.  What jobs add to caps is apart: its rate and the rest are upper
- * bounds, and `least` is a lower one of its rate.
+ * Sums over rows: of e / T, of J e / T, and of e or caps.  What parts add to caps is apart: its rate and the rest are upper
+ * bounds, and `least` is a lower one of the rate of capped rows.
  */
 struct sums {
 	double rate, carried, once;
-	double other, least;
+	double parts, least;
 };
 
 static inline void add_row(struct sums *sums, const struct rta *s, u32 r)
@@ -33,15 +33,22 @@ static struct sums sum_up(const struct rta *s)
 	for (r = 0; r < s->rows; r++)
 		add_row(&sums, s, r);
 	for (r = s->room - s->capped; r < s->room; r++) {
-		double rate;
+		const struct rta_part *part = s->part_of + s->part[r], *end = part + s->parts[r];
+		double own = (double)s->amount[r] * s->inverse[r], least = 0;
 
 		sums.once += (double)s->base[r];
-		if (!s->other[r])
-			continue;
-		rate = (double)s->other[r] * s->inverse[r];
-		sums.other += rate;
-		sums.once += rate * (double)s->other_jitter[r] + (double)s->other[r];
-		sums.least += s->most[r] == INT64_MAX ? rate : 0;
+		for (; part < end; part++) {
+			double rate = (double)part->amount * part->inverse;
+
+			if (part->most < INT64_MAX) {
+				sums.once += (double)part->most;
+				continue;
+			}
+			sums.parts += rate;
+			sums.once += rate * (double)part->jitter + (double)part->amount;
+			least += rate;
+		}
+		sums.least += least < own ? least : own;
 	}
 	return sums;
 }
@@ -66,32 +73,69 @@ static int64_t below(const struct sums *sums, int64_t constant, int64_t limit)
 /* Whether ceil(y) < y + 1 alone proves a solution up to @limit.  The sum is rounded up by more than the errors. */
 static bool far_below(const struct sums *sums, int64_t constant, int64_t limit)
 {
-	double rate = (sums->rate + sums->other) / SLACK;
+	double rate = (sums->rate + sums->parts) / SLACK;
 
 	return constant && (double)constant + sums->carried + sums->once < (double)limit * (1 - rate) * SLACK;
 }
 
-/* What caps a row, where @jobs of it count. */
-static inline int64_t cap_at(const struct rta *s, u32 r, int64_t jobs)
+/*
+ * What caps a row at a window, or anything that is not less than @total.  Lowers @last to the largest window for which that
+ * is still right.
+ */
+static int64_t cap_at(const struct rta *s, u32 r, int64_t window, int64_t total, int64_t *last)
 {
-	int64_t others = jobs * s->other[r];
+	const struct rta_part *part = s->part_of + s->part[r], *end = part + s->parts[r];
+	int64_t cap = s->base[r], jobs, until, next = INT64_MAX;
 
-	return s->base[r] + (others < s->most[r] ? others : s->most[r]);
+	for (; part < end && cap < total; part++) {
+		jobs = rta_ceil(window + part->jitter, part->period, part->inverse);
+		until = jobs * part->period - part->jitter;
+		next = until < next ? until : next;
+		jobs = (double)jobs * (double)part->amount < 0x1p62 ? jobs * part->amount : INT64_MAX;
+		jobs = jobs < part->most ? jobs : part->most;
+		cap = jobs < total - cap ? cap + jobs : total;
+	}
+	if (cap < total)		/* the row itself no longer matters */
+		*last = next;
+	return cap;
 }
 
-static inline int64_t capped_at(const struct rta *s, int64_t window)
+/* The total of a capped row at a window.  Sets `last` to the largest window for which it is still right. */
+static int64_t capped_row(struct rta *s, u32 r, int64_t window)
 {
-	int64_t total = 0, part, cap;
+	int64_t jobs = rta_ceil(window + s->jitter[r], s->period[r], s->inverse[r]), part = jobs * s->amount[r], cap;
+
+	s->last[r] = jobs * s->period[r] - s->jitter[r];
+	cap = cap_at(s, r, window, part, &s->last[r]);
+	return part < cap ? part : cap;
+}
+
+static int64_t capped_at(struct rta *s, int64_t window)
+{
+	int64_t total = 0;
 	u32 r;
 
 	for (r = s->room - s->capped; r < s->room; r++) {
-		part = rta_ceil(window + s->jitter[r], s->period[r], s->inverse[r]) * s->amount[r];
-		cap = s->base[r];
-		if (s->other[r] && part > cap)
-			cap = cap_at(s, r, rta_ceil(window + s->other_jitter[r], s->period[r], s->inverse[r]));
-		total += part < cap ? part : cap;
+		s->total[r] = capped_row(s, r, window);
+		total += s->total[r];
 	}
 	return total;
+}
+
+/* By how much that grows from the window before to this one. */
+static int64_t capped_grow(struct rta *s, int64_t window)
+{
+	int64_t more = 0, total;
+	u32 r;
+
+	for (r = s->room - s->capped; r < s->room; r++) {
+		if (window <= s->last[r])
+			continue;
+		total = capped_row(s, r, window);
+		more += total - s->total[r];
+		s->total[r] = total;
+	}
+	return more;
 }
 
 /* The sum of all rows at a window.  Sets `last` of each row. */
@@ -129,7 +173,7 @@ static int64_t grow_to(struct rta *s, int64_t window)
 static int64_t search(struct rta *s, int64_t constant, int64_t start, int64_t limit)
 {
 	int64_t closed = constant ? 0 : 1, x = start;
-	int64_t open = constant + open_at(s, x + closed), total = open + capped_at(s, x + closed);
+	int64_t total = constant + open_at(s, x + closed) + capped_at(s, x + closed);
 	u32 step;
 
 	for (step = 0; step < STEPS; step++) {
@@ -138,17 +182,18 @@ static int64_t search(struct rta *s, int64_t constant, int64_t start, int64_t li
 		x = total;
 		if (x > limit)
 			return -1;
-		open += grow_to(s, x + closed);
-		total = open + capped_at(s, x + closed);
+		total += grow_to(s, x + closed) + capped_grow(s, x + closed);
 	}
 	return -1;
 }
 
+__extension__ typedef __int128 wide;
+
 /* Solves the recurrence as it is written: from its constant part, with divisions. */
 static int64_t written_out(const struct rta *s, int64_t constant, int64_t limit)
 {
-	int64_t closed = constant ? 0 : 1, x = constant, total, part, cap;
-	u32 step, r;
+	int64_t closed = constant ? 0 : 1, x = constant, total, part;
+	u32 step, r, p;
 
 	for (step = 0; step < STEPS && x <= limit; step++) {
 		total = constant;
@@ -156,10 +201,16 @@ static int64_t written_out(const struct rta *s, int64_t constant, int64_t limit)
 			total += (x + closed + s->jitter[r] + s->period[r] - 1) / s->period[r] * s->amount[r];
 		for (r = s->room - s->capped; r < s->room; r++) {
 			part = (x + closed + s->jitter[r] + s->period[r] - 1) / s->period[r] * s->amount[r];
-			cap = s->base[r];
-			if (s->other[r])
-				cap = cap_at(s, r, (x + closed + s->other_jitter[r] + s->period[r] - 1) / s->period[r]);
-			total += part < cap ? part : cap;
+			wide cap = s->base[r];
+
+			for (p = s->part[r]; p < s->part[r] + s->parts[r]; p++) {
+				const struct rta_part *one = &s->part_of[p];
+				wide jobs = (x + closed + one->jitter + one->period - 1) / one->period;
+
+				jobs *= one->amount;
+				cap += jobs < one->most ? jobs : one->most;
+			}
+			total += part < cap ? part : (int64_t)cap;
 		}
 		if (total == x)
 			return x;
@@ -177,31 +228,45 @@ static int64_t collect(struct rta *s, rta_demands *demands, const struct rta_tas
 {
 	s->rows = 0;
 	s->capped = 0;
+	s->used = 0;
 	return demands(s, t);
 }
 
-static int64_t solution(struct rta *s, rta_demands *demands, const struct rta_task *t)
+/* @least: a lower bound of the solution, or 0. */
+static int64_t solution(struct rta *s, int64_t constant, int64_t least, int64_t limit)
 {
-	int64_t limit = limit_of(t), constant = collect(s, demands, t), start;
 	struct sums sums;
 
 	if (constant > limit)
 		return -1;
 	if (s->integers)
 		return written_out(s, constant, limit);
-	sums = sum_up(s);
-	start = below(&sums, constant, limit);
-	return start < 0 ? -1 : search(s, constant, start, limit);
+	if (!least) {
+		sums = sum_up(s);
+		least = below(&sums, constant, limit);
+	}
+	return least < 0 ? -1 : search(s, constant, rta_max(constant, least), limit);
 }
 
 int64_t rta_solve(struct rta *s, const struct rta_test *test, const struct rta_task *t)
 {
-	return solution(s, test->formula->demands, t);
+	int64_t constant = collect(s, test->formula->demands, t);
+
+	return solution(s, constant, t->least, limit_of(t));
 }
 
 int64_t rta_solve_end(struct rta *s, const struct rta_test *test, const struct rta_task *t)
 {
-	return solution(s, test->formula->segmented->end, t);
+	return solution(s, test->formula->segmented->end(s, t), t->least_end, limit_of(t));
+}
+
+int64_t rta_solve_instead(struct rta *s, const struct rta_test *test, const struct rta_task *t)
+{
+	int64_t constant = -1;
+
+	if (test->formula->segmented && test->formula->segmented->instead)
+		constant = collect(s, test->formula->segmented->instead, t);
+	return constant < 0 ? -1 : solution(s, constant, t->least, limit_of(t));
 }
 
 /* Whether there is a solution, which takes less time than to find it: one at the limit or below suffices. */
@@ -226,9 +291,12 @@ static bool solvable(struct rta *s, const struct sums *sums, int64_t constant, i
 bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t)
 {
 	int64_t constant = collect(s, test->formula->demands, t);
-	struct sums sums = sum_up(s);
+	struct sums sums;
 
-	return solvable(s, &sums, constant, limit_of(t));
+	if (t->least && !s->integers)
+		return solution(s, constant, t->least, limit_of(t)) >= 0 || rta_solve_instead(s, test, t) >= 0;
+	sums = sum_up(s);
+	return solvable(s, &sums, constant, limit_of(t)) || rta_solve_instead(s, test, t) >= 0;
 }
 
 /* The rows of a task are those of the task before it on its CPU and one more, so that they are not collected anew. */
@@ -242,6 +310,7 @@ bool rta_fixed_schedulable(struct rta *s)
 
 		s->rows = 0;
 		s->capped = 0;
+		s->used = 0;
 		for (t = s->tasks + s->cpu[c].begin; t < s->tasks + s->cpu[c].end; t++) {
 			int64_t demand = t->cpu_time + t->misc + t->pure;
 

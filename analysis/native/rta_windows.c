@@ -1,42 +1,52 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Policy `boosted` where all tasks suspend themselves: analysis/rta/boosted_suspend.py, term by term.  Owners delay a
- * task inside its segments only, so that each segment has a window of its own.
+ * Policy `boosted`: what owners of the GPU take inside the segments of a task (analysis/rta/windows.py), and lower bounds of
+ * responses, from the averages of what more urgent tasks take.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rta_internal.h"
 
 #define STEPS 1000000	/* after which the search gives up, as the readable one does */
+#define SORTED 16	/* segments whose windows are found in ascending order */
+#define SLACK (1 - 0x1p-36)	/* more than the relative error of a sum of rows */
 
-/* The tasks that can own the GPU while a task is inside: at least its GPU priority, on any CPU. */
+enum known { NOTHING, TOO_LONG, INSIDE };
+
+/* Of the task that is looked at, those that can own the GPU while it is inside. */
 struct rta_owners {
 	u32 count;
-	u32 *entry;
+	u32 *user;		/* places in `users` */
 	int64_t *amount, *period, *jitter, *last;	/* of each; as of rows of a recurrence */
+	int64_t *taken;		/* of each, in the window that is looked at */
 	double *inverse;
-	int64_t *inside;	/* by entry: what it takes inside the task's segments; 0: it is no owner */
-	bool bounded;		/* no segment is longer than the deadline */
-	double rate, carried;	/* sums of e / T and of J e / T, */
-	double remote, remote_carried;	/* of those on other CPUs */
+	double rate, carried;	/* sums of e / T and of J e / T */
+	/* What rta_inside() has found: a row for each user, or one for all if there are more than RTA_WINDOWED. */
+	int64_t *inside;
+	int64_t *length;	/* of each row: of all windows of a job */
+	u8 *known;		/* of each row: enum known */
 };
 
 struct rta_owners *rta_owners_new(u32 tasks)
 {
 	struct rta_owners *o = calloc(1, sizeof(*o));
-	size_t room = tasks + 1;
+	size_t room = tasks + 1, few = room < RTA_WINDOWED ? room : RTA_WINDOWED;
 
 	if (!o)
 		return NULL;
-	o->entry = calloc(room, sizeof(*o->entry));
+	o->user = calloc(room, sizeof(*o->user));
 	o->amount = calloc(5 * room, sizeof(*o->amount));
 	o->inverse = calloc(room, sizeof(*o->inverse));
-	if (o->entry && o->amount && o->inverse) {
+	o->inside = calloc(room + few * few, sizeof(*o->inside));
+	o->length = calloc(room, sizeof(*o->length));
+	o->known = calloc(room, sizeof(*o->known));
+	if (o->length && o->user && o->amount && o->inverse && o->inside && o->known) {
 		o->period = o->amount + room;
 		o->jitter = o->period + room;
 		o->last = o->jitter + room;
-		o->inside = o->last + room;
+		o->taken = o->last + room;
 		return o;
 	}
 	rta_owners_free(o);
@@ -47,39 +57,60 @@ void rta_owners_free(struct rta_owners *o)
 {
 	if (!o)
 		return;
-	free(o->entry);
+	free(o->user);
 	free(o->amount);
 	free(o->inverse);
+	free(o->inside);
+	free(o->length);
+	free(o->known);
 	free(o);
 }
 
-/* Lists the owners.  The context switch after an owner's last end comes after what is known of that end. */
-static void list_owners(const struct rta *s, const struct rta_task *t, struct rta_owners *o)
+void rta_forget_windows(struct rta *s)
+{
+	memset(s->owners->known, NOTHING, s->user_count);
+}
+
+/*
+ * Lists the owners of at least GPU priority @level.  The context switch after an owner's last end comes after what is known of
+ * that end.  Only ends of tasks that are more urgent than @t count as known.
+ */
+static void list_owners(const struct rta *s, const struct rta_task *t, u32 level, struct rta_owners *o)
 {
 	u32 u, n = 0;
 
-	o->rate = o->carried = o->remote = o->remote_carried = 0;
-	for (u = 0; u < s->user_count && t->eta; u++) {
+	o->rate = o->carried = 0;
+	for (u = 0; u < s->user_count; u++) {
 		const struct rta_task *h = &s->tasks[s->users[u]];
-		double rate = (double)h->gpu_busy * h->inverse;
+		int64_t end = h->priority > t->priority || s->soonest ? h->end : h->deadline;
+		int64_t jitter = rta_max(end + s->theta - h->gpu_busy, 0);
+		bool owner = h->gpu_priority >= level && h != t;
+		double rate = owner ? h->gpu_rate : 0;
 
-		o->entry[n] = s->users[u];
+		o->user[n] = u;
 		o->amount[n] = h->gpu_busy;
 		o->period[n] = h->period;
-		o->jitter[n] = rta_max(h->end + s->theta - h->gpu_busy, 0);
+		o->jitter[n] = jitter;
 		o->inverse[n] = h->inverse;
-		o->inside[s->users[u]] = 0;
-		if (h == t || h->gpu_priority < t->gpu_priority)
-			continue;
 		o->rate += rate;
-		o->carried += rate * (double)o->jitter[n];
-		if (h->cpu != t->cpu) {
-			o->remote += rate;
-			o->remote_carried += rate * (double)o->jitter[n];
-		}
-		n++;
+		o->carried += rate * (double)jitter;
+		n += owner;
 	}
 	o->count = n;
+}
+
+int64_t rta_update(const struct rta *s, const struct rta_task *t)
+{
+	int64_t update = 2 * s->alpha + s->theta;
+	u32 u;
+
+	for (u = 0; u < s->user_count; u++) {
+		const struct rta_task *h = &s->tasks[s->users[u]];
+
+		if (h->gpu_priority < t->gpu_priority && h->cpu != t->cpu)
+			return update + s->alpha;
+	}
+	return update;
 }
 
 static int64_t owners_at(struct rta_owners *o, int64_t window)
@@ -90,7 +121,8 @@ static int64_t owners_at(struct rta_owners *o, int64_t window)
 	for (n = 0; n < o->count; n++) {
 		k = rta_ceil(window + o->jitter[n], o->period[n], o->inverse[n]);
 		o->last[n] = k * o->period[n] - o->jitter[n];
-		total += k * o->amount[n];
+		o->taken[n] = k * o->amount[n];
+		total += o->taken[n];
 	}
 	return total;
 }
@@ -108,213 +140,207 @@ static int64_t owners_grow(struct rta_owners *o, int64_t window)
 		if (window - o->last[n] > o->period[n])
 			k = rta_ceil(window - o->last[n], o->period[n], o->inverse[n]);
 		o->last[n] += k * o->period[n];
+		o->taken[n] += k * o->amount[n];
 		more += k * o->amount[n];
 	}
 	return more;
 }
 
-/* The least window of a segment of length @own, closed if it may take no time; -1: it is longer than @limit. */
-static int64_t window_of(const struct rta *s, struct rta_owners *o, int64_t own, int64_t limit)
+/* A lower bound of the window of a segment of length @own, from ceil(y) >= y; -1: it is longer than @limit. */
+static int64_t below_window(const struct rta *s, const struct rta_owners *o, int64_t own, int64_t limit)
 {
-	int64_t closed = own ? 0 : 1, w = own, total;
-	u32 step;
+	double rate = o->rate * SLACK, least;
 
-	if (!s->integers) {
-		double rate = o->rate * (1.0 - 0x1p-36), least;
-
-		if (rate >= 1)
-			return -1;
-		least = ((double)own + o->carried) * (1.0 - 0x1p-36) / (1 - rate) * (1.0 - 0x1p-36);
-		if (least >= (double)limit * (1 + 0x1p-36) + 2)
-			return -1;
-		w = rta_max(own, (int64_t)least < limit ? (int64_t)least : limit);
-	}
-	total = own + owners_at(o, w + closed);
-	for (step = 0; step < STEPS; step++) {
-		if (total == w)
-			return w <= limit ? w + closed : -1;
-		w = total;
-		if (w > limit)
-			return -1;
-		total += owners_grow(o, w + closed);
-	}
-	return -1;
-}
-
-/* Adds what each owner takes in a window that owners_at() has last been brought to. */
-static void add_inside(struct rta_owners *o)
-{
-	u32 n;
-
-	for (n = 0; n < o->count; n++)
-		o->inside[o->entry[n]] += (o->last[n] + o->jitter[n]) / o->period[n] * o->amount[n];
-}
-
-/* What each owner takes inside the segments of a task at most. */
-static void find_inside(const struct rta *s, const struct rta_task *t, int64_t own_update, struct rta_owners *o)
-{
-	const struct gpurt_batch *b = s->batch;
-	u32 piece;
-
-	o->bounded = true;
-	for (piece = b->piece[t->at]; o->count && piece + 1 < b->piece[t->at + 1]; piece++) {
-		int64_t own = b->piece_misc[piece] + b->piece_pure[piece] + own_update;
-
-		if (window_of(s, o, own, t->deadline) < 0) {
-			o->bounded = false;
-			return;
-		}
-		add_inside(o);
-	}
-}
-
-/* What a begin waits for an update of a task of lower GPU priority on another CPU. */
-static int64_t in_flight(const struct rta *s, const struct rta_task *t)
-{
-	const struct rta_cpu *cpu = &s->cpu[t->cpu];
-	u32 u;
-
-	for (u = 0; u < s->user_count; u++)
-		if ((u < cpu->first_user || u >= cpu->end_user) &&
-		    s->tasks[s->users[u]].gpu_priority < t->gpu_priority)
-			return s->alpha;
-	return 0;
-}
-
-static inline bool is_owner(const struct rta_task *t, const struct rta_task *h)
-{
-	return t->eta && h->eta && h->gpu_priority >= t->gpu_priority;
-}
-
-/* What a task below takes: raised, one segment in each gap; and what it owns. */
-static int64_t from_lower(struct rta *s, const struct rta_task *t, const struct rta_task *j, int64_t gaps)
-{
-	int64_t amount = j->misc + 2 * s->alpha * j->eta;
-	int64_t cap = gaps * (s->batch->longest_misc[j->at] + 2 * s->alpha), jitter, inside;
-
-	if (!is_owner(t, j))
-		return rta_push_capped(s, amount, cap, j, rta_jitter(j, amount));
-	jitter = rta_max(j->end + s->theta - j->gpu_busy, 0);
-	inside = s->owners->inside[j - s->tasks];
-	if (!j->gpu_busy || !s->owners->bounded)
-		rta_push(s, j->gpu_busy, j, jitter);
-	else
-		rta_push_either(s, j->gpu_busy, j, jitter, inside, amount, rta_jitter(j, amount), cap);
-	return 0;
-}
-
-/* What a task above takes, or an equal.  A CPU-only one that is above has no jitter. */
-static void from_higher(struct rta *s, const struct rta_task *t, const struct rta_task *h)
-{
-	int64_t outside = h->cpu_time + h->misc + 2 * s->alpha * h->eta, whole = h->cpu_time + h->gpu_busy, jitter;
-
-	if (!is_owner(t, h)) {
-		rta_push(s, outside, h, h->eta || h->priority == t->priority ? rta_jitter(h, outside) : 0);
-		return;
-	}
-	jitter = rta_jitter(h, whole - s->theta);
-	if (!whole || !s->owners->bounded)
-		rta_push(s, whole, h, jitter);
-	else
-		rta_push_either(s, whole, h, jitter, s->owners->inside[h - s->tasks], outside, rta_jitter(h, outside),
-				INT64_MAX);
-}
-
-/* What the owners on other CPUs take: all of it, or what they take inside the task's segments. */
-static void remote(struct rta *s, const struct rta_task *t)
-{
-	const struct rta_owners *o = s->owners;
-	u32 n;
-
-	for (n = 0; n < o->count; n++) {
-		const struct rta_task *h = &s->tasks[o->entry[n]];
-
-		if (h->cpu == t->cpu)
-			continue;
-		if (o->bounded)
-			rta_push_capped(s, o->amount[n], o->inside[o->entry[n]], h, o->jitter[n]);
-		else
-			rta_push(s, o->amount[n], h, o->jitter[n]);
-	}
-}
-
-/* The demands of a job that executes @cpu_time on its CPU and has @gaps outside of its segments. */
-static int64_t demands(struct rta *s, const struct rta_task *t, int64_t cpu_time, int64_t gaps)
-{
-	const struct rta_cpu *cpu = &s->cpu[t->cpu];
-	int64_t update = t->eta ? 2 * s->alpha + s->theta + in_flight(s, t) : 0, constant;
-	const struct rta_task *h;
-	bool before = false;	/* CPU-only tasks above can be pending since before the job's release */
-	u32 u;
-
-	constant = cpu_time + t->misc + t->pure + update * t->eta;
-	for (u = cpu->end_user; u > cpu->first_user; u--) {
-		h = &s->tasks[s->users[u - 1]];
-		if (h->priority >= t->priority)
-			break;
-		constant += from_lower(s, t, h, gaps);
-	}
-	rta_for_each_hpp(s, t, h) {
-		from_higher(s, t, h);
-		before |= h->priority > t->priority && !h->eta;
-	}
-	if (before && s->batch->ends[t->at])
-		constant += 2 * s->alpha + s->batch->last_misc[t->at];
-	if (t->eta)
-		remote(s, t);
-	return constant;
-}
-
-int64_t rta_boosted_suspend(struct rta *s, const struct rta_task *t)
-{
-	int64_t update = t->eta ? 2 * s->alpha + s->theta + in_flight(s, t) : 0;
-
-	list_owners(s, t, s->owners);
-	find_inside(s, t, update, s->owners);
-	return demands(s, t, t->cpu_time, s->batch->gaps[t->at]);
-}
-
-/* Windows and owners are those that rta_boosted_suspend() has just found. */
-static int64_t rta_boosted_suspend_end(struct rta *s, const struct rta_task *t)
-{
-	return demands(s, t, t->cpu_time - s->batch->piece_cpu[s->batch->piece[t->at + 1] - 1], t->eta);
+	if (s->integers)
+		return own;
+	if (rate >= 1)
+		return -1;
+	least = ((double)own + o->carried) * SLACK / (1 - rate) * SLACK;
+	if (least >= (double)limit * (1 + 0x1p-36) + 2)
+		return -1;
+	return rta_max(own, (int64_t)least < limit ? (int64_t)least : limit);
 }
 
 /*
- * What ceil(y) >= y alone says of a response, rounded down by far more than the errors; false: it is beyond the deadline.
- * With U the owners' sum of e / T, their windows add up to @sum = sum of (own + carried) / (1 - U) at least, and owners take
- * U min(x, @sum) + carried.
+ * Finds the least window of a segment of length @own, closed if it may take no time; false: it is longer than @limit.  The
+ * search goes on from window @w, in which owners take @taken; these are what they were for the segment before.
  */
-static bool least(struct rta *s, struct rta_task *t)
+static bool find_window(struct rta_owners *o, int64_t own, int64_t limit, int64_t *w, int64_t *taken)
 {
-	struct rta_owners *o = s->owners;
-	int64_t update = t->eta ? 2 * s->alpha + s->theta + in_flight(s, t) : 0;
-	double own, rate = 0, carried = 0, sum, x, last;
-	const struct rta_task *h;
+	int64_t closed = own ? 0 : 1;
+	u32 step;
 
-	list_owners(s, t, o);
-	rta_for_each_hpp(s, t, h) {
-		int64_t outside = h->cpu_time + h->misc + 2 * s->alpha * h->eta;
-
-		rate += (double)outside * h->inverse;
-		if (h->eta && !is_owner(t, h))
-			carried += (double)outside * h->inverse * (double)rta_jitter(h, outside);
+	for (step = 0; step < STEPS; step++) {
+		if (own + *taken == *w)
+			return *w <= limit;
+		*w = own + *taken;
+		if (*w > limit)
+			return false;
+		*taken += owners_grow(o, *w + closed);
 	}
-	if (o->rate >= 1 || rate >= 1)
-		return true;
-	own = (double)(t->cpu_time + t->misc + t->pure + update * t->eta) + carried + o->remote_carried;
-	sum = ((double)(t->misc + t->pure + update * t->eta) + o->carried * t->eta) / (1 - o->rate);
-	x = (own + o->remote * sum) / (1 - rate);
-	last = (double)s->batch->piece_cpu[s->batch->piece[t->at + 1] - 1] / (1 - rate);
-	if (x - last < sum && rate + o->remote < 1) {
-		x = own / (1 - rate - o->remote);
-		last = (double)s->batch->piece_cpu[s->batch->piece[t->at + 1] - 1] / (1 - rate - o->remote);
-	} else if (x - last < sum) {
-		return true;
-	}
-	t->response = rta_max(t->response, (int64_t)(x * (1 - 0x1p-30)));
-	t->end = rta_max(t->end, (int64_t)((x - last) * (1 - 0x1p-30)));
-	return x * (1 - 0x1p-30) <= (double)(t->deadline < t->period ? t->deadline : t->period) + 1;
+	return false;
 }
 
-const struct rta_segmented rta_suspend_segments = { .end = rta_boosted_suspend_end, .least = least };
+/* The lengths of a task's segments, ascending if there are at most @room; returns how many. */
+static u32 segment_lengths(const struct gpurt_batch *b, const struct rta_task *t, int64_t *lengths, u32 room)
+{
+	u32 piece, i, n = 0, first = b->piece[t->at];
+
+	for (piece = first; piece < first + t->eta && t->eta <= room; piece++, n++) {
+		int64_t length = b->piece_misc[piece] + b->piece_pure[piece];
+
+		for (i = n; i && lengths[i - 1] > length; i--)
+			lengths[i] = lengths[i - 1];
+		lengths[i] = length;
+	}
+	return n;
+}
+
+/* Adds what each owner takes inside each segment, and how long that is; false: a segment is longer than the deadline. */
+static bool find_inside(const struct rta *s, const struct rta_task *t, struct rta_owners *o, int64_t *inside,
+			int64_t *length)
+{
+	const struct gpurt_batch *b = s->batch;
+	int64_t w = -1, taken = 0, own, update = rta_update(s, t), sorted[SORTED];
+	u32 i, n, few = segment_lengths(b, t, sorted, SORTED), first = b->piece[t->at];
+
+	for (i = 0; i < t->eta; i++) {
+		own = update + (few ? sorted[i] : b->piece_misc[first + i] + b->piece_pure[first + i]);
+		if (w < 0 || own + taken < w) {		/* not the window before and what is more of this segment */
+			w = below_window(s, o, own, t->deadline);
+			taken = w < 0 ? 0 : owners_at(o, w + !own);
+		}
+		if (w < 0 || !find_window(o, own, t->deadline, &w, &taken))
+			return false;
+		for (n = 0; n < o->count; n++)
+			inside[o->user[n]] += o->taken[n];
+		*length += w + !own;
+	}
+	return true;
+}
+
+const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bool keep)
+{
+	struct rta_owners *o = s->owners;
+	u32 row = s->user_count > RTA_WINDOWED ? 0 : p->user;
+	int64_t *inside = o->inside + (size_t)row * s->user_count;
+	u8 *known = &o->known[row];
+
+	if (!keep || !*known) {
+		memset(inside, 0, s->user_count * sizeof(*inside));
+		list_owners(s, p, level, o);
+		o->length[row] = 0;
+		*known = find_inside(s, p, o, inside, &o->length[row]) ? INSIDE : TOO_LONG;
+	}
+	return *known == INSIDE ? inside : NULL;
+}
+
+int64_t rta_inside_length(struct rta *s, const struct rta_task *p, bool keep)
+{
+	if (!rta_inside(s, p, p->gpu_priority, keep) || s->owners->length[p->user] > p->deadline)
+		return p->deadline;
+	return s->owners->length[p->user];
+}
+
+/* One minus far more than the relative error of a sum. */
+#define DOWN (1 - 0x1p-30)
+
+static inline void add(struct rta_sums *sums, double rate, int64_t jitter)
+{
+	sums->rate += rate;
+	sums->carried += rate * (double)jitter;
+}
+
+/* What other CPUs' tasks add to a sum, rounded down. */
+static inline struct rta_sums elsewhere(struct rta_sums all, struct rta_sums here)
+{
+	return (struct rta_sums){
+		.rate = fmax(all.rate - here.rate - all.rate * 0x1p-40, 0),
+		.carried = fmax(all.carried - here.carried - all.carried * 0x1p-40, 0),
+	};
+}
+
+/*
+ * What ceil(y) >= y alone says of a response and its end, into t->least and t->least_end; false: it is beyond the deadline.
+ * @rate: of what the tasks above take on its CPU; @update: what each segment has besides its length.  With U the owners' sum
+ * of e / T, the windows add up to @sum = sum of (own + carried) / (1 - U) at least, and owners take U min(x, @sum) + carried.
+ */
+static bool find_least(const struct rta *s, struct rta_task *t, double rate, int64_t update, struct rta_sums owners,
+		       struct rta_sums remote)
+{
+	double inside = (double)(t->misc + t->pure + update * t->eta), own = (double)t->cpu_time + inside + remote.carried;
+	double last = (double)s->batch->piece_cpu[s->batch->piece[t->at + 1] - 1], sum, x, slow;
+
+	t->least = t->least_end = 0;
+	if (owners.rate >= DOWN || rate >= DOWN)
+		return true;
+	slow = 1 / (1 - rate);
+	sum = (inside + owners.carried * t->eta) / (1 - owners.rate);
+	x = (own + remote.rate * sum) * slow;
+	if (x - last * slow < sum) {
+		rate += remote.rate;
+		if (rate >= DOWN)
+			return true;
+		slow = 1 / (1 - rate);
+		x = own * slow;
+	}
+	t->least = (int64_t)(x * DOWN);
+	t->least_end = (int64_t)((x - last * slow) * DOWN);
+	return x * DOWN <= (double)(t->deadline < t->period ? t->deadline : t->period) + 1;
+}
+
+/* Of all tasks that use the GPU, most urgent first.  GPU priorities must have the order of CPU priorities, without ties. */
+bool rta_least(struct rta *s, rta_outside *outside)
+{
+	struct rta_sums owners = { 0 };
+	u32 i, users = s->user_count;
+
+	for (i = 0; i < s->cpus; i++) {
+		s->cpu[i].owners = owners;
+		s->cpu[i].outside = 0;
+		s->cpu[i].below = s->cpu[i].end_user - s->cpu[i].first_user;
+	}
+	for (i = 0; i < s->real_time; i++) {
+		struct rta_task *t = &s->tasks[s->order[i]];
+		struct rta_cpu *cpu = &s->cpu[t->cpu];
+		int64_t jitter;
+
+		if (t->eta) {
+			cpu->below--;
+			if (!find_least(s, t, cpu->outside, (--users > cpu->below ? 3 : 2) * s->alpha + s->theta, owners,
+					elsewhere(owners, cpu->owners)))
+				return false;
+			t->response = rta_max(t->response, t->least);
+			t->end = rta_max(t->end, t->least_end);
+			jitter = rta_max(t->end + s->theta - t->gpu_busy, 0);
+			add(&cpu->owners, t->gpu_rate, jitter);
+			add(&owners, t->gpu_rate, jitter);
+		}
+		cpu->outside += (double)outside(s, t) * t->inverse;
+	}
+	return true;
+}
+
+/* Of one task that uses the GPU, in any order of GPU priorities. */
+bool rta_least_of(struct rta *s, struct rta_task *t, rta_outside *outside)
+{
+	struct rta_sums owners = { 0 }, remote = { 0 };
+	const struct rta_task *h;
+	double rate = 0;
+	u32 u;
+
+	for (u = 0; u < s->user_count; u++) {
+		int64_t jitter;
+
+		h = &s->tasks[s->users[u]];
+		if (h == t || h->gpu_priority < t->gpu_priority)
+			continue;
+		jitter = rta_max(h->end + s->theta - h->gpu_busy, 0);
+		add(&owners, h->gpu_rate, jitter);
+		if (h->cpu != t->cpu)
+			add(&remote, h->gpu_rate, jitter);
+	}
+	rta_for_each_hpp(s, t, h)
+		rate += (double)outside(s, h) * h->inverse;
+	return find_least(s, t, rate, 2 * s->alpha + s->theta, owners, remote);
+}

@@ -110,7 +110,7 @@ void rtgpu_prepare(struct run *r, u32 index, u32 units)
 
 	s->units = units;
 	s->kernels = s->longest = s->once = s->spun = 0;
-	s->fresh = true;
+	s->fresh = s->single = true;
 	s->on[0].count = s->on[1].count = 0;
 	s->on[0].total = s->on[1].total = 0;
 	for (step = b->steps[at]; step < b->steps[at + 1]; step++) {
@@ -120,6 +120,7 @@ void rtgpu_prepare(struct run *r, u32 index, u32 units)
 		step_times(b, step, units, &best, &worst);
 		s->spun += worst;
 		s->fresh = s->fresh && (need == GPURT_RTGPU_CPU || !worst);
+		s->single = s->single && (need == GPURT_RTGPU_BUS || (r->method->merges && need != GPURT_RTGPU_CPU) || !worst);
 		if (need == GPURT_RTGPU_CPU && best)
 			seen.copying = 0;
 		else if (need == GPURT_RTGPU_BUS)
@@ -151,6 +152,9 @@ void rtgpu_prepare(struct run *r, u32 index, u32 units)
 		/* Until rtgpu_is_over() says more, a job lasts until its deadline. */
 		load->second = b->period[at] + seen.before[view] + seen.gap[view];
 	}
+	s->single = s->single && s->on[1].count == 1;
+	s->alone = s->on[1];
+	s->alone.second = s->alone.cycle;
 }
 
 void rtgpu_is_over(struct run *r, u32 index, int64_t end)

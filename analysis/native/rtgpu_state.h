@@ -13,11 +13,13 @@ struct state {
 	u32 units;
 	u32 cpu;
 	struct load on[2];		/* by enum gpurt_rtgpu_need: the CPU, the bus */
+	struct load alone;		/* on the bus, in a window that begins with no job of it pending; if it is `single` */
 	int64_t *sorted[2];		/* the same lengths, shortest first */
 	int64_t kernels;		/* GR_hi of a job */
 	int64_t longest;		/* copy */
 	int64_t once;			/* the most copying without a CPU segment in between */
 	bool fresh;			/* it never suspends, and has one CPU segment */
+	bool single;			/* a job is one copy, and nothing else */
 	int64_t spun;			/* what a job keeps its CPU for while it waits busily */
 	int64_t bus_waits, cpu_waits;	/* the sums of MR and of CR */
 	int64_t wcrt;

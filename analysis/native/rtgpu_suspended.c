@@ -31,7 +31,7 @@ void rtgpu_gather(struct run *r, u32 index)
 }
 
 /* The sum of the responses of a job's segments on a resource: NEVER if one exceeds the deadline. */
-static int64_t waits(struct run *r, u32 index, u32 view, int64_t extra)
+static int64_t waits(const struct run *r, u32 index, u32 view, const struct load *const *loads, int64_t extra)
 {
 	const struct state *s = &r->state[index];
 	int64_t limit = r->b->deadline[r->begin + index], sum = 0, response = 0, last = 0;
@@ -41,8 +41,7 @@ static int64_t waits(struct run *r, u32 index, u32 view, int64_t extra)
 		int64_t length = s->sorted[view][i];
 
 		if (!i || length != last)
-			response = rtgpu_window(r->loads[view], r->above[view], length + extra,
-						i ? response + length - last : 0, limit);
+			response = rtgpu_window(loads, r->above[view], length + extra, i ? response + length - last : 0, limit);
 		if (response > limit)
 			return NEVER;
 		last = length;
@@ -52,7 +51,7 @@ static int64_t waits(struct run *r, u32 index, u32 view, int64_t extra)
 }
 
 /* The same of copies that nothing interrupts once they have begun. */
-static int64_t begins(struct run *r, u32 index, int64_t blocking)
+static int64_t begins(const struct run *r, u32 index, const struct load *const *loads, int64_t blocking)
 {
 	const struct load *own = &r->state[index].on[GPURT_RTGPU_BUS];
 	int64_t limit = r->b->deadline[r->begin + index], sum = 0, window;
@@ -60,7 +59,7 @@ static int64_t begins(struct run *r, u32 index, int64_t blocking)
 
 	if (!own->count)
 		return 0;
-	window = rtgpu_window(r->loads[GPURT_RTGPU_BUS], r->above[GPURT_RTGPU_BUS], blocking + 1, 0, limit);
+	window = rtgpu_window(loads, r->above[GPURT_RTGPU_BUS], blocking + 1, 0, limit);
 	if (window > limit)
 		return NEVER;
 	for (i = 0; i < own->count; i++) {
@@ -71,15 +70,40 @@ static int64_t begins(struct run *r, u32 index, int64_t blocking)
 	return sum;
 }
 
-void rtgpu_settle(struct run *r, u32 index)
+static int64_t copies(const struct run *r, u32 index, const struct load *const *loads, int64_t blocking)
 {
 	bool whole = r->method->refined && (r->method->merges || !r->b->chunk);
+
+	return whole ? begins(r, index, loads, blocking) : waits(r, index, GPURT_RTGPU_BUS, loads, blocking);
+}
+
+/* The same if each window on the bus may begin before the request (analysis/rtgpu/method.py, _alone_on_bus). */
+static int64_t copies_alone(const struct run *r, u32 index, int64_t blocking)
+{
+	const struct load *loads[r->tasks + 1];
+	int64_t own = r->state[index].longest;
+	u32 i, n = 0;
+
+	if (r->b->chunk && !r->method->merges && own > r->b->chunk)
+		own = r->b->chunk;
+	for (i = 0; i < index; i++)
+		if (r->state[i].on[1].count)
+			loads[n++] = r->state[i].single ? &r->state[i].alone : &r->state[i].on[1];
+	return copies(r, index, loads, own > blocking ? own : blocking);
+}
+
+void rtgpu_settle(struct run *r, u32 index)
+{
 	struct state *s = &r->state[index];
+	int64_t blocking = rtgpu_blocking(r, index), alone;
 
 	rtgpu_gather(r, index);
-	s->bus_waits = whole ? begins(r, index, rtgpu_blocking(r, index)) :
-			       waits(r, index, GPURT_RTGPU_BUS, rtgpu_blocking(r, index));
-	s->cpu_waits = r->method->forms ? waits(r, index, GPURT_RTGPU_CPU, 0) : 0;
+	s->bus_waits = copies(r, index, r->loads[GPURT_RTGPU_BUS], blocking);
+	if (r->method->refined) {
+		alone = copies_alone(r, index, blocking);
+		s->bus_waits = alone < s->bus_waits ? alone : s->bus_waits;
+	}
+	s->cpu_waits = r->method->forms ? waits(r, index, GPURT_RTGPU_CPU, r->loads[GPURT_RTGPU_CPU], 0) : 0;
 }
 
 int64_t rtgpu_suspended(struct run *r, u32 index, int all)

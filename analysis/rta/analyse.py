@@ -16,11 +16,12 @@ from analysis.rta.threads import verdict_of
 
 def analyse(
     name: str, demands_of: Demands, taskset: Taskset, *, assume_deadlines: bool = False, end_of: Demands | None = None,
-    brief: bool = False, pending: bool = False,
+    brief: bool = False, pending: bool = False, instead: Demands | None = None,
 ) -> Result:  # fmt: skip
     """Bounds every task of a taskset, most urgent first.
 
-    ``end_of``: the formula of a job up to the end of its last GPU segment, of tests that look at it.
+    ``end_of``: the formula of a job up to the end of its last GPU segment, of tests that look at it.  ``instead``:
+    a formula that counts where the first has no bound.
     ``assume_deadlines``: every jitter uses D_h instead of R_h (ECRTS'24, section 6.4).  A bound that rests on a task
     without one is withdrawn, because it assumed that this task meets its deadline.  ``brief``: up to the first failure.
     ``pending``: several jobs of a task may be pending; else such a task has a bound up to its period only.
@@ -33,7 +34,7 @@ def analyse(
     ends: dict[str, int] = {}
     found: dict[str, int] = {}  # ends that no other task uses yet
     equals: list[Task] = []
-    system = System(taskset, known, ends, pending)
+    system = System(taskset, known, ends, pending, assume_deadlines)
     for task in taskset.real_time:
         if equals and equals[0].priority != task.priority:
             _settle(equals, verdicts, known, assume_deadlines)
@@ -46,7 +47,7 @@ def analyse(
         verdict: Verdict | None = None
         if lost is None:
             try:
-                verdict, needs[task.name] = verdict_of(task, demands_of, system)
+                verdict, needs[task.name] = verdict_of(task, demands_of, system, instead)
                 lost = _culprit(needs[task.name], failed)
             except Unbounded as unbounded:
                 lost = unbounded.culprit

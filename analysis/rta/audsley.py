@@ -144,7 +144,7 @@ def _tentative(unassigned: list[Task], done: dict[str, int], candidate: Task, nu
 
 
 def _trial(taskset: Taskset, priorities: dict[str, int], pending: bool) -> System:
-    return System(taskset.with_gpu_priorities(_of_threads(priorities, taskset)), pending=pending)
+    return System(taskset.with_gpu_priorities(_of_threads(priorities, taskset)), pending=pending, assumed=True)
 
 
 def _failures(tasks: list[Task], demands: Demands, system: System) -> tuple[Failure, ...]:

@@ -9,22 +9,26 @@ of lower CPU priority can execute above a task before, between and after its seg
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from analysis.model import MS, CpuSegment, GpuSegment, Task, Taskset, Waiting
 from analysis.rta.mpcp import bounded, recurring
 from analysis.rta.recurrence import Demand, OneAtATime, Shared
 from analysis.rta.result import Kind
-from analysis.rta.system import Demands, System
+from analysis.rta.short import NONE, Short, short
+from analysis.rta.system import System
+from analysis.rta.windows import MOST, in_flight, inside, owned, owner
 
 OWN = "readings: boosted, own"
 LOCK = "readings: boosted, the update lock"
 BEFORE = "readings: boosted, the job before"
 LOWER = "readings: boosted, lower tasks"
 CPU = "readings: boosted, CPU"
-OWNER = "readings: boosted, owners"
 SWITCH = "readings: boosted, switches back"
+WINDOWS = "readings: boosted, owners inside segments"
+SHORT = "readings: boosted, short suspensions"
 
 #: How long hosts let a thread spin for its turn, ns (kmod/decide/gate.c, userlib/transport_socket.c).  Then it sleeps,
 #: which the bounds for tasks that spin do not allow.
@@ -33,28 +37,53 @@ SPIN = 20 * MS
 Spins: TypeAlias = Callable[[Task], bool]
 
 
-def demands(spins: Spins, *, fence: bool = False) -> Demands:
+@dataclass(frozen=True)
+class Boosted:
     """The formula where ``spins`` says how each task waits; ``fence``: those that spin have form FENCE, not OWNER."""
 
-    def formula(task: Task, system: System) -> list[Demand | Shared]:
-        waiters = [t for t in (task, *system.hpp(task)) if t.uses_gpu and (t.name == task.name or spins(t))]
-        level = min((t.segment_priority for t in waiters), default=None)
-        switching = not fence and any(spins(j) for j in _lower(task, system))
-        listed = [
-            *_own(task, system),
-            *_before(task, system, spins, fence),
-            *_from_all_lower(task, system, spins, fence, switching),
-            *(_from_higher(task, h, system, spins, level, switching) for h in system.hpp(task)),
-        ]
-        return [*listed, _remote(task, level, switching, system)]
+    spins: Spins
+    fence: bool = False
 
-    return formula
+    def demands(self, task: Task, system: System) -> list[Demand | Shared]:
+        """Demands of a whole job."""
+        return _Charges(self, task, system).listed(task.cpu_time, gaps(task, system.taskset))
+
+    def short(self, task: Task, system: System) -> list[Demand | Shared]:
+        """Demands of a whole job where tasks above sleep for short times; none if there are no such tasks.
+
+        Only where all tasks suspend themselves.
+        """
+        charges = _Charges(self, task, system)
+        found = short(task, system, charges.outside)
+        if not found.inside:
+            return []
+        return _Charges(self, task, system, found).listed(task.cpu_time, gaps(task, system.taskset))
+
+    def ends(self, task: Task, system: System) -> list[Demand | Shared]:
+        """Demands of a job up to the end of its last GPU segment."""
+        last = max(i for i, s in enumerate(task.segments) if isinstance(s, GpuSegment))
+        cpu = sum(s.time.worst for s in task.segments[:last] if isinstance(s, CpuSegment))
+        return _Charges(self, task, system).listed(cpu, task.eta)
+
+    def holds(self, task: Task) -> bool:
+        """Whether the task keeps its CPU, raised, while its pure GPU segments execute."""
+        return self.spins(task) and not self.fence
 
 
-suspend = demands(lambda task: False)
-busy = demands(lambda task: True)
-mixed = demands(lambda task: task.waiting is Waiting.BUSY)
-fence = demands(lambda task: True, fence=True)
+SUSPEND = Boosted(lambda task: False)
+BUSY = Boosted(lambda task: True)
+MIXED = Boosted(lambda task: task.waiting is Waiting.BUSY)
+FENCE = Boosted(lambda task: True, fence=True)
+
+
+def gaps(task: Task, taskset: Taskset | None = None) -> int:
+    """How often a job can be ready outside of its GPU segments; a CPU segment of no length still needs its CPU.
+
+    Jobs that a thread serves one after another, in any order, count as if none ended with a GPU segment.
+    """
+    alone = taskset is None or len(taskset.served_with(task)) == 1
+    ends = bool(task.segments) and isinstance(task.segments[-1], GpuSegment)
+    return task.eta if alone and ends else task.eta + 1
 
 
 def longest_turn(task: Task, taskset: Taskset, responses: Mapping[str, int]) -> int | None:
@@ -73,17 +102,6 @@ def longest_turn(task: Task, taskset: Taskset, responses: Mapping[str, int]) -> 
     return wait if wait <= SPIN else None
 
 
-def owned(task: Task, system: System) -> int:
-    """How long a job owns the GPU at most if no other task delays it: G + 2 epsilon eta, ns."""
-    return task.gpu_time + 2 * system.epsilon * task.eta
-
-
-def in_flight(task: Task, system: System) -> int:
-    """What a job's begins wait for updates of less urgent tasks of other CPUs, ns."""
-    contended = any(other.cpu != task.cpu for other in system.gpu_tasks)
-    return system.epsilon * task.eta if contended else 0
-
-
 def last_segment(task: Task) -> GpuSegment | None:
     """The GPU segment that a job may end with, an empty one only if nothing precedes it; None if there is none."""
     last = None
@@ -98,94 +116,197 @@ def last_segment(task: Task) -> GpuSegment | None:
     return last
 
 
-def _lower(task: Task, system: System) -> list[Task]:
-    """The real-time tasks of its CPU that use the GPU and have a lower CPU priority.  Best effort is never raised."""
-    return [j for j in system.lower_on_cpu(task) if not j.best_effort]
+@dataclass(frozen=True)
+class _Charges:
+    """What is charged to one task, and what is the same for all of it."""
 
+    form: Boosted
+    task: Task
+    system: System
+    short: Short = NONE
 
-def _own(task: Task, system: System) -> list[Demand]:
-    return [
-        Demand(Kind.OWN, task.cpu_time + task.gpu_time, OWN),
-        Demand(Kind.UPDATES, 2 * system.epsilon * task.eta, OWN),
-        Demand(Kind.BLOCKING, in_flight(task, system), LOCK),
-    ]
+    @cached_property
+    def lower(self) -> list[Task]:
+        """The real-time tasks of its CPU that use the GPU and have a lower priority.  Best effort is never raised."""
+        return [j for j in self.system.lower_on_cpu(self.task) if not j.best_effort]
 
+    @cached_property
+    def waiters(self) -> list[Task]:
+        """Those that wait for the GPU on its CPU: the task itself, and tasks above it that spin."""
+        spinning = [h for h in self.system.hpp(self.task) if h.uses_gpu and self.form.spins(h)]
+        return [self.task, *spinning] if self.task.uses_gpu else spinning
 
-def _before(task: Task, system: System, spins: Spins, fence: bool) -> list[Demand]:
-    """The end of the task's job before: raised, while tasks above that never sleep wait since before its release."""
-    ends = [last for t in system.taskset.served_with(task) if (last := last_segment(t)) is not None]
-    waiting = any(h.priority > task.priority and not _sleeps(h, system, spins) for h in system.hpp(task))
-    if not ends or not waiting:
-        return []
-    longest = max(last.misc.worst + (last.pure.worst if spins(task) and not fence else 0) for last in ends)
-    return [Demand(Kind.BLOCKING, longest + 2 * system.epsilon, BEFORE)]
+    @cached_property
+    def level(self) -> int | None:
+        """The lowest GPU priority of these."""
+        return min((p.segment_priority for p in self.waiters), default=None)
 
+    @cached_property
+    def windows(self) -> list[tuple[Task, Mapping[str, int] | None]]:
+        """By waiter, what owners take inside the segments of a job; None: it is not known."""
+        return [(p, self._inside(p)) for p in self.waiters]
 
-def _sleeps(h: Task, system: System, spins: Spins) -> bool:
-    """Whether its thread can sleep while one of its jobs is pending."""
-    return system.sleeps(h) and not spins(h)
+    @cached_property
+    def switching(self) -> bool:
+        """Whether a lower task spins, raised, while the GPU switches back to it."""
+        return any(self.form.holds(j) for j in self.lower)
 
+    @property
+    def update(self) -> int:
+        """What an update takes of the CPU, ns: with the switch back if a lower task spins for that, raised."""
+        return self.system.epsilon if self.switching else self.system.taskset.platform.alpha
 
-def _from_all_lower(
-    task: Task, system: System, spins: Spins, fence: bool, switching: bool
-) -> list[Demand | Shared]:  # fmt: skip
-    """What tasks below on the CPU take.  A thread that serves several of them is inside one segment at most."""
-    listed: list[Demand | Shared] = []
-    grouped: dict[str, list[Demand]] = {}
-    for j in _lower(task, system):
-        demand = _from_lower(task, j, system, spins, fence, switching)
-        if demand.cap and len(system.taskset.served_with(j)) > 1 and j.thread:
-            grouped.setdefault(j.thread.name, []).append(demand)
-        else:
-            listed.append(demand)
-    return [*listed, *(OneAtATime(name, demands) for name, demands in grouped.items())]
+    def listed(self, cpu: int, count: int) -> list[Demand | Shared]:
+        """All demands of a job with so much CPU time and so many gaps around its segments."""
+        return [
+            *self._own(cpu),
+            *self._before,
+            *self._from_all_lower(1 if self.form.spins(self.task) else count + self.short.gaps),
+            *(demand for h in self.system.hpp(self.task) for demand in self._from_higher(h)),
+            *self._remote(),
+        ]
 
+    def _own(self, cpu: int) -> list[Demand]:
+        """The switch after an end delays the task itself only where a lower task spins for it, raised."""
+        task, platform = self.task, self.system.taskset.platform
+        return [
+            Demand(Kind.OWN, cpu + task.gpu_time, OWN),
+            Demand(Kind.UPDATES, (platform.alpha + platform.theta + self.update) * task.eta, OWN),
+            Demand(Kind.BLOCKING, in_flight(task, self.system) if task.uses_gpu else 0, LOCK),
+        ]
 
-def _from_lower(
-    task: Task, j: Task, system: System, spins: Spins, fence: bool, switching: bool
-) -> Demand:  # fmt: skip
-    """What a task below on the CPU takes from it: while raised, one segment in each gap between the task's own."""
-    if task.uses_gpu and j.segment_priority >= task.segment_priority:
-        return recurring(Kind.GPU_PREEMPTION, j, owned(j, system), OWNER, system)
-    on_cpu = spins(j) and not fence
-    pieces = [s.misc.worst + (s.pure.worst if on_cpu else 0) for s in j.gpu_segments]
-    update = system.epsilon if spins(j) or switching else system.taskset.platform.alpha
-    gaps = task.eta + 1 if task.uses_gpu and not spins(task) else 1
-    cap = gaps * (max(pieces) + 2 * update)
-    return bounded(Kind.BLOCKING, j, sum(pieces) + 2 * update * j.eta, cap, LOWER, system)
+    @cached_property
+    def _before(self) -> list[Demand]:
+        """The end of the job before: raised, while tasks above that never sleep wait since before the release."""
+        task, system = self.task, self.system
+        if self.short.gaps:
+            amount = self._raised(task, self.short.gaps + 1) if task.uses_gpu else 0
+            return [Demand(Kind.BLOCKING, amount, BEFORE)] if amount else []
+        ends = [last for t in system.taskset.served_with(task) if (last := last_segment(t)) is not None]
+        waiting = any(h.priority > task.priority and not self._sleeps(h) for h in system.hpp(task))
+        if not ends or not waiting:
+            return []
+        longest = max(last.misc.worst + (last.pure.worst if self.form.holds(task) else 0) for last in ends)
+        update = system.epsilon if self.form.spins(task) else self.update
+        return [Demand(Kind.BLOCKING, longest + 2 * update, BEFORE)]
 
+    def _raised(self, task: Task, count: int) -> int:
+        """What so many segments of the task take of its CPU at most, raised, ns; where all tasks suspend themselves."""
+        return count * (max(s.misc.worst for s in task.gpu_segments) + 2 * self.system.taskset.platform.alpha)
 
-def _from_higher(
-    task: Task, h: Task, system: System, spins: Spins, level: int | None, switching: bool
-) -> Demand:  # fmt: skip
-    """What a task above on the CPU, or of its priority, takes.  One that is above and never sleeps has no jitter."""
-    if not h.uses_gpu:
-        amount = h.cpu_time
-    elif spins(h):
-        amount = h.cpu_time + owned(h, system) + in_flight(h, system)
-    elif level is not None and h.segment_priority >= level:
-        amount = h.cpu_time + owned(h, system)
-    else:
-        update = system.epsilon if switching else system.taskset.platform.alpha
-        amount = h.cpu_time + h.misc_time + 2 * update * h.eta
-    late = _sleeps(h, system, spins) or h.priority == task.priority
-    jitter = system.jitter(h, amount) if late else h.jitter
-    return Demand(Kind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter)
+    def _sleeps(self, h: Task) -> bool:
+        """Whether its thread can sleep while one of its jobs is pending."""
+        return self.system.sleeps(h) and not self.form.spins(h)
 
+    def _from_all_lower(self, count: int) -> Iterator[Demand | Shared]:
+        """What tasks below on the CPU take.  A thread that serves several of them is inside one segment at most."""
+        grouped: dict[str, list[Demand]] = {}
+        for j in self.lower:
+            outside = self._from_lower(j, count)
+            if self.task.uses_gpu and j.segment_priority >= self.task.segment_priority:
+                yield self._either(j, self._wider(owner(j, self.system)), outside)
+            elif j.thread and len(self.system.taskset.served_with(j)) > 1:
+                grouped.setdefault(j.thread.name, []).append(outside)
+            else:
+                yield outside
+        for name, demands in grouped.items():
+            yield OneAtATime(name, demands)
 
-def _remote(task: Task, level: int | None, switching: bool, system: System) -> Shared:
-    """What owners on other CPUs add: all of it from GPU priority ``level`` up, else the switches back after them."""
-    kind = Kind.GPU_PREEMPTION if task.uses_gpu else Kind.INDIRECT_DELAY
-    make = partial(_owners, task.cpu, level, switching, system, kind)
-    return system.shared((task.cpu, level, switching, task.priority, kind), make)
+    def _from_lower(self, j: Task, count: int) -> Demand:
+        """What a task below takes outside of the task's segments: raised, one segment in each gap between them."""
+        pieces = [s.misc.worst + (s.pure.worst if self.form.holds(j) else 0) for s in j.gpu_segments]
+        update = self.system.epsilon if self.form.spins(j) else self.update
+        cap = count * (max(pieces) + 2 * update)
+        return self._wider(bounded(Kind.BLOCKING, j, sum(pieces) + 2 * update * j.eta, cap, LOWER, self.system))
 
+    def outside(self, h: Task) -> int:
+        """What a job of a task above takes of the CPU outside of segments; all of it if it spins, ns."""
+        if not h.uses_gpu:
+            return h.cpu_time
+        if not self.form.spins(h):
+            return h.cpu_time + h.misc_time + 2 * self.update * h.eta
+        contended = any(other.cpu != h.cpu for other in self.system.gpu_tasks)
+        late = self.system.taskset.platform.alpha * h.eta if contended else 0
+        return h.cpu_time + owned(h, self.system) + late
 
-def _owners(cpu: int, level: int | None, switching: bool, system: System, kind: Kind) -> Iterator[Demand]:
-    theta = system.taskset.platform.longest_switch
-    for w in system.gpu_tasks:
-        if w.cpu == cpu:
-            continue
-        if level is not None and w.segment_priority >= level:
-            yield recurring(kind, w, owned(w, system), OWNER, system)
-        elif switching:
-            yield recurring(Kind.BLOCKING, w, w.eta * theta, SWITCH, system)
+    def _from_higher(self, h: Task) -> Iterator[Demand]:
+        """What a task above on the CPU, or an equal, takes.  One that is above and never sleeps has no jitter."""
+        outside = self.outside(h)
+        if not self._sleeps(h) and h.priority > self.task.priority:
+            jitter = h.jitter + self.short.from_level(h.priority)
+            yield Demand(Kind.CPU_PREEMPTION, outside, CPU, h.name, h.period, jitter)
+            return
+        apart = self._late(h, recurring(Kind.CPU_PREEMPTION, h, outside, CPU, self.system))
+        if not h.uses_gpu or self.form.spins(h) or self.level is None or h.segment_priority < self.level:
+            yield apart
+            yield from self._carried(h, 0)
+            return
+        theta, amount = self.system.taskset.platform.theta, h.cpu_time + owned(h, self.system)
+        jitter = self.system.jitter(h, amount - theta)
+        whole = Demand(Kind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter)
+        yield self._either(h, self._late(h, whole), apart)
+        yield from self._carried(h, theta)
+
+    def _wider(self, demand: Demand) -> Demand:
+        """What counts from before the release, while tasks above sleep for short times."""
+        return replace(demand, jitter=demand.jitter + self.short.longest) if self.short.inside else demand
+
+    def _late(self, h: Task, demand: Demand) -> Demand:
+        """The same for a task above; one that sleeps for a short time has no jitter."""
+        if h.name in self.short.inside:
+            return replace(demand, jitter=self.short.from_level(h.priority))
+        return self._wider(demand)
+
+    def _carried(self, h: Task, switch: int) -> Iterator[Demand]:
+        """Where h has no jitter: what its job before executes raised, and the switch after its end."""
+        if h.name not in self.short.inside:
+            return
+        above, last = self.short.above(h.priority), last_segment(h)
+        amount = 0
+        if above:
+            amount = self._raised(h, above + 1)
+        elif last and any(not o.uses_gpu and o.priority > h.priority for o in self.system.on_cpu(h.cpu)):
+            amount = last.misc.worst + 2 * self.system.taskset.platform.alpha
+        yield Demand(Kind.BLOCKING, amount + switch, SHORT, h.name)
+
+    def _remote(self) -> Iterator[Demand]:
+        """What owners on other CPUs take: all of it from ``level`` up, else the switches back after them."""
+        spun = self.switching or (bool(self._before) and self.form.holds(self.task))
+        switch = self.system.taskset.platform.longest_switch if spun else 0
+        for w in self.system.gpu_tasks:
+            if w.cpu == self.task.cpu:
+                continue
+            back = replace(owner(w, self.system, switch * w.eta), kind=Kind.BLOCKING, lemma=SWITCH)
+            if self.level is not None and w.segment_priority >= self.level:
+                whole = replace(owner(w, self.system), kind=self._kind)
+                yield self._either(w, whole, *([back] if back.amount else []))
+            elif back.amount:
+                yield back
+
+    @property
+    def _kind(self) -> Kind:
+        return Kind.GPU_PREEMPTION if self.task.uses_gpu else Kind.INDIRECT_DELAY
+
+    def _either(self, one: Task, whole: Demand, *outside: Demand) -> Demand:
+        """What an owner takes: in all its jobs, or outside of windows and in them, if that is less."""
+        parts = list(outside)
+        for p, taken in self.windows:
+            if p.segment_priority > one.segment_priority:
+                continue
+            if taken is None:
+                return whole
+            part = Demand(self._kind, taken[one.name], WINDOWS, one.name)
+            if p is not self.task:
+                jitter = self.system.jitter(p, 0) if p.priority == self.task.priority else 0
+                part = replace(part, period=p.period, jitter=jitter)
+            parts.append(part)
+        return replace(whole, instead=tuple(parts))
+
+    def _inside(self, p: Task) -> Mapping[str, int] | None:
+        """What owners take inside the segments of a job of a waiter."""
+        if p is self.task:
+            return inside(p, self.system)
+        if len(self.system.gpu_tasks) > MOST:
+            return None
+        level = self.level if self.system.assumed else p.segment_priority
+        return self.system.once(f"inside {p.name} {level}", lambda: inside(p, self.system, level))

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from analysis.model import Sharing, Task, Taskset, Waiting
 from analysis.rta import (
     boosted,
-    boosted_suspend,
     ecrts24_printed,
     fmlp,
     gcaps,
@@ -69,20 +68,23 @@ GCAPS = (
 BOOSTED = (
     Test(
         "boosted-suspend", "boosted owners, self-suspension", "readings: boosted, owners inside segments", "boosted",
-        SUSPEND, boosted_suspend.suspend, ends=boosted_suspend.suspend_end, compiled="boosted-suspend",
-        forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True, threads=True, pending=True,
+        SUSPEND, boosted.SUSPEND.demands, ends=boosted.SUSPEND.ends, instead=boosted.SUSPEND.short,
+        compiled="boosted-suspend", forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True, threads=True,
+        pending=True,
     ),
     Test(
-        "boosted-busy", "boosted owners, busy waiting", "readings: boosted", "boosted", BUSY, boosted.busy,
-        compiled="boosted-busy", forms=(Form.OWNER,), assignable=True,
+        "boosted-busy", "boosted owners, busy waiting", "readings: boosted", "boosted", BUSY,
+        boosted.BUSY.demands, ends=boosted.BUSY.ends, compiled="boosted-busy", forms=(Form.OWNER,), assignable=True,
     ),
     Test(
         "boosted-busy-fence", "boosted owners, busy waiting, not raised during their own G^e", "readings: boosted",
-        "boosted", BUSY, boosted.fence, compiled="boosted-busy-fence", forms=(Form.FENCE,), assignable=True,
+        "boosted", BUSY, boosted.FENCE.demands, ends=boosted.FENCE.ends, compiled="boosted-busy-fence",
+        forms=(Form.FENCE,), assignable=True,
     ),
     Test(
         "boosted-mixed", "boosted owners, each task in its own waiting mode", "readings: boosted", "boosted", None,
-        boosted.mixed, compiled="boosted-mixed", forms=(None, Form.OWNER), assignable=True,
+        boosted.MIXED.demands, ends=boosted.MIXED.ends, compiled="boosted-mixed", forms=(None, Form.OWNER),
+        assignable=True,
     ),
 )  # fmt: skip
 

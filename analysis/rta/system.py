@@ -20,12 +20,15 @@ class System:
 
     ``known``: the bounds found so far, by task; jitters use them.  ``ends``: those of the end of a job's last GPU
     segment, for tests that look at it.  ``pending``: whether the test bounds tasks of which several jobs are pending.
+    ``assumed``: GPU priorities are being assigned, so that nothing may depend on the order of tasks above the one that
+    is looked at.
     """
 
     taskset: Taskset
     known: Mapping[str, int] = field(default_factory=dict)
     ends: Mapping[str, int] = field(default_factory=dict)
     pending: bool = False
+    assumed: bool = False
     _shared: dict[Hashable, Shared] = field(default_factory=dict, repr=False, compare=False)
     _once: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 

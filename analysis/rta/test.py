@@ -44,7 +44,8 @@ class Test:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
         ``demands``: the readable formula.  ``ends``: the same of a job up to the end of its last GPU segment, if other
-        tasks' bounds look at that.  ``compiled``: the name of its formula in analysis/native/rta_formulas.h,
+        tasks' bounds look at that.  ``instead``: another formula, which counts where the first has no bound.
+        ``compiled``: the name of its formula in analysis/native/rta_formulas.h,
         None if it has none.  ``reduces``: the name of the test that it equals except where segments are long enough to
         overlap with whole jobs of other tasks.  ``analysis``: of a test that has no sum of demands, such as those of
         tasks that own units of the GPU; it replaces ``demands`` and everything that follows from them.
@@ -60,6 +61,7 @@ class Test:
     waiting: Waiting | None
     demands: Demands
     ends: Demands | None = None
+    instead: Demands | None = None
     compiled: str | None = None
     reduces: str | None = None
     analysis: Callable[[Taskset], Result] | None = None
@@ -147,9 +149,10 @@ class Test:
         return self.refusal(changed) or self._analyse(changed, assume=True)
 
     def _analyse(self, taskset: Taskset, assume: bool = False, brief: bool = False) -> Result:
-        ends = None if assume else self.ends
+        ends, instead = (None, None) if assume else (self.ends, self.instead)
         return analyse(
-            self.name, self.demands, taskset, assume_deadlines=assume, end_of=ends, brief=brief, pending=self.pending
+            self.name, self.demands, taskset, assume_deadlines=assume, end_of=ends, brief=brief, pending=self.pending,
+            instead=instead,
         )  # fmt: skip
 
     def systems(self, taskset: Taskset) -> list[Taskset]:

@@ -49,18 +49,25 @@ class Company:
     recurring: tuple[tuple[Task, int | None], ...] = ()
 
 
-def verdict_of(task: Task, demands_of: Demands, system: System) -> tuple[Verdict, Needs]:
-    """What a formula says of a task, and the tasks that this rests on.
+def verdict_of(
+    task: Task, demands_of: Demands, system: System, instead: Demands | None = None
+) -> tuple[Verdict, Needs]:  # fmt: skip
+    """What a formula says of a task, and the tasks that this rests on; what ``instead`` says where it has no bound.
 
     Raises Unbounded as the formula does.
     """
     served = system.taskset.served_with(task)
-    if len(served) == 1 and task.pends:
+    if len(served) > 1:
+        return Chains(served, demands_of, system).verdict(task)
+    if task.pends:
         return pending.verdict_of(task, demands_of, system)
-    if len(served) == 1:
-        demands = demands_of(task, system)
-        return solve(task, demands), pending.needs_of(demands)
-    return Chains(served, demands_of, system).verdict(task)
+    demands = demands_of(task, system)
+    verdict = solve(task, demands)
+    if instead and not isinstance(verdict, Bound) and (others := instead(task, system)):
+        second = solve(task, others)
+        if isinstance(second, Bound):
+            return second, pending.needs_of(others)
+    return verdict, pending.needs_of(demands)
 
 
 class Chains:

@@ -74,17 +74,17 @@ class Responses:
         return tuple(term for term in listed if term.amount)
 
 
-def above(chain: Chain, higher: Sequence[Chain], ends: Mapping[str, int], *, refined: bool = False) -> Above:
+def above(chain: Chain, higher: Sequence[Chain], ends: Mapping[str, int], alone: Sequence[Need] = ()) -> Above:
     """The workloads of these tasks.  ``ends``: when a job is over, ns after its release, by task; else its deadline.
 
-    ``refined``: a task of higher priority that never suspends carries nothing into a window on its CPU.
+    ``alone``: on these resources a task of higher priority that needs nothing else carries nothing into a window.
     """
     local = [h for h in higher if h.task.cpu == chain.task.cpu]
     users = {Need.CPU: local, Need.BUS: list(higher)}
 
     def one(h: Chain, need: Need) -> Workload:
-        urgent = refined and need is Need.CPU and h.task.priority > chain.task.priority
-        return (fresh(h) if urgent else None) or workload(h, need, ends.get(h.name, h.task.deadline))
+        urgent = need in alone and h.task.priority > chain.task.priority
+        return (fresh(h, need) if urgent else None) or workload(h, need, ends.get(h.name, h.task.deadline))
 
     return Above(
         {need: tuple(h.name for h in tasks) for need, tasks in users.items()},

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from analysis.model import Task
 from analysis.rta.result import Kind, Term
 from analysis.rtgpu import stgm
-from analysis.rtgpu.bounds import HOLISTIC, PRINTED, above, responses
+from analysis.rtgpu.bounds import HOLISTIC, PRINTED, Responses, above, responses
 from analysis.rtgpu.chain import Chain, Need, chain, exact, merged
 
 
@@ -106,9 +106,11 @@ def _suspended(method: Method, found: Chain, around: Around) -> Response:
     ends = around.known if method.tight else {}
     # A merged chain is one request, which nothing interrupts, so that chunks of copies do not shorten it.
     blocking = Around(around.higher, around.lower).blocking if method.merges else around.blocking
-    others = above(found, around.higher, ends, refined=method.refined)
+    others = above(found, around.higher, ends, (Need.CPU,) if method.refined else ())
     whole = method.refined and (method.merges or not around.chunk)
     all_forms = responses(found, others, blocking, method.forms, whole=whole)
+    if method.refined:
+        all_forms = _sooner(all_forms, _alone_on_bus(method, found, around, blocking, whole))
     best = all_forms.best
     rests_on = frozenset(
         name
@@ -117,6 +119,20 @@ def _suspended(method: Method, found: Chain, around: Around) -> Response:
         if work.lengths and found.lengths(need)
     )
     return Response(best.value, best.solved, rests_on, lambda: all_forms.terms(best), best.name)
+
+
+def _alone_on_bus(method: Method, found: Chain, around: Around, blocking: int, whole: bool) -> Responses:
+    """Each copy in a window on the bus that may begin before its request (readings: RTGPU, nothing carried in)."""
+    others = above(found, around.higher, around.known if method.tight else {}, (Need.CPU, Need.BUS))
+    own = max(found.lengths(Need.BUS), default=0)
+    chunk = around.chunk if around.chunk and not method.merges else own
+    return responses(found, others, max(blocking, min(own, chunk)), PRINTED, whole=whole)
+
+
+def _sooner(one: Responses, other: Responses) -> Responses:
+    """The one whose best form is better, of equals the first."""
+    first, second = one.best, other.best
+    return other if (not second.solved, second.value) < (not first.solved, first.value) else one
 
 
 def _busy(found: Chain, around: Around) -> Response:

@@ -71,13 +71,13 @@ class Workload:
         return most, max((run for value, run in found if value == most), default=0)
 
 
-def fresh(chain: Chain) -> Workload | None:
-    """The workload on its CPU of a task that never suspends, in a window that begins with no job of it pending.
+def fresh(chain: Chain, need: Need) -> Workload | None:
+    """The workload of a task that needs one resource once a job, in a window that begins with no job of it pending.
 
-    None if it suspends, or has several CPU segments.
+    None if it needs another one, or that one several times.
     """
-    lengths = chain.lengths(Need.CPU)
-    if len(lengths) != 1 or any(step.need is not Need.CPU and step.worst for step in chain.steps):
+    lengths = chain.lengths(need)
+    if len(lengths) != 1 or any(step.need is not need and step.worst for step in chain.steps):
         return None
     rest = max(chain.task.period - lengths[0], 0)
     return Workload(tuple(lengths), (), rest, rest)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 
 from analysis import compiled, rta
 from analysis.choose import choices
+from analysis.generate import PAPER, generate
 from analysis.model import CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.boosted import longest_turn
@@ -294,3 +295,39 @@ def test_a_test_that_lets_threads_spin_too_long_proves_nothing() -> None:
     assert (ways["boosted-busy"], ways["boosted-suspend"]) == (False, True)
     # t1 waits for an update in progress and two of each of the other 14: 29 in 20 ms
     assert epsilon_budget(rta.find("boosted-busy"), crowd) == ms(20) // 29
+
+
+def test_switches_back_to_a_lower_task_that_spins_count_outside_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """w takes the GPU from j every 10 ms, while i waits for j's end on its CPU: each time 1 ms for the switch back."""
+    system = taskset(
+        task("i", 0, 2, 300, cpu(40), gpu(0, 1)), task("j", 0, 1, 600, gpu(0, 50)), task("w", 1, 3, 10, gpu(0, 1)),
+        epsilon=1, theta=1,
+    )  # fmt: skip
+    test = rta.find("boosted-busy")
+    seen = simulate(system, Options("boosted", Waiting.BUSY), [1, 0, ms(1)]).tasks["i"].worst
+    assert (test.run(system).wcrt("i") or 0) >= seen
+    monkeypatch.setattr(Platform, "longest_switch", property(lambda platform: 0))
+    assert (test.run(system).wcrt("i") or 0) < seen
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_owners_count_in_windows_only(name: str) -> None:
+    """i executes long before its short segment: l owns the GPU in that once, not in each of its periods."""
+    system = taskset(task("i", 0, 1, 200, cpu(50), gpu(0, 1)), task("l", 1, 2, 10, gpu(0, 2)))
+    assert rta.find(name).run(system).wcrt("i") == ms(50 + 1 + 2)
+
+
+@pytest.mark.parametrize("name", ["boosted-busy", "boosted-busy-fence", "boosted-mixed"])
+def test_owners_count_in_windows_of_tasks_above_that_spin(name: str) -> None:
+    """h spins in its window of 3; l can own the GPU once there, but five times within i's response."""
+    tasks = task("h", 0, 2, 100, cpu(1), gpu(0, 1)), task("i", 0, 1, 200, cpu(40)), task("l", 1, 3, 10, gpu(0, 2))
+    system = taskset(*(replace(t, waiting=Waiting.BUSY) for t in tasks))
+    assert rta.find(name).run(system).wcrt("i") == ms(40 + 2 + 2)
+    assert compiled.run(rta.find(name), system).wcrt("i") == ms(44)
+
+
+def test_a_long_last_cpu_segment_does_not_delay_the_end_of_segments() -> None:
+    """Shortcuts took C + G for the least end of a job's last segment: this taskset was refused, without reason."""
+    batch = generate(PAPER, 1, 1, 3504)
+    assert compiled.verdicts(batch, "boosted-suspend").tolist() == [True]
+    assert rta.find("boosted-suspend").run(batch.taskset(0)).schedulable

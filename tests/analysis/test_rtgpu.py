@@ -130,12 +130,13 @@ def test_tasks_that_never_suspend_have_exact_responses() -> None:
 
 
 def test_a_copy_that_has_begun_is_not_delayed_any_more() -> None:
-    """b waits for 35 of c and 20 of a, and begins after 55; a's next copy can come after 65."""
+    """b waits for 35 of c and 20 of a, and begins after 55; a's next copy can come after 65, and carries nothing in."""
     system = Taskset(Platform(1), (
-        task("a", 3, 100, 55, part(copy(20))), task("b", 2, 80, 80, part(copy(20))),
+        task("a", 3, 70, 70, part(copy(20))), task("b", 2, 80, 80, part(copy(20))),
         task("c", 1, 200, 200, part(copy(35))),
     ))  # fmt: skip
-    assert wcrts(RTGPU, system, 0, 0, 0)[:2] == [55, 75]
+    for method in (RTGPU, RTGPU_TIGHT, METHODS["self-suspension"]):
+        assert wcrts(method, system, 0, 0, 0)[:2] == [55, 75]
     assert wcrts(RTGPU_PRINTED, system, 0, 0, 0)[1] is None
     chunked = on_units(System(RTGPU, system, chunk=ms(35)), {})
     assert chunked.wcrt("b") is None

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Short suspensions of tasks above on the CPU, counted as such, not as jitter, where all tasks suspend themselves.
+
+A task above that sleeps seldom is better charged for the time that it can sleep: its jobs then need no jitter, and all
+tasks above it can be pending that much longer.  docs/readings/boosted.md, "Short suspensions", has the proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from analysis.model import Task
+from analysis.rta.system import System
+from analysis.rta.windows import MOST, length
+
+#: Rates are added as integers, scaled by this.
+SCALE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Short:
+    """Of tasks whose sleep counts as such: by name, how long a job is inside its segments; their segments a job."""
+
+    inside: Mapping[str, int] = field(default_factory=dict)
+    levels: Mapping[str, int] = field(default_factory=dict)
+    segments: Mapping[str, int] = field(default_factory=dict)
+
+    def from_level(self, priority: int) -> int:
+        """By how much longer than the task itself tasks of that priority can be pending: the sleep of those below."""
+        return sum(time for name, time in self.inside.items() if self.levels[name] <= priority)
+
+    @property
+    def longest(self) -> int:
+        """The same of the most urgent task."""
+        return sum(self.inside.values())
+
+    @property
+    def gaps(self) -> int:
+        """In how many gaps more than the task's own a lower task can execute raised."""
+        return sum(self.segments.values())
+
+    def above(self, priority: int) -> int:
+        """The same, of those above that priority."""
+        return sum(count for name, count in self.segments.items() if self.levels[name] > priority)
+
+
+NONE = Short()
+
+
+def short(task: Task, system: System, outside: Callable[[Task], int]) -> Short:
+    """The tasks for which sleep costs less than jitter, by what ceil(y) >= y says of both.
+
+    ``outside``: what a job takes of the CPU outside of segments.  Tasks of equal priority, and those of which several
+    jobs can be pending, are never among them.
+    """
+    if system.assumed or system.taskset.threads or len(system.gpu_tasks) > MOST:
+        return NONE
+    higher = system.hpp(task)
+    rate, found = 0, []
+    for h in higher:
+        own = outside(h) * SCALE // h.period
+        rate += own
+        alone = sum(other.priority == h.priority for other in system.on_cpu(task.cpu)) == 1
+        if not (h.uses_gpu and own and alone) or h.pends:
+            continue
+        if _inside(h, system) * rate < own * system.jitter(h, outside(h)):
+            found.append(h)
+    return Short(
+        {h.name: _inside(h, system) for h in found}, {h.name: h.priority for h in found}, {h.name: h.eta for h in found}
+    )
+
+
+def _inside(h: Task, system: System) -> int:
+    """How long a job is inside its segments at most."""
+    return system.once(f"length {h.name}", lambda: length(h, system))

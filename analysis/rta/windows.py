@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Windows of GPU segments under `boosted`: owners delay a task only inside them.
+
+A window is the time from a task's asking for a begin to the end of the update at its end.  No CPU segment of another
+task delays it, for owners are raised.  So what an owner takes is bounded by its jobs in the windows, not in the whole
+response time.  Its jobs in a window are those whose GPU activity can still go on, up to the end of its last segment.
+docs/readings/boosted.md, "Owners inside segments", has the proofs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from analysis.fixed_point import Diverged, least_fixed_point
+from analysis.model import GpuSegment, Task
+from analysis.rta.recurrence import Demand
+from analysis.rta.result import Kind
+from analysis.rta.system import System
+
+OWNER = "readings: boosted, owners"
+#: With more GPU users, windows of tasks above on the CPU are not looked at: their number grows with the square.
+MOST = 99
+
+
+def owned(task: Task, system: System) -> int:
+    """How long a job owns the GPU at most if no other task delays it: G + 2 epsilon eta, ns."""
+    return task.gpu_time + 2 * system.epsilon * task.eta
+
+
+def owners(task: Task, system: System, level: int | None = None) -> dict[str, Demand]:
+    """By task of at least its GPU priority, or ``level``, on any CPU: what it takes as an owner.
+
+    The context switch after its last end comes after what is known of that end.  Only ends of tasks that are more
+    urgent than this one count as known, so that its windows are the same whenever they are asked for.
+    """
+    if not task.uses_gpu:
+        return {}
+    level = task.segment_priority if level is None else level
+    return {
+        other.name: owner(other, system, known=other.priority > task.priority)
+        for other in system.gpu_tasks
+        if other.segment_priority >= level and other.name != task.name and not _same_thread(other, task)
+    }
+
+
+def owner(other: Task, system: System, amount: int | None = None, *, known: bool = True) -> Demand:
+    """What one owner takes in a window, or ``amount`` of each job; ``known``: whether its end is."""
+    amount = owned(other, system) if amount is None else amount
+    end = system.end(other) if known else other.deadline
+    jitter = other.jitter + max(end + system.taskset.platform.theta - amount, 0)
+    return Demand(Kind.GPU_PREEMPTION, amount, OWNER, other.name, other.period, jitter)
+
+
+def inside(task: Task, system: System, level: int | None = None) -> Mapping[str, int] | None:
+    """By owner, what it takes inside the segments of a job at most, ns; None if one is longer than the deadline."""
+    found = owners(task, system, level)
+    total = dict.fromkeys(found, 0)
+    for segment, times in Counter(task.gpu_segments).items():
+        window = _window(task, segment, list(found.values()), system)
+        if window is None:
+            return None
+        for name, one in found.items():
+            total[name] += times * one.at(window)
+    return total
+
+
+def length(task: Task, system: System) -> int:
+    """How long a job is inside its segments at most, ns; the deadline if one of them may be longer than that."""
+    found = list(owners(task, system).values())
+    windows = [_window(task, segment, found, system) for segment in task.gpu_segments]
+    known = [window for window in windows if window is not None]
+    return min(sum(known), task.deadline) if len(known) == len(windows) else task.deadline
+
+
+def in_flight(task: Task, system: System) -> int:
+    """What its begins wait for updates of tasks of other CPUs that have a lower GPU priority, ns.
+
+    Its own update, or that of the owner, then abandons the context switch.
+    """
+    lower = any(t.cpu != task.cpu and t.segment_priority < task.segment_priority for t in system.gpu_tasks)
+    return task.eta * system.taskset.platform.alpha if lower else 0
+
+
+def _same_thread(one: Task, other: Task) -> bool:
+    return one.thread is not None and one.thread == other.thread
+
+
+def _window(task: Task, segment: GpuSegment, found: Sequence[Demand], system: System) -> int | None:
+    """The length of a window, closed, for it may take no time; None if it is longer than the deadline."""
+    platform = system.taskset.platform
+    own = segment.misc.worst + segment.pure.worst + 2 * platform.alpha + platform.theta
+    own += in_flight(task, system) // task.eta
+    closed = 0 if own else 1
+    try:
+        window = least_fixed_point(lambda w: own + sum(o.at(w + closed) for o in found), own, task.deadline)
+    except Diverged:
+        return None
+    return window + closed if window <= task.deadline else None
