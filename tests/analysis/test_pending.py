@@ -50,7 +50,6 @@ GOLDEN = {
     "three tasks, a deadline within the period": ([(40, 100), (40, 150), (100, 350)], [40, 80, 300]),
     "Burns and Wellings, process set B": ([(3, 7), (3, 12), (5, 20)], [3, 6, 20]),
     "pyCPA, test/test_spp.py, R1": ([(10, 30, 5), (3, 15, 6)], [10, 13]),
-    "pyCPA, test/test_spp.py, R2, jitter of R1's responses added": ([(2, 30, 10), (9, 15, 18)], [2, 19]),
     "pyCPA, two jobs of the last task": ([(1, 3), (2, 6), (1, 7, 4)], [1, 3, 5]),
 }
 
