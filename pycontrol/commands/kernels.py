@@ -78,8 +78,8 @@ def kernels(
     notes = _notes(found, names, bound, beside)
     data = {
         "program": list(program), "mechanism": offer.mechanism,
-        "units": {"least": offer.units.least, "step": offer.units.step, "most": offer.units.most,
-                  "all": offer.units.all, "pairs": beside or None},
+        "least_units": offer.units.least, "unit_step": offer.units.step, "most_units": offer.units.most,
+        "all_units": offer.units.all, "pair_units": beside or None,
         "kernels": [_data(found, name, bound) for name in names], "notes": notes, "files": [*files.values()],
     }  # fmt: skip
     render.note(*notes, as_json=as_json)
@@ -173,7 +173,7 @@ def _data(found: Observed, name: str, bound: dict[str, bool | None]) -> dict[str
         "cross_thousandths": _thousandths(found.conflict(name, bound, How.APART)) if memory else None,
         "times": [{"units": units, "best_ns": span.best, "worst_ns": span.worst,
                    "twice_thousandths": _thousandths(twice.get(units))} for units, span in found.alone(name).items()],
-        "beside": [{"kernel": other, "units": units,
+        "beside": [{"name": other, "units": units,
                     "same_thousandths": _thousandths(found.factor(Case(name, units, How.SAME, other))),
                     "apart_thousandths": _thousandths(found.factor(Case(name, units, How.APART, other)))}
                    for other, units in beside],
@@ -197,7 +197,7 @@ def _text(data: dict[str, Any]) -> str:
     rows = [(one["name"], str(time["units"]), ms(time["best_ns"]), ms(time["worst_ns"]),
              _factor(time["twice_thousandths"])) for one in data["kernels"] for time in one["times"]]  # fmt: skip
     lines = [render.table(("kernel", "units", "best ms", "worst ms", "two at once"), rows), ""]
-    pairs = [(one["name"], other["kernel"], str(other["units"]), _factor(other["same_thousandths"]),
+    pairs = [(one["name"], other["name"], str(other["units"]), _factor(other["same_thousandths"]),
               _factor(other["apart_thousandths"])) for one in data["kernels"] for other in one["beside"]]  # fmt: skip
     if pairs:
         lines += [render.table(("kernel", "beside", "units", "the same units", "other units"), pairs), ""]

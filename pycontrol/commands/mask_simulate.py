@@ -10,11 +10,12 @@ from typing import Any
 
 import click
 
-from analysis.masks import dispatch
+from analysis.masks import dispatch, timeline
 from analysis.masks.dispatch import Stream
 from gpurt.errors import UsageError
+from gpurt.files import check_writable
 from pycontrol.commands.mask_options import mask_of, named, target, target_options
-from pycontrol.commands.options import JSON, command, time_of
+from pycontrol.commands.options import JSON, Output, command, time_of
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
@@ -31,6 +32,7 @@ Examples:
   gpurt plan masks simulate --chip radeon-vii 0x555555555555555
   gpurt plan masks simulate --chip radeon-vii mm1024=0xd55555555555555 mm256=0xaaaaaaaaaaaaaaa,blocks=4096,threads=256
   gpurt plan masks simulate --chip radeon-vii all all,blocks=4096,threads=256 --no-cut-ahead
+  gpurt plan masks simulate --chip radeon-vii all all,blocks=4096,threads=256 --launches 2 -o figure7.json
 
 \b
 A stream is a mask and, after commas, what differs from blocks=1024, threads=1024, time=345.2us (of a block), gap=0ns
@@ -46,12 +48,14 @@ GPU."""
 @click.option("--jitter", default=JITTER, show_default=True, type=click.IntRange(0, 99), metavar="PERCENT",
               help="By how much the time of a block varies.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, help="Same seed, same times of blocks.")
+@click.option("-o", "--output", "trace_path", type=Output(),
+              help="Write the threads that execute over time as a trace, for Perfetto.")  # fmt: skip
 @click.option("--no-cut-ahead", is_flag=True, help="What if small blocks could not start before large ones?")
 @target_options
 @JSON
 def simulate(
-    streams: tuple[str, ...], launches: int, jitter: int, seed: int, no_cut_ahead: bool, chip: str | None,
-    topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool,
+    streams: tuple[str, ...], launches: int, jitter: int, seed: int, trace_path: Path | None, no_cut_ahead: bool,
+    chip: str | None, topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Simulate kernels under masks: how AMD's hardware deals their blocks to compute units."""
     where = target(chip, topology, gpu, kernel)
@@ -60,14 +64,22 @@ def simulate(
         _stream(name, mask_of(text, name, where.topology), rest, jitter)
         for (name, text), rest in zip(named(heads, "MASK", "mask"), words, strict=True)
     ]
+    settings = dispatch.Settings(launches, seed, not no_cut_ahead)
+    if trace_path:
+        check_writable(trace_path)
+        if timeline.blocks(given, settings) > timeline.MOST_BLOCKS:
+            raise UsageError(f"-o is for up to {timeline.MOST_BLOCKS} blocks: give fewer --launches")
     try:
         device = dispatch.dispatcher(given, where.topology, where.release)
-        found = dispatch.simulate(device, given, dispatch.Settings(launches, seed, not no_cut_ahead))
+        found = dispatch.simulate(device, given, settings)
     except dispatch.SimulationError as error:
         raise UsageError(str(error)) from None
+    if trace_path:
+        timeline.timeline(device, given, settings).save(trace_path)
     render.note(*where.notes, as_json=as_json)
     rows = [_row(stream, times) for stream, times in zip(given, found, strict=True)]
-    data = {**where.data, "seed": seed, "cut_ahead": not no_cut_ahead, "rows": rows}
+    data = {**where.data, "seed": seed, "cut_ahead": not no_cut_ahead, "rows": rows,
+            "files": [trace_path] if trace_path else []}
     columns = ("minimum_ns", "median_ns", "mean_ns", "maximum_ns")
     table = render.table(
         ("stream", "kernels", "min ms", "median ms", "mean ms", "max ms"),

@@ -12,15 +12,18 @@ import click
 from click.core import ParameterSource
 
 from analysis import taskset
-from analysis.model import Waiting
+from analysis.model import FEDERATED, Waiting
 from analysis.partial import Partial
 from analysis.trace import HOST
+from gpurt.enums import Policy
 from gpurt.errors import DeviceError, FileError, RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
+from gpurt.text import filename, visible
 from pycontrol.commands.options import JSON, Output, PolicyName, Time, apart, command
 from pycontrol.ending import raised
 from pycontrol.live import fit
 from pycontrol.live.control import connect
+from pycontrol.live.fit_policy import owned
 from pycontrol.live.nvs import Nvs, domains_of
 from pycontrol.output import observed, render
 from pycontrol.run import crew, launch, preload
@@ -49,7 +52,7 @@ With --auto: the program's own; 126 it cannot be executed; 127 it is not found."
 @click.option("--priority", type=click.IntRange(1, 99), help="With --auto: SCHED_FIFO priority of the program.")
 @click.option("--duration", metavar="TIME", type=Time(), default="10s", show_default=True, help="Length of the run.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
-@click.option("--policy", type=PolicyName(), metavar="NAME", help="Set the host's policy first.")
+@click.option("--policy", type=PolicyName(), metavar="NAME", help="Set the host's policy first; federated: timesliced.")
 @click.option("--tell", is_flag=True, help="Tell `gpurt watch` and other readers of the jobs of the file's own tasks.")
 @click.option("-o", "--output", "trace_path", type=Output(), help="Write the run as a trace.")
 @JSON
@@ -76,6 +79,12 @@ def run(
     crew.Options(duration / 1e9)  # raises UsageError before anything is changed
     if trace_path:
         check_writable(trace_path)
+    federated = loaded.taskset.policies == (FEDERATED,)
+    if federated and (without := [task.name for task in loaded.taskset if task.uses_gpu and not task.partition]):
+        raise UsageError(f"{filename(loaded.path)}: {visible(without[0])} has no units of its own: "
+                         "gpurt plan units FILE -o OWN gives each task some")  # fmt: skip
+    if policy == FEDERATED:
+        policy = Policy.TIMESLICED.word  # nobody orders the GPU
     with connect(device) as control:
         mode = Waiting(waiting) if waiting else None
         host = _permitted(control, loaded, mode, policy)  # raises DeviceError before anything is changed
@@ -83,8 +92,9 @@ def run(
         if policy:
             control.set_policy(policy)
     found = fit.objections(loaded, host)
-    used = host.gpus[0].policy.word
-    options = crew.Options(duration / 1e9, device, used, mode, managed=used not in ("timesliced", "job"),
+    runs = host.gpus[0].policy.word
+    used = FEDERATED if federated and owned(loaded.taskset, host) else runs
+    options = crew.Options(duration / 1e9, device, used, mode, managed=runs not in ("timesliced", "job"),
                            environments=confined.environments, tell=tell, host=fit.saved(host))  # fmt: skip
     about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: options.host}
     partial = Partial(trace_path, about) if trace_path else None

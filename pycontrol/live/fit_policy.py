@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.model import Partition, Task, Taskset, Waiting
+from analysis.model import FEDERATED, Partition, Task, Taskset, Waiting
 from analysis.partition.plan import shared_cpus
 from analysis.rta.thesis import POLL
 from analysis.taskset import TasksetFile
 from gpurt._gpurt import lib
-from gpurt.enums import Form, Notice, Tier
+from gpurt.enums import Form, Notice, Policy, Tier
 from gpurt.text import visible
 from gpurt.units import exact_ms
 from pycontrol.live.control import GpuStatus
@@ -26,6 +26,13 @@ def users(taskset: Taskset) -> list[Task]:
 def apart(taskset: Taskset, host: Host) -> bool:
     """Whether the GPUs of the host are the file's partitions, in their order (`gpurt emulate --taskset`)."""
     return len(taskset.parts) > 1 and len(host.gpus) == len(taskset.parts) and all(one.emulated for one in host.gpus)
+
+
+def owned(taskset: Taskset, host: Host) -> bool:
+    """Whether each task that uses the GPU has a virtual GPU of its own, which nobody orders: policy `federated`."""
+    places = [taskset.part_of(task) for task in taskset if task.uses_gpu]
+    alone = len(host.gpus) == len(taskset.parts) and len(set(places)) == len(places)
+    return alone and all(gpu.emulated and gpu.policy is Policy.TIMESLICED for gpu in host.gpus)
 
 
 def used(taskset: Taskset, host: Host) -> list[tuple[GpuStatus, Partition | None]]:
@@ -60,7 +67,9 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
         yield Objection(Code.POLICY, text + " and ".join(taskset.policies))
     for gpu, part in used(taskset, host):
         policy, runs = wanted(taskset, part), gpu.policy.word
-        if runs != policy:
+        if policy == FEDERATED:
+            yield from _unordered(taskset, host, gpu)
+        elif runs != policy:
             able, only = policy != "boosted" or gpu.normal, "" if part is None else f" --gpu {gpu.gpu}"
             cure = f"`gpurt set policy {policy}{only}` changes that" if able else f"which cannot do {policy}"
             cure += f'; a file for this host has policy = "{runs}"'
@@ -71,6 +80,16 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
         if gpu.unit_policy:
             text = f"jobs share the units of GPU {gpu.gpu} by policy {gpu.unit_policy}, which no bound knows"
             yield Objection(Code.UNITS, text, "start the host with one of the file's policies")
+
+
+def _unordered(taskset: Taskset, host: Host, gpu: GpuStatus) -> Iterator[Objection]:
+    """Tasks that own units: nothing on the GPU waits for anything, and no task's kernels are on another's units."""
+    if gpu.policy is not Policy.TIMESLICED:
+        text = f"the file is for policy federated, under which nobody orders the GPU, the host runs {gpu.policy.word}"
+        yield Objection(Code.POLICY, text, f"`gpurt set policy timesliced --gpu {gpu.gpu}` changes that")
+    elif not owned(taskset, host):
+        text = "the host does not see whether programs keep to the units that the file gives them, nor all their copies"
+        yield Objection(Code.UNITS, text, "gpurt emulate --taskset has a virtual GPU for each task's partition")
 
 
 def noticing(file: TasksetFile, host: Host) -> Iterator[Objection]:

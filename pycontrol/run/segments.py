@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.model import Task
+from analysis.model import FEDERATED, Task
 from analysis.trace import Event
 from pycontrol.run.finding import Log, What
 from pycontrol.run.limits import Limits
@@ -63,7 +63,7 @@ class Segments:
                 self._judge_length(seen.task, held, held.owned(now), now)
 
     def _check_priority(self, task: Task, event: Event, priority: int | None) -> None:
-        if priority is None or self._policy in ("timesliced", "lock-fifo"):
+        if priority is None or self._policy in ("timesliced", "lock-fifo", FEDERATED):
             return
         if priority != task.segment_priority:
             text = f"its segment has GPU priority {priority}, the file says {task.segment_priority}"

@@ -28,7 +28,7 @@ TWO = str(ROOT / "examples/two-programs.toml")
 #: Commands without a result: their output is for a shell or an editor, or they serve until they are ended.
 WITHOUT = {"schema", "completion", "emulate", "serve"}
 #: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py;
-#: tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py.
+#: tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py; tests/sm/test_measure.py.
 ELSEWHERE = ("set slice", "plan energy", "measure board", "watch", "measure energy", "measure sensors",
              "measure powers", "measure import", "measure kernels")  # fmt: skip
 #: A program with one GPU segment.

@@ -247,3 +247,44 @@ def test_the_manual_has_every_code_and_what_it_defeats() -> None:
     for title, name in PAIRS:
         for one in objections(PARSED[name], HOSTS[title]):
             assert {what.value for what in one.defeats} <= set(rows[one.code.value].split(", ")), one
+
+
+OWNED = """
+[platform]
+cpus = 2
+policy = "federated"
+compute_units = 4
+[[partition]]
+name = "p1"
+compute_units = 2
+[[partition]]
+name = "p2"
+compute_units = 2
+[[task]]
+name = "a"
+cpu = 0
+priority = 2
+period = "100ms"
+partition = "p1"
+segments = [{ cpu = "1ms" }, { kernel = "8ms", overhead = "1ms" }]
+[[task]]
+name = "b"
+cpu = 1
+priority = 1
+period = "100ms"
+partition = "{b}"
+segments = [{ cpu = "1ms" }, { kernel = "8ms", overhead = "1ms" }]
+"""
+
+
+def test_tasks_that_own_units_need_a_gpu_each_that_nobody_orders() -> None:
+    """Policy federated: virtual GPUs under timesliced, one for each task; a real host does not see where kernels are."""
+    file = parse(Path("set.toml"), OWNED.replace("{b}", "p2"))
+    assert not codes(file, under("timesliced", count=2))
+    found = objections(file, under("boosted", count=2))
+    assert {one.code for one in found if one.code is not Code.GPUS} >= {Code.POLICY}
+    assert all("timesliced" in one.cure for one in found if one.code is Code.POLICY)
+    assert "units" in codes(file, under("timesliced"))
+    assert "units" in codes(file, under("timesliced", REAL, 2))
+    shared = parse(Path("set.toml"), OWNED.replace("{b}", "p1"))
+    assert "units" in codes(shared, under("timesliced", count=2))

@@ -25,12 +25,14 @@ PRINTED = {
     "Contention-aware partitioning": numbers("algorithm", "", 1, 3) | numbers("figure", "", 1, 9)
     | numbers("lemma", "", 1, 3) | numbers("definition", "", 1, 4),
     "GCAPS, ECRTS'24": numbers("lemma", "", 1, 15) | numbers("example", "", 1, 5) | numbers("table", "", 1, 5)
-    | numbers("figure", "", 1, 12),
+    | numbers("figure", "", 1, 12) | numbers("definition", "", 1, 2) | {"algorithm 1", "listing 1"},
     "GCAPS, chapter 4 of the thesis": numbers("lemma", "", 12, 16) | numbers("lemma", "", 19, 21)
-    | numbers("figure", "4.", 1, 14) | numbers("table", "4.", 1, 4) | numbers("algorithm", "", 6, 7),
+    | numbers("figure", "4.", 1, 14) | numbers("table", "4.", 1, 4) | numbers("algorithm", "", 6, 7)
+    | numbers("definition", "", 17, 18) | {"listing 4.1"},
     "RTGPU": numbers("lemma", "2.", 1, 3) | numbers("lemma", "5.", 1, 5) | numbers("figure", "", 1, 14)
     | numbers("algorithm", "", 1, 2) | {"theorem 5.6", "corollary 5.6.1", "table 1"},
-    "AMD GPUs, RTNS'21": numbers("figure", "", 1, 9) | numbers("table", "", 1, 2),
+    "AMD GPUs, RTNS'21": numbers("figure", "", 1, 9) | numbers("table", "", 1, 2) | numbers("observation", "", 1, 5)
+    | numbers("listing", "", 1, 2),
 }  # fmt: skip
 
 
@@ -52,6 +54,22 @@ def test_no_number_of_a_paper_is_left_out() -> None:
         assert len(items) == len(set(items)), name
 
 
+def test_every_experiment_is_in_a_row() -> None:
+    """What is repeated is found from its paper; those that are ours are named here."""
+    ours = {"boosted-0us", "boosted-300us", "boosted-1000us", "mg-all-jobs"}
+    named = {word for rows in tables().values() for _, where, _ in rows
+             for word in re.findall(r"`gpurt experiment run ([^`]+)`", where)}  # fmt: skip
+    assert {*EXPERIMENTS, *ENERGY, *STUDIES} - named == ours
+
+
+def test_every_verdict_says_something() -> None:
+    """A verdict is not put off to another page."""
+    for name, rows in tables().items():
+        for item, _, verdict in rows:
+            assert len(verdict) > 5, (name, item)
+            assert "on the page" not in verdict, (name, item)
+
+
 def test_every_row_has_what_exists_or_says_why_not() -> None:
     for name, rows in tables().items():
         for item, where, verdict in rows:
@@ -59,5 +77,5 @@ def test_every_row_has_what_exists_or_says_why_not() -> None:
             paths = [word for word in words if not word.startswith("gpurt ")]
             assert bool(paths) != verdict.startswith("no: "), (name, item)
             assert all((ROOT / path).is_file() for path in paths), (name, item)
-            commands = [word for word in words if word.startswith("gpurt experiment ")]
-            assert {word.split()[2] for word in commands} <= {*EXPERIMENTS, *ENERGY, *STUDIES}, (name, item)
+            commands = [word for word in words if word.startswith("gpurt experiment run ")]
+            assert {word.split()[3] for word in commands} <= {*EXPERIMENTS, *ENERGY, *STUDIES}, (name, item)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Figure 7 of RTNS'21: how many threads of MM1024 and MM256 execute over time when they share the whole GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from analysis.masks.dispatch import Settings, Stream, dispatcher, simulate
+from analysis.masks.timeline import timeline
+from analysis.masks.topology import CHIPS
+from analysis.trace import Kind, load
+from pycontrol.commands import mask_simulate
+
+RADEON = CHIPS["radeon-vii"]
+ALL, US = (1 << 60) - 1, 1000
+#: All threads that the 60 CUs of a Radeon VII execute at once.
+FULL = 122_880
+MM1024 = Stream("mm1024", ALL, 1024, 1024, 259 * US, 431 * US)
+OTHER = Stream("other", ALL, 1024, 1024, 259 * US, 431 * US, offset=800 * US)
+MM256 = Stream("mm256", ALL, 4096, 256, 259 * US, 431 * US, offset=800 * US)
+
+
+def shares(*streams: Stream, after: int = 1600 * US) -> list[float]:
+    """The mean part of the GPU that each stream has from then until a kernel ends."""
+    gpu, settings = dispatcher(streams, RADEON), Settings(1)
+    trace = timeline(gpu, streams, settings)
+    kernel = next(event for event in trace.events if event.task == streams[0].name)
+    assert kernel.duration == simulate(gpu, streams, settings)[0][0]
+    end = min(event.time + (event.duration or 0) for event in trace.events)
+    found = []
+    for counter in trace.counters.values():
+        spans = zip(counter, [*counter[1:], (end, 0)], strict=True)
+        work = sum(active * max(0, min(until, end) - max(at, after)) for (at, active), (until, _) in spans)
+        found.append(work / FULL / (end - after))
+    return found
+
+
+def test_a_kernel_alone_uses_all_threads() -> None:
+    """Figure 7a: a plateau at 122,880 threads."""
+    trace = timeline(dispatcher([MM1024], RADEON), [MM1024], Settings(1))
+    (counter,) = trace.counters.values()
+    assert max(active for _, active in counter) == FULL
+    assert shares(MM1024, after=400 * US)[0] > 0.85
+
+
+def test_equal_blocks_share_and_smaller_ones_cut_ahead() -> None:
+    """Figures 7b and 7c."""
+    even, other = shares(MM1024, OTHER)
+    assert even == pytest.approx(other, rel=0.15)
+    starved, ahead = shares(MM1024, MM256)
+    assert starved < 0.3 * ahead
+
+
+def test_the_command_writes_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "figure7.json"
+    words = ["--chip", "radeon-vii", "a=all", "b=all,blocks=4096,threads=256", "--launches", "1", "--trace", str(path)]
+    assert mask_simulate.simulate(words, standalone_mode=False) == 0
+    trace = load(path)
+    assert list(trace.counters) == ["threads of a", "threads of b"]
+    assert any(event.kind is Kind.GPU and event.task == "a" for event in trace.events)
