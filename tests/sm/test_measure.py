@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from click.testing import CliRunner
 from once import once
@@ -18,6 +19,7 @@ from sm_build import HERE, INCLUDE, ROOT, compiler, fake_driver, run
 from analysis.rtgpu import fit
 from analysis.rtgpu.observed import Case, How, Observed, Units, cases
 from gpurt.errors import FileError, GpurtError, RuntimeFailure, UsageError
+from pycontrol import cli
 from pycontrol.commands.kernels import kernels
 
 SOURCE = ROOT / "userlib/examples/gpurt_measure.cu"
@@ -91,6 +93,15 @@ def test_a_driver_that_gives_other_units_ends_the_measurement(program: Path, mon
     monkeypatch.setenv("FAKE_NO_GPU", "1")
     with pytest.raises(RuntimeFailure, match="cuInit: CUDA_ERROR_NO_DEVICE"):
         measured("--", program)
+
+
+def test_its_document_is_one_of_the_schema(program: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    schema = json.loads((ROOT / "docs/output.schema.json").read_text())
+    assert cli.run(["measure", "kernels", "--runs", "1", "--units", "8,132", "--json", "--", str(program)]) == 0
+    document = json.loads(capfd.readouterr().out)
+    jsonschema.validate(document, schema)
+    assert document["command"] == "measure kernels"
+    assert [one["intensity"] for one in document["kernels"]] == ["compute", "memory"]
 
 
 def test_the_command_finds_what_the_gpu_is_like(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -278,7 +278,7 @@ segments = [{ cpu = "1ms" }, { kernel = "8ms", overhead = "1ms" }]
 
 
 def test_tasks_that_own_units_need_a_gpu_each_that_nobody_orders() -> None:
-    """Policy federated: virtual GPUs under timesliced, one for each task; a real host does not see where kernels are."""
+    """Policy federated: virtual GPUs under timesliced, one for each task; a real host does not see where work is."""
     file = parse(Path("set.toml"), OWNED.replace("{b}", "p2"))
     assert not codes(file, under("timesliced", count=2))
     found = objections(file, under("boosted", count=2))
