@@ -28,7 +28,6 @@ MEASURE = {
     "times": Entry("measure the times of a program's segments", "times", "times"),
     "kernels": Entry("measure a program's kernels by number of units", "kernels", "kernels"),
     "kernel": Entry("make a kernel of times measured by number of units", "kernel", "kernel"),
-    "kernels": Entry("measure a program's kernels by number of units", "kernels", "kernels"),
     "code": Entry("check the compiled code of a kernel of gpurt_sm.h", "code", "code"),
     "energy": Entry("measure the energy that a program needs", "measure_energy", "energy"),
     "sensors": Entry("list the sensors of power and energy", "measure_energy", "sensors"),
