@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from analysis.model import DEFAULT_POLICY
+from analysis.model import DEFAULT_POLICY, FEDERATED
 from analysis.taskset.file import load
 from gpurt._gpurt import lib
 from gpurt.enums import Policy
@@ -181,6 +181,8 @@ def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> 
             raise UsageError(f"--{name}: the file of --taskset says it")
     taskset = load(path).taskset
     of_file = taskset.platform.policy
+    if of_file == FEDERATED:  # nobody orders the GPU
+        of_file = Policy.TIMESLICED.word
     chosen, words = first_policy(policy, band, of_file if of_file in Policy.words() else "")
     layout = of_taskset(taskset, int(Policy.parse(chosen)))
     if gpus not in (None, len(layout.shapes)):

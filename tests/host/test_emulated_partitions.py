@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +63,62 @@ def test_each_partition_of_a_file_is_a_gpu(start_host: Callable[..., Path], tmp_
     assert lib.gpurt_query_host(handle[0], query) == 0
     assert query.epsilon_ns >= 3 * MS
     lib.gpurt_close(handle[0])
+
+
+OWNED = """
+[platform]
+cpus = 1
+policy = "federated"
+compute_units = 3
+epsilon = "0ns"
+[[partition]]
+name = "a"
+compute_units = 2
+[[partition]]
+name = "b"
+compute_units = 1
+[[task]]
+name = "first"
+cpu = 0
+priority = 2
+period = "500ms"
+partition = "a"
+segments = [{ cpu = "1ms" }, { kernel_times = ["60ms", "30ms"] }, { cpu = "1ms" }]
+[[task]]
+name = "second"
+cpu = 0
+priority = 1
+period = "500ms"
+partition = "b"
+segments = [{ cpu = "1ms" }, { kernel_times = ["60ms", "30ms"] }, { cpu = "1ms" }]
+"""
+
+
+def test_tasks_that_own_units_run_on_a_gpu_each(start_host: Callable[..., Path], tmp_path: Path) -> None:
+    """Policy federated: nothing is said against the host, and the trace is compared with the bounds of such tasks."""
+    (file := tmp_path / "own.toml").write_text(OWNED, encoding="utf-8")
+    host = start_host(f"--taskset={file}", policy=None)
+    with connect(str(host)) as plane:
+        assert [one.policy for one in plane.status()] == [Policy.TIMESLICED] * 2
+
+    def gpurt(*words: str) -> dict[str, Any]:
+        command = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", *words, "--json"]
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=False, timeout=600).stdout)
+
+    trace = str(tmp_path / "run.json")
+    found = gpurt("run", str(file), "--policy", "federated", "--duration", "1s", "-o", trace)
+    assert found["policy"] == "federated"
+    assert not {"policy", "units", "partitions"} & {one["code"] for one in found["objections"]}
+    command = [sys.executable, "-m", "pycontrol.cli", "trace", "check", trace, str(file), "--test", "rtgpu", "--json"]
+    judged = json.loads(subprocess.run(command, capture_output=True, text=True, check=False, timeout=600).stdout)
+    assert judged["comparable"] or {one["code"] for one in judged["objections"]} & {"cpus", "fifo"}
+    assert all(one["wcrt_ns"] for one in judged["tasks"])
+    alone = OWNED.replace('partition = "b"', "").replace('partition = "a"', "")
+    file.write_text(alone[:alone.index("[[partition]]")] + alone[alone.index("[[task]]"):], encoding="utf-8")
+    done = subprocess.run([sys.executable, "-m", "pycontrol.cli", f"--device={host}", "run", str(file)],
+                          capture_output=True, text=True, check=False, timeout=600)  # fmt: skip
+    assert done.returncode == 2
+    assert "first has no units of its own: gpurt plan units FILE -o OWN" in done.stderr
 
 
 def test_programs_use_the_gpu_of_their_partition(start_host: Callable[..., Path], tmp_path: Path) -> None:

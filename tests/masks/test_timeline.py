@@ -55,7 +55,7 @@ def test_equal_blocks_share_and_smaller_ones_cut_ahead() -> None:
 
 def test_the_command_writes_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "figure7.json"
-    words = ["--chip", "radeon-vii", "a=all", "b=all,blocks=4096,threads=256", "--launches", "1", "--trace", str(path)]
+    words = ["--chip", "radeon-vii", "a=all", "b=all,blocks=4096,threads=256", "--launches", "1", "-o", str(path)]
     assert mask_simulate.simulate(words, standalone_mode=False) == 0
     trace = load(path)
     assert list(trace.counters) == ["threads of a", "threads of b"]
