@@ -254,7 +254,7 @@ def test_a_gpu_that_is_refused_runs_everyone_and_says_why() -> None:
     with loaded('refuse="no scheduler of its own"') as control, stranger() as (tsg, _), client_of(DEVICE) as client:
         assert control.status() == []
         assert facts()[0] == {
-            "driver": "amdgpu", "device": "fake:0", "state": "refused", "error": "0", "asks": "0",
+            "driver": "amdgpu", "device": "fake:0", "gpu": "-", "state": "refused", "error": "0", "asks": "0",
             "reason": "no scheduler of its own",
         }  # fmt: skip
         assert client.code(lib.GPURT_IOC_BEGIN, priority=10) == -errno.ENODEV
