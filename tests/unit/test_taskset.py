@@ -268,11 +268,11 @@ def test_overload_is_a_result_not_a_mistake(tmp_path: Path) -> None:
     assert file.notes == ("CPU 1 is loaded to 151% by CPU execution alone",)
 
 
-def test_ten_thousand_tasks_load(tmp_path: Path) -> None:
+def test_as_many_tasks_as_a_file_may_have_load(tmp_path: Path) -> None:
     path = tmp_path / "many.toml"
     task = '[[task]]\nname = "t{0}"\ncpu = {1}\npriority = 1\nperiod = "1s"\nsegments = [{{ cpu = "1us" }}]\n'
-    path.write_text("[platform]\ncpus = 64\n" + "".join(task.format(i, i % 64) for i in range(10_000)))
-    assert len(load(path).taskset) == 10_000
+    path.write_text("[platform]\ncpus = 64\n" + "".join(task.format(i, i % 64) for i in range(5_000)))
+    assert len(load(path).taskset) == 5_000
 
 
 def test_schema_in_docs_is_the_one_that_validates() -> None:
