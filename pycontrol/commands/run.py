@@ -31,6 +31,9 @@ from pycontrol.run.check import in_time, judged, missing, notes
 from pycontrol.run.confine import confine
 from pycontrol.run.placement import place
 
+#: Stand-ins take less than the worst case: what a machine adds of its own makes them late otherwise.
+SHARE = 80
+
 
 @command(
     epilog="""\b
@@ -53,13 +56,15 @@ With --auto: the program's own; 126 it cannot be executed; 127 it is not found."
 @click.option("--duration", metavar="TIME", type=Time(), default="10s", show_default=True, help="Length of the run.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
 @click.option("--policy", type=PolicyName(), metavar="NAME", help="Set the host's policy first; federated: timesliced.")
+@click.option("--share", type=click.IntRange(1, 100), default=SHARE, show_default=True, metavar="PERCENT",
+              help="How much of each worst case the stand-ins take that run for tasks without a command.")  # fmt: skip
 @click.option("--tell", is_flag=True, help="Tell `gpurt watch` and other readers of the jobs of the file's own tasks.")
 @click.option("-o", "--output", "trace_path", type=Output(), help="Write the run as a trace.")
 @JSON
 @click.pass_obj
 def run(
     device: str | None, what: tuple[str, ...], auto: bool, priority: int | None, duration: int,
-    waiting: str | None, policy: str | None, tell: bool,
+    waiting: str | None, policy: str | None, share: int, tell: bool,
     trace_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run a taskset's tasks as real processes, pinned and prioritised, and report their response times.
@@ -95,13 +100,15 @@ def run(
     runs = host.gpus[0].policy.word
     used = FEDERATED if federated and owned(loaded.taskset, host) else runs
     options = crew.Options(duration / 1e9, device, used, mode, managed=runs not in ("timesliced", "job"),
-                           environments=confined.environments, tell=tell, host=fit.saved(host))  # fmt: skip
+                           environments=confined.environments, tell=tell, host=fit.saved(host),
+                           share=share)  # fmt: skip
     about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: options.host}
     partial = Partial(trace_path, about) if trace_path else None
     seen, domains, unsaved = _recorded(loaded, options, confined.domains, partial, trace_path)
     judgement = judged(seen.trace, loaded)
     lines, blind = judgement.lines, missing(judgement, [name for name, one in seen.reports.items() if one.complete])
-    remarks = [*fit.lines(found), *confined.notes, *domains, *seen.notes, *notes(lines, seen.trace),
+    remarks = [*_stood_in(loaded, share), *fit.lines(found), *confined.notes, *domains, *seen.notes,
+               *notes(lines, seen.trace),
                *([blind] if blind else []), *([partial.failed] if partial and partial.failed else [])]  # fmt: skip
     render.note(*remarks, as_json=as_json)
     doubt = fit.against(found)
@@ -118,6 +125,16 @@ def run(
     if seen.failed:
         raise DeviceError(seen.failed) if seen.gone else RuntimeFailure(seen.failed)
     return seen.interrupted or (0 if passed else 1)
+
+
+def _stood_in(loaded: Any, share: int) -> list[str]:
+    """A remark on stand-ins: what a no means although they take less than the file permits."""
+    if all(name in loaded.launch and loaded.launch[name].command for name in (task.name for task in loaded.taskset)):
+        return []
+    return [
+        f"stand-ins take {share} % of each worst case (--share): if one is late all the same, this machine lent its "
+        "CPUs to others, or the host is not the file's"
+    ]
 
 
 def _recorded(

@@ -46,6 +46,7 @@ class Options:
     ``tell``: whether tasks tell the readers of the host's events (`gpurt watch`) of their jobs: two calls a job.
     ``host``: what is known of it, for the trace.
     ``scale``: range from which execution times are drawn, in percent between best and worst time.
+    ``share``: how much of each worst case stand-ins take, percent.
     """
 
     seconds: float
@@ -54,6 +55,7 @@ class Options:
     waiting: Waiting | None = None
     managed: bool = True
     scale: tuple[int, int] = (100, 100)
+    share: int = 100
     seed: int = 1
     tell: bool = False
     environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -174,7 +176,7 @@ class Crew:
         options, together = self.options, task.name in served(self.file)
         arguments = task_program.arguments(
             task, waiting=options.waiting, managed=options.managed, scale=options.scale, seed=options.seed,
-            tell=options.tell or together,  # nothing else says whose segment it is
+            share=options.share, tell=options.tell or together,  # nothing else says whose segment it is
         )
         if together and task.thread is not None:
             arguments += [f"--order={task.thread.order.value}", f"--rank={task.rank}"]

@@ -79,19 +79,26 @@ def _build(sources: list[Path]) -> Path:
     return target
 
 
+def _shrunk(span: Span, share: int) -> Span:
+    """The span with this percentage of its worst case, rounded down, and a best case that is no longer."""
+    worst = span.worst * share // 100
+    return Span(worst, min(span.best, worst))
+
+
 def _span(span: Span) -> str:
     return f"{span.worst}ns" if span.best == span.worst else f"{span.best}ns..{span.worst}ns"
 
 
-def _segment(segment: Segment) -> str:
+def _segment(segment: Segment, share: int) -> str:
     if isinstance(segment, CpuSegment):
-        return f"cpu:{_span(segment.time)}"
-    return f"gpu:{_span(segment.misc)}+{_span(segment.pure)}"
+        return f"cpu:{_span(_shrunk(segment.time, share))}"
+    return f"gpu:{_span(_shrunk(segment.misc, share))}+{_span(_shrunk(segment.pure, share))}"
 
 
 def arguments(
-    task: Task, *, waiting: Waiting | None, managed: bool, scale: tuple[int, int], seed: int, tell: bool = False
-) -> list[str]:
+    task: Task, *, waiting: Waiting | None, managed: bool, scale: tuple[int, int], seed: int, tell: bool = False,
+    share: int = 100,
+) -> list[str]:  # fmt: skip
     """gpurt-task's arguments that say what a task does.  CPU and scheduling priority are the launcher's arguments.
 
     Args:
@@ -101,12 +108,13 @@ def arguments(
         scale: range from which execution times are drawn, in percent between best and worst time.
         seed: for drawing execution times.
         tell: whether it tells the host's readers of its jobs.
+        share: how much of each worst case it takes, percent.
     """
     result = [
         f"--name={task.name}",
         f"--period={task.period}ns",
         f"--deadline={task.deadline}ns",
-        f"--segments={','.join(map(_segment, task.segments))}",
+        f"--segments={','.join(_segment(one, share) for one in task.segments)}",
         f"--waiting={(waiting or task.waiting).value}",
         f"--scale={scale[0]}..{scale[1]}",
         f"--seed={seed}",

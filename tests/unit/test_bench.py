@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Some of what each benchmark measures.  One on a GPU is tried in tests/preload, on a fake one.
 FIGURES = {
     "analysis": {"analysis.gcaps-suspend.speedup", "analysis.fig8_all.seconds", "analysis.large_taskset.seconds"},
+    "answers": {"answers.analyze.300.cpu_seconds", "answers.margins.100.cpu_seconds", "answers.modes.100.cpu_seconds"},
     "attacks": {"attacks.alone_us.p50", "attacks.queries.ratio", "attacks.readers_us.max", "attacks.waits.ratio"},
     "core": {"core.pair_ns.8", "core.ratio_4096_8"},
     "energy": {"energy.decision_us.10", "energy.sbeet-mg.jobs_per_s", "energy.fig3_13_cpu_seconds"},
