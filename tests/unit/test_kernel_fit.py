@@ -59,7 +59,7 @@ def test_an_overhead_that_is_too_small_is_no_bound(times: Path, capfd: pytest.Ca
     assert 2 not in beyond
 
 
-@pytest.mark.parametrize("options", [[], ["--table"], ["--interleave", "1.8"]])
+@pytest.mark.parametrize("options", [[], ["--table"], ["--interleave-factor", "1.8"]])
 def test_what_is_printed_is_a_segment(
     times: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
