@@ -41,7 +41,7 @@ def entries_of(path: Path) -> list[dict[str, Any]]:
 @settings(max_examples=150, deadline=None)
 @given(
     events=st.lists(EVENTS, max_size=20),
-    meta=st.dictionaries(st.sampled_from(["set", "policy", "source"]), st.text()),
+    meta=st.dictionaries(st.sampled_from(["policy", "source"]), st.text()),
     tasks=st.dictionaries(st.text(min_size=1, max_size=5), ABOUT, max_size=3),
     until=NUMBERS,
 )

@@ -112,7 +112,7 @@ def test_a_bound_that_rests_on_no_failure_is_printed(gpurt: Gpurt, file: Path) -
 
 
 @pytest.mark.parametrize("policy", ["boosted", "segment", "job", "lock-fifo", "timesliced"])
-@pytest.mark.parametrize("shared", ["set", "priority", "deadline"])
+@pytest.mark.parametrize("shared", ["priority", "deadline"])
 def test_best_effort_alone_on_shared_slices_has_an_answer(gpurt: Gpurt, file: Path, policy: str, shared: str) -> None:
     file.write_text(BEST_EFFORT_SLICES.format(policy, shared))
     for command in ("analyze", "margins"):
