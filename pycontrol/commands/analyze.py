@@ -18,12 +18,10 @@ from analysis.verdict import lacks_theta, slow_turns
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands.options import FILE, JSON, Given, TaskName, TestName, command, time_of
-from pycontrol.live import fit
-from pycontrol.live.control import connect
 from pycontrol.live.objection import Objection, against
+from pycontrol.live.objection import data as data_of
 from pycontrol.output import chains, render
 from pycontrol.output.render import bound, ms, room
-from pycontrol.profile.summary import read_margin
 
 
 @command(
@@ -110,10 +108,10 @@ def analyze(
 
 def _of_this_host(data: dict[str, Any], objections: Sequence[Objection]) -> dict[str, Any]:
     """The document where alpha is the host's: nothing is proved beside an objection that defeats bounds."""
-    doubt = fit.against(objections)
+    doubt = against(objections)
     return {
         **data, "schedulable": data["schedulable"] and not doubt, "why": data["why"] or doubt or None,
-        "objections": fit.data(objections),
+        "objections": data_of(objections),
     }  # fmt: skip
 
 
@@ -150,6 +148,10 @@ def _with_measured(loaded: Any, device: str | None, margin: str | None) -> tuple
 
     Raises UsageError for a wrong margin; FileError and DeviceError as `fit.measured`.
     """
+    from pycontrol.live import fit  # which takes a third of the time of an analysis, and --measured alone needs it
+    from pycontrol.live.control import connect
+    from pycontrol.profile.summary import read_margin
+
     share = None if margin is None else read_margin(margin)
     with connect(device) as control:
         host = fit.ask(control, loaded)

@@ -183,3 +183,12 @@ def test_imports_point_one_way(upper: str, lower: str) -> None:
     folder = ROOT / ("userlib/gpurt" if lower == "gpurt" else lower)
     wrong = [path for path in folder.rglob("*.py") if any(one.partition(".")[0] == upper for one in imports(path))]
     assert wrong == []
+
+
+def test_modules_import_at_their_top() -> None:
+    """Inside functions stand imports of packages that may be absent or take long, and of what completion alone needs."""
+    found = [f"{path.relative_to(ROOT)}:{node.lineno}" for folder in ("pycontrol", "analysis", "userlib/gpurt")
+             for path in (ROOT / folder).rglob("*.py") for function in ast.walk(ast.parse(path.read_text("utf-8")))
+             if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
+             if isinstance(node, (ast.Import, ast.ImportFrom))]  # fmt: skip
+    assert len(set(found)) < 60, found
