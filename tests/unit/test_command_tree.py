@@ -186,7 +186,7 @@ def test_imports_point_one_way(upper: str, lower: str) -> None:
 
 
 def test_modules_import_at_their_top() -> None:
-    """Inside functions stand imports of packages that may be absent or take long, and of what completion alone needs."""
+    """Inside functions stand imports of packages that may be absent or take long, and what completion alone needs."""
     found = [f"{path.relative_to(ROOT)}:{node.lineno}" for folder in ("pycontrol", "analysis", "userlib/gpurt")
              for path in (ROOT / folder).rglob("*.py") for function in ast.walk(ast.parse(path.read_text("utf-8")))
              if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
