@@ -74,7 +74,7 @@ def test_the_host_s_clients_become_tasks(gpurt, host: Path, tmp_path: Path) -> N
     assert f"process {ME}; 1 GPU segments were seen" in text
     assert "updates that the host has seen took" in text
     for command in ("analyze", "margins", "plan priorities", "plan modes", "simulate"):
-        code, out, err = gpurt(command, path, "--json")
+        code, out, err = gpurt(*command.split(), path, "--json")
         assert (code, out) == (3, "")
         lines = [problem["line"] for problem in json.loads(err)["error"]["problems"]]
         blank = [at for at, line in enumerate(text.splitlines(), 1) for _ in re.findall(r'= "\?"', line)]
