@@ -17,7 +17,7 @@ EXEMPT = "readings: chains, a more urgent producer that never sleeps"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a task adds to a bound, ns, and why."""
+    """A task's part of a bound, ns, and the reason for it."""
 
     task: str
     amount: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a trace shows of a chain: reactions and ages, from the starts and ends of jobs."""
+"""A chain as a trace shows it: reactions and ages, from the starts and ends of jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from analysis.model import Chain
 from analysis.trace import Kind, Trace
 
-#: What a job does first.
+#: A job's first step.
 BEGINS = (Kind.CPU, Kind.UPDATE, Kind.BEGIN)
 
 
@@ -75,7 +75,7 @@ def _reactions(each: Sequence[Sequence[Ran]], event: bool) -> list[int]:
 
 
 def _ages(each: Sequence[Sequence[Ran]]) -> tuple[list[int], list[int]]:
-    """Of each output, the time since the start of the first job that it rests on, at its end and until the next."""
+    """The age of each output at its end and until the next: since the start of the first job that it rests on."""
     at_output, until_next = [], []
     for index, last in enumerate(each[-1]):
         at: Ran | None = last

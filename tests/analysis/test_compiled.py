@@ -87,7 +87,8 @@ def test_plain_fixed_priority_against_an_oracle() -> None:
         higher = system.hpp(task)
         return [own, *(Demand(Kind.CPU_PREEMPTION, h.cpu_time + h.gpu_time, "", h.name, h.period) for h in higher)]
 
-    tasksets = [random_taskset(random.Random(seed)) for seed in range(600)]
+    drawn = [random_taskset(random.Random(seed)) for seed in range(600)]
+    tasksets = [taskset for taskset in drawn if not taskset.pending]
     found = [bool(compiled.verdicts(from_tasksets([taskset]), compiled.FIXED_PRIORITY)[0]) for taskset in tasksets]
     assert found == [analyse("oracle", demands, taskset).schedulable for taskset in tasksets]
     assert 50 < sum(found) < 550
