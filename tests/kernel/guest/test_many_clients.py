@@ -37,6 +37,6 @@ def test_thousands_of_clients_are_listed(module: Control, capfd: pytest.CaptureF
         there = module.clients()
         assert len({one.client for one in there}) == len(there) == COUNT
         assert all(one.depth == 1 for one in there)
-        assert cli.run(["--device", str(DEVICE), "clients", "--json"]) == 0
+        assert cli.run(["--device", str(DEVICE), "status", "clients", "--json"]) == 0
         assert len(json.loads(capfd.readouterr().out)["clients"]) == COUNT
     assert module.clients() == []
