@@ -49,12 +49,13 @@ def gpurt(host: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 def test_status_clients_and_top(gpurt: Gpurt, host: Path) -> None:
     with SocketClient(host) as client:
         client.begin(priority=33)
-        status = json.loads(gpurt("status", "latency", "--json")[1])
+        status = json.loads(gpurt("status", "--json")[1])
         assert (status["gpus"][0]["policy"], status["gpus"][0]["runner_pid"]) == ("segment", ME)
-        assert [entry["cause"] for entry in status["latency"]] == ["begin"]
+        latency = json.loads(gpurt("status", "latency", "--json")[1])["latency"]
+        assert [entry["cause"] for entry in latency] == ["begin"]
         (one,) = json.loads(gpurt("status", "clients", "--json")[1])["clients"]
         assert (one["pid"], one["priority"], one["state"]) == (ME, 33, "running")
-        for command in (["status"], ["clients"], ["top", "--once"]):
+        for command in (["status"], ["status", "clients"], ["top", "--once"]):
             code, out, _ = gpurt(*command)
             assert code == 0
             assert str(ME) in out
