@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -30,15 +31,24 @@ class Progress:
         self.length, self.label, self.pos = length, label, 0
         self._began = self._told = time.monotonic()
         self._bar: Bar | None = None
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(PATIENCE, self._draw)
+        self._timer.daemon = True
 
     def __enter__(self) -> Progress:
+        # the first step may take long by itself
+        if self.shown and is_terminal(sys.stderr):
+            self._timer.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar:
-            self._bar.stop()
+        self._timer.cancel()
+        with self._lock:
+            self.shown = False
+            if self._bar:
+                self._bar.stop()
 
     def update(self, steps: int) -> None:
         """So many more steps are done."""
@@ -53,11 +63,14 @@ class Progress:
             click.echo(f"{self.label}: {self.pos} of {self.length}", err=True)
 
     def _draw(self) -> None:
-        if self._bar is None:
-            from rich.console import Console  # takes longer than most commands
-            from rich.progress import Progress as Bar
+        with self._lock:
+            if not self.shown:
+                return
+            if self._bar is None:
+                from rich.console import Console  # takes longer than most commands
+                from rich.progress import Progress as Bar
 
-            self._bar = Bar(console=Console(stderr=True), transient=True)
-            self._bar.add_task(self.label, total=self.length)
-            self._bar.start()
-        self._bar.update(self._bar.task_ids[0], completed=self.pos)
+                self._bar = Bar(console=Console(stderr=True), transient=True)
+                self._bar.add_task(self.label, total=self.length)
+                self._bar.start()
+            self._bar.update(self._bar.task_ids[0], completed=self.pos)

@@ -24,7 +24,7 @@ period = "{}"
 segments = [{}]
 """
 #: A published bound that takes a short suspension as blocking, and an exact search, have 7 ms for c.
-SHORT_SUSPENSION = PLATFORM.format(cpus=1, epsilon="0us", policy="boosted") + "".join((
+SHORT_SUSPENSION = PLATFORM.format(cpus=1, epsilon="0us", policy="segment") + "".join((
     TASK.format("a", 0, 20, "4ms", '{ cpu = "1ms" }'),
     TASK.format("b", 0, 15, "8ms", '{ cpu = "2ms" }, { misc = "0ms", gpu = "1ms" }, { cpu = "2ms" }'),
     TASK.format("c", 0, 10, "10ms", '{ cpu = "1ms" }'),
