@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from analysis.model import CpuSegment, Segment, Span, Task, Waiting
+from gpurt._gpurt import lib
 from gpurt.errors import RuntimeFailure
 from pycontrol.run.compiling import compile_with
 
@@ -80,8 +81,11 @@ def _build(sources: list[Path]) -> Path:
 
 
 def _shrunk(span: Span, share: int) -> Span:
-    """The span with this percentage of its worst case, rounded down, and a best case that is no longer."""
-    worst = span.worst * share // 100
+    """The span with this percentage of its worst case, and a best case that is no longer.
+
+    No work gets shorter than what a virtual GPU takes.
+    """
+    worst = max(span.worst * share // 100, min(span.worst, lib.GPURT_MIN_WORK_NS))
     return Span(worst, min(span.best, worst))
 
 
