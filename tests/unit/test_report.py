@@ -140,15 +140,15 @@ def check_structure(page: Page) -> None:
 
 @pytest.mark.parametrize("file", ["case-study", "two-programs", "preempted-owner", "slices", "partitions", "federated"])
 def test_every_number_is_that_of_the_commands(gpurt: Gpurt, file: str, tmp_path: Path) -> None:
-    """Each one names its place in the document, whose parts are what `analyze` and `sensitivity` print."""
+    """Each one names its place in the document, whose parts are what `analyze` and `margins` print."""
     path = ROOT / f"examples/{file}.toml"
     code, page, document = made(gpurt, path, tmp_path / "page.html", "--elsewhere")
     check_structure(page)
-    for command in ("analyze", "margins"):
+    for command, part in (("analyze", "analysis"), ("margins", "sensitivity")):
         got, out, _ = gpurt(command, path, "--json")
         other = json.loads(out)
         assert code == got
-        assert document["analysis" if command == "analyze" else command] == {
+        assert document[part] == {
             key: value for key, value in other.items() if key not in ("schema", "command")
         }
     assert page.numbers
