@@ -25,13 +25,13 @@ def text(seen: Sample, width: int | None, height: int | None) -> str:
     gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus) or NO_GPU
     cells = [_cells(one, _percent(seen, one)) for one in seen.ordered()]
     columns = [name for name in COLUMNS if name or any(one[""] for one in cells)]
-    lines = _table(columns, cells)
+    lines = _table(columns, cells, blocks=False)
     if width is not None:
         for name in sorted(COLUMNS, key=lambda name: -COLUMNS[name]):
             if max(map(len, lines)) <= width or not COLUMNS[name]:
                 break
             columns = [one for one in columns if one != name]
-            lines = _table(columns, cells)
+            lines = _table(columns, cells, blocks=False)
         lines = _with_bars(lines, seen, width)
     lines = [f"{gpus}; {len(seen.clients)} clients", *lines]
     if height is not None and len(lines) > height:
@@ -63,8 +63,8 @@ def _cells(one: ClientInfo, share: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _table(columns: list[str], cells: list[dict[str, str]]) -> list[str]:
-    return render.table(columns, [[one[name] for name in columns] for one in cells]).split("\n")
+def _table(columns: list[str], cells: list[dict[str, str]], *, blocks: bool = True) -> list[str]:
+    return render.table(columns, [[one[name] for name in columns] for one in cells], blocks=blocks).split("\n")
 
 
 def _with_bars(lines: list[str], seen: Sample, width: int) -> list[str]:

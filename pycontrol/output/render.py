@@ -27,11 +27,14 @@ SCHEMA = 1
 QUIET, PROGRESS = "gpurt.quiet", "gpurt.progress"
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns under their headers; numbers to the right.  Where the terminal is too narrow, a block for each row."""
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, blocks: bool = True) -> str:
+    """Columns under their headers; numbers to the right.  Where the terminal is too narrow, a block for each row.
+
+    Without ``blocks`` the caller sees to the width.
+    """
     body = [list(map(visible, row)) for row in rows]
     widths = [max([len(header), *(len(row[i]) for row in body)]) for i, header in enumerate(headers)]
-    if (most := columns()) and sum(widths) + 2 * (len(widths) - 1) > most:
+    if blocks and (most := columns()) and sum(widths) + 2 * (len(widths) - 1) > most:
         return _blocks(headers, body)
     numeric = [all(_is_number(row[i]) for row in body) and bool(body) for i in range(len(headers))]
 

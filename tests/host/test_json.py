@@ -283,7 +283,7 @@ def test_a_stdout_that_takes_nothing_is_no_answer_of_any_command(gpurt: Gpurt, h
             words = [word for word in calls[0][0] if word != "--json"]
             for descriptor, code in ((pipe, 141), (full, 3)):
                 with stdout_is(descriptor):
-                    got, _, err = gpurt([name, *words])
+                    got, _, err = gpurt([*name.split(), *words])
                 assert got == code, (name, err)
                 said = [line for line in err.splitlines() if line.startswith("gpurt: ")]
                 assert said == (["gpurt: stdout cannot be written: No space left on device"] if code == 3 else []), name

@@ -440,10 +440,7 @@ def test_the_probe_finds_nothing_wrong_with_it(
         code = cli.run(["measure", "board", "--driver", "--load", f"{sys.executable} -S {tmp_path}/load.py", "--json"])
         findings = {one["name"]: one for one in json.loads(capfd.readouterr().out)["findings"]}
         assert code == 0, findings
-        undone = [one for one in findings.values() if one["status"] != "ok"]
-        assert all(one["text"].startswith("not tried") for one in undone)
-        assert "name a program with --load" not in {one["cure"] for one in undone}
-        assert len(findings) - len(undone) >= 8, findings
+        assert sum(one["status"] == "ok" for one in findings.values()) >= 8, findings
         have("fail", 3)
         assert cli.run(["measure", "board", "--driver"]) == 1
         assert "FAIL  updates: " in capfd.readouterr().out
