@@ -185,7 +185,8 @@ def closeness(names: tuple[str, ...], tasksets: int, seed: int, output: Path, as
         {
             "test": row.test, "sound": rta.find(row.test).sound, "tasksets": row.tasksets, "bounded": row.bounded,
             "bounds": len(row.ratios), "states": row.states, "broken": row.broken,
-            "median": round(row.quantile(0.5), 4), "p95": round(row.quantile(0.95), 4), "most": round(row.quantile(1), 4),
+            "median": round(row.quantile(0.5), 4), "p95": round(row.quantile(0.95), 4),
+            "most": round(row.quantile(1), 4),
         }
         for row in rows
     ]  # fmt: skip

@@ -110,7 +110,7 @@ def test_a_host_that_goes_leaves_the_run_its_trace_and_its_table(
     file: TasksetFile, host: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals
 ) -> None:
     trace = tmp_path / "run.json"
-    run = gpurt(tmp_path, "run", "tasks.toml", "--duration", str(LONG), "-o", "run.json", "--json")
+    run = gpurt(tmp_path, "run", "tasks.toml", "--duration", f"{LONG}s", "-o", "run.json", "--json")
     eventually(lambda: has(Path(f"{trace}.partial"), Kind.END))
     host.send_signal(number)
     code, out, errors = ended(run)
@@ -128,7 +128,7 @@ def test_a_run_that_is_killed_itself_leaves_what_had_come(
     file: TasksetFile, host: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:
     partial = tmp_path / "run.json.partial"
-    run = gpurt(tmp_path, "run", "tasks.toml", "--duration", str(LONG), "-o", "run.json", "--tell")
+    run = gpurt(tmp_path, "run", "tasks.toml", "--duration", f"{LONG}s", "-o", "run.json", "--tell")
     eventually(lambda: has(partial, Kind.COMPLETE))
     run.kill()
     ended(run)
