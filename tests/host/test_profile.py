@@ -204,7 +204,7 @@ def test_the_program_s_output_is_kept_apart(host: Path, tmp_path: Path) -> None:
 def test_a_closed_stderr_is_not_the_host_s_socket(host: Path, tmp_path: Path) -> None:
     """The shell's 2>&-: the program's output goes nowhere, not into whatever got the descriptor's number."""
     (tmp_path / "program.py").write_text(PROGRAM + "print('x' * 10_000, flush=True); print('y', file=sys.stderr)\n")
-    words = f"profile {' '.join(QUIET)} -- {sys.executable} program.py 1"
+    words = f"measure times {' '.join(QUIET)} -- {sys.executable} program.py 1"
     done = subprocess.run(
         ["sh", "-c", f"{Path(sys.executable).parent}/gpurt --device {host} {words} 0<&- 2>&-"],
         stdout=subprocess.PIPE, text=True, check=False, timeout=PATIENCE, cwd=tmp_path,
