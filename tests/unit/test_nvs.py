@@ -152,6 +152,7 @@ def test_a_signal_while_one_is_made_waits_until_that_is_known(driver: Driver, nu
     """Python handles a signal when the call has returned, and before its result is kept."""
     driver.after = lambda step: os.kill(os.getpid(), number) if driver.steps == [3, 3, 1] else None
     wanted = KeyboardInterrupt if number is signal.SIGINT else SystemExit
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever tests before have left
     before = signal.getsignal(signal.SIGTERM)
     with Nvs(driver.call) as node, pytest.raises(wanted), domains_of(node, WANTED):
         pytest.fail("entered")
