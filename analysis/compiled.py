@@ -214,7 +214,7 @@ def _briefly(test: rta.Test, taskset: Taskset) -> bool:
 
 def priorities(test: rta.Test, taskset: Taskset) -> dict[str, int]:
     """Those of ``test.assign``; empty if there are none, and no word why.  Raises ValueError as that does."""
-    levels = None if _unknown(test, taskset) else _levels(test, taskset)
+    levels = _levels(test, taskset)
     if levels is not None and len(levels) < sum(task.uses_gpu for task in taskset.real_time):
         return {}
     return test.assign(taskset, levels or ()).priorities or {}
@@ -226,13 +226,12 @@ def assign(test: rta.Test, taskset: Taskset) -> Assignment:
     The readable implementation says why no task can take a level.  Raises ValueError if more tasks use the GPU than
     there are priorities.
     """
-    levels = None if _unknown(test, taskset) else _levels(test, taskset)
-    return test.assign(taskset, levels or ())
+    return test.assign(taskset, _levels(test, taskset) or ())
 
 
 def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
     """The tasks that have levels, from the lowest on, as far as tasks can take them; None if that is not known."""
-    if rta.find(test.name).compiled is None or test.reduces or len(taskset) > MOST_TASKS:
+    if _unknown(test, taskset) or rta.find(test.name).compiled is None or test.reduces or len(taskset) > MOST_TASKS:
         return None
     try:
         view = (batch := from_tasksets([test.seen(taskset)])).view()

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 
-from analysis import compiled
 from analysis.model import (
     Copy,
     CpuSegment,
@@ -24,10 +23,9 @@ from analysis.model import (
     Span,
     Task,
     Taskset,
-    Waiting,
 )
 from analysis.rta import Test
-from analysis.verdict import slow_turns
+from analysis.verdict import proved
 
 #: The times of single tasks are searched in files of so many tasks.
 MOST_TASKS = 500
@@ -149,14 +147,6 @@ def epsilon_budgets(
     ``clocks``: for each machine, how many times as long everything except epsilon takes there.
     """
     return {name: epsilon_budget(test, _slower_tasks(taskset, factor), tick) for name, factor in clocks.items()}
-
-
-def proved(test: Test, taskset: Taskset) -> bool:
-    """Whether the test passes, with no longer turns at the update lock than hosts spin for."""
-    if test.policy == "boosted" and any((test.waiting or task.waiting) is Waiting.BUSY for task in taskset.real_time):
-        result = compiled.run(test, taskset)
-        return result.schedulable and not slow_turns(test, taskset, result)
-    return compiled.passes(test, taskset)
 
 
 def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwatched) -> Fraction | None:

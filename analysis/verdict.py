@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis import compiled, rta
-from analysis.model import FEDERATED, MS, Taskset, Waiting
+from analysis.model import FEDERATED, MS, Task, Taskset, Waiting
 from analysis.rta import Result, Test, boosted
 from analysis.rta.thesis import POLL, THREAD_CPU
 
@@ -120,22 +120,36 @@ def passed(taskset: Taskset) -> Test | None:
     for test in covering(taskset) if taskset.real_time else []:
         if lacks_theta(test, taskset):
             return None
-        if compiled.passes(test, taskset) and not slow_turns(test, taskset, compiled.run(test, taskset)):
+        if proved(test, taskset):
             return test
     return None
 
 
+def proved(test: Test, taskset: Taskset) -> bool:
+    """Whether the test passes, with no longer turns at the update lock than hosts spin for; nothing is explained."""
+    if not _turns_matter(test, taskset):
+        return compiled.passes(test, taskset)
+    result = compiled.run(test, taskset)
+    return result.schedulable and not slow_turns(test, taskset, result)
+
+
+def _turns_matter(test: Test, taskset: Taskset) -> bool:
+    """Whether the test's bounds are right only for turns at the update lock that threads spin through."""
+    return test.policy == "boosted" and any(_spins(test, task) for task in taskset.real_time)
+
+
+def _spins(test: Test, task: Task) -> bool:
+    return task.uses_gpu and (test.waiting or task.waiting) is Waiting.BUSY
+
+
 def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
     """Why a yes of a test of policy `boosted` demands too much of spinning threads of the hosts; empty: it does not."""
-    if test.policy != "boosted" or not result.schedulable:
-        return ""
-    if not any(task.uses_gpu and (test.waiting or task.waiting) is Waiting.BUSY for task in taskset.real_time):
+    if not result.schedulable or not _turns_matter(test, taskset):
         return ""
     taskset = _assigned(test, taskset)
     responses = {task.name: result.wcrt(task.name) or task.deadline for task in taskset.real_time}
     for task in taskset.real_time:
-        spins = task.uses_gpu and (test.waiting or task.waiting) is Waiting.BUSY
-        if spins and boosted.longest_turn(task, taskset, responses) is None:
+        if _spins(test, task) and boosted.longest_turn(task, taskset, responses) is None:
             return (
                 f"{task.name} may wait longer than {boosted.SPIN // MS} ms for its turn at the update lock; its thread "
                 "sleeps then, which the bounds for tasks that wait busily do not allow (docs/boosted.md)"

@@ -10,7 +10,8 @@ from functools import partial
 from analysis import compiled
 from analysis.model import Taskset
 from analysis.rta import Test
-from analysis.sensitivity import What, bisected, changed, own_times, proved
+from analysis.sensitivity import What, bisected, changed, own_times
+from analysis.verdict import proved
 
 #: With more times than these nothing is searched: each takes up to nine verdicts.
 MOST_TIMES = 16
@@ -50,5 +51,4 @@ def least(test: Test, taskset: Taskset) -> Less | None:
 
 
 def _passes(test: Test, taskset: Taskset, name: str, what: What, percent: int) -> bool:
-    less = changed(taskset, name, what, Fraction(percent, _WHOLE))
-    return proved(test, less)
+    return proved(test, changed(taskset, name, what, Fraction(percent, _WHOLE)))

@@ -86,9 +86,7 @@ def bound_of(chain: Chain, taskset: Taskset, result: Result) -> Bounded:
     return Bounded(chain, latencies)
 
 
-def _reaction(
-    chain: Chain, tasks: list[Task], taskset: Taskset, responses: dict[str, int]
-) -> tuple[Part, ...]:  # fmt: skip
+def _reaction(chain: Chain, tasks: list[Task], taskset: Taskset, responses: dict[str, int]) -> tuple[Part, ...]:
     """From an event to the end of the last job: to each next release, and to its end."""
     parts = [] if chain.event else [Part(tasks[0].name, _gap(tasks[0]), GAP)]
     for producer, consumer in pairwise(tasks):

@@ -135,6 +135,28 @@ static inline int64_t rta_max(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+/* After so many steps a search gives up, as the readable one does. */
+#define RTA_STEPS 1000000
+/* One minus far more than the relative error of a sum of up to 2^15 rounded rows. */
+#define RTA_SLACK (1.0 - 0x1p-36)
+
+/*
+ * A lower bound of what a search finds: (@constant + @carried) / (1 - @rate), rounded down by more than the errors of
+ * rounding.  Returns -1 if that is above @limit.  From any lower bound the search ends at the same value.
+ */
+static inline int64_t rta_below(int64_t constant, double carried, double rate, int64_t limit)
+{
+	double x;
+
+	rate *= RTA_SLACK;
+	if (rate >= 1)
+		return -1;
+	x = ((double)constant + carried) * RTA_SLACK / (1 - rate) * RTA_SLACK;
+	if (x >= (double)limit * (1 + 0x1p-36) + 2)
+		return -1;
+	return rta_max(constant, (int64_t)x < limit ? (int64_t)x : limit);
+}
+
 /* R_h - @execution, at least 0: how late after its release a job of @h can begin its last @execution. */
 static inline int64_t rta_jitter(const struct rta_task *h, int64_t execution)
 {

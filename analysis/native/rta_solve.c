@@ -2,11 +2,6 @@
 /* The search for the least solution of one recurrence (analysis/rta/recurrence.py). */
 #include "rta_internal.h"
 
-#define STEPS 1000000	/* after which the search gives up, as the readable one does */
-
-/* One minus far more than the relative error of a sum of up to 2^15 rounded rows. */
-#define SLACK (1.0 - 0x1p-36)
-
 /*
  * Sums over rows: of e / T, of J e / T, and of e or caps.  What parts add to caps is apart: its rate and the rest are upper
  * bounds, and `least` is a lower one of the rate of capped rows.
@@ -53,29 +48,18 @@ static struct sums sum_up(const struct rta *s)
 	return sums;
 }
 
-/*
- * A lower bound of the solution: (constant + sum of J e / T) / (1 - sum of e / T), rounded down by more than the errors
- * of rounding.  Returns -1 if there is no solution up to @limit.  From any lower bound the search ends at the same
- * value.
- */
+/* A lower bound of the solution, (constant + sum of J e / T) / (1 - sum of e / T); -1: there is none up to @limit. */
 static int64_t below(const struct sums *sums, int64_t constant, int64_t limit)
 {
-	double rate = (sums->rate + sums->least) * SLACK, x;
-
-	if (rate >= 1)
-		return -1;
-	x = ((double)constant + sums->carried) * SLACK / (1 - rate) * SLACK;
-	if (x >= (double)limit * (1 + 0x1p-36) + 2)
-		return -1;
-	return rta_max(constant, (int64_t)x < limit ? (int64_t)x : limit);
+	return rta_below(constant, sums->carried, sums->rate + sums->least, limit);
 }
 
 /* Whether ceil(y) < y + 1 alone proves a solution up to @limit.  The sum is rounded up by more than the errors. */
 static bool far_below(const struct sums *sums, int64_t constant, int64_t limit)
 {
-	double rate = (sums->rate + sums->parts) / SLACK;
+	double rate = (sums->rate + sums->parts) / RTA_SLACK;
 
-	return constant && (double)constant + sums->carried + sums->once < (double)limit * (1 - rate) * SLACK;
+	return constant && (double)constant + sums->carried + sums->once < (double)limit * (1 - rate) * RTA_SLACK;
 }
 
 /*
@@ -176,7 +160,7 @@ static int64_t search(struct rta *s, int64_t constant, int64_t start, int64_t li
 	int64_t total = constant + open_at(s, x + closed) + capped_at(s, x + closed);
 	u32 step;
 
-	for (step = 0; step < STEPS; step++) {
+	for (step = 0; step < RTA_STEPS; step++) {
 		if (total == x)
 			return x;
 		x = total;
@@ -195,7 +179,7 @@ static int64_t written_out(const struct rta *s, int64_t constant, int64_t limit)
 	int64_t closed = constant ? 0 : 1, x = constant, total, part;
 	u32 step, r, p;
 
-	for (step = 0; step < STEPS && x <= limit; step++) {
+	for (step = 0; step < RTA_STEPS && x <= limit; step++) {
 		total = constant;
 		for (r = 0; r < s->rows; r++)
 			total += (x + closed + s->jitter[r] + s->period[r] - 1) / s->period[r] * s->amount[r];

@@ -9,9 +9,7 @@
 
 #include "rta_internal.h"
 
-#define STEPS 1000000	/* after which the search gives up, as the readable one does */
 #define SORTED 16	/* segments whose windows are found in ascending order */
-#define SLACK (1 - 0x1p-36)	/* more than the relative error of a sum of rows */
 
 enum known { NOTHING, TOO_LONG, INSIDE };
 
@@ -149,16 +147,7 @@ static int64_t owners_grow(struct rta_owners *o, int64_t window)
 /* A lower bound of the window of a segment of length @own, from ceil(y) >= y; -1: it is longer than @limit. */
 static int64_t below_window(const struct rta *s, const struct rta_owners *o, int64_t own, int64_t limit)
 {
-	double rate = o->rate * SLACK, least;
-
-	if (s->integers)
-		return own;
-	if (rate >= 1)
-		return -1;
-	least = ((double)own + o->carried) * SLACK / (1 - rate) * SLACK;
-	if (least >= (double)limit * (1 + 0x1p-36) + 2)
-		return -1;
-	return rta_max(own, (int64_t)least < limit ? (int64_t)least : limit);
+	return s->integers ? own : rta_below(own, o->carried, o->rate, limit);
 }
 
 /*
@@ -170,7 +159,7 @@ static bool find_window(struct rta_owners *o, int64_t own, int64_t limit, int64_
 	int64_t closed = own ? 0 : 1;
 	u32 step;
 
-	for (step = 0; step < STEPS; step++) {
+	for (step = 0; step < RTA_STEPS; step++) {
 		if (own + *taken == *w)
 			return *w <= limit;
 		*w = own + *taken;
