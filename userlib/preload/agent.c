@@ -198,7 +198,7 @@ static int introduce(struct board *b, const struct report *r)
 
 	if (is_driven(gpu))
 		return introduce_driven(b, r);
-	if (!r->family->known(why, sizeof(why)) && !preload_flag("GPURT_FORCE")) {
+	if (r->family->known && !r->family->known(why, sizeof(why)) && !preload_flag("GPURT_FORCE")) {
 		preload_say("GPU %u, %s: %s; this process runs unmanaged (GPURT_FORCE=1 tries it)", gpu, r->driver, why);
 		return -ENOTSUP;
 	}

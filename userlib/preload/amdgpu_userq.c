@@ -6,7 +6,6 @@
  *
  * They are listed all the same.  A host learns that the process reached tier T0, and that an order off was refused.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "kfd.h"
@@ -81,20 +80,6 @@ static int userq_call(int fd, unsigned long request, void *argument)
 	return result;
 }
 
-static int userq_turn(struct tsg *tsg, int fd, bool on)
-{
-	(void)tsg;
-	(void)fd;
-	return on ? 0 : -EOPNOTSUPP;
-}
-
-static bool userq_known(char *why, size_t size)
-{
-	(void)why;
-	(void)size;
-	return true;
-}
-
 static unsigned int userq_tier(const char **how)
 {
 	*how = WHY;
@@ -105,7 +90,5 @@ const struct family family_amdgpu_userq = {
 	.name = "amdgpu-userq",
 	.node = userq_node,
 	.call = userq_call,
-	.turn = userq_turn,
-	.known = userq_known,
 	.tier = userq_tier,
 };

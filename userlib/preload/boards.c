@@ -24,12 +24,16 @@ void pause_ns(long ns)
  */
 static int turn(struct tsg *tsg, bool on)
 {
+	const struct family *family = tsg->file->family;
 	int err;
 
 	if (tsg->empty)
 		return 0;
 	tsg->state = TSG_UNSURE;
-	err = tsg->file->family->turn(tsg, files_descriptor(tsg->file), on);
+	if (family->turn)
+		err = family->turn(tsg, files_descriptor(tsg->file), on);
+	else
+		err = on ? 0 : -EOPNOTSUPP;
 	if (!err)
 		tsg->state = on ? TSG_ON : TSG_OFF;
 	return err;

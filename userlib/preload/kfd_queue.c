@@ -357,14 +357,6 @@ static int kfd_turn(struct tsg *tsg, int fd, bool on)
 	return err;
 }
 
-/* KFD's ioctls are a stable interface of the kernel, so every release is known. */
-static bool kfd_known(char *why, size_t size)
-{
-	(void)why;
-	(void)size;
-	return true;
-}
-
 static unsigned int kfd_tier(const char **how)
 {
 	if (!unsaved && kfd_saves_waves()) {
@@ -383,6 +375,6 @@ const struct family family_kfd_queue = {
 	.closed = kfd_closed,
 	.forked = kfd_forked,
 	.turn = kfd_turn,
-	.known = kfd_known,
+	/* every release is known: the ioctls are a stable interface of the kernel */
 	.tier = kfd_tier,
 };

@@ -7,7 +7,6 @@
  * A client begins no segment: if it had the GPU alone, the server would be off, and with it the client's own work, for which
  * the segment waits.
  */
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,20 +59,6 @@ void mps_look(int device, pci_bus_id *ask)
 	agent_settle();
 }
 
-static int mps_turn(struct tsg *tsg, int fd, bool on)
-{
-	(void)tsg;
-	(void)fd;
-	return on ? 0 : -EOPNOTSUPP;
-}
-
-static bool mps_known(char *why, size_t size)
-{
-	(void)why;
-	(void)size;
-	return true;
-}
-
 static unsigned int mps_tier(const char **how)
 {
 	*how = WHY;
@@ -82,7 +67,5 @@ static unsigned int mps_tier(const char **how)
 
 const struct family family_nvidia_mps = {
 	.name = "nvidia-mps",
-	.turn = mps_turn,
-	.known = mps_known,
 	.tier = mps_tier,
 };

@@ -165,14 +165,6 @@ static int nvgpu_turn(struct tsg *tsg, int fd, bool on)
 	return 0;
 }
 
-/* The numbers are the same from L4T R32 to R39, so every release is known. */
-static bool nvgpu_known(char *why, size_t size)
-{
-	(void)why;
-	(void)size;
-	return true;
-}
-
 static unsigned int nvgpu_tier(const char **how)
 {
 	*how = shared ? SHARED :
@@ -188,6 +180,6 @@ const struct family family_nvgpu_tsg = {
 	.after = nvgpu_after,
 	.closed = nvgpu_closed,
 	.turn = nvgpu_turn,
-	.known = nvgpu_known,
+	/* every release is known: the numbers are the same from L4T R32 to R39 */
 	.tier = nvgpu_tier,
 };

@@ -144,6 +144,12 @@ static struct rm_object *subdevice_of(const struct tsg *tsg)
 	return NULL;
 }
 
+/* Whether a channel is switched with the TSG.  One that the program has disabled itself is not enabled. */
+static bool switches(const struct rm_object *o, const struct tsg *tsg, bool on)
+{
+	return belongs(o, tsg) && !(on && o->stopped);
+}
+
 /* Disables all channels, or enables those that the program has not disabled itself, as many a call as it can take. */
 static int by_channels(struct tsg *tsg, int fd, bool on)
 {
@@ -156,7 +162,7 @@ static int by_channels(struct tsg *tsg, int fd, bool on)
 	while (o) {
 		d = (struct rm_disable_channels){ .disable = !on };
 		for (; o && d.count < RM_CHANNELS_MAX; o = o->next) {
-			if (!belongs(o, tsg) || (on && o->stopped))
+			if (!switches(o, tsg, on))
 				continue;
 			d.clients[d.count] = o->client;
 			d.channels[d.count++] = o->handle;
@@ -241,7 +247,7 @@ static void batch_add(struct batch *batch, struct tsg *tsg, bool on)
 	const struct rm_object *o;
 
 	for (o = rm_objects; o; o = o->next) {
-		if (!belongs(o, tsg) || (on && o->stopped))
+		if (!switches(o, tsg, on))
 			continue;
 		if (batch->call.count == RM_CHANNELS_MAX) {
 			batch->call.count = before;
@@ -277,9 +283,9 @@ static void batch_run(struct batch *batch, const struct rm_object *subdevice, in
 }
 
 /*
- * A call to the firmware takes a tenth of a millisecond and more, so the groups of a process are switched by one: those of
- * the first TSG's subdevice.  With more than one group a program has, as CUDA's do, most groups for copies.  If the driver
- * refuses, each group is tried by itself, so that one that is broken keeps no other on the GPU.
+ * A call to the firmware takes a tenth of a millisecond and more, and CUDA makes groups for copies beside the one for
+ * kernels.  So the groups of a process are switched by one call: those of the first TSG's subdevice.  If the driver refuses,
+ * each group is tried by itself, so that one that is broken keeps no other on the GPU.
  */
 void nvidia_together(struct tsg *tsgs, bool on)
 {

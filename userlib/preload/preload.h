@@ -94,7 +94,7 @@ struct family {
 	void (*forked)(void);
 	/*
 	 * Takes the TSG off the GPU and waits until it is off, or puts back what the program itself had on.  Returns 0
-	 * only if that is so, otherwise -errno.
+	 * only if that is so, otherwise -errno.  NULL: nothing takes such TSGs off, so an order off is -EOPNOTSUPP.
 	 */
 	int (*turn)(struct tsg *tsg, int fd, bool on);
 	/*
@@ -102,7 +102,7 @@ struct family {
 	 * tries only; turn() is called for what is not @on then.  May be NULL.
 	 */
 	void (*together)(struct tsg *tsgs, bool on);
-	/* Returns whether the driver's release is known.  If not, @why says so. */
+	/* Returns whether the driver's release is known.  If not, @why says so.  NULL: every release is. */
 	bool (*known)(char *why, size_t size);
 	/* The tier that is reached (enum gpurt_tier).  @how says by what, and why not a better one: a line on stderr. */
 	unsigned int (*tier)(const char **how);

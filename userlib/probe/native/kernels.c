@@ -186,6 +186,12 @@ void beat_clear(struct mapped_beat beat)
 	memset((void *)beat.host, 0, offsetof(struct beat, gap));
 }
 
+void wait_launched(struct mapped_beat beat, cu_object stream)
+{
+	while (!beat.host->started && cu.stream_query(stream) == CU_NOT_READY)
+		;
+}
+
 void launch_clock(const struct kernels *k, cu_object stream, unsigned int blocks, struct mapped_beat beat,
 		  uint64_t duration_ns, uint64_t least_gap_ns)
 {

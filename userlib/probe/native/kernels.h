@@ -44,6 +44,9 @@ struct mapped_beat beat_new(void);
 /* Clears what the last launch wrote. */
 void beat_clear(struct mapped_beat beat);
 
+/* Waits until a kernel of the stream writes its beat, or has ended. */
+void wait_launched(struct mapped_beat beat, cu_object stream);
+
 /* Every block reads the clock for @duration_ns.  Block 0 writes the beat. */
 void launch_clock(const struct kernels *k, cu_object stream, unsigned int blocks, struct mapped_beat beat,
 		  uint64_t duration_ns, uint64_t least_gap_ns);

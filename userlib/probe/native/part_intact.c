@@ -83,8 +83,7 @@ static void disturb(struct work *work, const struct method *method, unsigned int
 	uint64_t until;
 
 	start(work);
-	while (!work->beat.host->started && cu.stream_query(work->stream) == CU_NOT_READY)
-		;
+	wait_launched(work->beat, work->stream);
 	while (outcome->preemptions < wanted && cu.stream_query(work->stream) == CU_NOT_READY) {
 		outcome->status = groups_off(&work->groups, method);
 		groups_on(&work->groups, method);

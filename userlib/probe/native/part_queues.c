@@ -42,12 +42,6 @@ struct seen {
 	int status;
 };
 
-static void wait_started(struct mapped_beat beat, cu_object stream)
-{
-	while (!beat.host->started && cu.stream_query(stream) == CU_NOT_READY)
-		;
-}
-
 /* Whether a kernel executes, judged by what block 0 of each writes. */
 static bool moves(const struct mapped_beat *beats)
 {
@@ -69,7 +63,7 @@ static void once(const struct kernels *kernels, const struct groups *groups, con
 	if (second || scene->other_stream)
 		launch_clock(kernels, streams[scene->other_stream], second ? second : 1, beats[1], scene->block_ns,
 			     LEAST_GAP_NS);
-	wait_started(beats[0], streams[0]);
+	wait_launched(beats[0], streams[0]);
 	sleep_ns(200000 + 40000 * seen->count);
 	begun = now_ns();
 	seen->status = groups_off(groups, method_channels);

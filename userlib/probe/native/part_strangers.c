@@ -23,10 +23,6 @@ struct scene {
 	int others;
 };
 
-struct named {
-	uint32_t count, clients[RM_CHANNELS_MAX], channels[RM_CHANNELS_MAX];
-};
-
 /* A victim tells of its channels in ->values, and in ->end when its kernel last was seen to execute. */
 static volatile uint64_t *beat_of(struct crew *crew, int index)
 {
@@ -70,19 +66,13 @@ static bool moves(struct crew *crew, int others)
 	return any;
 }
 
-static int switch_all(const struct rm_tsg *own, const struct named *named, bool on)
+static int switch_all(const struct rm_tsg *own, struct rm_disable_channels *named, bool on)
 {
-	struct rm_disable_channels params = { .disable = !on, .count = named->count };
-	uint32_t i;
-
-	for (i = 0; i < named->count; i++) {
-		params.clients[i] = named->clients[i];
-		params.channels[i] = named->channels[i];
-	}
-	return rm_call(own->fd, own->client, own->subdevice, C2080_DISABLE_CHANNELS, &params, sizeof(params));
+	named->disable = !on;
+	return rm_call(own->fd, own->client, own->subdevice, C2080_DISABLE_CHANNELS, named, sizeof(*named));
 }
 
-static void measure(struct crew *crew, const struct rm_tsg *own, const struct named *named, int others)
+static void measure(struct crew *crew, const struct rm_tsg *own, struct rm_disable_channels *named, int others)
 {
 	struct crew_seat *seat = &crew->seat[0];
 	uint64_t begun;
@@ -106,7 +96,7 @@ static void measure(struct crew *crew, const struct rm_tsg *own, const struct na
 
 static void stranger(struct crew *crew, const struct scene *scene, const struct kernels *kernels)
 {
-	struct named named = { .count = 0 };
+	struct rm_disable_channels named = { .count = 0 };
 	struct crew_seat *seat;
 	struct rm_tsg own;
 	uint64_t j;
