@@ -93,6 +93,11 @@ class Event:
     detail: str | None = None
     executed: int | None = None
 
+    @property
+    def process(self) -> str:
+        """The number of the process that a job's event, or that of a client's end, tells of; empty: it does not."""
+        return (self.detail or "").rpartition("-")[2]
+
 
 @dataclass(frozen=True, slots=True)
 class Response:

@@ -21,6 +21,7 @@ from gpurt.segments import explain
 from pycontrol.live import patched as live_patched
 from pycontrol.live.control import NO_GPU, GpuStatus, connect
 from pycontrol.live.patched import PatchedGpu
+from pycontrol.machine.mps import mps_pipe
 from pycontrol.run.placement import fifo_permitted
 
 ROOT = Path("/")
@@ -287,9 +288,9 @@ def _escapes(root: Path) -> Iterator[Finding]:
     if _read(root, "sys/module/amdgpu/parameters/user_queue") in ("1", "2"):
         text = "amdgpu: programs may use user queues of /dev/dri, which nothing takes off the GPU (tier T0)"
         yield Finding("user queues", Status.WARN, text, "load amdgpu without user_queue, or with user_queue=0")
-    pipes = os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps"
-    if os.path.lexists(root / pipes.lstrip("/") / "control"):
-        text = f"MPS runs ({pipes}): its clients have no priorities, for the MPS server has their channels (tier T0)"
+    pipe = mps_pipe(os.environ)
+    if os.path.lexists(root / str(pipe).lstrip("/")):
+        text = f"MPS runs ({pipe.parent}): its clients have no priorities, for its server has their channels (tier T0)"
         cure = "echo quit | nvidia-cuda-mps-control, or divide the GPU (docs/manual/from-mps.md)"
         yield Finding("MPS", Status.WARN, text, cure)
 

@@ -18,7 +18,7 @@ from pycontrol.commands.plan_options import ANY_INSIDE, GPU_ONLY, MOST, OUT
 from pycontrol.output import render
 from pycontrol.output.admitted import told
 from pycontrol.plan.admission import extended, places_of, written
-from pycontrol.plan.division import COUPLED, unproved, workload
+from pycontrol.plan.division import COUPLED, check_inside, unproved, workload
 
 
 @command(
@@ -47,8 +47,7 @@ def add(
     as_json: bool,
 ) -> int:  # fmt: skip
     """Find a place for one more task among the file's partitions, so that no other task loses its guarantee."""
-    if gpu_only and inside in COUPLED:
-        raise UsageError(f"--gpu-only goes with tests that look at GPU work alone; {inside} takes CPUs into account")
+    check_inside(inside, gpu_only)
     loaded, text, name = extended(file, task)
     if output:
         files.check_writable(output)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that repeat published experiments: experiment list and run."""
+"""The commands that repeat published experiments: experiment list and experiment run."""
 
 from __future__ import annotations
 
@@ -128,8 +128,7 @@ def _run(chosen: Any, settings: Settings, output: Path, form: str, jobs: int, fr
     total = chosen.size if isinstance(chosen, Study) else chosen.size * settings.tasksets
     try:
         with render.progress(total, chosen.name) as bar:
-            show = lambda done, _: bar.update(done - bar.pos)  # noqa: E731
-            return produce(chosen, settings, output, form, jobs, show, fresh, executor)
+            return produce(chosen, settings, output, form, jobs, lambda done, _: bar.reach(done), fresh, executor)
     except CheckpointError as error:
         raise UsageError(f"{error}; --fresh forgets it") from None
     except SimulationError as error:

@@ -12,17 +12,17 @@ from typing import Any
 import click
 
 from analysis import rta
+from analysis.attack import search
 from analysis.attack.closeness import Closeness
 from analysis.attack.closeness import closeness as compare
 from analysis.attack.closeness import table as closeness_table
 from analysis.attack.exact import sound_tests
 from analysis.attack.report import COLUMNS, Store, row, table
-from analysis.attack.search import Effort
 from analysis.experiments.plan import Settings
 from analysis.rta.registry import UNITS
 from analysis.rtgpu import attack as units
 from gpurt.errors import UsageError
-from gpurt.files import unwritable, written
+from gpurt.files import make_folder, unwritable, written
 from pycontrol.commands.options import FOLDER, JSON, TestName, command
 from pycontrol.output import render
 
@@ -78,7 +78,7 @@ def attack(
         if wrong := [test.name for test in tests if asked and not getattr(test, key) and test.name in names]:
             raise UsageError(f"{wrong[0]} has no bounds for {what}")
         tests = [test for test in tests if not asked or getattr(test, key)]
-    effort = Effort(runs, steps, threads, pending)
+    effort = search.Effort(runs, steps, threads, pending)
     store = _store(output, tasksets, seed, effort, fresh)
     for test in tests:
         if test.name not in store.rows:
@@ -97,8 +97,8 @@ def attack(
 
 def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> Any:
     path = output / "attack.checkpoint"
+    make_folder(output)
     try:
-        output.mkdir(parents=True, exist_ok=True)
         if fresh:
             path.unlink(missing_ok=True)
         return Store(path, tasksets, seed, effort)
@@ -109,17 +109,11 @@ def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> 
 
 
 def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Any) -> dict[str, Any]:
-    from analysis.attack.search import attack
-
     with render.progress(tasksets, name) as bar:
-
-        def progress(done: int) -> None:
-            bar.update(done - bar.pos)
-
         if name in UNITS:
             runs = effort.runs + effort.steps
-            return units.row(name, units.attack(name, tasksets, seed, jobs, runs, progress=progress))
-        return row(attack(name, tasksets, seed, jobs, effort, progress))
+            return units.row(name, units.attack(name, tasksets, seed, jobs, runs, progress=bar.reach))
+        return row(search.attack(name, tasksets, seed, jobs, effort, bar.reach))
 
 
 def _text(row: dict[str, Any]) -> str:
@@ -175,10 +169,7 @@ def closeness(names: tuple[str, ...], tasksets: int, seed: int, output: Path, as
         raise UsageError(f"{units[0]} is about tasks that own units, which the explorer does not know")
     rows = [_closeness(test, tasksets, seed) for test in tests]
     path = output / "closeness.md"
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(error.filename or output, error) from None
+    make_folder(output)
     with written(path) as file:
         file.write((closeness_table(rows) + "\n").encode())
     data: list[dict[str, Any]] = [
@@ -196,4 +187,4 @@ def closeness(names: tuple[str, ...], tasksets: int, seed: int, output: Path, as
 
 def _closeness(test: Any, tasksets: int, seed: int) -> Closeness:
     with render.progress(tasksets, test.name) as bar:
-        return compare(test, tasksets, seed, lambda done: bar.update(done - bar.pos))
+        return compare(test, tasksets, seed, bar.reach)

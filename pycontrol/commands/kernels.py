@@ -14,7 +14,7 @@ import click
 
 from analysis.rtgpu.observed import Case, How, Observed, Units, cases
 from gpurt.errors import UsageError
-from gpurt.files import unwritable
+from gpurt.files import make_folder
 from gpurt.units import format_time
 from pycontrol.commands.options import JSON, Given, GivenPath, Time, command
 from pycontrol.output import render
@@ -134,10 +134,7 @@ def _measured(
 
 
 def _opened(path: Path, stack: contextlib.ExitStack) -> Lines:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(path.parent, error) from None
+    make_folder(path.parent)
     return stack.enter_context(contextlib.closing(Lines(path, COLUMNS)))
 
 

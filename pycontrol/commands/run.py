@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that start programs: demo, run."""
+"""The command that runs a taskset's tasks as real processes, or one unmodified program: run."""
 
 from __future__ import annotations
 
@@ -84,10 +84,7 @@ def run(
     crew.Options(duration / 1e9)  # raises UsageError before anything is changed
     if trace_path:
         check_writable(trace_path)
-    federated = loaded.taskset.policies == (FEDERATED,)
-    if federated and (without := [task.name for task in loaded.taskset if task.uses_gpu and not task.partition]):
-        raise UsageError(f"{filename(loaded.path)}: {visible(without[0])} has no units of its own: "
-                         "gpurt plan units FILE -o OWN gives each task some")  # fmt: skip
+    federated = _federated(loaded)
     if policy == FEDERATED:
         policy = Policy.TIMESLICED.word  # nobody orders the GPU
     with connect(device) as control:
@@ -127,6 +124,16 @@ def run(
     return seen.interrupted or (0 if passed else 1)
 
 
+def _federated(loaded: taskset.TasksetFile) -> bool:
+    """Whether tasks own units.  Raises UsageError if some have none."""
+    if loaded.taskset.policies != (FEDERATED,):
+        return False
+    if without := [task.name for task in loaded.taskset if task.uses_gpu and not task.partition]:
+        raise UsageError(f"{filename(loaded.path)}: {visible(without[0])} has no units of its own: "
+                         "gpurt plan units FILE -o OWN gives each task some")  # fmt: skip
+    return True
+
+
 def _stood_in(loaded: Any, share: int) -> list[str]:
     """A remark on stand-ins: what a no means although they take less than the file permits."""
     if all(name in loaded.launch and loaded.launch[name].command for name in (task.name for task in loaded.taskset)):
@@ -162,13 +169,7 @@ def _launched(loaded: Any, options: Any, domains: dict[str, int], partial: Any) 
         stack.enter_context(raised())
         remarks = stack.enter_context(domains_of(stack.enter_context(Nvs()), domains)) if domains else []
         with render.progress(int(options.seconds * 10), "running") as bar:
-            shown = [0]
-
-            def step(passed: float) -> None:
-                bar.update(int(passed * 10) - shown[0])
-                shown[0] = int(passed * 10)
-
-            seen = launch.launch(loaded, options, step, partial)
+            seen = launch.launch(loaded, options, lambda passed: bar.reach(int(passed * 10)), partial)
     return seen, remarks
 
 

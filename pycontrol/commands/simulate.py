@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands about runs: simulate runs a taskset in virtual time, plot draws the trace of any run."""
+"""The command that runs a taskset in virtual time: simulate."""
 
 from __future__ import annotations
 
@@ -126,14 +126,7 @@ def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy
 def _worst(subject: Subject, offsets: int) -> Simulation:
     """What was observed in so many runs.  Raises SimulationError."""
     with render.progress(offsets, "simulating") as bar:
-        done = 0
-
-        def step(runs: int) -> None:
-            nonlocal done
-            bar.update(runs - done)
-            done = runs
-
-        return subject.worst_over_offsets(offsets, step)
+        return subject.worst_over_offsets(offsets, bar.reach)
 
 
 def _trace(subject: Subject, costs: energy_simulate.Costs | None, path: Path | None) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A host in a trace: what was known of it while the trace was recorded, for whoever judges the trace later."""
+"""A host in a trace: what was known of it while the trace was recorded, which the judge of the trace reads."""
 
 from __future__ import annotations
 
@@ -83,9 +83,8 @@ def _said(recorded: Trace, file: TasksetFile) -> dict[int, tuple[str, ...]]:
     tasks = {task.name: task for task in file.taskset}
     found: dict[int, set[str]] = {}
     for event in recorded.events:
-        pid = (event.detail or "").rpartition("-")[2]
-        if event.kind is Kind.START and pid.isdecimal() and (name := meaning(file, event.task)):
-            found.setdefault(int(pid), set()).add(file.taskset.served_with(tasks[name])[0].name)
+        if event.kind is Kind.START and event.process.isdecimal() and (name := meaning(file, event.task)):
+            found.setdefault(int(event.process), set()).add(file.taskset.served_with(tasks[name])[0].name)
     return {pid: tuple(names) for pid, names in found.items() if len(names) == 1}
 
 

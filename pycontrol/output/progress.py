@@ -62,6 +62,10 @@ class Progress:
             self._told = now
             click.echo(f"{self.label}: {self.pos} of {self.length}", err=True)
 
+    def reach(self, done: int) -> None:
+        """So many steps are done, with those before."""
+        self.update(done - self.pos)
+
     def _draw(self) -> None:
         with self._lock:
             if not self.shown:

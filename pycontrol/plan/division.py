@@ -77,6 +77,12 @@ def check_output(loaded: TasksetFile, units: int | None, output: Path) -> None:
     files.check_writable(output)
 
 
+def check_inside(inside: str, gpu_only: bool) -> None:
+    """Raises UsageError for a test that takes CPUs into account where the user wants a plan of the GPU work alone."""
+    if gpu_only and inside in COUPLED:
+        raise UsageError(f"--gpu-only goes with tests that look at GPU work alone; {inside} takes CPUs into account")
+
+
 def unproved(given: Any, shared: str) -> str:
     """Why nothing is proved of what fits; empty if it is."""
     if not given.items:
@@ -176,9 +182,7 @@ class Divided:
 
 def divide(taskset: Taskset, wish: Wish) -> Divided:
     """Divides the GPU anew, whatever partitions the taskset has.  Raises UsageError, DeviceError."""
-    if wish.gpu_only and wish.inside in COUPLED:
-        alone = "--gpu-only goes with tests that look at GPU work alone"
-        raise UsageError(f"{alone}; {wish.inside} takes CPUs into account")
+    check_inside(wish.inside, wish.gpu_only)
     if wish.order and "-" not in wish.variant:
         raise UsageError(f"--order goes with one heuristic, such as --variant fit-ina, not with {wish.variant}")
     taskset = replace(taskset, partitions=())

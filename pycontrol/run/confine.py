@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from analysis.masks.hsa_text import Limits, MaskTextError, write
 from analysis.masks.hsa_text import parse as parse_text
@@ -26,6 +25,7 @@ from gpurt.errors import RefusedError, UsageError
 from gpurt.text import visible
 from pycontrol.live.placed import VARIABLE as PARTITION
 from pycontrol.machine import topology as machine
+from pycontrol.machine.mps import mps_pipe
 from pycontrol.run import preload, sms
 
 #: Names in a program's environment.
@@ -39,10 +39,7 @@ STATIC = "CUDA_MPS_SM_PARTITION"
 PERCENTAGE, DEVICES = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_VISIBLE_DEVICES"
 #: The scheduling domain that the preload library puts the program's TSGs into.
 DOMAIN = "GPURT_DOMAIN"
-#: Where the control daemon of MPS listens, unless CUDA_MPS_PIPE_DIRECTORY says so.
-MPS_PIPES = "/tmp/nvidia-mps"
 ROCR_DEVICES = "ROCR_VISIBLE_DEVICES"
-
 
 #: A remark on every run with domains.
 UNBOUNDED = (
@@ -210,7 +207,7 @@ def _read(name: str, text: str) -> int:
 
 def _mps_runs(key: str, given: Mapping[str, str], start: str) -> None:
     """Raises RefusedError if MPS does not run, so that the key would have no effect."""
-    pipe = Path(given.get("CUDA_MPS_PIPE_DIRECTORY", MPS_PIPES)) / "control"
+    pipe = mps_pipe(given)
     if not os.path.lexists(pipe):
         missing = visible(str(pipe))
         raise RefusedError(f"{key}: MPS is not running, no {missing}, so nothing confines; start it: {start}")

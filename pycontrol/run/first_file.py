@@ -68,10 +68,9 @@ def served(recorded: Trace) -> dict[int, tuple[str, ...]]:
     jobs: dict[int, list[tuple[int, int, str]]] = {}
     begun: dict[tuple[int, str], int] = {}
     for event in recorded.events:
-        pid = (event.detail or "").rpartition("-")[2]
-        if not pid.isdecimal() or event.kind not in (Kind.START, Kind.COMPLETE):
+        if not event.process.isdecimal() or event.kind not in (Kind.START, Kind.COMPLETE):
             continue
-        key = int(pid), event.task
+        key = int(event.process), event.task
         if event.kind is Kind.START:
             begun[key] = event.time
         elif key in begun:

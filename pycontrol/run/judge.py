@@ -154,7 +154,7 @@ class Judge:
         elif event.duration is not None:
             self._check_teller(seen, event)
             if event.detail:
-                self._serving.start(seen.task, _pid(event), event)
+                self._serving.start(seen.task, event.process, event)
             seen.tally.jitter = max(seen.tally.jitter, event.duration)
             before = seen.current()
             if before and before.release != event.time - event.duration and not seen.task.best_effort:
@@ -167,7 +167,7 @@ class Judge:
             return
         self._check_teller(seen, event)
         if event.detail:
-            self._serving.end(seen.task, _pid(event), event)
+            self._serving.end(seen.task, event.process, event)
         task, tally = seen.task, seen.tally
         job = self._ended(seen, event, event.time - event.duration)
         tally.jobs += 1
@@ -196,7 +196,7 @@ class Judge:
         """A job is its program's word: one that says that another's job is over hides that it is late."""
         if not event.detail:
             return
-        pid = _pid(event)
+        pid = event.process
         if pid in seen.tellers:
             return
         if seen.tellers and not seen.task.best_effort:
@@ -276,10 +276,10 @@ class Judge:
     def _gone(self, event: Event, _priority: int | None) -> None:
         if seen := self._of(event):
             self._segments.drop(seen, event)
-            self._leave(seen, event.time, _pid(event))
-        self._serving.gone(_pid(event))
+            self._leave(seen, event.time, event.process)
+        self._serving.gone(event.process)
         for one in self._tasks.values():
-            one.tellers.pop(_pid(event), None)
+            one.tellers.pop(event.process, None)
         self._settle()
 
     def _leave(self, seen: Seen, now: int, pid: str) -> None:
@@ -350,11 +350,6 @@ class Judge:
             return
         self._log.add(event.time, What.LOST, "", f"{event.detail or 'events lost'}; what was under way is left out")
         self._forget()
-
-
-def _pid(event: Event) -> str:
-    """The process that a job's event, or that of a client's end, tells of; empty: it does not."""
-    return (event.detail or "").rpartition("-")[2]
 
 
 _HANDLERS: dict[Kind, Callable[[Judge, Event, int | None], None]] = {

@@ -12,8 +12,7 @@ from test_topology import values, write
 from analysis.masks.topology import CHIPS
 from analysis.taskset import load
 from gpurt.errors import DeviceError, RefusedError, UsageError
-from pycontrol.machine import topology
-from pycontrol.run import confine as module
+from pycontrol.machine import mps, topology
 from pycontrol.run import preload
 from pycontrol.run.confine import Confined, confine
 
@@ -27,7 +26,7 @@ COMMAND = 'command = ["true"]\n'
 def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A Radeon VII under Linux 6.1; no MPS; a preload library."""
     monkeypatch.setattr(topology, "SYSFS", write(tmp_path / "kfd", None, values("radeon-vii")))
-    monkeypatch.setattr(module, "MPS_PIPES", str(tmp_path))
+    monkeypatch.setattr(mps, "PIPES", str(tmp_path))
     monkeypatch.setattr(preload, "find", lambda: Path("/lib/preload.so"))
     monkeypatch.delenv("LD_PRELOAD", raising=False)
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "", "6.1.0-13-amd64", "", "x86_64")))

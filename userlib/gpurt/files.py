@@ -134,6 +134,14 @@ def unwritable(path: Path | str, error: OSError) -> FileError:
     return FileError(f"{filename(path)}: cannot be written: {error.strerror}")
 
 
+def make_folder(path: Path) -> None:
+    """Makes the folder, and those above it, unless it is there.  Raises FileError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(error.filename or path, error) from None
+
+
 def read(path: Path | str, most: int, what: str) -> bytes:
     """The content of a file, or of a pipe or terminal to its end, read once and without seeking.
 
