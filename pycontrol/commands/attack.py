@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Command: attack.  Exact worst cases of a small taskset, beside its bounds."""
+"""The command that finds exact worst cases of a small taskset, beside its bounds: attack."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that judges the trace of a run: check."""
+"""The command that judges the trace of a run: trace check."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Command: sm-check."""
+"""The command that checks compiled kernels of gpurt_sm.h: measure code."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands of the group `gpurt plan energy` that need no run: schedule, cost, optimum."""
+"""The commands about energy that need no run: plan energy schedule, cost and optimum."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Command: kernel-fit."""
+"""The command that makes a kernel of measured times: measure kernel."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that says how much may grow: sensitivity."""
+"""The command that says how much may grow: margins."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Command: mask simulate."""
+"""The command that simulates kernels under masks: plan masks simulate."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands of the group `gpurt plan energy` that read sensors: measure and sensors."""
+"""The commands that read sensors of power and energy: measure energy and measure sensors."""
 
 from __future__ import annotations
 

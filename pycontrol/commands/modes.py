@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that help to design a taskset: assign, choose."""
+"""The command that finds a policy and waiting modes: plan modes."""
 
 from __future__ import annotations
 

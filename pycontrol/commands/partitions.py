@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that divide a GPU among tasks: partition and admit."""
+"""The command that divides a GPU among tasks: plan partitions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands of the group `gpurt plan energy` that make profiles of measurements: fit and import."""
+"""The commands that make profiles of measurements: measure powers and measure import."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands with rules about processes, which are named by pid, name or cgroup: exempt, bar."""
+"""The commands with rules about processes, which are named by pid, name or cgroup: set exempt and set bar."""
 
 from __future__ import annotations
 

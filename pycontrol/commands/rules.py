@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that change what a running host does: priority, policy, budget."""
+"""The commands that change what a running host does: set priority, set policy and set budget."""
 
 from __future__ import annotations
 

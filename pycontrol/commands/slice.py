@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Command: hint.  Sets time slices and interleave levels, where gpurt cannot preempt (tier T0)."""
+"""The command that sets slices and levels of any process on a Tegra, a hint (tier T0): set slice."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that plans time slices and interleave levels of TSGs, and sets them: slices."""
+"""The command that plans time slices and interleave levels of TSGs, and sets them: plan slices."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands about the machine, the shell and the editor: doctor, completion, schema."""
+"""The commands about the machine, the shell and the editor: doctor, completion, schema."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt measure times`."""
+"""The command that measures the times of a program's segments: measure times."""
 
 from __future__ import annotations
 

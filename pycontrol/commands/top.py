@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Command: top."""
+"""The command that watches clients and their shares: top."""
 
 from __future__ import annotations
 

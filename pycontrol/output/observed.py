@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `run` and `check` print of observed response times."""
+"""What `run` and `trace check` print of observed response times."""
 
 from __future__ import annotations
 

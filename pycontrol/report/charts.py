@@ -120,7 +120,7 @@ def _part(term: Mapping[str, Any], start: int, deadline: int, most: float, y: fl
 
 
 def margins(found: Sequence[Mapping[str, Any]]) -> Chart:
-    """From 1, how far each time may grow, or must shrink, by factor.  ``found``: of `sensitivity`."""
+    """From 1, how far each time may grow, or must shrink, by factor.  ``found``: of `gpurt margins`."""
     rows = []
     for at, one in enumerate(found):
         name = f"{one['task']}, {one['what']}" if one["task"] else {"clock": "all times"}.get(one["what"], one["what"])

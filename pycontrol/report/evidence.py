@@ -95,8 +95,8 @@ def gather(given: Inputs) -> dict[str, Any]:
     test = covering_test(system, given.test).test
     few = len(system) <= MOST_SEARCHED
     sensitivity = growth(system, given.test, render.progress, own=few).data(file.path)
-    left_out = [] if few else [f"more than {MOST_SEARCHED} tasks: how far single times may grow is left out; gpurt "
-                               "sensitivity has it"]  # fmt: skip
+    left_out = [] if few else [f"more than {MOST_SEARCHED} tasks: how far single times may grow is left out; "
+                               "gpurt margins has it"]  # fmt: skip
     host, known = (None, fit.Host()) if given.elsewhere else _host(given.device, file)
     objections = fit.objections(file, known)
     judged_runs = [_run(path, recorded, file, test) for path, recorded, _ in given.traces]

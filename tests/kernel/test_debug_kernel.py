@@ -180,7 +180,7 @@ WAITS = {
 @pytest.mark.skipif(not LONG, reason="GPURT_LONG is not set: builds the module anew and boots twice")
 @pytest.mark.parametrize("where", WAITS)
 def test_a_wait_of_the_module_at_a_wrong_place_is_reported(tmp_path: Path, where: str) -> None:
-    """Lockdep sees no flush of a thread's work, nor the gate, but for what kmod/base/deps.h tells it of them.
+    """Lockdep sees no flush of a thread's work, nor the gate, except what kmod/base/deps.h tells it of them.
 
     Nothing hangs: only the order is told that a flush at that place has.
     """
