@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import signal
+import subprocess
 from pathlib import Path
+from types import TracebackType
 
 import pytest
 from hypothesis import HealthCheck, settings
 from standstill import pytest_runtest_protocol, pytest_sessionfinish, pytest_sessionstart
+
+from pycontrol.output import progress
 
 __all__ = ["pytest_runtest_protocol", "pytest_sessionfinish", "pytest_sessionstart"]  # hooks
 
@@ -33,6 +38,24 @@ signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
 # The same clean-up as after SIGINT: tests end the machines and hosts that they started.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+
+# On a busy machine any command may take so long that it says how far it is.  The test of such lines sets its interval.
+progress.INTERVAL = math.inf
+
+_leave = subprocess.Popen.__exit__
+
+
+def _leave_or_kill(
+    process: subprocess.Popen[bytes], kind: type[BaseException] | None, error: BaseException | None,
+    trace: TracebackType | None,
+) -> None:  # fmt: skip
+    """A test that fails inside `with subprocess.Popen` does not wait for a process that it would have ended later."""
+    if kind is not None and process.poll() is None:
+        process.kill()
+    _leave(process, kind, error, trace)
+
+
+subprocess.Popen.__exit__ = _leave_or_kill  # type: ignore[assignment]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

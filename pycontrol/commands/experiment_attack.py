@@ -22,7 +22,7 @@ from analysis.experiments.plan import Settings
 from analysis.rta.registry import UNITS
 from analysis.rtgpu import attack as units
 from gpurt.errors import UsageError
-from gpurt.files import make_folder, unwritable, written
+from gpurt.files import check_writable, make_folder, unwritable, written
 from pycontrol.commands.options import FOLDER, JSON, TestName, command
 from pycontrol.output import render
 
@@ -167,9 +167,10 @@ def closeness(names: tuple[str, ...], tasksets: int, seed: int, output: Path, as
         raise UsageError(str(error)) from None
     if units := [test.name for test in tests if test.name not in rta.TESTS]:
         raise UsageError(f"{units[0]} is about tasks that own units, which the explorer does not know")
-    rows = [_closeness(test, tasksets, seed) for test in tests]
     path = output / "closeness.md"
     make_folder(output)
+    check_writable(path)
+    rows = [_closeness(test, tasksets, seed) for test in tests]
     with written(path) as file:
         file.write((closeness_table(rows) + "\n").encode())
     data: list[dict[str, Any]] = [

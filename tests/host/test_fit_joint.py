@@ -98,7 +98,8 @@ def test_alpha_of_a_few_updates_is_no_proof(
 
 
 @pytest.mark.parametrize(
-    ("priority", "command", "codes"), [(9, (), set()), (9, ("policy", "job"), {"policy"}), (5, (), {"gpu-priority"})]
+    ("priority", "command", "codes"),
+    [(9, (), set()), (9, ("set", "policy", "job"), {"policy"}), (5, (), {"gpu-priority"})],
 )
 def test_a_recording_of_any_host_keeps_what_the_host_was(
     start_host: StartHost, tmp_path: Path, capfd: pytest.CaptureFixture[str], priority: int, command: tuple[str, ...],

@@ -7,6 +7,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,3 +97,9 @@ def test_the_extension_is_compiled_again_after_a_change_to_any_of_its_headers() 
     # a link to one of them, which the source distribution has as well, is that one
     depends = {str((ROOT / name).resolve().relative_to(ROOT)) for name in extension["depends"]}
     assert headers | {"userlib/cffi_build.py"} == depends
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """A worker that is given both refuses the second.  Those of the guest run in the guest only."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py") if "guest" not in path.parts]
+    assert [name for name, count in Counter(names).items() if count > 1] == []

@@ -40,6 +40,7 @@ def test_a_line_is_said_where_there_is_no_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [0.0]
+    monkeypatch.setattr(progress, "INTERVAL", 10.0)
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     with Progress(40, "searching") as shown:
         for now[0] in (1.0, 5.0, 11.0, 12.0, 22.0):
