@@ -140,6 +140,12 @@ def test_every_path_exists(page: Path) -> None:
         assert (page.parent / path).exists(), path
 
 
+def test_the_documents_stay_below_2_mb() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z", "docs"], cwd=ROOT, capture_output=True, check=True)
+    files = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    assert sum(file.stat().st_size for file in files if file.exists()) < 2_000_000
+
+
 def test_contributing_names_every_page() -> None:
     tree = text_of(ROOT / "CONTRIBUTING.md").partition("## Where things are")[2].partition("\n## ")[0]
     for page in (ROOT / "docs").iterdir():
