@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The demonstration's picture: response times of every task under every set-up, beside bounds and deadlines.
+"""The demonstration's picture: one small panel a task, one bar a set-up, beside bounds and deadlines.
 
-Bars are virtual time, of which the bounds speak; dots are what this machine saw.
+Bars are virtual time, of which the bounds speak; circles are what this machine saw.
 """
 
 from __future__ import annotations
@@ -11,105 +11,124 @@ from pathlib import Path
 from typing import Any
 
 from gpurt.files import written
-from pycontrol.demo.results import Results, SetupResult, TaskInfo
+from pycontrol.demo.results import Results, TaskInfo, TaskResult
 
-#: Okabe and Ito's palette: told apart with every kind of colour vision.
-COLOURS = ("#999999", "#e69f00", "#0072b2", "#56b4e9", "#009e73", "#cc79a7")
-DEADLINE, BOUND = "#d55e00", "#111111"
-#: Width of a task's group of bars; tasks are 1 apart.
-GROUP = 0.82
-
-
-def _positions(count: int, index: int, setups: int) -> list[float]:
-    width = GROUP / setups
-    return [task - GROUP / 2 + width * (index + 0.5) for task in range(count)]
-
-
-def _bars(axes: Any, tasks: Sequence[TaskInfo], setups: Sequence[SetupResult]) -> None:
-    """MORT in virtual time as bars, that of this machine as dots, bounds as ticks across the bars."""
-    width = GROUP / len(setups)
-    for index, one in enumerate(setups):
-        places = _positions(len(tasks), index, len(setups))
-        results = [one.tasks[task.name] for task in tasks]
-        seen = [(result.simulated or 0) / 1e6 for result in results]
-        label = one.setup.title.replace("\n", ", ")
-        axes.bar(places, seen, width * 0.9, color=COLOURS[index % len(COLOURS)], label=label, zorder=2)
-        for x, result in zip(places, results, strict=True):
-            if result.observed:
-                axes.plot(x, result.observed / 1e6, "o", ms=4.5, mfc="white", mec=BOUND, mew=1.0, zorder=4)
-            if result.bound:
-                y = result.bound / 1e6
-                axes.plot([x - width * 0.45, x + width * 0.45], [y, y], color=BOUND, lw=2.4, zorder=3)
+#: Colours of Okabe and Ito, told apart with every kind of colour vision: the best bar, the others, one that is late.
+BEST, OTHER, LATE = "#0072b2", "#b8c4cc", "#e69f00"
+DEADLINE, BOUND, RATE = "#d55e00", "#111111", "#666666"
+#: Panels in a row; the part of a panel that the deadline, or the longest bar below LONGEST deadlines, takes.
+COLUMNS, FILLED, LONGEST = 4, 0.78, 1.3
+HEIGHT = 0.72
+TITLE = "Which policy keeps each task's deadline, in simulation and with proof"
+HOW = (
+    "A bar is the longest response time in simulated runs. No bar crosses its black line, the proved bound; without a "
+    "line no bound is known."
+)
 
 
-def _response_panel(axes: Any, tasks: Sequence[TaskInfo], results: Results) -> None:
-    _bars(axes, tasks, results.setups)
-    for index, task in enumerate(tasks):
-        ends = [index - GROUP / 2 - 0.04, index + GROUP / 2 + 0.04]
-        axes.plot(ends, [task.deadline / 1e6] * 2, color=DEADLINE, lw=1.6, ls=(0, (4, 2)), zorder=3)
-    here = "MORT on this machine" + ("" if results.comparable else " (not the file's)")
-    axes.plot([], [], color=BOUND, lw=2.4, label="WCRT bound")
-    axes.plot([], [], "o", ms=4.5, mfc="white", mec=BOUND, mew=1.0, ls="none", label=here)
-    axes.plot([], [], color=DEADLINE, lw=1.6, ls=(0, (4, 2)), label="deadline")
-    axes.set_yscale("log")
-    axes.set_ylabel("longest response time (ms); bars: in virtual time")
-    labels = [f"{t.name}\nCPU {t.cpu}, priority {t.priority}" for t in tasks]
-    axes.set_xticks(range(len(tasks)), labels)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if str(value)[0] in "25" else "")
-    axes.tick_params(axis="y", which="minor", labelsize=8, labelcolor="#666666")
-    low, high = axes.get_ylim()
-    axes.set_ylim(low * 0.8, high * 1.15)
+def _best(values: Sequence[float | None], least: bool) -> set[int]:
+    """The places of the best values that there are: the least, or the largest."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return set()
+    wanted = min(known) if least else max(known)
+    return {place for place, value in enumerate(values) if value == wanted}
 
 
-def _throughput_panel(axes: Any, tasks: Sequence[TaskInfo], results: Results) -> None:
-    setups = results.setups
-    for index, one in enumerate(setups):
-        places = _positions(len(tasks), index, len(setups))
-        rates = [one.tasks[task.name].throughput or 0.0 for task in tasks]
-        axes.bar(places, rates, GROUP / len(setups) * 0.9, color=COLOURS[index % len(COLOURS)], zorder=2)
-    for index, task in enumerate(tasks):
-        ends = [index - GROUP / 2 - 0.04, index + GROUP / 2 + 0.04]
-        axes.plot(ends, [1e9 / task.period] * 2, color="#666666", lw=1.2, ls=":", zorder=3)
-    axes.plot([], [], color="#666666", lw=1.2, ls=":", label="rate of release")
-    axes.legend(loc="upper left", framealpha=1, edgecolor="none", fontsize=8)
-    axes.set_ylabel("jobs finished per second, on this machine")
-    axes.set_xticks(range(len(tasks)), [f"{t.name}\nCPU {t.cpu}, best effort" for t in tasks])
-    axes.set_ylim(0, axes.get_ylim()[1] * 1.15)
+def _names(axes: Any, results: Results, first: bool) -> None:
+    """The set-ups, from the top down; beside the first panel of a row only."""
+    labels = [one.setup.title.replace("\n", ", ") for one in results.setups]
+    axes.set_yticks(range(len(labels)), labels if first else [""] * len(labels))
+    axes.set_ylim(len(labels) - 0.5, -0.5)
 
 
-def _legend(axes: Any, setups: int) -> None:
-    """Above the panel: the set-ups first, then what the marks mean."""
-    handles, labels = axes.get_legend_handles_labels()
-    bars = len(labels) - setups
-    handles, labels = [*handles[bars:], *handles[:bars]], [*labels[bars:], *labels[:bars]]
-    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.01), ncol=4, frameon=False, borderaxespad=0)
+def _number(axes: Any, place: int, at: float, text: str) -> None:
+    axes.annotate(text, (at, place), (5, 0), textcoords="offset points", va="center", fontsize=7.5, zorder=5)
+
+
+def _urgent(axes: Any, task: TaskInfo, results: Results) -> None:
+    """Response times of a real-time task, ms."""
+    found: list[TaskResult] = [one.tasks[task.name] for one in results.setups]
+    deadline = task.deadline / 1e6
+    marks = [mark / 1e6 for one in found for mark in (one.simulated, one.bound) if mark]
+    limit = max([deadline, *(mark for mark in marks if mark <= LONGEST * deadline)]) / FILLED
+    best = _best([one.bound for one in found], least=True)
+    for place, one in enumerate(found):
+        seen = (one.simulated or 0) / 1e6
+        colour = LATE if seen > deadline else BEST if place in best else OTHER
+        axes.barh(place, min(seen, limit), HEIGHT, color=colour, zorder=2)
+        ends = [seen]
+        if one.bound:
+            ends.append(one.bound / 1e6)
+            axes.plot([ends[-1]] * 2, [place - 0.45, place + 0.45], color=BOUND, lw=2.4, zorder=3)
+        if one.observed:
+            here = one.observed / 1e6
+            mark = "o" if here < limit else ">"
+            axes.plot(min(here, limit * 0.99), place, mark, ms=4.5, mfc="white", mec=BOUND, mew=0.9, zorder=4)
+            ends += [here] * (here < limit)
+        _number(axes, place, min(max(ends), limit * 0.87), f"{seen:.3g}" if one.simulated else "no job")
+    axes.axvline(deadline, color=DEADLINE, lw=1.4, ls=(0, (4, 2)), zorder=1)
+    axes.set_xlim(0, limit)
+    axes.set_title(f"{task.name}\nCPU {task.cpu}, priority {task.priority}", fontsize=9, loc="left")
+    axes.set_xlabel("longest response time (ms)", fontsize=8)
+
+
+def _best_effort(axes: Any, task: TaskInfo, results: Results) -> None:
+    """Jobs a second of a best-effort task on this machine."""
+    rates = [one.tasks[task.name].throughput for one in results.setups]
+    best = _best([None if rate is None else round(rate, 2) for rate in rates], least=False)
+    for place, rate in enumerate(rates):
+        axes.barh(place, rate or 0, HEIGHT, color=BEST if place in best else OTHER, zorder=2)
+        _number(axes, place, rate or 0, "not run" if rate is None else f"{rate:.3g}")
+    released = 1e9 / task.period
+    axes.axvline(released, color=RATE, lw=1.2, ls=":", zorder=3)
+    axes.set_xlim(0, max([released, *(rate or 0 for rate in rates)]) / FILLED)
+    axes.set_title(f"{task.name}\nCPU {task.cpu}, best effort", fontsize=9, loc="left")
+    axes.set_xlabel("jobs finished per second, on this machine", fontsize=8)
+
+
+def _legend(axes: Any, results: Results) -> None:
+    """In a cell of its own."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    here = "longest response time on this machine" + ("" if results.comparable else ",\nwhich is not the file's")
+    marks = [
+        Line2D([], [], color=BOUND, lw=2.4, label="proved bound (WCRT)"),
+        Line2D([], [], color=DEADLINE, lw=1.4, ls=(0, (4, 2)), label="deadline"),
+        Patch(color=BEST, label="shortest bound for this task, or most jobs"),
+        Patch(color=OTHER, label="other policies"),
+        Patch(color=LATE, label="misses its deadline in simulation"),
+        Line2D([], [], color=BOUND, marker="o", ms=4.5, mfc="white", mew=0.9, ls="none", label=here),
+        Line2D([], [], color=RATE, lw=1.2, ls=":", label="rate of release"),
+    ]
+    axes.legend(handles=marks, loc="center left", frameon=False, fontsize=8, borderaxespad=0)
 
 
 def _figure(results: Results, footer: str) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    urgent = [task for task in results.tasks if not task.best_effort]
-    other = [task for task in results.tasks if task.best_effort]
-    panels = [part for part in (urgent, other) if part]
-    figure = Figure(figsize=(max(9.0, 3 + 1.65 * len(results.tasks)), 6.2), layout="constrained")
+    tasks = sorted(results.tasks, key=lambda task: task.best_effort)
+    rows = len(tasks) // COLUMNS + 1
+    height = 1.1 + rows * (1.1 + 0.26 * len(results.setups))
+    figure = Figure(figsize=(12.5, height), layout="constrained")
     FigureCanvasAgg(figure)
-    if not panels:
-        return figure
-    ratios = {"width_ratios": [len(part) for part in panels]}
-    grid = figure.subplots(1, len(panels), gridspec_kw=ratios, squeeze=False)[0]
-    for axes, part in zip(grid, panels, strict=True):
-        (_response_panel if part is urgent else _throughput_panel)(axes, part, results)
-        axes.grid(axis="y", which="major", color="#dddddd", lw=0.8, zorder=0)
+    title = f"{TITLE}: {results.taskset}, on gpurt's virtual GPU"
+    figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
+    figure.supxlabel(f"{HOW}\n{footer}", fontsize=8.5, color="#444444", x=0.01, ha="left")
+    cells = list(figure.subplots(rows, COLUMNS, squeeze=False).flat)
+    for place, (axes, task) in enumerate(zip(cells, tasks, strict=False)):
+        (_best_effort if task.best_effort else _urgent)(axes, task, results)
+        _names(axes, results, place % COLUMNS == 0)
+        axes.grid(axis="x", color="#e4e4e4", lw=0.7, zorder=0)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(axis="x", length=0)
-    if urgent:
-        _legend(grid[0], len(results.setups))
-    title = f"{results.taskset}: response times on gpurt's virtual GPU"
-    figure.suptitle(title, fontsize=13, fontweight="bold", x=0.01, ha="left")
-    figure.supxlabel(footer, fontsize=8, color="#555555")
+        axes.tick_params(axis="y", length=0)
+        axes.tick_params(axis="x", labelsize=7.5)
+    for axes in cells[len(tasks) :]:
+        axes.set_axis_off()
+    _legend(cells[len(tasks)], results)
     return figure
 
 

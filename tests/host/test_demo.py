@@ -303,6 +303,17 @@ def test_an_unsound_bound_ends_with_an_error(tmp_path: Path) -> None:
     assert "/\\x1b[31m/" in text.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("changes", "colour"),
+    [({}, demo_plot.BEST), ({"bound": None}, demo_plot.OTHER), ({"simulated": 100_000_001}, demo_plot.LATE)],
+)
+def test_a_bar_has_the_colour_of_what_is_known(tmp_path: Path, changes: dict[str, object], colour: str) -> None:
+    """In the picture's two places: the bar, and the legend."""
+    demo_plot.save(made_up(**changes), tmp_path / "x", "nothing")
+    drawn = re.findall(r"fill: (#[0-9a-f]{6})", (tmp_path / "x.svg").read_text(encoding="utf-8"))
+    assert [one for one in (demo_plot.BEST, demo_plot.OTHER, demo_plot.LATE) if drawn.count(one) == 2] == [colour]
+
+
 def test_a_picture_of_nothing_observed(tmp_path: Path) -> None:
     results = made_up(observed=None, simulated=None, bound=None)
     assert [path.suffix for path in demo_plot.save(results, tmp_path / "x", "nothing")] == [".png", ".svg"]
