@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * gpurt.ko.  Its rooms, from the lowest up: a file calls files of its own room and of those before it, never up, and
- * never in a circle.  scripts/check-layers reads this list.
+ * gpurt.ko.  Its rooms, from the lowest up.  A file calls files of its own room and of those before
+ * it, never up, and never in a circle.  scripts/check-layers reads this list.
  *
  *	uapi/, compat.h, drv/drv.h, drv/port.h	what others rely on, and what other kernels differ in
  *	core/		the scheduler: no lock, clock or allocation; the user-space host has the same code
@@ -13,8 +13,8 @@
  *	drv/		the drivers inside the module, and the port to patched ones
  *	main.c		puts them together
  *
- * What goes up is called back: seam.h (deciding), exits.h (the end of a process), and work items.
- * tests/ has the self-tests and the KUnit suites.  docs/locks.md has the order of all locks.
+ * Calls up are callbacks: seam.h (deciding), exits.h (the end of a process), and work items.  The
+ * self-tests and the KUnit suites stand in tests/.  docs/locks.md has the order of all locks.
  */
 #include <linux/module.h>
 

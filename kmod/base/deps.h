@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Waits that lockdep does not see by itself: for the gate, for a work item of a kernel thread that is flushed, and for
- * readers (SRCU, before 6.3).  To lockdep each is a lock: who executes what others wait for holds it, and who waits
- * takes it.  Without lockdep nothing of this is compiled.  docs/locks.md has the order of all locks.
+ * Waits that lockdep does not see by itself: for the gate, for a kernel thread's work item that is
+ * flushed, for readers (SRCU, before 6.3).  To lockdep each is a lock: who executes what others
+ * wait for holds it, and who waits takes it.  Without lockdep nothing of this is compiled.
+ * docs/locks.md has the order of all locks.
  */
 #ifndef GPURT_DEPS_H
 #define GPURT_DEPS_H

@@ -8,8 +8,9 @@
 #include <linux/types.h>
 
 /*
- * A GPU's urgent clients twice, for looks at tasks that stopped [0][1] and that started [1][1]; and those that are best
- * effort once [1][0], because a look at these is for both.
+ * A GPU's clients in their turns.  Urgent ones stand in two lists, for looks at tasks that stopped
+ * [0][1] and that started [1][1].  Best-effort clients stand in one, [1][0]: a look at these is for
+ * both.
  */
 struct gpurt_looks {
 	raw_spinlock_t lock;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What is found by process.  Users choose how many processes there are, and many have the same hash if a user chooses
- * them so.  Hence a balanced tree.  Those who look need no lock.
+ * A tree of entries, each found by its process.  Users choose how many processes there are, and
+ * many have the same hash if a user chooses them so.  Hence a balanced tree.  Those who look need
+ * no lock.
  */
 #ifndef GPURT_PROCESSES_H
 #define GPURT_PROCESSES_H

@@ -13,8 +13,9 @@
  * lose its CPU to a more urgent one in the middle of a change.  Then nobody else waits for that CPU; and gpurt-boost,
  * if it has to change the thread, has the thread finish at the highest priority.
  *
- * What describes a thread is there while it has a reason, and no call allocates memory: each reason brings along one
- * struct gpurt_thread when it is taken, and takes one away, not always the same, when it is let go.
+ * A struct gpurt_thread describes a thread while the thread has a reason to be raised.  No call
+ * allocates memory.  Each reason brings along one struct gpurt_thread when it is taken.  It takes
+ * one away when it is let go, not always the same.
  *
  * The functions that change something may sleep: kernels 5.3 to 6.4 take the lock of the cpusets to change a thread's
  * scheduling, which others hold for milliseconds.
@@ -39,7 +40,7 @@ unsigned int gpurt_normal = GPURT_NORMAL_DEFAULT;
 module_param_named(normal, gpurt_normal, uint, 0444);
 MODULE_PARM_DESC(normal, "policy boosted: highest CPU priority of threads that are not raised (default 24)");
 
-/* What a thread was before it was raised. */
+/* A thread's scheduling before the thread was raised. */
 struct gpurt_saved {
 	int policy;			/* SCHED_FIFO or SCHED_RR */
 	u8 priority;
@@ -162,7 +163,10 @@ static void refuse(struct gpurt_thread *t, bool refused)
 	raw_spin_unlock(&table_lock);
 }
 
-/* Called with the thread's lock held.  What the thread needs; 0: nothing. */
+/*
+ * Called with the thread's lock held.  The highest CPU priority that a reason wants for the thread;
+ * 0: none.
+ */
 static u32 wanted_of(const struct gpurt_thread *t)
 {
 	const struct gpurt_raised *b;
@@ -236,7 +240,7 @@ static struct gpurt_thread *enter(struct gpurt_raised *b, struct task_struct *ta
 
 /*
  * The other way round, without the thread's lock: when the last one leaves, no other holds or wants that any more.
- * What it takes away may be another client's, and be freed, at once.
+ * The structure that the reason takes away may be another client's, and may be freed at once.
  */
 static void leave(struct gpurt_raised *b)
 {

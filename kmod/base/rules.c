@@ -4,9 +4,9 @@
  * the device later.  A name is what the process called itself when it opened the device, and a process may choose that.
  * Use rules by name only if every user that may open the device is trusted.
  *
- * The lock is for those who change rules.  Any process may have them read, even one that is kept from its CPU
- * meanwhile, and a driver may ask for a process with a lock held that its commit() takes.  So who reads them takes no
- * lock.
+ * The lock is for those who change rules.  Readers take no lock.  Any process may have rules read,
+ * even one that is kept from its CPU meanwhile.  A driver may ask for a process while it holds a
+ * lock that its commit() takes.
  */
 #include <linux/cgroup.h>
 #include <linux/cred.h>
@@ -174,8 +174,9 @@ bool gpurt_cgroup_is_below(const char *path, const char *prefix)
 }
 
 /*
- * The path in the cgroup v2 hierarchy, or its beginning: a process that may make cgroups of its own makes the path as
- * long as it likes.  Empty if the process is gone.
+ * Writes the process's path in the cgroup v2 hierarchy, or the path's beginning.  A process that
+ * may make cgroups of its own makes the path as long as it likes.  @path is empty if the process is
+ * gone.
  */
 void gpurt_cgroup_of(struct pid *tgid, char path[GPURT_CGROUP_START])
 {
@@ -229,9 +230,10 @@ u64 gpurt_rules_last(void)
 }
 
 /*
- * Calls @fn for the rules that are in force and were made after rule @after and not after rule @last, in that order,
- * until it returns an error, and returns that.  First, @changes gets a number that differs after each change: a reader
- * that needs several walks compares it.  The administrator decides how many rules there are to be met.
+ * Calls @fn, in the order in which they were made, for the rules in force after rule @after and up
+ * to rule @last.  The walk ends at the first error, and returns it.  First, @changes gets a number
+ * that differs after each change: a reader that needs several walks compares it.  The administrator
+ * decides how many rules there are to be met.
  */
 int gpurt_rules_walk(u64 after, u64 last, unsigned int *changes, gpurt_rule_fn fn, void *about)
 {

@@ -12,7 +12,7 @@
 
 struct pid;
 
-/* What a rule says of the processes that it names. */
+/* A rule's effect on the processes that it names. */
 enum gpurt_rule {
 	GPURT_RULE_EXEMPT,		/* their TSGs stay on every runlist (exempt.c) */
 	GPURT_RULE_BARRED,		/* policy `boosted` does not raise their threads (boost.c) */
@@ -41,7 +41,10 @@ u64 gpurt_rules_last(void);
 int gpurt_rules_walk(u64 after, u64 last, unsigned int *changes, gpurt_rule_fn fn, void *about);
 void gpurt_rules_clear(void);
 
-/* What gpurt_cgroup_of() writes: one character more than a rule can have, which tells whether a path goes on there. */
+/*
+ * The size that gpurt_cgroup_of() fills: one character more than a rule can have tells whether a
+ * path goes on there.
+ */
 #define GPURT_CGROUP_START (GPURT_CGROUP_LEN + 1)
 
 bool gpurt_has_cgroups(void);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Threads that wait for the same thing, the most urgent first.  A decision may wake one thread only, however many wait:
- * so it wakes the first, and each thread that was woken wakes the next when it has looked at what it waits for.
+ * Threads that wait for the same thing, the most urgent first.  A decision may wake one thread
+ * only, however many wait: so it wakes the first.  Each thread that was woken wakes the next when
+ * it has looked at what it waits for.
  *
  * The kernel's simple wait queues (swait.h) wake in order of arrival.  A thread of low priority that is kept from its
  * CPU would then keep a wake-up from one of high priority.
@@ -76,7 +77,7 @@ void gpurt_waiters_remove(struct gpurt_waiters *w, struct gpurt_waiter *waiter)
 	raw_spin_unlock_irqrestore(&w->lock, flags);
 }
 
-/* What they wait for may have come true.  Any context. */
+/* Wakes the first waiter: the condition may have come true.  Any context. */
 void gpurt_waiters_wake(struct gpurt_waiters *w)
 {
 	unsigned long flags;

@@ -3,8 +3,8 @@
  * /dev/gpurt: descriptors and the processes that open them.
  *
  * A descriptor belongs to the process that opened it.  Another process that holds the descriptor can do nothing with
- * it.  The descriptor's clients end when its opener does, even if another process still holds the descriptor: exits.c
- * reports that the opener exits or executes another program.
+ * it.  The descriptor's clients end when its opener does, even if another process still holds the
+ * descriptor.  Then exits.c has reported that the opener exits or executes another program.
  */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What netlink.c calls for each command. */
+/* Handlers that netlink.c calls, one for each command. */
 #ifndef GPURT_NETLINK_HANDLERS_H
 #define GPURT_NETLINK_HANDLERS_H
 

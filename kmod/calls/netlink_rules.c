@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * GPURT_CMD_GET_RULES.  A dump of many messages takes several calls, between which rules may change.  It tells of the
- * rules in the order in which they were made, up to the one that was the last when it began, so that it ends however
- * many are made meanwhile.  After a change the kernel marks its messages with NLM_F_DUMP_INTR.
+ * GPURT_CMD_GET_RULES.  A dump of many messages takes several calls, between which rules may
+ * change.  The dump tells of the rules in the order in which they were made, up to the last one
+ * made before the dump began.  So it ends however many are made meanwhile.  After a change the
+ * kernel marks its messages with NLM_F_DUMP_INTR.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>

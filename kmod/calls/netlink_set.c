@@ -27,7 +27,10 @@ static u64 get_u64(struct genl_info *info, u32 attr, u64 otherwise)
 	return info->attrs[attr] ? nla_get_u64(info->attrs[attr]) : otherwise;
 }
 
-/* What a command does to one GPU, held alive.  Returns -errno, or how many clients it changed. */
+/*
+ * Does a command's work on one GPU, which is held alive.  Returns -errno, or how many clients the
+ * command changed.
+ */
 typedef int (*gpu_fn)(struct gpurt_gpu *gpu, struct genl_info *info, void *about);
 
 static int one_gpu(u32 index, gpu_fn fn, struct genl_info *info, void *about)
@@ -172,7 +175,10 @@ static int apply_budgets(struct gpurt_gpu *gpu, struct genl_info *info, void *un
 	return 0;
 }
 
-/* Which group the message names: the attribute and its text or process; 0: none, or several. */
+/*
+ * Returns the attribute that names the message's group, with its text or process; 0: none, or
+ * several.
+ */
 static u32 which_group(struct genl_info *info, char *path, size_t size, struct pid **pid)
 {
 	if (!info->attrs[GPURT_A_PID] == !info->attrs[GPURT_A_CGROUP])
@@ -274,7 +280,7 @@ int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info)
 	return each_gpu(info, set_policy, NULL);
 }
 
-/* What follows from a change of the rules, for one GPU. */
+/* Each applies a change of the rules to the clients of one GPU. */
 
 static int apply_exemptions(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
 {
@@ -299,7 +305,7 @@ static int apply_bars(struct gpurt_gpu *gpu, struct genl_info *info, void *unuse
 	return 0;
 }
 
-/* Which attribute names the rule, and its text; 0: none, or several. */
+/* Returns the attribute that names the rule, with its text; 0: none, or several. */
 static u32 which_rule(struct genl_info *info, char *text, size_t size)
 {
 	static const u32 kinds[] = { GPURT_A_PID, GPURT_A_COMM, GPURT_A_CGROUP };

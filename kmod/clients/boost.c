@@ -3,23 +3,26 @@
  * Policy `boosted`: threads of clients are raised and lowered.
  *
  * The scheduler says how the thread of a client has to execute, with the gate held, and gpurt_boost_wanted() notes it.
- * It is carried out without the gate, because a change of a thread's scheduling may sleep: kernels 5.3 to 6.4 take the
- * lock of the cpusets for it, which others hold for milliseconds.  Hence no interrupt does it either.  Who does it:
+ * The change is carried out without the gate, because a change of a thread's scheduling may sleep.
+ * Kernels 5.3 to 6.4 take the lock of the cpusets for it, and others hold that lock for
+ * milliseconds.  Hence no interrupt changes threads either.  Two threads do:
  *
  *   - the thread itself, before it asks for a begin and after each of its calls.  A thread that becomes the owner is
- *     raised before it has the gate, so that nothing of its CPU comes between its update and that;
- *   - the thread gpurt-boost, of the highest FIFO priority, for a thread that is in no call, or waits at the gate: the
- *     GPU is taken from its client or given to it by another one's update; a budget, an administrator, the driver or
- *     the end of its process ends its segment; it is handed the gate while its CPU executes others; its work has
- *     completed (form `fence`).  A GPU's own thread has updates to carry out, and does not wait for the lock of the
- *     cpusets.
+ *     raised before it has the gate, so that nothing of its CPU comes between its update and that.
+ *
+ *   - the thread gpurt-boost, of the highest FIFO priority, for a thread that is in no call, or waits
+ *     at the gate.  These are the cases.  Another one's update takes the GPU from the thread's client
+ *     or gives the GPU to it.  A budget, an administrator, the driver or the end of its process ends
+ *     its segment.  The thread is handed the gate while its CPU executes others.  Its work has
+ *     completed (form `fence`).  A GPU's own thread has updates to carry out, and does not wait for
+ *     the lock of the cpusets.
  *
  * Threads of forms `owner` and `fence` wait at the gate as they would execute without their call: see gate.c.
  *
  * Each client has a lock, with priority inheritance, and so has each thread (raised.c).  Nobody else changes a thread,
- * and nobody else waits for the lock of a client in a segment: all others have gpurt-boost look.  In a kernel with full
- * preemption the thread that holds such a lock may lose its CPU to a more urgent one, and threads of other CPUs must
- * not wait until that has executed.
+ * and nobody else waits for the lock of a client in a segment: all others have gpurt-boost look.  In
+ * a kernel with full preemption the thread that holds such a lock may lose its CPU to a more urgent
+ * one.  Threads of other CPUs must not wait until that one has executed.
  */
 #include <linux/moduleparam.h>
 #include <linux/printk.h>
@@ -224,7 +227,8 @@ void gpurt_boost_bar(struct gpurt_client *client)
 		barred = gpurt_rule_holds(GPURT_RULE_BARRED, client->tgid, client->comm);
 		/*
 		 * Either a thread that becomes the client's sees it at the end of its call, or this sees the thread.
-		 * Of two that do this at once, the one that stores last looks again afterwards, at the rules of both.
+		 * If two do this at once, the one that stores last looks again afterwards, at the
+		 * rules of both.
 		 */
 		assign_bit(GPURT_BOOST_BARRED, &b->flags, barred);
 		smp_mb__after_atomic();	/* likewise */

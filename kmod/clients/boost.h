@@ -19,7 +19,10 @@ void gpurt_boost_look(struct gpurt_client *client);
 void gpurt_boost_bar(struct gpurt_client *client);
 void gpurt_boost_stop(struct gpurt_client *client);
 
-/* What of struct gpurt_boosted has the lock is changed with it held, and carried out before it is given back. */
+/*
+ * Members of struct gpurt_boosted that have the lock change with it held.  The change is carried
+ * out before the lock is given back.
+ */
 void gpurt_boost_settle(struct gpurt_client *client);
 void gpurt_boost_have_looked(struct gpurt_client *client);
 void gpurt_boost_flush(struct gpurt_client *client);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Policy `boosted`: what a client's thread does about its own raising in each of its calls.
+ * Policy `boosted`: a client's thread raises and lowers itself in each of its calls.
  *
  * A thread of form `self` is raised from before its begin until after its end, hence also while it waits at the gate.
- * One of form `owner` or `fence` is raised before it asks for a begin, so that nothing of its CPU comes between its
- * update and the raise, and is lowered if it does not own the GPU then.  If it has to wait at the gate it waits as it
- * would execute without its call (gate.c).  Such a thread may be kept from its CPU when it is handed the gate, and from
- * then on gpurt-boost carries out what the scheduler says of it.
+ * One of form `owner` or `fence` is raised before it asks for a begin, and is lowered if it does
+ * not own the GPU then.  So nothing of its CPU comes between its update and the raise.  If it has
+ * to wait at the gate it waits as it would execute without its call (gate.c).  Such a thread may be
+ * kept from its CPU when it is handed the gate.  From then on gpurt-boost carries out what the
+ * scheduler says of the thread.
  */
 #include <linux/capability.h>
 #include <linux/rtmutex.h>
@@ -50,9 +51,10 @@ static void ask(struct gpurt_client *client, u32 level, u32 flags, u32 right)
 }
 
 /*
- * Whether the caller may begin the outermost segment of a client at that @level, in the form that @flags state, under
- * policy `boosted`: 0, or as uapi/gpurt.h says under "Raised threads".  *@right becomes the highest CPU priority that
- * its user was found to have the right to.
+ * Returns 0 if the caller may begin the outermost segment of a client at that @level, in the form
+ * that @flags state.  Otherwise returns what uapi/gpurt.h says under "Raised threads", for policy
+ * `boosted`.  The highest CPU priority that its user was found to have the right to is stored in
+ * *@right.
  */
 static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flags, u32 *right)
 {
@@ -120,8 +122,9 @@ int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level)
 }
 
 /*
- * Called by a client's thread before it asks the gate for a nested begin or an end.  gpurt_boost_returns() must follow,
- * with what it returns: whether the caller is the thread that is raised.
+ * Called by a client's thread before it asks the gate for a nested begin or an end.  Returns
+ * whether the caller is the thread that is raised.  A call of gpurt_boost_returns() must follow,
+ * with that answer.
  */
 bool gpurt_boost_ends(struct gpurt_client *client)
 {
@@ -157,7 +160,7 @@ static void forget_another(struct gpurt_client *client)
 /*
  * Called by a client's thread of priority @own before it asks the gate for that begin.  Under policy `boosted` it
  * raises itself before it begins the outermost segment.  If it returns 0, gpurt_boost_returns() must follow, with
- * *@raised.  What this rests on may change before the decision: see decide_begin().
+ * *@raised.  The facts behind this answer may change before the decision: see decide_begin().
  */
 int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_begin *begin, bool *raised)
 {
@@ -226,7 +229,7 @@ u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level)
 
 	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
 		return level;
-	/* What a nested begin asks for decides nothing, and was not checked. */
+	/* The level of a nested begin decides nothing, and was not checked. */
 	if (READ_ONCE(client->core.depth))
 		level = min_t(u32, level, READ_ONCE(client->core.level));
 	if (is_raised(client))
@@ -259,7 +262,10 @@ void gpurt_boost_waits(struct gpurt_client *client)
 	rt_mutex_unlock(&b->lock);
 }
 
-/* Called with the lock of the gate held.  That thread is the next to have the gate, and has not got its CPU. */
+/*
+ * Called with the lock of the gate held.  The client's thread is the next to have the gate, and has
+ * not got its CPU.
+ */
 void gpurt_boost_handed(struct gpurt_client *client)
 {
 	WRITE_ONCE(client->boost.call, GPURT_BOOST_HANDED);
@@ -355,8 +361,9 @@ void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w)
 }
 
 /*
- * Called by a thread before it submits work.  If it has seen in its memory that all of its work has completed, that is
- * over which it waited for; once there is new work the driver would not say so any more.
+ * Called by a thread before it submits work.  The thread may have seen in its memory that all of
+ * its work has completed: then its wait is over.  The driver would not say so any more once there
+ * is new work.
  */
 void gpurt_boost_submits(struct gpurt_client *client)
 {

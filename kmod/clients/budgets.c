@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The administrator's budgets.  A budget is not a client's but a group's, which also holds for clients that open the
- * device later: a process must not get more by opening it again, or by making other processes.
+ * The administrator's budgets.  A budget is not a client's but a group's, which also holds for
+ * clients that open the device later.  A process must not get more by opening the device again, or
+ * by making other processes.
  *
- * Which process made a client's process is known while the processes between them live.  A client that has been under
- * a budget stays so when they end.  A program that is not trusted belongs into a cgroup, which it cannot leave.
+ * The process that made a client's process is known while the processes between them live.  A
+ * client that has been under a budget stays so when they end.  A program that is not trusted
+ * belongs into a cgroup, which it cannot leave.
  */
 #include <linux/pid.h>
 #include <linux/rcupdate.h>
@@ -105,8 +107,8 @@ static struct gpurt_group *create(u32 attr, const char *path, struct pid *pid, c
 }
 
 /*
- * The group of that process or cgroup, with a reference for the caller; NULL: there is none, and none was to be made.
- * -ENOMEM, or -ENOBUFS and why.
+ * Finds the group of that process or cgroup, with a reference for the caller.  NULL: there is none,
+ * and none was to be made.  Returns -ENOMEM, or -ENOBUFS and why.
  */
 int gpurt_group_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_group **group,
 		    const char **why)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The administrator's budgets: which there are, and which client is under which. */
+/* The administrator's budgets, and the clients that are under each. */
 #ifndef GPURT_BUDGETS_H
 #define GPURT_BUDGETS_H
 

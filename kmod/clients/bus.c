@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The bus between memory and a GPU.  Decisions about it do not touch the runlist, so they do not take the gate, which
- * an update may keep closed for long.  They take constant time, under a raw spinning lock of their own: a thread that
- * takes one cannot lose its CPU in the middle of it.
+ * an update may keep closed for long.  They take constant time, under a raw spinning lock of their
+ * own.  A thread that takes a decision thus cannot lose its CPU in the middle of it.
  *
  * A thread that waits sleeps until its client is given the bus.  The call that gives it away wakes that thread alone.
  */
@@ -80,7 +80,7 @@ static int release(struct gpurt_client *client)
 	return 0;
 }
 
-/* What a thread that waited is told that has not got the bus, where it was not itself that gave up. */
+/* The error for a thread that waited, did not give up itself, and has not got the bus. */
 static int why_over(const struct gpurt_client *client)
 {
 	if (READ_ONCE(client->gpu->dying))
@@ -115,8 +115,9 @@ static int conclude(struct gpurt_client *client, int err, u64 *granted)
 }
 
 /*
- * Called with the lock held, which it gives back, by a thread that has asked for the bus: waits until its client has
- * it, for copy->timeout_ns at most.  If that is broken off (gpurt_doze()) it becomes what is left of it.
+ * Called with the lock held, which it gives back, by a thread that has asked for the bus.  Waits
+ * until its client has the bus, for copy->timeout_ns at most.  If the wait is broken off
+ * (gpurt_doze()), copy->timeout_ns becomes what is left of the time.
  */
 static int await(struct gpurt_client *client, struct gpurt_copy *copy) __releases(&client->gpu->bus.lock)
 {

@@ -93,8 +93,9 @@ static int client_join(struct gpurt_client *client)
 	rt_mutex_unlock(&gpu->clients_lock);
 	gpurt_job_join(client);
 	/*
-	 * Pairs with each_gpu() in netlink_set.c: either that walk meets the client, or what follows, which first looks
-	 * without a lock, sees the new budget or rule.  To unlock the mutex orders no later read.
+	 * Pairs with each_gpu() in netlink_set.c.  Either that walk meets the client, or the calls
+	 * below, which first look without a lock, see the new budget or rule.  To unlock the mutex
+	 * orders no later read.
 	 */
 	smp_mb();
 	gpurt_group_apply(client);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Decisions for a client: its segments begin and end, the control plane sets its priority, its process becomes an
- * agent, and the scheduler learns what the driver has told.
+ * Decisions for a client: its segments begin and end, the control plane sets its priority, its
+ * process becomes an agent.  The scheduler also learns here what the driver has told.
  */
 #include <linux/atomic.h>
 #include <linux/sched.h>
@@ -56,8 +56,8 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 }
 
 /*
- * Begins a segment.  @form is stated by the outermost one.  -EOVERFLOW; -ENODEV once the driver goes away; -EAGAIN if
- * the caller has to call gpurt_boost_begins() again, and then this.
+ * Begins a segment.  @form is stated by the outermost one.  Returns -EOVERFLOW, or -ENODEV once the
+ * driver goes away.  With -EAGAIN the caller has to call gpurt_boost_begins() again, and then this.
  */
 int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form, u32 *state)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What drivers tell of clients reaches the scheduler: decide/driver.c queues the work of this file. */
+/* Drivers' news of clients reach the scheduler: decide/driver.c queues the work of this file. */
 #include <linux/sched.h>
 
 #include "base/deps.h"

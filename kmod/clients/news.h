@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What drivers tell of clients reaches the scheduler. */
+/* Drivers' news of clients reach the scheduler. */
 #ifndef GPURT_NEWS_H
 #define GPURT_NEWS_H
 

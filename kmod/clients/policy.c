@@ -32,7 +32,10 @@ int gpurt_policy_check(void)
 	return -EINVAL;
 }
 
-/* What new GPUs run, for people; and why it may not be what their files are for. */
+/*
+ * The policy that new GPUs run, in words for people, and why it may not be what their files are
+ * for.
+ */
 const char *gpurt_policy_words(void)
 {
 	static const char * const words[] = {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which policy a GPU has, and how policy `job` notices.  What the policies decide is core/sched.c. */
+/*
+ * A GPU's policy, and the way in which policy `job` notices.  The policies' decisions are
+ * core/sched.c.
+ */
 #ifndef GPURT_POLICY_H
 #define GPURT_POLICY_H
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What drivers ask of the module, and what they tell it.  drv/drv.h describes these functions. */
+/*
+ * Drivers' calls into the module, to ask and to tell.  The header drv/drv.h describes these
+ * functions.
+ */
 #include <linux/export.h>
 #include <linux/ktime.h>
 #include <linux/rculist.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What drivers ask of the module, beside decisions; drv/drv.h describes it. */
+/* Drivers' calls into the module, except decisions; drv/drv.h describes them. */
 #ifndef GPURT_DRIVER_H
 #define GPURT_DRIVER_H
 

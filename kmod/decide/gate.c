@@ -2,27 +2,30 @@
 /*
  * The gate: decisions about a GPU are taken one at a time, the one of the highest GPU priority first.
  *
- * The bounds rest on what this file does (docs/readings/model.md, assumptions A2 and A3).  An rt_mutex would serve its
- * waiters by their priority on the CPU, which may differ from the one on the GPU; and any task of higher CPU priority
- * could preempt its holder in the middle of an update, for an unbounded time.  Here
+ * The bounds rest on what this file does (docs/readings/model.md, assumptions A2 and A3).  An
+ * rt_mutex would serve its waiters by their priority on the CPU, which may differ from the one on
+ * the GPU.  Any task of higher CPU priority could then preempt its holder in the middle of an
+ * update, for an unbounded time.  Here
  *
  *   - a waiter stays in the queue until it runs, and only the first of the queue may enter.  A less urgent task never
  *     passes a more urgent one that was woken but has not got its CPU yet.  A more urgent task that arrives meanwhile
- *     does pass;
- *   - the holder cannot be preempted.  Preemption is off while the caller takes the decision.  If the driver's commit()
- *     may sleep, the caller hands the update to the GPU's thread, which has the highest FIFO priority, and the gate
- *     stays closed until the thread has carried it out.
+ *     does pass.
  *
- * Under policy `boosted` a thread that is raised while its client owns the GPU waits here at the priority that it would
- * have without its call, and keeps its CPU.  If it is handed the gate while its CPU executes others, it is raised above
- * all of them (boost.c).  The bounds for tasks that spin need both.
+ *   - the holder cannot be preempted.  Preemption is off while the caller takes the decision.  If the
+ *     driver's commit() may sleep, the caller hands the update to the GPU's thread, which has the
+ *     highest FIFO priority.  The gate stays closed until that thread has carried the update out.
+ *
+ * Under policy `boosted` a thread may be raised while its client owns the GPU.  Such a thread waits
+ * here at the priority that it would have without its call, and keeps its CPU.  If it is handed the
+ * gate while its CPU executes others, it is raised above all of them (boost.c).  The bounds for
+ * tasks that spin need both.
  *
  * The thread works only for updates.  A decision that changes no runlist costs nobody but its caller, so best effort
  * cannot keep the thread busy by decisions.  Where best effort can cause updates (policies lock-*, agents that
  * register), it rests for as long as the thread has worked for it.
  *
- * Code that runs with the gate held must not allocate, must not sleep (except in such a commit), and must not take a
- * lock that sleeps under PREEMPT_RT.
+ * Code that runs with the gate held must not allocate, nor sleep (except in such a commit), nor
+ * take a lock that sleeps under PREEMPT_RT.
  */
 #include <linux/hrtimer.h>
 #include <linux/ktime.h>
@@ -347,9 +350,10 @@ static void update_here(struct gpurt_gpu *gpu, struct gpurt_update *u)
 }
 
 /*
- * Before the gate is asked for, because to wake a GPU takes long.  0: the GPU is powered; -EIO: it cannot be, whatever
- * the driver's own number, which would mean something else as an answer to a commit; -EAGAIN: a reset or a suspend is
- * under way.  Nothing is committed until that is over, and a GPU that is being suspended must not be woken.
+ * Called before the gate is asked for, because to wake a GPU takes long.  Returns 0 if the GPU is
+ * powered.  Returns -EIO if it cannot be: the driver's own number would mean something else as an
+ * answer to a commit.  Returns -EAGAIN while a reset or a suspend is under way.  Nothing is committed
+ * until that is over, and a GPU that is being suspended must not be woken.
  */
 static int power_up(struct gpurt_gpu *gpu)
 {

@@ -46,7 +46,7 @@ void gpurt_gpu_release(struct gpurt_gpu *gpu, int token)
 	srcu_read_unlock(&gpu->alive, token);
 }
 
-/* What the GPU says of itself: what its driver does, or what its agents do. */
+/* Describes the GPU, as its driver does, or as its agents do. */
 void gpurt_gpu_describe(struct gpurt_gpu *gpu, struct gpurt_agents_facts *facts)
 {
 	int token;
@@ -74,8 +74,9 @@ static int thread_start(struct gpurt_gpu *gpu)
 }
 
 /*
- * Takes over what the driver offers.  The driver may have been compiled with an older or a newer drv.h.  -EINVAL: it
- * lacks what every driver needs, or has another version; -E2BIG: it offers something that this module does not know.
+ * Takes over what the driver offers.  The driver may have been compiled with an older or a newer
+ * drv.h.  Returns -EINVAL if it lacks what every driver needs, or has another version.  Returns
+ * -E2BIG if it offers something that this module does not know.
  */
 static int take_over(struct gpurt_gpu *gpu, const struct gpurt_driver_ops *ops)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Which clients have been told that they have the GPU. */
+/* Clients that have been told that they have the GPU. */
 #ifndef GPURT_GRANTS_H
 #define GPURT_GRANTS_H
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Policy `job`: the GPU belongs to the most urgent runnable task that uses it, for the task's whole job.  The GPU's
- * thread looks at the states of the clients' tasks, either periodically (`poll`) or when the scheduler's tracepoints
- * report that one of them changed (`notify`).  A probe of a tracepoint runs with the scheduler's locks held, where
- * nothing may be woken.  So it raises an interrupt, which wakes the thread.  A machine that cannot interrupt itself
- * sets a timer instead.
+ * Policy `job`: the GPU belongs to the most urgent runnable task that uses it, for the task's whole
+ * job.  The GPU's thread looks at the states of the clients' tasks.  It looks periodically
+ * (`poll`), or when the scheduler's tracepoints report that a task's state changed (`notify`).  A
+ * probe of a tracepoint runs with the scheduler's locks held, where nothing may be woken.  So it
+ * raises an interrupt, which wakes the thread.  A machine that cannot interrupt itself sets a timer
+ * instead.
  */
 #include <linux/hash.h>
 #include <linux/ktime.h>
@@ -106,12 +107,13 @@ bool gpurt_job_can_notify(void)
 }
 
 /*
- * Users choose how many clients and threads there are, and nothing else executes on this CPU during a look.  So of a
- * client that has been real-time a look sees the THREADS oldest threads, and THREADS clients and threads in all; of the
- * others the SOME_THREADS oldest of each, and PART clients and threads (and what more the last client has).  Clients
- * have their turns in lists, so the next look goes on with the next ones.  Best effort, however much of it there is,
- * delays no look at a client that has been real-time, and prolongs none by much: real-time tasks of this CPU wait for
- * it.
+ * Users choose how many clients and threads there are, and nothing else executes on this CPU during
+ * a look.  So a look has limits.  It sees the THREADS oldest threads of a client that has been
+ * real-time, and THREADS clients and threads in all.  It sees the SOME_THREADS oldest threads of
+ * each other client, and PART of these clients and threads (and what more the last client has).
+ * Clients have their turns in lists, so the next look goes on with the next ones.  Best effort,
+ * however much of it there is, delays no look at a client that has been real-time.  Best effort
+ * prolongs no look by much either: real-time tasks of this CPU wait for the look.
  */
 #define THREADS 1024U
 #define SOME_THREADS 512U
@@ -120,8 +122,9 @@ bool gpurt_job_can_notify(void)
 #define SOON GPURT_POLL_MIN_NS
 
 /*
- * Called with RCU held.  Whether any thread of the process is runnable; *@priority becomes the highest real-time
- * priority of those, if it was lower.  *@seen grows by how many threads that took, @most and one at most.
+ * Called with RCU held.  Whether any thread of the process is runnable.  The highest real-time
+ * priority of runnable threads is stored in *@priority, if it was lower.  The number of threads
+ * that this took, @most and one at most, is added to *@seen.
  */
 static bool is_runnable(struct pid *tgid, u32 *priority, u32 most, u32 *seen)
 {
@@ -160,8 +163,8 @@ static int decide_job(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 }
 
 /*
- * Reports the client if it is @runnable now and was not, or if its priority changed; one that has not been real-time
- * (not @urgent) if either changed.
+ * Reports a change of the client's state or priority.  A client that has been real-time (@urgent)
+ * is reported only if its state is @runnable now.
  */
 static void look_at(struct gpurt_gpu *gpu, struct gpurt_client *client, bool runnable, bool urgent, u32 *seen)
 {
@@ -239,7 +242,7 @@ static void look(struct kthread_work *work)
 	int token, reading;
 	bool all;
 
-	/* What changed, or expired, during the last look has queued this one before the rest began. */
+	/* A change or an expiry during the last look has queued this one before the rest began. */
 	if (wait) {
 		if (READ_ONCE(gpu->job.probed))
 			hrtimer_start(&gpu->job.timer, ns_to_ktime(wait), HRTIMER_MODE_REL_HARD);
@@ -254,9 +257,10 @@ static void look(struct kthread_work *work)
 	gpurt_dep_end(&job_look);
 	gpurt_gpu_release(gpu, token);
 	/*
-	 * Nothing on this CPU outranks this thread.  It rests for as long as it looked, so that half of the time is
-	 * left to other tasks however short the period is and however often tasks change state.  The driver's time
-	 * for updates of the runlist does not count: the analyses charge it as epsilon.
+	 * Nothing on this CPU outranks this thread.  It rests for as long as it looked.  So half of
+	 * the time is left to other tasks, however short the period is and however often tasks
+	 * change state.  The driver's time for updates of the runlist does not count: the analyses
+	 * charge it as epsilon.
 	 */
 	now = ktime_get_ns();
 	took = now - began;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The runlist of a GPU.  The scheduler (core/sched.c) asks for updates and says which clients gained and lost the GPU.
- * This file has the driver carry out the updates, with the gate held, and then passes on what was said (grants.c).
- * updates.c has what comes without a caller: the timer, and what follows an update.
+ * This file has the driver carry out the updates, with the gate held, and then passes on what was
+ * said (grants.c).  The file updates.c has the work without a caller: the timer, and the aftermath
+ * of an update.
  */
 #include <linux/ktime.h>
 
@@ -195,7 +196,7 @@ static void runlist_commit(struct gpurt_sched *s, struct gpurt_sched_client *onl
 	want(gpu_of(s), cause, now);
 }
 
-/* Called with the gate held.  What an update brings about is told once it is carried out. */
+/* Called with the gate held.  The changes of an update are told once it is carried out. */
 static void change_later(struct gpurt_runlist *r, struct gpurt_client *client, u32 event, u64 now)
 {
 	if (!WARN_ON_ONCE(r->changes == GPURT_CHANGES))
@@ -241,8 +242,9 @@ static const struct gpurt_sched_ops runlist_ops = {
 };
 
 /*
- * Called with the gate held.  An update succeeded that took longer than its decision, or after others had failed: those
- * who may use the GPU and have not been told so are told, and every call that waits looks again.
+ * Called with the gate held.  An update succeeded that took longer than its decision, or after
+ * others had failed.  Clients that may use the GPU and have not been told so are told.  Every call
+ * that waits looks again.
  */
 static void fault_over(struct gpurt_gpu *gpu, u64 now)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What deciding asks of those for whom it decides, the only calls upward: who waits at the gate may be a thread that is
- * raised (clients/boost.c and clients/boost_calls.c describe these functions), and an update lets clients go.
+ * The only calls upward, from deciding to those for whom it decides.  A thread that waits at the
+ * gate may be raised: clients/boost.c and clients/boost_calls.c describe these functions.  An
+ * update lets clients go.
  */
 #ifndef GPURT_SEAM_H
 #define GPURT_SEAM_H

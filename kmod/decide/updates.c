@@ -87,8 +87,9 @@ static void report(struct gpurt_gpu *gpu)
 }
 
 /*
- * What follows an update and would take too long with the gate held: every call that may return is woken, every client
- * is told, the driver forgets clients that left while updates failed, and the kernel's log learns of failures.
+ * The work after an update that would take too long with the gate held.  Every call that may return
+ * is woken, and every client is told.  The driver forgets clients that left while updates failed,
+ * and the kernel's log learns of failures.
  */
 static void aftermath(struct work_struct *work)
 {
@@ -114,7 +115,10 @@ void gpurt_updates_init(struct gpurt_gpu *gpu)
 	INIT_WORK(&r->aftermath, aftermath);
 }
 
-/* Called with the GPU held alive.  What the driver puts on the runlist beside the runner has changed. */
+/*
+ * Called with the GPU held alive.  The driver's choice of what is on the runlist beside the runner
+ * has changed.
+ */
 void gpurt_updates_refresh(struct gpurt_gpu *gpu)
 {
 	struct gpurt_update u = { .decide = gpurt_runlist_renew, .level = GPURT_GATE_CONTROL };
@@ -123,9 +127,10 @@ void gpurt_updates_refresh(struct gpurt_gpu *gpu)
 }
 
 /*
- * Called while the driver goes away, when no other decision is under way.  The runlist becomes everyone's again, and
- * the runner none, also for readers of the control plane who still hold the GPU when the clients are freed.  A driver
- * that fails is called again for a quarter of a second.
+ * Called while the driver goes away, when no other decision is under way.  The runlist becomes
+ * everyone's again, and the runner none.  Readers of the control plane may still hold the GPU when
+ * the clients are freed: they find no runner.  A driver that fails is called again for a quarter of
+ * a second.
  */
 void gpurt_updates_drain(struct gpurt_gpu *gpu)
 {

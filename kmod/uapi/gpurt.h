@@ -11,16 +11,17 @@
  * A caller can act for itself only.  No structure carries a process id that is believed: the identity is
  * that of the process that opened the descriptor (or connected the socket).  One open descriptor is one
  * *client* on every GPU it names.  A program that wants several clients (say one a thread) opens several
- * descriptors.  When the descriptor closes, or its process executes another program or dies, the client
- * is gone: its segments end, its TSGs close, its work is dropped.
+ * descriptors.  The client is gone when the descriptor closes, or when its process executes another
+ * program or dies.  Then its segments end, its TSGs close, and its work is dropped.
  *
  * Structures that grow
  * --------------------
  * Every ioctl structure begins with its own size in bytes, as the caller knows it.  A shorter structure
  * than the first published one: EINVAL.  A longer one than the host knows: accepted if everything beyond
  * is zero, else E2BIG, as is one of more than GPURT_MAX_STRUCT bytes.  Padding and unused fields must be
- * zero and unknown flags unset: EINVAL.  EFAULT: the structure cannot be read, and nothing was done; or the answer
- * cannot be written to it, and the call was done all the same: a begin has begun its segment.
+ * zero and unknown flags unset: EINVAL.  EFAULT: the structure cannot be read, and nothing was
+ * done; or the answer cannot be written to it.  In the second case the call was done all the same:
+ * a begin has begun its segment.
  *
  * Data plane
  * ----------
@@ -32,9 +33,9 @@
  * GPURT_IOC_BEGIN	struct gpurt_begin
  *	Begin a GPU segment.  Returns at once; `state` says whether the caller holds the GPU
  *	(GPURT_STATE_RUNNING) or its work waits (GPURT_STATE_PENDING).  With GPURT_BEGIN_WAIT the call
- *	blocks until the caller holds the GPU.  EINTR: a signal came first; the segment stays begun, and the host
- *	has set GPURT_BEGIN_BEGUN in `flags`: the same call goes on waiting, and begins nothing.  ENOENT, EIO: that
- *	segment is over, as GPURT_IOC_WAIT.
+ *	blocks until the caller holds the GPU.  EINTR: a signal came first, and the segment stays
+ *	begun.  The host has then set GPURT_BEGIN_BEGUN in `flags`: the same call goes on waiting,
+ *	and begins nothing.  ENOENT, EIO: that segment is over, as GPURT_IOC_WAIT.
  *	Segments nest by counting; the first begin fixes the priority.  `priority` 1..99 asks for a priority
  *	other than the caller's own SCHED_FIFO/SCHED_RR priority, 0 for the caller's own.  EPERM: higher
  *	than the caller could give itself with sched_setscheduler(2).  EOVERFLOW: nested too deeply.
@@ -46,31 +47,37 @@
  *	killed the caller's work, and with it the segment; so does GPURT_IOC_WAIT, until the next begin.
  *
  * GPURT_IOC_WAIT	struct gpurt_wait
- *	Block until `what` holds: GPURT_WAIT_GRANT (the caller holds the GPU), GPURT_WAIT_WORK (the work
- *	item `work` of TSG `tsg` has completed), GPURT_WAIT_IDLE (all submitted work has completed).
- *	`timeout_ns` is relative; GPURT_FOREVER waits without limit; see "Signals".  ETIMEDOUT, EINTR, ENOENT (no open
- *	segment, or no such TSG, or work that was never submitted).  On return `completed_ns` is the time
- *	(CLOCK_MONOTONIC) at which the awaited work completed or the grant was given; of work that is not among
- *	the last GPURT_REMEMBERED items of its TSG, that of the client's latest completion.
+ *	Block until `what` holds.  GPURT_WAIT_GRANT: the caller holds the GPU.  GPURT_WAIT_WORK: the
+ *	work item `work` of TSG `tsg` has completed.  GPURT_WAIT_IDLE: all submitted work has
+ *	completed.  `timeout_ns` is relative; GPURT_FOREVER waits without limit; see "Signals".
+ *	ETIMEDOUT, EINTR, ENOENT (no open segment, or no such TSG, or work that was never
+ *	submitted).  On return `completed_ns` is the time (CLOCK_MONOTONIC) at which the awaited
+ *	work completed or the grant was given.  Work that is not among the last GPURT_REMEMBERED
+ *	items of its TSG has that of the client's latest completion.
  *
  * GPURT_IOC_COPY	struct gpurt_copy
- *	The bus between memory and a GPU carries one copy at a time, the most urgent request's first; a copy is not
- *	preempted.  GPURT_COPY_BEGIN asks for the bus and returns when the caller has it, with the time of that in
- *	`granted_ns`; `priority` is as for GPURT_IOC_BEGIN.  GPURT_COPY_NEXT, between two chunks of a copy, asks again
- *	before it gives the bus back: a more urgent request, or an equal one that waits, comes first, and a less urgent
- *	one does not.  Both wait for `timeout_ns` at most (0: not at all).  ETIMEDOUT, EINTR: the caller neither has the
- *	bus nor waits for it, and has nothing to end.  GPURT_COPY_END gives the bus back; called by another thread it
- *	also withdraws a request that waits, which returns ECANCELED.  With a `request` it ends only what the BEGIN or
- *	NEXT of that number asked for last: a thread that gives a call up cannot end the copy that another has begun.
- *	A client has one copy at a time: EBUSY.  ENOENT: the client has not the bus, or not by that request.  EPERM:
+ *	The bus between memory and a GPU carries one copy at a time, the most urgent request's
+ *	first.  A copy is not preempted.  GPURT_COPY_BEGIN asks for the bus and returns when the
+ *	caller has it, with the time of that in `granted_ns`; `priority` is as for GPURT_IOC_BEGIN.
+ *	GPURT_COPY_NEXT, between two chunks of a copy, asks again before it gives the bus back.  A
+ *	more urgent request, or an equal one that waits, comes first; a less urgent one does not.
+ *	Both wait for `timeout_ns` at most (0: not at all).  ETIMEDOUT, EINTR: the caller neither
+ *	has the bus nor waits for it, and has nothing to end.  GPURT_COPY_END gives the bus back;
+ *	called by another thread it also withdraws a request that waits, which returns ECANCELED.
+ *	With a `request`, GPURT_COPY_END ends only what the BEGIN or NEXT of that number asked for
+ *	last.  A thread that gives a call up thus cannot end the copy that another has begun.  A
+ *	client has one copy at a time: EBUSY.  ENOENT: the client has not the bus, or not by that
+ *	request.  EPERM:
  *	as for GPURT_IOC_BEGIN.
- *	Copies need no segment.  A budget does not count them, and the driver is not told of them: the program makes
- *	the copy, and waits for its end before it calls again.  A client that has the bus and dies, or closes its
- *	descriptor, has given it back.  A best-effort client that has kept it for GPURT_COPY_BOUND_NS while a real-time
- *	one waits loses it (GPURT_EVENT_OVERRUN).
- *	Under policy `boosted` the thread that copies is raised, as one of form `self`, from before it asks for the bus
- *	until it has given it back, with the errors of "Raised threads".  A user-space host without GPURT_CAP_RAISES
- *	refuses that: EOPNOTSUPP.
+ *	Copies need no segment.  A budget does not count copies, and the driver is not told of them.
+ *	The program makes the copy, and waits for its end before it calls again.  A client that has
+ *	the bus and dies, or closes its descriptor, has given it back.  A best-effort client that
+ *	has kept it for GPURT_COPY_BOUND_NS while a real-time one waits loses it
+ *	(GPURT_EVENT_OVERRUN).
+ *	Under policy `boosted` the thread that copies is raised, as one of form `self`, with the
+ *	errors of "Raised threads".  The thread is raised from before it asks for the bus until it
+ *	has given the bus back.  A user-space host without GPURT_CAP_RAISES refuses copies under
+ *	`boosted`: EOPNOTSUPP.
  *
  * GPURT_IOC_TSG_OPEN, GPURT_IOC_TSG_CLOSE	struct gpurt_tsg		(GPURT_CAP_VGPU only)
  *	Open a time-slice group on a virtual GPU; `tsg` is its number among the client's.  Closing one drops its
@@ -79,78 +86,92 @@
  *
  * GPURT_IOC_SUBMIT	struct gpurt_submit				(GPURT_CAP_VGPU only)
  *	Queue work of `duration_ns` on engine `engine` of a TSG; `work` is its number, counting from 1 in
- *	each TSG.  Engines of one TSG work side by side, each in submission order; with GPURT_SUBMIT_FENCE
- *	the item starts only when everything submitted before it to this TSG has completed.
- *	On the execution engine, work may be GPURT_SUBMIT_MEMORY or GPURT_SUBMIT_COMPUTE intensive.  While another
- *	client has such work queued on the GPU too, it takes `conflict` thousandths of its time (1,000 to
- *	GPURT_MAX_CONFLICT; 0: 1,000).  Where the GPU is a partition, memory intensive work is also slowed down while
- *	another partition executes such work, by the host's factor.  With GPURT_SUBMIT_PARALLEL the duration is that
- *	on one unit of the GPU, of which its partition has several; a kernel with a serial part is two items.
- *	EINVAL: less than GPURT_MIN_WORK_NS on the GPU's units, or a duration of more than GPURT_MAX_WORK_NS.
+ *	each TSG.  Engines of one TSG work side by side, each in submission order.  With
+ *	GPURT_SUBMIT_FENCE the item starts only when everything submitted before it to this TSG has
+ *	completed.  On the execution engine, work may be GPURT_SUBMIT_MEMORY or GPURT_SUBMIT_COMPUTE
+ *	intensive.  While another client has such work queued on the GPU too, it takes `conflict`
+ *	thousandths of its time (1,000 to GPURT_MAX_CONFLICT; 0: 1,000).  Where the GPU is a
+ *	partition, memory intensive work is also slowed down while another partition executes such
+ *	work, by the host's factor.  With GPURT_SUBMIT_PARALLEL the duration is that on one unit of
+ *	the GPU; the GPU's partition has several.  A kernel with a serial part is two items.
+ *	EINVAL: less than GPURT_MIN_WORK_NS on the GPU's units, or a duration of more than
+ *	GPURT_MAX_WORK_NS.
  *	ENOBUFS: GPURT_MAX_QUEUED items of the TSG, or GPURT_MAX_CLIENT_QUEUED of the client, have not completed.
  *
  * GPURT_IOC_TSG_SHAPE	struct gpurt_tsg_shape				(GPURT_CAP_VGPU only)
- *	Gives a TSG an interleave level (enum gpurt_interleave_level) and a time slice of its own, from its next turn
- *	on (0: that of the GPU).  They count while everyone is on the runlist.  EINVAL: a slice that is not 0 and less
- *	than GPURT_MIN_SLICE_NS or more than GPURT_MAX_SLICE_NS.  EPERM: a level above GPURT_INTERLEAVE_LOW, or a slice
- *	longer than the GPU's, for a caller that GPURT_IOC_BEGIN would refuse priority 1.
+ *	Gives a TSG an interleave level (enum gpurt_interleave_level) and a time slice of its own
+ *	(0: that of the GPU).  Both hold from the TSG's next turn on, and count while everyone is on
+ *	the runlist.  EINVAL: a slice that is not 0 and less than GPURT_MIN_SLICE_NS or more than
+ *	GPURT_MAX_SLICE_NS.  EPERM: a level above GPURT_INTERLEAVE_LOW, or a slice longer than the
+ *	GPU's, for a caller that GPURT_IOC_BEGIN would refuse priority 1.
  *
  * GPURT_IOC_AGENT	struct gpurt_agent				(GPURT_CAP_AGENTS only)
- *	An agent of the caller's process switches that process's TSGs on an unmodified driver.  Says how many
- *	there are now (before the first one can be used, and whenever the number changes; 0 when none is left:
- *	an open segment ends), through which backend (`driver`) and at which tier.  One agent a process and GPU:
- *	EBUSY.  EDQUOT: the user has as many agents on that GPU as the host permits; processes with CAP_SYS_NICE (on
- *	the user-space host root's, and those of the host's own user) may have any number.  `on` and `sequence` are
- *	the order that holds, as GPURT_IOC_ORDER would deliver it.
+ *	An agent of the caller's process switches that process's TSGs on an unmodified driver.  The
+ *	call says how many TSGs there are now, through which backend (`driver`) and at which tier.
+ *	The agent calls before the first TSG can be used, and whenever the number changes.  A call
+ *	with 0 says that none is left: an open segment ends.  One agent a process and GPU: EBUSY.
+ *	EDQUOT: the user has as many agents on that GPU as the host permits.  Processes with
+ *	CAP_SYS_NICE may have any number; on the user-space host, processes of root and of the
+ *	host's own user may.  `on` and `sequence` are the order that holds, as GPURT_IOC_ORDER would
+ *	deliver it.
  *
  * GPURT_IOC_ORDER	struct gpurt_order				(GPURT_CAP_AGENTS only)
- *	Says that order `answered` (0: none yet) has been carried out, or failed with `result` (-errno), and
- *	blocks until there is a newer one: `on` is 1 if the process's TSGs may run, 0 if they must be off the GPU
- *	before the agent answers.  An order that a later one overtook is never delivered.  A GPU is given to a
- *	client only when the agents of all others have answered that their TSGs are off; one that does not within
- *	the host's bound is reported (GPURT_EVENT_LATE).  ENOENT: not an agent.  EBUSY: the agent waits already.
+ *	Says that order `answered` (0: none yet) has been carried out, or failed with `result`
+ *	(-errno).  Blocks until there is a newer order.  `on` is 1 if the process's TSGs may run, 0
+ *	if they must be off the GPU before the agent answers.  An order that a later one overtook is
+ *	never delivered.  A GPU is given to a client only when the agents of all others have
+ *	answered that their TSGs are off.  An agent that does not answer within the host's bound is
+ *	reported (GPURT_EVENT_LATE).  ENOENT: not an agent.  EBUSY: the agent waits already.
  *	EINVAL: no such order.  ETIMEDOUT, EINTR.
  *
  * GPURT_IOC_JOB_READY	struct gpurt_job_ready			(GPURT_CAP_UNITS only)
- *	The task called `task` in the host's file has a job, released at `release_ns` (CLOCK_MONOTONIC; 0: now), or a
- *	period after the release of the task's last job if that is later.  Says its number and its deadline, and returns
- *	at once.  A task is the caller's from its first job until the caller is gone.  ENOENT: no such task.  EBUSY: the
- *	task is another client's, or has a job that has not got units yet.  EINVAL: more than GPURT_MAX_AHEAD_NS ahead.
+ *	The task called `task` in the host's file has a job, released at `release_ns`
+ *	(CLOCK_MONOTONIC; 0: now).  The job is released later if a period after the release of the
+ *	task's last job is later.  The call says the job's number and its deadline, and returns at
+ *	once.  A task is the caller's from its first job until the caller is gone.  ENOENT: no such
+ *	task.  EBUSY: the task is another client's, or has a job that has not got units yet.
+ *	EINVAL: more than GPURT_MAX_AHEAD_NS ahead.
  *
  * GPURT_IOC_JOB_WAIT	struct gpurt_job_wait			(GPURT_CAP_UNITS only)
- *	Block until `what` holds: GPURT_JOB_GRANT (the job has got units), GPURT_JOB_KERNEL (the kernel that the job
- *	runs on the virtual GPU has ended).  `timeout_ns` as for GPURT_IOC_WAIT.  ETIME: the job was pending at its
- *	deadline and is skipped.  ENOENT: the caller has no such job, or it runs no kernel.  ETIMEDOUT, EINTR: the
- *	job waits on, and the call may be made again.  See "Units" for the answer.
+ *	Block until `what` holds.  GPURT_JOB_GRANT: the job has got units.  GPURT_JOB_KERNEL: the
+ *	kernel that the job runs on the virtual GPU has ended.  `timeout_ns` as for GPURT_IOC_WAIT.
+ *	ETIME: the job was pending at its deadline and is skipped.  ENOENT: the caller has no such
+ *	job, or it runs no kernel.  ETIMEDOUT, EINTR: the job waits on, and the call may be made
+ *	again.  See "Units" for the answer.
  *
  * GPURT_IOC_JOB_RUN	struct gpurt_job_run			(GPURT_CAP_UNITS and GPURT_CAP_VGPU)
- *	Has the virtual GPU execute the job's copy in and its kernel, which takes `duration_ns` (0: as long as the
- *	host's file says in the worst case) on `units` of the units that the job holds (0: on all).  Returns at once.
- *	ENOENT: no such job, or it holds no units.  EINVAL: more units than it holds; a duration that
+ *	Has the virtual GPU execute the job's copy in and its kernel.  The kernel takes
+ *	`duration_ns` on `units` of the units that the job holds.  `duration_ns` 0 is as long as the
+ *	host's file says in the worst case; `units` 0 is all.  Returns at once.  ENOENT: no such
+ *	job, or it holds no units.  EINVAL: more units than it holds; a duration that
  *	GPURT_IOC_SUBMIT would refuse.  EBUSY: it has run its kernel already.
  *
  * GPURT_IOC_JOB_KERNEL_DONE, GPURT_IOC_JOB_DONE	struct gpurt_job_done	(GPURT_CAP_UNITS only)
- *	The job's kernel has ended, and its units go to others; the job is done, and its copies out too.  ENOENT: the
- *	caller has no such job, or it holds no units, or this was said already.  EBUSY: its kernel still executes (on a
- *	virtual GPU), or has not been said to have ended.
+ *	KERNEL_DONE: the job's kernel has ended, and its units go to others.  DONE: the job is done,
+ *	and its copies out too.  ENOENT: the caller has no such job, or it holds no units, or this
+ *	was said already.  EBUSY: its kernel still executes (on a virtual GPU), or has not been said
+ *	to have ended.
  *
  * GPURT_IOC_JOB_MARK	struct gpurt_job_mark
- *	Tells the readers of events about job number `job` of the task called `task`, released at `release_ns`
- *	(CLOCK_MONOTONIC): that it begins (GPURT_MARK_BEGIN), or that it is over (GPURT_MARK_END) and its threads have
- *	executed for `cpu_ns` on CPUs (0: not known).  Every host takes it under every policy, also of a task that uses
- *	no GPU.  It changes no decision, and the host keeps nothing of it: name, number, release and `cpu_ns` are the
- *	caller's word, the time is the host's.  EINVAL: the release is yet to come; `cpu_ns` of a beginning.
- *	Readers are told of one mark of a client in GPURT_MARK_NS, and of GPURT_MARKS at once, of which half may be
- *	beginnings.  Of more they are not told, although the call succeeds; the next mark of that client of which they
- *	are told, or its GPURT_EVENT_GONE, has LOST, how many these were.  Tracepoints have them all.
+ *	Tells the readers of events about job number `job` of task `task`, released at `release_ns`
+ *	(CLOCK_MONOTONIC).  GPURT_MARK_BEGIN: the job begins.  GPURT_MARK_END: the job is over, and
+ *	its threads have executed for `cpu_ns` on CPUs (0: not known).  Every host takes marks under
+ *	every policy, also of a task that uses no GPU.  A mark changes no decision, and the host
+ *	keeps nothing of it.  Name, number, release and `cpu_ns` are the caller's word, the time is
+ *	the host's.  EINVAL: the release is yet to come; `cpu_ns` of a beginning.  Readers are told
+ *	of one mark of a client in GPURT_MARK_NS, and of GPURT_MARKS at once, of which half may be
+ *	beginnings.  Readers are not told of more, although the call succeeds.  The next mark of
+ *	that client that readers are told, or its GPURT_EVENT_GONE, says in LOST how many these
+ *	were.  Tracepoints have them all.
  *
  * Where agents carry out commits the host does not see the work: GPURT_END_DRAIN, GPURT_WAIT_WORK and
  * GPURT_WAIT_IDLE are EOPNOTSUPP there; synchronise before the end instead.
  *
  * poll(2) on the descriptor: POLLOUT while the client holds the GPU, POLLIN when work completed since the
- * last GPURT_IOC_WAIT.  How soon a caller of poll() is woken has no bound: a worker of ordinary priority wakes those of
- * a best-effort client, and of a real-time client those beyond the 8 that began to wait last.  A real-time thread that
- * needs a bound waits with GPURT_BEGIN_WAIT or in GPURT_IOC_WAIT.
+ * last GPURT_IOC_WAIT.  The time until a caller of poll() is woken has no bound.  A worker of
+ * ordinary priority wakes the callers of a best-effort client, and those of a real-time client
+ * beyond the 8 that began to wait last.  A real-time thread that needs a bound waits with
+ * GPURT_BEGIN_WAIT or in GPURT_IOC_WAIT.
  *
  * Raised threads (policy `boosted`)
  * ---------------------------------
@@ -165,41 +186,47 @@
  *				timeout of 0 when it begins to spin.  EOPNOTSUPP: the GPU's
  *				driver does not tell of completion.
  *
- * The host decides which CPU priorities (SCHED_FIFO and SCHED_RR) are what.  With NORMAL = N, which is
- * GPURT_NORMAL_DEFAULT unless the administrator says otherwise, 1 to N are those at which threads execute by
- * themselves, N + 1 to 2 N those of raised threads, in order of GPU priority: a thread of GPU priority p has N +
- * p.  A thread that takes its decision about the GPU may have 2 N + 1.  Threaded interrupts have 50: at the
- * default all of this is below them, and a raised thread that spins does not keep back the interrupt that it waits
- * for.
+ * The host decides which CPU priorities (SCHED_FIFO and SCHED_RR) are what.  NORMAL = N is
+ * GPURT_NORMAL_DEFAULT unless the administrator says otherwise.  Threads execute by themselves at 1
+ * to N.  Raised threads have N + 1 to 2 N, in order of GPU priority: a thread of GPU priority p has
+ * N + p.  A thread that takes its decision about the GPU may have 2 N + 1.  Threaded interrupts
+ * have 50, and at the default all of this is below them.  So a raised thread that spins does not
+ * keep back the interrupt that it waits for.
  *
- * Under policy `boosted` the outermost begin has these errors, and begins nothing.  EPERM: the caller has neither
- * CAP_SYS_NICE nor an RLIMIT_RTPRIO of N + p (form `self`) or 2 N + 1 (forms `owner` and `fence`), or the administrator
- * has barred it (GPURT_CMD_SET_BARRED), so that its thread may not be raised; a bound that silently does not hold is
- * worse than a refusal.  ERANGE: the GPU priority
- * or the caller's own is above N, or the caller has a GPU priority but is not SCHED_FIFO or SCHED_RR; so does
- * GPURT_CMD_SET_PRIORITY above N.  A best-effort client is never raised.
+ * Under policy `boosted` the outermost begin has these errors, and begins nothing.  EPERM: the
+ * caller has neither CAP_SYS_NICE nor an RLIMIT_RTPRIO of N + p (form `self`) or 2 N + 1 (forms
+ * `owner` and `fence`).  Also EPERM: the administrator has barred the caller
+ * (GPURT_CMD_SET_BARRED), so that its thread may not be raised.  A bound that silently does not
+ * hold is worse than a refusal.  ERANGE: the GPU priority or the caller's own is above N, or the
+ * caller has a GPU priority but is not SCHED_FIFO or SCHED_RR.  GPURT_CMD_SET_PRIORITY above N is
+ * ERANGE too.  A best-effort client is never raised.
  *
- * What a thread does to its own scheduling stays: it is lowered to the policy and priority that it had before, and
- * only if those that it has are still the ones it was raised to.  Threads and processes that a raised thread makes
- * are not raised: SCHED_RESET_ON_FORK makes them SCHED_OTHER, unless the thread raised itself.  With a budget of
- * GPURT_OVERRUN_DEMOTE a thread that loops is lowered when that is used up, unless it raised itself.
+ * The host lowers a thread to the policy and priority that the thread had before.  A change that
+ * the thread itself made meanwhile stays: the host then lowers nothing.  Threads and processes that
+ * a raised thread makes are not raised: SCHED_RESET_ON_FORK makes them SCHED_OTHER, unless the
+ * thread raised itself.  With a budget of GPURT_OVERRUN_DEMOTE a thread that loops is lowered when
+ * that is used up, unless it raised itself.
  *
- * A thread of form `owner` or `fence` keeps its CPU from less urgent ones while it waits for its turn to take a
- * decision, unless its begin has GPURT_BEGIN_WAIT: then it sleeps, as one of form `self` does.
+ * A thread of form `owner` or `fence` keeps its CPU from less urgent ones while it waits for its
+ * turn to take a decision.  With GPURT_BEGIN_WAIT it sleeps instead, as one of form `self` does.
  *
  * A host with GPURT_CAP_RAISES raises threads, in all forms.  One without (a user-space host that has not
- * CAP_SYS_NICE) has them raise themselves.  There `owner` and `fence` are EOPNOTSUPP under policy `boosted`, and the
- * outermost begin of a thread that is not at the priority `raised` returns EAGAIN, with `raised` set: the caller gives
- * its thread that priority and calls again.  libgpurt does so, and lowers the thread after the end.
+ * CAP_SYS_NICE) has them raise themselves.  There `owner` and `fence` are EOPNOTSUPP under policy
+ * `boosted`.  The outermost begin of a thread that is not at the priority `raised` returns EAGAIN,
+ * with `raised` set.  The caller gives its thread that priority and calls again.  libgpurt does so,
+ * and lowers the thread after the end.
  *
  * Programs that wait for one another
  * ----------------------------------
- * A program that waits, inside its segment, for what a less urgent program computes on the GPU waits for ever: that
- * program gets the GPU only when the segment ends.  The host cannot know that it waits for that.  GPURT_EVENT_STUCK
- * says what the host sees, once a segment: the GPU executes nothing, its owner (CLIENT) is inside a segment, no thread
- * of the owner's process executes or is ready to, and others wait for the GPU, for longer than the host's bound.  The
- * bound is the module's parameter stuck_ms, and 1 s by default.  LATENCY_NS is for how long.  Nothing is taken from the
- * owner. A host says so only of GPUs whose work it sees: STUCK_BOUND_NS of GPURT_CMD_GET_STATUS is 0 for the others.
+ * A program waits for ever if it waits, inside its segment, for what a less urgent program computes
+ * on the GPU.  The less urgent program gets the GPU only when the segment ends.  The host cannot
+ * know that one program waits for the other.  GPURT_EVENT_STUCK says, once a segment, what the host
+ * sees: the GPU executes nothing while others wait for it.  Its owner (CLIENT) is inside a segment,
+ * and no thread of the owner's process executes or is ready to.  All this must last for longer than
+ * the host's bound.  The bound is the module's parameter stuck_ms, and 1 s by default.  LATENCY_NS
+ * is for how long.  Nothing is taken from the owner. A host says so only of GPUs whose work it
+ * sees:
+ * STUCK_BOUND_NS of GPURT_CMD_GET_STATUS is 0 for the others.
  *
  * GPURT_EVENT_MEMBER_DIED follows GPURT_EVENT_GONE of a client whose process died, if other clients under the same
  * budget are inside segments: they may wait for it.
@@ -214,20 +241,23 @@
  *	JOB_READY -> JOB_WAIT -> copy in, kernel -> JOB_KERNEL_DONE -> copy out -> JOB_DONE
  *
  * Jobs are not preempted.  A job holds `units` units from unit `first` on of GPU `gpu`, the GPU's place in the file.
- * One of two jobs on a GPU has units from the bottom, the other one from the top, in multiples of the granularity g
- * that the file states for the GPU.  So there are 2 L / g different sets of units, and `partition` is the number of
- * the job's: units / g - 1 at the bottom, L / g more at the top.  A program may make its partitions (green contexts,
- * queues with a mask) when it starts, with these numbers.  The host does not see where a kernel executes: on a real
- * GPU that programs keep to their units is their promise.  A task may have a pending job while another one runs. When
- * a client is gone, its jobs are gone too, and what they held goes to others.  Segments, TSGs and work of other
- * programs share the GPU in time, as under policy `timesliced`.
+ * One of two jobs on a GPU has units from the bottom, the other one from the top.  Units are given
+ * in multiples of the granularity g that the file states for the GPU.  So there are 2 L / g
+ * different sets of units.  `partition` is the number of the job's set: units / g - 1 at the
+ * bottom, L / g more at the top.  A program may make its partitions (green contexts, queues with a
+ * mask) when it starts, with these numbers.  The host does not see where a kernel executes: on a
+ * real GPU that programs keep to their units is their promise.  A task may have a pending job while
+ * another one runs. When a client is gone, its jobs are gone too, and what they held goes to
+ * others.
+ * Segments, TSGs and work of other programs share the GPU in time, as under policy `timesliced`.
  *
  * Signals
  * -------
- * A call that waits goes on waiting when its process was stopped and continues (SIGSTOP, SIGTSTP), when it was frozen
- * (a cgroup, system suspend), and when a signal came that has no handler.  If a handler of the program executes
- * meanwhile, the call returns EINTR, also with SA_RESTART, as poll(2) does.  The kernel module then has left in the
- * structure how the call goes on: `timeout_ns` is what is left of the time, and a GPURT_COPY_NEXT is a
+ * A call that waits goes on waiting when its process was stopped and continues (SIGSTOP, SIGTSTP).
+ * The call also goes on when the process was frozen (a cgroup, system suspend), and when a signal
+ * came that has no handler.  If a handler of the program executes meanwhile, the call returns
+ * EINTR, also with SA_RESTART, as poll(2) does.  The kernel module then has left in the structure
+ * how the call goes on.  `timeout_ns` is what is left of the time, and a GPURT_COPY_NEXT is a
  * GPURT_COPY_BEGIN.
  *
  * Control plane
@@ -235,52 +265,71 @@
  * Generic netlink family GPURT_GENL_NAME, version GPURT_GENL_VERSION; attributes enum gpurt_attr.  Reading
  * needs no privilege.  Every SET command needs CAP_SYS_NICE (EPERM); each refusal carries an extack text.
  *
- * Whose processes: PID and COMM of a client are told to readers of the same user as its process's, and to those with
- * CAP_NET_ADMIN in the initial user namespace.  Others find PID (and RUNNER_PID) 0 and COMM empty.  Events go to many
- * readers at once: group GPURT_GENL_EVENTS, which anyone may join, gets them without PID and COMM, and group
- * GPURT_GENL_NAMED_EVENTS with both; to join that needs CAP_NET_ADMIN.  Kernels that cannot restrict a group (before
- * 5.10.204, 5.15.143, 6.1.68, 6.6.7 and 6.7) do not have the second one.  A reader of the first finds by CLIENT in
- * GPURT_CMD_GET_CLIENTS whose the event is, if it may know.  The user-space host tells each reader of its socket what
- * it may know; its own user may know all.  Of rules, PID is told as of clients; COMM and CGROUP, which may be those of
- * anyone's processes, are told to readers with CAP_NET_ADMIN only, and others find them empty.
+ * PID and COMM of a client are told to readers of the same user as its process's.  Readers with
+ * CAP_NET_ADMIN in the initial user namespace are told them as well.  Others find PID (and
+ * RUNNER_PID) 0 and COMM empty.  Events go to many readers at once.  Group GPURT_GENL_EVENTS, which
+ * anyone may join, gets them without PID and COMM.  Group GPURT_GENL_NAMED_EVENTS gets them with
+ * both, and needs CAP_NET_ADMIN to join.  Kernels that cannot restrict a group (before 5.10.204,
+ * 5.15.143, 6.1.68, 6.6.7 and 6.7) do not have the second one.  A reader of the first finds by
+ * CLIENT in GPURT_CMD_GET_CLIENTS whose the event is, if it may know.  The user-space host tells
+ * each reader of its socket what it may know; its own user may know all.  PID of a rule is told as
+ * that of a client.  COMM and CGROUP of a rule may be those of anyone's processes: readers with
+ * CAP_NET_ADMIN are told them, others find them empty.
  *
- * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER and
- *			  DRIVER (with agents: the lowest tier that one reached, and their backends' names,
- *			  sorted and joined by '+'), NORMAL (where the host can do policy `boosted`), BARRED (how
- *			  many clients are), CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS (updates that failed
- *			  and are tried again), MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE (processes with an
- *			  order that their agent has not carried out in time: isolation is lost), REFUSED (how
- *			  often an agent was refused because its user has too many: such a process runs at any time).
- *			  DEVICE (with a patched driver: PCI address or device-tree name of the GPU, and after '/'
- *			  which partition of it), STUCK_BOUND_NS (after which time the host says that the owner is
- *			  stuck; 0: never, or it does not see whether the GPU executes anything), STUCK_NS (for
- *			  how long the owner is stuck; only while it is, and the host has told so), STUCKS (how
- *			  often that was told).
- *			  Of a virtual GPU that is a partition: PARTITION_OF (the number of the GPU that is divided,
- *			  from 0 on), PARTITION_UNITS (its compute units), CROSS (by what its memory intensive work is
- *			  slowed down while another partition executes such).
- *			  With GPURT_CAP_UNITS: UNIT_POLICY, MECHANISM (how programs keep to units), UNITS (that jobs
- *			  may hold), UNITS_HELD, JOBS (that hold units), UNIT_CLIENTS (that have announced jobs, on
- *			  all GPUs), JOBS_DONE, JOBS_LATE (of these, after their deadline), JOBS_SKIPPED, JOBS_LOST
- *			  (whose client was gone while they ran), all on all GPUs since the host started,
- *			  JOBS_OVERDUE (that hold units of this GPU for longer than in the worst case)
+ * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER,
+ *			  DRIVER, NORMAL, BARRED, CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS,
+ *			  MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE, REFUSED, DEVICE,
+ *			  STUCK_BOUND_NS, STUCK_NS, STUCKS.
+ *			  With agents, TIER is the lowest tier that one reached, and DRIVER has their
+ *			  backends' names, sorted and joined by '+'.
+ *			  NORMAL is there where the host can do policy `boosted`.
+ *			  BARRED counts clients, FAULTS updates that failed and are tried again.
+ *			  LATE counts processes with an order that their agent has not carried out in
+ *			  time: isolation is lost.
+ *			  REFUSED says how often an agent was refused because its user has too many.
+ *			  Such a process runs at any time.
+ *			  DEVICE, with a patched driver, is the PCI address or device-tree name of the
+ *			  GPU, and after '/' which partition of it.
+ *			  STUCK_BOUND_NS is the time after which the host says that the owner is stuck.
+ *			  It is 0 if the host never does, or does not see whether the GPU executes
+ *			  anything.
+ *			  STUCK_NS says for how long the owner is stuck, only while it is and the host
+ *			  has told so.  STUCKS says how often that was told.
+ *			  A virtual GPU that is a partition also has PARTITION_OF, PARTITION_UNITS and
+ *			  CROSS.  PARTITION_OF is the number of the GPU that is divided, from 0 on.
+ *			  PARTITION_UNITS are the partition's compute units.  CROSS says by what its
+ *			  memory intensive work is slowed down while another partition executes such.
+ *			  With GPURT_CAP_UNITS there are UNIT_POLICY, MECHANISM, UNITS, UNITS_HELD,
+ *			  JOBS, UNIT_CLIENTS, JOBS_DONE, JOBS_LATE, JOBS_SKIPPED, JOBS_LOST and
+ *			  JOBS_OVERDUE.
+ *			  MECHANISM says how programs keep to units.  UNITS are those that jobs may
+ *			  hold.  JOBS hold units.  UNIT_CLIENTS have announced jobs, on all GPUs.
+ *			  JOBS_DONE, JOBS_LATE, JOBS_SKIPPED and JOBS_LOST count on all GPUs since the
+ *			  host started.  JOBS_LATE are done, but after their deadline.  Jobs are LOST
+ *			  if their client was gone while they ran.
+ *			  JOBS_OVERDUE hold units of this GPU for longer than in the worst case.
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
- *			  PREEMPTIONS, HELD_NS, BUDGET_NS, PERIOD_NS and OVERRUN of the budget that it is under (0, 0
- *			  and no OVERRUN: under none), OVERRUNS,
- *			  FORM, RAISED (the CPU priority that its thread is raised to; 0: it is not), BARRED,
- *			  COPY (what it has of the bus: enum gpurt_state), COPIES (how often it was given the bus)
+ *			  PREEMPTIONS, HELD_NS, BUDGET_NS, PERIOD_NS, OVERRUN, OVERRUNS, FORM, RAISED,
+ *			  BARRED, COPY, COPIES.
+ *			  BUDGET_NS, PERIOD_NS and OVERRUN are those of the budget that the client is
+ *			  under.  A client under none has 0 and 0, and no OVERRUN.
+ *			  RAISED is the CPU priority that the client's thread is raised to; 0: it is not.
+ *			  COPY is what the client has of the bus (enum gpurt_state).  COPIES says how
+ *			  often it was given the bus.
  * GPURT_CMD_SET_PRIORITY PID, PRIORITY (0..99, or GPURT_PRIORITY_OWN to undo), GPU (optional)
  *			  ESRCH: no client with that pid.  ERANGE: see "Raised threads".
  * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`;
  *			  GPURT_POLL_MIN_NS to GPURT_POLL_MAX_NS).  EOPNOTSUPP: `boosted`, where the host cannot do it;
  *			  any policy, on a host with GPURT_CAP_UNITS.
  * GPURT_CMD_SET_BUDGET	  BUDGET_NS (0: none), PERIOD_NS (unless none), one of PID and CGROUP, OVERRUN (optional), GPU
- *			  (optional).  So much ownership of the GPU in each period, for all clients together of the
- *			  process and of processes that it made, or of the cgroup and those below it, later ones too.
- *			  With GPURT_OVERRUN_DEMOTE, when that is used up, clients are best effort until their segment
- *			  ends, and segments that begin before the period is over are best effort.  So are more than
- *			  GPURT_MAX_BUDGET_CLIENTS segments at once, each until it ends.  Updates that the clients
+ *			  (optional).  So much ownership of the GPU in each period is for all clients
+ *			  together of the process and of processes that it made.  With CGROUP it is for
+ *			  those of the cgroup and the cgroups below it.  Later ones share it too.
+ *			  GPURT_OVERRUN_DEMOTE makes clients best effort when the budget is used up,
+ *			  until their segment ends.  Segments that begin before the period is over are
+ *			  best effort as well.  So are more than GPURT_MAX_BUDGET_CLIENTS segments at
+ *			  once, each until it ends.  Updates that the clients
  *			  cause count like ownership.  A client is under one budget: its process's, else that of the
  *			  nearest process above it, else that of the nearest cgroup.  EINVAL: more than the period, or
  *			  that is not GPURT_MIN_BUDGET_PERIOD_NS to GPURT_MAX_BUDGET_PERIOD_NS.  ESRCH: no such
@@ -292,11 +341,12 @@
  * GPURT_CMD_SET_BARRED	  BARRED (0 or 1), and one of PID, COMM, CGROUP.  Policy `boosted` does not raise the threads of
  *			  a barred client: see "Raised threads".  A thread that the host has raised is lowered.
  *			  Errors as for GPURT_CMD_SET_EXEMPT.
- * GPURT_CMD_GET_RULES	  ->  dump, one message a rule that SET_EXEMPT or SET_BARRED made, in that order: EXEMPT or
- *			  BARRED (1), one of PID, COMM and CGROUP, and TIME_NS, when it was made.  Rules of processes
- *			  that have ended are left out.  Rules that are made or removed while the kernel answers may be
- *			  in the dump or not, any other is in it once; messages after the change, and NLMSG_DONE, have
- *			  NLM_F_DUMP_INTR then: ask again.
+ * GPURT_CMD_GET_RULES	  ->  dump, one message a rule, in the order in which the rules were made: EXEMPT or
+ *			  BARRED (1), one of PID, COMM and CGROUP, and TIME_NS, when it was made.
+ *			  Rules of processes that have ended are left out.
+ *			  The dump has each rule once, except that rules which are made or removed while
+ *			  the kernel answers may be missing.  Messages after such a change, and
+ *			  NLMSG_DONE, have NLM_F_DUMP_INTR then: ask again.
  * GPURT_CMD_GET_LATENCY  GPU (optional)  ->  one message a GPU and cause: GPU, CAUSE, COUNT, MIN_NS, SUM_NS,
  *			  MAX_NS, HISTOGRAM (array of u64 counts; bucket b of a log-linear histogram with
  *			  GPURT_HIST_SUB sub-buckets an octave, see gpurt_hist_floor())
@@ -783,23 +833,26 @@ enum gpurt_attr {
 };
 
 /*
- * The user-space host.  Each packet begins with this header.  GPURT_PACKET_IOCTL carries one of the ioctl
- * structures, `code` being the ioctl number; the answer is GPURT_PACKET_REPLY with the same code and cookie,
- * the result (0 or -errno) and the structure.  Requests that block are answered when they are done; a client
- * may have several in flight.  A cookie of 0 asks for no answer.  In a request `result` is the calling thread's id as
- * gettid(2) returns it, 0 for the process's main thread; that of another process's thread is EPERM.
+ * The user-space host.  Each packet begins with this header.  GPURT_PACKET_IOCTL carries one of the
+ * ioctl structures; `code` is the ioctl number.  The answer is GPURT_PACKET_REPLY with the same
+ * code and cookie, the result (0 or -errno) and the structure.  Requests that block are answered
+ * when they are done; a client may have several in flight.  A cookie of 0 asks for no answer.  In a
+ * request `result` is the calling thread's id as gettid(2) returns it, 0 for the process's main
+ * thread; that of another process's thread is EPERM.
  * GPURT_PACKET_NETLINK carries one netlink message, both ways; `code` and `cookie` are zero.  Every netlink
  * request is answered by its messages, then NLMSG_DONE (dumps) or NLMSG_ERROR (acknowledgement, with extack).
- * GPURT_PACKET_INTERRUPT (no payload) ends the wait of the request with that cookie, as a signal ends it in the kernel:
- * it is answered as it would have been, or EINTR if it waits, with all that this error says of it.
- * GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.  Its events come after the decision, once the host has
- * nothing more urgent to do, and before the answer to any later request on that connection.
+ * GPURT_PACKET_INTERRUPT (no payload) ends the wait of the request with that cookie, as a signal
+ * ends it in the kernel.  The request is answered as it would have been, or EINTR if it waits, with
+ * all that this error says of it.  GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.
+ * Events come after the decision, once the host has nothing more urgent to do.  They come before
+ * the answer to any later request on that connection.
  *
  * The packet of the connection whose thread has the highest GPU priority is read first.  A connection that the host
  * does not serve gets a GPURT_PACKET_REPLY with cookie 0, and is closed.  EDQUOT: the user has as many connections as
  * the host permits.  ESRCH: the host does not see the process.  EMFILE, ENFILE: the host cannot look at it, for it has
- * no free descriptor; a call has the same error.  A call is EDQUOT where the user has as many calls under way, or as
- * much memory in TSGs, work and unread answers, as the host permits, or the connection has 256 calls under way.
+ * no free descriptor; a call has the same error.  A call is EDQUOT where the user has as many calls
+ * under way, or as much memory in TSGs, work and unread answers, as the host permits.  It is also
+ * EDQUOT where the connection has 256 calls under way.
  */
 enum gpurt_packet_type {
 	GPURT_PACKET_IOCTL = 1,
