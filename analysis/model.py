@@ -25,7 +25,7 @@ MS = 1_000_000
 US = 1_000
 
 
-#: The policy of a taskset that names none: its bounds are the best ones that hold (docs/boosted.md).
+#: The policy of a taskset that names none: its bounds are the best ones that hold (docs/boosted-bounds.md).
 DEFAULT_POLICY = "boosted"
 #: The policy of a file whose tasks own units of the GPU and share its bus.  No host has it (docs/rtgpu.md).
 FEDERATED = "federated"

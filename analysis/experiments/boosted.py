@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What boosting is worth: all sound tests on the same tasksets and with the same costs (docs/boosted.md)."""
+"""What boosting is worth: all sound tests on the same tasksets and with the same costs (docs/boosted-bounds.md)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _experiment(name: str, epsilon: int) -> Schedulability:
     load = sweeps.load(PAPER)
     panel = replace(load, points=load.points[:6])
     title = f"Schedulability by {load.axis}, epsilon {epsilon} us for all"
-    return Schedulability(name, title, "docs/boosted.md", (panel,), tuple(Curve(test, test, costs) for test in TESTS))
+    return Schedulability(name, title, "docs/boosted-bounds.md", (panel,), tuple(Curve(test, test, costs) for test in TESTS))
 
 
 EXPERIMENTS = [_experiment(name, epsilon) for name, epsilon in EPSILON.items()]

@@ -80,7 +80,7 @@ def test_some_schedule_exceeds_an_unsound_bound(name: str) -> None:
 
 
 def test_bounds_are_close_to_exact_worst_cases() -> None:
-    """What docs/soundness.md says of a larger sample, as far as a small one shows it."""
+    """What docs/closeness.md says of a larger sample, as far as a small one shows it."""
     found = closeness(rta.find("boosted-suspend"), 150, seed=1)
     assert (found.tasksets, found.broken) == (150, 0)
     assert list(found.ratios) == sorted(found.ratios)
