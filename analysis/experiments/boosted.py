@@ -31,7 +31,8 @@ def _experiment(name: str, epsilon: int) -> Schedulability:
     load = sweeps.load(PAPER)
     panel = replace(load, points=load.points[:6])
     title = f"Schedulability by {load.axis}, epsilon {epsilon} us for all"
-    return Schedulability(name, title, "docs/boosted-bounds.md", (panel,), tuple(Curve(test, test, costs) for test in TESTS))
+    curves = tuple(Curve(test, test, costs) for test in TESTS)
+    return Schedulability(name, title, "docs/boosted-bounds.md", (panel,), curves)
 
 
 EXPERIMENTS = [_experiment(name, epsilon) for name, epsilon in EPSILON.items()]

@@ -105,7 +105,8 @@ def test_the_error_that_is_shown_is_printed(capfd: pytest.CaptureFixture[str]) -
 def test_every_command_and_option_exists() -> None:
     calls = spoken()
     assert len(calls) > 40
-    assert {one.page for one in calls} >= {"README.md", "kernel.md", "unpatched.md", "output.md", "soundness.md", "closeness.md"}
+    pages = {one.page for one in calls}
+    assert pages >= {"README.md", "kernel.md", "unpatched.md", "output.md", "soundness.md", "closeness.md"}
     for one in calls:
         words = one.command.split(" -- ")[0].split()[1:]
         while words and words[0] in GLOBAL:
