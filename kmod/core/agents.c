@@ -283,8 +283,8 @@ static bool is_full(const struct gpurt_agents *a, u64 user)
 
 /*
  * The agent of the process says who it is.  For a new one, which is @user's, order 1 is what holds: p->on.  @driver has
- * less than GPURT_NAME_LEN bytes.  Whether the process has another agent already is for the host to find out.  -EDQUOT:
- * its user has a->limit agents, and this would be one more.
+ * less than GPURT_NAME_LEN bytes.  The host finds out whether the process has another agent
+ * already.  Returns -EDQUOT if its user has a->limit agents, and this would be one more.
  */
 int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 user, const char *driver,
 			  u32 tier, u64 now)

@@ -12,23 +12,26 @@
  *
  * An update that opens the GPU to everyone takes no process off, so it finishes at once.
  *
- * A process may run if no process is to be alone, if it is the one to be alone, or if one of its clients is
- * exempt.  An exempt process is ordered on at once; every other one only when step `off` is over.
+ * A process may run if no process is to be alone, or if it is that one.  An exempt process may run
+ * as well: one of its clients is exempt.  An exempt process is ordered on at once; every other one
+ * only when step `off` is over.
  *
- * An order replaces the one before it, which is never delivered once it is overtaken.  An agent that has not
- * carried out an order within `bound` is late, and so is one that takes back its answer to the order that holds.  It
- * stays late, and no update waits for it, until it answers an order; a new agent of the same process inherits that,
- * even if the process had no client in the meantime.  With `wait` an update fails (-ETIMEDOUT) if a late
- * process must be off; the host tries it again, later or when `retry` says so.  An agent that says that its
- * driver refused gets the order again, with a new number.
+ * An order replaces the one before it, which is never delivered once it is overtaken.  An agent
+ * that has not carried out an order within `bound` is late.  So is an agent that takes back its
+ * answer to the order that holds.  A late agent stays late, and no update waits for it, until it
+ * answers an order.  A new agent of the same process inherits that, even if the process had no
+ * client in the meantime.  With `wait` an update fails (-ETIMEDOUT) if a late process must be off;
+ * the host tries it again, later or when `retry` says so.  An agent that says that its driver
+ * refused gets the order again, with a new number.
  *
  * An agent that registers in the middle of a step has the rest of that step's time.  So each step takes `bound`
  * at most, whatever the processes do.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
- * locks, allocates, or reads a clock.  An answer, a reminder and the facts cost the same however many processes there
- * are; an update, a tick and a registration visit each process that has an agent.  So how many agents one user may
- * have is limited: what the user's processes ask for costs the host time at a priority that they do not have.
+ * locks, allocates, or reads a clock.  An answer, a reminder and the facts cost the same however
+ * many processes there are.  An update, a tick and a registration visit each process that has an
+ * agent.  So the number of agents that one user may have is limited.  His processes cost the host
+ * time at a priority that they do not have.
  */
 #ifndef GPURT_CORE_AGENTS_H
 #define GPURT_CORE_AGENTS_H
@@ -50,7 +53,7 @@ enum gpurt_agents_step {
 	GPURT_AGENTS_ON,
 };
 
-/* What a process that must be off still owes. */
+/* The answer that a process which must be off still owes. */
 enum gpurt_agent_owes {
 	GPURT_AGENT_OWES_NOTHING,	/* it has answered, has no agent, or may run */
 	GPURT_AGENT_OWES_ANSWER,
@@ -113,14 +116,14 @@ struct gpurt_agents {
 	bool wait;			/* fail rather than go on without a late process */
 	bool open;			/* the last step `off` is over: `only` may run */
 	bool failed;			/* the last update did */
-	/* What gpurt_agents_facts() tells, as it changes. */
+	/* Facts for gpurt_agents_facts(), kept up to date. */
 	u32 late;
 	u64 refused;
 	u32 tiers[GPURT_TIER_COUNT];
 	struct gpurt_agent_name names[GPURT_AGENT_NAMES];
 };
 
-/* What a GPU says of itself in GPURT_CMD_GET_STATUS. */
+/* A GPU's facts about itself in GPURT_CMD_GET_STATUS. */
 struct gpurt_agents_facts {
 	/*
 	 * Names of the agents' drivers, sorted, each once, joined by '+' and cut.  If agents have more than

@@ -32,7 +32,7 @@ const struct gpurt_attribute *gpurt_attribute_find(u32 number)
 	return number < GPURT_A_END && attributes[number].size ? &attributes[number] : NULL;
 }
 
-/* What a request with that command has; NULL: the command is no request. */
+/* Finds the attributes of a request with that command; NULL: the command is no request. */
 const struct gpurt_request *gpurt_request_find(u32 command)
 {
 	u32 i;

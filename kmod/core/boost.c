@@ -66,8 +66,8 @@ void gpurt_boost_turn(struct gpurt_sched *s, struct gpurt_sched_client *c, bool 
 }
 
 /*
- * A decision has been carried out, and its update is over.  @c: the client whose thread took it, or gave it up before;
- * NULL: the decision was that of no client's thread.
+ * A decision has been carried out, and its update is over.  The client @c is the one whose thread
+ * took it, or gave it up before.  NULL: the decision was that of no client's thread.
  */
 void gpurt_boost_over(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
@@ -113,8 +113,9 @@ u32 gpurt_boost_stated(u32 begin_flags)
 }
 
 /*
- * Whether policy `boosted` can order a segment of @level by a thread of SCHED_FIFO or SCHED_RR priority @own (0: other)
- * among normal CPU priorities of 1 to @normal: 0 or -ERANGE.  Best effort is always possible.
+ * Returns 0 if policy `boosted` can order a segment of @level, else -ERANGE.  The SCHED_FIFO or
+ * SCHED_RR priority of the segment's thread is @own (0: other).  Normal CPU priorities are 1 to
+ * @normal.  Best effort is always possible.
  */
 int gpurt_boost_refusal(u32 normal, u32 own, u32 level)
 {
@@ -133,9 +134,10 @@ u32 gpurt_boost_cpu(u32 normal, u32 level)
 }
 
 /*
- * The CPU priority that the thread of a segment of that form and @level must have the right to: the highest one that it
- * is raised to.  Linux lets every user give his threads any priority up to their present one, for good, and compares
- * both before it changes anything: a thread that was lowered meanwhile is given it nevertheless.
+ * The CPU priority that the thread of a segment of that form and @level must have the right to.  It
+ * is the highest one that the thread is raised to.  Linux lets every user give his threads any
+ * priority up to their present one, for good.  Linux compares both before it changes anything: a
+ * thread that was lowered meanwhile is given the priority nevertheless.
  */
 u32 gpurt_boost_right(u32 normal, u32 form, u32 level)
 {

@@ -2,14 +2,18 @@
 /*
  * Policy `boosted`: at which instants the thread of a client executes above the normal priorities of its CPU.
  *
- * Decisions about the GPU are those of `segment`.  The host also tells when a client's thread comes to the gate, when
- * it has the gate, and when an update is over; the scheduler answers through gpurt_sched_ops.raise.  A client has one
- * of three forms:
+ * Decisions about the GPU are those of `segment`.  The host also tells when a client's thread comes
+ * to the gate, when it has the gate, and when an update is over.  The scheduler answers through
+ * gpurt_sched_ops.raise.  A client has one of three forms:
+ *
  *   self   its thread is raised from its wait for a begin until its end is over.  For tasks that never spin inside.
+ *
  *   owner  its thread is raised from the end of the update that gives the GPU to its client until the start of the
  *          update that takes it away.  A thread that has the gate is above all others until its update is over.
+ *
  *   fence  as owner, but not while it waits for its own work: the driver says when that has completed.
- * docs/readings/boosted.md, "Boosted", has the bounds that rest on this.
+ *
+ * The page docs/readings/boosted.md, "Boosted", has the bounds that rest on this.
  *
  * The functions are in boost.c and follow the rules of sched.h.
  */

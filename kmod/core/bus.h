@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Who may copy now: the bus between memory and one GPU carries one copy at a time.
+ * The bus between memory and one GPU: it carries one copy at a time.
  *
  * A copy is not preempted.  When one ends, the most urgent request is next, and among equals the one that came first.
- * So a request waits for one less urgent copy at most (docs/rtgpu.md).  A long copy is made in chunks: between two of
- * them its client asks for the next one before it gives the bus back, so that no less urgent request comes in between.
+ * So a request waits for one less urgent copy at most (docs/rtgpu.md).  A long copy is made in
+ * chunks.  Between two of them its client asks for the next one before it gives the bus back.  So
+ * no less urgent request comes in between.
  *
- * Nothing can keep a real-time client from using its right.  A best-effort client has none to keep real-time clients
- * waiting for ever: it loses the bus when it has had it for `bound` while a real-time request waits.
+ * Nothing can keep a real-time client from using its right.  A best-effort client has no right to
+ * keep real-time clients waiting for ever.  It loses the bus when it has had the bus for `bound`
+ * while a real-time request waits.
  *
  * The caller serialises all calls for one gpurt_bus and passes a clock that never runs backwards.  It compares
  * `holder` before and after a call: the bus was handed on if that changed.  Every call takes constant time.

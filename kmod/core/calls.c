@@ -164,8 +164,9 @@ const struct gpurt_call *gpurt_call_find(u32 code)
 }
 
 /*
- * Whether a caller's structure may have @size bytes: 0, -EINVAL or -E2BIG.  What a longer one has beyond call->size
- * must be zero (E2BIG).  No structure has grown since version 1, so the known size is also the minimum.
+ * Whether a caller's structure may have @size bytes: 0, -EINVAL or -E2BIG.  Bytes of a longer one
+ * beyond call->size must be zero (E2BIG).  No structure has grown since version 1, so the known
+ * size is also the minimum.
  */
 int gpurt_call_check_size(const struct gpurt_call *call, u32 size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Which decision about a GPU is next: the highest level first, and among equals the one that came first
- * (docs/readings/model.md, assumption A2).
+ * The order of decisions about a GPU: the highest level first, and among equals the one that came
+ * first (docs/readings/model.md, assumption A2).
  *
  * A decision that waits stays in the queue until it enters, so a less urgent one never passes it.  A more urgent one
  * that comes meanwhile does pass.  The caller serialises all calls; sleeping, waking and barriers are the host's.
@@ -13,8 +13,9 @@
 #include "queue.h"
 
 /*
- * Levels at which decisions queue.  A begin queues at gpurt_begin_level(), which is the level that the segment will
- * have; an end, or a change of the client's TSGs, at gpurt_sched_client.level.  All others:
+ * Levels at which decisions queue.  A begin queues at gpurt_begin_level(), which is the level that
+ * the segment will have.  An end, or a change of the client's TSGs, queues at
+ * gpurt_sched_client.level.  All others:
  */
 #define GPURT_GATE_CONTROL	0	/* priority, policy, budget, exemption: by the administrator */
 #define GPURT_GATE_URGENT	99	/* a client is gone, a budget or a retry is due, a task's state changed */

@@ -11,7 +11,10 @@ static struct list_head *due(struct gpurt_interleave *i, u32 level)
 	return &i->ring[level][i->pass[level] % 2];
 }
 
-/* Of level low every TSG is always due: its ring is the only one whose turns begin no pass of its own level. */
+/*
+ * Every TSG of level low is always due: its ring is the only one whose turns begin no pass of its
+ * own level.
+ */
 static struct list_head *served(struct gpurt_interleave *i, u32 level)
 {
 	return level == GPURT_INTERLEAVE_LOW ? due(i, level) : &i->ring[level][(i->pass[level] + 1) % 2];
@@ -55,7 +58,7 @@ void gpurt_interleave_over(struct gpurt_interleave *i, struct gpurt_place *p)
 	list_move_tail(&p->node, served(i, p->level));
 }
 
-/* Whose turn it is; NULL: no TSG has work. */
+/* The TSG whose turn it is; NULL: no TSG has work. */
 struct gpurt_place *gpurt_interleave_first(const struct gpurt_interleave *i)
 {
 	struct gpurt_place *p = NULL;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Whose turn it is among TSGs of three interleave levels, as the runlist of Tegra's driver (nvgpu) orders them.
+ * Turns of TSGs of three interleave levels, as the runlist of Tegra's driver (nvgpu) orders them.
  *
- * That runlist has all TSGs of level high before each TSG of level medium or low, and all of level medium (each with
- * those of level high before it) before each of level low.  Without level low, level medium takes its place, and
- * without that level high.  A TSG without work is passed over.
+ * In the driver's runlist all TSGs of level high stand before each TSG of level medium or low.  All
+ * TSGs of level medium, each with those of level high before it, stand before each of level low.
+ * Without level low, level medium takes its place, and without that level high.  A TSG without work
+ * is passed over.
  *
  * Here a level has passes.  In a pass each of its TSGs has at most one turn.  A TSG of level medium begins a new pass
- * of level high when it is taken; one of level low begins one of both.  Between two turns of a TSG, or its arrival and
- * its first turn, there are then at most as many turns of others as in the runlist (docs/readings/own.md, "Time
- * partitions").
+ * of level high when it is taken; one of level low begins one of both.  Others then have at most as
+ * many turns between two turns of a TSG as in the runlist.  The same holds between a TSG's arrival
+ * and its first turn (docs/readings/own.md, "Time partitions").
  */
 #ifndef GPURT_CORE_INTERLEAVE_H
 #define GPURT_CORE_INTERLEAVE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * How long runlist updates take: count, extremes, sum, and a log-linear histogram with GPURT_HIST_SUB
- * sub-buckets an octave, so that a bucket is never wider than a quarter of its lower edge.
+ * Durations of runlist updates: count, extremes, sum, and a log-linear histogram with
+ * GPURT_HIST_SUB sub-buckets an octave.  A bucket is never wider than a quarter of its lower edge.
  */
 #ifndef GPURT_CORE_LATENCY_H
 #define GPURT_CORE_LATENCY_H

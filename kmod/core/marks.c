@@ -2,8 +2,9 @@
 #include "marks.h"
 
 /*
- * A client's share is whole again at the time @whole, 0 at first.  That time after a mark of the kind @what (enum
- * gpurt_mark_what) at @now; 0: the share is used up, and readers are not told.
+ * A client's share is whole again at the time @whole, 0 at first.  Returns the new such time after
+ * a mark of the kind @what (enum gpurt_mark_what) at @now.  Returns 0 if the share is used up:
+ * readers are not told.
  *
  * Beginnings may use only half of it, so that the ends of jobs that were told of are told of, too.
  */

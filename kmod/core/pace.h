@@ -2,9 +2,10 @@
 /*
  * Work that is slowed down at times.
  *
- * A pace says how many ns pass for 10^6 ns of work: GPURT_PACE is full, and none is faster.  While the pace stays the
- * same nothing is rounded, however often time passes: work is over at the first whole ns at which all of it is done.
- * Each change of pace forgets less than 10^-6 ns of what is done.  So work is never over early.
+ * A pace says how many ns pass for 10^6 ns of work: GPURT_PACE is full, and none is faster.  While
+ * the pace stays the same nothing is rounded, however often time passes.  Work is over at the first
+ * whole ns at which all of it is done.  Each change of pace forgets less than 10^-6 ns of what is
+ * done.  So work is never over early.
  */
 #ifndef GPURT_CORE_PACE_H
 #define GPURT_CORE_PACE_H

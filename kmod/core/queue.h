@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Ready queue: one FIFO list a priority level and a bitmap of the levels that are not empty, so that
- * insertion, removal and finding the most urgent entry cost the same whatever the queue holds.
+ * Ready queue: one FIFO list a priority level and a bitmap of the levels that are not empty.
+ * Insertion, removal and finding the most urgent entry cost the same whatever the queue holds.
  */
 #ifndef GPURT_CORE_QUEUE_H
 #define GPURT_CORE_QUEUE_H

@@ -39,8 +39,8 @@ static bool moved(const struct gpurt_stuck *k, u64 limit, const struct gpurt_stu
 }
 
 /*
- * The host has looked.  True: that the owner is stuck is to be told now; it is told once a segment, unless something
- * moved in between.  @limit 0: nothing is told.
+ * The host has looked.  Returns true if it is to be told now that the owner is stuck.  The host
+ * tells so once a segment, unless something moved in between.  With a @limit of 0 nothing is told.
  */
 bool gpurt_stuck_seen(struct gpurt_stuck *k, const struct gpurt_sched *s, u64 limit,
 		      const struct gpurt_stuck_look *look)

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Whether programs wait for one another.  The owner of a GPU that is inside a segment may wait there for a program that
- * waits for the GPU: for ever, and no call of either fails.  A host looks now and then, and reports what it sees:
+ * Whether programs wait for one another.  The owner of a GPU may wait, inside its segment, for a
+ * program that waits for the GPU.  Both then wait for ever, and no call of either fails.  A host
+ * looks now and then, and reports what it sees:
  *
- *   - the GPU executes nothing, nothing that it may execute is queued, and nothing of the owner's has completed since
- *     the first look;
- *   - somebody else waits for it;
- *   - no thread of the owner's process executes or is ready to, and together they have used less than a hundredth of
- *     one CPU's time since the first look: a thread that wakes up to look whether to end is no progress;
- *   - in the same segment of the same owner for longer than the limit.
+ *   - The GPU executes nothing, nothing that it may execute is queued, and nothing of the owner's has completed since
+ *     the first look.
+ *
+ *   - Somebody else waits for the GPU.
+ *
+ *   - No thread of the owner's process executes or is ready to.  Together they have used less than a
+ *     hundredth of one CPU's time since the first look: a thread that wakes up to look whether to end
+ *     is no progress.
+ *
+ *   - All this holds in the same segment of the same owner for longer than the limit.
  *
  * An owner whose work is queued is in the driver's hands, whatever its threads wait in.  Nothing is taken away: only
  * people know whether the owner waits for a program or for one of them.
@@ -24,7 +29,7 @@
 #define GPURT_STUCK_SHARE	100
 #define GPURT_STUCK_THREADS	1024	/* a process with more is not looked at, and counts as one that executes */
 
-/* What a host sees at one time. */
+/* A host's look at one time. */
 struct gpurt_stuck_look {
 	u64 now;
 	u64 cpu;			/* how long the threads of the owner's process have executed, ns */

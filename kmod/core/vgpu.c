@@ -121,8 +121,8 @@ static u64 slice_of(const struct gpurt_vgpu *v, const struct gpurt_vgpu_tsg *t)
 }
 
 /*
- * Someone may be about to join the runlist: whole slices that the holder had for itself are behind us, and
- * from now on its slice ends in time.
+ * Someone may be about to join the runlist.  Whole slices that the holder had for itself are over,
+ * and from now on its slice ends in time.
  */
 static void renew(struct gpurt_vgpu *v)
 {
@@ -208,7 +208,7 @@ static void take_up(struct gpurt_vgpu *v)
 		execute(v);
 }
 
-/* What the GPU does by itself at the time it has reached. */
+/* The GPU does by itself what is due at the time it has reached. */
 void gpurt_vgpu_happen(struct gpurt_vgpu *v)
 {
 	struct gpurt_vgpu_tsg *t = v->holder;
@@ -271,8 +271,8 @@ static noinline u64 executes_until(const struct gpurt_vgpu *v)
 }
 
 /*
- * When the GPU will next do something by itself; U64_MAX: never.  Of a partition: unless another one's next comes
- * before, which may change this one's.
+ * When the GPU will next do something by itself; U64_MAX: never.  For a partition this holds unless
+ * another one's next comes before, which may change this one's.
  */
 u64 gpurt_vgpu_next(const struct gpurt_vgpu *v)
 {
@@ -287,7 +287,7 @@ u64 gpurt_vgpu_next_of_all(const struct gpurt_vgpu *v)
 	return v->whole ? gpurt_whole_next(v->whole) : gpurt_vgpu_next(v);
 }
 
-/* What executes gets on for @ns. */
+/* Work that executes gets on for @ns. */
 static noinline void get_on(struct gpurt_vgpu *v, u64 ns)
 {
 	struct gpurt_vgpu_work *w, *run[GPURT_ENGINE_COUNT];
@@ -453,7 +453,7 @@ void gpurt_vgpu_tsg_close(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 no
 		v->loaded = NULL;
 }
 
-/* What a call that submits work demands. */
+/* Translates a call that submits work into a demand. */
 void gpurt_vgpu_demand_of(struct gpurt_vgpu_demand *d, const struct gpurt_submit *s)
 {
 	*d = (struct gpurt_vgpu_demand){

@@ -2,12 +2,14 @@
 /*
  * A virtual GPU that behaves as the analyses assume a real one does.
  *
- * It executes TSGs from a runlist in turns: each TSG that has work gets a time slice, then the next one; alone, it
- * keeps the GPU.  Whose turn it is follows from interleave levels (interleave.h) if everyone is on the runlist: all
- * TSGs of one level take turns in round robin.  Where only one context is, levels do not count.  Loading another TSG's
- * context than the last one costs theta.  Committing a new runlist preempts at once and stalls the GPU for alpha.
- * Within the TSG that holds the GPU the execution engine and the copy engine work side by side, each in submission
- * order, an item with a fence starting only when everything submitted to its TSG before it has completed.
+ * It executes TSGs from a runlist in turns.  Each TSG that has work gets a time slice, then the
+ * next one; alone, a TSG keeps the GPU.  Turns follow interleave levels (interleave.h) if everyone
+ * is on the runlist: all TSGs of one level take turns in round robin.  Where only one context is,
+ * levels do not count.  Loading another TSG's context than the last one costs theta.  Committing a
+ * new runlist preempts at once and stalls the GPU for alpha.
+ * Within the TSG that holds the GPU the execution engine and the copy engine work side by side,
+ * each in submission order.  An item with a fence starts only when everything submitted to its TSG
+ * before it has completed.
  *
  * A kernel may say whether it is memory or compute intensive, and by what factor another one of its kind slows it down.
  * It is slowed down so while a kernel of that kind is queued in another context, on the runlist or off it.  Where the
@@ -34,7 +36,7 @@ enum gpurt_intensity {
 	GPURT_INTENSITY_COUNT
 };
 
-/* What a work item demands. */
+/* A work item's demand. */
 struct gpurt_vgpu_demand {
 	u64 duration;			/* ns, without conflicts */
 	u32 engine;

@@ -69,8 +69,8 @@ u64 gpurt_whole_next(const struct gpurt_whole *whole)
 }
 
 /*
- * Lets time pass on all partitions.  What slows a kernel down is what executes on the others until then: passing time
- * changes nothing of that.
+ * Lets time pass on all partitions.  Work that executes on the other partitions until then slows a
+ * kernel down: passing time changes nothing of that.
  */
 static void pass(struct gpurt_whole *whole, u64 when)
 {
