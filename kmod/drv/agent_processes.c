@@ -98,8 +98,9 @@ void gpurt_agent_processes_prune(struct agent_processes *all, struct list_head *
 #define NAMESPACE BIT_ULL(32)	/* above all users */
 
 /*
- * Whose agent the caller's would be: its user's.  In user namespaces users can be had for nothing: there the one counts
- * who made the outermost namespace.  Root makes namespaces for others, so each of root's counts as a user of its own.
+ * The user to whom an agent of the caller's would belong.  In user namespaces users can be had for
+ * nothing: there the one counts who made the outermost namespace.  Root makes namespaces for
+ * others, so each of root's counts as a user of its own.
  */
 u64 gpurt_agent_user(void)
 {

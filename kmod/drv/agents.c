@@ -5,9 +5,10 @@
  * reminders, and waits in commit() until an update is finished.
  *
  * agent_gpu.lock protects everything here.  Under it only the locks of waiters, of timers and of events are taken.
- * commit() does not hold it while it waits, so agents answer, register and end meanwhile.  It does not sleep under
- * PREEMPT_RT either: an agent that is preempted with such a lock would have the GPU's thread, which then asks for it,
- * lend its priority, and other agents queue in between.
+ * A commit() does not hold it while it waits, so agents answer, register and end meanwhile.  The
+ * lock does not sleep under PREEMPT_RT either.  An agent that is preempted with a sleeping lock
+ * would have the GPU's thread lend its priority when the thread asks for the lock.  Other agents
+ * would queue in between.
  *
  * Users choose how many agents are woken by an update, within a limit, and nothing on its CPU outranks the GPU's
  * thread.  So an order is only noted where it is given, except the owner's.  The GPU's thread wakes agents whose own
@@ -83,7 +84,7 @@ static void wake(struct agent_process *p)
 	gpurt_client_ordered(p->agent);
 }
 
-/* What the protocol says, with the lock held. */
+/* Callbacks of the protocol, with the lock held. */
 
 static void on_order(struct gpurt_agents *a, struct gpurt_agent_process *core)
 {
@@ -270,7 +271,7 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	while (!dev->finished) {
 		left = time_left(dev);
 		raw_spin_unlock(&dev->lock);
-		/* What an agent does wakes this thread when it ends the update. */
+		/* An agent wakes this thread when it ends the update. */
 		doze(dev, left);
 		raw_spin_lock(&dev->lock);
 		if (!dev->finished) {

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a GPU driver offers to gpurt.  All policy stays in the module: a driver says which TSGs there are, and carries
- * out updates of the runlist.
+ * The interface that a GPU driver offers to gpurt.  All policy stays in the module: a driver says
+ * which TSGs there are, and carries out updates of the runlist.
  *
  * A driver calls gpurt_gpu_register() once for each GPU, and gpurt_gpu_unregister() before the GPU goes away.  The
- * latter returns when no operation is running and none will start.  Before it returns, commit() has put everyone back
- * on the runlist, or has failed for a quarter of a second, and client_close() was called for every client.
+ * latter returns when no operation is running and none will start.  Before it returns, commit() has
+ * put everyone back on the runlist, or has failed for a quarter of a second.  Also, client_close()
+ * was called for every client.
  *
- * "With the gate held" means: one such operation at a time for each GPU.  If commit_sleeps is unset, it runs in the
- * context of the task that causes it, with preemption off; it must not allocate, sleep, or take a lock that sleeps
- * under PREEMPT_RT.  If commit_sleeps is set, it runs in the GPU's own thread, which has the highest FIFO priority, and
- * it may sleep.  In both cases it must take a bounded time: every client whose decision comes meanwhile waits for it.
+ * "With the gate held" means: one such operation at a time for each GPU.  If commit_sleeps is
+ * unset, it runs in the context of the task that causes it, with preemption off.  It must then not
+ * allocate, sleep, or take a lock that sleeps under PREEMPT_RT.  If commit_sleeps is set, it runs
+ * in the GPU's own thread, which has the highest FIFO priority, and it may sleep.  In both cases it
+ * must take a bounded time: every client whose decision comes meanwhile waits for it.
  * While such an operation sleeps, the CPU of the thread that waits for it executes others.  Under policy `boosted` the
  * bounds for tasks that spin do not hold then; those for tasks that suspend themselves do (docs/boosted.md, "Limits").
  *
@@ -21,9 +23,9 @@
  * "In any context" means: a driver may call the function from an interrupt, and with any of its own locks held.
  *
  * Locks.  Every operation may take the locks that protect the driver's runlist; with the gate held and without
- * commit_sleeps they must be raw spinlocks.  So a driver that holds such a lock may call the functions that are for any
- * context, and must not call gpurt_gpu_register(), gpurt_gpu_unregister() or gpurt_gpu_suspend(), which wait for
- * operations.
+ * commit_sleeps they must be raw spinlocks.  So a driver that holds such a lock may call the
+ * functions that are for any context.  It must not call gpurt_gpu_register(),
+ * gpurt_gpu_unregister() or gpurt_gpu_suspend(), which wait for operations.
  */
 #ifndef GPURT_DRV_H
 #define GPURT_DRV_H
@@ -34,8 +36,9 @@
 #include "../uapi/gpurt.h"
 
 /*
- * Of what follows.  A change that makes an older driver wrong changes the version.  What is only added comes at the
- * end of struct gpurt_driver_ops: the size says what the driver knows of it, and the rest counts as zero.
+ * The version of what follows.  A change that makes an older driver wrong changes the version.
+ * Members that are only added come at the end of struct gpurt_driver_ops.  The size says how much
+ * of it the driver knows, and the rest counts as zero.
  */
 #define GPURT_DRIVER_VERSION 1
 
@@ -45,12 +48,12 @@ struct gpurt_gpu;
 struct module;
 struct pid;
 
-/* What the driver knows about the costs of its GPU, in ns; 0 where it knows nothing. */
+/* The costs of the driver's GPU, in ns; 0 where the driver knows nothing. */
 struct gpurt_driver_costs {
 	u64 alpha_ns, theta_ns, slice_ns;
 };
 
-/* Of which GPU a GPU is a partition; all 0 if it is none. */
+/* The GPU of which a GPU is a partition; all 0 if it is none. */
 struct gpurt_driver_part {
 	u32 whole;			/* that GPU's number, from 0 on */
 	u32 units;			/* compute units of the partition */
@@ -73,8 +76,9 @@ struct gpurt_work_ops {
 	/* At any time; may sleep.  Errors as GPURT_IOC_SUBMIT. */
 	int (*submit)(void *driver, void *ctx, struct gpurt_submit *submit);
 	/*
-	 * At any time; must not sleep: the caller is about to wait.  1: the work is done, since *when; 0: not yet, the
-	 * driver will call gpurt_client_work_done(); -ENOENT: no such TSG, or the work was never submitted.
+	 * At any time; must not sleep: the caller is about to wait.  Returns 1 if the work is done,
+	 * since *when.  Returns 0 if not yet: the driver will call gpurt_client_work_done().
+	 * Returns -ENOENT if there is no such TSG, or the work was never submitted.
 	 */
 	int (*work_done)(void *driver, void *ctx, u32 tsg, u64 work, u64 *when);
 	/* The same for all work of the client. */
@@ -99,12 +103,16 @@ struct gpurt_agent_ops {
 	 */
 	int (*answer)(void *driver, void *ctx, u64 answered, s32 result);
 	/*
-	 * At any time; must not sleep: the caller is about to wait.  1: there is an order newer than order->answered,
-	 * and *order now holds it; 0: not yet, the driver will call gpurt_client_ordered(); -ENOENT: no agent.  The
-	 * module does the waiting, with its time limit, its signals, and the end of the GPU.
+	 * At any time; must not sleep: the caller is about to wait.  Returns 1 if there is an order
+	 * newer than order->answered, which *order then holds.  Returns 0 if not yet: the driver
+	 * will call gpurt_client_ordered().  Returns -ENOENT without an agent.  The module does the
+	 * waiting, with its time limit, its signals, and the end of the GPU.
 	 */
 	int (*order)(void *driver, void *ctx, struct gpurt_order *order);
-	/* At any time.  What the agents say of the GPU, in place of the driver's name and tier. */
+	/*
+	 * At any time.  Says what the agents say of the GPU, in place of the driver's name and
+	 * tier.
+	 */
 	void (*describe)(void *driver, struct gpurt_agents_facts *facts);
 };
 
@@ -130,9 +138,10 @@ struct gpurt_driver_ops {
 	 */
 	int (*client_open)(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx);
 	/*
-	 * At any time; may be called several times; may be NULL.  The client is about to be closed, and a commit() that
-	 * is under way need not wait for it.  @process: its whole process ended or executed another program, so all
-	 * clients of that process go.  Not called when the GPU goes away.
+	 * At any time; may be called several times; may be NULL.  The client is about to be closed,
+	 * and a commit() that is under way need not wait for it.  With @process, its whole process
+	 * ended or executed another program: all clients of that process go.  Not called when the
+	 * GPU goes away.
 	 */
 	void (*client_ends)(void *driver, void *ctx, bool process);
 	/*
@@ -142,18 +151,20 @@ struct gpurt_driver_ops {
 	 */
 	void (*client_close)(void *driver, void *ctx);
 	/*
-	 * With the gate held.  Make the runlists of @c->runlists what gpurt_may_run() says from now on: the TSGs of the
-	 * client with context @c->only (NULL: of all clients) and those of exempt clients are on, all others are off.
-	 * "Committed" means: every TSG that is off the runlist is preempted as well, and executes nothing more.
+	 * With the gate held.  Make the runlists of @c->runlists what gpurt_may_run() says from now
+	 * on.  The TSGs of the client with context @c->only (NULL: of all clients) and those of
+	 * exempt clients are on.  All others are off.  "Committed" means: every TSG that is off the
+	 * runlist is preempted as well, and executes nothing more.
 	 *
 	 * 0: committed.  -EINPROGRESS: the driver will call gpurt_gpu_committed() within bound_ns; it may do so before
-	 * it returns from here.  Meanwhile no client has the GPU, decisions are taken, and a newer commit() supersedes
-	 * this one: the driver carries out the newest, and need not answer for the others.
+	 * it returns from here.  Meanwhile no client has the GPU, decisions are taken, and a newer
+	 * commit() supersedes this one.  The driver carries out the newest, and need not answer for
+	 * the others.
 	 *
-	 * Errors: -ETIMEDOUT: it is not known what executes; isolation may be lost, which is reported.
-	 * -ENOTRECOVERABLE: the GPU must be reset; no commit() comes until gpurt_gpu_reset_done().  Any other: what was
-	 * committed before still holds.  After all but -ENOTRECOVERABLE the module tries again after 1 ms, then 2, up
-	 * to 128 ms.
+	 * Errors: -ETIMEDOUT: it is not known what executes; isolation may be lost, which is
+	 * reported.  With -ENOTRECOVERABLE the GPU must be reset; no commit() comes until
+	 * gpurt_gpu_reset_done().  Any other: what was committed before still holds.  After all but
+	 * -ENOTRECOVERABLE the module tries again after 1 ms, then 2, up to 128 ms.
 	 *
 	 * Locks: see the top of this file.
 	 */
@@ -165,8 +176,9 @@ struct gpurt_driver_ops {
 	/*
 	 * In process context, without a lock, beside all other operations; may sleep; may be NULL.  The GPU is to be
 	 * powered from power(true), which returns 0 or more, or -errno, to power(false).  Calls nest.  A commit() in
-	 * progress keeps the GPU powered by itself.  Whatever the error, it counts as a commit() that failed before it
-	 * changed anything, and is tried again.  power(true) is not called while a reset or a suspend is under way.
+	 * progress keeps the GPU powered by itself.  Whatever the error, it counts as a commit()
+	 * that failed before it changed anything, and is tried again.  The module does not call
+	 * power(true) while a reset or a suspend is under way.
 	 */
 	int (*power)(void *driver, bool on);
 	u64 bound_ns;			/* how long a commit() may be in progress; 0: 10 s */
@@ -196,10 +208,10 @@ struct gpurt_driver_ops {
 #define GPURT_DRIVER_SIZE_MIN offsetofend(struct gpurt_driver_ops, called)
 
 /*
- * Both in process context, without a lock.  gpurt_gpu_register() sets *gpu before the first operation is called; on
- * failure *gpu is NULL.  -EINVAL: another version, or an operation is missing; -E2BIG: the driver offers something
- * that this module does not know; -ENOSPC; -ENOMEM.  After gpurt_gpu_unregister() the driver calls nothing for that
- * GPU.
+ * Both in process context, without a lock.  Registering sets *gpu before the first operation is
+ * called; on failure *gpu is NULL.  Errors are -ENOSPC, -ENOMEM, and -EINVAL: another version, or
+ * an operation is missing.  With -E2BIG the driver offers something that this module does not know.
+ * After gpurt_gpu_unregister() the driver calls nothing for that GPU.
  */
 int gpurt_gpu_register(const struct gpurt_driver_ops *ops, void *driver, struct gpurt_gpu **gpu);
 void gpurt_gpu_unregister(struct gpurt_gpu *gpu);
@@ -235,10 +247,10 @@ struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *
 
 /*
  * In any context, without a lock.  Whether the TSGs of the client, or of all clients of a process, are to be on the
- * runlist.  A driver asks for each TSG whenever it builds a runlist: in commit(), and when it rebuilds one on its own
- * (a channel is bound, recovery, resume).  Then no TSG that is off comes back behind the module's back.  @client
- * NULL: the TSG's process is no client.  A TSG that is created asks, too: it is born off while another client has the
- * GPU.
+ * runlist.  A driver asks for each TSG whenever it builds a runlist.  It does so in commit(), and
+ * when it rebuilds one on its own (a channel is bound, recovery, resume).  Then no TSG that is off
+ * comes back behind the module's back.  @client NULL: the TSG's process is no client.  A TSG that
+ * is created asks, too: it is born off while another client has the GPU.
  *
  * Both know exemptions of clients only.  A process that is no client is best effort for them, whatever the rules say:
  * see gpurt_process_is_exempt().
@@ -248,9 +260,10 @@ bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid);
 
 /*
  * In process context; may sleep.  Whether an exemption is for the process, which need not be a client: a compositor,
- * say, that knows nothing of gpurt.  Nobody tells the module of such a process.  So a driver asks when the process
- * opens the GPU and from exemptions_changed(), keeps the answer with the process's TSGs, and has those on every
- * runlist.  The name that counts is the process's at that time.
+ * say, that knows nothing of gpurt.  Nobody tells the module of such a process.  So a driver asks
+ * when the process opens the GPU and from exemptions_changed().  It keeps the answer with the
+ * process's TSGs, and has those on every runlist.  The name that counts is the process's at that
+ * time.
  */
 bool gpurt_process_is_exempt(struct pid *tgid);
 
@@ -258,7 +271,7 @@ bool gpurt_process_is_exempt(struct pid *tgid);
 void gpurt_client_work_done(struct gpurt_client *client, u64 when, u64 since);
 /*
  * In any context.  The commit() of that number was carried out on these runlists (@err 0), or failed, with errors as
- * there.  What is said of a commit() that was superseded does not count.
+ * there.  An answer for a commit() that was superseded does not count.
  */
 void gpurt_gpu_committed(struct gpurt_gpu *gpu, u64 sequence, u32 runlists, int err);
 

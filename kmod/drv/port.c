@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Finds drivers that export a port (port.h): at load, and whenever a module has come.  A driver's module is kept from
- * being unloaded while gpurt attaches to it, and for as long as its GPUs have clients; else it may go.  On its way out
- * it removes its GPUs, so there is nothing to detach from, and what is left here is forgotten when it has gone.
+ * Finds drivers that export a port (port.h): at load, and whenever a module has come.  A driver's
+ * module is kept from being unloaded while gpurt attaches to it, and for as long as its GPUs have
+ * clients.  Otherwise it may go.  On its way out the module removes its GPUs, so there is nothing
+ * to detach from.  The entry left here is forgotten when the module has gone.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -161,8 +162,9 @@ static int power_changes(struct notifier_block *nb, unsigned long event, void *u
 static struct notifier_block power_notifier = { .notifier_call = power_changes };
 
 /*
- * What there is of patched drivers, for those who ask why a GPU has another tier than they expect.  Any process may,
- * even one that is kept from its CPU meanwhile: it takes no lock for which drivers, and modules that come, would wait.
+ * Describes the patched drivers that there are, for those who ask why a GPU has another tier than
+ * they expect.  Any process may ask, even one that is kept from its CPU meanwhile: it takes no lock for
+ * which drivers, and modules that come, would wait.
  */
 static int describe(char *text, const struct kernel_param *param)
 {

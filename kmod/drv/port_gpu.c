@@ -6,9 +6,10 @@
  * The driver asks for a process.  The answer is the module's (gpurt_process_may_run()), which knows clients only;
  * exempt processes that are none are known here (port_processes.c).
  *
- * Locks, the outermost first: the driver's, of which added(), removed() and tsgs() are called with some that sleep,
- * and the other hooks with some that spin; gpus_lock; those of port_processes.c.  commit() takes the driver's, and is
- * called by the GPU's thread without any of ours.  So only removed() and a suspend may wait for a commit here.
+ * Locks, the outermost first: the driver's; gpus_lock; those of port_processes.c.  The hooks
+ * added(), removed() and tsgs() are called with some of the driver's locks that sleep, and the
+ * other hooks with some that spin.  The driver's commit() takes the driver's, and is called by the
+ * GPU's thread without any of ours.  So only removed() and a suspend may wait for a commit here.
  */
 #include <linux/err.h>
 #include <linux/kernel.h>
@@ -66,7 +67,7 @@ static struct port_gpu *find_gpu(void *handle)
 	return NULL;
 }
 
-/* What gpurt asks of the driver. */
+/* Operations that gpurt calls. */
 
 static int port_client_open(void *driver, struct pid *tgid, struct gpurt_client *client, void **ctx)
 {
@@ -98,7 +99,7 @@ static bool is_coming(const struct port_gpu *dev)
 	return !READ_ONCE(dev->leaving);
 }
 
-/* What an error of the driver means to gpurt, to which some numbers mean more. */
+/* Translates an error of the driver for gpurt, to which some numbers mean more. */
 static int translated(int err)
 {
 	return err > 0 || err == -EINPROGRESS || err == -ENOTRECOVERABLE ? -EIO : err;
@@ -134,7 +135,7 @@ static void port_exemptions_changed(void *driver)
 	port_processes_exemptions(&dev->processes);
 }
 
-/* What the driver tells and asks, and what follows from it. */
+/* Hooks that the driver calls, to tell and to ask. */
 
 void port_gpu_killed(void *handle, struct pid *tgid)
 {
@@ -283,7 +284,10 @@ static void register_by_worker(struct port_gpu *dev)
  * theirs in an order of their own when gpurt attaches to them, and in another one when they find them later.
  */
 
-/* Of numbers with as many digits the smaller one is first; partitions follow the GPU that has fewer of them. */
+/*
+ * Among numbers with as many digits the smaller one is first.  Partitions follow the GPU that has
+ * fewer of them.
+ */
 static int compare_names(const char *a, const char *b)
 {
 	size_t a_length = strcspn(a, "/"), b_length = strcspn(b, "/");
@@ -422,8 +426,9 @@ void port_gpu_added(const struct port_driver *driver, void *handle, const char *
 }
 
 /*
- * From here on the driver hears that everyone may run, so what it does by itself is right, too, whatever it does first:
- * a client that has the GPU may lose its isolation a moment before it hears that the GPU has gone.
+ * From here on the driver hears that everyone may run.  So what it does by itself is right, too,
+ * whatever it does first.  A client that has the GPU may lose its isolation a moment before it
+ * hears that the GPU has gone.
  */
 void port_gpu_removed(void *handle)
 {

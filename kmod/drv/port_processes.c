@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A patched driver knows processes that have TSGs, gpurt knows clients: here both are found by process.  A process may
- * have very many clients, and may open and close TSGs very often.  So the lock, which drivers wait for with locks of
- * their own held, is never held for longer than it takes to tell a few clients.  The one that has the GPU is told at
- * once, and so are all if there are few; a worker tells the others, a few at a time.
+ * have very many clients, and may open and close TSGs very often.  Drivers wait for the lock with
+ * locks of their own held.  So the lock is never held for longer than it takes to tell a few
+ * clients.  The one that has the GPU is told at once, and so are all if there are few.  A worker
+ * tells the others, a few at a time.
  */
 #include <linux/pid.h>
 #include <linux/printk.h>
@@ -247,7 +248,10 @@ void port_processes_exemptions(struct port_processes *all)
 	rt_mutex_unlock(&all->lock);
 }
 
-/* Called with the lock held.  That its work was killed is news for a process's clients.  One such process at a time. */
+/*
+ * Called with the lock held.  The kill of its work is news for a process's clients.  One such
+ * process at a time.
+ */
 static void take_killed(struct port_processes *all)
 {
 	struct port_process *p;
@@ -284,9 +288,9 @@ static void tell_others(struct work_struct *work)
 }
 
 /*
- * Called under RCU, with locks of the driver held, but not in an interrupt.  The process's work was aborted.  The
- * client that has the GPU learns of it at once, so that the next one gets the GPU; a worker tells the process's others,
- * of which there may be very many.
+ * Called under RCU, with locks of the driver held, but not in an interrupt.  The process's work was
+ * aborted.  The client that has the GPU learns of it at once, so that the next one gets the GPU.  A
+ * worker tells the process's other clients, which may be very many.
  */
 void port_processes_killed(struct port_processes *all, struct pid *tgid)
 {

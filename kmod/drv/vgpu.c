@@ -90,7 +90,7 @@ static void keep_asleep(u64 until)
 	u64 end, now;
 	ktime_t next;
 
-	/* Who has made it too long sets the parameter anew: nothing else ends this. */
+	/* A user who has made it too long sets the parameter anew: nothing else ends this. */
 	while ((now = ktime_get_ns()) < (end = until + READ_ONCE(vgpu_stall_ns))) {
 		next = ns_to_ktime(min(end, now + LOOK));
 		set_current_state(TASK_UNINTERRUPTIBLE);

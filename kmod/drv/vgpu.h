@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The virtual GPU: vgpu.c is the device, vgpu_whole.c the GPU whose partition it is, vgpu_work.c its TSGs and their
- * work, vgpu_faults.c what goes wrong with it.
+ * The virtual GPU.  The device is vgpu.c, and vgpu_whole.c the GPU whose partition it is.  Its TSGs
+ * and their work are in vgpu_work.c, its faults in vgpu_faults.c.
  */
 #ifndef GPURT_DRV_VGPU_H
 #define GPURT_DRV_VGPU_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What can go wrong with a GPU, on demand: module parameters for tests of what gpurt does then. */
+/* Faults of a GPU, on demand: module parameters for tests of what gpurt does then. */
 #include <linux/delay.h>
 #include <linux/ktime.h>
 #include <linux/module.h>
@@ -41,7 +41,7 @@ static bool strikes(uint *parameter)
 	return left;
 }
 
-/* What becomes of an update before it is begun: 0, or what commit() returns. */
+/* The fate of an update before it is begun: 0, or what commit() returns. */
 int vgpu_faults_before(void)
 {
 	if (unlikely(strikes(&vgpu_fail)))

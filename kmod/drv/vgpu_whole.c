@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * GPUs that virtual GPUs are partitions of: one lock and one timer for all partitions of a GPU, because what executes
- * on one slows down the others (core/whole.c).  The timer expires when something happens on any of them.
+ * GPUs that virtual GPUs are partitions of.  All partitions of a GPU have one lock and one timer,
+ * because work on one slows down the others (core/whole.c).  The timer expires when something
+ * happens on any of them.
  */
 #include <linux/module.h>
 #include <linux/slab.h>
@@ -22,9 +23,10 @@ MODULE_PARM_DESC(vgpu_cross, "thousandths: slow-down of memory intensive work wh
 static struct vgpu_whole *divided[GPURT_MAX_GPUS];
 
 /*
- * Any user may have very much happen on the GPU, and all of it happens with interrupts off.  So at most STEPS things
- * happen at once, a call has at most STEPS * ROUNDS things happen, and interrupts of the timer take at most one part in
- * SHARE of a CPU's time.  A GPU that is too late for all that stands still for the rest.
+ * Any user may have very much happen on the GPU, and all of it happens with interrupts off.  So at
+ * most STEPS things happen at once, and at most STEPS * ROUNDS in a call.  Interrupts of the timer
+ * take at most one part in SHARE of a CPU's time.  A GPU that is too late for all that stands still
+ * for the rest.
  */
 #define STEPS 16
 #define ROUNDS 16
@@ -178,7 +180,7 @@ void vgpu_leave(struct vgpu *dev)
 	kfree(whole);
 }
 
-/* Which partition of which GPU @driver is. */
+/* Says which partition of which GPU @driver is. */
 void vgpu_part(void *driver, struct gpurt_driver_part *part)
 {
 	struct vgpu *dev = driver;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A client: one open descriptor on one GPU.  What the scheduler knows about it is struct gpurt_sched_client, what
- * the driver knows about it is its context.
+ * A client: one open descriptor on one GPU.  The scheduler knows it as struct gpurt_sched_client,
+ * the driver by its context.
  */
 #ifndef GPURT_STATE_CLIENT_H
 #define GPURT_STATE_CLIENT_H
@@ -55,7 +55,7 @@ struct gpurt_copier {
 	bool raises;			/* from before it asks for the bus until it has given it back */
 };
 
-/* What the thread that is raised, or asks to be, does about the gate. */
+/* Stages at the gate of the thread that is raised, or asks to be. */
 enum gpurt_boost_call {
 	GPURT_BOOST_IN_NONE,		/* it is in no call: gpurt-boost carries out what changes */
 	GPURT_BOOST_CALLS,		/* it carries `level` out itself, at the end of its call */

@@ -46,8 +46,8 @@ bool gpurt_clients_remove(struct gpurt_client *client)
  * Frees clients, and their descriptors, when nobody reads them any more.  The thread that lets go of a client last does
  * not: that may be a GPU's thread.  To free a descriptor is to wait for a worker, which it may keep from its CPU.
  *
- * A process may end with very many clients.  call_srcu() would free them all in one go, and in a kernel without full
- * preemption no other task of that CPU would execute meanwhile.
+ * A process may end with very many clients.  Freeing by call_srcu() would free them all in one go.
+ * In a kernel without full preemption no other task of that CPU would execute meanwhile.
  */
 static void bury(struct work_struct *work)
 {

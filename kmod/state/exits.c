@@ -2,23 +2,26 @@
 /*
  * The processes that opened descriptors, and how the module learns that one ends.
  *
- * Descriptors may stay when their opener ends, because other processes inherited them; and so may its memory, because a
- * process that it made with vfork() or with CLONE_VM shares it, or because its core is written, which takes seconds.
- * The GPU must not stay with any of those.  So probes of three tracepoints report
+ * Descriptors may stay when their opener ends, because other processes inherited them.  The
+ * opener's memory may stay, because a process that it made with vfork() or with CLONE_VM shares it.
+ * It also stays while its core is written, which takes seconds.  The GPU must not stay with any of
+ * those.  So probes of three tracepoints report
  *
  *   signal_deliver	a signal that ends the process.  Its urgent clients are taken off the GPU.  Its other threads
  *			may be in calls still, so the driver keeps the clients until the process has ended
  *   sched_process_exit	the last thread of the process ends.  Its urgent clients are taken off the GPU, and all end
  *   sched_process_exec	the process executes another program.  Likewise
  *
- * A probe must not sleep, and runs with other locks held.  A thread of the highest FIFO priority has the GPUs' threads
- * take the urgent clients off: those that have ever been real-time, and best effort while it owns a GPU as a lock.
- * They alone keep a GPU from others, so when it is handed on must not depend on when an ordinary thread gets a CPU, nor
- * on another GPU whose driver is slow.  A work queue ends all clients, and is enough for the others: a process of an
- * ordinary user, however many descriptors it has, gives that thread nothing to do.
+ * A probe must not sleep, and runs with other locks held.  A thread of the highest FIFO priority
+ * has the GPUs' threads take the urgent clients off.  Those are the clients that have ever been
+ * real-time, and best effort while it owns a GPU as a lock.  They alone keep a GPU from others.  So
+ * the time at which a GPU is handed on must not depend on when an ordinary thread gets a CPU, nor
+ * on another GPU whose driver is slow.  A work queue ends all clients, and is enough for the
+ * others.  A process of an ordinary user, however many descriptors it has, gives the thread nothing
+ * to do.
  *
- * A notifier of the address space would wait for drivers inside the SRCU of all notifiers of the machine: a driver that
- * is stuck would stop virtual machines and RDMA as well.
+ * A notifier of the address space would wait for drivers inside the SRCU of all notifiers of the
+ * machine.  A driver that is stuck would stop virtual machines and RDMA as well.
  */
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
@@ -66,7 +69,7 @@ static GPURT_DEP(exits_take_off);
 /* Called with openers_lock held, by next(). */
 static bool is_to_go(const struct gpurt_client *client, const struct gpurt_opener *opener)
 {
-	/* What is in a list has its descriptor still: gpurt_exits_let_go(). */
+	/* A client in a list has its descriptor still: gpurt_exits_let_go(). */
 	return client && !list_empty(&client->urgent.node) && client->file->opened.opener == opener &&
 	       !client->urgent.taken_off;
 }
@@ -269,7 +272,10 @@ static void opener_destroy(struct gpurt_opener *opener)
 	kthread_cancel_work_sync(&opener->take_off);
 	cancel_work_sync(&opener->end);
 	put_pid(opener->by.tgid);	/* which is only compared from now on */
-	/* What kfree_rcu() is given the kernel frees by hundreds, up to 6.1 without letting others execute. */
+	/*
+	 * Not kfree_rcu(): the kernel frees what that is given by hundreds, up to 6.1 without
+	 * letting others execute.
+	 */
 	call_rcu(&opener->rcu, opener_free);
 }
 
@@ -325,9 +331,9 @@ unlock:
 }
 
 /*
- * In process context, by a caller who keeps the client from being freed.  The client is, or is about to be, real-time:
- * when its process ends it is taken off the GPU at once, from now on, and policy `job` looks at it with those that are
- * urgent.
+ * In process context, by a caller who keeps the client from being freed.  The client is, or is
+ * about to be, real-time.  From now on it is taken off the GPU at once when its process ends.
+ * Policy `job` looks at it with those that are urgent.
  */
 void gpurt_exits_urgent(struct gpurt_client *client)
 {
@@ -359,8 +365,8 @@ static bool keeps_any(const struct gpurt_client *client)
 
 /*
  * Called with the gate held, or the lock of the bus.  The client does not own the GPU any more, or the bus; it may own
- * the other of the two.  Who is given one says so before make_urgent() takes the lock: so either this sees it, or that
- * sees that the client is not in the list.
+ * the other of the two.  A client that is given one says so before make_urgent() takes the lock.
+ * So either this sees it, or make_urgent() sees that the client is not in the list.
  */
 void gpurt_exits_calm(struct gpurt_client *client)
 {

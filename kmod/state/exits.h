@@ -8,7 +8,10 @@
 struct gpurt_client;
 struct gpurt_file;
 
-/* What happens to a process that ends.  The first takes an urgent client off the GPU, by the thread gpurt-end. */
+/*
+ * Operations for a process that ends.  The first takes an urgent client off the GPU, by the thread
+ * gpurt-end.
+ */
 struct gpurt_exits_ops {
 	void (*take_off)(struct gpurt_client *client);
 	void (*gone)(struct gpurt_file *file, bool process);	/* ends all clients of a descriptor */

@@ -63,9 +63,10 @@ static void add_place(wait_queue_head_t *queue, wait_queue_entry_t *place)
  * Wakes the callers of poll() that came last, POLLERS at most, and has a worker wake all if there are more.  The
  * process decides how many they are, and the caller is an interrupt, or a thread that nothing outranks.
  *
- * That bounds the entries of this queue, not the threads behind them.  An entry can be an epoll descriptor's, and the
- * kernel wakes in the same go, with interrupts off unless PREEMPT_RT, all that wait for that descriptor in poll() or by
- * other epolls; it does so for each descriptor of the machine that becomes ready, such as an eventfd.
+ * POLLERS bounds the entries of this queue, not the threads behind them.  An entry can be an epoll
+ * descriptor's.  The kernel then wakes in the same go all that wait for that descriptor in poll()
+ * or by other epolls, with interrupts off unless PREEMPT_RT.  The kernel does so for each
+ * descriptor of the machine that becomes ready, such as an eventfd.
  */
 void gpurt_file_wake_poll(struct gpurt_file *file)
 {
@@ -94,7 +95,7 @@ static void slow_poll_wake(struct work_struct *work)
 	remove_wait_queue(&file->poll, &place);
 }
 
-/* What poll() waits in, and what wakes it. */
+/* Makes the queue that poll() waits in, and the works that wake it. */
 void gpurt_file_init_poll(struct gpurt_file *file)
 {
 	init_waitqueue_head(&file->poll);

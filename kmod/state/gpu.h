@@ -2,7 +2,8 @@
 /*
  * One GPU.
  *
- * What protects what, the outermost lock first (docs/locks.md has all locks of the module):
+ * Locks, and what each protects, the outermost lock first (docs/locks.md has all locks of the
+ * module):
  *   gpurt_file.lock		a descriptor's clients: made, closed, and their TSGs opened and closed
  *   gpurt_gpu.alive (SRCU)	held by readers while a decision or an operation of the driver is under way.  The
  *				driver may go away only after they have left

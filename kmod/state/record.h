@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What is told of an event. */
+/* Facts that are told of an event. */
 #ifndef GPURT_RECORD_H
 #define GPURT_RECORD_H
 
@@ -18,7 +18,7 @@ struct gpurt_record {
 	u32 priority;
 	s32 pid;			/* in the initial namespace */
 	char comm[GPURT_COMM_LEN];
-	/* Of marks of jobs; empty in other events. */
+	/* For marks of jobs; empty in other events. */
 	u64 job;
 	u64 cpu;
 	u32 lost;			/* marks of the client's before; also in GPURT_EVENT_GONE */

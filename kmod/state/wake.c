@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What wakes calls that wait for a grant, for work, or for an agent's next order; and poll(). */
+/* Wakes calls that wait for a grant, for work, or for an agent's next order; and poll(). */
 #include <linux/export.h>
 #include <linux/hrtimer.h>
 #include <linux/irq_work.h>
@@ -29,10 +29,11 @@ u64 gpurt_patience_left(const struct gpurt_patience *p)
 }
 
 /*
- * Sleeps until woken, or for as long as the call has patience.  0, -ETIMEDOUT or -ERESTARTNOHAND: a signal is to be
- * handled, or the process is stopped, frozen or traced.  If a handler of the program's executes then, the call returns
- * EINTR.  If none does, the kernel makes the call again, which goes on waiting.  Kernels offer modules no other way: a
- * restart block has the address of a function of the module, which may be gone when the process continues.
+ * Sleeps until woken, or for as long as the call has patience.  Returns 0 or -ETIMEDOUT.  Returns
+ * -ERESTARTNOHAND if a signal is to be handled, or the process is stopped, frozen or traced.  If a
+ * handler of the program's executes then, the call returns EINTR.  If none does, the kernel makes
+ * the call again, which goes on waiting.  Kernels offer modules no other way.  A restart block has
+ * the address of a function of the module, and the module may be gone when the process continues.
  */
 int gpurt_doze(const struct gpurt_patience *p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What wakes calls that wait. */
+/* Wakes calls that wait. */
 #ifndef GPURT_WAKE_H
 #define GPURT_WAKE_H
 

@@ -43,7 +43,7 @@
 #define CLIENTS 4
 #define PATIENCE 10000		/* ms */
 
-/* A GPU whose driver records which client each commit was for. */
+/* A GPU, and a driver that records for which client each commit was. */
 struct bench {
 	struct gpurt_gpu *gpu;
 	struct gpurt_file file;

@@ -129,7 +129,7 @@ static void it_needs_the_most_of_what_its_clients_need(struct kunit *test)
 	boosted_bench_free(b);
 }
 
-/* What raised.c describes a thread by, for the next thread of each client. */
+/* Each client has a structure of its own by which raised.c can describe its next thread. */
 static bool each_has_a_spare(struct bench *b)
 {
 	int i, j;
@@ -879,7 +879,7 @@ static void another_thread_that_changes_nothing_has_nobody_look(struct kunit *te
 	KUNIT_ASSERT_FALSE(test, IS_ERR(kthread_run(nest, one, "kunit")));
 	wait_for_completion(&one->done);
 	KUNIT_EXPECT_EQ(test, one->err, 0);
-	/* Of what there was before, it may go to sleep only now. */
+	/* The thread gpurt-boost may fall asleep only now, after what happened before. */
 	KUNIT_EXPECT_LT(test, looks_of_gpurt_boost(), before + 10);
 	KUNIT_EXPECT_TRUE(test, is_raised(b));
 	KUNIT_EXPECT_EQ(test, boosted_end(b->clients[0]), 0);

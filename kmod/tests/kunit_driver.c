@@ -61,7 +61,7 @@ static void the_drivers_module_stays_while_there_are_clients(struct kunit *test)
 	bench_free(b);
 }
 
-/* What a driver offers that was compiled with a newer drv.h. */
+/* Operations of a driver that was compiled with a newer drv.h. */
 struct newer_ops {
 	struct gpurt_driver_ops ops;
 	void *more;
@@ -312,7 +312,10 @@ static void a_client_whose_work_was_killed_loses_its_segment(struct kunit *test)
 	bench_free(b);
 }
 
-/* What the kernel does when the CPU goes offline; to take it offline breaks the clock of emulated machines. */
+/*
+ * Does what the kernel does when the CPU goes offline.  To take it offline breaks the clock of
+ * emulated machines.
+ */
 static void a_thread_comes_back_to_its_cpu(struct kunit *test)
 {
 	int before = gpurt_thread_cpu;
@@ -489,7 +492,10 @@ static bool stays_asleep(struct bench *b)
 	return READ_ONCE(b->gpu->thread->nvcsw) == before;
 }
 
-/* The probes know processes by hashes.  That of the thread's own process may be that of a client's. */
+/*
+ * The probes know processes by hashes.  The hash of the thread's own process may be that of a
+ * client's.
+ */
 static void the_thread_does_not_look_because_it_looked(struct kunit *test)
 {
 	struct bench *b = bench_make(test, &atomic_driver);

@@ -124,7 +124,10 @@ static void count_listed(void)
 	listed = max(listed, count);
 }
 
-/* What is known of its process replaces what the client had brought along, which is freed. */
+/*
+ * The known entry of its process replaces the one that the client had brought along, which is
+ * freed.
+ */
 static void nobody_meets_a_client_before_its_process_is_known(struct kunit *test)
 {
 	struct bench *b = bench_make(test, &atomic_driver);

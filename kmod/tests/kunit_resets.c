@@ -60,7 +60,10 @@ static void a_driver_that_needs_a_reset_is_left_alone_until_then(struct kunit *t
 	bench_end(b);
 }
 
-/* What agents do makes their driver ask; in between the thread would do nothing but take other tasks' time. */
+/*
+ * Agents' calls make their driver ask.  In between the thread would do nothing except take other
+ * tasks' time.
+ */
 static void the_thread_does_not_look_again_before_it_may_try(struct kunit *test)
 {
 	struct bench *b = bench_make(test, &atomic_driver);
