@@ -86,6 +86,9 @@ def run(
         check_writable(trace_path)
     federated = _federated(loaded)
     if policy == FEDERATED:
+        if not federated:
+            raise UsageError("--policy federated: the file is about another policy; "
+                             f"gpurt plan units {filename(loaded.path)} -o OWN writes one about it")  # fmt: skip
         policy = Policy.TIMESLICED.word  # nobody orders the GPU
     with connect(device) as control:
         mode = Waiting(waiting) if waiting else None

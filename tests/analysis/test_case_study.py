@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from builders import ms
 
 from analysis import rta
-from analysis.model import GpuSegment, Segment, Span, Taskset
+from analysis.model import CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.simulate import Options, worst_over_offsets
 from analysis.taskset import TasksetFile, load
 
@@ -85,6 +86,60 @@ def test_table_5_needs_a_misc_part_beside_g(
     """Table 5, suspension, 16, 32, 75, 59, 79: G^m of 1 and 2 ms beside G restores four, 3 ms the fifth."""
     result = rta.find("gcaps-suspend-printed").run(divided(case_study.taskset, misc))
     assert [result.wcrt(task.name) for task in case_study.taskset.real_time] == [ms(bound) for bound in bounds]
+
+
+def measured(taskset: Taskset, times: dict[str, tuple[float, float, float]]) -> Taskset:
+    """Other times of the tasks that are named: C, G^m and G^e, ms, as measured before a table rounds them."""
+
+    def segment(task: Task, one: Segment) -> Segment:
+        cpu, misc, pure = (ms(time) for time in times[task.name])
+        if isinstance(one, GpuSegment):
+            return replace(one, misc=Span(misc, misc), pure=Span(pure, pure))
+        pieces = sum(isinstance(other, CpuSegment) for other in task.segments)
+        return replace(one, time=Span(cpu // pieces, cpu // pieces))
+
+    tasks = [
+        replace(task, segments=tuple(segment(task, one) for one in task.segments)) if task.name in times else task
+        for task in taskset
+    ]
+    return replace(taskset, tasks=tuple(tasks))
+
+
+def nearest(time: int) -> int:
+    """Whole ms, to the nearest."""
+    return (time + ms(0.5)) // ms(1)
+
+
+def up(time: int) -> int:
+    """Whole ms, rounded up."""
+    return -(-time // ms(1))
+
+
+TABLE_5 = (16, 32, 75, 59, 79)
+
+
+@pytest.mark.parametrize(("beside", "rounded", "times"), [
+    (True, nearest, {"histogram": (1, 1, 10), "mmul_gpu_1": (2, 2.4, 12), "mmul_cpu": (67.4, 0, 0),
+                     "projection": (12, 0, 15), "dxtc": (2, 0, 16)}),
+    (False, up, {"histogram": (1.2, 0.1, 10.3), "mmul_gpu_1": (2.4, 1.4, 11), "mmul_cpu": (67.4, 0, 0),
+                 "projection": (12.2, 0.5, 14.8), "dxtc": (2.2, 0.5, 15.6)}),
+])  # fmt: skip
+def test_table_5_is_restored_where_table_4_is_rounded(
+    case_study: TasksetFile,
+    beside: bool,
+    rounded: Callable[[int], int],
+    times: dict[str, tuple[float, float, float]],
+) -> None:
+    """All five bounds: G^m beside G, bounds to the nearest ms; or G^m within G, as in the model, bounds rounded up."""
+    printed = {task.name: (task.cpu_time, task.gpu_time) for task in case_study.taskset.real_time}
+    exact = measured(case_study.taskset, times)
+    for task in exact.real_time:
+        cpu, gpu = printed[task.name]
+        shown = task.pure_time if beside else task.gpu_time
+        assert (nearest(task.cpu_time), nearest(shown)) == (cpu // ms(1), gpu // ms(1))
+    result = rta.find("gcaps-suspend-printed").run(exact)
+    bounds = [result.wcrt(task.name) for task in exact.real_time]
+    assert tuple(rounded(bound) for bound in bounds if bound is not None) == TABLE_5
 
 
 @pytest.mark.parametrize(("name", "bounds"), [

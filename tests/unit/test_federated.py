@@ -350,3 +350,12 @@ def test_the_json_breakdown_of_each_bound_adds_up(capfd: pytest.CaptureFixture[s
     assert cli.run(["analyze", str(EXAMPLE), "--test", "rtgpu", "--json"]) == 0
     for row in json.loads(capfd.readouterr().out)["tests"][0]["tasks"].values():
         assert sum(term["amount_ns"] for term in row["terms"]) == row["wcrt_ns"]
+
+
+def test_a_run_of_a_file_about_another_policy_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`gpurt run --policy federated` says so before it looks for a host."""
+    (file := tmp_path / "shared.toml").write_text(
+        EXAMPLE.read_text(encoding="utf-8").replace('policy = "federated"', 'policy = "boosted"'), encoding="utf-8"
+    )
+    assert cli.run(["run", str(file), "--policy", "federated"]) == 2
+    assert "--policy federated: the file is about another policy; gpurt plan units" in capfd.readouterr().err

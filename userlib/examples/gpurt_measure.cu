@@ -3,6 +3,8 @@
 //
 //	nvcc -I../include gpurt_measure.cu -lcuda -o kernels
 //	hipcc -x hip -I../include gpurt_measure.cu -o kernels
+//
+// Compiled for both, and tried on a fake driver: no GPU has executed it.
 #include <gpurt_measure.h>
 
 #ifdef __HIP__
