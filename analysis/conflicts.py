@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from analysis.fold import units_of
 from analysis.model import CpuSegment, GpuSegment, Intensity, Segment, Span, Task, Taskset
-from analysis.partition.scaling import Measured
+from analysis.partition.scaling import MeasuredScaling
 
 #: Why ``under`` does not know times.
 UNKNOWN = "under policy timesliced best effort slows tasks down, and what that makes of kernels and copies is not known"
@@ -89,7 +89,7 @@ def _again(task: Task, taskset: Taskset, around: Neighbours) -> Task:
             continue
         curve, factor = segment.scaling, around.factor(task)
         if curve is None:
-            curve, factor = Measured(((units, segment.pure.worst),)), conflict
+            curve, factor = MeasuredScaling(((units, segment.pure.worst),)), conflict
         span = Span(curve.time(units, factor), segment.pure.best)
         segments.append(GpuSegment(segment.misc, span, scaling=segment.scaling))
     return replace(task, segments=tuple(segments))

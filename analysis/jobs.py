@@ -8,7 +8,7 @@ from typing import NamedTuple
 from analysis.trace import About, Kind, Trace
 
 
-class Job(NamedTuple):
+class JobTimes(NamedTuple):
     """One job: when it was released, when it finished, and when it should have; None if it did not, or is not known."""
 
     release: int
@@ -25,16 +25,16 @@ class Job(NamedTuple):
         return max(end if self.finish is None else self.finish, self.due or 0)
 
 
-def jobs_of(trace: Trace) -> dict[str, list[Job]]:
+def jobs_of(trace: Trace) -> dict[str, list[JobTimes]]:
     """Every job of each task."""
-    found: dict[str, list[Job]] = {}
+    found: dict[str, list[JobTimes]] = {}
     finished = {task: [(job.release, job.release + job.response) for job in jobs]
                 for task, jobs in trace.responses().items()}  # fmt: skip
     cut = {task: [(release, None) for release in releases] for task, releases in trace.unfinished().items()}
     for task in trace.names():
         deadline = deadline_of(trace, task)
         found[task] = [
-            Job(release, finish, None if deadline is None else release + deadline)
+            JobTimes(release, finish, None if deadline is None else release + deadline)
             for release, finish in (*finished.get(task, []), *cut.get(task, []))
         ]
     return found

@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from analysis.jobs import Job, deadline_of, jobs_of, segments_of
+from analysis.jobs import JobTimes, deadline_of, jobs_of, segments_of
 from analysis.trace import GROUPS, TIMED, About, Event, Kind, Trace, lanes, place
 from gpurt.errors import UsageError
 from gpurt.files import written
@@ -156,7 +156,7 @@ class _Gantt:
             bottom = self._height[where] + whole / 2 - height * (lane + 1)
             self._axes.broken_barh(spans, (bottom, height), facecolor=colour, linewidth=0)
 
-    def jobs(self, jobs: Mapping[str, Sequence[Job]]) -> None:
+    def jobs(self, jobs: Mapping[str, Sequence[JobTimes]]) -> None:
         """The jobs of each task from release to completion, with their deadlines."""
         for task, all_of_task in jobs.items():
             some = [job for job in all_of_task if job.release <= self._high and job.last(self._high) >= self._low]

@@ -44,7 +44,7 @@ def unwatched(_steps: int) -> None:
     """Nobody watches the searches."""
 
 
-class What(str, Enum):
+class Grows(str, Enum):
     """What grows."""
 
     CPU = "C"
@@ -66,7 +66,7 @@ class Margin:
     ``factor`` is UNLIMITED if even that passes, and None if the test fails even at 0.
     """
 
-    what: What
+    what: Grows
     task: str | None
     now: int
     factor: Fraction | None
@@ -74,7 +74,7 @@ class Margin:
     @property
     def most(self) -> int | None:
         """The largest time that passes, ns; None for the clock, and if there is none, or no limit."""
-        if self.factor is None or self.factor == UNLIMITED or self.what is What.CLOCK:
+        if self.factor is None or self.factor == UNLIMITED or self.what is Grows.CLOCK:
             return None
         return _scaled(self.now, self.factor)
 
@@ -85,13 +85,15 @@ def margins(test: Test, taskset: Taskset, tick: Tick = unwatched, own: bool = Tr
         yield Margin(what, name, now, task_margin(test, taskset, name, what, tick))
     if taskset.platform.epsilon:
         factor = largest(lambda f: with_epsilon(taskset, f), test, tick)
-        yield Margin(What.EPSILON, None, taskset.platform.epsilon, factor)
-    yield Margin(What.CLOCK, None, 0, largest(lambda f: slowed(taskset, f), test, tick))
+        yield Margin(Grows.EPSILON, None, taskset.platform.epsilon, factor)
+    yield Margin(Grows.CLOCK, None, 0, largest(lambda f: slowed(taskset, f), test, tick))
 
 
-def own_times(taskset: Taskset) -> list[tuple[str, What, int]]:
+def own_times(taskset: Taskset) -> list[tuple[str, Grows, int]]:
     """Each task's C and G, ns, unless they are 0."""
-    both = ((t.name, what, now) for t in taskset for what, now in ((What.CPU, t.cpu_time), (What.GPU, t.gpu_time)))
+    both = (
+        (t.name, what, now) for t in taskset for what, now in ((Grows.CPU, t.cpu_time), (Grows.GPU, t.gpu_time))
+    )
     return [one for one in both if one[2]]
 
 
@@ -102,10 +104,10 @@ def effort(taskset: Taskset, clocks: int) -> int:
 
 
 def task_margin(
-    test: Test, taskset: Taskset, name: str, what: What, tick: Tick = unwatched
+    test: Test, taskset: Taskset, name: str, what: Grows, tick: Tick = unwatched
 ) -> Fraction | None:  # fmt: skip
     """The largest factor for C or G of one task.  Raises ValueError for another quantity or an unknown task."""
-    if what not in (What.CPU, What.GPU):
+    if what not in (Grows.CPU, Grows.GPU):
         raise ValueError(f"{what.value} is not a task's")
     if name not in {t.name for t in taskset}:
         raise ValueError(f"there is no task {name!r}")
@@ -113,9 +115,9 @@ def task_margin(
     return largest(lambda factor: changed(taskset, name, what, factor), test, tick)
 
 
-def changed(taskset: Taskset, name: str, what: What, factor: Fraction) -> Taskset:
+def changed(taskset: Taskset, name: str, what: Grows, factor: Fraction) -> Taskset:
     """The taskset with C or G of one task scaled."""
-    tasks = (_task(t, factor, cpu=what is What.CPU, gpu=what is What.GPU) if t.name == name else t for t in taskset)
+    tasks = (_task(t, factor, cpu=what is Grows.CPU, gpu=what is Grows.GPU) if t.name == name else t for t in taskset)
     return replace(taskset, tasks=tuple(tasks))
 
 

@@ -136,7 +136,7 @@ def simulate(
 
     Raises SimulationError for what cannot be simulated: times too long, self-suspension under `job`.
     """
-    call = Call(taskset, options, offsets)
+    call = SimulatorCall(taskset, options, offsets)
     buffer = ffi.new("struct gpurt_sim_event[]", events) if events else ffi.NULL
     used = ffi.new("u64 *")
     _check(
@@ -159,7 +159,7 @@ def worst_over_offsets(
     The same ``options.seed`` gives the same result.  ``progress`` is called with the number of runs done.  Raises
     SimulationError.
     """
-    call = Call(taskset, options, None)
+    call = SimulatorCall(taskset, options, None)
     step = max(1, runs // 100) if progress else runs
     for start in range(0, runs, max(step, 1)):
         count = min(step, runs - start)
@@ -173,7 +173,7 @@ def worst_over_offsets(
     return Simulation(call.observed())
 
 
-class Call:
+class SimulatorCall:
     """The C view of a taskset and options."""
 
     def __init__(self, taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:

@@ -24,7 +24,7 @@ from gpurt.text import is_terminal, visible
 from pycontrol.commands.options import ASKED_FOR_JSON, CUT_OFF, Host
 from pycontrol.output import render
 from pycontrol.start import INTERRUPTED, TERMINATED, Terminated, main
-from pycontrol.table import COMMANDS, GROUPS, LEAVES, Entry
+from pycontrol.table import COMMANDS, GROUPS, LEAVES, CommandEntry
 
 #: Set by the shell when it asks for completions.
 COMPLETE = "_GPURT_COMPLETE"
@@ -41,7 +41,7 @@ HELP = {"-h", "--help"}
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is asked for; help and completion import none."""
 
-    def __init__(self, *args: Any, parts: Mapping[str, Entry] = COMMANDS, usual: str = "", **more: Any) -> None:
+    def __init__(self, *args: Any, parts: Mapping[str, CommandEntry] = COMMANDS, usual: str = "", **more: Any) -> None:
         super().__init__(*args, **more)
         self.parts, self.usual = parts, usual
 
@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
-def _sentences(entry: Entry) -> str:
+def _sentences(entry: CommandEntry) -> str:
     """What the help of a group says."""
     usual = f"Without a command: {entry.usual}." if entry.usual else ""
     return "\n\n".join(filter(None, [f"{entry.summary[:1].upper()}{entry.summary[1:]}.", entry.about, usual]))
@@ -182,7 +182,7 @@ def _fail(error: BaseException, context: click.Context | None, given: Sequence[s
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ShownError:
     """An error as the user sees it: its lines, its exit code, and the mistakes in a file, if it is about those."""
 
     lines: tuple[str, ...]
@@ -214,27 +214,27 @@ def _command_in(given: Sequence[str]) -> str | None:
     return " ".join([*found, usual] if usual else found) or None
 
 
-def explain(error: BaseException) -> Failure:
+def explain(error: BaseException) -> ShownError:
     """What to tell the user about an exception that a command raised."""
     if isinstance(error, TasksetError):
-        return Failure(tuple(str(error).split("\n")), error.exit_code, error.problems)
+        return ShownError(tuple(str(error).split("\n")), error.exit_code, error.problems)
     if isinstance(error, GpurtError):
-        return Failure((visible(error),), error.exit_code)
+        return ShownError((visible(error),), error.exit_code)
     if isinstance(error, click.ClickException):
         where = getattr(error, "ctx", None)
         hint = f" (see {where.command_path} --help)" if where else ""
-        return Failure((f"{visible(error.format_message())}{hint}",), UsageError.exit_code)
+        return ShownError((f"{visible(error.format_message())}{hint}",), UsageError.exit_code)
     if isinstance(error, Terminated):
-        return Failure(("ended by SIGTERM",), TERMINATED)
+        return ShownError(("ended by SIGTERM",), TERMINATED)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        return Failure(("interrupted",), INTERRUPTED)
+        return ShownError(("interrupted",), INTERRUPTED)
     if isinstance(error, OSError) and error.errno in UNWRITABLE and not error.filename:
         render.discard(1)
-        return Failure((f"stdout cannot be written: {error.strerror}",), FileError.exit_code)
+        return ShownError((f"stdout cannot be written: {error.strerror}",), FileError.exit_code)
     if os.environ.get("GPURT_DEBUG") == "1":
         traceback.print_exception(error)
     text = str(error).splitlines()[0] if str(error) else "no message"
-    return Failure((f"{type(error).__name__}: {text}; this is a bug, GPURT_DEBUG=1 shows where",), BUG)
+    return ShownError((f"{type(error).__name__}: {text}; this is a bug, GPURT_DEBUG=1 shows where",), BUG)
 
 
 def _asked_for_json(context: click.Context | None, arguments: Sequence[str], error: BaseException) -> bool:

@@ -41,7 +41,7 @@ class Status(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Diagnosis:
     """The result of one check; ``cure`` is None if there is nothing to do."""
 
     name: str
@@ -50,7 +50,7 @@ class Finding:
     cure: str | None = None
 
 
-def as_text(findings: list[Finding]) -> str:
+def as_text(findings: list[Diagnosis]) -> str:
     """A line for each finding, and one for its cure."""
     marks = {Status.OK: "ok  ", Status.WARN: "WARN", Status.FAIL: "FAIL"}
     lines = []
@@ -61,7 +61,7 @@ def as_text(findings: list[Finding]) -> str:
     return "\n".join(lines)
 
 
-def examine(device: str | None, root: Path = ROOT) -> list[Finding]:
+def examine(device: str | None, root: Path = ROOT) -> list[Diagnosis]:
     """Runs every check, in a fixed order.  Reads files below ``root`` and changes nothing."""
     return [
         _throttling(root),
@@ -85,15 +85,15 @@ def _read(root: Path, name: str) -> str | None:
         return None
 
 
-def _throttling(root: Path) -> Finding:
+def _throttling(root: Path) -> Diagnosis:
     runtime = _read(root, "proc/sys/kernel/sched_rt_runtime_us")
     period = _read(root, "proc/sys/kernel/sched_rt_period_us")
     name = "real-time throttling"
     if runtime is None or period is None:
-        return Finding(name, Status.WARN, "cannot be read", "mount /proc")
+        return Diagnosis(name, Status.WARN, "cannot be read", "mount /proc")
     if runtime == "-1":
-        return Finding(name, Status.OK, "off")
-    return Finding(
+        return Diagnosis(name, Status.OK, "off")
+    return Diagnosis(
         name,
         Status.WARN,
         f"real-time tasks are stopped after {runtime} of every {period} us on a CPU; the analyses do not know that",
@@ -107,11 +107,11 @@ def _release(root: Path) -> tuple[int, ...]:
     return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
 
 
-def _fair_server(root: Path) -> Finding:
+def _fair_server(root: Path) -> Diagnosis:
     """From Linux 6.12 a server of the deadline class runs SCHED_OTHER tasks that starve (kernel/sched/fair.c)."""
     name = "fair server"
     if _release(root) < (6, 12):
-        return Finding(name, Status.OK, "none in this kernel; it comes with Linux 6.12")
+        return Diagnosis(name, Status.OK, "none in this kernel; it comes with Linux 6.12")
     times = {
         (_read(folder, "runtime"), _read(folder, "period"))
         for folder in (root / "sys/kernel/debug/sched/fair_server").glob("cpu[0-9]*")
@@ -119,16 +119,16 @@ def _fair_server(root: Path) -> Finding:
     cure = "as root: for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done"
     if not times or None in {value for pair in times for value in pair}:
         text = "may run SCHED_OTHER tasks ahead of SCHED_FIFO 99, the module's threads included; it cannot be read"
-        return Finding(name, Status.WARN, text, f"mount debugfs and run this as root; {cure}")
+        return Diagnosis(name, Status.WARN, text, f"mount debugfs and run this as root; {cure}")
     times = {(runtime, period) for runtime, period in times if runtime != "0"}
     if not times:
-        return Finding(name, Status.OK, "off")
+        return Diagnosis(name, Status.OK, "off")
     shares = ", ".join(sorted(f"{runtime} of every {period} ns" for runtime, period in times))
     text = f"SCHED_OTHER tasks that starve get {shares} on a CPU, ahead of SCHED_FIFO 99, the module's threads included"
-    return Finding(name, Status.WARN, text, cure)
+    return Diagnosis(name, Status.WARN, text, cure)
 
 
-def _deadline_tasks(root: Path) -> Finding:
+def _deadline_tasks(root: Path) -> Diagnosis:
     name = "SCHED_DEADLINE"
     found = set()
     for path in (root / "proc").glob("[0-9]*/task/[0-9]*/stat"):
@@ -139,10 +139,10 @@ def _deadline_tasks(root: Path) -> Finding:
         if tail.split()[38] == str(SCHED_DEADLINE):
             found.add(head.partition("(")[2])
     if not found:
-        return Finding(name, Status.OK, "no task uses it; gpurt would count it as best effort")
+        return Diagnosis(name, Status.OK, "no task uses it; gpurt would count it as best effort")
     text = f"used by {', '.join(sorted(found))}: best effort for gpurt, yet ahead of every SCHED_FIFO task on its CPU"
     cure = "give tasks that use the GPU SCHED_FIFO, and keep the others off their CPUs"
-    return Finding(name, Status.WARN, text, cure)
+    return Diagnosis(name, Status.WARN, text, cure)
 
 
 def _config(root: Path) -> dict[str, str] | None:
@@ -157,15 +157,15 @@ def _config(root: Path) -> dict[str, str] | None:
     return {key: value for key, _, value in lines}
 
 
-def _group_scheduling(root: Path) -> Finding:
+def _group_scheduling(root: Path) -> Diagnosis:
     name = "RT group scheduling"
     config = _config(root)
     if config is None:
         text = "the kernel's configuration is not published: if it is on, SCHED_FIFO fails in cgroups without a budget"
-        return Finding(name, Status.WARN, text, "let /boot/config-RELEASE or /proc/config.gz be read here")
+        return Diagnosis(name, Status.WARN, text, "let /boot/config-RELEASE or /proc/config.gz be read here")
     if config.get("CONFIG_RT_GROUP_SCHED") != "y":
-        return Finding(name, Status.OK, "off")
-    return Finding(
+        return Diagnosis(name, Status.OK, "off")
+    return Diagnosis(
         name,
         Status.WARN,
         "on: SCHED_FIFO fails even for root in a cgroup without real-time budget",
@@ -173,55 +173,55 @@ def _group_scheduling(root: Path) -> Finding:
     )
 
 
-def _limits() -> Iterator[Finding]:
+def _limits() -> Iterator[Diagnosis]:
     root = os.geteuid() == 0
     soft, _ = resource.getrlimit(getattr(resource, "RLIMIT_RTPRIO", 14))
     if fifo_permitted(HIGHEST):
         text = f"permitted; use up to {HIGHEST}, for the module's threads have {HIGHEST + 1}"
-        yield Finding("SCHED_FIFO", Status.OK, text)
+        yield Diagnosis("SCHED_FIFO", Status.OK, text)
     elif root or soft >= HIGHEST or soft == resource.RLIM_INFINITY:
         cure = "grant CAP_SYS_NICE to the container, or give its cgroup real-time budget (see RT group scheduling)"
-        yield Finding("SCHED_FIFO", Status.FAIL, "refused, though neither user nor limit forbids it", cure)
+        yield Diagnosis("SCHED_FIFO", Status.FAIL, "refused, though neither user nor limit forbids it", cure)
     else:
         text = f"permitted up to priority {soft}" if soft else "not permitted"
         cure = f"add '@gpurt - rtprio {HIGHEST}' to /etc/security/limits.d/gpurt.conf and log in again, or run as root"
-        yield Finding("SCHED_FIFO", Status.WARN, text, cure)
+        yield Diagnosis("SCHED_FIFO", Status.WARN, text, cure)
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if root or soft == resource.RLIM_INFINITY:
-        yield Finding("locked memory", Status.OK, "unlimited")
+        yield Diagnosis("locked memory", Status.OK, "unlimited")
     else:
         cure = "add '@gpurt - memlock unlimited' to /etc/security/limits.d/gpurt.conf and log in again"
-        yield Finding("locked memory", Status.WARN, f"limited to {soft >> 10} KiB: page faults delay tasks", cure)
+        yield Diagnosis("locked memory", Status.WARN, f"limited to {soft >> 10} KiB: page faults delay tasks", cure)
 
 
-def _governor(root: Path) -> Finding:
+def _governor(root: Path) -> Diagnosis:
     name = "CPU frequency"
     paths = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
     governors = {path.read_text().strip() for path in paths}
     if not governors:
-        return Finding(name, Status.OK, "not scaled by this kernel")
+        return Diagnosis(name, Status.OK, "not scaled by this kernel")
     if governors == {"performance"}:
-        return Finding(name, Status.OK, "governor performance")
+        return Diagnosis(name, Status.OK, "governor performance")
     cure = "cpupower frequency-set -g performance (on a Jetson: nvpmodel and jetson_clocks)"
     text = f"governor {', '.join(sorted(governors))}: execution times vary with the clock"
-    return Finding(name, Status.WARN, text, cure)
+    return Diagnosis(name, Status.WARN, text, cure)
 
 
-def _isolation(root: Path) -> Finding:
+def _isolation(root: Path) -> Diagnosis:
     name = "CPU isolation"
     isolated = _read(root, "sys/devices/system/cpu/isolated")
     if isolated:
-        return Finding(name, Status.OK, f"CPUs {isolated} are isolated")
+        return Diagnosis(name, Status.OK, f"CPUs {isolated} are isolated")
     cure = "boot with isolcpus= and nohz_full= naming the CPUs of real-time tasks"
-    return Finding(name, Status.WARN, "no CPU is kept free of other work", cure)
+    return Diagnosis(name, Status.WARN, "no CPU is kept free of other work", cure)
 
 
-def _preemption(root: Path) -> Finding:
+def _preemption(root: Path) -> Diagnosis:
     name = "kernel preemption"
     if _read(root, "sys/kernel/realtime") == "1":
-        return Finding(name, Status.OK, "PREEMPT_RT")
+        return Diagnosis(name, Status.OK, "PREEMPT_RT")
     cure = "use a PREEMPT_RT kernel (Debian: linux-image-rt-*; Jetson: the RT kernel packages)"
-    return Finding(name, Status.WARN, "not PREEMPT_RT: kernel code can delay tasks for milliseconds", cure)
+    return Diagnosis(name, Status.WARN, "not PREEMPT_RT: kernel code can delay tasks for milliseconds", cure)
 
 
 #: Driver, as a patched one calls itself -> its usual name, and its device nodes.
@@ -258,7 +258,7 @@ def _switched(device: str | None) -> list[GpuStatus]:
         return []
 
 
-def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Finding]:
+def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Diagnosis]:
     """Drivers that are patched, as module and host say; and those of which nobody but their device nodes tells."""
     name = "GPU driver"
     patched = [one for one in live_patched.read(root / FACTS) if one.device != "-" and one.condition != "more"]
@@ -267,46 +267,46 @@ def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Finding]:
     if switched:
         gpus = ", ".join(f"GPU {one.gpu} is {one.driver} {one.device}".rstrip() for one in switched)
         text = f"patched (tier T2), which has never run on hardware: {gpus}"
-        yield Finding(name, Status.WARN, text, "run sudo gpurt measure board --driver (docs/kernel.md)")
+        yield Diagnosis(name, Status.WARN, text, "run sudo gpurt measure board --driver (docs/kernel.md)")
     known = {one.driver for one in patched} | {one.driver for one in switched}
     rest = [one for driver, one in DRIVERS.items() if driver not in known]
     found = [usual for usual, nodes in rest if any((root / node).exists() for node in nodes)]
     if found:
         text = f"{', '.join(found)}: only through agents in the programs (tier T1), which have run on one NVIDIA H200"
         text += _nvidia_patches(root) if "NVIDIA" in found else ""
-        yield Finding(name, Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
+        yield Diagnosis(name, Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
     elif not known:
-        yield Finding(name, Status.OK, "none found; the virtual GPU is what there is (tier T3)")
+        yield Diagnosis(name, Status.OK, "none found; the virtual GPU is what there is (tier T3)")
     if (root / "dev/kfd").exists() and _read(root, "sys/module/amdgpu/parameters/cwsr_enable") == "0":
         text = "amdgpu/KFD: waves are not saved, so nothing is preempted (tier T0): a stop waits for kernels"
-        yield Finding(name, Status.WARN, text, "load amdgpu with cwsr_enable=1, its default")
+        yield Diagnosis(name, Status.WARN, text, "load amdgpu with cwsr_enable=1, its default")
     yield from _escapes(root)
 
 
-def _escapes(root: Path) -> Iterator[Finding]:
+def _escapes(root: Path) -> Iterator[Diagnosis]:
     """Work that nobody takes off the GPU (tier T0), because of how the machine is set up."""
     if _read(root, "sys/module/amdgpu/parameters/user_queue") in ("1", "2"):
         text = "amdgpu: programs may use user queues of /dev/dri, which nothing takes off the GPU (tier T0)"
-        yield Finding("user queues", Status.WARN, text, "load amdgpu without user_queue, or with user_queue=0")
+        yield Diagnosis("user queues", Status.WARN, text, "load amdgpu without user_queue, or with user_queue=0")
     pipe = mps_pipe(os.environ)
     if os.path.lexists(root / str(pipe).lstrip("/")):
         text = f"MPS runs ({pipe.parent}): its clients have no priorities, for its server has their channels (tier T0)"
         cure = "echo quit | nvidia-cuda-mps-control, or divide the GPU (docs/manual/from-mps.md)"
-        yield Finding("MPS", Status.WARN, text, cure)
+        yield Diagnosis("MPS", Status.WARN, text, cure)
 
 
-def _patched_driver(gpus: list[PatchedGpu]) -> Finding:
+def _patched_driver(gpus: list[PatchedGpu]) -> Diagnosis:
     """What the module switches itself is not believed before a board has been tried."""
     troubles = [one.trouble for one in gpus if one.trouble]
     if troubles:
-        return Finding("GPU driver", Status.WARN, "; ".join(troubles), "docs/kernel.md says what each means")
+        return Diagnosis("GPU driver", Status.WARN, "; ".join(troubles), "docs/kernel.md says what each means")
     names = ", ".join(one.title for one in gpus)
     text = f"{names}: switched by gpurt.ko (tier T2), which has never run on hardware"
     cure = "try this board first: sudo gpurt measure board --driver --load COMMAND"
-    return Finding("GPU driver", Status.WARN, text, cure)
+    return Diagnosis("GPU driver", Status.WARN, text, cure)
 
 
-def _mig(root: Path) -> Iterator[Finding]:
+def _mig(root: Path) -> Iterator[Diagnosis]:
     """GPU instances, as the driver lists them by the numbers of /dev/nvidia* (osRmCapRegisterGpu() in os.c)."""
     folders = (root / "proc/driver/nvidia/capabilities").glob("gpu[0-9]*/mig/gi[0-9]*")
     found = sorted((int(one.parents[1].name[3:]), int(one.name[2:])) for one in folders)
@@ -316,11 +316,11 @@ def _mig(root: Path) -> Iterator[Finding]:
     numbers = [lib.gpurt_mig_number(gpu, instance, gpus) for gpu, instance in found]
     if not gpus:
         text = "/sys/bus/pci/devices shows no NVIDIA GPU: programs in GPU instances have no number and run unmanaged"
-        yield Finding("MIG", Status.WARN, text, "let this machine or container see /sys/bus/pci/devices")
+        yield Diagnosis("MIG", Status.WARN, text, "let this machine or container see /sys/bus/pci/devices")
         return
     if lib.GPURT_MAX_GPUS in numbers:
         text = f"a machine with {gpus} GPUs has no number for each of their GPU instances: programs run unmanaged there"
-        yield Finding("MIG", Status.WARN, text, f"undivide GPUs, or have {lib.GPURT_MAX_GPUS} at most")
+        yield Diagnosis("MIG", Status.WARN, text, f"undivide GPUs, or have {lib.GPURT_MAX_GPUS} at most")
         return
     pairs = zip(found, numbers, strict=True)
     each = (f"GPU instance {instance} of nvidia{gpu} is GPU {number}" for (gpu, instance), number in pairs)
@@ -328,49 +328,49 @@ def _mig(root: Path) -> Iterator[Finding]:
     cure = f"start the host with --gpus {max(numbers) + 1} or more (gpurt.ko: agent_gpus); run nvidia-persistenced"
     for number in sorted({one for one in numbers if numbers.count(one) > 1}):
         cure += f"; GPU {number} is shared: analyse the tasks of its instances together, in one file"
-    yield Finding("MIG", Status.WARN, text, cure)
+    yield Diagnosis("MIG", Status.WARN, text, cure)
 
 
-def _host(device: str | None) -> Iterator[Finding]:
+def _host(device: str | None) -> Iterator[Diagnosis]:
     name = "host"
     handle = ffi.new("struct gpurt_handle **")
     status = lib.gpurt_open(handle, device.encode() if device else ffi.NULL)
     if status == -errno.ENODEV and _lacks_gpu(device):
         text, _, cure = NO_GPU.partition("; ")
-        yield Finding(name, Status.WARN, text, cure)
+        yield Diagnosis(name, Status.WARN, text, cure)
         return
     if status:
         text, _, cure = explain(device, status).partition("; ")
-        yield Finding(name, Status.FAIL, text, cure)
+        yield Diagnosis(name, Status.FAIL, text, cure)
         return
     query = ffi.new("struct gpurt_query *")
     status = lib.gpurt_query_host(handle[0], query)
     lib.gpurt_close(handle[0])
     if status:
-        yield Finding(name, Status.FAIL, f"answers with {os.strerror(-status)}", "restart it")
+        yield Diagnosis(name, Status.FAIL, f"answers with {os.strerror(-status)}", "restart it")
         return
     kind = "emulator" if query.caps & lib.GPURT_CAP_EMULATED else "kernel module"
     tier = ["T0", "T1", "T2", "T3"][query.tier] if query.tier < lib.GPURT_TIER_COUNT else "unknown"
-    yield Finding(name, Status.OK, f"{kind}, interface version {query.version}, {query.gpus} GPU(s), tier {tier}")
+    yield Diagnosis(name, Status.OK, f"{kind}, interface version {query.version}, {query.gpus} GPU(s), tier {tier}")
     yield _boosted(device, bool(query.caps & lib.GPURT_CAP_RAISES))
 
 
-def _boosted(device: str | None, raises: bool) -> Finding:
+def _boosted(device: str | None, raises: bool) -> Diagnosis:
     """Whether the host does the policy that taskset files are for unless they name another."""
     name = "policy boosted"
     try:
         with connect(device) as control:
             normal = min(one.normal for one in control.gpus())
     except GpurtError as error:
-        return Finding(name, Status.WARN, f"cannot be read: {error}", "run this as root")
+        return Diagnosis(name, Status.WARN, f"cannot be read: {error}", "run this as root")
     if not normal:
         cure = "load gpurt.ko without boost=0, or say policy = \"segment\" in taskset files"
-        return Finding(name, Status.WARN, "this host cannot raise threads, which it needs", cure)
+        return Diagnosis(name, Status.WARN, "this host cannot raise threads, which it needs", cure)
     band = f"priorities 1 to {normal}, raised threads up to {2 * normal + 1}"
     if raises:
-        return Finding(name, Status.OK, f"the host raises threads; {band}")
+        return Diagnosis(name, Status.OK, f"the host raises threads; {band}")
     text = f"threads raise themselves, by their RLIMIT_RTPRIO, and only those of tasks that suspend; {band}"
-    return Finding(name, Status.WARN, text, "for tasks that wait busily start the host as root, at a higher priority")
+    return Diagnosis(name, Status.WARN, text, "for tasks that wait busily start the host as root, at a higher priority")
 
 
 def _lacks_gpu(device: str | None) -> bool:

@@ -17,7 +17,7 @@ from analysis.model import Taskset
 from analysis.rta import Result, Test
 from analysis.rtgpu import sensitivity as units
 from analysis.rtgpu.method import METHODS
-from analysis.rtgpu.sensitivity import Limits
+from analysis.rtgpu.sensitivity import PassingLimits
 from analysis.sensitivity import MOST_TASKS, Margin, effort, epsilon_budgets, margins
 from gpurt.errors import TooLargeError, UsageError
 
@@ -48,7 +48,7 @@ class Growth:
     margins: Sequence[Margin] = ()
     hardware: Mapping[str, Fraction] = field(default_factory=dict)
     budgets: Mapping[str, int | None] = field(default_factory=dict)
-    limits: Limits | None = None
+    limits: PassingLimits | None = None
     beside: Beside = field(default_factory=Beside)
 
     def data(self, file: Path) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _margins(test: Test, taskset: Taskset, bar: Bar, own: bool, interrupted: Tol
     return found
 
 
-def _searched(name: str, taskset: Taskset, show: Show) -> Limits:
+def _searched(name: str, taskset: Taskset, show: Show) -> PassingLimits:
     """What else may change where tasks own units of the GPU."""
     done, total = 0, units.effort(taskset)
     with show(total, "searching limits") as bar:
@@ -125,7 +125,7 @@ def _searched(name: str, taskset: Taskset, show: Show) -> Limits:
     return found
 
 
-def _limits(found: Limits) -> dict[str, Any]:
+def _limits(found: PassingLimits) -> dict[str, Any]:
     return {
         "units": found.units, "interleave_factor": _number(found.interleave),
         "overhead_factor": _number(found.overhead), "copies_factor": _number(found.copies), "chunk_ns": found.chunk,

@@ -10,7 +10,7 @@ from functools import partial
 from analysis import compiled
 from analysis.model import Taskset
 from analysis.rta import Test
-from analysis.sensitivity import What, bisected, changed, own_times
+from analysis.sensitivity import Grows, bisected, changed, own_times
 from analysis.verdict import proved
 
 #: With more times than these nothing is searched: each takes up to nine verdicts.
@@ -23,7 +23,7 @@ class Less:
     """A time of ``now`` ns that has to shrink to ``percent`` of itself; it is ``most`` ns then."""
 
     task: str
-    what: What
+    what: Grows
     now: int
     percent: int
 
@@ -50,5 +50,5 @@ def least(test: Test, taskset: Taskset) -> Less | None:
     return found
 
 
-def _passes(test: Test, taskset: Taskset, name: str, what: What, percent: int) -> bool:
+def _passes(test: Test, taskset: Taskset, name: str, what: Grows, percent: int) -> bool:
     return proved(test, changed(taskset, name, what, Fraction(percent, _WHOLE)))

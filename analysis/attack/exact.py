@@ -15,7 +15,7 @@ from analysis import rta
 from analysis.attack.search import prioritised
 from analysis.model import CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
-from analysis.simulate import LONGEST, Call, Options, SimulationError
+from analysis.simulate import LONGEST, Options, SimulationError, SimulatorCall
 from gpurt._gpurt import ffi, lib
 
 #: States after which an exploration gives up, unless told otherwise.
@@ -24,7 +24,7 @@ STATES = 5_000_000
 TASKS = 64
 
 
-class TooLargeError(SimulationError):
+class TooManyStatesError(SimulationError):
     """There are more states than may be looked at; ``least``: how many there are at least."""
 
     def __init__(self, least: int, most: int, seen: int = 0) -> None:
@@ -88,9 +88,9 @@ def explore(
     unit = unit // finer if unit % finer == 0 else unit
     least = least_states(taskset, unit)
     if least > states or len(taskset) > TASKS:
-        raise TooLargeError(least, states)
+        raise TooManyStatesError(least, states)
     options = replace(options, execution="random", sporadic=False, horizon=LONGEST // 4, poll=options.poll // unit)
-    call = Call(in_units(taskset, unit), options, None)
+    call = SimulatorCall(in_units(taskset, unit), options, None)
     count = len(taskset)
     found, worst = ffi.new("struct gpurt_exploration *"), ffi.new("uint64_t[]", count + 1)
     found.most_states = states
@@ -100,7 +100,7 @@ def explore(
         call.config, call.tasks, count, call.segments, limit, found, worst, count, ffi.NULL, 0, ffi.NULL
     )
     if status == -lib.GPURT_SIM_ETIME:
-        raise TooLargeError(least, states, found.states)
+        raise TooManyStatesError(least, states, found.states)
     if status == -lib.GPURT_SIM_ENOMEM:
         raise MemoryError
     if status:

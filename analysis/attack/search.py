@@ -41,7 +41,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Finding:
+class Longest:
     """The longest response time observed of one task and its bound, ns, and how to observe it again."""
 
     taskset: Taskset
@@ -69,8 +69,8 @@ class Outcome:
     schedulable: int = 0
     jobs: int = 0
     violations: int = 0
-    worst: Finding | None = None
-    smallest: Finding | None = None
+    worst: Longest | None = None
+    smallest: Longest | None = None
 
     def joined(self, other: Outcome) -> Outcome:
         """Both outcomes as one."""
@@ -190,7 +190,7 @@ def ways(test: Test, taskset: Taskset, rng: random.Random) -> Iterator[Options]:
 
 def climb(
     taskset: Taskset, target: str, bound: int, options: Options, rng: random.Random, steps: int
-) -> tuple[Finding, int]:
+) -> tuple[Longest, int]:
     """Local search over first releases, from 0 for every task; returns also the number of jobs simulated."""
     offsets = [0] * len(taskset)
     best, jobs = -1, 0
@@ -200,7 +200,7 @@ def climb(
         jobs += sum(one.jobs for one in seen.values())
         if seen[target].worst >= best:
             offsets, best = trial, seen[target].worst
-    return Finding(taskset, target, bound, best, options, tuple(offsets)), jobs
+    return Longest(taskset, target, bound, best, options, tuple(offsets)), jobs
 
 
 def moved(taskset: Taskset, target: str, offsets: Sequence[int], rng: random.Random) -> list[int]:
@@ -232,7 +232,7 @@ def size(taskset: Taskset) -> tuple[int, int, int]:
     return len(taskset), sum(len(t.segments) for t in taskset), sum(len(str(n).rstrip("0")) for n in lengths)
 
 
-def minimised(test: Test, finding: Finding, tries: int = 200) -> Finding:
+def minimised(test: Test, finding: Longest, tries: int = 200) -> Longest:
     """A finding with a simpler taskset that still breaks the bound: tasks and segments dropped, times rounded."""
     smaller = True
     while smaller:
@@ -246,7 +246,7 @@ def minimised(test: Test, finding: Finding, tries: int = 200) -> Finding:
     return finding
 
 
-def broken(test: Test, taskset: Taskset, task: str, tries: int) -> Finding | None:
+def broken(test: Test, taskset: Taskset, task: str, tries: int) -> Longest | None:
     """A schedule in which the task exceeds its bound; None if none is found."""
     taskset = prioritised(test, taskset)
     result, rng = test.run(taskset), random.Random(0)

@@ -15,7 +15,7 @@ from analysis.trace import Kind, Trace
 BEGINS = (Kind.CPU, Kind.UPDATE, Kind.BEGIN)
 
 
-class Ran(NamedTuple):
+class RanJob(NamedTuple):
     """A job that is over: its release, when it first executed, and its end, ns."""
 
     release: int
@@ -44,10 +44,10 @@ def observed(chain: Chain, trace: Trace) -> Observed:
     return Observed(max(reactions, default=None), max(ages, default=None), max(at_output, default=None))
 
 
-def ran_of(trace: Trace, names: Sequence[str]) -> dict[str, list[Ran]]:
+def ran_of(trace: Trace, names: Sequence[str]) -> dict[str, list[RanJob]]:
     """The jobs of these tasks that are over, in their order."""
     first: dict[tuple[str, int | None], int] = {}
-    found: dict[str, list[Ran]] = {}
+    found: dict[str, list[RanJob]] = {}
     for event in trace.events:
         if event.task not in names:
             continue
@@ -55,17 +55,17 @@ def ran_of(trace: Trace, names: Sequence[str]) -> dict[str, list[Ran]]:
         if event.kind in BEGINS:
             first.setdefault(key, event.time)
         elif event.kind is Kind.COMPLETE and event.duration is not None:
-            job = Ran(event.time - event.duration, first.get(key, event.time), event.time)
+            job = RanJob(event.time - event.duration, first.get(key, event.time), event.time)
             found.setdefault(event.task, []).append(job)
     return found
 
 
-def _reactions(each: Sequence[Sequence[Ran]], event: bool) -> list[int]:
+def _reactions(each: Sequence[Sequence[RanJob]], event: bool) -> list[int]:
     """From just after the start of a job of the first task, or from a release there, to the end of the last job."""
     found = []
     for index, job in enumerate(each[0]):
         since = job.release if event else each[0][index - 1].start
-        at: Ran | None = job
+        at: RanJob | None = job
         for later in each[1:]:
             following = bisect_left(later, at.end, key=lambda one: one.start) if at else len(later)
             at = later[following] if following < len(later) else None
@@ -74,11 +74,11 @@ def _reactions(each: Sequence[Sequence[Ran]], event: bool) -> list[int]:
     return found
 
 
-def _ages(each: Sequence[Sequence[Ran]]) -> tuple[list[int], list[int]]:
+def _ages(each: Sequence[Sequence[RanJob]]) -> tuple[list[int], list[int]]:
     """The age of each output at its end and until the next: since the start of the first job that it rests on."""
     at_output, until_next = [], []
     for index, last in enumerate(each[-1]):
-        at: Ran | None = last
+        at: RanJob | None = last
         for earlier in reversed(each[:-1]):
             before = bisect_right(earlier, at.start, key=lambda one: one.end) if at else 0
             at = earlier[before - 1] if before else None

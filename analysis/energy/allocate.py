@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from analysis.energy.power import Execution, closed_form
 from analysis.energy.setup import Setup
-from analysis.energy.state import Job, Running, State, free_units, is_full, planned
+from analysis.energy.state import ReleasedJob, RunningJob, UnitsState, free_units, is_full, planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,10 @@ class Candidate:
     finish: int
     ok: bool
     energy: int
-    placed: tuple[Running, ...]
+    placed: tuple[RunningJob, ...]
 
 
-def window(setup: Setup, state: State, gpu: int, task: int, until: int) -> list[Job]:
+def window(setup: Setup, state: UnitsState, gpu: int, task: int, until: int) -> list[ReleasedJob]:
     """Future jobs of other tasks assigned to the GPU with now < r < until, in order of (r, d, file order).
 
     Releases come as early as they can.  With ``ready_too`` jobs that are ready now are among them.
@@ -38,14 +38,14 @@ def window(setup: Setup, state: State, gpu: int, task: int, until: int) -> list[
         one = setup.system.tasks[index]
         release = max(state.earliest[index], state.now + 1)
         while release < until:
-            found.append(Job(index, -1, release, release + one.deadline))
+            found.append(ReleasedJob(index, -1, release, release + one.deadline))
             release += one.period
     return sorted(found, key=lambda job: (job.release, job.deadline, job.task))
 
 
 def generate(
-    setup: Setup, state: State, gpu: int, job: Job, units: int, coming: list[Job]
-) -> tuple[bool, list[Running]]:
+    setup: Setup, state: UnitsState, gpu: int, job: ReleasedJob, units: int, coming: list[ReleasedJob]
+) -> tuple[bool, list[RunningJob]]:
     """Algorithm 3: the job on ``units`` units now, and the coming jobs beside or after it.
 
     Returns whether it and all that were placed keep their deadlines, and what was placed.
@@ -78,7 +78,7 @@ def generate(
     return ok, placed
 
 
-def energy(setup: Setup, state: State, gpu: int | None, placed: list[Running], until: int) -> int:
+def energy(setup: Setup, state: UnitsState, gpu: int | None, placed: list[RunningJob], until: int) -> int:
     """The energy of all GPUs, fJ: their running kernels, and on ``gpu`` what is placed.
 
     Over [now, until] with static power (equation 3.4), or with ``active`` of the complete schedule without it.
@@ -94,7 +94,9 @@ def energy(setup: Setup, state: State, gpu: int | None, placed: list[Running], u
     return total
 
 
-def candidate(setup: Setup, state: State, gpu: int, job: Job, units: int, until: int | None = None) -> Candidate:
+def candidate(
+    setup: Setup, state: UnitsState, gpu: int, job: ReleasedJob, units: int, until: int | None = None
+) -> Candidate:
     """What follows if the job gets ``units`` units now; ``until``: the end of the window, its finish unless given."""
     finish = planned(setup, gpu, job.task, units, state.now).finish
     coming = window(setup, state, gpu, job.task, finish if until is None else until)
@@ -102,7 +104,7 @@ def candidate(setup: Setup, state: State, gpu: int, job: Job, units: int, until:
     return Candidate(units, finish, ok, energy(setup, state, gpu, placed, finish), tuple(placed))
 
 
-def candidates(setup: Setup, state: State, gpu: int, job: Job) -> list[Candidate]:
+def candidates(setup: Setup, state: UnitsState, gpu: int, job: ReleasedJob) -> list[Candidate]:
     """All that algorithm 2 compares on an idle GPU: m^opt units down to the least count."""
     counts = [units for units in setup.system.gpus[gpu].counts if units <= setup.best[job.task][gpu]]
     until = None
@@ -111,7 +113,7 @@ def candidates(setup: Setup, state: State, gpu: int, job: Job) -> list[Candidate
     return [candidate(setup, state, gpu, job, units, until) for units in reversed(counts)]
 
 
-def allocate(setup: Setup, state: State, gpu: int, job: Job) -> Candidate | None:
+def allocate(setup: Setup, state: UnitsState, gpu: int, job: ReleasedJob) -> Candidate | None:
     """Algorithm 2 on a GPU that is not full; None: the job waits.
 
     On an idle GPU: the candidate of least energy that keeps all deadlines, or of least energy if none does; ties go to
@@ -134,7 +136,7 @@ def allocate(setup: Setup, state: State, gpu: int, job: Job) -> Candidate | None
     return only if only.ok else None
 
 
-def on_gpu(setup: Setup, state: State, gpu: int, job: Job) -> Candidate | None:
+def on_gpu(setup: Setup, state: UnitsState, gpu: int, job: ReleasedJob) -> Candidate | None:
     """sBEET(pi_k, J) of algorithm 5; None, an infinite energy, if the GPU is full or the job would wait.
 
     On a GPU that the task is not assigned to, also if a deadline would be missed.

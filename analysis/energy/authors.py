@@ -18,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from analysis.energy.fit import Fit, FitError, fit
-from analysis.energy.measured import Measured
+from analysis.energy.measured import MeasuredPower
 from analysis.energy.model import LONGEST, MAX_UNITS, STRONGEST
 from analysis.energy.write import Profiled, Timed, check, gpu_table, profiles
 from analysis.model import Span
@@ -36,7 +36,7 @@ _CLOSE = Fraction(1, 10**6)
 
 
 @dataclass(frozen=True)
-class Line:
+class AuthorsLine:
     """A line of a file: times in ns, power in uW, and energy - energy_in_window, J, None if the file lacks it."""
 
     units: int
@@ -53,7 +53,7 @@ class Imported:
 
     name: str
     fit: Fit
-    lines: Mapping[str, tuple[Line, ...]]
+    lines: Mapping[str, tuple[AuthorsLine, ...]]
 
     @property
     def units(self) -> int:
@@ -93,7 +93,7 @@ def _gpu(folder: Path, name: str, static: int | None, method: str) -> Imported:
     if short := next((path for path in files if len(lines[path.stem]) < units), None):
         raise FileError(f"{filename(short)}: has lines for {len(lines[short.stem])} SMs, other files for {units}")
     base = _static(folder, lines) if static is None else static
-    measured = [Measured(((kernel, one.units),), one.power) for kernel, some in lines.items() for one in some]
+    measured = [MeasuredPower(((kernel, one.units),), one.power) for kernel, some in lines.items() for one in some]
     try:
         fitted = fit(measured, units, base, method)
         check(fitted)
@@ -102,12 +102,12 @@ def _gpu(folder: Path, name: str, static: int | None, method: str) -> Imported:
     return Imported(name, fitted, lines)
 
 
-def _lines(path: Path) -> tuple[Line, ...]:
+def _lines(path: Path) -> tuple[AuthorsLine, ...]:
     """The lines of a file.  Raises TasksetError with every mistake."""
     text = read(path, BYTES, "a profile (CSV)").decode("utf-8-sig", "replace")
     rows = csv.DictReader(io.StringIO(text))
     problems: list[Problem] = []
-    found: list[Line] = []
+    found: list[AuthorsLine] = []
     try:
         needed = ("SM", *_TIMES, _POWER)
         if lacking := [key for key in needed if key not in (rows.fieldnames or ())]:
@@ -138,7 +138,7 @@ def _units(row: Mapping[str, str | None], expected: int, problems: list[Problem]
     return int(text)
 
 
-def _line(row: Mapping[str, str | None], units: int, number: int) -> Line:
+def _line(row: Mapping[str, str | None], units: int, number: int) -> AuthorsLine:
     """One line.  Raises ValueError that says what is wrong."""
     best, worst = (_number(row, key, UNITS["ms"], LONGEST, int) for key in _TIMES)
     if not 0 < best <= worst:
@@ -148,7 +148,7 @@ def _line(row: Mapping[str, str | None], units: int, number: int) -> Line:
         raise ValueError(f"{_POWER}: must be more than 0")
     energies = [_fraction(row, key) if row.get(key) else None for key in _ENERGIES]
     difference = None if energies[0] is None or energies[1] is None else energies[0] - energies[1]
-    return Line(units, best, worst, power, difference, number)
+    return AuthorsLine(units, best, worst, power, difference, number)
 
 
 def _fraction(row: Mapping[str, str | None], key: str) -> Fraction:
@@ -171,7 +171,7 @@ def _number(row: Mapping[str, str | None], key: str, scale: int, most: int, whol
     return whole(exact)
 
 
-def _static(folder: Path, lines: Mapping[str, Sequence[Line]]) -> int:
+def _static(folder: Path, lines: Mapping[str, Sequence[AuthorsLine]]) -> int:
     """P^s, uW, from the slope of energy - energy_in_window over the times, rounded to mW.  Raises FileError."""
     cure = f"give --static {folder.name.removeprefix('gpu_')}=POWER"
     pairs = [(Fraction(one.worst, UNITS["s"]), one.difference, name, one.number)

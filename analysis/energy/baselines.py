@@ -8,50 +8,50 @@ from collections.abc import Callable
 from analysis.energy.allocate import on_gpu
 from analysis.energy.distribute import by_size
 from analysis.energy.migrate import migrate
-from analysis.energy.policies import Rule
+from analysis.energy.policies import UnitsRule
 from analysis.energy.setup import Setup
-from analysis.energy.state import Decision, Job, State, free_units, is_full
+from analysis.energy.state import Dispatching, ReleasedJob, UnitsState, free_units, is_full
 
 
-def _whole(setup: Setup, state: State, job: Job) -> Decision | None:
+def _whole(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:
     """One job at a time, on the whole GPU."""
     home = setup.assigned[job.task]
-    return None if state.running[home] else Decision(home, setup.system.gpus[home].whole)
+    return None if state.running[home] else Dispatching(home, setup.system.gpus[home].whole)
 
 
-def _static(setup: Setup, state: State, job: Job) -> Decision | None:
+def _static(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:
     """The task's own set of units, when all of them are free (STGM)."""
     own = setup.sets[job.task]
     if any(own & setup.sets[running.task] for running in state.running[0]):
         return None
-    return Decision(0, len(own))
+    return Dispatching(0, len(own))
 
 
-def _allocated(setup: Setup, state: State, job: Job) -> Decision | None:
+def _allocated(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:
     """Algorithm 2 on the assigned GPU."""
     home = setup.assigned[job.task]
     found = on_gpu(setup, state, home, job)
-    return Decision(home, found.units) if found else None
+    return Dispatching(home, found.units) if found else None
 
 
-def _exact(setup: Setup, state: State, job: Job) -> Decision | None:
+def _exact(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:
     """m^opt units of the assigned GPU, or none."""
     home = setup.assigned[job.task]
     best = setup.best[job.task][home]
     if is_full(setup, state, home) or free_units(setup, state, home) < best:
         return None
-    return Decision(home, best)
+    return Dispatching(home, best)
 
 
-def _by_size(setup: Setup, state: State, job: Job) -> Decision | None:
+def _by_size(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:
     """The first GPU by size that is not full."""
-    for gpu in by_size(setup.system, setup.rule is Rule.SMALL):
+    for gpu in by_size(setup.system, setup.rule is UnitsRule.SMALL):
         if setup.best[job.task][gpu] and not is_full(setup, state, gpu):
             return _as_many(setup, state, job, gpu)
     return None
 
 
-def _free(setup: Setup, state: State, job: Job) -> Decision | None:
+def _free(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:
     """Load-Dist: the first idle GPU, else that with most free units."""
     able = [gpu for gpu in setup.system.tasks[job.task].places if not is_full(setup, state, gpu)]
     idle = [gpu for gpu in able if not state.running[gpu]]
@@ -61,16 +61,16 @@ def _free(setup: Setup, state: State, job: Job) -> Decision | None:
     return _as_many(setup, state, job, chosen)
 
 
-def _as_many(setup: Setup, state: State, job: Job, gpu: int) -> Decision:
-    return Decision(gpu, min(setup.best[job.task][gpu], free_units(setup, state, gpu)))
+def _as_many(setup: Setup, state: UnitsState, job: ReleasedJob, gpu: int) -> Dispatching:
+    return Dispatching(gpu, min(setup.best[job.task][gpu], free_units(setup, state, gpu)))
 
 
-_RULES: dict[Rule, Callable[[Setup, State, Job], Decision | None]] = {
-    Rule.WHOLE: _whole, Rule.STATIC: _static, Rule.ALLOCATE: _allocated, Rule.MIGRATE: migrate,
-    Rule.EXACT: _exact, Rule.BIG: _by_size, Rule.SMALL: _by_size, Rule.FREE: _free,
+_RULES: dict[UnitsRule, Callable[[Setup, UnitsState, ReleasedJob], Dispatching | None]] = {
+    UnitsRule.WHOLE: _whole, UnitsRule.STATIC: _static, UnitsRule.ALLOCATE: _allocated, UnitsRule.MIGRATE: migrate,
+    UnitsRule.EXACT: _exact, UnitsRule.BIG: _by_size, UnitsRule.SMALL: _by_size, UnitsRule.FREE: _free,
 }  # fmt: skip
 
 
-def decide(setup: Setup, state: State, job: Job) -> Decision | None:
+def decide(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:
     """Whether a ready job whose task has no unfinished job is dispatched now, and where; None: it waits."""
     return _RULES[setup.rule](setup, state, job)

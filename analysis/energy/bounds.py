@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from analysis.energy.policies import Order, Rule
+from analysis.energy.policies import Order, UnitsRule
 from analysis.energy.setup import Setup
 
 #: A fixed point that takes more steps, and a busy period with more releases, is given up: there is no bound then.
@@ -20,7 +20,7 @@ def bounds(setup: Setup) -> list[int | None] | None:
 
     Tasks may be sporadic.  Jobs that are late are taken to run, which covers skipping them.
     """
-    if setup.rule is not Rule.WHOLE or setup.order is Order.EDF:
+    if setup.rule is not UnitsRule.WHOLE or setup.order is Order.EDF:
         return None
     tasks, gpu = setup.system.tasks, setup.system.gpus[0]
     costs = [task.on(0).whole_job(gpu.whole) for task in tasks]

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from analysis.energy.distribute import by_size
-from analysis.energy.outcome import Dispatch, GpuCount, Outcome, Run, Skip, TaskCount, priced
-from analysis.energy.policies import Rule
+from analysis.energy.outcome import Dispatch, EnergyRun, GpuCount, Outcome, Skip, TaskCount, priced
+from analysis.energy.policies import UnitsRule
 from analysis.energy.setup import Setup
 from gpurt._gpurt import ffi, lib
 
@@ -51,7 +51,7 @@ class Tables:
         every = range(self.gpus)
         orders = [[*order, *(gpu for gpu in every if gpu not in order)] for order in setup.preferred]
         struct.preferred = self._new("u32[]", [gpu for order in orders for gpu in order])
-        struct.by_size = self._new("u32[]", list(by_size(system, setup.rule is Rule.SMALL)))
+        struct.by_size = self._new("u32[]", list(by_size(system, setup.rule is UnitsRule.SMALL)))
         if setup.sets:
             struct.conflict = self._new("u8[]", [bool(a & b) for a in setup.sets for b in setup.sets])
             struct.own = self._new("u32[]", [len(own) for own in setup.sets])
@@ -76,7 +76,7 @@ class Tables:
         return made
 
 
-def simulate(setup: Setup, run: Run, log: int = 0, tables: Tables | None = None) -> Outcome:
+def simulate(setup: Setup, run: EnergyRun, log: int = 0, tables: Tables | None = None) -> Outcome:
     """One run; the first ``log`` dispatches and skips are recorded.  Other threads run meanwhile.
 
     Raises MemoryError if there is none.

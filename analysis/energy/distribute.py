@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from analysis.energy.model import Gpu, System, Task
+from analysis.energy.model import SpatialGpu, System, Task
 from analysis.energy.preferred import best_utilization, mean_utilization, preference
 
 Sums = list[Fraction]
@@ -114,5 +114,5 @@ def static_sets(system: System) -> tuple[frozenset[int], ...] | None:
     return tuple(sets)
 
 
-def _least(task: Task, gpu: Gpu) -> int:
+def _least(task: Task, gpu: SpatialGpu) -> int:
     return next((units for units in gpu.counts if task.on(0).whole_job(units) <= task.deadline), 0)

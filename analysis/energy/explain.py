@@ -8,11 +8,11 @@ from typing import Any
 from analysis.energy import simulate
 from analysis.energy.allocate import candidate, candidates
 from analysis.energy.baselines import decide
-from analysis.energy.outcome import Run
-from analysis.energy.policies import Rule
+from analysis.energy.outcome import EnergyRun
+from analysis.energy.policies import UnitsRule
 from analysis.energy.preferred import active_energy, best_utilization, mean_utilization, whole_utilization
 from analysis.energy.setup import Setup
-from analysis.energy.state import Decision, Job, State, is_full
+from analysis.energy.state import Dispatching, ReleasedJob, UnitsState, is_full
 
 #: Femtojoules in a microjoule.
 _UJ = 10**9
@@ -39,17 +39,17 @@ def decisions(setup: Setup, at: int) -> list[dict[str, Any]]:
     """The decisions of a run at time ``at``, in order, with what algorithm 2 compared on an idle assigned GPU."""
     found: list[dict[str, Any]] = []
 
-    def watch(setup: Setup, state: State, job: Job) -> Decision | None:
+    def watch(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:
         decision = decide(setup, state, job)
         if state.now == at:
             found.append(_decision(setup, state, job, decision))
         return decision
 
-    simulate.dispatches_of(setup, Run(at + 1), watch)
+    simulate.dispatches_of(setup, EnergyRun(at + 1), watch)
     return found
 
 
-def _why(setup: Setup, state: State, job: Job, decision: Decision | None) -> str:
+def _why(setup: Setup, state: UnitsState, job: ReleasedJob, decision: Dispatching | None) -> str:
     """Which rule of algorithms 2 and 5 decided."""
     home = setup.assigned[job.task]
     name = setup.system.gpus[home].name
@@ -65,15 +65,15 @@ def _why(setup: Setup, state: State, job: Job, decision: Decision | None) -> str
     if state.running[home]:
         return f"the free units of {name}, up to m^opt, keep all deadlines"
     best = setup.best[job.task][home]
-    if setup.rule is Rule.MIGRATE and (decision.units != best or not candidate(setup, state, home, job, best).ok):
+    if setup.rule is UnitsRule.MIGRATE and (decision.units != best or not candidate(setup, state, home, job, best).ok):
         return "no GPU keeps all deadlines: all units of its own (algorithm 5, line 17)"
-    if setup.rule is Rule.MIGRATE:
+    if setup.rule is UnitsRule.MIGRATE:
         return f"m^opt units of {name} keep all deadlines, with the least energy"
     kept = any(one.ok for one in candidates(setup, state, home, job))
     return f"the least energy of those that {'keep all deadlines' if kept else 'there are: none keeps all deadlines'}"
 
 
-def _decision(setup: Setup, state: State, job: Job, decision: Decision | None) -> dict[str, Any]:
+def _decision(setup: Setup, state: UnitsState, job: ReleasedJob, decision: Dispatching | None) -> dict[str, Any]:
     task, home = setup.system.tasks[job.task], setup.assigned[job.task]
     compared = [] if state.running[home] else candidates(setup, state, home, job)
     return {

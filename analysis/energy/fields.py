@@ -11,17 +11,17 @@ from analysis.model import Span
 from analysis.taskset import schema
 from analysis.taskset.fields import PLATFORM, TASK
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.schema import Field, Kind, Report
+from analysis.taskset.schema import Field, Mistakes, ValueKind
 from analysis.taskset.segments import SEGMENT
 from gpurt.units import POWER_PATTERN, TIME_PATTERN, parse_power
 
 NAME = schema.string("^[A-Za-z0-9_.-]{1,64}$", "up to 64 letters, digits, '.', '_' and '-'")
 
 
-def power(low: int = 0) -> Kind:
+def power(low: int = 0) -> ValueKind:
     """A power with a unit, read as microwatts; ``low`` uW at least."""
 
-    def read(value: Any, path: Where, report: Report) -> int | None:
+    def read(value: Any, path: Where, report: Mistakes) -> int | None:
         if not isinstance(value, str):
             report.add(path, f'{path[-1]}: expected a power such as "46W" or "445mW"')
             return None
@@ -35,25 +35,25 @@ def power(low: int = 0) -> Kind:
         report.add(path, f"{path[-1]}: must be {'more than 0 and ' if low else ''}at most 1 MW")
         return None
 
-    return Kind(read, {"type": "string", "pattern": POWER_PATTERN})
+    return ValueKind(read, {"type": "string", "pattern": POWER_PATTERN})
 
 
-def short(low: int = 0) -> Kind:
+def short(low: int = 0) -> ValueKind:
     """A time of at most 13 days, so that sums of them fit into 64 bits."""
     plain = schema.time(low)
 
-    def read(value: Any, path: Where, report: Report) -> int | None:
+    def read(value: Any, path: Where, report: Mistakes) -> int | None:
         ns: int | None = plain.read(value, path, report)
         if ns is not None and ns > LONGEST:
             report.add(path, f"{path[-1]}: is longer than 13 days")
             return None
         return ns
 
-    return Kind(read, {"type": "string", "pattern": TIME_PATTERN})
+    return ValueKind(read, {"type": "string", "pattern": TIME_PATTERN})
 
 
 @dataclass(frozen=True)
-class Times:
+class StatedTimes:
     """Kernel times as a file states them: for each number of units, or by a formula."""
 
     table: tuple[Span, ...] = ()
@@ -74,13 +74,13 @@ _FORMULA = schema.table({
 })  # fmt: skip
 
 
-def times() -> Kind:
+def times() -> ValueKind:
     """Kernel times by number of units: [e(1), ..., e(M)], or { work, saturates }: e(m) = work / min(m, saturates)."""
 
-    def read(value: Any, path: Where, report: Report) -> Times | None:
+    def read(value: Any, path: Where, report: Mistakes) -> StatedTimes | None:
         if isinstance(value, dict):
             formula = _FORMULA.read(value, path, report)
-            return formula and Times((), formula["work"], formula["saturates"])
+            return formula and StatedTimes((), formula["work"], formula["saturates"])
         table = _TABLE.read(value, path, report)
         if table is None:
             return None
@@ -88,9 +88,9 @@ def times() -> Kind:
             if not 0 < span.worst <= LONGEST:
                 report.add((*path, index), f"{path[-1]}: a kernel time is longer than 0 and at most 13 days")
                 return None
-        return Times(tuple(table))
+        return StatedTimes(tuple(table))
 
-    return Kind(read, {"anyOf": [_TABLE.schema, _FORMULA.schema]})
+    return ValueKind(read, {"anyOf": [_TABLE.schema, _FORMULA.schema]})
 
 
 CLOCK = schema.string("^[0-9]{1,6}(\\.[0-9]{1,3})?(MHz|GHz)$", 'a clock such as "1725MHz"')

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from analysis.energy import fields
-from analysis.energy.fields import Times
-from analysis.energy.model import Gpu, Kernel, Profile, System, Task
+from analysis.energy.fields import StatedTimes
+from analysis.energy.model import Kernel, Profile, SpatialGpu, System, Task
 from analysis.taskset import schema
 from analysis.taskset.file import document_of, read
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.schema import Report, quoted
+from analysis.taskset.schema import Mistakes, quoted
 from gpurt.errors import FileError, TasksetError
 
 
@@ -51,7 +51,7 @@ def load(path: Path | str, ignore_cpu: bool = False) -> EnergyFile:
 class _Reader:
     path: Path
     document: dict[str, Any]
-    report: Report
+    report: Mistakes
     ignore_cpu: bool
 
     def __post_init__(self) -> None:
@@ -95,8 +95,8 @@ class _Reader:
             self.report.add((key, index, "name"), f"name: {quoted(name)} is taken by another {key}")
         self.names[f"{key} {name}"] = name
 
-    def gpus(self) -> list[Gpu]:
-        found: list[Gpu] = []
+    def gpus(self) -> list[SpatialGpu]:
+        found: list[SpatialGpu] = []
         for where, values in self._tables("gpu", fields.GPU, "the GPUs that jobs run on"):
             if values is None:
                 self.lacks_gpu = True
@@ -117,13 +117,13 @@ class _Reader:
                 self.notes.append(text)
             if "clock" in values:
                 self.clocks[kind] = values["clock"]
-            found.append(Gpu(
+            found.append(SpatialGpu(
                 values["name"], units, min(limit, units), values["static_power"], values["idle_power"],
                 min(granularity, limit, units), values.get("slots", 2), kind,
             ))  # fmt: skip
         return found
 
-    def profiles(self, gpus: list[Gpu]) -> dict[str, Profile]:
+    def profiles(self, gpus: list[SpatialGpu]) -> dict[str, Profile]:
         found: dict[str, Profile] = {}
         for where, values in self._tables("profile", fields.PROFILE, "what the tasks' kernels take"):
             self._lengths(where, gpus)
@@ -135,7 +135,7 @@ class _Reader:
                 found[values["name"]] = Profile(values["name"], self._kernels(where, values["on"], gpus))
         return found
 
-    def _lengths(self, where: Where, gpus: list[Gpu]) -> None:
+    def _lengths(self, where: Where, gpus: list[SpatialGpu]) -> None:
         """A profile has a time for each unit of the GPU; that is told also if something else in it is wrong."""
         entry = self.document["profile"][where[1]]
         tables = entry.get("on") if isinstance(entry, dict) else None
@@ -146,7 +146,7 @@ class _Reader:
                 text = f"kernel: {kind} has {units} units, so there are {units} times, got {len(times)}"
                 self.report.add((*where, "on", index, "kernel"), text)
 
-    def _included(self, where: Where, path: Path, gpus: list[Gpu]) -> dict[str, Profile]:
+    def _included(self, where: Where, path: Path, gpus: list[SpatialGpu]) -> dict[str, Profile]:
         """The profiles of another file.  Raises TasksetError about that file; a missing file is a mistake here."""
         try:
             document, report = document_of(path, read(path))
@@ -166,7 +166,7 @@ class _Reader:
         self.notes += reader.notes
         return found
 
-    def _kernels(self, where: Where, entries: list[dict[str, Any]], gpus: list[Gpu]) -> dict[str, Kernel]:
+    def _kernels(self, where: Where, entries: list[dict[str, Any]], gpus: list[SpatialGpu]) -> dict[str, Kernel]:
         """The kernels by type of GPU; those for a type that the file has not are left out."""
         found: dict[str, Kernel] = {}
         for index, one in enumerate(entries):
@@ -176,7 +176,7 @@ class _Reader:
                 self.report.add((*place, "gpu"), f"gpu: {quoted(kind)} stands here twice")
             if gpu is None:
                 continue
-            times: Times = one["kernel"]
+            times: StatedTimes = one["kernel"]
             if {kind, "clock"} <= {*self.clocks, *one} and one["clock"] != self.clocks[kind]:
                 text = f"clock: measured at {one['clock']}, and the GPU runs at {self.clocks[kind]}"
                 self.report.add((*place, "clock"), text)
@@ -194,7 +194,7 @@ class _Reader:
             )  # fmt: skip
         return found
 
-    def tasks(self, gpus: list[Gpu], profiles: dict[str, Profile]) -> list[Task]:
+    def tasks(self, gpus: list[SpatialGpu], profiles: dict[str, Profile]) -> list[Task]:
         found = []
         for where, values in self._tables("task", fields.TASKS, "what is to run"):
             if values is None:
@@ -238,7 +238,7 @@ class _Reader:
         return profiles.get(name)
 
     def _placed(
-        self, where: Where, values: dict[str, Any], gpus: list[Gpu], profile: Profile
+        self, where: Where, values: dict[str, Any], gpus: list[SpatialGpu], profile: Profile
     ) -> tuple[Kernel | None, ...]:
         """The task's kernel on each GPU that it may use."""
         pinned, name = values.get("gpu"), values["name"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.energy.measured import Measured
+from analysis.energy.measured import MeasuredPower
 from gpurt.errors import GpurtError
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -59,7 +59,7 @@ class Fit:
     pairs_mape: float | None
     warnings: tuple[str, ...]
 
-    def predict(self, one: Measured) -> int:
+    def predict(self, one: MeasuredPower) -> int:
         """The model's power, uW; P^s alone if no kernel executes, for then the units are gated."""
         if not one.kernels:
             return self.static.power
@@ -67,7 +67,7 @@ class Fit:
         return self.static.power + active + (self.units - one.busy) * self.idle.power
 
 
-def fit(measured: Sequence[Measured], units: int, static: int | None = None, method: str = METHODS[0]) -> Fit:
+def fit(measured: Sequence[MeasuredPower], units: int, static: int | None = None, method: str = METHODS[0]) -> Fit:
     """Fits the powers; ``static``: P^s, uW, if it is known, else it is the mean of the measurements without a kernel.
 
     Raises:
@@ -87,7 +87,7 @@ def fit(measured: Sequence[Measured], units: int, static: int | None = None, met
     return _judged(method, units, base, dict(zip(names, estimates, strict=False)), estimates[-1], single, pairs)
 
 
-def _static(measured: Sequence[Measured], given: int | None) -> Estimate:
+def _static(measured: Sequence[MeasuredPower], given: int | None) -> Estimate:
     """P^s with the standard error of the mean."""
     idle = [one.power for one in measured if not one.kernels]
     if given is not None:
@@ -109,7 +109,7 @@ def _estimate(power: float, error: float | None, base_error: int | None, units: 
 
 
 def _least_squares(
-    single: Sequence[Measured], names: Sequence[str], units: int, static: int
+    single: Sequence[MeasuredPower], names: Sequence[str], units: int, static: int
 ) -> tuple[list[float], list[float | None]]:
     """Weighted least squares; the weights are the errors' if every measurement has one, else equal."""
     design = np.zeros((len(single), len(names) + 1))
@@ -131,7 +131,7 @@ def _least_squares(
     return list(map(float, solution)), [float(error) for error in np.sqrt(np.diag(covariance))]
 
 
-def _weights(single: Sequence[Measured]) -> Array:
+def _weights(single: Sequence[MeasuredPower]) -> Array:
     """Inverse squares of the errors, relative to their mean so that numbers stay small."""
     errors = [one.error for one in single if one.error]
     if len(errors) < len(single):
@@ -139,7 +139,7 @@ def _weights(single: Sequence[Measured]) -> Array:
     return np.asarray(np.mean(errors) / np.array(errors, dtype=float)) ** 2
 
 
-def _check_rank(design: Array, names: Sequence[str], single: Sequence[Measured], units: int) -> None:
+def _check_rank(design: Array, names: Sequence[str], single: Sequence[MeasuredPower], units: int) -> None:
     """Raises FitError with the reason if the powers are not determined."""
     if not design[:, -1].any():
         raise FitError(
@@ -156,7 +156,7 @@ def _check_rank(design: Array, names: Sequence[str], single: Sequence[Measured],
 
 
 def _thesis(
-    single: Sequence[Measured], names: Sequence[str], units: int, static: int
+    single: Sequence[MeasuredPower], names: Sequence[str], units: int, static: int
 ) -> tuple[list[float], list[float | None]]:
     """The published recipe: pd = (P(M) - P^s) / M, and p the mean of (P(m) - P^s - m pd) / (M - m)."""
     powers: list[float] = []
@@ -174,7 +174,7 @@ def _thesis(
 
 def _judged(
     method: str, units: int, static: Estimate, kernels: dict[str, Estimate], idle: Estimate,
-    single: Sequence[Measured], pairs: Sequence[Measured],
+    single: Sequence[MeasuredPower], pairs: Sequence[MeasuredPower],
 ) -> Fit:  # fmt: skip
     """The fit with its residuals."""
     bare = Fit(method, units, static, idle, kernels, len(single), None, 0, 0, "", 0, "", len(pairs), None, ())
@@ -190,14 +190,14 @@ def _judged(
     )  # fmt: skip
 
 
-def _r2(measured: Sequence[Measured], rests: Sequence[int]) -> float | None:
+def _r2(measured: Sequence[MeasuredPower], rests: Sequence[int]) -> float | None:
     """The share of the variance that the model explains; None if there is no variance."""
     powers = np.array([one.power for one in measured], dtype=float)
     total = float(np.sum((powers - powers.mean()) ** 2))
     return 1 - float(np.sum(np.array(rests, dtype=float) ** 2)) / total if total else None
 
 
-def _mape(measured: Sequence[Measured], rests: Sequence[int]) -> float | None:
+def _mape(measured: Sequence[MeasuredPower], rests: Sequence[int]) -> float | None:
     shares = [abs(rest) / one.power for one, rest in zip(measured, rests, strict=True) if one.power]
     return 100 * sum(shares) / len(shares) if shares else None
 

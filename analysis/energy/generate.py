@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from analysis.energy.distribute import static_sets
-from analysis.energy.model import Gpu, Kernel, Profile, System, Task
+from analysis.energy.model import Kernel, Profile, SpatialGpu, System, Task
 from analysis.model import MS
 
 LIGHT = ("hotspot", "bfs", "hist", "hist2")
@@ -29,7 +29,7 @@ class Draw:
 
     kind: str
     x: float
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[SpatialGpu, ...]
     reference: tuple[str, int]
     halved: bool = False
     tasks: int = 6

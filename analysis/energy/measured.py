@@ -27,7 +27,7 @@ _DIGITS = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPower:
     """Mean power, uW, while kernels executed side by side, each on its own units; ``error``: uW, None if unknown."""
 
     kernels: tuple[tuple[str, int], ...]
@@ -49,7 +49,7 @@ class Measured:
         return " and ".join(f"{name} on {units} units" for name, units in self.kernels) or "no kernel"
 
 
-def load(path: Path | str, units: int) -> list[Measured]:
+def load(path: Path | str, units: int) -> list[MeasuredPower]:
     """The measurements in a file, of a GPU with ``units``.
 
     Raises TasksetError with every mistake and its line; FileError if the file cannot be read.
@@ -70,7 +70,7 @@ def load(path: Path | str, units: int) -> list[Measured]:
     return measured
 
 
-def _row(row: dict[str, str | None], line: int, units: int, problems: list[Problem]) -> Measured | None:
+def _row(row: dict[str, str | None], line: int, units: int, problems: list[Problem]) -> MeasuredPower | None:
     cells = {key: value.strip() for key, value in row.items() if isinstance(key, str) and isinstance(value, str)}
     whole = len(cells) == len(row)
     wrong = list(_mistakes(cells, units)) if whole else ["has more or fewer cells than the first line has columns"]
@@ -80,7 +80,7 @@ def _row(row: dict[str, str | None], line: int, units: int, problems: list[Probl
     names = cells["kernel"].split("+") if cells["kernel"] else []
     counts = [int(one) for one in cells["units"].split("+")] if names else []
     error = cells.get("error_uw") or None
-    return Measured(
+    return MeasuredPower(
         tuple(zip(names, counts, strict=True)), int(cells["power_uw"]), None if error is None else int(error), line,
         cells.get("gpu", ""), cells.get("clock", ""), cells.get("sensor", ""),
     )  # fmt: skip

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from analysis.energy.allocate import Candidate, candidate, energy, on_gpu
 from analysis.energy.setup import Setup
-from analysis.energy.state import Decision, Job, State, free_units, is_full, planned
+from analysis.energy.state import Dispatching, ReleasedJob, UnitsState, free_units, is_full, planned
 
 
-def migrate(setup: Setup, state: State, job: Job) -> Decision | None:
+def migrate(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:
     """Where the job is dispatched now; None: it waits."""
     home = setup.assigned[job.task]
     best = setup.best[job.task][home]
@@ -16,23 +16,23 @@ def migrate(setup: Setup, state: State, job: Job) -> Decision | None:
         stay = candidate(setup, state, home, job, best)
         away = _elsewhere(setup, state, job, idle_too=False)
         if not stay.ok and away is None:
-            return Decision(home, setup.system.gpus[home].whole)
+            return Dispatching(home, setup.system.gpus[home].whole)
         if away is not None and (not stay.ok or away[1].energy < stay.energy):
-            return Decision(away[0], away[1].units)
-        return Decision(home, best)
+            return Dispatching(away[0], away[1].units)
+        return Dispatching(home, best)
     if not is_full(setup, state, home):
         found = on_gpu(setup, state, home, job)
-        return Decision(home, found.units) if found else None
+        return Dispatching(home, found.units) if found else None
     later = _waiting(setup, state, job)
     if later is not None and not setup.options.weigh:
         return None
     away = _elsewhere(setup, state, job, idle_too=True)
     if away is not None and (later is None or away[1].energy < later):
-        return Decision(away[0], away[1].units)
+        return Dispatching(away[0], away[1].units)
     return None
 
 
-def _elsewhere(setup: Setup, state: State, job: Job, idle_too: bool) -> tuple[int, Candidate] | None:
+def _elsewhere(setup: Setup, state: UnitsState, job: ReleasedJob, idle_too: bool) -> tuple[int, Candidate] | None:
     """The candidate of least energy on another GPU, ties in order of preference."""
     found = []
     for gpu in setup.preferred[job.task]:
@@ -43,7 +43,7 @@ def _elsewhere(setup: Setup, state: State, job: Job, idle_too: bool) -> tuple[in
     return min(found, key=lambda pair: pair[1].energy, default=None)
 
 
-def _waiting(setup: Setup, state: State, job: Job) -> int | None:
+def _waiting(setup: Setup, state: UnitsState, job: ReleasedJob) -> int | None:
     """The energy if the job waits until m^opt units of its full GPU are free; None if it would be late."""
     home = setup.assigned[job.task]
     best, free, start = setup.best[job.task][home], free_units(setup, state, home), state.now

@@ -22,7 +22,7 @@ MAX_SLOTS = 2
 
 
 @dataclass(frozen=True)
-class Gpu:
+class SpatialGpu:
     """A GPU with ``units`` (M), of which jobs may use ``limit`` (L), in multiples of ``granularity``.
 
     ``static``: power that flows always; ``idle``: power of one idle unit while the GPU is active; uW.  ``slots``: how
@@ -121,7 +121,7 @@ class Task:
 class System:
     """The GPUs and the tasks, in the order of the file."""
 
-    gpus: tuple[Gpu, ...]
+    gpus: tuple[SpatialGpu, ...]
     tasks: tuple[Task, ...]
 
     @cached_property

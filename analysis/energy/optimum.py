@@ -60,7 +60,7 @@ class _Way:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _JobWays:
     task: int
     number: int
     ways: tuple[_Way, ...]
@@ -76,7 +76,7 @@ _State = tuple[int, int, tuple[_Running, ...]]
 
 
 class _Search:
-    def __init__(self, system: System, jobs: list[_Job], tick: int) -> None:
+    def __init__(self, system: System, jobs: list[_JobWays], tick: int) -> None:
         self.system, self.jobs, self.tick = system, jobs, tick
         self.busy_rate = [gpu.units * gpu.idle for gpu in system.gpus]
 
@@ -159,7 +159,7 @@ def least(system: System, until: int, tick: int, most: int = MOST_STATES) -> Opt
     return Optimum(None, bound, True, (), len(jobs), left_out)
 
 
-def _jobs(system: System, until: int, tick: int) -> tuple[list[_Job], int]:
+def _jobs(system: System, until: int, tick: int) -> tuple[list[_JobWays], int]:
     found, left_out = [], 0
     for index, task in enumerate(system.tasks):
         for number in range(max(0, -(-(until - task.offset) // task.period))):
@@ -170,7 +170,7 @@ def _jobs(system: System, until: int, tick: int) -> tuple[list[_Job], int]:
             ways = tuple(_ways(system, index, release, tick))
             first, last = min((way.first for way in ways), default=0), max((way.last for way in ways), default=-1)
             bound = min((_least(system, way) for way in ways), default=0)
-            found.append(_Job(index, number, ways, first, last, bound))
+            found.append(_JobWays(index, number, ways, first, last, bound))
     return found, left_out
 
 
@@ -191,7 +191,7 @@ def _ways(system: System, index: int, release: int, tick: int) -> Iterator[_Way]
                 yield _Way(gpu, units, length, units * (kernel.power - device.idle), first, last)
 
 
-def _starts(jobs: list[_Job], path: _Path | None) -> tuple[Start, ...]:
+def _starts(jobs: list[_JobWays], path: _Path | None) -> tuple[Start, ...]:
     found = []
     while path is not None:
         path, now, started = path

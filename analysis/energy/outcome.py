@@ -16,7 +16,7 @@ _MASK = 2**64 - 1
 
 
 @dataclass(frozen=True)
-class Run:
+class EnergyRun:
     """A run over [0, horizon) ns.
 
     ``execution``: kernel times; ``random`` draws one fraction a job between the best and the worst case.  ``sporadic``:

@@ -9,7 +9,7 @@ from enum import Enum
 from gpurt._gpurt import lib
 
 
-class Rule(Enum):
+class UnitsRule(Enum):
     """How a job gets units; the numbers are those of userlib/units/sbeet.h."""
 
     WHOLE = lib.GPURT_SBEET_WHOLE
@@ -31,11 +31,11 @@ class Order(Enum):
 
 
 @dataclass(frozen=True)
-class Policy:
+class UnitsPolicy:
     """A scheduler.  ``packing``: how tasks are assigned to GPUs; empty: algorithm 4.  ``single``: for one GPU only."""
 
     name: str
-    rule: Rule
+    rule: UnitsRule
     order: Order
     about: str
     packing: str = ""
@@ -43,27 +43,33 @@ class Policy:
 
 
 _LISTED = (
-    Policy("sbeet", Rule.ALLOCATE, Order.EDF, "algorithms 1 to 3, ready queue by deadline", single=True),
-    Policy("sbeet-mg", Rule.MIGRATE, Order.RM, "algorithms 4 and 5"),
-    Policy("mg-offline", Rule.EXACT, Order.RM, "algorithm 4, then m^opt units or none"),
-    Policy("fcfs", Rule.WHOLE, Order.FIFO, "one job at a time on the whole GPU, by release", single=True),
-    Policy("rm", Rule.WHOLE, Order.RM, "one job at a time on the whole GPU, by period", single=True),
-    Policy("edf", Rule.WHOLE, Order.EDF, "one job at a time on the whole GPU, by deadline", single=True),
-    Policy("stgm", Rule.STATIC, Order.RM, "fixed units for each task; our reading, not a golden one", single=True),
-    Policy("lcf", Rule.SMALL, Order.RM, "the smallest GPU that is not full"),
-    Policy("bcf", Rule.BIG, Order.RM, "the biggest GPU that is not full"),
-    Policy("ld", Rule.FREE, Order.RM, "an idle GPU, else that with most free units"),
-    Policy("lcf-packed", Rule.EXACT, Order.RM, "tasks packed onto the smallest GPU first, then as mg-offline", "small"),
-    Policy("bcf-packed", Rule.EXACT, Order.RM, "tasks packed onto the biggest GPU first, then as mg-offline", "big"),
-    Policy("ffd-sbeet", Rule.ALLOCATE, Order.RM, "first fit decreasing, then algorithm 2", "first"),
-    Policy("bfd-sbeet", Rule.ALLOCATE, Order.RM, "best fit decreasing, then algorithm 2", "best"),
-    Policy("wfd-sbeet", Rule.ALLOCATE, Order.RM, "worst fit decreasing, then algorithm 2", "worst"),
+    UnitsPolicy("sbeet", UnitsRule.ALLOCATE, Order.EDF, "algorithms 1 to 3, ready queue by deadline", single=True),
+    UnitsPolicy("sbeet-mg", UnitsRule.MIGRATE, Order.RM, "algorithms 4 and 5"),
+    UnitsPolicy("mg-offline", UnitsRule.EXACT, Order.RM, "algorithm 4, then m^opt units or none"),
+    UnitsPolicy("fcfs", UnitsRule.WHOLE, Order.FIFO, "one job at a time on the whole GPU, by release", single=True),
+    UnitsPolicy("rm", UnitsRule.WHOLE, Order.RM, "one job at a time on the whole GPU, by period", single=True),
+    UnitsPolicy("edf", UnitsRule.WHOLE, Order.EDF, "one job at a time on the whole GPU, by deadline", single=True),
+    UnitsPolicy(
+        "stgm", UnitsRule.STATIC, Order.RM, "fixed units for each task; our reading, not a golden one", single=True
+    ),
+    UnitsPolicy("lcf", UnitsRule.SMALL, Order.RM, "the smallest GPU that is not full"),
+    UnitsPolicy("bcf", UnitsRule.BIG, Order.RM, "the biggest GPU that is not full"),
+    UnitsPolicy("ld", UnitsRule.FREE, Order.RM, "an idle GPU, else that with most free units"),
+    UnitsPolicy(
+        "lcf-packed", UnitsRule.EXACT, Order.RM, "tasks packed onto the smallest GPU first, then as mg-offline", "small"
+    ),
+    UnitsPolicy(
+        "bcf-packed", UnitsRule.EXACT, Order.RM, "tasks packed onto the biggest GPU first, then as mg-offline", "big"
+    ),
+    UnitsPolicy("ffd-sbeet", UnitsRule.ALLOCATE, Order.RM, "first fit decreasing, then algorithm 2", "first"),
+    UnitsPolicy("bfd-sbeet", UnitsRule.ALLOCATE, Order.RM, "best fit decreasing, then algorithm 2", "best"),
+    UnitsPolicy("wfd-sbeet", UnitsRule.ALLOCATE, Order.RM, "worst fit decreasing, then algorithm 2", "worst"),
 )
-POLICIES: dict[str, Policy] = {policy.name: policy for policy in _LISTED}
+POLICIES: dict[str, UnitsPolicy] = {policy.name: policy for policy in _LISTED}
 
 
 @dataclass(frozen=True)
-class Options:
+class Readings:
     """What the papers leave open; the defaults are the chosen readings.
 
     ``active``: compare active energies of complete schedules, not energies of windows that differ.  ``hold_job``: a

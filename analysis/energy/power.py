@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.energy.model import Gpu
+from analysis.energy.model import SpatialGpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Energy:
         return Energy(self.static + other.static, self.idle + other.idle, self.dynamic + other.dynamic)
 
 
-def instant(gpu: Gpu, running: Iterable[tuple[int, int]]) -> int:
+def instant(gpu: SpatialGpu, running: Iterable[tuple[int, int]]) -> int:
     """Power in uW while kernels execute on (units, power of one unit): equation 3.2, its cases exchanged.
 
     Idle units are counted against all units of the GPU, also those above its limit.  If nothing executes, units are
@@ -55,7 +55,7 @@ def instant(gpu: Gpu, running: Iterable[tuple[int, int]]) -> int:
     return gpu.static + sum(units * power for units, power in pairs) + (gpu.units - active) * gpu.idle
 
 
-def steps(gpu: Gpu, executions: Sequence[Execution]) -> list[tuple[int, int]]:
+def steps(gpu: SpatialGpu, executions: Sequence[Execution]) -> list[tuple[int, int]]:
     """(time, power from then on) at each instant at which a kernel starts or ends, in order of time."""
     changes: dict[int, list[tuple[Execution, bool]]] = {}
     for one in executions:
@@ -74,7 +74,7 @@ def steps(gpu: Gpu, executions: Sequence[Execution]) -> list[tuple[int, int]]:
     return found
 
 
-def integral(gpu: Gpu, executions: Sequence[Execution], begin: int, end: int) -> int:
+def integral(gpu: SpatialGpu, executions: Sequence[Execution], begin: int, end: int) -> int:
     """The energy of one GPU over [begin, end), fJ: the sum of power times length (equation 3.3)."""
     power, since, energy = gpu.static, begin, 0
     for now, after in steps(gpu, executions):
@@ -86,7 +86,7 @@ def integral(gpu: Gpu, executions: Sequence[Execution], begin: int, end: int) ->
     return energy + power * (end - since)
 
 
-def closed_form(gpu: Gpu, executions: Iterable[Execution], begin: int, end: int) -> Energy:
+def closed_form(gpu: SpatialGpu, executions: Iterable[Execution], begin: int, end: int) -> Energy:
     """The same without integrating: P^s (end - begin) + M p B + sum of m len (pd - p), split.
 
     B is the measure of the union of the kernels' intervals.  Proof: while the GPU is busy each unit costs p, and an

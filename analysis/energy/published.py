@@ -14,7 +14,7 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TypeAlias
 
-from analysis.energy.model import Gpu, Kernel, Profile
+from analysis.energy.model import Kernel, Profile, SpatialGpu
 from gpurt.errors import FileError
 from gpurt.files import read
 from gpurt.text import filename
@@ -37,10 +37,10 @@ FACTS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
 BYTES = 2**20
 
 
-def gpu(kind: str, name: str, limit: int | None = None) -> Gpu:
+def gpu(kind: str, name: str, limit: int | None = None) -> SpatialGpu:
     """One of the two GPUs, with at most ``limit`` units for jobs."""
     units, static, idle = GPUS[kind]
-    return Gpu(name, units, limit or units, static, idle, kind=kind)
+    return SpatialGpu(name, units, limit or units, static, idle, kind=kind)
 
 
 def load(folder: Path) -> dict[str, Profile]:

@@ -17,7 +17,7 @@ NEVER = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class UnitsGrant:
     """What a job has got: ``units`` units from ``first`` on of a GPU, at ``granted`` ns.
 
     ``kernel``: its kernel's time on them in the worst case, ns.  ``copying``: that its kernel has ended.
@@ -33,7 +33,7 @@ class Grant:
     copying: bool
 
 
-class Units:
+class UnitsRuntime:
     """The jobs of a setup's tasks, by the task's index; job numbers count from 1.  Times in ns must not run backwards.
 
     Each method that takes ``now`` also releases, skips and dispatches what is due by then.
@@ -86,14 +86,14 @@ class Units:
         """When to call `tick`; NEVER: only after what clients say."""
         return int(lib.gpurt_units_next(self._raw))
 
-    def grant(self, task: int, job: int) -> Grant | None:
+    def grant(self, task: int, job: int) -> UnitsGrant | None:
         """What that job holds or held; None unless it is the task's running one."""
         one = self.tasks[task]
         if one.running == lib.GPURT_UNITS_IDLE or one.run.number != job:
             return None
         run = one.run
         copying = one.running == lib.GPURT_UNITS_COPY
-        return Grant(run.gpu, run.first, run.units, run.granted, run.kernel, run.release, run.deadline, copying)
+        return UnitsGrant(run.gpu, run.first, run.units, run.granted, run.kernel, run.release, run.deadline, copying)
 
     def deadline(self, task: int, job: int) -> int:
         """The absolute deadline of the task's last job that was announced, or of its running one; 0 of others."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from analysis.energy import compiled
 from analysis.energy.model import LONGEST
-from analysis.energy.outcome import Dispatch, Outcome, Run
+from analysis.energy.outcome import Dispatch, EnergyRun, Outcome
 from analysis.energy.power import Energy, closed_form
 from analysis.energy.setup import Setup
 from analysis.energy.simulate import executions
@@ -82,7 +82,7 @@ def make(setup: Setup) -> Table:
         released = sum(horizon // task.period + 1 for task in setup.system.tasks)
         if horizon >= LONGEST or released > MOST_JOBS:
             break
-        outcome = compiled.simulate(setup, Run(horizon + 1), log=released)
+        outcome = compiled.simulate(setup, EnergyRun(horizon + 1), log=released)
         seen.clear()
         for index in range(rounds + 1):
             state = _state(setup, outcome, first + index * whole)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
-from analysis.energy.model import Gpu, Kernel, System
-from analysis.energy.policies import Options, Order, Policy, Rule
+from analysis.energy.model import Kernel, SpatialGpu, System
+from analysis.energy.policies import Order, Readings, UnitsPolicy, UnitsRule
 from analysis.energy.preferred import best_units, preference
 
 #: STGM's number of workers.
@@ -24,8 +24,8 @@ class Setup:
     """
 
     system: System
-    policy: Policy
-    options: Options
+    policy: UnitsPolicy
+    options: Readings
     best: tuple[tuple[int, ...], ...]
     preferred: tuple[tuple[int, ...], ...]
     assigned: tuple[int, ...]
@@ -33,9 +33,9 @@ class Setup:
     fell_back: bool = False
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> UnitsRule:
         """How jobs get units."""
-        return Rule.WHOLE if self.fell_back else self.policy.rule
+        return UnitsRule.WHOLE if self.fell_back else self.policy.rule
 
     @property
     def order(self) -> Order:
@@ -45,11 +45,11 @@ class Setup:
     @property
     def hold_job(self) -> bool:
         """Whether units and slots are held until the copy out is done; one job at a time does so always."""
-        return self.options.hold_job or self.options.copies or self.rule is Rule.WHOLE
+        return self.options.hold_job or self.options.copies or self.rule is UnitsRule.WHOLE
 
-    def slots(self, gpu: Gpu) -> int:
+    def slots(self, gpu: SpatialGpu) -> int:
         """How many jobs the policy runs on a GPU at a time."""
-        return {Rule.WHOLE: 1, Rule.STATIC: WORKERS}.get(self.rule, gpu.slots)
+        return {UnitsRule.WHOLE: 1, UnitsRule.STATIC: WORKERS}.get(self.rule, gpu.slots)
 
     def kernel(self, task: int, gpu: int) -> Kernel:
         """The kernel of a task on a GPU that can run it."""
@@ -57,10 +57,10 @@ class Setup:
 
 
 #: The chosen readings.
-CHOSEN = Options()
+CHOSEN = Readings()
 
 
-def prepare(system: System, policy: Policy, options: Options = CHOSEN) -> Setup:
+def prepare(system: System, policy: UnitsPolicy, options: Readings = CHOSEN) -> Setup:
     """The tables for a system and a policy.
 
     Raises ValueError if the policy is for one GPU and the system has more, or if a measured energy is lacking.
@@ -81,11 +81,11 @@ def prepare(system: System, policy: Policy, options: Options = CHOSEN) -> Setup:
     )
     preferred = tuple(preference(system, task, measured) for task in system.tasks)
     assigned = packed(system, policy.packing) if policy.packing else algorithm4(system, options.at_best, measured)
-    sets = static_sets(system) if policy.rule is Rule.STATIC else ()
+    sets = static_sets(system) if policy.rule is UnitsRule.STATIC else ()
     return Setup(system, policy, options, best, preferred, assigned, sets or (), sets is None)
 
 
-def counted(system: System, options: Options) -> System:
+def counted(system: System, options: Readings) -> System:
     """The system as decisions and energies see it: if copies draw active power, kernels that hold their copies."""
     if not options.copies:
         return system

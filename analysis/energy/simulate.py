@@ -11,15 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from analysis.energy.baselines import decide
-from analysis.energy.outcome import Dispatch, Draws, GpuCount, Outcome, Run, Skip, TaskCount, scaled
+from analysis.energy.outcome import Dispatch, Draws, EnergyRun, GpuCount, Outcome, Skip, TaskCount, scaled
 from analysis.energy.power import Energy, Execution, closed_form, integral, union
 from analysis.energy.setup import Setup
-from analysis.energy.state import Decision, Job, Running, State, in_order, is_full, planned
+from analysis.energy.state import Dispatching, ReleasedJob, RunningJob, UnitsState, in_order, is_full, planned
 
 #: A time that never comes.
 NEVER = 2**64 - 1
 #: What decides about a job.
-Choose = Callable[[Setup, State, Job], "Decision | None"]
+Choose = Callable[[Setup, UnitsState, ReleasedJob], "Dispatching | None"]
 
 
 @dataclass(slots=True)
@@ -35,20 +35,20 @@ class _Count:
 class _Slot:
     """A job that holds units: as planned, and when it really ends."""
 
-    plan: Running
+    plan: RunningJob
     first: int
     free: int
 
 
 class _Simulation:
-    def __init__(self, setup: Setup, run: Run, choose: Choose = decide) -> None:
+    def __init__(self, setup: Setup, run: EnergyRun, choose: Choose = decide) -> None:
         tasks = setup.system.tasks
         self.setup, self.run, self.choose = setup, run, choose
         self.draws = [Draws(run.seed, index) for index in range(len(tasks))]
         self.next = [self._first(index) for index in range(len(tasks))]
-        self.state = State(0, [[] for _ in setup.system.gpus], list(self.next))
+        self.state = UnitsState(0, [[] for _ in setup.system.gpus], list(self.next))
         self.slots: list[list[_Slot]] = [[] for _ in setup.system.gpus]
-        self.unfinished: dict[int, tuple[Job, int]] = {}
+        self.unfinished: dict[int, tuple[ReleasedJob, int]] = {}
         self.fractions: dict[tuple[int, int], int] = {}
         self.counts = [_Count() for _ in tasks]
         self.dispatches: list[Dispatch] = []
@@ -97,7 +97,7 @@ class _Simulation:
                 self._judge(job, finish)
                 del self.unfinished[task]
 
-    def _judge(self, job: Job, finish: int) -> None:
+    def _judge(self, job: ReleasedJob, finish: int) -> None:
         count, lateness = self.counts[job.task], finish - job.deadline
         count.lateness = lateness if count.lateness is None else max(count.lateness, lateness)
         if job.deadline < self.end:
@@ -116,7 +116,7 @@ class _Simulation:
             if self.next[index] > now:
                 continue
             count, release = self.counts[index], self.next[index]
-            job = Job(index, count.released, release, release + task.deadline)
+            job = ReleasedJob(index, count.released, release, release + task.deadline)
             self.state.ready.append(job)
             self.fractions[index, job.number] = self.draws[index].bits()
             late, most = self.draws[index].bits(), task.period // 10
@@ -139,7 +139,7 @@ class _Simulation:
             if decision is not None:
                 self._start(job, decision)
 
-    def _start(self, job: Job, decision: Decision) -> None:
+    def _start(self, job: ReleasedJob, decision: Dispatching) -> None:
         gpu, units = decision.gpu, decision.units
         plan = planned(self.setup, gpu, job.task, units, self.state.now)
         kernel = self.setup.kernel(job.task, gpu)
@@ -157,7 +157,7 @@ class _Simulation:
                      actual.end + kernel.copy_out)
         )  # fmt: skip
 
-    def _length(self, job: Job, gpu: int, units: int) -> int:
+    def _length(self, job: ReleasedJob, gpu: int, units: int) -> int:
         kernel = self.setup.kernel(job.task, gpu)
         worst, best = kernel.worst[units - 1], kernel.best[units - 1]
         if self.run.execution == "random":
@@ -187,14 +187,14 @@ def executions(setup: Setup, dispatches: tuple[Dispatch, ...]) -> list[list[Exec
     return found
 
 
-def dispatches_of(setup: Setup, run: Run, choose: Choose) -> tuple[Dispatch, ...]:
+def dispatches_of(setup: Setup, run: EnergyRun, choose: Choose) -> tuple[Dispatch, ...]:
     """The dispatches of a run in which ``choose`` decides."""
     simulation = _Simulation(setup, run, choose)
     simulation.go()
     return tuple(simulation.dispatches)
 
 
-def simulate(setup: Setup, run: Run) -> Outcome:
+def simulate(setup: Setup, run: EnergyRun) -> Outcome:
     """One run, with its energy integrated over the instants."""
     simulation = _Simulation(setup, run)
     simulation.go()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.energy.file import load as load_energy
-from analysis.energy.model import Gpu, Kernel
+from analysis.energy.model import Kernel, SpatialGpu
 from analysis.energy.power import Energy, Execution, closed_form, steps
 from analysis.energy.preferred import best_units
 from analysis.model import Taskset
@@ -31,7 +31,7 @@ class TimeSliced:
     """
 
     taskset: Taskset
-    gpu: Gpu
+    gpu: SpatialGpu
     kernels: Mapping[str, Kernel]
     units: Mapping[str, int]
     offsets: tuple[int, ...]

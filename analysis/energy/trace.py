@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from analysis.energy.outcome import Dispatch, Outcome, Run
+from analysis.energy.outcome import Dispatch, EnergyRun, Outcome
 from analysis.energy.power import Execution, steps
 from analysis.energy.setup import Setup
 from analysis.energy.simulate import executions
 from analysis.trace import About, Event, Kind, Trace
 
 
-def trace_of(setup: Setup, run: Run, outcome: Outcome) -> Trace:
+def trace_of(setup: Setup, run: EnergyRun, outcome: Outcome) -> Trace:
     """The kernels that start before the horizon, with their units, and what each GPU draws, mW.
 
     A skipped job has a release and no completion.

@@ -9,8 +9,8 @@ from itertools import product
 
 from analysis.energy import compiled
 from analysis.energy.model import Kernel, System, Task
-from analysis.energy.outcome import Run
-from analysis.energy.policies import Options, Policy
+from analysis.energy.outcome import EnergyRun
+from analysis.energy.policies import Readings, UnitsPolicy
 from analysis.energy.setup import prepare
 
 #: With more GPUs there are too many corners: four for each.
@@ -54,7 +54,7 @@ def _task(task: Task, percents: Sequence[int]) -> Task:
 
 
 def spreads(
-    system: System, policies: Sequence[Policy], options: Options, run: Run, percent: int
+    system: System, policies: Sequence[UnitsPolicy], options: Readings, run: EnergyRun, percent: int
 ) -> tuple[int, list[Spread]]:
     """The number of corners, and a spread for each policy: decisions and energies are those of the corner's powers.
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from analysis.energy import compiled, published
 from analysis.energy.generate import HEAVY, Draw, system
-from analysis.energy.model import MJ, Gpu, System
-from analysis.energy.outcome import Outcome, Run
-from analysis.energy.policies import POLICIES, Options
+from analysis.energy.model import MJ, SpatialGpu, System
+from analysis.energy.outcome import EnergyRun, Outcome
+from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.published import RTX, T400, gpu
 from analysis.energy.setup import CHOSEN, prepare
 from analysis.energy.statistics import Bootstrap, Estimate
@@ -36,7 +36,7 @@ class Contender:
 
     label: str
     policy: str
-    options: Options = CHOSEN
+    options: Readings = CHOSEN
     base: str = ""
 
 
@@ -66,7 +66,7 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
         """A list for each taskset, with the numbers of each curve.  Raises FileError if there are no profiles."""
         assert settings.profiles is not None
         profiles = published.load(settings.profiles)
-        found, run = [], Run(self.horizon, complete=self.complete)
+        found, run = [], EnergyRun(self.horizon, complete=self.complete)
         for index in range(start, start + count):
             one = system(point, profiles, settings.seed, index)
             setups = (prepare(one, POLICIES[curve.policy], curve.options) for curve in self.curves)
@@ -127,31 +127,31 @@ def _cells(name: str, one: Estimate) -> list[tuple[str, float]]:
     return [(f"{name}{end}", round(value, 4)) for end, value in ends]
 
 
-ACTIVE = Options(active=True)
+ACTIVE = Readings(active=True)
 #: Readings of what copies draw and of m^opt; policies are compared under the same one.
-READINGS = {"copies": Options(copies=True), "measured": Options(measured=True),
-            "both": Options(copies=True, measured=True)}  # fmt: skip
+READINGS = {"copies": Readings(copies=True), "measured": Readings(measured=True),
+            "both": Readings(copies=True, measured=True)}  # fmt: skip
 FIVE = (
     Contender("sbeet-mg", "sbeet-mg"), Contender("mg-offline", "mg-offline"), Contender("ld", "ld"),
     Contender("bcf", "bcf"), Contender("lcf", "lcf"),
 )  # fmt: skip
 BASE = FIVE[0].label
-PRINTED = Contender("sbeet-mg, printed", "sbeet-mg", Options(weigh=True))
+PRINTED = Contender("sbeet-mg, printed", "sbeet-mg", Readings(weigh=True))
 READ = tuple(
     Contender(f"{policy}, {reading}", policy, options, f"{BASE}, {reading}")
     for reading, options in READINGS.items() for policy in (BASE, "mg-offline")
 )  # fmt: skip
 OURS = (
     PRINTED, *READ, Contender("sbeet-mg, active", BASE, ACTIVE),
-    Contender("sbeet-mg, opt", BASE, Options(at_best=True)),
-    Contender("sbeet-mg, hold job", BASE, Options(hold_job=True)),
+    Contender("sbeet-mg, opt", BASE, Readings(at_best=True)),
+    Contender("sbeet-mg, hold job", BASE, Readings(hold_job=True)),
 )  # fmt: skip
 PACKED = tuple(Contender(name, name) for name in ("mg-offline", "ffd-sbeet", "bfd-sbeet", "wfd-sbeet"))
 READ_PACKED = tuple(
     Contender(f"{policy}, {reading}", policy, options, f"{BASE}, {reading}")
     for reading, options in READINGS.items() for policy in (BASE, "ffd-sbeet")
 )  # fmt: skip
-LATE = Options(run_late=True)
+LATE = Readings(run_late=True)
 #: Every job runs, also late ones, so that all policies do the same work.
 ALL_JOBS = (
     Contender(BASE, BASE, LATE), Contender("mg-offline", "mg-offline", LATE), Contender("ld", "ld", LATE),
@@ -173,7 +173,7 @@ def _panel(key: str, axis: str, draws: Sequence[Draw]) -> Panel[Draw]:
     return Panel(key, axis, tuple((draw.x, draw) for draw in draws))
 
 
-def _mg(key: str, *gpus: Gpu) -> Panel[Draw]:
+def _mg(key: str, *gpus: SpatialGpu) -> Panel[Draw]:
     draws = [Draw("uunifast", x, gpus, (RTX, 24), halved=True) for x in CHAPTER3]
     return _panel(key, "utilization (mean, RTX)", draws)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from analysis.experiments.rows import Row
 from analysis.experiments.study import Claim, Study
-from analysis.masks.dispatch import Settings, Stream, dispatcher, simulate
+from analysis.masks.dispatch import LaunchStream, Settings, dispatcher, simulate
 from analysis.masks.effect import effect, kernel_time
 from analysis.masks.topology import CHIPS
 
@@ -78,9 +78,9 @@ def distributed(units: int) -> int:
     return (1 << units) - 1
 
 
-def matrix(threads: int, mask: int) -> Stream:
+def matrix(threads: int, mask: int) -> LaunchStream:
     """A product of two matrices of 1,024 x 1,024 in blocks of so many threads."""
-    return Stream(f"MM{threads}", mask, 2**20 // threads, threads, LEAST, MOST)
+    return LaunchStream(f"MM{threads}", mask, 2**20 // threads, threads, LEAST, MOST)
 
 
 def _table(scenarios: Sequence[Scenario]) -> Callable[[int, int, Callable[[], None]], list[Row]]:

@@ -36,7 +36,7 @@ class SimulationError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class LaunchStream:
     """A kernel that is launched again and again, on an ACE of its own.
 
     ``blocks`` of ``threads`` threads; a block executes for ``shortest`` to ``longest`` ns, uniformly.  ``gap``: ns from
@@ -71,7 +71,7 @@ class Dispatcher:
     threads: int = THREADS
 
 
-def dispatcher(streams: Sequence[Stream], topology: Topology, release: Release = LATEST) -> Dispatcher:
+def dispatcher(streams: Sequence[LaunchStream], topology: Topology, release: Release = LATEST) -> Dispatcher:
     """The GPU for these streams.  Raises SimulationError for what cannot be simulated."""
     _check(streams, topology)
     firsts = [[sum(engine[:array]) for array in range(len(engine))] for engine in topology.arrays]
@@ -86,7 +86,7 @@ def dispatcher(streams: Sequence[Stream], topology: Topology, release: Release =
     return Dispatcher(topology.engines, tuple(allowed))
 
 
-def _check(streams: Sequence[Stream], topology: Topology) -> None:
+def _check(streams: Sequence[LaunchStream], topology: Topology) -> None:
     if topology.xccs > 1:
         raise SimulationError(f"{topology.name} has {topology.xccs} XCCs; how blocks are dealt to them is not modelled")
     if not 1 <= len(streams) <= ACES:
@@ -101,7 +101,7 @@ def _check(streams: Sequence[Stream], topology: Topology) -> None:
             raise SimulationError(f"{one.name}: a block takes 1 ns to {LONGEST // 10**9} s, and gaps are no longer")
 
 
-def simulate(gpu: Dispatcher, streams: Sequence[Stream], settings: Settings = Settings()) -> list[list[int]]:
+def simulate(gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Settings = Settings()) -> list[list[int]]:
     """Response times of each stream's finished kernels, ns, in order.  Raises SimulationError if it takes too long."""
     if not 1 <= settings.launches <= MOST_LAUNCHES:
         raise SimulationError(f"1 to {MOST_LAUNCHES} launches can be simulated, not {settings.launches}")
@@ -138,7 +138,7 @@ def _interruptible(call: Callable[[], int]) -> int:
 class Readable:
     """The model as it reads in the paper; slow."""
 
-    def __init__(self, gpu: Dispatcher, streams: Sequence[Stream], settings: Settings = Settings()) -> None:
+    def __init__(self, gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Settings = Settings()) -> None:
         self.streams, self.settings = streams, settings
         self.free = [[gpu.threads] * count for count in gpu.units]
         self.allowed = gpu.allowed

@@ -21,14 +21,14 @@ _SPACE = re.compile(r"[ \t\n\v\f\r]")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RocrLimits:
     """How many GPUs the machine has, and the CUs of its largest.  A set that is past either is a mistake to ROCr."""
 
     gpus: int = MOST_GPUS
     units: int = MOST_BITS
 
 
-UNLIMITED = Limits()
+UNLIMITED = RocrLimits()
 
 
 class MaskTextError(ValueError):
@@ -40,7 +40,7 @@ class MaskTextError(ValueError):
         self.number, self.lost = number, lost
 
 
-def parse(text: str, limits: Limits = UNLIMITED) -> dict[int, int]:
+def parse(text: str, limits: RocrLimits = UNLIMITED) -> dict[int, int]:
     """The mask of each GPU that the text confines.  Raises MaskTextError at the first mistake."""
     sets = _SPACE.sub("", text).lower().split(";")
     if len(sets) > 1 and not sets[-1]:
@@ -65,7 +65,7 @@ def write(masks: Mapping[int, int]) -> str:
     return ";".join(f"{gpu}:{mask:#x}" for gpu, mask in masks.items())
 
 
-def _set(text: str, limits: Limits) -> Iterator[tuple[int, int]]:
+def _set(text: str, limits: RocrLimits) -> Iterator[tuple[int, int]]:
     gpus, colon, units = text.partition(":")
     if not colon or ":" in units:
         raise ValueError(f"expected GPUs:CUs, got {text[:40]!r}")

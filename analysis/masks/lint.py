@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from analysis.masks.effect import Effect, effect, effect_of
-from analysis.masks.hsa_text import UNLIMITED, Limits, MaskTextError, parse
+from analysis.masks.hsa_text import UNLIMITED, MaskTextError, RocrLimits, parse
 from analysis.masks.mapping import (
     BY_ARRAY,
     LATEST,
@@ -42,7 +42,7 @@ class Masked:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class MaskFinding:
     """``rule``: E1 to E7 are errors, W1 to W8 warnings.  ``names``: the partitions that it is about."""
 
     rule: str
@@ -64,7 +64,7 @@ class _Case:
     effect: Effect
 
 
-def lint(partitions: Sequence[Masked], topology: Topology, release: Release = LATEST) -> list[Finding]:
+def lint(partitions: Sequence[Masked], topology: Topology, release: Release = LATEST) -> list[MaskFinding]:
     """All findings, errors first.  Raises ValueError if two partitions have one name."""
     names = [one.name for one in partitions]
     if len(set(names)) < len(names):
@@ -81,58 +81,60 @@ def lint(partitions: Sequence[Masked], topology: Topology, release: Release = LA
         found += _together(*pair)
     found += _queues(partitions)
     if topology.assumed:
-        found.append(Finding("W6", (), f"{topology.assumed}; the render node of the machine knows"))
+        found.append(MaskFinding("W6", (), f"{topology.assumed}; the render node of the machine knows"))
     return sorted(found, key=lambda one: one.rule)
 
 
-def lint_text(text: str, name: str, gpu: int, limits: Limits = UNLIMITED) -> tuple[int | None, list[Finding]]:
+def lint_text(text: str, name: str, gpu: int, limits: RocrLimits = UNLIMITED) -> tuple[int | None, list[MaskFinding]]:
     """The mask that a text of HSA_CU_MASK gives a GPU, None if it has none or a mistake; and rules E6 and W8."""
     try:
         mask = parse(text, limits).get(gpu)
     except MaskTextError as error:
-        return None, [Finding("E6", (name,), str(error))]
+        return None, [MaskFinding("E6", (name,), str(error))]
     if mask is None:
-        return None, [Finding("W8", (name,), f"it does not name GPU {gpu}, of which a process may then use every CU")]
+        return None, [
+            MaskFinding("W8", (name,), f"it does not name GPU {gpu}, of which a process may then use every CU")
+        ]
     return mask, []
 
 
-def hangs(mask: Masked, topology: Topology, release: Release = LATEST) -> list[Finding]:
+def hangs(mask: Masked, topology: Topology, release: Release = LATEST) -> list[MaskFinding]:
     """The errors for which the preload library does not set a mask: E1, E2, E5, and E7 if an XCC has no CU."""
     empty = not effect(mask.mask, topology, release).effective
     rules = ("E1", "E2", "E5", "E7") if empty else ("E1", "E2", "E5")
     return [one for one in lint([mask], topology, release) if one.rule in rules]
 
 
-def _release(topology: Topology, release: Release) -> Iterator[Finding]:
+def _release(topology: Topology, release: Release) -> Iterator[MaskFinding]:
     """Rule E5: the release of Linux does not map bits to this chip's CUs."""
     version = f"Linux {release[0]}.{release[1]}"
     if topology.gfx >= OTHER_RULE:
-        yield Finding("E5", (), "from GC 12.1 on, Linux maps bits in another way, which is not known here")
+        yield MaskFinding("E5", (), "from GC 12.1 on, Linux maps bits in another way, which is not known here")
     elif release < BY_ARRAY and len(topology.arrays[0]) > 1:
         text = f"{version} maps bits as if each shader engine had one shader array, and here each has two: "
-        yield Finding("E5", (), f"{text}some CUs cannot be enabled, and some bits enable none; 5.15 is right")
+        yield MaskFinding("E5", (), f"{text}some CUs cannot be enabled, and some bits enable none; 5.15 is right")
     elif release < XCCS_READ and topology.xccs > 1:
         text = f"it is not known whether {version} deals bits to XCCs as 6.12 does; before 6.10 only the first XCC "
-        yield Finding("E5", (), f"{text}has a mask, or all have the same")
+        yield MaskFinding("E5", (), f"{text}has a mask, or all have the same")
     elif release < PAIRS_READ and topology.paired:
         text = f"it is not known whether {version} maps bits by pairs of CUs, as 6.1 does"
-        yield Finding("E5", (), f"{text}; half a pair can hang the queue")
+        yield MaskFinding("E5", (), f"{text}; half a pair can hang the queue")
 
 
-def _empty(case: _Case, topology: Topology) -> Iterator[Finding]:
+def _empty(case: _Case, topology: Topology) -> Iterator[MaskFinding]:
     if not case.units:
         text = f"it has none of the chip's {topology.units} CUs: the driver accepts it, and the queue's work never ends"
-        yield Finding("E1", (case.of.name,), text)
+        yield MaskFinding("E1", (case.of.name,), text)
 
 
-def _halves(case: _Case, topology: Topology) -> Iterator[Finding]:
+def _halves(case: _Case, topology: Topology) -> Iterator[MaskFinding]:
     if halves := half_pairs(case.of.mask, topology):
         bits = f"{2 * halves[0]} and {2 * halves[0] + 1}"
         text = f"bits {bits} differ, and CUs come in pairs: the driver refuses the mask (EINVAL); older ones hang"
-        yield Finding("E2", (case.of.name,), text)
+        yield MaskFinding("E2", (case.of.name,), text)
 
 
-def _dominated(case: _Case, topology: Topology) -> Iterator[Finding]:
+def _dominated(case: _Case, topology: Topology) -> Iterator[MaskFinding]:
     seen = case.effect
     if case.units and seen.dominated and len(set(seen.counts)) == 1:
         few, times = min(filter(None, seen.counts[0])), f"{seen.best / seen.effective:.3g}"
@@ -140,17 +142,18 @@ def _dominated(case: _Case, topology: Topology) -> Iterator[Finding]:
             f"{seen.units} CUs work like {seen.effective}: blocks are dealt to shader engines in turn, and one has "
             f"only {few}; without the smallest they work like {seen.best}, {times} times as fast (Observation 3)"
         )
-        yield Finding("E3", (case.of.name,), text)
+        yield MaskFinding("E3", (case.of.name,), text)
 
 
-def _unequal(case: _Case, topology: Topology) -> Iterator[Finding]:
+def _unequal(case: _Case, topology: Topology) -> Iterator[MaskFinding]:
     if case.units and len(set(case.effect.counts)) > 1:
         sums = [sum(xcc) for xcc in case.effect.counts]
         what = f"XCC {sums.index(0)} has no CU, and its blocks never end" if 0 in sums else "the slowest sets the pace"
-        yield Finding("E7", (case.of.name,), f"the XCCs do not have the same CUs ({min(sums)} to {max(sums)}): {what}")
+        same = f"{min(sums)} to {max(sums)}"
+        yield MaskFinding("E7", (case.of.name,), f"the XCCs do not have the same CUs ({same}): {what}")
 
 
-def _waste(case: _Case, topology: Topology) -> Iterator[Finding]:
+def _waste(case: _Case, topology: Topology) -> Iterator[MaskFinding]:
     seen = case.effect
     if seen.waste and not seen.dominated and len(set(seen.counts)) == 1:
         counts = ", ".join(map(str, filter(None, seen.counts[0])))
@@ -158,23 +161,23 @@ def _waste(case: _Case, topology: Topology) -> Iterator[Finding]:
             f"{seen.waste} of {seen.units} CUs speed nothing up: the shader engines have {counts}, and the smallest "
             f"sets the pace; it works like {seen.effective}"
         )
-        yield Finding("W1", (case.of.name,), text)
+        yield MaskFinding("W1", (case.of.name,), text)
 
 
-def _beyond(case: _Case, topology: Topology) -> Iterator[Finding]:
+def _beyond(case: _Case, topology: Topology) -> Iterator[MaskFinding]:
     if case.units and case.of.mask >> topology.units:
         text = f"it has bits beyond the chip's {topology.units} CUs, which the driver ignores; is it for another chip?"
-        yield Finding("W5", (case.of.name,), text)
+        yield MaskFinding("W5", (case.of.name,), text)
 
 
-def _binary(case: _Case, topology: Topology) -> Iterator[Finding]:
+def _binary(case: _Case, topology: Topology) -> Iterator[MaskFinding]:
     if _BINARY.fullmatch(case.of.text):
         number = int(case.of.text[::-1], 2)
         text = f"{case.of.text[:24]!r} is read as hexadecimal; if it is binary with bit 0 first, as in papers, write "
-        yield Finding("W7", (case.of.name,), f"{text}{number:#x}")
+        yield MaskFinding("W7", (case.of.name,), f"{text}{number:#x}")
 
 
-_ALONE: tuple[Callable[[_Case, Topology], Iterator[Finding]], ...] = (
+_ALONE: tuple[Callable[[_Case, Topology], Iterator[MaskFinding]], ...] = (
     _empty, _halves, _dominated, _unequal, _waste, _beyond, _binary,
 )  # fmt: skip
 
@@ -187,24 +190,24 @@ def _count(things: Sized, word: str) -> str:
     return f"{len(things)} {word}{'s' if len(things) > 1 else ''}"
 
 
-def _together(one: _Case, other: _Case) -> Iterator[Finding]:
+def _together(one: _Case, other: _Case) -> Iterator[MaskFinding]:
     """Rules E4, W2, W3: what two partitions share."""
     names = one.of.name, other.of.name
     shared = one.units & other.units
     if not shared:
         if common := _engines(one.units) & _engines(other.units):
             text = f"they share {_count(common, 'shader engine')}, which costs a few percent (Observation 4)"
-            yield Finding("W2", names, text)
+            yield MaskFinding("W2", names, text)
         return
     text = f"they share {_count(shared, 'CU')}: neither is isolated"
     if lonely := _lonely(one, shared) or _lonely(other, shared):
         text += f"; one is {lonely}'s only CU on its shader engine, the worst practice of all (Observation 3)"
-    yield Finding("E4", names, text)
+    yield MaskFinding("E4", names, text)
     sizes = one.of.threads, other.of.threads
     if sizes[0] and sizes[1] and sizes[0] != sizes[1]:
         small, large = (one, other) if sizes[0] < sizes[1] else (other, one)
-        yield Finding("W3", (small.of.name, large.of.name), f"{small.of.name}'s blocks are smaller and cut ahead of "
-                      f"{large.of.name}'s on the shared CUs (Observation 1)")  # fmt: skip
+        yield MaskFinding("W3", (small.of.name, large.of.name), f"{small.of.name}'s blocks are smaller and cut ahead "
+                          f"of {large.of.name}'s on the shared CUs (Observation 1)")  # fmt: skip
 
 
 def _lonely(case: _Case, shared: frozenset[Unit]) -> str:
@@ -213,9 +216,9 @@ def _lonely(case: _Case, shared: frozenset[Unit]) -> str:
     return case.of.name if any(counts[unit.xcc][unit.engine] == 1 for unit in shared) else ""
 
 
-def _queues(partitions: Sequence[Masked]) -> Iterator[Finding]:
+def _queues(partitions: Sequence[Masked]) -> Iterator[MaskFinding]:
     count = sum(one.queues for one in partitions)
     if count > MOST_QUEUES:
         names = tuple(one.name for one in partitions)
         text = f"{count} queues, and the hardware keeps {MOST_QUEUES}, 8 on each of 4 pipes: all take turns"
-        yield Finding("W4", names, text)
+        yield MaskFinding("W4", names, text)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.masks.mapping import LATEST, Release, Unit, places
-from analysis.masks.search import Engine, Shape, Step, first_fit, least
+from analysis.masks.search import MaskShape, ShaderEngine, Step, first_fit, least
 from analysis.masks.topology import Topology
 
 #: Partitions of one plan at most.
@@ -108,18 +108,18 @@ def _check(wants: Sequence[Want]) -> None:
             raise ValueError(f"{want.name}: expected at least 1 CU, and at most no fewer than at least")
 
 
-def _engines(topology: Topology) -> tuple[Engine, ...]:
-    return tuple(Engine(number, count, 0) for number, count in enumerate(topology.engines))
+def _engines(topology: Topology) -> tuple[ShaderEngine, ...]:
+    return tuple(ShaderEngine(number, count, 0) for number, count in enumerate(topology.engines))
 
 
-def _least_shapes(want: Want, topology: Topology) -> list[Shape]:
+def _least_shapes(want: Want, topology: Topology) -> list[MaskShape]:
     """The smallest rectangle of each width: larger ones only take more."""
     found = []
     for width in range(1, len(topology.engines) + 1):
         depth = -(-want.units // (width * topology.xccs * topology.step)) * topology.step
         size = width * depth * topology.xccs
         if depth <= max(topology.engines) and size <= (want.most or size):
-            found.append(Shape(width, depth, (size - want.units, 0, -width)))
+            found.append(MaskShape(width, depth, (size - want.units, 0, -width)))
     return found
 
 
@@ -147,7 +147,7 @@ def _impossible(wants: Sequence[Want], topology: Topology, proved: bool) -> Impo
     return Impossible(text, sizes)
 
 
-def _near_shapes(index: int, wants: Sequence[Want], topology: Topology) -> Iterator[Shape]:
+def _near_shapes(index: int, wants: Sequence[Want], topology: Topology) -> Iterator[MaskShape]:
     """All rectangles, which cost their distance; where that is equal, one that is too small costs earlier ones more."""
     want, count = wants[index], len(wants)
     for width in range(1, len(topology.engines) + 1):
@@ -156,11 +156,11 @@ def _near_shapes(index: int, wants: Sequence[Want], topology: Topology) -> Itera
             if size > (want.most or size):
                 continue
             short: list[int] = [max(0, want.units - size) if k == index else 0 for k in range(count)]
-            yield Shape(width, depth, (abs(size - want.units), *short, 0, -width))
+            yield MaskShape(width, depth, (abs(size - want.units), *short, 0, -width))
 
 
 def _realised(
-    wants: Sequence[Want], shapes: Sequence[Shape], topology: Topology, release: Release
+    wants: Sequence[Want], shapes: Sequence[MaskShape], topology: Topology, release: Release
 ) -> tuple[Part, ...]:  # fmt: skip
     """Masks: in each engine the partitions take CUs in the order of their bits, the first partition first."""
     free: dict[tuple[int, int], list[int]] = {}

@@ -22,7 +22,7 @@ _State: TypeAlias = tuple[int, tuple[tuple[int, int], ...]]
 EMPTY, USED, CLOSED = 0, 1, 2
 
 
-class Engine(NamedTuple):
+class ShaderEngine(NamedTuple):
     """A shader engine: its number, free CUs, and whether some partition is on it, or one that shares with none."""
 
     number: int
@@ -31,7 +31,7 @@ class Engine(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class MaskShape:
     """``width`` engines with ``depth`` CUs each, its cost, and, once placed, the engines."""
 
     width: int
@@ -45,13 +45,13 @@ class Step:
     """A partition to place, the shapes that it may have, and the CUs of an XCC that it needs."""
 
     apart: bool
-    shapes: tuple[Shape, ...]
+    shapes: tuple[MaskShape, ...]
     needs: int
 
 
 def least(
-    steps: Sequence[Step], start: Sequence[Engine], limit: int, short: int | None = None
-) -> tuple[list[Shape] | None, bool]:
+    steps: Sequence[Step], start: Sequence[ShaderEngine], limit: int, short: int | None = None
+) -> tuple[list[MaskShape] | None, bool]:
     """The cheapest way to place all, None if there is none; and whether all that matters was looked at.
 
     ``limit``: states that are looked at.  ``short``: what a CU that a partition lacks costs, in a cost's first number;
@@ -62,7 +62,7 @@ def least(
     ahead = _ahead(steps)
     needs = [sum(step.needs for step in steps[index:]) for index in range(len(steps) + 1)]
     first = tuple(start)
-    heap: list[tuple[Cost, int, int, Cost, tuple[Engine, ...], tuple[Shape, ...]]] = [
+    heap: list[tuple[Cost, int, int, Cost, tuple[ShaderEngine, ...], tuple[MaskShape, ...]]] = [
         (ahead[0], len(steps), 0, (0,) * len(ahead[0]), first, ())
     ]
     closed: set[_State] = set()
@@ -97,18 +97,18 @@ def least(
     return None, True
 
 
-def _state(index: int, engines: tuple[Engine, ...]) -> _State:
+def _state(index: int, engines: tuple[ShaderEngine, ...]) -> _State:
     return index, tuple(sorted((engine.free, engine.state) for engine in engines))
 
 
-def first_fit(steps: Sequence[Step], start: Sequence[Engine]) -> list[Shape] | None:
+def first_fit(steps: Sequence[Step], start: Sequence[ShaderEngine]) -> list[MaskShape] | None:
     """Places each partition, and takes none back: with the least waste, on the fewest and fullest engines."""
     engines, placed = tuple(start), []
     for step in steps:
         free = {engine.number: engine.free for engine in engines}
 
 
-        def key(way: tuple[Shape, tuple[Engine, ...]], free: dict[int, int] = free) -> tuple[int, int, int]:
+        def key(way: tuple[MaskShape, tuple[ShaderEngine, ...]], free: dict[int, int] = free) -> tuple[int, int, int]:
             shape = way[0]
             return shape.cost[0], shape.width, sum(free[number] for number in shape.engines)
 
@@ -120,7 +120,7 @@ def first_fit(steps: Sequence[Step], start: Sequence[Engine]) -> list[Shape] | N
     return placed
 
 
-def placements(step: Step, engines: tuple[Engine, ...]) -> Iterator[tuple[Shape, tuple[Engine, ...]]]:
+def placements(step: Step, engines: tuple[ShaderEngine, ...]) -> Iterator[tuple[MaskShape, tuple[ShaderEngine, ...]]]:
     """Every way to place one partition, of which ways that differ in like engines count once.
 
     The shape's cost has the engines that it shares.
@@ -133,7 +133,8 @@ def placements(step: Step, engines: tuple[Engine, ...]) -> Iterator[tuple[Shape,
             shared = sum(one.state == USED for one in chosen)
             state = CLOSED if step.apart else USED
             after = tuple(
-                Engine(one.number, one.free - shape.depth, state) if one.number in numbers else one for one in engines
+                ShaderEngine(one.number, one.free - shape.depth, state) if one.number in numbers else one
+                for one in engines
             )
             cost = (*shape.cost[:-2], shape.cost[-2] + shared, shape.cost[-1])
             yield replace(shape, cost=cost, engines=tuple(sorted(numbers))), after
@@ -148,16 +149,16 @@ def _ahead(steps: Sequence[Step]) -> list[Cost]:
     return bounds
 
 
-def _takes(engine: Engine, shape: Shape, apart: bool) -> bool:
+def _takes(engine: ShaderEngine, shape: MaskShape, apart: bool) -> bool:
     return engine.free >= shape.depth and engine.state != CLOSED and not (apart and engine.state == USED)
 
 
-def _alike(engines: Sequence[Engine]) -> list[list[Engine]]:
+def _alike(engines: Sequence[ShaderEngine]) -> list[list[ShaderEngine]]:
     ordered = sorted(engines, key=lambda one: (one.state, one.free, one.number))
     return [list(group) for _, group in groupby(ordered, key=lambda one: (one.state, one.free))]
 
 
-def _chosen(groups: list[list[Engine]], width: int) -> Iterator[list[Engine]]:
+def _chosen(groups: list[list[ShaderEngine]], width: int) -> Iterator[list[ShaderEngine]]:
     """All ways to take ``width`` engines, of each group the first ones."""
     if not groups:
         if not width:

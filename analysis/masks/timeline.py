@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.masks.dispatch import Dispatcher, Readable, Settings, Stream
+from analysis.masks.dispatch import Dispatcher, LaunchStream, Readable, Settings
 from analysis.trace import Event, Kind, Trace
 
 #: The readable model draws; more blocks than these take it more than a few seconds.
@@ -15,7 +15,7 @@ MOST_BLOCKS = 100_000
 class _Drawn(Readable):
     """The model, which also notes what executes after each event, and each kernel."""
 
-    def __init__(self, gpu: Dispatcher, streams: Sequence[Stream], settings: Settings) -> None:
+    def __init__(self, gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Settings) -> None:
         super().__init__(gpu, streams, settings)
         self.threads: list[list[tuple[int, int]]] = [[(0, 0)] for _ in streams]
         self.kernels: list[Event] = []
@@ -37,7 +37,7 @@ class _Drawn(Readable):
                 self.kernels.append(Event(start, Kind.GPU, name, len(times) - 1, times[-1]))
 
 
-def timeline(gpu: Dispatcher, streams: Sequence[Stream], settings: Settings) -> Trace:
+def timeline(gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Settings) -> Trace:
     """The kernels that end, and the threads of each stream that execute from each instant on."""
     drawn = _Drawn(gpu, streams, settings)
     drawn.run()
@@ -46,7 +46,7 @@ def timeline(gpu: Dispatcher, streams: Sequence[Stream], settings: Settings) -> 
     return Trace({"source": "mask simulate", "clock": "virtual"}, ordered, {}, drawn.now, counters)
 
 
-def blocks(streams: Sequence[Stream], settings: Settings) -> int:
+def blocks(streams: Sequence[LaunchStream], settings: Settings) -> int:
     """About how many blocks a run has: those of the first stream, and as long as they take of the others."""
     first = streams[0].blocks * streams[0].threads
     return sum(settings.launches * max(one.blocks, first // one.threads) for one in streams)

@@ -18,7 +18,7 @@ from analysis.partition.workload import SHIFT
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SporadicTask:
     """A sporadic task in its partition: ns, and deadline <= period.  ``priority``: larger is more urgent."""
 
     cost: int
@@ -27,12 +27,12 @@ class Job:
     priority: int = 0
 
 
-def overloaded(jobs: Sequence[Job]) -> bool:
+def overloaded(jobs: Sequence[SporadicTask]) -> bool:
     """Whether the sum of C_i/T_i exceeds 1, exactly."""
     return _exceeds([(job.cost, job.period) for job in jobs])
 
 
-def density(jobs: Sequence[Job]) -> bool:
+def density(jobs: Sequence[SporadicTask]) -> bool:
     """Sum of C_i/min(D_i, T_i) <= 1: sufficient for every preemptive work-conserving EDF."""
     return not _exceeds([(job.cost, min(job.deadline, job.period)) for job in jobs])
 
@@ -46,12 +46,12 @@ def _exceeds(shares: Sequence[tuple[int, int]]) -> bool:
     return sum((Fraction(part, whole) for part, whole in shares), Fraction()) > 1
 
 
-def demand(jobs: Sequence[Job], time: int) -> int:
+def demand(jobs: Sequence[SporadicTask], time: int) -> int:
     """dbf: the execution that has its release and deadline within any interval of that length, ns."""
     return sum(((time - j.deadline) // j.period + 1) * j.cost for j in jobs if j.deadline <= time)
 
 
-def horizon(jobs: Sequence[Job]) -> int:
+def horizon(jobs: Sequence[SporadicTask]) -> int:
     """A length up to which dbf(t) <= t has to be checked, ns: min(L, H); the first busy period if U = 1."""
     latest = max(job.deadline for job in jobs)
     hyperperiod = lcm(*(job.period for job in jobs))
@@ -64,14 +64,14 @@ def horizon(jobs: Sequence[Job]) -> int:
     return max(latest, min(-((-excess) // spare), hyperperiod))
 
 
-def _deadline_before(jobs: Sequence[Job], time: int) -> int:
+def _deadline_before(jobs: Sequence[SporadicTask], time: int) -> int:
     """The latest absolute deadline before ``time`` of jobs that are released together from 0 on; 0 if there is none."""
     return max(
         ((time - 1 - j.deadline) // j.period * j.period + j.deadline for j in jobs if j.deadline < time), default=0
     )
 
 
-def edf(jobs: Sequence[Job]) -> bool:
+def edf(jobs: Sequence[SporadicTask]) -> bool:
     """Preemptive EDF, exact: dbf(t) <= t at each deadline, by QPA (Zhang and Burns, 2009)."""
     if overloaded(jobs):
         return False
@@ -90,7 +90,7 @@ def edf(jobs: Sequence[Job]) -> bool:
     return False
 
 
-def response(jobs: Sequence[Job], index: int) -> int | None:
+def response(jobs: Sequence[SporadicTask], index: int) -> int | None:
     """The worst-case response time of a job under preemptive fixed priorities, ns; None beyond its deadline.
 
     Jobs of equal priority are served in the order of arrival, so each counts as more urgent for the other.
@@ -105,12 +105,12 @@ def response(jobs: Sequence[Job], index: int) -> int | None:
         return None
 
 
-def fixed_priority(jobs: Sequence[Job]) -> bool:
+def fixed_priority(jobs: Sequence[SporadicTask]) -> bool:
     """Preemptive fixed priorities, exact for distinct ones: what policy `segment` runs.  R_i <= D_i."""
     return all(response(jobs, index) is not None for index in range(len(jobs)))
 
 
-def np_edf(jobs: Sequence[Job]) -> bool:
+def np_edf(jobs: Sequence[SporadicTask]) -> bool:
     """Non-preemptive EDF: dbf(t) + max of C_j with D_j > t, at each deadline t (George et al. 1996, in real time)."""
     if not edf(jobs):
         return False
@@ -121,12 +121,12 @@ def np_edf(jobs: Sequence[Job]) -> bool:
     return all(demand(jobs, at) + max(j.cost for j in jobs if j.deadline > at) <= at for at in points)
 
 
-def np_fixed_priority(jobs: Sequence[Job]) -> bool:
+def np_fixed_priority(jobs: Sequence[SporadicTask]) -> bool:
     """Non-preemptive fixed priorities: each job of the longest busy period of its level (George et al. 1996)."""
     return not overloaded(jobs) and all(_np_response(jobs, index) for index in range(len(jobs)))
 
 
-def _np_response(jobs: Sequence[Job], index: int) -> bool:
+def _np_response(jobs: Sequence[SporadicTask], index: int) -> bool:
     own = jobs[index]
     above = [j for at, j in enumerate(jobs) if at != index and j.priority >= own.priority]
     blocking = max((j.cost for j in jobs if j.priority < own.priority), default=0)
@@ -151,7 +151,7 @@ def _np_response(jobs: Sequence[Job], index: int) -> bool:
 
 
 #: The tests by name.  Those of NON_PREEMPTIVE are for hardware where nothing preempts a kernel.
-TESTS: dict[str, Callable[[Sequence[Job]], bool]] = {
+TESTS: dict[str, Callable[[Sequence[SporadicTask]], bool]] = {
     "fp": fixed_priority,
     "edf": edf,
     "np-fp": np_fixed_priority,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from analysis.partition.inside import TESTS, Job
+from analysis.partition.inside import TESTS, SporadicTask
 from analysis.partition.workload import SHIFT, Workload
 
 
@@ -110,10 +110,10 @@ class Merger:
         return f"takes {time} ns alone on {allowed[-1]} units, and has {limit} ns"
 
 
-def jobs(workload: Workload, tasks: Sequence[int], units: int) -> list[Job]:
+def jobs(workload: Workload, tasks: Sequence[int], units: int) -> list[SporadicTask]:
     """The tasks of a partition of that many units as its test sees them."""
     times = workload.times(tasks, units)
     return [
-        Job(time, min(item.deadline, item.period), item.period, item.priority)
+        SporadicTask(time, min(item.deadline, item.period), item.period, item.priority)
         for time, item in zip(times, (workload.items[index] for index in tasks), strict=True)
     ]

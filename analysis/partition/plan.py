@@ -14,7 +14,7 @@ from analysis.partition import fast, variants
 from analysis.partition.exact import EXACT
 from analysis.partition.inside import NON_PREEMPTIVE
 from analysis.partition.merge import Infeasible
-from analysis.partition.scaling import Curve, Measured
+from analysis.partition.scaling import Curve, MeasuredScaling
 from analysis.partition.variants import ONE, ORDERS, Allocation
 from analysis.partition.workload import Item, Workload
 from gpurt.units import exact_ms
@@ -119,13 +119,13 @@ def _item(task: Task, measured_on: int, epsilon: int, around: Neighbours) -> Ite
 def _curve(segment: GpuSegment, task: Task, measured_on: int) -> Curve:
     """How a segment scales.  A plain time was measured where the task is now, and is known for no fewer units."""
     own = task.partition.size if task.partition else None
-    return segment.scaling or Measured(((own or measured_on, segment.pure.worst),))
+    return segment.scaling or MeasuredScaling(((own or measured_on, segment.pure.worst),))
 
 
 def _scales(segment: GpuSegment) -> bool:
     """Whether its time is known for more than one number of units."""
     scaling = segment.scaling
-    return scaling is not None and not (isinstance(scaling, Measured) and len(scaling.table) == 1)
+    return scaling is not None and not (isinstance(scaling, MeasuredScaling) and len(scaling.table) == 1)
 
 
 def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infeasible:
@@ -140,7 +140,7 @@ def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infea
         raise Unplannable(str(error)) from None
 
 
-def steps(found: Allocation) -> tuple[variants.Step, ...]:
+def steps(found: Allocation) -> tuple[variants.MergeStep, ...]:
     """The merges that made an allocation; none for `exact` and `1g`."""
     if found.variant in (EXACT, ONE):
         return ()

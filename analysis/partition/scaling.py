@@ -34,7 +34,7 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredScaling:
     """Times measured on some numbers of units, ascending; between them, the one for the largest measured count below.
 
     Raises ValueError if the counts do not increase or the times do: more units never make work slower (section 4.1).
@@ -64,7 +64,7 @@ class Measured:
         return -(-factor.numerator * self.table[at - 1][1] // factor.denominator)
 
 
-Curve: TypeAlias = Linear | Measured
+Curve: TypeAlias = Linear | MeasuredScaling
 
 
 def printed(parallel: int, serial: int) -> Linear:

@@ -22,7 +22,7 @@ VARIANTS = (ONE, *(f"{rule}-{mode}" for rule in RULES for mode in ("ina", "act")
 
 
 @dataclass(frozen=True)
-class Step:
+class MergeStep:
     """A merge that was made."""
 
     one: Part
@@ -41,7 +41,7 @@ class Allocation:
     parts: tuple[Part, ...]
     variant: str
     order: str
-    steps: tuple[Step, ...] = field(default=(), repr=False)
+    steps: tuple[MergeStep, ...] = field(default=(), repr=False)
 
     @property
     def units(self) -> int:
@@ -114,7 +114,7 @@ class _Heuristic:
         self.merger, self.workload = merger, merger.workload
         self.rule, self.order = rule, order
         self.parts = start
-        self.steps: list[Step] = []
+        self.steps: list[MergeStep] = []
         self.forbidden: set[frozenset[int]] = set()
         self.apart: set[tuple[int, int]] = set()
         if exhaustive:
@@ -198,4 +198,4 @@ class _Heuristic:
 
     def _replace(self, one: Part, other: Part, merged: Part) -> None:
         self.parts = [part for part in self.parts if part is not one and part is not other] + [merged]
-        self.steps.append(Step(one, other, merged))
+        self.steps.append(MergeStep(one, other, merged))

@@ -3,7 +3,7 @@
 
 from analysis.rta.audsley import Assignment
 from analysis.rta.registry import TESTS, UNITS, find
-from analysis.rta.result import BestEffort, Bound, Failure, Kind, Reason, Result, Term, Verdict
+from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Term, TermKind, Verdict
 from analysis.rta.test import SUFFIX, Test
 
 __all__ = [
@@ -14,10 +14,10 @@ __all__ = [
     "BestEffort",
     "Bound",
     "Failure",
-    "Kind",
     "Reason",
     "Result",
     "Term",
+    "TermKind",
     "Test",
     "Verdict",
     "find",

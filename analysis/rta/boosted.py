@@ -16,7 +16,7 @@ from typing import TypeAlias
 from analysis.model import MS, CpuSegment, GpuSegment, Task, Taskset, Waiting
 from analysis.rta.mpcp import bounded, recurring
 from analysis.rta.recurrence import Demand, OneAtATime, Shared
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.short import NONE, Short, short
 from analysis.rta.system import System
 from analysis.rta.windows import MOST, in_flight, inside, owned, owner
@@ -170,9 +170,9 @@ class _Charges:
         """The switch after an end delays the task itself only where a lower task spins for it, raised."""
         task, platform = self.task, self.system.taskset.platform
         return [
-            Demand(Kind.OWN, cpu + task.gpu_time, OWN),
-            Demand(Kind.UPDATES, (platform.alpha + platform.theta + self.update) * task.eta, OWN),
-            Demand(Kind.BLOCKING, in_flight(task, self.system) if task.uses_gpu else 0, LOCK),
+            Demand(TermKind.OWN, cpu + task.gpu_time, OWN),
+            Demand(TermKind.UPDATES, (platform.alpha + platform.theta + self.update) * task.eta, OWN),
+            Demand(TermKind.BLOCKING, in_flight(task, self.system) if task.uses_gpu else 0, LOCK),
         ]
 
     @cached_property
@@ -181,14 +181,14 @@ class _Charges:
         task, system = self.task, self.system
         if self.short.gaps:
             amount = self._raised(task, self.short.gaps + 1) if task.uses_gpu else 0
-            return [Demand(Kind.BLOCKING, amount, BEFORE)] if amount else []
+            return [Demand(TermKind.BLOCKING, amount, BEFORE)] if amount else []
         ends = [last for t in system.taskset.served_with(task) if (last := last_segment(t)) is not None]
         waiting = any(h.priority > task.priority and not self._sleeps(h) for h in system.hpp(task))
         if not ends or not waiting:
             return []
         longest = max(last.misc.worst + (last.pure.worst if self.form.holds(task) else 0) for last in ends)
         update = system.epsilon if self.form.spins(task) else self.update
-        return [Demand(Kind.BLOCKING, longest + 2 * update, BEFORE)]
+        return [Demand(TermKind.BLOCKING, longest + 2 * update, BEFORE)]
 
     def _raised(self, task: Task, count: int) -> int:
         """What so many segments of the task take of its CPU at most, raised, ns; where all tasks suspend themselves."""
@@ -217,7 +217,7 @@ class _Charges:
         pieces = [s.misc.worst + (s.pure.worst if self.form.holds(j) else 0) for s in j.gpu_segments]
         update = self.system.epsilon if self.form.spins(j) else self.update
         cap = count * (max(pieces) + 2 * update)
-        return self._wider(bounded(Kind.BLOCKING, j, sum(pieces) + 2 * update * j.eta, cap, LOWER, self.system))
+        return self._wider(bounded(TermKind.BLOCKING, j, sum(pieces) + 2 * update * j.eta, cap, LOWER, self.system))
 
     def outside(self, h: Task) -> int:
         """What a job of a task above takes of the CPU outside of segments; all of it if it spins, ns."""
@@ -234,16 +234,16 @@ class _Charges:
         outside = self.outside(h)
         if not self._sleeps(h) and h.priority > self.task.priority:
             jitter = h.jitter + self.short.from_level(h.priority)
-            yield Demand(Kind.CPU_PREEMPTION, outside, CPU, h.name, h.period, jitter)
+            yield Demand(TermKind.CPU_PREEMPTION, outside, CPU, h.name, h.period, jitter)
             return
-        apart = self._late(h, recurring(Kind.CPU_PREEMPTION, h, outside, CPU, self.system))
+        apart = self._late(h, recurring(TermKind.CPU_PREEMPTION, h, outside, CPU, self.system))
         if not h.uses_gpu or self.form.spins(h) or self.level is None or h.segment_priority < self.level:
             yield apart
             yield from self._carried(h, 0)
             return
         theta, amount = self.system.taskset.platform.theta, h.cpu_time + owned(h, self.system)
         jitter = self.system.jitter(h, amount - theta)
-        whole = Demand(Kind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter)
+        whole = Demand(TermKind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter)
         yield self._either(h, self._late(h, whole), apart)
         yield from self._carried(h, theta)
 
@@ -267,7 +267,7 @@ class _Charges:
             amount = self._raised(h, above + 1)
         elif last and any(not o.uses_gpu and o.priority > h.priority for o in self.system.on_cpu(h.cpu)):
             amount = last.misc.worst + 2 * self.system.taskset.platform.alpha
-        yield Demand(Kind.BLOCKING, amount + switch, SHORT, h.name)
+        yield Demand(TermKind.BLOCKING, amount + switch, SHORT, h.name)
 
     def _remote(self) -> Iterator[Demand]:
         """What owners on other CPUs take: all of it from ``level`` up, else the switches back after them."""
@@ -276,7 +276,7 @@ class _Charges:
         for w in self.system.gpu_tasks:
             if w.cpu == self.task.cpu:
                 continue
-            back = replace(owner(w, self.system, switch * w.eta), kind=Kind.BLOCKING, lemma=SWITCH)
+            back = replace(owner(w, self.system, switch * w.eta), kind=TermKind.BLOCKING, lemma=SWITCH)
             if self.level is not None and w.segment_priority >= self.level:
                 whole = replace(owner(w, self.system), kind=self._kind)
                 yield self._either(w, whole, *([back] if back.amount else []))
@@ -284,8 +284,8 @@ class _Charges:
                 yield back
 
     @property
-    def _kind(self) -> Kind:
-        return Kind.GPU_PREEMPTION if self.task.uses_gpu else Kind.INDIRECT_DELAY
+    def _kind(self) -> TermKind:
+        return TermKind.GPU_PREEMPTION if self.task.uses_gpu else TermKind.INDIRECT_DELAY
 
     def _either(self, one: Task, whole: Demand, *outside: Demand) -> Demand:
         """What an owner takes: in all its jobs, or outside of windows and in them, if that is less."""

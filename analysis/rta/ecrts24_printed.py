@@ -13,7 +13,7 @@ from analysis.model import Task
 from analysis.rta import tsg_rr
 from analysis.rta.gcaps import own
 from analysis.rta.recurrence import Demand
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
 
@@ -24,11 +24,11 @@ def gcaps_suspend(task: Task, system: System) -> Sequence[Demand]:
     for h in system.hpp(task):
         jitter = system.jitter(h, h.cpu_time + h.misc_time) if h.uses_gpu else 0
         amount = h.cpu_time + h.misc_time + 2 * eps * h.eta
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 15", h.name, h.period, jitter))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 15", h.name, h.period, jitter))
         if task.uses_gpu and h.uses_gpu:
             jitter = system.jitter(h, h.pure_time)
             demands.append(
-                Demand(Kind.GPU_PREEMPTION, h.pure_time, "ECRTS'24 lemma 13", h.name, h.period, jitter)
+                Demand(TermKind.GPU_PREEMPTION, h.pure_time, "ECRTS'24 lemma 13", h.name, h.period, jitter)
             )
     return demands + (remote(task, system, "ECRTS'24 lemma 13") if task.uses_gpu else [])
 
@@ -39,16 +39,16 @@ def gcaps_busy(task: Task, system: System) -> Sequence[Demand]:
     demands = own(task, system)
     for h in system.hpp(task):
         amount = h.cpu_time + h.misc_time
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 12", h.name, h.period))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 12", h.name, h.period))
         if task.uses_gpu and h.uses_gpu:
             amount = h.pure_time + 2 * eps * h.eta
-            demands.append(Demand(Kind.GPU_PREEMPTION, amount, "ECRTS'24 lemma 10", h.name, h.period))
+            demands.append(Demand(TermKind.GPU_PREEMPTION, amount, "ECRTS'24 lemma 10", h.name, h.period))
     return demands + remote(task, system, "ECRTS'24 lemmas 10 and 11")
 
 
 def remote(task: Task, system: System, lemma: str) -> list[Demand]:
     """The terms of lemmas 10, 11 and 13 over tau_h on other CPUs: G^e* with jitter R_h - G^e."""
-    kind = Kind.GPU_PREEMPTION if task.uses_gpu else Kind.INDIRECT_DELAY
+    kind = TermKind.GPU_PREEMPTION if task.uses_gpu else TermKind.INDIRECT_DELAY
     return [
         Demand(
             kind,
@@ -77,6 +77,6 @@ def _interleaved(task: Task, system: System) -> list[Demand]:
     others = system.gpu_users - task.uses_gpu
     amount = tsg_rr.slices(task, system) * tsg_rr.round_length(others, system)
     return [
-        Demand(Kind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1"),
-        Demand(Kind.INTERLEAVING, amount, "ECRTS'24 lemma 1"),
+        Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1"),
+        Demand(TermKind.INTERLEAVING, amount, "ECRTS'24 lemma 1"),
     ]

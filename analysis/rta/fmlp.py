@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from analysis.model import Task
 from analysis.rta.mpcp import bounded, carried, held, last_segment, own, preemption, request, spinning, spun
 from analysis.rta.recurrence import Demand, Shared
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
 QUEUE = "readings: FMLP+, the queue"
@@ -31,7 +31,7 @@ def suspend(task: Task, system: System) -> list[Demand | Shared]:
         if task.uses_gpu and h.uses_gpu:
             longest = max(s.pure.worst for s in h.gpu_segments) + system.taskset.platform.theta
             amount = h.pure_time + held(h, system)
-            demands.append(bounded(Kind.GPU_PREEMPTION, h, amount, task.eta * longest, QUEUE, system))
+            demands.append(bounded(TermKind.GPU_PREEMPTION, h, amount, task.eta * longest, QUEUE, system))
     return demands + carried(task, last_segment(task).misc.worst, system)
 
 
@@ -49,7 +49,7 @@ def _local(task: Task, system: System) -> Iterable[Demand]:
     for j in system.lower_on_cpu(task):
         longest = max(s.misc.worst for s in j.gpu_segments)
         amount = j.gpu_time + held(j, system) if task.uses_gpu else j.misc_time
-        yield bounded(Kind.BLOCKING, j, amount, task.eta * request(j, system) + longest, BOOST, system)
+        yield bounded(TermKind.BLOCKING, j, amount, task.eta * request(j, system) + longest, BOOST, system)
 
 
 def _remote(task: Task, system: System) -> list[Shared]:
@@ -61,6 +61,6 @@ def _remote(task: Task, system: System) -> list[Shared]:
         for t in system.taskset:
             if t.uses_gpu and t.cpu != task.cpu:
                 cap = task.eta * request(t, system)
-                yield bounded(Kind.BLOCKING, t, t.gpu_time + held(t, system), cap, QUEUE, system)
+                yield bounded(TermKind.BLOCKING, t, t.gpu_time + held(t, system), cap, QUEUE, system)
 
     return [system.shared(("first come", task.cpu, task.priority, task.eta), make)]

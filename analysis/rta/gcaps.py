@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from analysis.model import Task, Waiting
 from analysis.rta.recurrence import Demand, Shared
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
 MIXED = "readings: GCAPS, each task in its own mode"
@@ -24,7 +24,7 @@ def suspend(task: Task, system: System) -> list[Demand | Shared]:
     demands: list[Demand | Shared] = [*own(task, system)]
     demands += _preempting(system.hpp(task), system, owning=task.uses_gpu, below=task)
     if task.uses_gpu:
-        demands.append(_remote(task, task.segment_priority, system, Kind.GPU_PREEMPTION))
+        demands.append(_remote(task, task.segment_priority, system, TermKind.GPU_PREEMPTION))
     return demands
 
 
@@ -42,16 +42,16 @@ def _preempting(
             equal = below is not None and below.priority == h.priority and len(system.taskset.served_with(below)) > 1
             jitter = system.jitter(h, h.cpu_time) if equal or system.sleeps(h) else h.jitter
             demands.append(
-                Demand(Kind.CPU_PREEMPTION, h.cpu_time, "ECRTS'24 lemma 15", h.name, h.period, jitter)
+                Demand(TermKind.CPU_PREEMPTION, h.cpu_time, "ECRTS'24 lemma 15", h.name, h.period, jitter)
             )
             continue
         jitter = system.jitter(h, h.cpu_time + h.misc_time)
         amount = h.cpu_time + h.misc_time + 2 * system.epsilon * h.eta
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 15", h.name, h.period, jitter))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 15", h.name, h.period, jitter))
         if owning:
             jitter = system.jitter(h, h.pure_time)
             demands.append(
-                Demand(Kind.GPU_PREEMPTION, h.pure_time, "ECRTS'24 lemma 13", h.name, h.period, jitter)
+                Demand(TermKind.GPU_PREEMPTION, h.pure_time, "ECRTS'24 lemma 13", h.name, h.period, jitter)
             )
     return demands
 
@@ -70,14 +70,14 @@ def busy(task: Task, system: System) -> list[Demand | Shared]:
     contended = any(other.cpu != task.cpu for other in system.gpu_tasks)
     for h in higher:
         amount = h.cpu_time + h.gpu_time + 2 * eps * h.eta
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemmas 10 and 12", h.name, h.period, h.jitter))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, "ECRTS'24 lemmas 10 and 12", h.name, h.period, h.jitter))
         if h.uses_gpu and contended:
             demands.append(
-                Demand(Kind.BLOCKING, eps * h.eta, "readings: GCAPS, busy waiting", h.name, h.period, h.jitter)
+                Demand(TermKind.BLOCKING, eps * h.eta, "readings: GCAPS, busy waiting", h.name, h.period, h.jitter)
             )
     waiting = [t.segment_priority for t in (task, *higher) if t.uses_gpu]
     if waiting:
-        kind = Kind.GPU_PREEMPTION if task.uses_gpu else Kind.INDIRECT_DELAY
+        kind = TermKind.GPU_PREEMPTION if task.uses_gpu else TermKind.INDIRECT_DELAY
         demands.append(_remote(task, min(waiting), system, kind))
     return demands
 
@@ -99,13 +99,13 @@ def mixed(task: Task, system: System) -> list[Demand | Shared]:
     for h in spinning:
         amount = h.cpu_time + h.gpu_time + 2 * system.epsilon * h.eta
         jitter = system.jitter(h, amount)
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, MIXED, h.name, h.period, jitter))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, MIXED, h.name, h.period, jitter))
     level = min(t.segment_priority for t in (task, *spinning) if t.uses_gpu)
-    kind = Kind.GPU_PREEMPTION if task.uses_gpu else Kind.INDIRECT_DELAY
+    kind = TermKind.GPU_PREEMPTION if task.uses_gpu else TermKind.INDIRECT_DELAY
     return [*demands, _remote(task, level, system, kind)]
 
 
-def _remote(task: Task, level: int, system: System, kind: Kind) -> Shared:
+def _remote(task: Task, level: int, system: System, kind: TermKind) -> Shared:
     """What owners on other CPUs of at least GPU priority ``level`` add; many tasks share these demands."""
     return system.shared(
         (task.cpu, level, task.priority, kind),
@@ -117,13 +117,13 @@ def own(task: Task, system: System) -> list[Demand]:
     """The task's own demand and the blocking of lemma 8: C + G + 2 eps eta + (eta + 1) eps."""
     eps = system.epsilon
     return [
-        Demand(Kind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1"),
-        Demand(Kind.UPDATES, 2 * eps * task.eta, "ECRTS'24 section 6.3, G*"),
-        Demand(Kind.BLOCKING, (task.eta + 1) * eps, "ECRTS'24 lemma 8"),
+        Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1"),
+        Demand(TermKind.UPDATES, 2 * eps * task.eta, "ECRTS'24 section 6.3, G*"),
+        Demand(TermKind.BLOCKING, (task.eta + 1) * eps, "ECRTS'24 lemma 8"),
     ]
 
 
-def ownership(owners: Iterable[Task], system: System, kind: Kind) -> list[Demand]:
+def ownership(owners: Iterable[Task], system: System, kind: TermKind) -> list[Demand]:
     """How long ``owners`` can own the GPU: all GPU-using tasks of CPUs other than a task's from some GPU priority up.
 
     A task above an owner on the owner's CPU can delay the owner while it owns the GPU.  Such a task counts with its

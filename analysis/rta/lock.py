@@ -14,7 +14,7 @@ from analysis.model import Task
 from analysis.rta.gcaps import ownership
 from analysis.rta.mpcp import recurring
 from analysis.rta.recurrence import Demand, Unbounded, below_solution
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
 QUEUE = "readings: locks without boosting, the queue"
@@ -44,9 +44,9 @@ def fifo_busy(task: Task, system: System) -> list[Demand]:
 def _own(task: Task, system: System) -> list[Demand]:
     eps = system.epsilon
     return [
-        Demand(Kind.OWN, task.cpu_time + task.gpu_time, "readings: locks without boosting, own"),
-        Demand(Kind.UPDATES, 2 * eps * task.eta, "readings: locks without boosting, own"),
-        Demand(Kind.BLOCKING, system.taskset.platform.alpha, "readings: locks without boosting, update in flight"),
+        Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "readings: locks without boosting, own"),
+        Demand(TermKind.UPDATES, 2 * eps * task.eta, "readings: locks without boosting, own"),
+        Demand(TermKind.BLOCKING, system.taskset.platform.alpha, "readings: locks without boosting, update in flight"),
     ]
 
 
@@ -57,7 +57,7 @@ def _cpu(task: Task, system: System) -> list[Demand]:
         amount = h.cpu_time + h.misc_time
         jitter = system.jitter(h, amount) if h.uses_gpu else 0
         updates = 2 * system.epsilon * h.eta
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount + updates, CPU, h.name, h.period, jitter))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount + updates, CPU, h.name, h.period, jitter))
     return demands
 
 
@@ -67,21 +67,21 @@ def _spinning(task: Task, system: System) -> list[Demand]:
     for h in system.hpp(task):
         amount = h.cpu_time + h.gpu_time + 2 * system.epsilon * h.eta
         jitter = system.jitter(h, amount) if h.uses_gpu else 0
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter))
     return demands
 
 
 def _local(task: Task, system: System) -> list[Demand]:
     """Pure GPU segments of tasks above it on its CPU that the task waits for."""
     higher = system.hpp(task) if task.uses_gpu else []
-    return [recurring(Kind.GPU_PREEMPTION, h, h.pure_time, QUEUE, system) for h in higher if h.uses_gpu]
+    return [recurring(TermKind.GPU_PREEMPTION, h, h.pure_time, QUEUE, system) for h in higher if h.uses_gpu]
 
 
 def _by_priority(task: Task, system: System) -> list[Demand]:
     """Holders of at least the task's priority, and for each own request one request of a lower task."""
     if not task.uses_gpu:
         return []
-    demands = ownership(system.remote_hpg(task), system, Kind.GPU_PREEMPTION)
+    demands = ownership(system.remote_hpg(task), system, TermKind.GPU_PREEMPTION)
     holds = _holds(system.outranked(task), task, system)
     longest = max(holds, key=lambda hold: hold.length, default=None)
     for hold in holds:
@@ -97,7 +97,7 @@ def _first_come(task: Task, system: System) -> list[Demand]:
     if not task.uses_gpu:
         return []
     urgent = system.remote_hpg(task)
-    demands = ownership(urgent, system, Kind.GPU_PREEMPTION)
+    demands = ownership(urgent, system, TermKind.GPU_PREEMPTION)
     local = system.hpp(task)
     excepted = {t.name for t in (task, *local, *urgent)}
     others = [t for t in system.taskset if t.uses_gpu and t.name not in excepted]
@@ -120,9 +120,9 @@ class _Hold:
 
     def demands(self, times: int) -> list[Demand]:
         """The demands of so many of them.  The bound rests on the preempters even if they add nothing."""
-        single = [Demand(Kind.BLOCKING, times * self.own, QUEUE, self.holder.name)]
+        single = [Demand(TermKind.BLOCKING, times * self.own, QUEUE, self.holder.name)]
         return single + [
-            Demand(Kind.BLOCKING, times * amount, QUEUE, p.name, relied=True) for p, amount in self.preempters
+            Demand(TermKind.BLOCKING, times * amount, QUEUE, p.name, relied=True) for p, amount in self.preempters
         ]
 
 
@@ -139,7 +139,7 @@ def _hold(holder: Task, waiter: Task, system: System) -> _Hold:
     tasks = [t for t in _delaying(holder, system) if t is not waiter and t.cpu_time]
 
     jitters = {t.name: system.jitter(t, t.cpu_time) for t in tasks}
-    delays = [Demand(Kind.BLOCKING, t.cpu_time, QUEUE, t.name, t.period, jitters[t.name]) for t in tasks]
+    delays = [Demand(TermKind.BLOCKING, t.cpu_time, QUEUE, t.name, t.period, jitters[t.name]) for t in tasks]
 
     def total(window: int) -> int:
         return own + sum(delay.at(window) for delay in delays)

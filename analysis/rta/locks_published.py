@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from analysis.model import Task, Waiting
 from analysis.rta.recurrence import Demand, Shared
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import Demands, System
 
 MPCP = "readings: MPCP, as the evaluation charges it"
@@ -47,13 +47,13 @@ def fmlp(waiting: Waiting) -> Demands:
 
 
 def _own(task: Task) -> list[Demand]:
-    return [Demand(Kind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1")]
+    return [Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1")]
 
 
 def _preemption(task: Task, system: System, waiting: Waiting, lemma: str) -> Iterable[Demand]:
     for h in system.hpp(task):
         amount = h.cpu_time + (h.gpu_time if waiting is Waiting.BUSY else h.misc_time)
-        yield Demand(Kind.CPU_PREEMPTION, amount, lemma, h.name, h.period, system.jitter(h, amount))
+        yield Demand(TermKind.CPU_PREEMPTION, amount, lemma, h.name, h.period, system.jitter(h, amount))
 
 
 def _boosting(task: Task, system: System) -> Iterable[Demand]:
@@ -62,9 +62,9 @@ def _boosting(task: Task, system: System) -> Iterable[Demand]:
         cap = (task.eta + 1) * max(s.misc.worst for s in j.gpu_segments)
         if cap and not j.best_effort:
             jitter = max(j.period - j.cpu_time - j.misc_time, 0)
-            yield Demand(Kind.BLOCKING, j.misc_time, MPCP, j.name, j.period, jitter, cap)
+            yield Demand(TermKind.BLOCKING, j.misc_time, MPCP, j.name, j.period, jitter, cap)
         else:
-            yield Demand(Kind.BLOCKING, cap, MPCP, j.name)
+            yield Demand(TermKind.BLOCKING, cap, MPCP, j.name)
 
 
 def _queue(task: Task, system: System) -> Iterable[Demand]:
@@ -72,7 +72,7 @@ def _queue(task: Task, system: System) -> Iterable[Demand]:
     lower = {t.name: max(_responses(t, system)) for t in system.outranked(task)}
     worst = max(lower, key=lambda name: lower[name], default=None)
     if worst is not None:
-        yield Demand(Kind.BLOCKING, task.eta * lower[worst], MPCP, worst)
+        yield Demand(TermKind.BLOCKING, task.eta * lower[worst], MPCP, worst)
     for h in system.gpu_tasks:
         if h.segment_priority > task.segment_priority:
             yield _requests(h, system)
@@ -81,7 +81,7 @@ def _queue(task: Task, system: System) -> Iterable[Demand]:
 def _requests(h: Task, system: System) -> Demand:
     """The responses of every job of h in the window."""
     jitter = system.jitter(h, h.cpu_time + h.misc_time)
-    return Demand(Kind.GPU_PREEMPTION, sum(_responses(h, system)), MPCP, h.name, h.period, jitter)
+    return Demand(TermKind.GPU_PREEMPTION, sum(_responses(h, system)), MPCP, h.name, h.period, jitter)
 
 
 def _responses(task: Task, system: System) -> list[int]:
@@ -90,7 +90,7 @@ def _responses(task: Task, system: System) -> list[int]:
 
     def longer() -> Iterable[Demand]:
         higher = [h for h in system.gpu_tasks if h.segment_priority > level]
-        yield Demand(Kind.BLOCKING, sum(_longest(h) for h in higher), MPCP)
+        yield Demand(TermKind.BLOCKING, sum(_longest(h) for h in higher), MPCP)
 
     added = system.shared(("response", level), longer).constant
     return [s.misc.worst + s.pure.worst + added for s in task.gpu_segments]
@@ -104,9 +104,9 @@ def _first_come(task: Task, system: System) -> Iterable[Demand]:
             cap = (task.eta + local) * _longest(t)
             amount = t.eta * _longest(t)
             if cap and not t.best_effort:
-                yield Demand(Kind.BLOCKING, amount, FMLP, t.name, t.period, t.period, cap)
+                yield Demand(TermKind.BLOCKING, amount, FMLP, t.name, t.period, t.period, cap)
             else:
-                yield Demand(Kind.BLOCKING, cap, FMLP, t.name)
+                yield Demand(TermKind.BLOCKING, cap, FMLP, t.name)
 
 
 def _longest(task: Task) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from analysis.model import CpuSegment, GpuSegment, Segment, Span, Task
 from analysis.rta.recurrence import Demand, Shared
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
 QUEUE = "readings: MPCP, the queue"
@@ -42,8 +42,8 @@ def busy(task: Task, system: System) -> list[Demand | Shared]:
 def own(task: Task, system: System) -> list[Demand]:
     """The task's own demand: C + G, and a context switch a segment."""
     return [
-        Demand(Kind.OWN, task.cpu_time + task.gpu_time, "readings: MPCP, own"),
-        Demand(Kind.UPDATES, held(task, system), "readings: MPCP, context switch"),
+        Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "readings: MPCP, own"),
+        Demand(TermKind.UPDATES, held(task, system), "readings: MPCP, context switch"),
     ]
 
 
@@ -58,7 +58,7 @@ def request(task: Task, system: System) -> int:
     return longest + system.taskset.platform.theta
 
 
-def recurring(kind: Kind, task: Task, amount: int, lemma: str, system: System) -> Demand:
+def recurring(kind: TermKind, task: Task, amount: int, lemma: str, system: System) -> Demand:
     """``amount`` for each job of the task that can have any of it in the window (readings: L3)."""
     return Demand(kind, amount, lemma, task.name, task.period, system.jitter(task, amount))
 
@@ -66,7 +66,7 @@ def recurring(kind: Kind, task: Task, amount: int, lemma: str, system: System) -
 def preemption(h: Task, amount: int, lemma: str, system: System) -> Demand:
     """``amount`` for each job of a task above on the CPU.  A task that never sleeps needs no jitter."""
     jitter = system.jitter(h, amount) if h.uses_gpu else 0
-    return Demand(Kind.CPU_PREEMPTION, amount, lemma, h.name, h.period, jitter)
+    return Demand(TermKind.CPU_PREEMPTION, amount, lemma, h.name, h.period, jitter)
 
 
 def last_segment(task: Task) -> GpuSegment:
@@ -84,7 +84,7 @@ def carried(task: Task, amount: int, system: System) -> list[Demand]:
     """The end of the task's job before: boosted, while CPU-only tasks above the task wait since before its release."""
     if all(h.uses_gpu for h in system.hpp(task)):
         return []
-    return [Demand(Kind.BLOCKING, amount, "readings: MPCP, the job before")]
+    return [Demand(TermKind.BLOCKING, amount, "readings: MPCP, the job before")]
 
 
 def spun(task: Task, system: System) -> list[Demand]:
@@ -93,7 +93,7 @@ def spun(task: Task, system: System) -> list[Demand]:
     return carried(task, last + system.taskset.platform.theta if last else 0, system)
 
 
-def bounded(kind: Kind, task: Task, amount: int, cap: int, lemma: str, system: System) -> Demand:
+def bounded(kind: TermKind, task: Task, amount: int, cap: int, lemma: str, system: System) -> Demand:
     """``amount`` for each job of the task, at most ``cap`` together.
 
     A best-effort task is charged the cap: its jobs cannot be counted, because it has no response time.
@@ -109,7 +109,7 @@ def spinning(task: Task, system: System, lemma: str) -> Shared:
     def make() -> Iterable[Demand]:
         for j in system.lower_on_cpu(task):
             cap = (task.eta + 1) * request(j, system)
-            yield bounded(Kind.BLOCKING, j, j.gpu_time + held(j, system), cap, lemma, system)
+            yield bounded(TermKind.BLOCKING, j, j.gpu_time + held(j, system), cap, lemma, system)
 
     return system.shared(("spinning", task.cpu, task.priority, task.eta), make)
 
@@ -118,7 +118,7 @@ def _boosted(task: Task, system: System) -> Iterable[Demand]:
     """Requests of lower tasks of its CPU if they sleep during G^e: only their G^m takes the CPU."""
     for j in system.lower_on_cpu(task):
         longest = max(s.misc.worst for s in j.gpu_segments)
-        yield bounded(Kind.BLOCKING, j, j.misc_time, (task.eta + 1) * longest, BOOST, system)
+        yield bounded(TermKind.BLOCKING, j, j.misc_time, (task.eta + 1) * longest, BOOST, system)
 
 
 def _queue(task: Task, system: System) -> list[Shared]:
@@ -136,10 +136,10 @@ def _blocking(task: Task, system: System) -> Iterable[Demand]:
     """Each own request can find a request of lower priority that holds the GPU: the longest one."""
     longest = max(system.outranked(task), key=lambda t: request(t, system), default=None)
     if longest:
-        yield Demand(Kind.BLOCKING, task.eta * request(longest, system), QUEUE, longest.name)
+        yield Demand(TermKind.BLOCKING, task.eta * request(longest, system), QUEUE, longest.name)
 
 
 def _ahead(task: Task, system: System) -> Iterable[Demand]:
     """Requests of at least the task's priority from other CPUs, for every job in the window."""
     for h in system.remote_hpg(task):
-        yield recurring(Kind.GPU_PREEMPTION, h, h.gpu_time + held(h, system), QUEUE, system)
+        yield recurring(TermKind.GPU_PREEMPTION, h, h.gpu_time + held(h, system), QUEUE, system)

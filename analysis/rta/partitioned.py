@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from analysis.model import Task
 from analysis.rta.partition_order import home, waited_for
 from analysis.rta.recurrence import Demand, Shared
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
 OWN = "readings: GCAPS inside partitions, own"
@@ -45,9 +45,9 @@ def busy(task: Task, system: System) -> list[Demand | Shared]:
     demands: list[Demand | Shared] = [*_own(task, system), _in_flight(task, foreign, system)]
     for h in system.hpp(task):
         amount = h.cpu_time + h.gpu_time + 2 * _epsilon(h, system) * h.eta
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, CPU, h.name, h.period))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, CPU, h.name, h.period))
         if any(other.cpu != h.cpu and home(other) == home(h) for other in system.gpu_tasks if h.uses_gpu):
-            demands.append(Demand(Kind.BLOCKING, _epsilon(h, system) * h.eta, BEGIN, h.name, h.period))
+            demands.append(Demand(TermKind.BLOCKING, _epsilon(h, system) * h.eta, BEGIN, h.name, h.period))
     demands += _updates(foreign, system)
     owners = [o for o in waited_for(users, system.taskset) if o.cpu != task.cpu]
     return [*demands, *_charged(owners, system, spinning=True)]
@@ -70,9 +70,9 @@ def _own(task: Task, system: System) -> list[Demand]:
     """Its own work, and for each begin the update of a less urgent task of the partition that may be in flight."""
     cost = _epsilon(task, system) * task.eta
     return [
-        Demand(Kind.OWN, task.cpu_time + task.gpu_time, OWN),
-        Demand(Kind.UPDATES, 2 * cost, OWN),
-        Demand(Kind.BLOCKING, cost, BEGIN),
+        Demand(TermKind.OWN, task.cpu_time + task.gpu_time, OWN),
+        Demand(TermKind.UPDATES, 2 * cost, OWN),
+        Demand(TermKind.BLOCKING, cost, BEGIN),
     ]
 
 
@@ -82,27 +82,27 @@ def _in_flight(task: Task, counted: Iterable[Task], system: System) -> Demand:
     Updates of ``counted`` tasks are charged elsewhere, also if they are in flight.
     """
     costs = (_alpha(j, system) for j in _below(task, system) if j not in counted)
-    return Demand(Kind.BLOCKING, max(costs, default=0), FIRST)
+    return Demand(TermKind.BLOCKING, max(costs, default=0), FIRST)
 
 
 def _above(task: Task, h: Task, system: System) -> Iterator[Demand]:
     """What a task above on the CPU, or of its priority, takes if it suspends."""
     if not h.uses_gpu:
-        yield Demand(Kind.CPU_PREEMPTION, h.cpu_time, CPU, h.name, h.period)
+        yield Demand(TermKind.CPU_PREEMPTION, h.cpu_time, CPU, h.name, h.period)
         return
     own = task.uses_gpu and home(h) == home(task)
     work = h.cpu_time + h.misc_time
     amount = work + 2 * (_epsilon(h, system) if own else _alpha(h, system)) * h.eta
-    yield Demand(Kind.CPU_PREEMPTION, amount, CPU, h.name, h.period, system.jitter(h, work))
+    yield Demand(TermKind.CPU_PREEMPTION, amount, CPU, h.name, h.period, system.jitter(h, work))
     if own:
-        yield Demand(Kind.GPU_PREEMPTION, h.pure_time, OWNER, h.name, h.period, system.jitter(h, h.pure_time))
+        yield Demand(TermKind.GPU_PREEMPTION, h.pure_time, OWNER, h.name, h.period, system.jitter(h, h.pure_time))
 
 
 def _updates(tasks: Iterable[Task], system: System) -> Iterator[Demand]:
     """All updates of tasks that are charged nothing else."""
     for j in tasks:
         amount = 2 * _alpha(j, system) * j.eta
-        yield Demand(Kind.BLOCKING, amount, BELOW, j.name, j.period, system.jitter(j, amount))
+        yield Demand(TermKind.BLOCKING, amount, BELOW, j.name, j.period, system.jitter(j, amount))
 
 
 def _charged(owners: Iterable[Task], system: System, *, spinning: bool) -> Iterator[Demand]:
@@ -121,7 +121,7 @@ def _charged(owners: Iterable[Task], system: System, *, spinning: bool) -> Itera
             if h.priority >= level:
                 owning = spinning or any(home(h) == home(member) for member in members)
                 amount = _taken(h, system, owning) + (0 if single and h.priority == level else h.cpu_time)
-                kind = Kind.GPU_PREEMPTION if h in members else Kind.INDIRECT_DELAY
+                kind = TermKind.GPU_PREEMPTION if h in members else TermKind.INDIRECT_DELAY
                 yield Demand(kind, amount, OWNER, h.name, h.period, system.jitter(h, amount))
             elif h.uses_gpu and any(home(member) != home(h) for member in members):
                 yield from _updates([h], system)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from analysis.model import Segment, Task
 from analysis.rta.recurrence import SCALE, Demand, Shared, rate_of, solve, terms_at
-from analysis.rta.result import Bound, Failure, Kind, Reason, Term, Verdict
+from analysis.rta.result import Bound, Failure, Reason, Term, TermKind, Verdict
 from analysis.rta.system import Demands, System
 from gpurt.units import exact_ms
 
@@ -100,7 +100,7 @@ def _too_long(task: Task, demands: Sequence[Demand | Shared], system: System) ->
 
     Counts of its jobs by other tasks need that the most that these charge for a job is no longer either.
     """
-    own = sum(d.amount for d in demands if isinstance(d, Demand) and d.kind in (Kind.OWN, Kind.UPDATES))
+    own = sum(d.amount for d in demands if isinstance(d, Demand) and d.kind in (TermKind.OWN, TermKind.UPDATES))
     if system.pending:
         own = max(own, task.cpu_time + task.gpu_time + 2 * system.epsilon * task.eta)
     if own <= task.period:
@@ -153,7 +153,7 @@ def _terms(task: Task, demands_of: Demands, system: System, window: Window) -> C
         own = [Term(d.kind, None, d.amount, d.lemma) for d in one]
         before = sum(t.amount for t in window.end.terms if t.source is None) - sum(term.amount for term in own)
         others = [term for term in window.end.terms if term.source is not None]
-        extra = [Term(Kind.PENDING, None, before, LEMMA), Term(Kind.RELEASED, None, -window.released, LEMMA)]
+        extra = [Term(TermKind.PENDING, None, before, LEMMA), Term(TermKind.RELEASED, None, -window.released, LEMMA)]
         return tuple(term for term in (*own, *extra, *others) if term.amount)
 
     return terms

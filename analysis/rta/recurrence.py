@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from analysis.fixed_point import MAX_STEPS, Diverged, least_fixed_point
 from analysis.model import Task
-from analysis.rta.result import Bound, Failure, Kind, Reason, Term, Verdict
+from analysis.rta.result import Bound, Failure, Reason, Term, TermKind, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Demand:
     both counts.  ``relied``: the bound holds only if the source has a bound too, even if the amount is 0.
     """
 
-    kind: Kind
+    kind: TermKind
     amount: int
     lemma: str
     source: str | None = None

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from gpurt.units import exact_ms
 
 
-class Kind(str, Enum):
+class TermKind(str, Enum):
     """What a term of a bound accounts for."""
 
     OWN = "own execution"
@@ -35,7 +35,7 @@ class Term:
     OVERLAP and RELEASED are negative.
     """
 
-    kind: Kind
+    kind: TermKind
     source: str | None
     amount: int
     lemma: str

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from analysis.model import Sharing, Task, Waiting
-from analysis.partition.inside import Job
+from analysis.partition.inside import SporadicTask
 from analysis.rta import tsg_rr
 from analysis.rta.recurrence import Demand
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import Demands, System
 from analysis.slices.runlist import Runlist, runlist
 from analysis.slices.supply import Supply, edf, response
@@ -32,7 +32,7 @@ def demands(sharing: Sharing, table: Runlist | None = None, waiting: Waiting | N
 
     def formula(task: Task, system: System) -> list[Demand]:
         known = table or system.once("runlist", lambda: runlist(system.taskset))
-        listed = [Demand(Kind.OWN, task.cpu_time + task.gpu_time, TURNS)]
+        listed = [Demand(TermKind.OWN, task.cpu_time + task.gpu_time, TURNS)]
         if task.uses_gpu:
             listed += on_gpu(task, known, sharing, system)
         if waiting is Waiting.SUSPEND:
@@ -50,7 +50,7 @@ def _preemptions(task: Task, system: System, table: Runlist, sharing: Sharing, j
         spun = sum(demand.amount for demand in on_gpu(h, table, sharing, system)) + h.pure_time if spins else 0
         amount = h.cpu_time + h.misc_time + spun
         late = system.jitter(h, amount) if h.uses_gpu and jitter else 0
-        yield Demand(Kind.CPU_PREEMPTION, amount, SPINNING if spins else TURNS, h.name, h.period, late)
+        yield Demand(TermKind.CPU_PREEMPTION, amount, SPINNING if spins else TURNS, h.name, h.period, late)
 
 
 def on_gpu(task: Task, table: Runlist, sharing: Sharing, system: System) -> list[Demand]:
@@ -65,8 +65,8 @@ def on_gpu(task: Task, table: Runlist, sharing: Sharing, system: System) -> list
     if sharing is Sharing.DEADLINE and mates and _meets(task, mates, supply, system):
         total = min(total, task.deadline)
     lemma = SHARED if mates else TURNS
-    relied = [Demand(Kind.GPU_PREEMPTION, 0, SHARED, t.name, relied=True) for t in mates]
-    return [Demand(Kind.INTERLEAVING, total - task.pure_time, lemma), *relied]
+    relied = [Demand(TermKind.GPU_PREEMPTION, 0, SHARED, t.name, relied=True) for t in mates]
+    return [Demand(TermKind.INTERLEAVING, total - task.pure_time, lemma), *relied]
 
 
 def _by_priority(mates: Sequence[Task], system: System) -> Callable[[int], int]:
@@ -88,4 +88,4 @@ def _meets(task: Task, mates: Sequence[Task], supply: Supply, system: System) ->
     users = (task, *mates)
     only = all(t.eta == 1 and not t.cpu_time + t.misc_time and t.deadline <= t.period for t in users)
     undelayed = all(not h.cpu_time + h.misc_time for t in users for h in system.hpp(t))
-    return only and undelayed and edf([Job(t.pure_time, t.deadline, t.period) for t in users], supply)
+    return only and undelayed and edf([SporadicTask(t.pure_time, t.deadline, t.period) for t in users], supply)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from analysis.model import MS, Task
 from analysis.rta import gcaps
 from analysis.rta.recurrence import Demand, Shared
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import Demands, System
 
 #: Where the kernel thread runs, and how often it looks as published (section 4.5.1), ns.
@@ -39,17 +39,17 @@ def _kernel_thread(task: Task, system: System, poll: int) -> list[Demand | Share
     if task.cpu == THREAD_CPU:
         in_flight += 2 * system.taskset.platform.alpha
     demands: list[Demand | Shared] = [
-        Demand(Kind.OWN, task.cpu_time + task.gpu_time, "thesis equation 4.2"),
-        Demand(Kind.UPDATES, eps + poll if task.uses_gpu else 0, THREAD),
-        Demand(Kind.BLOCKING, in_flight, THREAD),
+        Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "thesis equation 4.2"),
+        Demand(TermKind.UPDATES, eps + poll if task.uses_gpu else 0, THREAD),
+        Demand(TermKind.BLOCKING, in_flight, THREAD),
     ]
     for h in higher:
         amount = h.cpu_time + h.gpu_time + (3 * eps + 2 * poll if h.uses_gpu else 0)
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, JOBS, h.name, h.period))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, JOBS, h.name, h.period))
     if task.cpu == THREAD_CPU:
         demands.append(system.shared(("thread", task.name), lambda: _thread(task, system, poll)))
     if waiting:
-        kind, level = Kind.GPU_PREEMPTION if task.uses_gpu else Kind.INDIRECT_DELAY, min(waiting)
+        kind, level = TermKind.GPU_PREEMPTION if task.uses_gpu else TermKind.INDIRECT_DELAY, min(waiting)
         key = (task.cpu, level, task.priority, kind)
         demands.append(system.shared(key, lambda: _owners(task, level, kind, system, poll)))
     return demands
@@ -63,10 +63,10 @@ def _thread(task: Task, system: System, poll: int) -> Iterable[Demand]:
     alpha = system.taskset.platform.alpha
     for t in system.gpu_tasks:
         if t is not task and alpha:
-            yield Demand(Kind.UPDATES, 2 * alpha, THREAD, t.name, t.period, system.jitter(t, 0) + poll)
+            yield Demand(TermKind.UPDATES, 2 * alpha, THREAD, t.name, t.period, system.jitter(t, 0) + poll)
 
 
-def _owners(task: Task, level: int, kind: Kind, system: System, poll: int) -> Iterable[Demand]:
+def _owners(task: Task, level: int, kind: TermKind, system: System, poll: int) -> Iterable[Demand]:
     """Jobs of other CPUs that can own the GPU, from release to the update after completion, and jobs in their way."""
     lowest: dict[int, int] = {}
     for h in system.remote_owners(task.cpu, level):
@@ -114,7 +114,7 @@ def _cpu_under_gpu(task: Task, system: System) -> Iterable[Demand]:
         best = sum(s.time.best for s in h.cpu_segments)
         saved = sum(_whole_jobs(s.pure.best, h) for s in task.gpu_segments) * best
         if saved:
-            yield Demand(Kind.OVERLAP, -saved, OVERLAP, h.name, relied=True)
+            yield Demand(TermKind.OVERLAP, -saved, OVERLAP, h.name, relied=True)
 
 
 def _lowest_user(h: Task, higher: list[Task]) -> bool:
@@ -128,7 +128,7 @@ def _gpu_under_cpu(task: Task, owners: Iterable[Task]) -> Iterable[Demand]:
         best = sum(s.pure.best for s in h.gpu_segments)
         saved = sum(_whole_jobs(s.time.best, h) for s in task.cpu_segments) * best
         if saved:
-            yield Demand(Kind.OVERLAP, -saved, OVERLAP, h.name, relied=True)
+            yield Demand(TermKind.OVERLAP, -saved, OVERLAP, h.name, relied=True)
 
 
 def _whole_jobs(length: int, h: Task) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from analysis.model import Task
 from analysis.rta.recurrence import Demand
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import System
 from analysis.rta.thesis import THREAD_CPU
 
@@ -21,21 +21,21 @@ STEPS = 1000
 
 def kernel_thread(task: Task, system: System) -> list[Demand]:
     """Lemmas 12 and 13."""
-    demands = [Demand(Kind.OWN, task.cpu_time + task.gpu_time, "thesis equation 4.2")]
+    demands = [Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "thesis equation 4.2")]
     for h in system.hpp(task):
         demands.append(
-            Demand(Kind.CPU_PREEMPTION, h.cpu_time + h.gpu_time, "thesis lemma 13", h.name, h.period)
+            Demand(TermKind.CPU_PREEMPTION, h.cpu_time + h.gpu_time, "thesis lemma 13", h.name, h.period)
         )
     for h in system.remote_hpg(task) if task.uses_gpu else []:
-        demands.append(_recurring(Kind.GPU_PREEMPTION, h, h.cpu_time + h.gpu_time, "thesis lemma 13", system))
+        demands.append(_recurring(TermKind.GPU_PREEMPTION, h, h.cpu_time + h.gpu_time, "thesis lemma 13", system))
     if not (task.uses_gpu or task.cpu == THREAD_CPU):
         return demands
-    demands.append(Demand(Kind.UPDATES, 2 * system.epsilon, "thesis lemma 12"))
+    demands.append(Demand(TermKind.UPDATES, 2 * system.epsilon, "thesis lemma 12"))
     for h in system.taskset.real_time:
         if h is not task and h.priority >= task.priority:
             jitter = system.jitter(h, h.cpu_time + h.gpu_time)
             demands.append(
-                Demand(Kind.UPDATES, 2 * system.epsilon, "thesis lemma 12", h.name, h.period, jitter)
+                Demand(TermKind.UPDATES, 2 * system.epsilon, "thesis lemma 12", h.name, h.period, jitter)
             )
     return demands
 
@@ -44,9 +44,9 @@ def ioctl_suspend(task: Task, system: System) -> list[Demand]:
     """Lemmas 14 and 15."""
     demands = _own(task, system)
     for h in system.hpp(task):
-        demands.append(_recurring(Kind.CPU_PREEMPTION, h, h.cpu_time + h.misc_time, "thesis lemma 15", system))
+        demands.append(_recurring(TermKind.CPU_PREEMPTION, h, h.cpu_time + h.misc_time, "thesis lemma 15", system))
     for h in _higher_users(task, system):
-        demands.append(_recurring(Kind.GPU_PREEMPTION, h, h.pure_time, "thesis lemma 15", system))
+        demands.append(_recurring(TermKind.GPU_PREEMPTION, h, h.pure_time, "thesis lemma 15", system))
     return demands
 
 
@@ -55,9 +55,9 @@ def ioctl_busy(task: Task, system: System) -> list[Demand]:
     demands = _own(task, system)
     for h in system.hpp(task):
         amount = h.cpu_time + h.gpu_time
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, "thesis lemma 16", h.name, h.period))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, "thesis lemma 16", h.name, h.period))
     for h in system.remote_hpg(task) if task.uses_gpu else []:
-        demands.append(_recurring(Kind.GPU_PREEMPTION, h, h.pure_time, "thesis lemma 16", system))
+        demands.append(_recurring(TermKind.GPU_PREEMPTION, h, h.pure_time, "thesis lemma 16", system))
     return demands
 
 
@@ -81,13 +81,13 @@ def reduced_busy(task: Task, system: System) -> list[Demand]:
 def _own(task: Task, system: System) -> list[Demand]:
     """C + G, and B of lemma 14."""
     demands = [
-        Demand(Kind.OWN, task.cpu_time + task.gpu_time, "thesis equation 4.4"),
-        Demand(Kind.UPDATES, 2 * system.epsilon * task.eta, "thesis lemma 14"),
+        Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "thesis equation 4.4"),
+        Demand(TermKind.UPDATES, 2 * system.epsilon * task.eta, "thesis lemma 14"),
     ]
     for h in _higher_users(task, system):
         jitter = system.jitter(h, h.cpu_time + h.gpu_time)
         demands.append(
-            Demand(Kind.UPDATES, 2 * system.epsilon, "thesis lemma 14", h.name, h.period, jitter)
+            Demand(TermKind.UPDATES, 2 * system.epsilon, "thesis lemma 14", h.name, h.period, jitter)
         )
     return demands
 
@@ -99,7 +99,7 @@ def _higher_users(task: Task, system: System) -> list[Task]:
     return [h for h in system.hpp(task) if h.uses_gpu] + system.remote_hpg(task)
 
 
-def _recurring(kind: Kind, h: Task, amount: int, lemma: str, system: System) -> Demand:
+def _recurring(kind: TermKind, h: Task, amount: int, lemma: str, system: System) -> Demand:
     return Demand(kind, amount, lemma, h.name, h.period, system.jitter(h, amount))
 
 
@@ -121,7 +121,7 @@ def _gpu_under_cpu(task: Task, h: Task, system: System) -> Iterable[Demand]:
 def _overlap(lengths: Iterable[int], h: Task, best: int) -> Iterable[Demand]:
     saved = sum(max((length // h.period - 1) * best, 0) for length in lengths)
     if saved:
-        yield Demand(Kind.OVERLAP, -saved, "thesis lemma 19", h.name)
+        yield Demand(TermKind.OVERLAP, -saved, "thesis lemma 19", h.name)
 
 
 def _completion(worst: int, best: int, higher: Iterable[Task], part: Callable[[Task], int]) -> int:

@@ -16,7 +16,7 @@ from analysis.model import CpuSegment, Span, Task
 from analysis.rta import pending
 from analysis.rta.pending import Needs, chain_of
 from analysis.rta.recurrence import Demand, solve
-from analysis.rta.result import Bound, Failure, Kind, Reason, Term, Verdict
+from analysis.rta.result import Bound, Failure, Reason, Term, TermKind, Verdict
 from analysis.rta.system import Demands, System
 
 COLLAPSE = "readings: threads, one job of each"
@@ -198,7 +198,7 @@ class Chains:
         """What the chain's bound consists of: the task's own part, the jobs served before, what others take."""
         own = [Term(d.kind, None, d.amount, d.lemma) for d in self._constant(task) if d.amount]
         served = [
-            Term(Kind.SERVED, t.name, counts[t.name] * self.own(t), lemma)
+            Term(TermKind.SERVED, t.name, counts[t.name] * self.own(t), lemma)
             for t in self.served
             if counts.get(t.name) and self.own(t)
         ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from analysis.model import Task
 from analysis.rta.recurrence import Demand
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import System
 from analysis.slices.driver import longest, settled
 
@@ -24,7 +24,7 @@ def preemptions(task: Task, system: System) -> list[Demand]:
     for h in system.hpp(task):
         amount = h.cpu_time + h.misc_time
         jitter = system.jitter(h, amount) if h.uses_gpu else 0
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 7", h.name, h.period, jitter))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 7", h.name, h.period, jitter))
     return demands
 
 
@@ -39,10 +39,10 @@ def busy(task: Task, system: System) -> list[Demand]:
     others = system.gpu_users - sum(h.uses_gpu for h in higher)
     for h in higher:
         amount = h.cpu_time + h.misc_time
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 5", h.name, h.period))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 5", h.name, h.period))
         if h.uses_gpu:
             amount = slices(h, system) * round_length(others + 1, system)
-            demands.append(Demand(Kind.INDIRECT_DELAY, amount, "ECRTS'24 lemma 4", h.name, h.period))
+            demands.append(Demand(TermKind.INDIRECT_DELAY, amount, "ECRTS'24 lemma 4", h.name, h.period))
     return demands
 
 
@@ -51,8 +51,8 @@ def own(task: Task, system: System) -> list[Demand]:
     others = system.gpu_users - task.uses_gpu
     delay = round_length(others, system) + system.taskset.platform.theta
     return [
-        Demand(Kind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1"),
-        Demand(Kind.INTERLEAVING, slices(task, system) * delay, "ECRTS'24 lemma 1 (readings: Round robin)"),
+        Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1"),
+        Demand(TermKind.INTERLEAVING, slices(task, system) * delay, "ECRTS'24 lemma 1 (readings: Round robin)"),
     ]
 
 

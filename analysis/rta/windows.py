@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from analysis.fixed_point import Diverged, least_fixed_point
 from analysis.model import GpuSegment, Task
 from analysis.rta.recurrence import Demand
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
 OWNER = "readings: boosted, owners"
@@ -49,7 +49,7 @@ def owner(other: Task, system: System, amount: int | None = None, *, known: bool
     amount = owned(other, system) if amount is None else amount
     end = system.end(other) if known else other.deadline
     jitter = other.jitter + max(end + system.taskset.platform.theta - amount, 0)
-    return Demand(Kind.GPU_PREEMPTION, amount, OWNER, other.name, other.period, jitter)
+    return Demand(TermKind.GPU_PREEMPTION, amount, OWNER, other.name, other.period, jitter)
 
 
 def inside(task: Task, system: System, level: int | None = None) -> Mapping[str, int] | None:

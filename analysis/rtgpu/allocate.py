@@ -35,7 +35,7 @@ class Endless(ValueError):
 
 
 @dataclass(frozen=True)
-class Stuck:
+class Unallocated:
     """Why there is no allocation: no number of units saves the task with this index; ``result`` says what it misses."""
 
     index: int
@@ -69,18 +69,18 @@ def run(system: System, units: Units) -> Result:
     return stuck(system, units).result
 
 
-def stuck(system: System, units: Units) -> Stuck:
+def stuck(system: System, units: Units) -> Unallocated:
     """The first task down the priorities that no number of the units that are left saves, and the verdicts there."""
     needed = _reserve(system, 0, units)
     if needed > units.total:
         text = f"{sum(system.users)} tasks have kernels and need {needed} units of the GPU, and there are {units.total}"
-        return Stuck(0, failed(system, Reason.NO_UNITS, text))
+        return Unallocated(0, failed(system, Reason.NO_UNITS, text))
     given = _down(system, units)
     index = len(given)
     if index == len(system.tasks):
-        return Stuck(index - 1, _shown(system, units, given, index - 1))
+        return Unallocated(index - 1, _shown(system, units, given, index - 1))
     most = _options(system, index, units, units.total - sum(given))[-1]
-    return Stuck(index, _shown(system, units, [*given, most], index))
+    return Unallocated(index, _shown(system, units, [*given, most], index))
 
 
 def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Result:
@@ -95,7 +95,7 @@ def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Re
     return result
 
 
-def least(system: System, units: Units) -> Allocation | Stuck:
+def least(system: System, units: Units) -> Allocation | Unallocated:
     """As few units for each task as it needs, down the priorities (readings: least allocation)."""
     if _reserve(system, 0, units) > units.total:
         return stuck(system, units)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from analysis.rta.result import Kind, Term
+from analysis.rta.result import Term, TermKind
 from analysis.rtgpu.chain import Chain, Need
 from analysis.rtgpu.workload import Window, Workload, fresh, least_begin, least_window, workload
 
@@ -20,7 +20,7 @@ HOLISTIC = ("R1", "R2", "R3", "R4")
 SEGMENT = {Need.CPU: "RTGPU lemma 5.5", Need.BUS: "RTGPU lemma 5.3"}
 JOB = {Need.CPU: "RTGPU theorem 5.6", Need.BUS: "readings: RTGPU, holistic bounds"}
 KERNEL = "RTGPU lemma 5.1"
-KINDS = {Need.CPU: Kind.CPU_PREEMPTION, Need.BUS: Kind.BUS}
+KINDS = {Need.CPU: TermKind.CPU_PREEMPTION, Need.BUS: TermKind.BUS}
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Above:
 
 
 @dataclass(frozen=True)
-class Form:
+class BoundForm:
     """One of R1 to R4: its value, ns, and terms.  ``solved``: False if ``value`` is only beyond the deadline."""
 
     name: str
@@ -49,22 +49,22 @@ class Responses:
     above: Above
     blocking: int
     segments: Mapping[Need, tuple[Window, ...]]
-    forms: tuple[Form, ...]
+    forms: tuple[BoundForm, ...]
 
     @property
-    def best(self) -> Form:
+    def best(self) -> BoundForm:
         """The least one, of equals the first; if none is solved, that which came nearest."""
         return min(self.forms, key=lambda form: (not form.solved, form.value))
 
-    def terms(self, form: Form) -> tuple[Term, ...]:
+    def terms(self, form: BoundForm) -> tuple[Term, ...]:
         """The parts of a form; if it is solved, they add up to its value."""
         steps = self.chain.steps
         own = sum(step.plain for step in steps)
         grown = sum(step.worst for step in steps) - own
         copies = len(self.chain.lengths(Need.BUS))
         listed = [
-            Term(Kind.OWN, None, own, KERNEL), Term(Kind.INTERLEAVING, None, grown, KERNEL),
-            Term(Kind.BLOCKING, None, copies * self.blocking, SEGMENT[Need.BUS]),
+            Term(TermKind.OWN, None, own, KERNEL), Term(TermKind.INTERLEAVING, None, grown, KERNEL),
+            Term(TermKind.BLOCKING, None, copies * self.blocking, SEGMENT[Need.BUS]),
         ]  # fmt: skip
         for need in (Need.BUS, Need.CPU):
             for name, other in zip(self.above.names[need], self.above.workloads[need], strict=True):
@@ -117,7 +117,7 @@ def responses(
 _WHOLE = {"R1": (), "R2": (Need.CPU,), "R3": (Need.BUS,), "R4": (Need.BUS, Need.CPU)}
 
 
-def _form(found: Responses, name: str) -> Form:
+def _form(found: Responses, name: str) -> BoundForm:
     """x = constant + W(x) on each resource that the form looks at as a whole."""
     chain, whole = found.chain, _WHOLE[name]
     constant = chain.total(Need.UNITS)
@@ -133,7 +133,7 @@ def _form(found: Responses, name: str) -> Form:
     workloads = [other for need in whole for other in found.above.workloads[need]]
     limit = chain.task.deadline
     if not whole:
-        return Form(name, constant, solved and constant <= limit, tuple(windows))
+        return BoundForm(name, constant, solved and constant <= limit, tuple(windows))
     window = least_window(constant, workloads, limit)
     windows += ((need, window, JOB[need]) for need in whole)
-    return Form(name, window.reached, solved and window.solved, tuple(windows))
+    return BoundForm(name, window.reached, solved and window.solved, tuple(windows))

@@ -21,7 +21,7 @@ class Need(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChainStep:
     """One segment with its bounds, ns.  ``plain``: the worst case without what interleaving adds."""
 
     need: Need
@@ -35,7 +35,7 @@ class Chain:
     """A task whose kernels have their units: ``steps`` in order."""
 
     task: Task
-    steps: tuple[Step, ...]
+    steps: tuple[ChainStep, ...]
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ def needs_units(task: Task) -> bool:
 
 def chain(task: Task, units: int) -> Chain:
     """The task on so many units.  Raises ValueError if it has a kernel and there are none."""
-    steps: list[Step] = []
+    steps: list[ChainStep] = []
     for segment in task.segments:
         steps += _steps(segment, units, task.name)
     return Chain(task, tuple(steps))
@@ -80,7 +80,7 @@ def chains(tasks: tuple[Task, ...], allocation: Mapping[str, int]) -> list[Chain
     return [chain(task, allocation.get(task.name, 0)) for task in tasks]
 
 
-def _steps(segment: CpuSegment | GpuSegment, units: int, name: str) -> list[Step]:
+def _steps(segment: CpuSegment | GpuSegment, units: int, name: str) -> list[ChainStep]:
     if isinstance(segment, CpuSegment):
         return [_step(Need.CPU, segment.time)]
     if not segment.parts:
@@ -91,15 +91,15 @@ def _steps(segment: CpuSegment | GpuSegment, units: int, name: str) -> list[Step
     ]
 
 
-def _step(need: Need, span: Span) -> Step:
-    return Step(need, span.best, span.worst, span.worst)
+def _step(need: Need, span: Span) -> ChainStep:
+    return ChainStep(need, span.best, span.worst, span.worst)
 
 
-def _kernel(part: Kernel, units: int, name: str) -> Step:
+def _kernel(part: Kernel, units: int, name: str) -> ChainStep:
     if units < 1:
         raise ValueError(f"{name} has a kernel and no units")
     time = kernel.best_of(part, units)
-    return Step(Need.UNITS, time.best, time.worst, time.plain)
+    return ChainStep(Need.UNITS, time.best, time.worst, time.plain)
 
 
 def on_its_cpu(taskset: Taskset) -> Taskset:
@@ -136,12 +136,12 @@ def _exact(segment: CpuSegment | GpuSegment) -> CpuSegment | GpuSegment:
 
 def merged(found: Chain) -> Chain:
     """The chain with each run of copies and kernels made one request to one resource, as under self-suspension."""
-    steps: list[Step] = []
+    steps: list[ChainStep] = []
     for on_cpu, run in groupby(found.steps, key=lambda step: step.need is Need.CPU):
         part = list(run)
         if on_cpu:
             steps += part
         else:
             best, worst, plain = (sum(getattr(step, bound) for step in part) for bound in ("best", "worst", "plain"))
-            steps.append(Step(Need.BUS, best, worst, plain))
+            steps.append(ChainStep(Need.BUS, best, worst, plain))
     return Chain(found.task, tuple(steps))

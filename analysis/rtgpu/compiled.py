@@ -95,7 +95,7 @@ class _Flat:
             elif not segment.parts:
                 self._step(lib.GPURT_RTGPU_CPU, segment.misc.best, segment.misc.worst)
                 if segment.pure.worst:  # else the task may have no units, hence no column of a row
-                    self._row([kernel.Time(segment.pure.best, segment.pure.worst, 0)] * self.columns)
+                    self._row([kernel.KernelSpan(segment.pure.best, segment.pure.worst, 0)] * self.columns)
             else:
                 for part in segment.parts:
                     if isinstance(part, Copy):
@@ -111,7 +111,7 @@ class _Flat:
         self.times["worst"].append(worst)
         self.sum += worst
 
-    def _row(self, times: list[kernel.Time]) -> None:
+    def _row(self, times: list[kernel.KernelSpan]) -> None:
         self._step(lib.GPURT_RTGPU_UNITS, 0, 0, len(self.times["table_best"]) // self.columns)
         self.times["table_best"] += [time.best for time in times]
         self.times["table_worst"] += [time.worst for time in times]

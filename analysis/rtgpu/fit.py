@@ -24,7 +24,7 @@ MOST_UNITS = 4096
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSpans:
     """The longest and the shortest time measured on each number of units, ns."""
 
     spans: Mapping[int, Span]
@@ -52,7 +52,7 @@ class Measured:
         return tuple(found)
 
 
-def read(path: Path) -> Measured:
+def read(path: Path) -> MeasuredSpans:
     """Lines ``units,time``, such as ``4,12.5ms``, in any order, several for each number; a first line may name them.
 
     Raises FileError that names file and line.
@@ -80,7 +80,7 @@ def read(path: Path) -> Measured:
         times.setdefault(int(cells[0]), []).append(time)
     if not times:
         raise FileError(f"{name}: has no measurement; a line is units,time such as 4,12.5ms")
-    return Measured({units: Span(max(seen), min(seen)) for units, seen in sorted(times.items())})
+    return MeasuredSpans({units: Span(max(seen), min(seen)) for units, seen in sorted(times.items())})
 
 
 def _cells(line: str, where: str) -> list[str]:
@@ -97,7 +97,7 @@ def _between(digits: str, most: int) -> bool:
     return len(significant) <= len(str(most)) and 1 <= int(significant or "0") <= most
 
 
-def table(measured: Measured) -> Kernel:
+def table(measured: MeasuredSpans) -> Kernel:
     """The measured times.  Of a number that was not measured it is known that fewer units can be used.
 
     Raises ValueError if a single unit was not measured.
@@ -110,7 +110,7 @@ def table(measured: Measured) -> Kernel:
     return Kernel(spans[0], times=tuple(spans))
 
 
-def formula(measured: Measured, interleave: int, overhead: int | None = None, minimum: int = 1) -> Kernel:
+def formula(measured: MeasuredSpans, interleave: int, overhead: int | None = None, minimum: int = 1) -> Kernel:
     """The formula with the least overhead that bounds every measurement, or with the given one.
 
     ``interleave``: alpha in thousandths.  Lemma 5.1 bounds time t on m units if ``GL >= (2m t - alpha GW) / (2m - 1)``.
@@ -136,13 +136,13 @@ def formula(measured: Measured, interleave: int, overhead: int | None = None, mi
     return found
 
 
-def unbounded(found: Kernel, measured: Measured) -> Sequence[tuple[int, int, int]]:
+def unbounded(found: Kernel, measured: MeasuredSpans) -> Sequence[tuple[int, int, int]]:
     """Where a formula is no bound: units, measured and computed time, ns."""
     pairs = [(units, span.worst, kernel.on(found, units).worst) for units, span in measured.spans.items()]
     return [one for one in pairs if one[1] > one[2]]
 
 
-def unreached(found: Kernel, measured: Measured) -> Sequence[tuple[int, int, int]]:
+def unreached(found: Kernel, measured: MeasuredSpans) -> Sequence[tuple[int, int, int]]:
     """Where a formula's lower bound is none: units, measured and computed time, ns."""
     pairs = [(units, span.best, kernel.on(found, units).best) for units, span in measured.spans.items()]
     return [one for one in pairs if one[1] < one[2]]

@@ -15,7 +15,7 @@ LONGEST = 2 * WHOLE
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class KernelSpan:
     """GR of a kernel, ns.  ``plain``: the worst case without what interleaving and granularity add to it."""
 
     best: int
@@ -23,7 +23,7 @@ class Time:
     plain: int
 
 
-def on(kernel: Kernel, units: int) -> Time:
+def on(kernel: Kernel, units: int) -> KernelSpan:
     """GR on exactly so many units, two blocks on each (lemma 5.1).
 
     The upper bound is ``(alpha GW - GL) / 2g + GL``, and ``alpha b (1 - 1 / 2g)`` for blocks of up to b ns, since 2g
@@ -32,12 +32,12 @@ def on(kernel: Kernel, units: int) -> Time:
     """
     if kernel.times:
         span = kernel.times[units - 1]
-        return Time(span.best, span.worst, span.worst)
+        return KernelSpan(span.best, span.worst, span.worst)
     virtual = 2 * units
     grown = kernel.interleave * (kernel.work.worst + kernel.block * (virtual - 1)) - WHOLE * kernel.overhead
     worst = kernel.overhead + -(-grown // (WHOLE * virtual))
     alone = max(kernel.work.worst - kernel.overhead, 0)
-    return Time(kernel.work.best // virtual, worst, min(worst, kernel.overhead + -(-alone // virtual)))
+    return KernelSpan(kernel.work.best // virtual, worst, min(worst, kernel.overhead + -(-alone // virtual)))
 
 
 def most_units(kernel: Kernel, units: int) -> int:
@@ -45,7 +45,7 @@ def most_units(kernel: Kernel, units: int) -> int:
     return min(units, len(kernel.times)) if kernel.times else units
 
 
-def best_of(kernel: Kernel, units: int) -> Time:
+def best_of(kernel: Kernel, units: int) -> KernelSpan:
     """GR if the kernel may leave units idle: on a number with the shortest worst case.
 
     Of equals nothing says which one it uses, so that the shortest best case of them counts.
@@ -54,7 +54,7 @@ def best_of(kernel: Kernel, units: int) -> Time:
     return min(found, key=lambda time: (time.worst, time.best))
 
 
-def on_all(kernel: Kernel, units: int) -> Time:
+def on_all(kernel: Kernel, units: int) -> KernelSpan:
     """GR of a kernel that leaves no unit idle, as where tasks share the GPU in time: no table is needed to be monotone.
 
     On more units than it was measured with: the time on the most of these.
@@ -62,9 +62,9 @@ def on_all(kernel: Kernel, units: int) -> Time:
     return on(kernel, most_units(kernel, units))
 
 
-def times(kernel: Kernel, units: int) -> list[Time]:
+def times(kernel: Kernel, units: int) -> list[KernelSpan]:
     """``best_of`` for 1 to ``units`` units."""
-    found: list[Time] = []
+    found: list[KernelSpan] = []
     for used in range(1, most_units(kernel, units) + 1):
         time = on(kernel, used)
         found.append(time if not found else min(time, found[-1], key=lambda one: (one.worst, one.best)))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analysis.model import Task
-from analysis.rta.result import Kind, Term
+from analysis.rta.result import Term, TermKind
 from analysis.rtgpu import stgm
 from analysis.rtgpu.bounds import HOLISTIC, PRINTED, Responses, above, responses
 from analysis.rtgpu.chain import Chain, Need, chain, exact, merged
@@ -164,7 +164,7 @@ def _spinning(found: Chain, spins: stgm.Busy) -> Response:
     def terms() -> tuple[Term, ...]:
         window = min(value, found.task.deadline) + spins.closed
         listed = [Term(demand.kind, demand.source, demand.at(window), demand.lemma) for demand in spins.demands]
-        listed.append(Term(Kind.BLOCKING, None, spins.lower(window), stgm.OWN))
+        listed.append(Term(TermKind.BLOCKING, None, spins.lower(window), stgm.OWN))
         return tuple(term for term in listed if term.amount)
 
     return Response(value, solved, spins.rests_on, terms)

@@ -37,7 +37,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Units:
+class PartitionSizes:
     """The numbers of units that partitions of a GPU can have: ``least`` to ``most`` in ``step``s; ``all``: the GPU."""
 
     least: int
@@ -69,7 +69,7 @@ class Units:
 class Observed:
     """Times, ns, by what was measured."""
 
-    units: Units
+    units: PartitionSizes
     times: dict[Case, list[int]] = field(default_factory=dict)
 
     def add(self, case: Case, times: Sequence[int]) -> None:
@@ -103,7 +103,7 @@ class Observed:
         table: list[tuple[int, int]] = []
         for units, span in spans.items():
             table.append((units, min(span.best, table[-1][1]) if table else span.best))
-        return scaling.memory_bound(scaling.Measured(tuple(table)), self.units.all)
+        return scaling.memory_bound(scaling.MeasuredScaling(tuple(table)), self.units.all)
 
     def conflict(self, kernel: str, bound: Mapping[str, bool | None], how: How) -> Fraction | None:
         """The largest factor beside kernels with the same bound, itself included; None if none was measured."""
@@ -112,7 +112,7 @@ class Observed:
         return max((factor for case in alike if (factor := self.factor(case))), default=None)
 
 
-def cases(units: Units, kernels: Sequence[str], counts: Sequence[int], pairs: int) -> list[Case]:
+def cases(units: PartitionSizes, kernels: Sequence[str], counts: Sequence[int], pairs: int) -> list[Case]:
     """Everything to be measured: each kernel on each number of units, alone and twice; every two on ``pairs`` units."""
     single = [Case(kernel, count, how) for kernel in kernels for count in counts for how in (How.ALONE, How.TWICE)]
     if not pairs:

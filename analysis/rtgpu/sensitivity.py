@@ -26,7 +26,7 @@ UNLIMITED = 100 * STEPS
 Changed = Callable[[Taskset, int], Taskset]
 
 
-class Run(Protocol):
+class Trial(Protocol):
     """Whether a taskset passes, on so many units, and with chunks of so many ns."""
 
     def __call__(self, changed: Taskset, units: int = ..., chunk: int = ...) -> bool:
@@ -34,7 +34,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PassingLimits:
     """What passes; None if nothing does.
 
     ``units``: the fewest of the GPU's.  ``interleave``: the largest alpha of all kernels.  ``overhead`` and ``copies``:
@@ -49,7 +49,7 @@ class Limits:
     chunk: int | None
 
 
-def limits(method: Method, taskset: Taskset, tick: Tick = unwatched) -> Limits:
+def limits(method: Method, taskset: Taskset, tick: Tick = unwatched) -> PassingLimits:
     """The limits of a taskset under a test, on the units of its platform.
 
     ``tick``: told of the ``effort`` that is done, whenever the test has run.
@@ -66,7 +66,7 @@ def limits(method: Method, taskset: Taskset, tick: Tick = unwatched) -> Limits:
     interleave = _largest(run, taskset, _interleaved, 2 * WHOLE, WHOLE)
     overhead = _largest(run, taskset, _loaded, UNLIMITED)
     copies = _largest(run, taskset, _copying, UNLIMITED)
-    return Limits(units, interleave, overhead, copies, _chunk(run, taskset))
+    return PassingLimits(units, interleave, overhead, copies, _chunk(run, taskset))
 
 
 def effort(taskset: Taskset) -> int:
@@ -75,13 +75,13 @@ def effort(taskset: Taskset) -> int:
     return taskset.platform.compute_units + 1 + sum(kinds)
 
 
-def _largest(run: Run, taskset: Taskset, changed: Changed, most: int, least: int = 0) -> Fraction | None:
+def _largest(run: Trial, taskset: Taskset, changed: Changed, most: int, least: int = 0) -> Fraction | None:
     """The largest factor that passes, searched between ``least`` and ``most`` thousandths; None if the least fails."""
     found = bisected(lambda factor: run(changed(taskset, factor)), least, most)
     return None if found is None else Fraction(found, STEPS)
 
 
-def _chunk(run: Run, taskset: Taskset) -> int | None:
+def _chunk(run: Trial, taskset: Taskset) -> int | None:
     if run(taskset):
         return 0
     return bisected(lambda chunk: run(taskset, chunk=chunk), 1, _longest_copy(taskset))

@@ -46,7 +46,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenResponses:
     """The longest response of each task, ns, and how to see it again: by task, first releases and the way."""
 
     longest: tuple[int, ...]
@@ -99,7 +99,7 @@ def _way(number: int, seed: int, stream: bool) -> Way:
 
 def worst(
     batch: Batch, index: int, method: Method, given: Sequence[int], runs: int, way: Way = Way(), cycles: int = 4
-) -> Seen:
+) -> SeenResponses:
     """The longest responses over so many runs with random releases and lengths, and a search around the longest."""
     sim, _units = prepared(batch, index, method, way, given, cycles)
     count = int(batch.first[index + 1]) - int(batch.first[index])
@@ -108,7 +108,7 @@ def worst(
     sim.jobs = jobs
     if lib.gpurt_rtgpu_worst(batch.view(), index, sim, runs, longest, offsets, seeds, ways) < 0:
         raise MemoryError
-    return Seen(
+    return SeenResponses(
         tuple(longest[0:count]),
         tuple(tuple(offsets[i * count : (i + 1) * count]) for i in range(count)),
         tuple(_way(ways[i], seeds[i], way.stream) for i in range(count)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from analysis.fixed_point import Diverged, least_fixed_point
 from analysis.rta.recurrence import Demand, below_solution
-from analysis.rta.result import Kind
+from analysis.rta.result import TermKind
 from analysis.rtgpu.bounds import Above, responses
 from analysis.rtgpu.chain import Chain, Need
 
@@ -62,8 +62,8 @@ def busy(chain: Chain, higher: Sequence[Chain], lower: Sequence[Chain], blocking
     """The demands on a task that waits busily (readings: STGM).  ``lower`` includes best-effort tasks."""
     cpu = chain.task.cpu
     local = [h for h in higher if h.task.cpu == cpu]
-    demands = [Demand(Kind.OWN, spun(chain), OWN)]
-    demands += (Demand(Kind.CPU_PREEMPTION, spun(h), OWN, h.name, h.task.period) for h in local)
+    demands = [Demand(TermKind.OWN, spun(chain), OWN)]
+    demands += (Demand(TermKind.CPU_PREEMPTION, spun(h), OWN, h.name, h.task.period) for h in local)
     demands += (_remote(o) for o in higher if o.task.cpu != cpu and o.total(Need.BUS))
     copies = len(chain.lengths(Need.BUS))
     below = [low for low in lower if low.total(Need.BUS)]
@@ -82,16 +82,16 @@ def busy(chain: Chain, higher: Sequence[Chain], lower: Sequence[Chain], blocking
 def _remote(other: Chain) -> Demand:
     """The copies of a task of another CPU, whose first job can be late."""
     copying = other.total(Need.BUS)
-    return Demand(Kind.BUS, copying, OWN, other.name, other.task.period, max(other.task.deadline - copying, 0))
+    return Demand(TermKind.BUS, copying, OWN, other.name, other.task.period, max(other.task.deadline - copying, 0))
 
 
 def published(chain: Chain, higher: Sequence[tuple[Chain, int]], waiting: int) -> Busy:
     """``waiting``: the sum of MR of a job (equation 5), ns, of the task and of each one above it on its CPU."""
     own = chain.total(Need.CPU) + chain.total(Need.UNITS) + waiting
-    demands = [Demand(Kind.OWN, own, OWN)]
+    demands = [Demand(TermKind.OWN, own, OWN)]
     for h, copies in higher:
         amount = h.total(Need.CPU) + h.total(Need.UNITS) + copies
-        demands.append(Demand(Kind.CPU_PREEMPTION, amount, OWN, h.name, h.task.period))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, OWN, h.name, h.task.period))
     return Busy(tuple(demands), lambda _: 0, frozenset(h.name for h, _ in higher))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from analysis.fixed_point import Diverged, least_fixed_point
-from analysis.partition.inside import Job, demand
+from analysis.partition.inside import SporadicTask, demand
 
 #: Deadlines that are looked at before a taskset counts as not schedulable.
 MOST_DEADLINES = 20_000
@@ -48,7 +48,7 @@ def response(supply: Supply, work: int, others: Callable[[int], int], limit: int
         return max(diverged.reached, limit + 1)
 
 
-def edf(jobs: Sequence[Job], supply: Supply) -> bool:
+def edf(jobs: Sequence[SporadicTask], supply: Supply) -> bool:
     """Whether preemptive EDF misses no deadline: dbf(t) <= sbf(t) at each deadline t (Shin and Lee, RTSS'03).
 
     Jobs are released exactly when they arrive.  sbf(t) is at least s/(s+g) (t - g), so that deadlines matter up to

@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.model import Chain, Task
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.schema import Report, quoted
+from analysis.taskset.schema import Mistakes, quoted
 
 LIMITS = ("max_reaction", "max_age", "max_age_at_output")
 #: What no bound is about, and what to write.
@@ -18,13 +18,13 @@ TRIGGERED = (
 )
 
 
-def read(tables: Sequence[tuple[int, dict[str, Any]]], tasks: Sequence[Task], report: Report) -> tuple[Chain, ...]:
+def read(tables: Sequence[tuple[int, dict[str, Any]]], tasks: Sequence[Task], report: Mistakes) -> tuple[Chain, ...]:
     """The chains of tables whose fields are right; reports what these say wrong of the tasks."""
     known = {task.name: task for task in tasks}
     return tuple(made for at, values in tables if (made := _made(values, known, ("chain", at), report)))
 
 
-def _made(values: dict[str, Any], known: dict[str, Task], path: Where, report: Report) -> Chain | None:
+def _made(values: dict[str, Any], known: dict[str, Task], path: Where, report: Mistakes) -> Chain | None:
     before, names = len(report.problems), values["tasks"]
     _check_tasks(names, known, path, report)
     links = values.get("links", ["sampled"] * (len(names) - 1))
@@ -44,7 +44,7 @@ def _made(values: dict[str, Any], known: dict[str, Task], path: Where, report: R
     return None if len(report.problems) > before else Chain(values["name"], tuple(names), event, *limits)
 
 
-def _check_tasks(names: list[str], known: dict[str, Task], path: Where, report: Report) -> None:
+def _check_tasks(names: list[str], known: dict[str, Task], path: Where, report: Mistakes) -> None:
     """A chain is of real-time tasks, each once: what goes in a circle has no end."""
     where = (*path, "tasks")
     if len(names) < 2:

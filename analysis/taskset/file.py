@@ -32,7 +32,7 @@ from analysis.taskset.fields import CHAIN, PLATFORM, SHARED_PARTITION, THREAD
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of, lines_of
 from analysis.taskset.mechanisms import unchecked
-from analysis.taskset.schema import Field, Report
+from analysis.taskset.schema import Field, Mistakes
 from analysis.taskset.segments import check, segments_of
 from gpurt import files
 from gpurt._gpurt import lib
@@ -93,7 +93,7 @@ def parse(path: Path, text: str, unplaced: bool = False) -> TasksetFile:
     return from_document(path, tables, report, unplaced)
 
 
-def from_document(path: Path, tables: dict[str, Any], report: Report, unplaced: bool = False) -> TasksetFile:
+def from_document(path: Path, tables: dict[str, Any], report: Mistakes, unplaced: bool = False) -> TasksetFile:
     """The same of the file's tables, which another reader may have changed.  Raises TasksetError with every mistake."""
     taskset, launch = _interpret(tables, report, unplaced)
     if report.problems or taskset is None:
@@ -103,13 +103,13 @@ def from_document(path: Path, tables: dict[str, Any], report: Report, unplaced: 
     return TasksetFile(path, taskset, launch, _notes(taskset), lacks, _unmodelled(taskset, report), stated)
 
 
-def document_of(path: Path, text: str) -> tuple[dict[str, Any], Report]:
+def document_of(path: Path, text: str) -> tuple[dict[str, Any], Mistakes]:
     """The tables of a TOML file, and a report that knows its lines.  Raises TasksetError if it is not TOML."""
     if (count := len(_TASK.findall(text))) > MOST_TASKS:
         problem = f"the file has {count} tasks; files of at most {MOST_TASKS} are read"
         raise TasksetError(path, [Problem(1, problem)])
     try:
-        return tomllib.loads(text), Report(lines_of(text))
+        return tomllib.loads(text), Mistakes(lines_of(text))
     except tomllib.TOMLDecodeError as error:
         raise TasksetError(path, [_syntax_problem(error, text)]) from None
     except ValueError:  # Python refuses to read integers of thousands of digits
@@ -145,7 +145,7 @@ def _syntax_problem(error: Exception, text: str) -> Problem:
 
 
 def _interpret(
-    document: dict[str, Any], report: Report, unplaced: bool
+    document: dict[str, Any], report: Mistakes, unplaced: bool
 ) -> tuple[Taskset | None, dict[str, Launch]]:  # fmt: skip
     for key, value in document.items():
         if key not in ("platform", "task", "partition", "thread", "chain"):
@@ -185,7 +185,7 @@ def _interpret(
 
 
 def _tables(
-    document: dict[str, Any], kind: str, fields: dict[str, Field] | Fields, report: Report
+    document: dict[str, Any], kind: str, fields: dict[str, Field] | Fields, report: Mistakes
 ) -> Iterator[tuple[int, dict[str, Any], int]]:
     """Of each [[task]] or the like its number, its right fields, and how many problems there were before."""
     entries = document.get(kind, [])
@@ -210,7 +210,7 @@ def _tables(
         yield index, values, before
 
 
-def _platform(value: object, report: Report) -> Platform | None:
+def _platform(value: object, report: Mistakes) -> Platform | None:
     values = schema.table(PLATFORM).read(value, ("platform",), report)
     if values is None:
         return None
@@ -238,7 +238,7 @@ def _platform(value: object, report: Report) -> Platform | None:
 
 
 def _cross_check(
-    values: dict[str, Any], platform: Platform | None, names: list[str], path: Where, report: Report
+    values: dict[str, Any], platform: Platform | None, names: list[str], path: Where, report: Mistakes
 ) -> None:  # fmt: skip
     """Checks fields against each other, as far as they are right by themselves."""
     if "thread" not in values:
@@ -258,7 +258,7 @@ def _cross_check(
         _check_form(values, uses_gpu, path, report)
 
 
-def _check_place(values: dict[str, Any], platform: Platform | None, path: Where, report: Report) -> None:
+def _check_place(values: dict[str, Any], platform: Platform | None, path: Where, report: Mistakes) -> None:
     """A task or a thread is on one of the platform's CPUs; best effort has no GPU priority."""
     if platform and values.get("cpu", 0) >= platform.cpus:
         last = platform.cpus - 1
@@ -267,7 +267,7 @@ def _check_place(values: dict[str, Any], platform: Platform | None, path: Where,
         report.add((*path, "gpu_priority"), "gpu_priority: only a real-time thread has one")
 
 
-def _check_form(values: dict[str, Any], uses_gpu: bool, path: Where, report: Report) -> None:
+def _check_form(values: dict[str, Any], uses_gpu: bool, path: Where, report: Mistakes) -> None:
     """A thread of form self must not spin, and form fence says what happens while it spins."""
     waiting = Waiting(values.get("waiting", "suspend"))
     if not uses_gpu or values.get("priority") == 0:
@@ -285,7 +285,7 @@ def _names(partitions: object) -> list[str]:
 
 
 def _check_partition(
-    given: dict[str, Any] | str | None, platform: Platform | None, names: list[str], path: Where, report: Report
+    given: dict[str, Any] | str | None, platform: Platform | None, names: list[str], path: Where, report: Mistakes
 ) -> None:  # fmt: skip
     """A task is in one of the file's partitions, or has a part of its own in a file without any."""
     if not isinstance(given, str):
@@ -336,7 +336,7 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[Problem, ...]:
+def _lacks(platform: dict[str, Any], taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
     """Epsilon, unless no task uses the GPU.  Alpha alone is less than that by theta.
 
     Under policies lock-* best effort updates runlists, too, on CPUs of real-time tasks that use no GPU.
@@ -348,7 +348,7 @@ def _lacks(platform: dict[str, Any], taskset: Taskset, report: Report) -> tuple[
     return ()
 
 
-def _unmodelled(taskset: Taskset, report: Report) -> tuple[Problem, ...]:
+def _unmodelled(taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
     """Scheduling domains: neither parts of the GPU in space nor TSGs in one runlist, as docs/partitioning.md says."""
     why = "no bound is known for scheduling domains; `gpurt run` starts programs in them"
     return tuple(

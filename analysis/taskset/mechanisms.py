@@ -10,7 +10,7 @@ from analysis.masks.lint import Masked, hangs
 from analysis.masks.topology import CHIPS, Topology
 from analysis.model import Kernel, Partition, Platform, Task, Taskset
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.schema import Report, quoted
+from analysis.taskset.schema import Mistakes, quoted
 
 #: The fields of which a partition has one at most, and all partitions the same.
 WAYS = ("cu_mask", "mps_percentage", "mps_partition", "green_context", "mig")
@@ -35,7 +35,7 @@ def percentage_of(units: int, there: int) -> int:
     return -(-100 * PAIR * -(-units // PAIR) // there)
 
 
-def check(taskset: Taskset, report: Report) -> None:
+def check(taskset: Taskset, report: Mistakes) -> None:
     """What the partitions of a file say of each other, and of the chip."""
     partitions = taskset.partitions
     given = [(index, way) for index, one in enumerate(partitions) for way in WAYS if getattr(one, way) is not None]
@@ -52,7 +52,7 @@ def check(taskset: Taskset, report: Report) -> None:
     _check_masks(taskset, report)
 
 
-def _check_percentages(partitions: Sequence[Partition], platform: Platform, report: Report) -> None:
+def _check_percentages(partitions: Sequence[Partition], platform: Platform, report: Mistakes) -> None:
     total = 0
     for index, one in enumerate(partitions):
         if one.mps_percentage is None:
@@ -69,7 +69,7 @@ def _check_percentages(partitions: Sequence[Partition], platform: Platform, repo
             report.add(where, f"mps_percentage: {text}, compute_units says {one.size}; {cure}")
 
 
-def _check_own(partitions: Sequence[Partition], way: str, report: Report) -> None:
+def _check_own(partitions: Sequence[Partition], way: str, report: Mistakes) -> None:
     """No two partitions are the same context, instance or domain."""
     seen: dict[object, str] = {}
     for index, one in enumerate(partitions):
@@ -79,7 +79,7 @@ def _check_own(partitions: Sequence[Partition], way: str, report: Report) -> Non
         seen.setdefault(value, one.name or "")
 
 
-def _check_masks(taskset: Taskset, report: Report) -> None:
+def _check_masks(taskset: Taskset, report: Mistakes) -> None:
     """Masks that another chip than the file's has, or that its driver refuses."""
     name = taskset.platform.chip
     masked = list(_masked(taskset))

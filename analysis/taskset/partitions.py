@@ -11,13 +11,13 @@ from typing import Any
 from analysis.conflicts import Neighbours
 from analysis.fold import units_of, whole_gpu
 from analysis.model import CpuSegment, GpuSegment, Partition, Platform, Segment, Sharing, Span, Task, Taskset
-from analysis.partition.scaling import Measured
+from analysis.partition.scaling import MeasuredScaling
 from analysis.taskset import mechanisms
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.schema import Report, quoted
+from analysis.taskset.schema import Mistakes, quoted
 
 
-def check_units(values: dict[str, Any] | None, platform: Platform | None, path: Where, report: Report) -> None:
+def check_units(values: dict[str, Any] | None, platform: Platform | None, path: Where, report: Mistakes) -> None:
     """A part of the GPU has a CU, has only CUs that the GPU has, and no more than its mask has."""
     if values is None:
         return
@@ -33,7 +33,7 @@ def check_units(values: dict[str, Any] | None, platform: Platform | None, path: 
         report.add((*path, "cu_mask"), f"cu_mask: has {mask.bit_count()} CUs, compute_units says {units}")
 
 
-def check_costs(values: dict[str, Any], path: Where, report: Report) -> None:
+def check_costs(values: dict[str, Any], path: Where, report: Mistakes) -> None:
     """Epsilon contains theta."""
     if "epsilon" in values and values.get("theta", 0) > values["epsilon"]:
         report.add((*path, "epsilon"), "epsilon: is alpha + theta, so it cannot be less than theta")
@@ -51,7 +51,7 @@ def made(values: dict[str, Any]) -> Partition:
     return Partition(values.get("compute_units"), int(mask, 16) if mask else None, **rest)
 
 
-def sizes(units: dict[str, int] | None, there: int, report: Report) -> tuple[int, ...]:
+def sizes(units: dict[str, int] | None, there: int, report: Mistakes) -> tuple[int, ...]:
     """The sizes that a partition may have, ascending; empty: any."""
     if units is None:
         return ()
@@ -62,7 +62,7 @@ def sizes(units: dict[str, int] | None, there: int, report: Report) -> tuple[int
     return tuple(range(units["minimum"], there + 1, units.get("step", 1)))
 
 
-def check(taskset: Taskset, report: Report, unplaced: bool = False) -> None:
+def check(taskset: Taskset, report: Mistakes, unplaced: bool = False) -> None:
     """What tables say of each other.  The taskset has each [[task]] and [[partition]] of the file, in its order.
 
     ``unplaced``: the last task need not be in a partition.
@@ -86,7 +86,7 @@ def check(taskset: Taskset, report: Report, unplaced: bool = False) -> None:
             )  # fmt: skip
 
 
-def _check_size(partition: Partition, platform: Platform, path: Where, report: Report) -> None:
+def _check_size(partition: Partition, platform: Platform, path: Where, report: Mistakes) -> None:
     if partition.size is None:
         report.add(path, '"compute_units" is missing: how many SMs or CUs the partition has')
     elif platform.sizes and partition.size not in platform.sizes:
@@ -95,14 +95,14 @@ def _check_size(partition: Partition, platform: Platform, path: Where, report: R
         report.add(path, f"a partition of this GPU has {some}{more} units, not {partition.size}")
 
 
-def _check_in_time(partition: Partition, path: Where, report: Report) -> None:
+def _check_in_time(partition: Partition, path: Where, report: Mistakes) -> None:
     """A partition in time has nothing that belongs to a GPU of its own."""
     for key, there in (("policy", "policy"), ("epsilon", "alpha"), ("theta", "theta")):
         if getattr(partition, there) is not None:
             report.add((*path, key), f"{key}: goes with compute_units; without them the TSGs share the whole GPU")
 
 
-def _check_all(taskset: Taskset, report: Report) -> None:
+def _check_all(taskset: Taskset, report: Mistakes) -> None:
     """All partitions together: no CU is in two, and there are enough."""
     there = taskset.platform.compute_units
     if not there and any(partition.size is not None for partition in taskset.partitions):
@@ -120,7 +120,7 @@ def _check_all(taskset: Taskset, report: Report) -> None:
             report.add(("partition", index, "cu_mask"), text)
 
 
-def _check_intensities(taskset: Taskset, report: Report) -> None:
+def _check_intensities(taskset: Taskset, report: Mistakes) -> None:
     """Where a conflict can slow work down, it has to be known which tasks conflict."""
     matters = taskset.platform.cross_contention > 1 or any(t.conflict > 1 for t in taskset if _counts(t))
     for index, task in enumerate(taskset.tasks):
@@ -134,14 +134,14 @@ def _counts(task: Task) -> bool:
     return task.uses_gpu and not task.best_effort
 
 
-def placed(taskset: Taskset, report: Report) -> Taskset:
+def placed(taskset: Taskset, report: Mistakes) -> Taskset:
     """The taskset with the times that GPU segments have in the tasks' partitions, conflicts included."""
     around = Neighbours(taskset)
     tasks = tuple(_placed(index, task, taskset.platform, around, report) for index, task in enumerate(taskset.tasks))
     return replace(taskset, tasks=tasks)
 
 
-def _placed(index: int, task: Task, platform: Platform, around: Neighbours, report: Report) -> Task:
+def _placed(index: int, task: Task, platform: Platform, around: Neighbours, report: Mistakes) -> Task:
     units = units_of(task, platform)
     factor = around.factor(task)
     segments: list[Segment] = []
@@ -162,17 +162,17 @@ def _placed(index: int, task: Task, platform: Platform, around: Neighbours, repo
     return replace(task, segments=tuple(segments))
 
 
-def _timed(segment: GpuSegment, units: int, factor: Fraction, where: Where, report: Report) -> GpuSegment:
+def _timed(segment: GpuSegment, units: int, factor: Fraction, where: Where, report: Mistakes) -> GpuSegment:
     """The segment with its time on so many units, times the factor.  A plain time is one on the units that it has."""
     curve = segment.scaling
     if curve is None and (factor == 1 or not units):
-        worst = Measured(((1, segment.pure.worst),)).time(1, factor)
+        worst = MeasuredScaling(((1, segment.pure.worst),)).time(1, factor)
         return replace(segment, pure=Span(worst, segment.pure.best))
     if not units:
         report.add(where, "gpu: compute_units is missing in [platform]: this time depends on it")
         return segment
     best = segment.pure.best if curve is None else curve.time(units) if units >= curve.smallest else 0
-    curve = curve or Measured(((units, segment.pure.worst),))
+    curve = curve or MeasuredScaling(((units, segment.pure.worst),))
     if units < curve.smallest:
         least = curve.smallest
         report.add(where, f"gpu: no time is given for {units} units, which it has; the smallest number is {least}")

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from analysis.model import Span
-from analysis.partition.scaling import Curve, Linear, Measured
+from analysis.partition.scaling import Curve, Linear, MeasuredScaling
 from analysis.taskset.lines import Path, line_of
 from gpurt.errors import Problem
 from gpurt.units import TIME_PATTERN, UNKNOWN, parse_time
@@ -24,7 +24,7 @@ MAX_UNITS = 4096
 
 
 @dataclass
-class Report:
+class Mistakes:
     """Collects every mistake with its line."""
 
     lines: dict[Path, int]
@@ -36,11 +36,11 @@ class Report:
 
 
 #: Reads a value of one kind; reports a wrong one and returns None.
-Reader = Callable[[Any, Path, Report], Any]
+Reader = Callable[[Any, Path, Mistakes], Any]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ValueKind:
     """A kind of value: how it is read, and its JSON Schema."""
 
     read: Reader
@@ -51,7 +51,7 @@ class Kind:
 class Field:
     """One key of a table."""
 
-    kind: Kind
+    kind: ValueKind
     about: str
     required: bool = False
 
@@ -65,10 +65,10 @@ def _name(value: object) -> str:
     return names.get(type(value), f"a {type(value).__name__}")
 
 
-def integer(low: int, high: int) -> Kind:
+def integer(low: int, high: int) -> ValueKind:
     """An integer from ``low`` to ``high``."""
 
-    def read(value: Any, path: Path, report: Report) -> int | None:
+    def read(value: Any, path: Path, report: Mistakes) -> int | None:
         if type(value) is not int:
             report.add(path, f"{_key(path)}: expected an integer from {low} to {high}, got {_name(value)}")
         elif not low <= value <= high:
@@ -78,13 +78,13 @@ def integer(low: int, high: int) -> Kind:
             return value
         return None
 
-    return Kind(read, {"type": "integer", "minimum": low, "maximum": high})
+    return ValueKind(read, {"type": "integer", "minimum": low, "maximum": high})
 
 
-def factor() -> Kind:
+def factor() -> ValueKind:
     """A factor from 1 to MAX_FACTOR, read as it is written: 2.3 is 23/10."""
 
-    def read(value: Any, path: Path, report: Report) -> Fraction | None:
+    def read(value: Any, path: Path, report: Mistakes) -> Fraction | None:
         if type(value) not in (int, float):
             report.add(path, f"{_key(path)}: expected a number from 1 to {MAX_FACTOR}, got {_name(value)}")
         elif not 1 <= value <= MAX_FACTOR:
@@ -95,26 +95,26 @@ def factor() -> Kind:
             return Fraction(repr(value))
         return None
 
-    return Kind(read, {"type": "number", "minimum": 1, "maximum": MAX_FACTOR})
+    return ValueKind(read, {"type": "number", "minimum": 1, "maximum": MAX_FACTOR})
 
 
-def boolean() -> Kind:
+def boolean() -> ValueKind:
     """true or false."""
 
-    def read(value: Any, path: Path, report: Report) -> bool | None:
+    def read(value: Any, path: Path, report: Mistakes) -> bool | None:
         if type(value) is bool:
             return value
         report.add(path, f"{_key(path)}: expected true or false, got {_name(value)}")
         return None
 
-    return Kind(read, {"type": "boolean"})
+    return ValueKind(read, {"type": "boolean"})
 
 
-def string(pattern: str, expected: str) -> Kind:
+def string(pattern: str, expected: str) -> ValueKind:
     """A string that matches the regular expression."""
     compiled = re.compile(pattern)
 
-    def read(value: Any, path: Path, report: Report) -> str | None:
+    def read(value: Any, path: Path, report: Mistakes) -> str | None:
         if not isinstance(value, str):
             report.add(path, f"{_key(path)}: expected {expected}, got {_name(value)}")
         elif not compiled.fullmatch(value):
@@ -123,26 +123,26 @@ def string(pattern: str, expected: str) -> Kind:
             return value
         return None
 
-    return Kind(read, {"type": "string", "pattern": pattern})
+    return ValueKind(read, {"type": "string", "pattern": pattern})
 
 
-def choice(*options: str) -> Kind:
+def choice(*options: str) -> ValueKind:
     """One of the strings."""
 
-    def read(value: Any, path: Path, report: Report) -> str | None:
+    def read(value: Any, path: Path, report: Mistakes) -> str | None:
         if isinstance(value, str) and value in options:
             return value
         wanted = " or ".join(f'"{option}"' for option in options)
         report.add(path, f"{_key(path)}: expected {wanted}, got {value!r:.40}")
         return None
 
-    return Kind(read, {"enum": list(options)})
+    return ValueKind(read, {"enum": list(options)})
 
 
-def time(low: int = 0) -> Kind:
+def time(low: int = 0) -> ValueKind:
     """A time with a unit, read as nanoseconds; ``low`` ns at least."""
 
-    def read(value: Any, path: Path, report: Report) -> int | None:
+    def read(value: Any, path: Path, report: Mistakes) -> int | None:
         if isinstance(value, str):
             try:
                 ns = parse_time(value)
@@ -159,14 +159,14 @@ def time(low: int = 0) -> Kind:
             report.add(path, f'{_key(path)}: expected a time such as "5ms", got {_name(value)}')
         return None
 
-    return Kind(read, {"type": "string", "pattern": TIME_PATTERN})
+    return ValueKind(read, {"type": "string", "pattern": TIME_PATTERN})
 
 
-def span() -> Kind:
+def span() -> ValueKind:
     """A worst-case time, or a table of the worst and the best case."""
     one = time()
 
-    def read(value: Any, path: Path, report: Report) -> Span | None:
+    def read(value: Any, path: Path, report: Mistakes) -> Span | None:
         if not isinstance(value, dict):
             worst = one.read(value, path, report)
             return None if worst is None else Span.exactly(worst)
@@ -179,14 +179,14 @@ def span() -> Kind:
             return None
         return Span(worst, best)
 
-    return Kind(read, {"anyOf": [one.schema, table_schema(SPAN_FIELDS)]})
+    return ValueKind(read, {"anyOf": [one.schema, table_schema(SPAN_FIELDS)]})
 
 
-def gpu_time() -> Kind:
+def gpu_time() -> ValueKind:
     """A span, or how the time depends on compute units: read as a Span or a scaling.Curve."""
     plain = span()
 
-    def read(value: Any, path: Path, report: Report) -> Span | Curve | None:
+    def read(value: Any, path: Path, report: Mistakes) -> Span | Curve | None:
         if not isinstance(value, dict) or not set(value) & {*LINEAR_FIELDS, "units"}:
             found: Span | None = plain.read(value, path, report)
             return found
@@ -195,7 +195,7 @@ def gpu_time() -> Kind:
         values = read_table(value, LINEAR_FIELDS, path, report)
         return Linear(values["parallel"], values.get("serial", 0)) if "parallel" in values else None
 
-    return Kind(read, {"anyOf": [*plain.schema["anyOf"], table_schema(LINEAR_FIELDS), _MEASURED_SCHEMA]})
+    return ValueKind(read, {"anyOf": [*plain.schema["anyOf"], table_schema(LINEAR_FIELDS), _MEASURED_SCHEMA]})
 
 
 _MEASURED_SCHEMA = {
@@ -208,7 +208,7 @@ _MEASURED_SCHEMA = {
 }  # fmt: skip
 
 
-def _measured(value: dict[str, Any], path: Path, report: Report) -> Measured | None:
+def _measured(value: dict[str, Any], path: Path, report: Mistakes) -> MeasuredScaling | None:
     """A table of times by numbers of units; a time between two is that of the smaller number."""
     before = len(report.problems)
     for key in value.keys() - {"units"}:
@@ -228,29 +228,29 @@ def _measured(value: dict[str, Any], path: Path, report: Report) -> Measured | N
     if len(report.problems) > before:
         return None
     try:
-        return Measured(tuple(sorted(found.items())))
+        return MeasuredScaling(tuple(sorted(found.items())))
     except ValueError as error:
         report.add((*path, "units"), f"units: {error}")
         return None
 
 
-def array(of: Kind, what: str) -> Kind:
+def array(of: ValueKind, what: str) -> ValueKind:
     """A non-empty array of one kind."""
 
-    def read(value: Any, path: Path, report: Report) -> list[Any] | None:
+    def read(value: Any, path: Path, report: Mistakes) -> list[Any] | None:
         if not isinstance(value, list) or not value:
             report.add(path, f"{_key(path)}: expected {what}, got {'an empty array' if value == [] else _name(value)}")
             return None
         items = [of.read(item, (*path, index), report) for index, item in enumerate(value)]
         return None if any(item is None for item in items) else items
 
-    return Kind(read, {"type": "array", "items": of.schema, "minItems": 1})
+    return ValueKind(read, {"type": "array", "items": of.schema, "minItems": 1})
 
 
-def table(fields: dict[str, Field]) -> Kind:
+def table(fields: dict[str, Field]) -> ValueKind:
     """A table with these fields, read as a dict."""
 
-    def read(value: Any, path: Path, report: Report) -> dict[str, Any] | None:
+    def read(value: Any, path: Path, report: Mistakes) -> dict[str, Any] | None:
         if not isinstance(value, dict):
             report.add(path, f"{_label(path)}: expected a table, got {_name(value)}")
             return None
@@ -258,22 +258,22 @@ def table(fields: dict[str, Field]) -> Kind:
         values = read_table(value, fields, path, report)
         return values if len(report.problems) == before else None
 
-    return Kind(read, table_schema(fields))
+    return ValueKind(read, table_schema(fields))
 
 
-def either(one: Kind, table_of: Kind, what: str) -> Kind:
+def either(one: ValueKind, table_of: ValueKind, what: str) -> ValueKind:
     """A value of the first kind, or a table of the second."""
 
-    def read(value: Any, path: Path, report: Report) -> Any:
+    def read(value: Any, path: Path, report: Mistakes) -> Any:
         if not isinstance(value, (str, dict)):
             report.add(path, f"{_key(path)}: expected {what} or a table, got {_name(value)}")
             return None
         return (table_of if isinstance(value, dict) else one).read(value, path, report)
 
-    return Kind(read, {"anyOf": [one.schema, table_of.schema]})
+    return ValueKind(read, {"anyOf": [one.schema, table_of.schema]})
 
 
-def read_table(value: dict[str, Any], fields: dict[str, Field], path: Path, report: Report) -> dict[str, Any]:
+def read_table(value: dict[str, Any], fields: dict[str, Field], path: Path, report: Mistakes) -> dict[str, Any]:
     """The fields that are present and right; reports all others, also unknown and missing ones."""
     values = {}
     for key, item in value.items():

@@ -12,7 +12,7 @@ from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Segment, Span
 from analysis.rtgpu.kernel import LONGEST, WHOLE
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.schema import Field, Report
+from analysis.taskset.schema import Field, Mistakes
 
 SEGMENT = {
     "cpu": Field(schema.span(), "a CPU segment"),
@@ -38,7 +38,7 @@ _FORMS = (
 )
 
 
-def check(segments: list[dict[str, Any]], units: int, period: int | None, path: Where, report: Report) -> None:
+def check(segments: list[dict[str, Any]], units: int, period: int | None, path: Where, report: Mistakes) -> None:
     """Reports segments that are of no kind, and kernels and copies that cannot be.  ``units``: of the platform."""
     for index, segment in enumerate(segments):
         where = (*path, index)
@@ -57,7 +57,7 @@ def check(segments: list[dict[str, Any]], units: int, period: int | None, path: 
             report.add((*where, "copy"), "copy: is longer than the task's period")
 
 
-def _check_kernel(segment: dict[str, Any], where: Where, report: Report) -> None:
+def _check_kernel(segment: dict[str, Any], where: Where, report: Mistakes) -> None:
     kernel = _kernel(segment)
     if WHOLE * kernel.overhead > kernel.interleave * kernel.work.worst:
         report.add((*where, "overhead"), "overhead: is part of the kernel's time, and cannot be longer")

@@ -8,7 +8,7 @@ from typing import Any
 from analysis.callbacks import Callback, Order, Thread
 from analysis.taskset.fields import TASK
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.schema import Field, Report, quoted
+from analysis.taskset.schema import Field, Mistakes, quoted
 
 #: Keys of a thread that each of its tasks would have by itself.
 OF_THREAD = ("cpu", "priority", "gpu_priority", "command", "cgroup")
@@ -28,7 +28,7 @@ def fields_of(entry: dict[str, Any]) -> dict[str, Field]:
     return SERVED if "thread" in entry else ALONE
 
 
-def misplaced(entry: dict[str, Any], path: Where, report: Report) -> dict[str, Any]:
+def misplaced(entry: dict[str, Any], path: Where, report: Mistakes) -> dict[str, Any]:
     """The table without keys that belong to its thread, or mean nothing without one; these are reported."""
     wrong = OF_THREAD if "thread" in entry else IN_THREAD
     for key in wrong:
@@ -38,7 +38,7 @@ def misplaced(entry: dict[str, Any], path: Where, report: Report) -> dict[str, A
     return {key: value for key, value in entry.items() if key not in wrong}
 
 
-def check(document: dict[str, Any], report: Report) -> None:
+def check(document: dict[str, Any], report: Mistakes) -> None:
     """What the tables of threads and of their tasks say of each other, also of those with other mistakes."""
     threads = {one["name"]: (at, one) for at, one in _tables(document, "thread") if isinstance(one.get("name"), str)}
     served: dict[str, list[tuple[int, dict[str, Any]]]] = {name: [] for name in threads}
@@ -65,7 +65,7 @@ def _tables(document: dict[str, Any], kind: str) -> list[tuple[int, dict[str, An
     return [(at, one) for at, one in enumerate(entries if isinstance(entries, list) else []) if isinstance(one, dict)]
 
 
-def _check_ranks(order: Order, served: list[tuple[int, dict[str, Any]]], report: Report) -> None:
+def _check_ranks(order: Order, served: list[tuple[int, dict[str, Any]]], report: Mistakes) -> None:
     """Ranks are different, timers that are looked at first have the first ones, and a fifo has none."""
     seen: dict[int, str] = {}
     late: str | None = None
@@ -85,7 +85,7 @@ def _check_ranks(order: Order, served: list[tuple[int, dict[str, Any]]], report:
             late = _check_timer(one, late, path, report)
 
 
-def _check_timer(one: dict[str, Any], late: str | None, path: Where, report: Report) -> str | None:
+def _check_timer(one: dict[str, Any], late: str | None, path: Where, report: Mistakes) -> str | None:
     """Returns the first task by rank that is no timer."""
     if "kind" not in one:
         report.add(path, '"kind" is missing: order ros2-live-timers looks at timers before all others')
@@ -100,7 +100,7 @@ def _ranked(one: dict[str, Any]) -> bool:
     return type(one.get("rank")) is int
 
 
-def _check_parts(name: str, served: list[tuple[int, dict[str, Any]]], report: Report) -> None:
+def _check_parts(name: str, served: list[tuple[int, dict[str, Any]]], report: Mistakes) -> None:
     """A thread is one client, which has one part of the GPU, waits in one way and is raised in one form."""
     users = [(at, one) for at, one in served if _uses_gpu(one)]
     for key, usual in (("partition", None), ("waiting", "suspend"), ("form", None)):

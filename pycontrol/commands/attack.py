@@ -10,7 +10,7 @@ import click
 
 from analysis.answers.chosen import covering_test, tests
 from analysis.answers.loading import analysable
-from analysis.attack.exact import Exact, TooLargeError, explore, ways
+from analysis.attack.exact import Exact, TooManyStatesError, explore, ways
 from analysis.attack.search import prioritised
 from analysis.model import Taskset
 from analysis.rta import Result, Test
@@ -52,7 +52,7 @@ def attack(file: Path, name: str | None, states: int, as_json: bool) -> int:
     result = test.run(taskset)
     try:
         found = _explore(test, taskset, states)
-    except TooLargeError as error:
+    except TooManyStatesError as error:
         raise UsageError(f"{file}: {error}; --states allows more, and rounder times have fewer") from None
     except SimulationError as error:
         raise UsageError(f"{file}: {error}") from None

@@ -40,7 +40,7 @@ def demo(
 ) -> int:  # fmt: skip
     """Run the published case study under every policy and compare."""
     click.get_current_context().with_resource(raised())  # so that its host and its folders are removed
-    options = study.Options(own_device, duration / 1e9, policies, out, seed=seed)
+    options = study.StudyOptions(own_device, duration / 1e9, policies, out, seed=seed)
     if not as_json:
         study.run(options)
         return 0

@@ -11,7 +11,7 @@ import click
 
 from analysis.energy import compiled, plot
 from analysis.energy.explain import decisions, tasks
-from analysis.energy.outcome import Run
+from analysis.energy.outcome import EnergyRun
 from analysis.energy.trace import trace_of
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
@@ -81,7 +81,7 @@ def simulate(
     if plot_path:
         plot.format_of(plot_path)
     try:
-        run = Run(horizon, execution, sporadic, random_offsets, seed, complete)
+        run = EnergyRun(horizon, execution, sporadic, random_offsets, seed, complete)
     except ValueError as error:
         raise UsageError(f"--horizon: {error}") from None
     found, chosen = [], setups(loaded.system, policies, options_of(**choices))

@@ -12,7 +12,7 @@ from analysis.energy import compiled
 from analysis.energy.cost import cost as priced
 from analysis.energy.cost import save
 from analysis.energy.optimum import least
-from analysis.energy.outcome import Run
+from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES
 from analysis.energy.power import Energy
 from analysis.energy.schedule import NoTableError, faults, make
@@ -168,8 +168,8 @@ def _gaps(system: Any, until: int, found: Any, options: Any) -> list[dict[str, A
     for name, policy in POLICIES.items():
         if policy.single and len(system.gpus) > 1:
             continue
-        outcome = compiled.simulate(one_policy(system, name, options), Run(until + 1))
-        energy = compiled.simulate(one_policy(system, name, options), Run(until)).energy
+        outcome = compiled.simulate(one_policy(system, name, options), EnergyRun(until + 1))
+        energy = compiled.simulate(one_policy(system, name, options), EnergyRun(until)).energy
         gap = None
         if found.energy and not found.left_out and not outcome.missed:
             gap = round(100 * (energy.active - found.energy) / found.energy, 3)

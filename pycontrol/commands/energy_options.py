@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from analysis.energy.policies import POLICIES, Options, Order
+from analysis.energy.policies import POLICIES, Order, Readings
 from analysis.energy.setup import prepare
 from gpurt.errors import UsageError
 
@@ -52,7 +52,7 @@ def options_of(
     best: str, order: str | None,
 ) -> Any:  # fmt: skip
     """The choices as analysis.energy has them."""
-    return Options(
+    return Readings(
         active=compare == "active", hold_job=hold == "job", ready_too=window_jobs == "all",
         at_best=utilization == "opt", run_late=late == "run", fastest=infeasible == "fastest",
         order=Order[order.upper()] if order else None, weigh=full == "weigh", copies=copies == "active",

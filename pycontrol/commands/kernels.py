@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from analysis.rtgpu.observed import Case, How, Observed, Units, cases
+from analysis.rtgpu.observed import Case, How, Observed, PartitionSizes, cases
 from gpurt.errors import UsageError
 from gpurt.files import make_folder
 from gpurt.units import format_time
@@ -96,7 +96,7 @@ def _names(offer: Offer, chosen: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(chosen or offer.kernels))
 
 
-def _counts(units: Units, text: str | None) -> list[int]:
+def _counts(units: PartitionSizes, text: str | None) -> list[int]:
     """The numbers of units.  Raises UsageError for one that no partition of the GPU has."""
     if text is None:
         return list(units.some())
@@ -107,19 +107,20 @@ def _counts(units: Units, text: str | None) -> list[int]:
     return sorted(set(found))
 
 
-def _pair(units: Units, given: int | None) -> int:
+def _pair(units: PartitionSizes, given: int | None) -> int:
     """The units of each of two kernels beside each other; 0: the GPU cannot be divided."""
     if given is not None and not units.has(given):
         raise UsageError(f"--pair-units: no partition has {given}: {_possible(units)}")
     return units.half if given is None else given
 
 
-def _possible(units: Units) -> str:
+def _possible(units: PartitionSizes) -> str:
     return f"{units.least} to {units.most} in steps of {units.step}, or all {units.all}"
 
 
 def _measured(
-    program: Sequence[str], plan: Sequence[Case], runs: int, seconds: float, units: Units, files: dict[str, Path]
+    program: Sequence[str], plan: Sequence[Case], runs: int, seconds: float, units: PartitionSizes,
+    files: dict[str, Path],
 ) -> Observed:  # fmt: skip
     """Every case of the plan; times alone are written as soon as they are known."""
     found = Observed(units)

@@ -13,7 +13,7 @@ from analysis.answers.chosen import tests
 from analysis.answers.growth import Growth, growth
 from analysis.answers.loading import analysable
 from analysis.rta import Test
-from analysis.rtgpu.sensitivity import Limits
+from analysis.rtgpu.sensitivity import PassingLimits
 from analysis.sensitivity import UNLIMITED, Margin
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.output import render
@@ -76,7 +76,7 @@ def _text(found: Growth) -> str:
     return "\n".join(lines) + (_shown(found.limits) if found.limits else "")
 
 
-def _shown(limits: Limits) -> str:
+def _shown(limits: PassingLimits) -> str:
     chunk = limits.chunk
     rows = [
         ("fewest units of the GPU", limits.units),

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from analysis.masks.hsa_text import UNLIMITED, Limits
+from analysis.masks.hsa_text import UNLIMITED, RocrLimits
 from analysis.masks.mapping import LATEST, Release, parse_mask, parse_release
 from analysis.masks.topology import CHIPS, Topology
 from gpurt.errors import UsageError
@@ -34,7 +34,7 @@ class Target:
     topology: Topology
     gpu: int
     release: Release
-    limits: Limits
+    limits: RocrLimits
     notes: tuple[str, ...] = ()
 
     @property
@@ -101,14 +101,14 @@ def _chip(name: str) -> Topology:
     return CHIPS[name]
 
 
-def _machine(root: Path | None, gpu: int | None) -> tuple[Topology, int, Limits]:
+def _machine(root: Path | None, gpu: int | None) -> tuple[Topology, int, RocrLimits]:
     found = {one.number: one for one in gpus(root)}
     if gpu is None and len(found) > 1:
         raise UsageError(f"there are several GPUs, with numbers {', '.join(map(str, found))}: name one with --gpu")
     number = next(iter(found)) if gpu is None else gpu
     if number not in found:
         raise UsageError(f"--gpu: there is no GPU {number}; there are {', '.join(map(str, found))}")
-    limits = Limits(len(found), max(one.topology.units for one in found.values()))
+    limits = RocrLimits(len(found), max(one.topology.units for one in found.values()))
     return found[number].topology, found[number].visible, limits
 
 

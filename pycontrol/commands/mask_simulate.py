@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from analysis.masks import dispatch, timeline
-from analysis.masks.dispatch import Stream
+from analysis.masks.dispatch import LaunchStream
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from pycontrol.commands.mask_options import mask_of, named, target, target_options
@@ -89,7 +89,7 @@ def simulate(
     return 0
 
 
-def _stream(name: str, mask: int, words: str, jitter: int) -> Stream:
+def _stream(name: str, mask: int, words: str, jitter: int) -> LaunchStream:
     """A stream from the words after its mask.  Raises UsageError."""
     values = {"blocks": str(BLOCKS), "threads": str(THREADS), "time": BLOCK_TIME, "gap": "0ns"}
     for word in words.split(",") if words else ():
@@ -101,7 +101,7 @@ def _stream(name: str, mask: int, words: str, jitter: int) -> Stream:
     blocks, threads = (_count(name, key, values[key]) for key in ("blocks", "threads"))
     time, gap = (time_of(values[key], f"{name}: {key}") for key in ("time", "gap"))
     shortest, longest = -(-time * (100 - jitter) // 100), time * (100 + jitter) // 100
-    return Stream(name, mask, blocks, threads, shortest, longest, gap)
+    return LaunchStream(name, mask, blocks, threads, shortest, longest, gap)
 
 
 def _count(name: str, key: str, text: str) -> int:
@@ -110,7 +110,7 @@ def _count(name: str, key: str, text: str) -> int:
     return int(text)
 
 
-def _row(stream: Stream, times: Sequence[int]) -> dict[str, Any]:
+def _row(stream: LaunchStream, times: Sequence[int]) -> dict[str, Any]:
     """What was seen of a stream; its times are null if no kernel of it ended."""
     some = list(times) or None
     return {

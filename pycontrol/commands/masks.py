@@ -14,7 +14,7 @@ from analysis.masks import lint as rules
 from analysis.masks import planner
 from analysis.masks.effect import effect
 from analysis.masks.hsa_text import write
-from analysis.masks.lint import Finding, Masked, hangs
+from analysis.masks.lint import Masked, MaskFinding, hangs
 from analysis.masks.mapping import registers, words
 from analysis.masks.planner import Part, Plan, Want
 from gpurt.errors import UsageError
@@ -171,12 +171,12 @@ def lint(
     return 0 if clean else 1
 
 
-def _listed(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+def _listed(findings: Iterable[MaskFinding]) -> list[dict[str, Any]]:
     return [{"rule": one.rule, "status": "fail" if one.error else "warn", "names": one.names, "text": one.text}
             for one in findings]  # fmt: skip
 
 
-def _lines(findings: Iterable[Finding], where: Target) -> list[str]:
+def _lines(findings: Iterable[MaskFinding], where: Target) -> list[str]:
     return [f"{one.rule} {'ERROR' if one.error else 'warn '} {', '.join(one.names) or where.topology.name}: {one.text}"
             for one in findings]  # fmt: skip
 

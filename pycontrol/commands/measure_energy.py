@@ -15,13 +15,13 @@ from gpurt.errors import RuntimeFailure, UsageError
 from pycontrol.commands.options import JSON, Output, Time, command
 from pycontrol.output import render
 from pycontrol.power import find
-from pycontrol.power.account import Energy
-from pycontrol.power.measure import Options, Round
+from pycontrol.power.account import SensorEnergy
+from pycontrol.power.measure import MeterOptions, Round
 from pycontrol.power.measure import measure as measured
 from pycontrol.power.plan import NAME, Turn, turns
 from pycontrol.power.program import interrupts
 from pycontrol.power.record import Record
-from pycontrol.power.sensor import Kind, Sensor, SensorError, read
+from pycontrol.power.sensor import Sensor, SensorError, SensorKind, read
 from pycontrol.start import INTERRUPTED
 
 #: How long a round of several configurations goes on before it counts, ns: clocks and temperature settle.
@@ -83,7 +83,7 @@ def energy(
     sensors = find.chosen(names)
     if discard is None:
         discard = SETTLES if len({turn.command for turn in plan}) > 1 else 0
-    options = Options(interval, least, most, discard)
+    options = MeterOptions(interval, least, most, discard)
     record, found, ended = Record(output, samples, sensors), list[Round](), ""
     with contextlib.closing(record), interrupts() as noted:
         for turn in plan:
@@ -128,7 +128,7 @@ def _label(gpu: str | None, clock: str | None) -> dict[str, str]:
     return {"gpu": gpu or "", "clock": clock or ""}
 
 
-def _row(sensor: Sensor, one: Round, energy: Energy) -> dict[str, object]:
+def _row(sensor: Sensor, one: Round, energy: SensorEnergy) -> dict[str, object]:
     return {
         "sensor": sensor.about.name, "runs": one.runs, "time_ns": energy.time, "energy_uj": energy.energy,
         "power_uw": energy.power, "error_uw": energy.power_error, "updates": energy.updates,
@@ -139,7 +139,7 @@ def _data(turn: Turn, sensors: list[Sensor], one: Round) -> dict[str, Any]:
     """The JSON object of a round."""
     energies = []
     for sensor, energy in zip(sensors, one.energies, strict=True):
-        counter = sensor.about.kind is Kind.COUNTER
+        counter = sensor.about.kind is SensorKind.COUNTER
         energies.append({
             "name": sensor.about.name, "reads": sensor.about.kind, "scope": sensor.about.scope,
             "time_ns": energy.time, "energy_uj": energy.energy, "power_uw": energy.power, "error_uj": energy.error,
@@ -235,7 +235,7 @@ def _watched(found: list[Sensor], watch: int) -> list[dict[str, Any]]:
         time.sleep(0.002)
     rows = []
     for sensor, now, changed, why in zip(found, last, changes, whys, strict=True):
-        about, counter = sensor.about, sensor.about.kind is Kind.COUNTER
+        about, counter = sensor.about, sensor.about.kind is SensorKind.COUNTER
         rows.append({
             "name": about.name, "about": about.what, "reads": about.kind, "scope": about.scope,
             "wrap_uj": about.range, "energy_uj": now if counter else None, "power_uw": None if counter else now,

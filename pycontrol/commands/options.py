@@ -54,7 +54,7 @@ COMMON = (
 )  # fmt: skip
 
 
-class Command(click.Command):
+class Subcommand(click.Command):
     """A command with the options of all, which refuses a --device that would do nothing.
 
     ``computes``: it computes, and leaves nothing but files, so that Ctrl-C and SIGTERM end it soon (pycontrol.ending).
@@ -90,7 +90,7 @@ class Command(click.Command):
 
 def command(**more: Any) -> Callable[[Callable[..., Any]], click.Command]:
     """Makes a function a command."""
-    return click.command(cls=Command, **more)
+    return click.command(cls=Subcommand, **more)
 
 
 FILE = click.argument("file", type=click.Path(path_type=Path))

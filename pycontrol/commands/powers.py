@@ -14,7 +14,7 @@ from analysis.energy import authors, measured, write
 from analysis.energy import fit as fitting
 from analysis.energy.authors import Copies, Imported
 from analysis.energy.fit import Estimate, Fit
-from analysis.energy.measured import Measured
+from analysis.energy.measured import MeasuredPower
 from analysis.energy.model import STRONGEST
 from analysis.energy.published import FACTS, RTX, T400
 from analysis.energy.write import Profiled
@@ -155,7 +155,7 @@ def _write(
     return notes
 
 
-def _one_of_each(file: Path, every: Sequence[Measured], lines: Sequence[Measured]) -> None:
+def _one_of_each(file: Path, every: Sequence[MeasuredPower], lines: Sequence[MeasuredPower]) -> None:
     """Raises FileError or UsageError unless there are lines, of one GPU at one clock by one sensor."""
     options = {"gpu": "gpu-name", "sensor": "sensor"}
     for what in options:
@@ -174,7 +174,7 @@ def _one_of_each(file: Path, every: Sequence[Measured], lines: Sequence[Measured
         raise FileError(f"{filename(file)}: has no measurement")
 
 
-def _remarks(found: Fit, lines: Sequence[Measured]) -> list[str]:
+def _remarks(found: Fit, lines: Sequence[MeasuredPower]) -> list[str]:
     notes = []
     if found.above:
         notes.append(f"the fit is no bound: {found.above_where} drew {found.above / 1e6:.6f} W more than it says")

@@ -81,7 +81,7 @@ def run(
         raise UsageError("name one taskset file, or give --auto -- COMMAND; --priority goes with --auto")
     apart([trace_path], Path(what[0]))
     loaded = taskset.load(Path(what[0]))
-    crew.Options(duration / 1e9)  # raises UsageError before anything is changed
+    crew.CrewOptions(duration / 1e9)  # raises UsageError before anything is changed
     if trace_path:
         check_writable(trace_path)
     federated = _federated(loaded)
@@ -99,7 +99,7 @@ def run(
     found = fit.objections(loaded, host)
     runs = host.gpus[0].policy.word
     used = FEDERATED if federated and owned(loaded.taskset, host) else runs
-    options = crew.Options(duration / 1e9, device, used, mode, managed=runs not in ("timesliced", "job"),
+    options = crew.CrewOptions(duration / 1e9, device, used, mode, managed=runs not in ("timesliced", "job"),
                            environments=confined.environments, tell=tell, host=fit.saved(host),
                            share=share)  # fmt: skip
     about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: options.host}

@@ -29,7 +29,7 @@ from pycontrol.host.gpu import Gpu, Tell
 from pycontrol.host.serve import PRIORITY, Config, run
 from pycontrol.host.threads import Band, may_raise
 from pycontrol.host.units import UNIT_POLICIES, Mechanism, Space, setup_of
-from pycontrol.host.users import Limits
+from pycontrol.host.users import UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.whole import Layout, alike, factor, of_taskset
 from pycontrol.output import render
@@ -55,7 +55,7 @@ class Mode(Whole):
         return int(value, 8)
 
 
-class Units(Wholes):
+class UnitsType(Wholes):
     """Compute units of partitions: numbers with commas between."""
 
     name = "units"
@@ -215,12 +215,12 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="When to report that the GPU idles, its owner sleeps and others wait; 0s: never."),
         click.option("--priority", default=PRIORITY, show_default=True, type=click.IntRange(1, 99),
                      help="SCHED_FIFO priority of the host."),
-        click.option("--user-connections", default=Limits.connections, show_default=True, metavar="N",
+        click.option("--user-connections", default=UserLimits.connections, show_default=True, metavar="N",
                      type=click.IntRange(1, 2**31),
                      help="Connections of all processes of a user; not for root and the host's own user."),
-        click.option("--user-calls", default=Limits.calls, show_default=True, metavar="N",
+        click.option("--user-calls", default=UserLimits.calls, show_default=True, metavar="N",
                      type=click.IntRange(1, 2**31), help="Calls of such a user that wait for their answers."),
-        click.option("--user-memory", default=Limits.memory >> 20, show_default=True, metavar="MIB",
+        click.option("--user-memory", default=UserLimits.memory >> 20, show_default=True, metavar="MIB",
                      type=click.IntRange(1, 2**20),
                      help="Memory for such a user's TSGs, queued work and unread answers, in MiB."),
         click.option("--ready-fd", type=Descriptor(), metavar="NUMBER",
@@ -257,7 +257,7 @@ cannot be used.""",
 @click.option("--slice", "slice_", metavar="TIME", default="1024us", type=Time(), show_default=True,
               help="Time slice L.")  # fmt: skip
 @click.option("--no-copy-engine", is_flag=True, help="Copies use the execution engine.")
-@click.option("--partitions", "units", default=None, type=Units(), metavar="N,M,...",
+@click.option("--partitions", "units", default=None, type=UnitsType(), metavar="N,M,...",
               help="Compute units of the partitions of a GPU, each a GPU of its own to clients.")
 @click.option("--cross-contention", "cross", default="1", type=Factor(), show_default=True, metavar="FACTOR",
               help="Slow-down of memory intensive work while another partition executes such.")
@@ -296,7 +296,7 @@ def emulate(
 
     what = f"{len(layout.shapes)} virtual GPU(s), {words},"
     access = Access(mode, group)
-    limits, quiet = Limits(user_connections, user_calls, user_memory << 20), render.quiet()
+    limits, quiet = UserLimits(user_connections, user_calls, user_memory << 20), render.quiet()
     run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
     return 0
 
@@ -347,6 +347,6 @@ def serve(
 
     what = f"{count} GPU(s) through agents, {words},"
     access = Access(mode, group)
-    limits, quiet = Limits(user_connections, user_calls, user_memory << 20), render.quiet()
+    limits, quiet = UserLimits(user_connections, user_calls, user_memory << 20), render.quiet()
     run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))
     return 0

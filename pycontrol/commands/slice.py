@@ -9,7 +9,7 @@ from gpurt.errors import UsageError
 from gpurt.units import US
 from pycontrol.commands.options import JSON, PIDS, command, time_of
 from pycontrol.live import tegra
-from pycontrol.live.hints import Level, SchedNode
+from pycontrol.live.hints import HintLevel, SchedNode
 from pycontrol.live.tegra import whole_us
 from pycontrol.output import render
 
@@ -44,7 +44,7 @@ def slice_(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as
     Works on unmodified drivers and on programs that do not use gpurt, through the driver's scheduling node.
     """
     slice_us = _slice_us(slice_)
-    level = Level[interleave.upper()] if interleave else None
+    level = HintLevel[interleave.upper()] if interleave else None
     with SchedNode() as node:
         if slice_us is not None or level is not None:
             tegra.apply(node, [tegra.Setting(pid, slice_us, level) for pid in pids])

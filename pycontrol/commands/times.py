@@ -18,15 +18,15 @@ from gpurt.text import visible
 from pycontrol.commands.options import JSON, Output, Time, command
 from pycontrol.live.control import connect
 from pycontrol.output import render
-from pycontrol.profile.campaign import Measured, measure
+from pycontrol.profile.campaign import Campaign, measure
 from pycontrol.profile.checkpoint import Checkpoint
 from pycontrol.profile.conditions import Condition, Here, about, choose, left_out
 from pycontrol.profile.entry import Account, entry, percent, remarks, replaceable
 from pycontrol.profile.identity import Contents, identity
 from pycontrol.profile.plan import PLACE, Planned, plan
-from pycontrol.profile.run import Options
+from pycontrol.profile.run import ProfileOptions
 from pycontrol.profile.stop import Guard, Stop
-from pycontrol.profile.summary import Time as Seen
+from pycontrol.profile.summary import MeasuredTime as Seen
 from pycontrol.profile.summary import chances, read_margin
 from pycontrol.profile.summary import times as seen_times
 from pycontrol.run import preload
@@ -103,7 +103,7 @@ def times(
     planned = plan(runs, inputs, conditions, seed)
     theta = max(gpu.theta_ns for gpu in here.gpus) if all(gpu.emulated for gpu in here.gpus) else None
     with Stop().installed() as stop, Guard() as guard:
-        options = Options(
+        options = ProfileOptions(
             command, device, theta, timeout, duration, _library() if auto else "", priority or 0,
             task, per_job, None if output and not as_json else STDERR, stop, guard,
         )  # fmt: skip
@@ -124,7 +124,7 @@ class _Wanted(NamedTuple):
 
 
 def _measured(
-    planned: list[Planned], options: Options, here: Here, wanted: _Wanted, checkpoint: Path | None, fresh: bool
+    planned: list[Planned], options: ProfileOptions, here: Here, wanted: _Wanted, checkpoint: Path | None, fresh: bool
 ) -> int:  # fmt: skip
     """Makes the runs, and writes what they have shown."""
     contents = Contents(planned, options, here)
@@ -144,7 +144,7 @@ def _measured(
 
 
 def _told(
-    planned: list[Planned], options: Options, here: Here, wanted: _Wanted, measured: Measured, kept: int,
+    planned: list[Planned], options: ProfileOptions, here: Here, wanted: _Wanted, measured: Campaign, kept: int,
     checkpoint: Path | None,
 ) -> int:  # fmt: skip
     """Writes the entry and prints the answer.  ``kept``: how many runs were made before this command began."""

@@ -14,7 +14,7 @@ from gpurt.units import exact_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class Approach:
     """One way to schedule the GPU.  ``test``: the analysis that bounds it.
 
     ``managed``: whether tasks begin and end their GPU segments.
@@ -33,12 +33,12 @@ class Setup:
 
 
 SETUPS = (
-    Setup("timesliced", "timesliced", Waiting.SUSPEND, "tsg-rr-suspend", False),
-    Setup("lock-fifo", "lock-fifo", Waiting.SUSPEND, "lock-fifo-suspend", True),
-    Setup("segment-suspend", "segment", Waiting.SUSPEND, "gcaps-suspend", True),
-    Setup("segment-busy", "segment", Waiting.BUSY, "gcaps-busy", True),
-    Setup("job", "job", Waiting.BUSY, "thesis-kthread-busy", False),
-    Setup("boosted", "boosted", Waiting.SUSPEND, "boosted-suspend", True),
+    Approach("timesliced", "timesliced", Waiting.SUSPEND, "tsg-rr-suspend", False),
+    Approach("lock-fifo", "lock-fifo", Waiting.SUSPEND, "lock-fifo-suspend", True),
+    Approach("segment-suspend", "segment", Waiting.SUSPEND, "gcaps-suspend", True),
+    Approach("segment-busy", "segment", Waiting.BUSY, "gcaps-busy", True),
+    Approach("job", "job", Waiting.BUSY, "thesis-kthread-busy", False),
+    Approach("boosted", "boosted", Waiting.SUSPEND, "boosted-suspend", True),
 )
 
 
@@ -89,7 +89,7 @@ class TaskInfo:
 class SetupResult:
     """A set-up and its outcome for each task, by name.  ``trace``: None if this machine could not run it."""
 
-    setup: Setup
+    setup: Approach
     tasks: dict[str, TaskResult]
     trace: Path | None
 

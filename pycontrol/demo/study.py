@@ -23,7 +23,7 @@ from gpurt.text import is_terminal, visible
 from pycontrol.demo import plot as demo_plot
 from pycontrol.demo import table as demo_table
 from pycontrol.demo.boosted import unable, within
-from pycontrol.demo.results import SETUPS, Results, Setup, SetupResult, TaskInfo, TaskResult
+from pycontrol.demo.results import SETUPS, Approach, Results, SetupResult, TaskInfo, TaskResult
 from pycontrol.live import control as client
 from pycontrol.run import crew, launch
 from pycontrol.run.check import compare
@@ -37,7 +37,7 @@ CHOICES = tuple(dict.fromkeys([*(s.policy for s in SETUPS), *(s.name for s in SE
 
 
 @dataclass(frozen=True)
-class Options:
+class StudyOptions:
     """What to demonstrate.
 
     ``device``: a host that runs already, None to start an emulator; its policy is changed, and restored at the end.
@@ -51,7 +51,7 @@ class Options:
     file: Path | None = None
     seed: int = 1
 
-    def setups(self) -> tuple[Setup, ...]:
+    def setups(self) -> tuple[Approach, ...]:
         """The set-ups that ``policies`` selects.
 
         Raises:
@@ -83,14 +83,14 @@ def _bound(test: str, tasks: Taskset) -> tuple[dict[str, int | None], dict[str, 
     return {task.name: result.wcrt(task.name) for task in tasks}, why
 
 
-def _simulate(setup: Setup, tasks: Taskset, seed: int) -> dict[str, Observed]:
+def _simulate(setup: Approach, tasks: Taskset, seed: int) -> dict[str, Observed]:
     try:
         return dict(worst_over_offsets(tasks, Simulated(setup.policy, setup.waiting, seed=seed), OFFSETS).tasks)
     except SimulationError as error:
         raise RuntimeFailure(f"{setup.name} cannot be simulated: {error}") from None
 
 
-def _analysed(setup: Setup, file: TasksetFile, options: Options) -> dict[str, TaskResult]:
+def _analysed(setup: Approach, file: TasksetFile, options: StudyOptions) -> dict[str, TaskResult]:
     """What bounds and virtual time say of each task; nothing of this machine yet."""
     bounds, why = _bound(setup.test, file.taskset)
     return {
@@ -99,8 +99,10 @@ def _analysed(setup: Setup, file: TasksetFile, options: Options) -> dict[str, Ta
     }
 
 
-def _run(setup: Setup, file: TasksetFile, options: Options, device: str, progress: crew.Progress) -> launch.Run:
-    how = crew.Options(options.seconds, device, setup.policy, setup.waiting, managed=setup.managed, seed=options.seed)
+def _run(setup: Approach, file: TasksetFile, options: StudyOptions, device: str, progress: crew.Progress) -> launch.Run:
+    how = crew.CrewOptions(
+        options.seconds, device, setup.policy, setup.waiting, managed=setup.managed, seed=options.seed
+    )
     run = launch.launch(file, how, progress)
     if run.interrupted:
         raise KeyboardInterrupt
@@ -114,7 +116,8 @@ def _run(setup: Setup, file: TasksetFile, options: Options, device: str, progres
 
 
 def _run_one(
-    setup: Setup, file: TasksetFile, options: Options, device: str, host: client.Control, progress: crew.Progress
+    setup: Approach, file: TasksetFile, options: StudyOptions, device: str, host: client.Control,
+    progress: crew.Progress,
 ) -> tuple[SetupResult, launch.Run | None, list[str]]:
     """The results of a set-up, its run, and remarks.  There is no run if this machine or its host cannot do it."""
     analysed, notes = _analysed(setup, file, options), []
@@ -152,7 +155,7 @@ def _policies(device: str, restore: bool) -> Iterator[client.Control]:
 
 
 def _run_all(
-    setups: Sequence[Setup], file: TasksetFile, options: Options, device: str, console: Console
+    setups: Sequence[Approach], file: TasksetFile, options: StudyOptions, device: str, console: Console
 ) -> tuple[list[SetupResult], bool, list[str], BaseException | None]:
     """The results of each set-up, whether they are comparable, remarks, and what ended it early.
 
@@ -191,7 +194,7 @@ def _run_all(
     return results, comparable, list(notes), None
 
 
-def _circumstances(options: Options, emulator: Emulator | None) -> list[str]:
+def _circumstances(options: StudyOptions, emulator: Emulator | None) -> list[str]:
     where = f"the host at {options.device}" if options.device else "an emulator of its own"
     notes = [f"Virtual GPU, on {where}: kernels are waiting times of the right length, everything else is real"]
     return [*notes, *(emulator.remarks() if emulator else [])]
@@ -209,7 +212,7 @@ def _footer(results: Results) -> str:
     )
 
 
-def demonstrate(options: Options, console: Console) -> Results:
+def demonstrate(options: StudyOptions, console: Console) -> Results:
     """Runs the case study under every set-up and writes results, picture and traces; prints progress.
 
     If a later set-up fails, or Ctrl-C comes, the results of those before it are written (``Results.ended``).
@@ -220,7 +223,7 @@ def demonstrate(options: Options, console: Console) -> Results:
         UsageError: an option is wrong.
     """
     setups = options.setups()
-    crew.Options(options.seconds)  # raises UsageError before anything runs
+    crew.CrewOptions(options.seconds)  # raises UsageError before anything runs
     file = taskset.load(options.file or case_study())
     try:
         options.out.mkdir(parents=True, exist_ok=True)
@@ -253,7 +256,7 @@ def quiet() -> Console:
     return Console(stderr=True, quiet=not is_terminal(sys.stderr))
 
 
-def draw(results: Results, options: Options) -> list[Path]:
+def draw(results: Results, options: StudyOptions) -> list[Path]:
     """Draws the picture; returns the names of all files of the demonstration.
 
     Raises:
@@ -269,7 +272,7 @@ def claim(results: Results) -> str:
     return f"Bounds are claims for the system in the file, in virtual time: there they {verdict}"
 
 
-def conclude(results: Results, options: Options, console: Console) -> None:
+def conclude(results: Results, options: StudyOptions, console: Console) -> None:
     """Draws the picture, and prints the tables, the circumstances and the names of the files written.
 
     Raises:
@@ -291,7 +294,7 @@ def conclude(results: Results, options: Options, console: Console) -> None:
         raise RuntimeFailure("a bound is exceeded in virtual time: " + "; ".join(results.unsound))
 
 
-def run(options: Options, console: Console | None = None) -> Results:
+def run(options: StudyOptions, console: Console | None = None) -> Results:
     """The whole demonstration, as `gpurt demo` shows it: tables, circumstances, picture, files.
 
     Raises:

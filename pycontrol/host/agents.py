@@ -14,7 +14,7 @@ from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
-from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell
+from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Tell
 from pycontrol.host.threads import Band
 from pycontrol.host.waiter import Waiter
 from pycontrol.host.wire import Refusal
@@ -39,8 +39,8 @@ class Process:
 
     key: tuple[int, int]
     raw: Any = field(default_factory=lambda: ffi.new("struct gpurt_agent_process *"))
-    clients: set[Client] = field(default_factory=set)
-    agent: Client | None = None
+    clients: set[GpuClient] = field(default_factory=set)
+    agent: GpuClient | None = None
     waiter: Waiter | None = None  # the agent's call that waits for the next order
 
 
@@ -116,7 +116,7 @@ class AgentGpu(Gpu):
 
     # Updates and time
 
-    def commit(self, only: Client | None, now: int) -> None:
+    def commit(self, only: GpuClient | None, now: int) -> None:
         """Has the agents carry out an update."""
         lib.gpurt_agents_commit(self.agents, only.own.raw if only else ffi.NULL, now)
 
@@ -142,7 +142,7 @@ class AgentGpu(Gpu):
 
     # Clients
 
-    def enter(self, client: Client) -> None:
+    def enter(self, client: GpuClient) -> None:
         """A client has joined; its process may be here already."""
         key = (client.peer.pid, client.peer.start)
         process = self._processes.get(key)
@@ -155,11 +155,11 @@ class AgentGpu(Gpu):
         process.clients.add(client)
         client.own = process
 
-    def mark(self, client: Client, exempt: bool, now: int) -> None:
+    def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
         """A client is to be on every runlist, or no longer."""
         lib.gpurt_agents_exempt(self.agents, client.own.raw, exempt, now)
 
-    def ends(self, client: Client) -> None:
+    def ends(self, client: GpuClient) -> None:
         """No update waits for an agent whose connection has ended."""
         process: Process = client.own
         if process.agent is client:
@@ -167,7 +167,7 @@ class AgentGpu(Gpu):
             client.awaited = False
             lib.gpurt_agents_resign(self.agents, process.raw, self.clock())
 
-    def part(self, client: Client, now: int) -> None:
+    def part(self, client: GpuClient, now: int) -> None:
         """A client has gone, and the process with its last one."""
         process: Process = client.own
         process.clients.remove(client)
@@ -182,7 +182,7 @@ class AgentGpu(Gpu):
     # Agents
 
     def register(
-        self, client: Client, driver: str, tier: Tier, tsgs: int, done: Callable[[int, bool, int], None]
+        self, client: GpuClient, driver: str, tier: Tier, tsgs: int, done: Callable[[int, bool, int], None]
     ) -> None:
         """The agent of a process says how many TSGs there are; `done` gets the result and the order that holds.
 
@@ -209,7 +209,7 @@ class AgentGpu(Gpu):
 
         self.update(Decision(decide, over, lambda: int(client.core.level), client, call=True))
 
-    def _warn(self, client: Client) -> None:
+    def _warn(self, client: GpuClient) -> None:
         """Says once that an agent was refused; how often it happens is in the GPU's facts."""
         if self.agents.refused == 1:
             print(
@@ -217,7 +217,7 @@ class AgentGpu(Gpu):
                 "(--agent-limit); others are not told of", file=sys.stderr, flush=True,
             )  # fmt: skip
 
-    def answer(self, client: Client, answered: int, result: int) -> None:
+    def answer(self, client: GpuClient, answered: int, result: int) -> None:
         """An agent has carried out an order, or its driver refused.
 
         Raises:
@@ -232,7 +232,7 @@ class AgentGpu(Gpu):
             raise Refusal(errno.EINVAL, f"there is no order {answered}")
         self.advance(self.clock())
 
-    def next_order(self, client: Client, answered: int, waiter: Waiter) -> None:
+    def next_order(self, client: GpuClient, answered: int, waiter: Waiter) -> None:
         """Answers once there is an order newer than `answered`."""
         if client.own.raw.sequence > answered:
             waiter.finish(0)

@@ -15,7 +15,7 @@ from typing import Any
 
 from gpurt._gpurt import lib
 from pycontrol.host.peer import Peer
-from pycontrol.host.threads import Band, Scheduling, Thread
+from pycontrol.host.threads import Band, HostThread, Scheduling
 
 BOOSTED = lib.GPURT_POLICY_BOOSTED
 #: How many threads of a client may be about to raise themselves; each costs two descriptors.
@@ -37,13 +37,13 @@ class Boost:
     band: Band
     peer: Peer
     core: Any
-    thread: Thread | None = None  # that of the latest outermost begin
+    thread: HostThread | None = None  # that of the latest outermost begin
     may: bool = False  # be raised: checked at that begin
     right: int = 0  # the highest CPU priority that it had the right to then
     barred: bool = False  # by the administrator
-    asked: dict[Thread, Asked] = field(default_factory=dict)
+    asked: dict[HostThread, Asked] = field(default_factory=dict)
 
-    def begin(self, sched: Any, thread: Thread, has: Scheduling, made: Any, now: int) -> tuple[int, int]:
+    def begin(self, sched: Any, thread: HostThread, has: Scheduling, made: Any, now: int) -> tuple[int, int]:
         """Before a begin (struct gpurt_begin) comes to the gate: 0 or -errno, and the thread's own priority.
 
         `has` is what the thread has, apart from being raised by this host.
@@ -91,7 +91,7 @@ class Boost:
             self.level(0)
             self.may = False
 
-    def _own(self, thread: Thread, has: Scheduling) -> Scheduling:
+    def _own(self, thread: HostThread, has: Scheduling) -> Scheduling:
         """Of what the thread has: without what it has raised itself to, as it was asked to."""
         asked = self.asked.get(thread)
         return asked.own if asked and has == asked.raised else has
@@ -127,7 +127,7 @@ class Boost:
             # its user may give it, for good, what it has once: an administrator may have set a higher level since
             self.thread.want(self, min(self.band.cpu(level), self.right))
 
-    def is_fenced(self, caller: Callable[[], Thread]) -> bool:
+    def is_fenced(self, caller: Callable[[], HostThread]) -> bool:
         """Whether the calling thread is the one that is raised, in form fence.  Raises what `caller` does."""
         return bool(self.core.boost.form == lib.GPURT_FORM_FENCE and self.thread is caller())
 

@@ -14,7 +14,7 @@ from typing import Any
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import EventKind
 from pycontrol.host.peer import Peer
-from pycontrol.host.threads import Band, Thread
+from pycontrol.host.threads import Band, HostThread
 from pycontrol.host.waiter import Waiter
 
 IDLE, PENDING, RUNNING = lib.GPURT_STATE_IDLE, lib.GPURT_STATE_PENDING, lib.GPURT_STATE_RUNNING
@@ -35,7 +35,7 @@ class Copier:
     own: int = 0  # the thread's priority, and that which it asked for
     hint: int = 0
     request: int = 0  # the number of its last BEGIN or NEXT
-    thread: Thread | None = None  # None: it is not raised
+    thread: HostThread | None = None  # None: it is not raised
     right: int = 0  # the highest CPU priority that it had the right to
 
     def raise_to(self, cpu: int) -> None:
@@ -70,7 +70,7 @@ class Bus:
         """Who has the bus."""
         return self._by_node.get(self.raw.holder)
 
-    def admit(self, copier: Copier, thread: Thread, level: int, peer: Peer, barred: bool) -> int:
+    def admit(self, copier: Copier, thread: HostThread, level: int, peer: Peer, barred: bool) -> int:
         """Under policy `boosted`, before a request: raises the thread.  0 or -errno (uapi/gpurt.h)."""
         refused = int(lib.gpurt_boost_refusal(self.band.normal, thread.own_now().own, level))
         if refused or not level:

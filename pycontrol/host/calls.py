@@ -10,9 +10,9 @@ from typing import Any, Protocol
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
 from pycontrol.host.agents import AgentGpu
-from pycontrol.host.gpu import Client, Decision, Gpu, Mark
+from pycontrol.host.gpu import Decision, Gpu, GpuClient, Mark
 from pycontrol.host.peer import Peer
-from pycontrol.host.threads import Scheduling, Thread
+from pycontrol.host.threads import HostThread, Scheduling
 from pycontrol.host.units import KINDS as UNIT_KINDS
 from pycontrol.host.units import Space
 from pycontrol.host.virtual import VirtualGpu
@@ -42,13 +42,13 @@ class Caller(Protocol):
 
     peer: Peer
 
-    def thread(self) -> Thread:
+    def thread(self) -> HostThread:
         """The thread that made the call under way.  Raises Refusal EPERM if it is not one of this process."""
 
-    def scheduling(self, thread: Thread) -> Scheduling:
+    def scheduling(self, thread: HostThread) -> Scheduling:
         """What the thread that makes a call has, apart from being raised."""
 
-    def client(self, gpu: Gpu) -> Client:
+    def client(self, gpu: Gpu) -> GpuClient:
         """Its client on a GPU, made on first use."""
 
 
@@ -272,7 +272,7 @@ class Calls:
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)
 
-    def _ask_for_bus(self, caller: Caller, gpu: Gpu, client: Client, made: Any, waiter: Waiter) -> None:
+    def _ask_for_bus(self, caller: Caller, gpu: Gpu, client: GpuClient, made: Any, waiter: Waiter) -> None:
         """GPURT_COPY_BEGIN."""
         copier, thread, priority = client.copier, caller.thread(), int(made.priority)
         own = caller.scheduling(thread).own

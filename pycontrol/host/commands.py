@@ -14,7 +14,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
 from pycontrol.host import stuck
 from pycontrol.host.budgets import Budgets, Group
-from pycontrol.host.gpu import CONTROL, Client, Decision, Facts, Gpu
+from pycontrol.host.gpu import CONTROL, Decision, Facts, Gpu, GpuClient
 from pycontrol.host.peer import Named, Peer, Rule, Rules
 from pycontrol.host.units import Space
 from pycontrol.host.wire import Refusal
@@ -47,7 +47,7 @@ class Commands:
         malformed: Callable[[], int],
         clock: Callable[[], int],
         space: Space | None = None,
-        expel: Callable[[Client, Exception], None] = lambda _client, _error: None,
+        expel: Callable[[GpuClient, Exception], None] = lambda _client, _error: None,
     ):
         self.gpus = gpus
         self.rules = rules
@@ -120,7 +120,7 @@ class Commands:
         """GPURT_CMD_GET_CLIENTS: those that there are now, each as it is when its record is made."""
         return chain.from_iterable([self.clients_of(gpu, peer, list(gpu.clients.values())) for gpu in gpus])
 
-    def clients_of(self, gpu: Gpu, peer: Peer, clients: Sequence[Client]) -> Iterator[Record]:
+    def clients_of(self, gpu: Gpu, peer: Peer, clients: Sequence[GpuClient]) -> Iterator[Record]:
         """The clients of a GPU, except those that have gone meanwhile."""
         for client in clients:
             if client.id not in gpu.clients:
@@ -173,7 +173,7 @@ class Commands:
         made = heapq.merge(*(zip(repeat(flag), rules) for flag, rules in both), key=lambda one: one[1].since)
         return (told(peer, flag, rule) for flag, rule in made if not rule.dead)
 
-    def of_pid(self, request: Request) -> list[tuple[Gpu, Client]]:
+    def of_pid(self, request: Request) -> list[tuple[Gpu, GpuClient]]:
         """The clients of the process that is named.  Raises Refusal ESRCH."""
         pid = int(request["PID"])
         found = [(gpu, one) for gpu in self.chosen(request) for one in gpu.clients.values() if one.peer.pid == pid]
@@ -239,7 +239,7 @@ class Commands:
                     steps.append(partial(gpu.put_under, client, wanted))
         in_turn(steps, lambda: done(0))
 
-    def known(self, client: Client, ask: Callable[[Peer], T], otherwise: T) -> T:
+    def known(self, client: GpuClient, ask: Callable[[Peer], T], otherwise: T) -> T:
         """What is asked of the client's process, or `otherwise` if that is not known: then the client goes."""
         try:
             return ask(client.peer)
@@ -257,7 +257,7 @@ class Commands:
             if {bool(client.core.exempt), client.exempt} != {self.known(client, self.rules.exempt.has, False)}
         ]
 
-    def apply_exemptions(self, gpu: Gpu, client: Client, done: Callable[[int], None]) -> None:
+    def apply_exemptions(self, gpu: Gpu, client: GpuClient, done: Callable[[int], None]) -> None:
         """Makes the client what the rules say now: another command may have changed them since this one came."""
         gpu.exempt(client, self.known(client, self.rules.exempt.has, False), done)
 
@@ -305,7 +305,7 @@ def times_of(latency: Any) -> Record:
     ]  # fmt: skip
 
 
-def set_priority(gpu: Gpu, client: Client, priority: int, done: Callable[[int], None]) -> None:
+def set_priority(gpu: Gpu, client: GpuClient, priority: int, done: Callable[[int], None]) -> None:
     """Has the decision taken that changes a client's priority, of its segments and of its copies."""
 
     def decided(result: int) -> None:
@@ -316,7 +316,7 @@ def set_priority(gpu: Gpu, client: Client, priority: int, done: Callable[[int], 
     step(gpu, client, lib.gpurt_set_priority, priority)(decided)
 
 
-def level_of_copies(client: Client) -> int:
+def level_of_copies(client: GpuClient) -> int:
     """The level of the client's request for the bus."""
     return int(lib.gpurt_begin_level(client.core.set, client.copier.own, client.copier.hint))
 
@@ -339,7 +339,7 @@ def set_limit(gpu: Gpu, group: Group, limit: int, period: int, action: int, done
     gpu.update(Decision(decide, done, lambda: CONTROL))
 
 
-def step(gpu: Gpu, client: Client | None, function: Callable[..., int], *arguments: int) -> Step:
+def step(gpu: Gpu, client: GpuClient | None, function: Callable[..., int], *arguments: int) -> Step:
     """The decision that a function of the core takes, about a client or about everyone."""
     about = [client.core] if client else []
 

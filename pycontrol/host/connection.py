@@ -17,10 +17,10 @@ from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind
 from pycontrol.host.calls import Call
 from pycontrol.host.feed import Feed
-from pycontrol.host.gpu import Client, Gpu
+from pycontrol.host.gpu import Gpu, GpuClient
 from pycontrol.host.lanes import AGENTS, Lane
 from pycontrol.host.peer import Peer
-from pycontrol.host.threads import Callers, Scheduling, Thread, Threads
+from pycontrol.host.threads import Callers, HostThread, Scheduling, Threads
 from pycontrol.host.users import ANSWER, Account
 from pycontrol.host.waiter import FOREVER
 from pycontrol.host.wire import Head, Refusal, message
@@ -37,7 +37,7 @@ class Owner(Protocol):
     threads: Threads
     feed: Feed
 
-    def admit(self, connection: Connection, gpu: Gpu) -> Client:
+    def admit(self, connection: Connection, gpu: Gpu) -> GpuClient:
         """Makes its client on a GPU."""
 
     def doom(self, connection: Connection) -> None:
@@ -59,7 +59,7 @@ class Connection:
     def __init__(self, host: Owner, sock: socket.socket, id_: int, peer: Peer, pidfd: int, account: Account) -> None:
         self.host, self.sock, self.id = host, sock, id_
         self.peer, self.pidfd, self.account = peer, pidfd, account
-        self.clients: dict[int, Client] = {}
+        self.clients: dict[int, GpuClient] = {}
         self.answers: deque[tuple[int, bytes]] = deque()  # each with the number of the first event that comes after it
         self.queued = 0
         self.streams: deque[tuple[int, Iterator[bytes]]] = deque()  # long answers, made as the client reads
@@ -73,25 +73,25 @@ class Connection:
         self.callers = Callers(peer.pid)
         self.lane: Lane  # whose members wait to be served
         self._next: bytes | None = None  # the packet that did not fit
-        self._thread: Thread | None = None  # the last one, which will probably be the next one
+        self._thread: HostThread | None = None  # the last one, which will probably be the next one
 
     @property
     def closed(self) -> bool:
         """Whether it has ended."""
         return self.sock.fileno() < 0
 
-    def client(self, gpu: Gpu) -> Client:
+    def client(self, gpu: Gpu) -> GpuClient:
         """Its client on a GPU, made on first use."""
         if gpu.index not in self.clients:
             self.clients[gpu.index] = self.host.admit(self, gpu)
         return self.clients[gpu.index]
 
-    def thread(self) -> Thread:
+    def thread(self) -> HostThread:
         """The thread that made the call under way.  Raises Refusal EPERM if it is not one of this process."""
         self._thread = self.host.threads.of(self.peer.pid, self.tid)
         return self._thread
 
-    def scheduling(self, thread: Thread) -> Scheduling:
+    def scheduling(self, thread: HostThread) -> Scheduling:
         """What the thread that makes a call has, apart from being raised."""
         found = thread.own_now()
         self.callers.note(self.tid, thread.tid, found.own)
@@ -221,7 +221,7 @@ class Connection:
         self.sock.close()
 
 
-def gpu_level(client: Client, own: int) -> int:
+def gpu_level(client: GpuClient, own: int) -> int:
     """The level of a client's next segment, begun by a thread of that priority as its last one was."""
     return int(lib.gpurt_begin_level(client.core.set, own, client.hint))
 

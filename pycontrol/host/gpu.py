@@ -35,7 +35,7 @@ FEW = 8
 CONTROL, URGENT = lib.GPURT_GATE_CONTROL, lib.GPURT_GATE_URGENT
 
 @dataclass(eq=False)
-class Client:
+class GpuClient:
     """A connection's client on one GPU; `own` is what its kind of GPU keeps about it."""
 
     id: int
@@ -68,7 +68,7 @@ class Decision:
     decide: Callable[[int], int]
     done: Callable[[int], None]
     level: Callable[[], int]
-    client: Client | None = None
+    client: GpuClient | None = None
     call: bool = False
     ask: Callable[[int], int] | None = None  # by the client's thread, when the decision comes to the gate: 0 or -errno
     outdated: Callable[[], bool] = lambda: False  # what `ask` rested on does not hold any more
@@ -80,10 +80,10 @@ class Decision:
 class Update:
     """A runlist update in flight, and what happened since it was asked for."""
 
-    only: Client | None
+    only: GpuClient | None
     cause: Cause
     began: int
-    events: list[tuple[Client | None, EventKind, int]] = field(default_factory=list)
+    events: list[tuple[GpuClient | None, EventKind, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Tell(Protocol):
     """Tells the readers of an event.  ``client`` None: it is everyone's.  ``mark``: if it is about a job."""
 
     def __call__(
-        self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int,
+        self, gpu: Gpu, client: GpuClient | None, kind: EventKind, when: int, cause: Cause | None, latency: int,
         mark: Mark | None = None, /,
     ) -> None:  # fmt: skip
         """See `Host.tell`."""
@@ -159,27 +159,27 @@ class Gpu(ABC):
         self.band = band
         self.tell = tell
         self.clock = clock
-        self.clients: dict[int, Client] = {}
+        self.clients: dict[int, GpuClient] = {}
         self.commits = 0
         self.faults = 0
         self.fault = False  # the runlist is not what it should be
         self.bus = Bus(band, self._copied, clock)
         self.stuck = Stuck(self, clock)
         self.theta = 0  # how long a context switch takes, ns; 0: unknown
-        self.runner: Client | None = None  # the client that has the GPU alone, once that is carried out
+        self.runner: GpuClient | None = None  # the client that has the GPU alone, once that is carried out
         self.latency = {cause: ffi.new("struct gpurt_latency *") for cause in Cause}
         self.notice, self.poll_ns = lib.GPURT_NOTICE_POLL, lib.GPURT_POLL_DEFAULT_NS
         self.in_flight: Update | None = None
-        self._by_core: dict[Any, Client] = {}  # pointers to the same object are equal
-        self.copiers: dict[Copier, Client] = {}
+        self._by_core: dict[Any, GpuClient] = {}  # pointers to the same object are equal
+        self.copiers: dict[Copier, GpuClient] = {}
         self._waiting: dict[Any, Decision] = {}
         self._current: Decision | None = None
         self._settling = False
         self._ticking = False  # a tick waits at the gate
         self._retry_now = False
-        self._granted: OrderedDict[Client, None] = OrderedDict()  # those with waiters for a grant
-        self._exempt: set[Client] = set()
-        self._changed: list[Client] = []  # clients that decisions were about
+        self._granted: OrderedDict[GpuClient, None] = OrderedDict()  # those with waiters for a grant
+        self._exempt: set[GpuClient] = set()
+        self._changed: list[GpuClient] = []  # clients that decisions were about
         self._unchecked = 0  # clients with waiters, the first ones, that may have the GPU since all have it
         self.barred = self.tsgs = 0  # clients, and TSGs of all clients
         self._grants = ffi.new("struct gpurt_grants *")  # gains that hold once updates succeed again
@@ -208,23 +208,23 @@ class Gpu(ABC):
         """What it says of itself."""
 
     @abstractmethod
-    def commit(self, only: Client | None, now: int) -> None:
+    def commit(self, only: GpuClient | None, now: int) -> None:
         """Begins a runlist update; `finished` says when it is over, perhaps before this returns."""
 
     @abstractmethod
-    def enter(self, client: Client) -> None:
+    def enter(self, client: GpuClient) -> None:
         """A client has joined."""
 
     @abstractmethod
-    def ends(self, client: Client) -> None:
+    def ends(self, client: GpuClient) -> None:
         """A client's connection has ended.  It is gone soon; an update in flight need not wait for it."""
 
     @abstractmethod
-    def part(self, client: Client, now: int) -> None:
+    def part(self, client: GpuClient, now: int) -> None:
         """A client has gone and is off the runlist."""
 
     @abstractmethod
-    def mark(self, client: Client, exempt: bool, now: int) -> None:
+    def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
         """A client is to be on every runlist, or no longer; an update follows if it makes a difference."""
 
     def quiet(self) -> tuple[bool, bool, int]:
@@ -237,7 +237,7 @@ class Gpu(ABC):
         """The runlist is to be `only`."""
         self._apply(self._by_core.get(only), Cause(cause), now)
 
-    def _apply(self, only: Client | None, cause: Cause, now: int) -> None:
+    def _apply(self, only: GpuClient | None, cause: Cause, now: int) -> None:
         self.in_flight = Update(only, cause, now)
         self.commit(only, now)
 
@@ -270,7 +270,7 @@ class Gpu(ABC):
                 if event:
                     self.tell(self, client, EventKind(event), now, None, 0)
 
-    def _report(self, client: Client | None, kind: EventKind, when: int) -> None:
+    def _report(self, client: GpuClient | None, kind: EventKind, when: int) -> None:
         """Tells subscribers; while updates fail, only of what does not depend on an update."""
         core = client.core if client else ffi.NULL
         if kind in (EventKind.GRANT, EventKind.RESUME, EventKind.PREEMPT):
@@ -357,7 +357,7 @@ class Gpu(ABC):
         decision.done(decision.result)
         return True
 
-    def _boost_over(self, asked: Client | None, now: int) -> None:
+    def _boost_over(self, asked: GpuClient | None, now: int) -> None:
         """A decision is over: the thread of the client that asked for it, and the owner's, execute accordingly."""
         if self.fault:
             lib.gpurt_boost_lost(self.sched, now)
@@ -408,23 +408,23 @@ class Gpu(ABC):
             self._granted.move_to_end(client)
             self._check(client)
 
-    def _check(self, client: Client) -> None:
+    def _check(self, client: GpuClient) -> None:
         if not client.core.depth:
             self._finish_grants(client, -errno.ENOENT)
         elif self.state(client) == lib.GPURT_STATE_RUNNING:
             self._finish_grants(client, 0)
 
-    def _finish_grants(self, client: Client, result: int) -> None:
+    def _finish_grants(self, client: GpuClient, result: int) -> None:
         self._granted.pop(client, None)
         client.grant_waiters.finish(result, 0 if result else self.clock())
 
-    def state(self, client: Client) -> int:
+    def state(self, client: GpuClient) -> int:
         """The client's state (enum gpurt_state) on the runlist that holds: the last one that was carried out."""
         state = int(lib.gpurt_state_of(self.sched, client.core))
         on = not self.fault and (self.runner in (None, client) or client.core.exempt)
         return state if on or state != lib.GPURT_STATE_RUNNING else int(lib.GPURT_STATE_PENDING)
 
-    def wait_grant(self, client: Client, waiter: Waiter) -> None:
+    def wait_grant(self, client: GpuClient, waiter: Waiter) -> None:
         """Answers once the client, which is in a segment, holds the GPU."""
         client.grant_waiters.add(waiter)
         self._granted[client] = None
@@ -474,10 +474,10 @@ class Gpu(ABC):
 
     def join(
         self, id_: int, peer: Peer, exempt: bool, group: Group | None = None, account: Account | None = None
-    ) -> Client:
+    ) -> GpuClient:
         """A connection becomes a client of this GPU."""
         core = ffi.new("struct gpurt_sched_client *")
-        client = Client(id_, peer, core, Boost(self.band, peer, core), account=account or Account())
+        client = GpuClient(id_, peer, core, Boost(self.band, peer, core), account=account or Account())
         lib.gpurt_sched_client_init(client.core)
         self.clients[id_] = client
         self._by_core[client.core] = client
@@ -489,7 +489,7 @@ class Gpu(ABC):
             self.exempt(client, exempt, ignore, call=True)
         return client
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: GpuClient) -> None:
         """The client's connection has ended: its place is freed, and its TSGs and its work go with it.
 
         No decision about the client is taken any more, except this last one.
@@ -516,7 +516,7 @@ class Gpu(ABC):
         self.ends(client)
         self.update(Decision(decide, done, lambda: URGENT))
 
-    def exempt(self, client: Client, exempt: bool, done: Callable[[int], None], call: bool = False) -> None:
+    def exempt(self, client: GpuClient, exempt: bool, done: Callable[[int], None], call: bool = False) -> None:
         """Keeps the client's TSGs on every runlist, or no longer.  Of several calls the last one counts."""
 
         def decide(now: int) -> int:
@@ -529,13 +529,13 @@ class Gpu(ABC):
         client.exempt = exempt
         self.update(Decision(decide, done, lambda: CONTROL, client, call))
 
-    def bar(self, client: Client, barred: bool) -> None:
+    def bar(self, client: GpuClient, barred: bool) -> None:
         """Whether policy `boosted` must not raise the client's thread."""
         self.barred += barred - client.boost.barred
         client.boost.bar(barred)
 
     def put_under(
-        self, client: Client, group: Group | None, done: Callable[[int], None], call: bool = False
+        self, client: GpuClient, group: Group | None, done: Callable[[int], None], call: bool = False
     ) -> None:
         """Puts the client under a group's budget.  Of several calls the last one counts."""
 
@@ -547,7 +547,7 @@ class Gpu(ABC):
         client.group = group
         self.update(Decision(decide, done, lambda: CONTROL, client, call))
 
-    def job(self, client: Client, own: int, runnable: bool) -> None:
+    def job(self, client: GpuClient, own: int, runnable: bool) -> None:
         """Policy `job`: the client's task has this priority, and wants a CPU or not."""
 
         def decide(now: int) -> int:

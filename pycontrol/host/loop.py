@@ -27,14 +27,14 @@ from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands, Record
 from pycontrol.host.connection import Connection, Timer
 from pycontrol.host.feed import Feed, Told
-from pycontrol.host.gpu import Client, Gpu, Mark, Tell
+from pycontrol.host.gpu import Gpu, GpuClient, Mark, Tell
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.lanes import Lane, Lanes, urgency
 from pycontrol.host.pace import Pace, is_real_time
 from pycontrol.host.peer import Peer, Rules, administers, credentials, receive, scarce, watch
 from pycontrol.host.threads import Threads
 from pycontrol.host.units import Space
-from pycontrol.host.users import Account, Accounts, Limits
+from pycontrol.host.users import Account, Accounts, UserLimits
 from pycontrol.host.waiter import FOREVER, Deadlines
 from pycontrol.host.wire import Malformed, Refusal, finish, head_of, message, refuse, reply, request
 from pycontrol.live.netlink import PACKET
@@ -52,7 +52,7 @@ JOB = lib.GPURT_POLICY_JOB
 COPIES = (EventKind.COPY_ASK, EventKind.COPY_BEGIN, EventKind.COPY_END)
 
 
-def level_of(client: Client, kind: EventKind) -> int:
+def level_of(client: GpuClient, kind: EventKind) -> int:
     """The priority that decides in what an event is about."""
     return int(client.copier.node.level if kind in COPIES else client.core.level)
 
@@ -62,7 +62,7 @@ class Host:
 
     def __init__(
         self, listener: socket.socket, make: Callable[[Tell], Sequence[Gpu]], keeper: Keeper,
-        space: Space | None = None, limits: Limits = Limits(),  # noqa: B008
+        space: Space | None = None, limits: UserLimits = UserLimits(),  # noqa: B008
     ) -> None:  # fmt: skip
         """Serves what connects to `listener` with the GPUs that `make` makes, given the function to tell of events.
 
@@ -253,7 +253,7 @@ class Host:
         """
         if gpu.in_flight:
             return
-        changed: list[tuple[bool, Client, int]] = []
+        changed: list[tuple[bool, GpuClient, int]] = []
         for client in gpu.clients.values():
             try:
                 stat = procs.stat(client.peer.pid) if client.core.tsgs else None
@@ -350,7 +350,7 @@ class Host:
             connection.lane = lane
             self.lanes.join(lane, events)
 
-    def admit(self, connection: Connection, gpu: Gpu) -> Client:
+    def admit(self, connection: Connection, gpu: Gpu) -> GpuClient:
         """Makes a connection's client on a GPU.  Raises Unreadable if what decides about its process is not known."""
         peer = connection.peer
         exempt, barred = self.rules.exempt.has(peer), self.rules.barred.has(peer)
@@ -359,7 +359,7 @@ class Host:
         gpu.bar(client, barred)
         return client
 
-    def expel(self, client: Client, error: Exception) -> None:
+    def expel(self, client: GpuClient, error: Exception) -> None:
         """A client goes: the host does not know any more what decides about its process."""
         for connection in self.connections.values():
             if client in connection.clients.values():
@@ -509,7 +509,7 @@ class Host:
             connection.send(refuse(head_of(payload), refusal.error, refusal.text))
 
     def tell(
-        self, gpu: Gpu, client: Client | None, kind: EventKind, when: int, cause: Cause | None, latency: int,
+        self, gpu: Gpu, client: GpuClient | None, kind: EventKind, when: int, cause: Cause | None, latency: int,
         mark: Mark | None = None,
     ) -> None:  # fmt: skip
         """Has an event sent to every subscribed connection, with the process's pid and name if it may know them."""

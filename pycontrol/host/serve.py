@@ -19,7 +19,7 @@ from pycontrol.host.gpu import Gpu, Tell
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.loop import Host
 from pycontrol.host.units import Space
-from pycontrol.host.users import Limits
+from pycontrol.host.users import UserLimits
 
 PRIORITY = 98
 
@@ -37,7 +37,7 @@ class Config:
     quiet: bool = False
     raises: bool = False  # threads of clients
     space: Space | None = None
-    limits: Limits = field(default_factory=Limits)  # of one user
+    limits: UserLimits = field(default_factory=UserLimits)  # of one user
 
 
 def prepare(config: Config) -> list[str]:

@@ -17,7 +17,7 @@ from pycontrol.host.waiter import FOREVER
 from pycontrol.machine import procs
 
 if TYPE_CHECKING:
-    from pycontrol.host.gpu import Client, Gpu
+    from pycontrol.host.gpu import Gpu, GpuClient
 
 #: So many threads are looked at before others have their turn, and the time until the next ones, ns.
 SOME, REST = 32, 1_000_000
@@ -38,7 +38,7 @@ class Stuck:
         self._raw = ffi.new("struct gpurt_stuck *")
         self._limit = int(lib.GPURT_STUCK_DEFAULT_NS)
         self._next: int = 0  # 0: no look is due
-        self._about: tuple[Client, int] | None = None  # at whose threads it looks, and in which segment
+        self._about: tuple[GpuClient, int] | None = None  # at whose threads it looks, and in which segment
         self._walk: Iterator[Threads | None] | None = None
 
     @property
@@ -91,7 +91,7 @@ class Stuck:
         if lib.gpurt_stuck_seen(self._raw, gpu.sched, self.limit, look) and runner:
             gpu.tell(gpu, runner, EventKind.STUCK, now, None, now - int(self._raw.since))
 
-    def _look(self, runner: Client) -> Threads | None:
+    def _look(self, runner: GpuClient) -> Threads | None:
         """What is known of its threads; None: there are more to look at."""
         about = runner, int(runner.core.segments)
         if self._walk is None or about != self._about:
@@ -133,7 +133,7 @@ def thread(pid: int, tid: int) -> tuple[str, int]:
     return stat.state, int(times.split()[0]) if times else stat.ticks * (10**9 // os.sysconf("SC_CLK_TCK"))
 
 
-def left_by(client: Client) -> bool:
+def left_by(client: GpuClient) -> bool:
     """Whether a client that is gone has died, and others under the same budget are in segments."""
     return bool(lib.gpurt_stuck_leaves(client.core)) and procs.ending(client.peer.pid, client.peer.start)
 

@@ -95,7 +95,7 @@ def may_raise() -> bool:
 
 
 @dataclass(eq=False)
-class Thread:
+class HostThread:
     """A thread of a process, and what it is raised to."""
 
     pid: int
@@ -233,11 +233,11 @@ class Threads:
     def __init__(self, keeper: Keeper) -> None:
         """None yet."""
         self.keeper = keeper
-        self._known: weakref.WeakValueDictionary[int, Thread] = weakref.WeakValueDictionary()
+        self._known: weakref.WeakValueDictionary[int, HostThread] = weakref.WeakValueDictionary()
         #: By what a process calls its thread.  In a container that can be the id of another one of its threads here.
-        self._named: weakref.WeakValueDictionary[tuple[int, int], Thread] = weakref.WeakValueDictionary()
+        self._named: weakref.WeakValueDictionary[tuple[int, int], HostThread] = weakref.WeakValueDictionary()
 
-    def of(self, pid: int, tid: int) -> Thread:
+    def of(self, pid: int, tid: int) -> HostThread:
         """A thread of process `pid`, by the id that gettid(2) returns to it; 0: its main thread.
 
         Raises:
@@ -250,13 +250,13 @@ class Threads:
             found = self._find(pid, tid) if tid else pid
             thread = self._alive(pid, found)
             if not thread:
-                thread = Thread(pid, found, pinned(pid, f"task/{found}/comm"), pinned(pid, "comm"), self.keeper)
+                thread = HostThread(pid, found, pinned(pid, f"task/{found}/comm"), pinned(pid, "comm"), self.keeper)
         except (OSError, LookupError):
             raise Refusal(errno.EPERM, f"process {pid} has no thread {tid}") from None
         self._known[found] = self._named[pid, tid] = thread
         return thread
 
-    def _alive(self, pid: int, tid: int) -> Thread | None:
+    def _alive(self, pid: int, tid: int) -> HostThread | None:
         known = self._known.get(tid)
         return known if known and known.pid == pid and known.alive() else None
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from analysis.energy.policies import POLICIES
-from analysis.energy.runtime import Grant, Units
+from analysis.energy.runtime import UnitsGrant, UnitsRuntime
 from analysis.energy.setup import Setup, prepare
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import UsageError
@@ -64,7 +64,7 @@ class Owner(Protocol):
     """The client that a task belongs to."""
 
 
-class Waiting(Protocol):
+class WaitingCall(Protocol):
     """A call that waits."""
 
     def __call__(self, result: int) -> None:
@@ -75,7 +75,7 @@ class Waiting(Protocol):
 
 
 @dataclass(eq=False)
-class _Job:
+class _JobRequests:
     """A job's requests, and the kernel that it runs on the virtual GPU, if any: until when, ns."""
 
     task: int
@@ -91,10 +91,10 @@ class Space:
         self.setup, self.mechanism, self._clock = setup, mechanism, clock
         self._latest = 0
         self._deadlines = Deadlines()
-        self.units = Units(setup)
+        self.units = UnitsRuntime(setup)
         self._tasks = {task.name: index for index, task in enumerate(setup.system.tasks)}
         self._owners: dict[int, Owner] = {}
-        self._jobs: dict[int, _Job] = {}
+        self._jobs: dict[int, _JobRequests] = {}
         self.handlers = {
             lib.GPURT_IOC_JOB_READY: self.ready, lib.GPURT_IOC_JOB_WAIT: self.wait, lib.GPURT_IOC_JOB_RUN: self.run,
             lib.GPURT_IOC_JOB_KERNEL_DONE: self.kernel_done, lib.GPURT_IOC_JOB_DONE: self.done,
@@ -122,12 +122,12 @@ class Space:
         for old, job in list(self._jobs.items()):
             if job.task == task and not self.units.grant(task, old):
                 self._forget(old)  # it was skipped: the answer to its JOB_WAIT is kept until the task's next job
-        self._jobs[number] = _Job(task)
+        self._jobs[number] = _JobRequests(task)
         made.job, made.deadline_ns = number, self.units.deadline(task, number)
         self.settle()
         answer(0)
 
-    def wait(self, caller: Owner, made: Any, answer: Waiting) -> None:
+    def wait(self, caller: Owner, made: Any, answer: WaitingCall) -> None:
         """GPURT_IOC_JOB_WAIT."""
         job = self._job(caller, made.job)
         number = int(made.job)
@@ -184,14 +184,14 @@ class Space:
             raise Refusal(-result, f"job {number} holds no units, or its kernel has not been said to have ended")
         self.settle()
 
-    def _job(self, caller: Owner, number: int) -> _Job:
+    def _job(self, caller: Owner, number: int) -> _JobRequests:
         """The caller's job of that number.  Raises Refusal ENOENT."""
         job = self._jobs.get(number)
         if job is None or self._owners.get(job.task) is not caller:
             raise Refusal(errno.ENOENT, f"the client has no job {number}")
         return job
 
-    def _granted(self, caller: Owner, number: int) -> tuple[_Job, Grant]:
+    def _granted(self, caller: Owner, number: int) -> tuple[_JobRequests, UnitsGrant]:
         """The same, with the units that it holds.  Raises Refusal ENOENT."""
         job = self._job(caller, number)
         grant = self.units.grant(job.task, number)
@@ -207,7 +207,7 @@ class Space:
         made.gpu, made.first, made.units = grant.gpu, grant.first, grant.units
         made.partition = self.partition(grant)
 
-    def partition(self, grant: Grant) -> int:
+    def partition(self, grant: UnitsGrant) -> int:
         """The number of its set of units among all that jobs on that GPU can have."""
         gpu = self.setup.system.gpus[grant.gpu]
         return grant.units // gpu.granularity - 1 + (gpu.whole // gpu.granularity if grant.first else 0)

@@ -16,7 +16,7 @@ TSG, WORK, ANSWER = 32 << 10, 1 << 10, 64 << 10
 
 
 @dataclass(frozen=True)
-class Limits:
+class UserLimits:
     """Of one user.  ``memory``: bytes of TSGs, of queued work, and of answers that are not read."""
 
     connections: int = 1024
@@ -29,7 +29,7 @@ class Account:
     """What a user has.  ``limits`` None: there are none."""
 
     user: int = 0
-    limits: Limits | None = None
+    limits: UserLimits | None = None
     connections: int = 0
     calls: int = 0
     memory: int = 0
@@ -62,7 +62,7 @@ class Account:
 class Accounts:
     """The accounts of the users who are connected."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: UserLimits) -> None:
         """None yet."""
         self.limits = limits
         self._all: dict[int, Account] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
-from pycontrol.host.gpu import Client, Decision, Facts, Gpu, Tell
+from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Tell
 from pycontrol.host.threads import Band
 from pycontrol.host.users import TSG, WORK
 from pycontrol.host.waiter import FOREVER, Waiter, Waiters
@@ -90,8 +90,8 @@ class VirtualGpu(Gpu):
         """As Gpu.  ``whole``: the GPU that this is a partition of."""
         self.shape = shape
         self._whole = whole
-        self._by_tsg: dict[Any, tuple[Client, Tsg]] = {}
-        self._done: deque[tuple[Client, Tsg, int, int]] = deque()
+        self._by_tsg: dict[Any, tuple[GpuClient, Tsg]] = {}
+        self._done: deque[tuple[GpuClient, Tsg, int, int]] = deque()
         self._end = 0  # of the update in flight
         self._latency = 0  # its
         super().__init__(index, policy, tell, clock, band)
@@ -116,7 +116,7 @@ class VirtualGpu(Gpu):
         caps = Cap.VGPU | Cap.EMULATED
         return Facts(Tier.VIRTUAL, "vgpu", caps, shape.alpha, shape.theta, shape.slice, partition=part)
 
-    def commit(self, only: Client | None, now: int) -> None:
+    def commit(self, only: GpuClient | None, now: int) -> None:
         """Carries out a runlist update, which takes alpha, and measures it."""
         started = self.clock()
         self._end = lib.gpurt_vgpu_commit(self.vgpu, only.own.context if only else ffi.NULL, now)
@@ -128,20 +128,20 @@ class VirtualGpu(Gpu):
         if self.in_flight and self._end <= now:
             self.finished(0, self._latency)
 
-    def enter(self, client: Client) -> None:
+    def enter(self, client: GpuClient) -> None:
         """A client has joined."""
         client.own = Context(ffi.new("struct gpurt_vgpu_ctx *"))
         lib.gpurt_vgpu_ctx_init(client.own.context)
 
-    def ends(self, client: Client) -> None:
+    def ends(self, client: GpuClient) -> None:
         """No update waits for a client."""
 
-    def part(self, client: Client, now: int) -> None:
+    def part(self, client: GpuClient, now: int) -> None:
         """A client has gone, its TSGs and its work with it."""
         for number in list(client.own.tsgs):
             self._drop(client, number, now)
 
-    def mark(self, client: Client, exempt: bool, now: int) -> None:
+    def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
         """A client is to be on every runlist, or no longer."""
         lib.gpurt_vgpu_exempt(self.vgpu, client.own.context, exempt, now)
 
@@ -190,7 +190,7 @@ class VirtualGpu(Gpu):
         while self._done:
             self._completed(*self._done.popleft())
 
-    def _completed(self, client: Client, tsg: Tsg, number: int, when: int) -> None:
+    def _completed(self, client: GpuClient, tsg: Tsg, number: int, when: int) -> None:
         _, submitted = tsg.works.pop(number)
         client.account.give(WORK)
         tsg.when[number] = client.own.last_done = when
@@ -204,21 +204,21 @@ class VirtualGpu(Gpu):
         if client.own.waiters and client.own.idle:
             client.own.waiters.finish(0, when)
 
-    def wait_idle(self, client: Client, waiter: Waiter) -> None:
+    def wait_idle(self, client: GpuClient, waiter: Waiter) -> None:
         """Answers once all the client's work has completed."""
         if client.own.idle:
             waiter.finish(0, client.own.last_done)
         else:
             client.own.waiters.add(waiter)
 
-    def spins(self, client: Client, work: tuple[int, int] | None) -> None:
+    def spins(self, client: GpuClient, work: tuple[int, int] | None) -> None:
         """A thread of form fence waits for its client's work, or for that item: it is not raised meanwhile."""
         client.own.awaits = work
         lib.gpurt_boost_work(self.sched, client.core, True, self.clock())
 
     # TSGs and work
 
-    def open_tsg(self, client: Client, opened: Callable[[int], None]) -> None:
+    def open_tsg(self, client: GpuClient, opened: Callable[[int], None]) -> None:
         """Makes a TSG; `opened` gets its number.  Raises Refusal EMFILE when the client has too many."""
         free = set(range(lib.GPURT_MAX_CLIENT_TSGS)) - client.own.tsgs.keys()
         if not free:
@@ -231,7 +231,7 @@ class VirtualGpu(Gpu):
         self._by_tsg[tsg.raw] = (client, tsg)
         self._count(client, lib.gpurt_tsg_opened, lambda _result: opened(number))
 
-    def _count(self, client: Client, tell: Callable[[Any, Any, int], None], done: Callable[[int], None]) -> None:
+    def _count(self, client: GpuClient, tell: Callable[[Any, Any, int], None], done: Callable[[int], None]) -> None:
         """The scheduler learns of a TSG that was opened or closed."""
 
         def decide(now: int) -> int:
@@ -240,14 +240,14 @@ class VirtualGpu(Gpu):
 
         self.update(Decision(decide, done, lambda: int(client.core.level), client, call=True))
 
-    def tsg(self, client: Client, number: int) -> Tsg:
+    def tsg(self, client: GpuClient, number: int) -> Tsg:
         """The client's TSG of that number.  Raises Refusal ENOENT."""
         found: Tsg | None = client.own.tsgs.get(number)
         if found is None:
             raise Refusal(errno.ENOENT, f"no TSG {number} of this client")
         return found
 
-    def close_tsg(self, client: Client, number: int, done: Callable[[int], None]) -> None:
+    def close_tsg(self, client: GpuClient, number: int, done: Callable[[int], None]) -> None:
         """Closes a TSG; the last one takes an open segment along.  Raises Refusal ENOENT."""
         self.tsg(client, number)
         self._drop(client, number, self.clock())
@@ -256,7 +256,7 @@ class VirtualGpu(Gpu):
             client.own.waiters.finish(0, client.own.last_done)
         self._count(client, lib.gpurt_tsg_closed, done)
 
-    def _drop(self, client: Client, number: int, now: int) -> None:
+    def _drop(self, client: GpuClient, number: int, now: int) -> None:
         tsg = client.own.tsgs[number]
         lib.gpurt_vgpu_advance(self.vgpu, now)
         self._tell_done()
@@ -270,7 +270,7 @@ class VirtualGpu(Gpu):
         del client.own.tsgs[number]
         del self._by_tsg[tsg.raw]
 
-    def shape_tsg(self, client: Client, number: int, slice_: int, level: int, real_time: bool) -> None:
+    def shape_tsg(self, client: GpuClient, number: int, slice_: int, level: int, real_time: bool) -> None:
         """Gives a TSG a slice (ns; 0: that of the GPU) and an interleave level.
 
         ``real_time``: the caller may have what takes GPU time from others.  Raises Refusal ENOENT or EPERM.
@@ -281,7 +281,7 @@ class VirtualGpu(Gpu):
         lib.gpurt_vgpu_shape(self.vgpu, tsg.raw, slice_, level, self.clock())
         self.settle()
 
-    def submit(self, client: Client, made: Any) -> int:
+    def submit(self, client: GpuClient, made: Any) -> int:
         """Queues the work of a struct gpurt_submit; its number.  Raises Refusal EINVAL, ENOENT or ENOBUFS."""
         number = int(made.tsg)
         tsg = self.tsg(client, number)
@@ -301,7 +301,7 @@ class VirtualGpu(Gpu):
         self.settle()
         return given
 
-    def wait_work(self, client: Client, number: int, work: int, waiter: Waiter) -> None:
+    def wait_work(self, client: GpuClient, number: int, work: int, waiter: Waiter) -> None:
         """Answers once that work has completed.  Raises Refusal ENOENT for work that was never submitted."""
         tsg = self.tsg(client, number)
         if not 0 < work <= tsg.raw.submitted:

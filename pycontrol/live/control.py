@@ -141,7 +141,7 @@ class ClientInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class Durations:
     """How long something took, or waited, each time; ns."""
 
     gpu: int
@@ -168,14 +168,14 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency(Times):
+class UpdateLatency(Durations):
     """How long runlist updates of one cause took."""
 
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
-class BusStatus(Times):
+class BusStatus(Durations):
     """The bus of one GPU, and how long those waited that were given it.
 
     ``client`` is None while no client has it; ``held_ns``: for how long that client has had it.  ``pid`` is 0 and
@@ -269,7 +269,7 @@ class Control:
         """All clients, or those of one GPU."""
         return [_client(message) for message in self._link.request(Command.GET_CLIENTS, _gpu(gpu))]
 
-    def latency(self, gpu: int | None = None) -> list[Latency]:
+    def latency(self, gpu: int | None = None) -> list[UpdateLatency]:
         """Runlist update times by GPU and cause."""
         return [_latency(message) for message in self._link.request(Command.GET_LATENCY, _gpu(gpu))]
 
@@ -502,8 +502,8 @@ def _buckets(message: Message) -> tuple[int, ...]:
     return struct.unpack(f"={len(data) // 8}Q", data[: len(data) // 8 * 8])
 
 
-def _latency(message: Message) -> Latency:
-    return Latency(
+def _latency(message: Message) -> UpdateLatency:
+    return UpdateLatency(
         _number(message, "GPU"), _number(message, "COUNT"), _number(message, "MIN_NS"), _number(message, "SUM_NS"),
         _number(message, "MAX_NS"), _buckets(message), _known(message, "CAUSE", Cause),
     )  # fmt: skip

@@ -20,7 +20,7 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from gpurt._gpurt import lib
-from pycontrol.live.control import Times
+from pycontrol.live.control import Durations
 
 NS = 1_000_000_000
 #: The schema of native histograms: the coarsest whose bounds are closer together than the host's edges.
@@ -66,7 +66,7 @@ class Distributions(HistogramMetricFamily):  # type: ignore[misc]  # mypy looks 
         self.native[frozenset(labels.items())] = native
 
 
-def of_host(name: str, text: str, label: str, found: Iterable[tuple[Times, str]]) -> Distributions:
+def of_host(name: str, text: str, label: str, found: Iterable[tuple[Durations, str]]) -> Distributions:
     """The host's own, by GPU and, if it has a name, another label."""
     family = Distributions(name, text, ["gpu", *([label] if label else [])])
     for times, value in found:
@@ -75,7 +75,7 @@ def of_host(name: str, text: str, label: str, found: Iterable[tuple[Times, str]]
     return family
 
 
-def buckets_of(times: Times) -> list[tuple[str, float]]:
+def buckets_of(times: Durations) -> list[tuple[str, float]]:
     """Cumulative counts.  A bucket of the host ends below an edge, Prometheus's at it: times are whole ns.
 
     The module does not stop its scheduler to read them, so that its count may be of another moment than its buckets
@@ -85,7 +85,7 @@ def buckets_of(times: Times) -> list[tuple[str, float]]:
     return [*found, ("+Inf", float(sum(times.buckets)))]
 
 
-def native_of(times: Times) -> Native:
+def native_of(times: Durations) -> Native:
     """The native counts of the host's."""
     zero, *others = times.buckets
     counts: Counter[int] = Counter()
@@ -95,7 +95,7 @@ def native_of(times: Times) -> Native:
     return Native(zero, counts)
 
 
-class Responses:
+class ResponseCollector:
     """A collector of prometheus_client: the response times of jobs of these tasks, from now on."""
 
     def __init__(self, tasks: Iterable[str]) -> None:

@@ -12,7 +12,7 @@ from analysis.taskset import TasksetFile
 from gpurt.enums import Cap, Policy
 from gpurt.segments import Client
 from pycontrol.live import patched
-from pycontrol.live.control import ClientInfo, Control, GpuStatus, Latency
+from pycontrol.live.control import ClientInfo, Control, GpuStatus, UpdateLatency
 from pycontrol.live.placed import partition_of
 from pycontrol.machine import procs
 from pycontrol.run.placement import fifo_permitted
@@ -51,7 +51,7 @@ class Host:
 
     gpus: Sequence[GpuStatus] = ()
     clients: Sequence[ClientInfo] = ()
-    latency: Sequence[Latency] = ()
+    latency: Sequence[UpdateLatency] = ()
     policy: str | None = None
     count: int = 0
     raises: bool | None = None

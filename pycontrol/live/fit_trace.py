@@ -12,12 +12,12 @@ from analysis.model import Waiting
 from analysis.taskset import TasksetFile
 from analysis.trace import HOST, Kind, Trace
 from gpurt.enums import Cause, Form, Image, Notice, Overrun, Policy, State, Tier
-from pycontrol.live.control import ClientInfo, GpuStatus, Latency
+from pycontrol.live.control import ClientInfo, GpuStatus, UpdateLatency
 from pycontrol.live.fit_host import Host, Ran
 from pycontrol.run.placement import DEFAULT_CLASS, FOLDED
 from pycontrol.run.seen import meaning
 
-_Kind = TypeVar("_Kind", GpuStatus, ClientInfo, Latency)
+_Kind = TypeVar("_Kind", GpuStatus, ClientInfo, UpdateLatency)
 
 
 def joined(before: Host, after: Host) -> Host:
@@ -63,7 +63,7 @@ def of_trace(recorded: Trace, file: TasksetFile) -> Host:
         kept = json.loads(meta[HOST])
         host = Host(
             [_known(GpuStatus, one) for one in kept["gpus"]], [_known(ClientInfo, one) for one in kept["clients"]],
-            [_known(Latency, one) for one in kept["latency"]], kept["had"], len(kept["gpus"]), kept["raises"],
+            [_known(UpdateLatency, one) for one in kept["latency"]], kept["had"], len(kept["gpus"]), kept["raises"],
             kept["thread_stays"], kept["sleeps"], kept["troubles"],
             None if kept["cpus"] is None else frozenset(kept["cpus"]), fifo,
             {int(pid): (str(name), str(command)) for pid, (name, command) in kept["programs"].items()},

@@ -38,7 +38,7 @@ BITMAP = 64
 WAITS_FOR_KERNELS, WAITS_FOR_BLOCKS = 1, 2
 
 
-class Level(IntEnum):
+class HintLevel(IntEnum):
     """How often a TSG is in the runlist."""
 
     LOW = 0
@@ -76,7 +76,7 @@ class Hints:
     tsg: int
     pid: int
     slice_us: int
-    level: Level
+    level: HintLevel
     mode: int = 0
 
 
@@ -157,13 +157,13 @@ class SchedNode:
         """The driver's settings of one TSG.  Raises RefusedError."""
         asked = _Params(tsg)
         self._call(TSG_GET_PARAMS, asked, f"the parameters of TSG {tsg}")
-        return Hints(tsg, asked.pid, asked.slice, Level(asked.level), asked.compute)
+        return Hints(tsg, asked.pid, asked.slice, HintLevel(asked.level), asked.compute)
 
     def set_slice(self, tsg: int, slice_us: int) -> None:
         """Sets the slice.  Raises RefusedError if the driver refuses; it may have stored the slice all the same."""
         self._call(TSG_SET_TIMESLICE, _Set(tsg, slice_us), f"a slice of {slice_us} us for TSG {tsg}")
 
-    def set_level(self, tsg: int, level: Level) -> None:
+    def set_level(self, tsg: int, level: HintLevel) -> None:
         """Sets the level.  Raises RefusedError if the driver refuses; it may have stored the level all the same."""
         self._call(TSG_SET_RUNLIST_INTERLEAVE, _Set(tsg, level), f"level {level.name.lower()} for TSG {tsg}")
 

@@ -17,7 +17,7 @@ from gpurt.text import visible
 from pycontrol.ending import SignalEvent
 from pycontrol.live import fit
 from pycontrol.live.control import connect
-from pycontrol.live.distributions import Responses
+from pycontrol.live.distributions import ResponseCollector
 from pycontrol.live.metrics import JudgeCollector
 from pycontrol.live.mismatch import bounds_of, mismatch
 from pycontrol.live.watch import PATIENCE
@@ -104,7 +104,7 @@ def _watched(device: str | None, loaded: TasksetFile, name: str | None, registry
     found = fit.lines(fit.objections(loaded, host))
     remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why]), *found]
     render.note(*remarks, as_json=False)
-    responses = Responses(one.name for one in loaded.taskset)
+    responses = ResponseCollector(one.name for one in loaded.taskset)
     judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, gpus=len(host.gpus),
                   observe=responses.observe)  # fmt: skip
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from analysis.model import Task
 from gpurt.errors import FileError
 from gpurt.text import filename
-from pycontrol.live.hints import Level
+from pycontrol.live.hints import HintLevel
 from pycontrol.live.tegra import Setting, whole_us
 
 
@@ -23,4 +23,4 @@ def settings_of(file: Path, tasks: Mapping[int, Task]) -> Iterator[Setting]:
             slice_us = None if part.slice is None else whole_us(part.slice)
         except ValueError as error:
             raise FileError(f"{filename(file)}: partition {part.name}: slice is {error}, as nvgpu takes it") from None
-        yield Setting(pid, slice_us, None if part.interleave is None else Level[part.interleave.upper()])
+        yield Setting(pid, slice_us, None if part.interleave is None else HintLevel[part.interleave.upper()])

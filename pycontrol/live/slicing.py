@@ -20,7 +20,7 @@ from analysis.taskset import TasksetFile
 from gpurt.errors import RefusedError
 from gpurt.units import US
 from pycontrol.live import tegra
-from pycontrol.live.hints import WAITS_FOR_BLOCKS, WAITS_FOR_KERNELS, Hints, Level, SchedNode
+from pycontrol.live.hints import WAITS_FOR_BLOCKS, WAITS_FOR_KERNELS, HintLevel, Hints, SchedNode
 from pycontrol.live.tegra import Setting
 from pycontrol.machine import procs
 from pycontrol.run.programs import fingerprint, tasks_of
@@ -30,7 +30,7 @@ ROUNDS = 4
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningGroups:
     """The TSGs on the GPU.  ``of``: those of each task; ``others``: those of no task; ``why``: what no plan covers."""
 
     of: Mapping[str, tuple[Hints, ...]]
@@ -43,7 +43,7 @@ class Running:
 class Planned:
     """A plan for what runs.  ``table`` and ``result`` are None if there is none; ``why``: why nothing is proved."""
 
-    running: Running
+    running: RunningGroups
     taskset: Taskset
     table: Runlist | None
     result: Result | None
@@ -58,7 +58,7 @@ class Planned:
     def settings(self) -> Iterator[Setting]:
         """What processes of real-time tasks do not have yet of the plan."""
         for entry in self.table.entries if self.table else ():
-            level = Level[entry.level.word.upper()]
+            level = HintLevel[entry.level.word.upper()]
             for hints in self.running.of.get(entry.tasks[0].name, ()):
                 new_slice = None if hints.slice_us * US == entry.slice else entry.slice // US
                 new_level = None if hints.level is level else level
@@ -70,7 +70,7 @@ class Changed(RefusedError):
     """TSGs were opened, or changed, since they were looked at."""
 
 
-def running(file: TasksetFile, there: Sequence[Hints]) -> Running:
+def running(file: TasksetFile, there: Sequence[Hints]) -> RunningGroups:
     """Which of these TSGs are whose."""
     of: dict[str, list[Hints]] = defaultdict(list)
     others, why, notes = [], list[str](), list[str]()
@@ -96,7 +96,7 @@ def running(file: TasksetFile, there: Sequence[Hints]) -> Running:
         if len(of[task.name]) > 1:
             pids = ", ".join(str(pid) for pid in sorted({one.pid for one in of[task.name]}))
             why.append(f"{task.name} has {len(of[task.name])} TSGs (process {pids}), and its bound is for one")
-    return Running({name: tuple(found) for name, found in of.items()}, tuple(others), why[0] if why else "",
+    return RunningGroups({name: tuple(found) for name, found in of.items()}, tuple(others), why[0] if why else "",
                    tuple(notes))  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def _endless(process: str, hints: Hints) -> Iterator[str]:
         yield f"kernels of {process} execute to their end: compute preemption of TSG {hints.tsg} is WFI"
 
 
-def planned(file: TasksetFile, now: Running, headroom: int) -> Planned:
+def planned(file: TasksetFile, now: RunningGroups, headroom: int) -> Planned:
     """A plan for the file's tasks beside all other TSGs, and beside ``headroom`` more that may be opened.
 
     Tasks that are not running count as if they were, so that their programs may start.
@@ -124,7 +124,7 @@ def planned(file: TasksetFile, now: Running, headroom: int) -> Planned:
     return Planned(now, taskset, table, result, result.why)
 
 
-def _counted(taskset: Taskset, now: Running, headroom: int) -> tuple[Taskset, int, list[Partition]]:
+def _counted(taskset: Taskset, now: RunningGroups, headroom: int) -> tuple[Taskset, int, list[Partition]]:
     """What `plan.with_others` takes: best-effort tasks count with the TSGs that they have, as other programs do."""
     known = [_home(one) for one in now.others]
     kept: list[Task] = []
@@ -183,7 +183,7 @@ def unplanned(node: SchedNode, found: Planned) -> list[Hints]:
     known |= {(one.tsg, one.pid): one for mine in found.running.of.values() for one in mine}
     for entry in found.table.entries if found.table else ():
         for one in found.running.of.get(entry.tasks[0].name, ()):
-            level = Level[entry.level.word.upper()]
+            level = HintLevel[entry.level.word.upper()]
             known[one.tsg, one.pid] = replace(one, slice_us=entry.slice // US, level=level)
     return [one for one in node.everything() if not _same(known.get((one.tsg, one.pid)), one)]
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from gpurt.errors import RefusedError
-from pycontrol.live.hints import SLICE_LIMITS, Hints, Level, SchedNode
+from pycontrol.live.hints import SLICE_LIMITS, HintLevel, Hints, SchedNode
 
 #: How often a process is asked for TSGs that it has opened meanwhile.
 ROUNDS = 4
@@ -30,7 +30,7 @@ class Setting:
 
     pid: int
     slice_us: int | None = None
-    level: Level | None = None
+    level: HintLevel | None = None
 
 
 def whole_us(ns: int) -> int:
@@ -70,7 +70,7 @@ def apply(
         raise RefusedError(f"process {found[0][1].pid} opens time-slice groups faster than they can be set")
 
 
-def _set(node: SchedNode, tsg: int, slice_us: int | None, level: Level | None) -> None:
+def _set(node: SchedNode, tsg: int, slice_us: int | None, level: HintLevel | None) -> None:
     if slice_us is not None:
         node.set_slice(tsg, slice_us)
     if level is not None:

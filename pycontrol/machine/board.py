@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from gpurt.errors import DeviceError, GpurtError, RefusedError
 from gpurt.text import visible
-from pycontrol.doctor import Finding, Status
+from pycontrol.doctor import Diagnosis, Status
 from pycontrol.live.hints import SchedNode
 from pycontrol.live.nvs import NODE, Nvs
 
@@ -18,27 +18,27 @@ from pycontrol.live.nvs import NODE, Nvs
 VERSION = 1
 
 
-def examine() -> Iterator[Finding]:
+def examine() -> Iterator[Diagnosis]:
     """Whether slices and levels can be set, and whether there are scheduling domains."""
     try:
         with SchedNode() as node:
             version = node.version()
         known = version == VERSION
         text = f"its scheduling node answers, version {version}{'' if known else f', and {VERSION} is known here'}"
-        yield Finding("slices and levels", Status.OK if known else Status.WARN, text)
+        yield Diagnosis("slices and levels", Status.OK if known else Status.WARN, text)
     except GpurtError as error:
-        yield Finding("slices and levels", Status.FAIL, str(error))
+        yield Diagnosis("slices and levels", Status.FAIL, str(error))
     yield _domains()
 
 
-def _domains() -> Finding:
+def _domains() -> Diagnosis:
     """Whether there are scheduling domains, and which programs have made."""
     try:
         with Nvs() as nvs:
             found = nvs.domains()
     except DeviceError as error:
-        return Finding("scheduling domains", Status.WARN, str(error))
+        return Diagnosis("scheduling domains", Status.WARN, str(error))
     except RefusedError as error:
-        return Finding("scheduling domains", Status.FAIL, str(error))
+        return Diagnosis("scheduling domains", Status.FAIL, str(error))
     listed = ", ".join(f"{visible(one.name)} with turns of {one.slice_ns / 1e6:g} ms" for one in found)
-    return Finding("scheduling domains", Status.OK, f"{NODE} answers, and has {listed or 'no domain'}")
+    return Diagnosis("scheduling domains", Status.OK, f"{NODE} answers, and has {listed or 'no domain'}")

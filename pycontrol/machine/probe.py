@@ -22,7 +22,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Tier
 from gpurt.errors import DeviceError, GpurtError
 from gpurt.segments import explain
-from pycontrol.doctor import Finding, Status
+from pycontrol.doctor import Diagnosis, Status
 from pycontrol.live import patched
 from pycontrol.live.control import Control, GpuStatus, connect
 from pycontrol.readable import readable
@@ -62,7 +62,7 @@ class Check:
 
     name: str
     limit: float
-    find: Callable[[Target], Finding]
+    find: Callable[[Target], Diagnosis]
 
 
 def target(device: str | None, load: str | None) -> Target:
@@ -80,13 +80,13 @@ def target(device: str | None, load: str | None) -> Target:
     return Target(place, found[0].gpu, found[0].driver, load)
 
 
-def run(checks: list[Check], probed: Target) -> Iterator[Finding]:
+def run(checks: list[Check], probed: Target) -> Iterator[Diagnosis]:
     """What each check found, in order.  A check that ends without an answer, or takes too long, has failed."""
     for check in checks:
         yield _limited(check, probed)
 
 
-def _limited(check: Check, probed: Target) -> Finding:
+def _limited(check: Check, probed: Target) -> Diagnosis:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -102,7 +102,7 @@ def _limited(check: Check, probed: Target) -> Finding:
         ended = _end(pid)
     if not ended:
         text = f"{finding.text}; its process waits for the driver, and cannot be killed"
-        return Finding(check.name, Status.FAIL, text, finding.cure or LOOK)
+        return Diagnosis(check.name, Status.FAIL, text, finding.cure or LOOK)
     return finding
 
 
@@ -126,13 +126,13 @@ def _answer(check: Check, probed: Target, writer: int) -> None:
         try:
             finding = check.find(probed)
         except (GpurtError, OSError, ValueError) as error:
-            finding = Finding(check.name, Status.FAIL, str(error))
+            finding = Diagnosis(check.name, Status.FAIL, str(error))
         os.write(writer, json.dumps(asdict(finding)).encode())
     finally:
         os._exit(0)
 
 
-def _heard(check: Check, reader: int) -> Finding:
+def _heard(check: Check, reader: int) -> Diagnosis:
     text, end = b"", time.monotonic() + check.limit
     while readable(reader, end - time.monotonic()):
         part = os.read(reader, 1 << 16)
@@ -140,11 +140,11 @@ def _heard(check: Check, reader: int) -> Finding:
             break
         text += part
     else:
-        return Finding(check.name, Status.FAIL, f"no answer within {check.limit:.0f} s", LOOK)
+        return Diagnosis(check.name, Status.FAIL, f"no answer within {check.limit:.0f} s", LOOK)
     if not text:
-        return Finding(check.name, Status.FAIL, "ended without an answer", LOOK)
+        return Diagnosis(check.name, Status.FAIL, "ended without an answer", LOOK)
     said = json.loads(text)
-    return Finding(said["name"], Status(said["status"]), said["text"], said["cure"])
+    return Diagnosis(said["name"], Status(said["status"]), said["text"], said["cure"])
 
 
 @contextmanager
@@ -182,42 +182,42 @@ def _owning(probed: Target) -> Iterator[None]:
             own(False)
 
 
-def _port(probed: Target) -> Finding:
+def _port(probed: Target) -> Diagnosis:
     """Defects 10, 14, 21: the driver that is loaded is the patched one, and nothing else has its runlists."""
     troubles = [one.trouble for one in patched.read() if one.trouble]
     if troubles:
-        return Finding("driver", Status.FAIL, "; ".join(troubles))
-    return Finding("driver", Status.OK, f"{probed.driver} is patched, and switches GPU {probed.gpu}")
+        return Diagnosis("driver", Status.FAIL, "; ".join(troubles))
+    return Diagnosis("driver", Status.OK, f"{probed.driver} is patched, and switches GPU {probed.gpu}")
 
 
-def _real_time(probed: Target) -> Finding:
+def _real_time(probed: Target) -> Diagnosis:
     """Defect 11: RT_GROUP_SCHED makes SCHED_FIFO fail even for root, and a test then seems to pass."""
     name = "real-time priority"
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     except PermissionError:
-        return Finding(
+        return Diagnosis(
             name, Status.FAIL, "SCHED_FIFO is refused", "run this as root; `gpurt doctor` names other reasons"
         )
-    return Finding(name, Status.OK, "SCHED_FIFO is given")
+    return Diagnosis(name, Status.OK, "SCHED_FIFO is given")
 
 
-def _preemption(probed: Target) -> Finding:
+def _preemption(probed: Target) -> Diagnosis:
     """Whether taking off waits for the end of kernels: amdgpu says it once, for all; nvgpu for each TSG."""
     name = "preemption"
     if probed.driver == "nvidia":
-        return Finding(name, Status.WARN, "not tried: the firmware says that what is switched off is preempted",
+        return Diagnosis(name, Status.WARN, "not tried: the firmware says that what is switched off is preempted",
                        "name a program with --load, whose kernels are long")  # fmt: skip
     if probed.driver != "amdgpu":
-        return Finding(name, Status.WARN, "not tried: `gpurt set slice PID` does not tell compute preemption modes yet",
+        return Diagnosis(name, Status.WARN, "not tried: `gpurt set slice PID` tells no compute preemption modes yet",
                        "see that programs use CILP")  # fmt: skip
     file = MODULES / "amdgpu/parameters/cwsr_enable"
     if not file.exists():
-        return Finding(name, Status.WARN, f"cannot be told: there is no {file}")
+        return Diagnosis(name, Status.WARN, f"cannot be told: there is no {file}")
     if file.read_text().strip() == "0":
-        return Finding(name, Status.FAIL, "cwsr_enable=0: an update waits for the end of the kernels that execute",
+        return Diagnosis(name, Status.FAIL, "cwsr_enable=0: an update waits for the end of the kernels that execute",
                        "load amdgpu without cwsr_enable=0")  # fmt: skip
-    return Finding(name, Status.OK, "waves are saved in the middle of kernels (cwsr_enable)")
+    return Diagnosis(name, Status.OK, "waves are saved in the middle of kernels (cwsr_enable)")
 
 
 def _status(control: Control, probed: Target) -> GpuStatus:
@@ -228,7 +228,7 @@ def _status(control: Control, probed: Target) -> GpuStatus:
     raise DeviceError(f"GPU {probed.gpu} is gone")
 
 
-def _updates(probed: Target) -> Finding:
+def _updates(probed: Target) -> Diagnosis:
     """A thousand times alone and everyone's again."""
     with connect(probed.device) as control, _client(probed) as own:
         before = _status(control, probed)
@@ -240,16 +240,16 @@ def _updates(probed: Target) -> Finding:
         worst = max((one.maximum for one in control.latency(probed.gpu)), default=0)
     failed, done = after.faults - before.faults, after.commits - before.commits
     text = f"{done} updates, {failed} failed; the longest since the module was loaded took {worst / 1e6:.3f} ms"
-    return Finding("updates", Status.FAIL if failed or done < 2 * SEGMENTS else Status.OK, text)
+    return Diagnosis("updates", Status.FAIL if failed or done < 2 * SEGMENTS else Status.OK, text)
 
 
-def _idle(probed: Target) -> Finding:
+def _idle(probed: Target) -> Diagnosis:
     """Defect 8: a GPU that has gone to sleep (nvgpu: after half a second) is woken, and that takes time."""
     time.sleep(3)
     began = time.monotonic_ns()
     with _owning(probed):
         took = time.monotonic_ns() - began
-    return Finding("first update after 3 s of idleness", Status.OK, f"took {took / 1e6:.3f} ms")
+    return Diagnosis("first update after 3 s of idleness", Status.OK, f"took {took / 1e6:.3f} ms")
 
 
 @contextmanager
@@ -287,7 +287,7 @@ def _drain(program: subprocess.Popen[bytes]) -> None:
         _progress(program, DRAIN / 10)
 
 
-def _stops(probed: Target) -> Finding:
+def _stops(probed: Target) -> Diagnosis:
     """Defect 15: what is taken off stops, and goes on when it is put back, also after many changes."""
     name = "a program that is taken off stops and goes on"
     with _loaded(probed) as program:
@@ -295,13 +295,13 @@ def _stops(probed: Target) -> Finding:
             with _owning(probed):
                 _drain(program)
                 if _progress(program, 0.3):
-                    return Finding(name, Status.FAIL, f"it went on while it was off, time {count + 1}")
+                    return Diagnosis(name, Status.FAIL, f"it went on while it was off, time {count + 1}")
             if not _progress(program, 20):
-                return Finding(name, Status.FAIL, f"it did not go on, time {count + 1}")
-    return Finding(name, Status.OK, f"{ROUNDS} times")
+                return Diagnosis(name, Status.FAIL, f"it did not go on, time {count + 1}")
+    return Diagnosis(name, Status.OK, f"{ROUNDS} times")
 
 
-def _newcomer(probed: Target) -> Finding:
+def _newcomer(probed: Target) -> Diagnosis:
     """Whether a program that begins beside the owner is born off: its channels are scheduled while it must not run."""
     name = "a program that begins while another has the GPU"
     assert probed.load
@@ -309,18 +309,18 @@ def _newcomer(probed: Target) -> Finding:
         try:
             with _owning(probed):
                 if _progress(program, BESIDE):
-                    return Finding(name, Status.FAIL, "it executed work: what schedules it also switches it on")
+                    return Diagnosis(name, Status.FAIL, "it executed work: what schedules it also switches it on")
                 early = _code(program)
             if early is not None:
-                return Finding(name, Status.FAIL, f"it ended with {early} instead of waiting")
+                return Diagnosis(name, Status.FAIL, f"it ended with {early} instead of waiting")
             if not _progress(program, 30):
-                return Finding(name, Status.FAIL, "it did not go on when the GPU was everybody's")
+                return Diagnosis(name, Status.FAIL, "it did not go on when the GPU was everybody's")
         finally:
             program.kill()
-    return Finding(name, Status.OK, "waits, and goes on")
+    return Diagnosis(name, Status.OK, "waits, and goes on")
 
 
-def _stop_time(probed: Target) -> Finding:
+def _stop_time(probed: Target) -> Diagnosis:
     """Whether taking off stops a kernel at once or waits for its end: for how long a program prints after an update."""
     name = "the last print of a program that is taken off"
     worst = 0
@@ -334,32 +334,32 @@ def _stop_time(probed: Target) -> Finding:
             _progress(program, 20)
     text = f"came {worst / 1e6:.3f} ms after the update at worst; one that is on its way takes its time, too"
     if worst > AT_ONCE_NS:
-        return Finding(name, Status.WARN, text, "if that is as long as its kernels, an update does not stop them")
-    return Finding(name, Status.OK, text)
+        return Diagnosis(name, Status.WARN, text, "if that is as long as its kernels, an update does not stop them")
+    return Diagnosis(name, Status.OK, text)
 
 
-def _watchdog(probed: Target) -> Finding:
+def _watchdog(probed: Target) -> Diagnosis:
     """Defect 16."""
     name = f"a program that is off for {OFF_FOR:.0f} s"
     with _loaded(probed) as program:
         with _owning(probed):
             time.sleep(OFF_FOR)
         if program.poll() is not None or not _progress(program, 20):
-            return Finding(name, Status.FAIL, "did not survive it: the driver's watchdog counts the time")
-    return Finding(name, Status.OK, "survives")
+            return Diagnosis(name, Status.FAIL, "did not survive it: the driver's watchdog counts the time")
+    return Diagnosis(name, Status.OK, "survives")
 
 
-def _killed(probed: Target) -> Finding:
+def _killed(probed: Target) -> Diagnosis:
     """Defect 17: how long the death of a program that is off takes."""
     with _loaded(probed) as program, _owning(probed):
         program.kill()
         began = time.monotonic_ns()
         program.wait()
         took = time.monotonic_ns() - began
-    return Finding("a program that is killed while it is off", Status.OK, f"is gone after {took / 1e6:.3f} ms")
+    return Diagnosis("a program that is killed while it is off", Status.OK, f"is gone after {took / 1e6:.3f} ms")
 
 
-def _foreign(probed: Target) -> Finding:
+def _foreign(probed: Target) -> Diagnosis:
     """Defect 18: lists that the driver builds because another program comes and goes while this one has the GPU."""
     before = sum(one.asks for one in patched.read())
     with _owning(probed):
@@ -369,7 +369,7 @@ def _foreign(probed: Target) -> Finding:
         program.wait()
     asks = sum(one.asks for one in patched.read()) - before
     text = f"the driver asked {asks} times for lists of its own; on Tegra each costs the owner a context switch"
-    return Finding("programs that come and go beside the owner", Status.OK, text)
+    return Diagnosis("programs that come and go beside the owner", Status.OK, text)
 
 
 BASIC = [
@@ -395,13 +395,13 @@ BY_HAND = {
 }
 
 
-def examine(probed: Target) -> Iterator[Finding]:
+def examine(probed: Target) -> Iterator[Diagnosis]:
     """All checks; those that need a program, or a person, say so."""
     yield from run(BASIC, probed)
     if probed.load:
         yield from run(WITH_LOAD, probed)
     else:
         for check in WITH_LOAD:
-            yield Finding(check.name, Status.WARN, "not tried", "name a program with --load")
+            yield Diagnosis(check.name, Status.WARN, "not tried", "name a program with --load")
     for name, cure in BY_HAND.items():
-        yield Finding(name, Status.WARN, "not tried", cure)
+        yield Diagnosis(name, Status.WARN, "not tried", cure)

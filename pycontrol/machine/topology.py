@@ -39,7 +39,7 @@ Call = Callable[[int, int, Any], Any]
 
 
 @dataclass(frozen=True)
-class Gpu:
+class KfdGpu:
     """A GPU of the topology: its number among GPUs as gpurt counts them, KFD's node, and its compute units.
 
     ``visible``: its number among those that this process may look at, as ROCm counts them.
@@ -51,7 +51,7 @@ class Gpu:
     topology: Topology
 
 
-def gpus(root: Path | None = None, call: Call = ioctl) -> list[Gpu]:
+def gpus(root: Path | None = None, call: Call = ioctl) -> list[KfdGpu]:
     """AMD's GPUs, in the order of KFD's nodes; those that this process may not look at are left out, and counted.
 
     ``root``: a folder that stands for the machine.  ``call``: what asks a render node of the machine.
@@ -61,7 +61,7 @@ def gpus(root: Path | None = None, call: Call = ioctl) -> list[Gpu]:
         FileError: the folder has none, or a file in it, or in sysfs, is not what KFD writes.
     """
     top = root or SYSFS
-    found: list[Gpu] = []
+    found: list[KfdGpu] = []
     count = 0
     try:
         names = os.listdir(top / "nodes")
@@ -72,7 +72,7 @@ def gpus(root: Path | None = None, call: Call = ioctl) -> list[Gpu]:
         try:
             is_gpu = (folder / "gpu_id").read_text(encoding="ascii", errors="replace").strip() != "0"
             if is_gpu:
-                found.append(Gpu(count, len(found), node, _topology(folder, root, call)))
+                found.append(KfdGpu(count, len(found), node, _topology(folder, root, call)))
                 count += 1
         except PermissionError:
             count += 1  # as userlib/preload/kfd_topology.c counts what a container may not see

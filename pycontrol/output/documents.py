@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gpurt._gpurt import lib
-from pycontrol.live.control import BusStatus, ClientInfo, GpuStatus, Latency, RuleInfo, Times
+from pycontrol.live.control import BusStatus, ClientInfo, Durations, GpuStatus, RuleInfo, UpdateLatency
 from pycontrol.run.finding import Finding
 
 
@@ -57,7 +57,7 @@ def rule(one: RuleInfo) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def latency(one: Latency) -> dict[str, Any]:
+def latency(one: UpdateLatency) -> dict[str, Any]:
     """How long the runlist updates of one cause took, with the counts of the histogram that are not 0."""
     return {"gpu": one.gpu, "cause": one.cause, "updates": one.count, **_times(one, "updates")}
 
@@ -74,7 +74,7 @@ def bus(one: BusStatus) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _times(one: Times, counted: str) -> dict[str, Any]:
+def _times(one: Durations, counted: str) -> dict[str, Any]:
     histogram = [
         {"below_ns": int(lib.gpurt_hist_floor(bucket + 1)), counted: count}
         for bucket, count in enumerate(one.buckets)

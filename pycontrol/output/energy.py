@@ -8,7 +8,7 @@ from typing import Any
 
 from analysis.energy.bounds import bounds
 from analysis.energy.model import J, System
-from analysis.energy.outcome import Outcome, Run
+from analysis.energy.outcome import EnergyRun, Outcome
 from analysis.energy.power import Energy
 from analysis.energy.setup import Setup
 from analysis.energy.uncertain import Spread, spreads
@@ -45,7 +45,7 @@ class Sum:
         self.lateness: list[int | None] = [None] * len(self.tasks)
         self.time = 0
 
-    def add(self, outcome: Outcome, run: Run) -> None:
+    def add(self, outcome: Outcome, run: EnergyRun) -> None:
         """One more run."""
         self.energy += outcome.energy
         self.away += outcome.away
@@ -215,7 +215,7 @@ class Off:
         return "\n".join(lines)
 
 
-def off(system: System, setups: Sequence[Setup], run: Run, percent: int) -> Off:
+def off(system: System, setups: Sequence[Setup], run: EnergyRun, percent: int) -> Off:
     """The spreads of these policies.  Raises UsageError with too many GPUs."""
     try:
         count, found = spreads(system, [one.policy for one in setups], setups[0].options, run, percent)

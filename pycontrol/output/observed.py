@@ -8,13 +8,13 @@ from typing import Any
 
 from pycontrol.output import documents, render
 from pycontrol.output.render import bound, ms
-from pycontrol.run.check import Line
+from pycontrol.run.check import TaskCheck
 
 #: How the table spells the verdicts of JSON; those that are no look that way.
 VERDICTS = {"missed": "MISSED", "above-bound": "ABOVE ITS BOUND", "unseen": "NO JOB SEEN", "best-effort": "best effort"}
 
 
-def data(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
+def data(lines: Sequence[TaskCheck]) -> dict[str, dict[str, Any]]:
     """For JSON, by task; times in ns."""
     return {
         line.task: {
@@ -27,7 +27,7 @@ def data(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def text(lines: Sequence[Line], bounds: bool) -> str:
+def text(lines: Sequence[TaskCheck], bounds: bool) -> str:
     """The table with a row for each task; with a column for bounds if there are some to compare with."""
     headers = ["task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", "verdict"]
     rows = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from pycontrol.power.sensor import About, Kind, Reading, SensorError
+from pycontrol.power.sensor import Reading, SensorError, SensorFacts, SensorKind
 
 #: A counter that stands still for that long, ns, and for that many times its usual time between updates, is stale.
 STALE, STALE_UPDATES = 10**9, 10
@@ -19,7 +19,7 @@ _FJ = 10**9  # in a microjoule
 
 
 @dataclass(frozen=True, slots=True)
-class Energy:
+class SensorEnergy:
     """What a sensor says about a window.
 
     ``error``: uJ; if ``bounded``, the true energy differs by no more, if the counter is right whenever it changes.
@@ -67,14 +67,14 @@ class Account(Protocol):
         """Whether further readings would tell nothing about a window that ended."""
         ...
 
-    def energy(self) -> Energy:
+    def energy(self) -> SensorEnergy:
         """The window's energy."""
         ...
 
 
-def account(about: About) -> Account:
+def account(about: SensorFacts) -> Account:
     """An empty account for readings of a sensor."""
-    return CounterAccount(about) if about.kind is Kind.COUNTER else PowerAccount(about)
+    return CounterAccount(about) if about.kind is SensorKind.COUNTER else PowerAccount(about)
 
 
 def round_div(a: int, b: int) -> int:
@@ -92,7 +92,7 @@ class CounterAccount:
     0 is one unit of its 32 bits more: each wrap may lack that.
     """
 
-    def __init__(self, about: About) -> None:
+    def __init__(self, about: SensorFacts) -> None:
         self._about = about
         self._last: Reading | None = None
         self._changed: Reading | None = None  # the first reading with the present value
@@ -152,7 +152,7 @@ class CounterAccount:
         """Whether the first change after the window was seen."""
         return self._end_step > 0
 
-    def energy(self) -> Energy:
+    def energy(self) -> SensorEnergy:
         """The window's energy."""
         assert self._begin is not None
         assert self._end is not None
@@ -160,7 +160,7 @@ class CounterAccount:
         time, step = last.at - first.at, max(self._first_step, self._end_step)
         late = (first.end - first.begin + last.end - last.begin + 1) // 2
         error = step + self._about.resolution + self._wraps * (((self._about.range or 0) >> 32) + 1)
-        return Energy(time, after - before, error, self.settled, self.updates, self._step, late, self._why(time))
+        return SensorEnergy(time, after - before, error, self.settled, self.updates, self._step, late, self._why(time))
 
     def _why(self, time: int) -> str:
         if not self.updates:
@@ -176,7 +176,7 @@ class CounterAccount:
 class PowerAccount:
     """Readings of power: the trapezoids under them."""
 
-    def __init__(self, about: About) -> None:
+    def __init__(self, about: SensorFacts) -> None:
         self._about = about
         self._last: Reading | None = None
         self._begin: Reading | None = None
@@ -210,7 +210,7 @@ class PowerAccount:
         """Always: nothing after the window matters."""
         return True
 
-    def energy(self) -> Energy:
+    def energy(self) -> SensorEnergy:
         """The window's energy."""
         assert self._begin is not None
         assert self._end is not None
@@ -222,4 +222,4 @@ class PowerAccount:
             why = f"the sensor said {last.value / 1e6:.6f} W all of {time / 1e9:.3f} s: a constant is no measurement"
         elif self.updates < ENOUGH:
             why = f"the sensor changed only {self.updates} times, and {ENOUGH} are needed to resolve anything"
-        return Energy(time, energy, -(-self._spread // (2 * _FJ)), False, self.updates, self._step, late, why)
+        return SensorEnergy(time, energy, -(-self._spread // (2 * _FJ)), False, self.updates, self._step, late, why)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pycontrol.power import sysfs
-from pycontrol.power.sensor import About, Absent, Kind, Scope, SensorError
+from pycontrol.power.sensor import Absent, Scope, SensorError, SensorFacts, SensorKind
 
 #: File -> the last word of the sensor's name, and what its numbers are.
-FILES = {"power1_input": ("input", Kind.INSTANT), "power1_average": ("average", Kind.AVERAGE)}
+FILES = {"power1_input": ("input", SensorKind.INSTANT), "power1_average": ("average", SensorKind.AVERAGE)}
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Power:
     """One of the two power files of a GPU."""
 
     path: Path
-    about: About
+    about: SensorFacts
 
     def value(self) -> int:
         """The power, uW."""
@@ -39,7 +39,7 @@ def find() -> Iterator[Power | Absent]:
         for file in files:
             suffix, kind = FILES[file]
             name = f"amdgpu:{place}:{suffix}"
-            sensor = Power(hwmon / file, About(name, f"amdgpu {label}", kind, Scope.BOARD))
+            sensor = Power(hwmon / file, SensorFacts(name, f"amdgpu {label}", kind, Scope.BOARD))
             try:
                 sensor.value()
             except SensorError as error:

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pycontrol.power.account import ENOUGH, Account, Energy, account
+from pycontrol.power.account import ENOUGH, Account, SensorEnergy, account
 from pycontrol.power.program import Interrupted, Program
-from pycontrol.power.sensor import Kind, Reading, Sensor, SensorError, read
+from pycontrol.power.sensor import Reading, Sensor, SensorError, SensorKind, read
 
 #: A sensor that averages over a second says little about a window that is not much longer, ns.
 LONG_ENOUGH = 10 * 10**9
@@ -22,7 +22,7 @@ _S = 10**9
 
 
 @dataclass(frozen=True)
-class Options:
+class MeterOptions:
     """How to measure: times in ns.
 
     ``interval``: between readings.  ``least``: how long a measurement lasts; None: 10 s if a sensor averages, else 0.
@@ -39,7 +39,7 @@ class Options:
         """How long a measurement with these sensors lasts."""
         if self.least is not None:
             return self.least
-        return LONG_ENOUGH if any(sensor.about.kind is Kind.AVERAGE for sensor in sensors) else 0
+        return LONG_ENOUGH if any(sensor.about.kind is SensorKind.AVERAGE for sensor in sensors) else 0
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Round:
 
     runs: int = 0
     ran: int = 0
-    energies: list[Energy] = field(default_factory=list)
+    energies: list[SensorEnergy] = field(default_factory=list)
     why: str = ""
 
     @property
@@ -65,7 +65,7 @@ Log = Callable[[str, Reading], None]
 
 
 def measure(
-    sensors: Sequence[Sensor], command: Sequence[str], options: Options, log: Log, noted: Interrupted
+    sensors: Sequence[Sensor], command: Sequence[str], options: MeterOptions, log: Log, noted: Interrupted
 ) -> Round:
     """Runs the program, at least once and until every sensor has changed often enough, and reads the sensors.
 
@@ -102,7 +102,7 @@ def measure(
 
 
 def _repeat(
-    found: Round, command: Sequence[str], options: Options, least: int, accounts: Sequence[Account],
+    found: Round, command: Sequence[str], options: MeterOptions, least: int, accounts: Sequence[Account],
     sample: Callable[[], None], noted: Interrupted,
 ) -> None:  # fmt: skip
     """Runs the program until there is nothing more to learn."""
@@ -160,7 +160,7 @@ def _count(found: Round, program: Program, begin: int) -> None:
     found.why = program.failure
 
 
-def _settle(accounts: Sequence[Account], options: Options, sample: Callable[[], None], noted: Interrupted) -> None:
+def _settle(accounts: Sequence[Account], options: MeterOptions, sample: Callable[[], None], noted: Interrupted) -> None:
     """Reads on until counters have changed once more, which tells their error."""
     until = time.monotonic_ns() + PATIENCE
     while not all(one.settled for one in accounts) and time.monotonic_ns() < until and not noted.asked:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pycontrol.power.sensor import About, Absent, Kind, Scope, SensorError
+from pycontrol.power.sensor import Absent, Scope, SensorError, SensorFacts, SensorKind
 
 MW = MJ = 1000
 EXTRA = "pip install 'gpurt[nvml]'"
@@ -61,7 +61,7 @@ class NvmlSensor:
     """One quantity of one GPU."""
 
     device: Device
-    about: About
+    about: SensorFacts
     ask: Callable[[], int]
 
     def value(self) -> int:
@@ -74,8 +74,8 @@ class NvmlSensor:
 
 #: Last word of the name, what it is, and the method of Device.  Best first.
 QUANTITIES = (
-    ("energy", Kind.COUNTER, Device.energy), ("instant", Kind.INSTANT, Device.instant),
-    ("average", Kind.AVERAGE, Device.average), ("power", Kind.AVERAGE, Device.power),
+    ("energy", SensorKind.COUNTER, Device.energy), ("instant", SensorKind.INSTANT, Device.instant),
+    ("average", SensorKind.AVERAGE, Device.average), ("power", SensorKind.AVERAGE, Device.power),
 )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def _sensors(library: Any, index: int) -> Iterator[NvmlSensor | Absent]:
         return
     device = Device(library, handle)
     for word, kind, method in QUANTITIES:
-        about = About(f"nvml:{index}:{word}", model, kind, Scope.BOARD, None, MW)
+        about = SensorFacts(f"nvml:{index}:{word}", model, kind, Scope.BOARD, None, MW)
         sensor = NvmlSensor(device, about, method.__get__(device))
         try:
             sensor.value()

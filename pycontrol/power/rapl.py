@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pycontrol.power import sysfs
-from pycontrol.power.sensor import About, Absent, Kind, Scope, SensorError
+from pycontrol.power.sensor import Absent, Scope, SensorError, SensorFacts, SensorKind
 
 _ZONE = re.compile(r"intel-rapl(-[a-z]+)?(:[0-9]+)+")
 
@@ -22,7 +22,7 @@ class Zone:
     """A RAPL zone, such as a package; ``path``: its folder."""
 
     path: Path
-    about: About
+    about: SensorFacts
 
     def value(self) -> int:
         """Its energy counter, uJ."""
@@ -44,4 +44,4 @@ def find() -> Iterator[Zone | Absent]:
         except SensorError as error:
             yield Absent(name, str(error))
             continue
-        yield Zone(path, About(name, f"RAPL {label}", Kind.COUNTER, Scope.HOST, wraps))
+        yield Zone(path, SensorFacts(name, f"RAPL {label}", SensorKind.COUNTER, Scope.HOST, wraps))

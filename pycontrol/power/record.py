@@ -14,7 +14,7 @@ from analysis.energy.measured import COLUMNS
 from gpurt.errors import FileError
 from gpurt.files import unwritable
 from gpurt.text import filename
-from pycontrol.power.sensor import Kind, Reading, Sensor
+from pycontrol.power.sensor import Reading, Sensor, SensorKind
 
 SAMPLE_COLUMNS = ("sensor", "time_ns", "energy_uj", "power_uw")
 
@@ -75,7 +75,7 @@ class Record:
     """The files of a run: its measurements, and every reading.  Either may be missing."""
 
     def __init__(self, measurements: Path | None, samples: Path | None, sensors: Sequence[Sensor]) -> None:
-        self._counters = {one.about.name for one in sensors if one.about.kind is Kind.COUNTER}
+        self._counters = {one.about.name for one in sensors if one.about.kind is SensorKind.COUNTER}
         self._measurements = Lines(measurements, COLUMNS) if measurements else None
         self._samples = Lines(samples, SAMPLE_COLUMNS) if samples else None
 

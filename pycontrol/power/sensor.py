@@ -18,7 +18,7 @@ class SensorError(RuntimeFailure):
     """A sensor is absent, cannot be read, or gives no number."""
 
 
-class Kind(Enum):
+class SensorKind(Enum):
     """What the numbers of a sensor are."""
 
     COUNTER = "counter"  # energy since some time in the past, uJ
@@ -36,7 +36,7 @@ class Scope(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class SensorFacts:
     """What is known of a sensor without reading it.
 
     ``range``: a counter that reaches it goes on at 0; None if it never wraps.  ``resolution``: the least difference
@@ -45,7 +45,7 @@ class About:
 
     name: str
     what: str
-    kind: Kind
+    kind: SensorKind
     scope: Scope
     range: int | None = None
     resolution: int = 1
@@ -69,7 +69,7 @@ class Sensor(Protocol):
     """A source of readings."""
 
     @property
-    def about(self) -> About:
+    def about(self) -> SensorFacts:
         """What is known of it."""
         ...
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pycontrol.power import sysfs
-from pycontrol.power.sensor import About, Absent, Kind, Scope, SensorError
+from pycontrol.power.sensor import Absent, Scope, SensorError, SensorFacts, SensorKind
 
 #: Labels of rails that feed the GPU and nothing else: AGX Xavier, TX2, TX1.
 GPU_ALONE = ("GPU", "VDD_SYS_GPU", "VDD_GPU")
@@ -31,7 +31,7 @@ class Rail:
 
     voltage: Path
     current: Path
-    about: About
+    about: SensorFacts
 
     def value(self) -> int:
         """The power, uW.  A small negative current is an offset of the sensor, and stays negative."""
@@ -43,7 +43,7 @@ class IioRail:
     """A channel of L4T 32's driver, mW."""
 
     path: Path
-    about: About
+    about: SensorFacts
 
     def value(self) -> int:
         """The power, uW."""
@@ -67,7 +67,9 @@ def _rails(folder: Path) -> Iterator[Rail | IioRail | Absent]:
             continue
         channel, name = found[1] or found[2], f"tegra:{chip}:{label}"
         alone = label in GPU_ALONE
-        about = About(name, f"INA3221 rail {label}", Kind.INSTANT, Scope.GPU if alone else Scope.RAIL, None, 1000)
+        about = SensorFacts(
+            name, f"INA3221 rail {label}", SensorKind.INSTANT, Scope.GPU if alone else Scope.RAIL, None, 1000
+        )
         rail: Rail | IioRail
         if hwmon:
             rail = Rail(folder / f"in{channel}_input", folder / f"curr{channel}_input", about)

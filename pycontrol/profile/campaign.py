@@ -12,11 +12,11 @@ from pycontrol.profile.checkpoint import Checkpoint
 from pycontrol.profile.conditions import Here
 from pycontrol.profile.identity import Contents
 from pycontrol.profile.plan import Planned
-from pycontrol.profile.run import Options, Result, execute
+from pycontrol.profile.run import ProfileOptions, ProfileResult, execute
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Campaign:
     """The results of the runs that were complete, at least one.
 
     ``stopped``: why there are fewer than planned; empty if there are not.  ``interrupted``: it was the user.
@@ -24,7 +24,7 @@ class Measured:
     given and has changed.
     """
 
-    results: tuple[Result, ...]
+    results: tuple[ProfileResult, ...]
     stopped: str = ""
     interrupted: bool = False
     failures: tuple[str, ...] = ()
@@ -32,9 +32,9 @@ class Measured:
 
 
 def measure(
-    plan: Sequence[Planned], options: Options, here: Here, store: Checkpoint, contents: Contents,
+    plan: Sequence[Planned], options: ProfileOptions, here: Here, store: Checkpoint, contents: Contents,
     progress: Callable[[int], None] = lambda runs: None,
-) -> Measured:  # fmt: skip
+) -> Campaign:  # fmt: skip
     """Executes the runs that the checkpoint lacks.  The first one that fails, or Ctrl-C, ends the measurement.
 
     What was complete before is kept.
@@ -66,13 +66,13 @@ def measure(
             with suppress(FileError):  # it may be what failed
                 store.fail(planned.number, why, contents.after(planned))
             why = f"run {planned.number} of {len(plan)}: {why}"
-            return Measured(tuple(store.results), why, interrupted, before, tuple(sorted(contents.outputs)))
+            return Campaign(tuple(store.results), why, interrupted, before, tuple(sorted(contents.outputs)))
         compare(store.results, options)
         progress(1)
-    return Measured(tuple(store.results), failures=before, outputs=tuple(sorted(contents.outputs)))
+    return Campaign(tuple(store.results), failures=before, outputs=tuple(sorted(contents.outputs)))
 
 
-def _measure(planned: Planned, options: Options, here: Here, store: Checkpoint, contents: Contents) -> None:
+def _measure(planned: Planned, options: ProfileOptions, here: Here, store: Checkpoint, contents: Contents) -> None:
     """Makes one run."""
     options.stop.check()
     contents.check()
@@ -83,7 +83,7 @@ def _measure(planned: Planned, options: Options, here: Here, store: Checkpoint, 
     store.add(made, written)
 
 
-def compare(results: Sequence[Result], options: Options) -> None:
+def compare(results: Sequence[ProfileResult], options: ProfileOptions) -> None:
     """Compares the last run with the first one.
 
     Raises:
@@ -106,7 +106,7 @@ def compare(results: Sequence[Result], options: Options) -> None:
         )
 
 
-def _run(one: Result) -> str:
+def _run(one: ProfileResult) -> str:
     given = "" if one.planned.given is None else f", input {one.planned.given}"
     return f"run {one.planned.number} ({one.planned.condition.value}{given})"
 

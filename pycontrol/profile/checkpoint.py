@@ -20,8 +20,8 @@ from gpurt.files import read, unwritable
 from gpurt.text import filename
 from pycontrol.profile.identity import Contents, unlike
 from pycontrol.profile.plan import Planned
-from pycontrol.profile.run import Result
-from pycontrol.profile.segments import Job, Jobs, Segment
+from pycontrol.profile.run import ProfileResult
+from pycontrol.profile.segments import Jobs, MeasuredJob, Segment
 
 FORMAT, VERSION = "gpurt-profile", 2
 #: Bytes of the file, and of its first line.
@@ -45,7 +45,7 @@ class Checkpoint:
         fresh: bool = False,
     ) -> None:  # fmt: skip
         self.path, self.fresh = path, fresh
-        self.results: list[Result] = []
+        self.results: list[ProfileResult] = []
         self.failures: list[str] = []
         self._plan, self._contents = plan, contents
         self._subject = dict(subject)
@@ -89,7 +89,7 @@ class Checkpoint:
         """A run begins."""
         self._write({"begun": number})
 
-    def add(self, result: Result, written: Sequence[str]) -> None:
+    def add(self, result: ProfileResult, written: Sequence[str]) -> None:
         """A run is complete, and has written these files among those that it was given."""
         self.results.append(result)
         self._written(written)
@@ -251,7 +251,7 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-def packed(result: Result) -> dict[str, Any]:
+def packed(result: ProfileResult) -> dict[str, Any]:
     """A result as JSON; segments of jobs by their places among all."""
     places = {segment: place for place, segment in enumerate(result.segments)}
     return {
@@ -263,18 +263,18 @@ def packed(result: Result) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def unpacked(planned: Planned, line: Mapping[str, Any]) -> Result:
+def unpacked(planned: Planned, line: Mapping[str, Any]) -> ProfileResult:
     """The result of that run.  Raises ValueError and the like if it is none."""
     segments = tuple(_segment(one) for one in line["segments"])
     made = tuple(
-        Job(tuple(segments[_whole(place)] for place in places), None if cpu is None else _whole(cpu))
+        MeasuredJob(tuple(segments[_whole(place)] for place in places), None if cpu is None else _whole(cpu))
         for cpu, places in line["jobs"]
     )
     if not made or not isinstance(line["task"], str):
         raise ValueError
     apart = None if line["apart"] is None else _whole(line["apart"])
     jobs = Jobs(made, line["task"], _whole(line["outside"]), apart, _whole(line["distances"]))
-    return Result(planned, jobs, segments, _whole(line["cpu"]), _whole(line["wall"]))
+    return ProfileResult(planned, jobs, segments, _whole(line["cpu"]), _whole(line["wall"]))
 
 
 def _segment(values: Sequence[Any]) -> Segment:

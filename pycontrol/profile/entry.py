@@ -15,8 +15,8 @@ from gpurt.text import visible
 from gpurt.units import UNKNOWN, US, format_time
 from pycontrol.profile.conditions import Condition, Here, about, left_out
 from pycontrol.profile.plan import Planned
-from pycontrol.profile.run import Result
-from pycontrol.profile.summary import Time, chances, reduced
+from pycontrol.profile.run import ProfileResult
+from pycontrol.profile.summary import MeasuredTime, chances, reduced
 
 #: How an entry begins.
 MARK = "Measured by gpurt measure times: "
@@ -39,7 +39,7 @@ class Account:
     period: int | None
     command: Sequence[str]
     plan: Sequence[Planned]
-    results: Sequence[Result]
+    results: Sequence[ProfileResult]
     stopped: str
     seed: int
     margin: Fraction
@@ -54,7 +54,7 @@ def percent(share: Fraction) -> str:
     return f"{float(share * 100):g}%"
 
 
-def entry(account: Account, times: Sequence[Time]) -> str:
+def entry(account: Account, times: Sequence[MeasuredTime]) -> str:
     """The [[task]] entry in TOML."""
     priority = account.here.priority
     head = [visible(line) for line in _account(account, times)]
@@ -85,7 +85,7 @@ def _period(account: Account) -> str:
     )
 
 
-def _account(account: Account, times: Sequence[Time]) -> list[str]:
+def _account(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
     """What was done and seen, line by line."""
     results = account.results
     jobs, size = sum(len(one.jobs.jobs) for one in results), len(results[0].jobs.jobs[0].segments)
@@ -149,7 +149,7 @@ def remarks(account: Account) -> list[str]:
     return notes
 
 
-def _others(results: Sequence[Result]) -> list[str]:
+def _others(results: Sequence[ProfileResult]) -> list[str]:
     """A remark if much of the program's CPU time is in no job's: a job has that of the thread that announces it."""
     spent = [job.cpu for one in results for job in one.jobs.jobs if job.cpu is not None]
     used, inside = sum(one.cpu for one in results), sum(spent)
@@ -166,7 +166,7 @@ def _whole(time: int) -> str:
     return format_time(time // US * US)
 
 
-def _line(one: Time) -> str:
+def _line(one: MeasuredTime) -> str:
     """What was seen of a time."""
     where = f"run {one.run.number} ({one.run.condition.value}{_given(one.run)})"
     each = ", ".join(f"{condition.value} {format_time(time)}" for condition, time in one.by_condition.items())
@@ -180,7 +180,7 @@ def _given(planned: Planned) -> str:
     return "" if planned.given is None else f", input {planned.given}"
 
 
-def _segments(account: Account, times: Sequence[Time]) -> list[str]:
+def _segments(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
     by_place = {(one.segment, one.what): one for one in times}
     size = len(account.results[0].jobs.jobs[0].segments)
     return [
@@ -189,7 +189,7 @@ def _segments(account: Account, times: Sequence[Time]) -> list[str]:
     ]
 
 
-def _cpu(account: Account, known: Time | None) -> str:
+def _cpu(account: Account, known: MeasuredTime | None) -> str:
     """The CPU segment: the CPU time of a job, if the program says it."""
     if known is not None:
         return f"  {{ cpu = {_span(known)} }},  # of the thread that announces the job, also inside its GPU segments"
@@ -201,7 +201,7 @@ def _cpu(account: Account, known: Time | None) -> str:
     )
 
 
-def _gpu(misc: Time | None, gpu: Time) -> str:
+def _gpu(misc: MeasuredTime | None, gpu: MeasuredTime) -> str:
     if misc is None:
         return (
             f'  {{ misc = "{UNKNOWN}", gpu = {_span(gpu)} }},  # gpu: all the time with the GPU, for this host sees no '
@@ -210,6 +210,6 @@ def _gpu(misc: Time | None, gpu: Time) -> str:
     return f"  {{ misc = {_span(misc)}, gpu = {_span(gpu)} }},"
 
 
-def _span(time: Time) -> str:
+def _span(time: MeasuredTime) -> str:
     worst, best = time.written
     return f'{{ worst = "{format_time(worst)}", best = "{format_time(best)}" }}'

@@ -16,12 +16,12 @@ from gpurt.errors import FileError, RuntimeFailure
 from gpurt.text import filename, visible
 from pycontrol.profile.conditions import Here, described, files
 from pycontrol.profile.plan import Planned
-from pycontrol.profile.run import Options
+from pycontrol.profile.run import ProfileOptions
 
 CHUNK = 1 << 20
 
 
-def identity(plan: Sequence[Planned], options: Options, here: Here) -> dict[str, Any]:
+def identity(plan: Sequence[Planned], options: ProfileOptions, here: Here) -> dict[str, Any]:
     """What was asked for, and of which host and machine; JSON.
 
     Left out: what only ends runs (the timeout), or only says how times are written.
@@ -69,7 +69,7 @@ class Contents:
         FileError: on creation, a file cannot be read.
     """
 
-    def __init__(self, plan: Sequence[Planned], options: Options, here: Here) -> None:
+    def __init__(self, plan: Sequence[Planned], options: ProfileOptions, here: Here) -> None:
         named = [found for one in plan for found in files(one.command(options.command))]
         beside = files(here.beside) if here.beside else []
         loaded = [options.preload] if options.preload and os.path.isfile(options.preload) else []

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.rtgpu.observed import Case, Units
+from analysis.rtgpu.observed import Case, PartitionSizes
 from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
 
@@ -24,7 +24,7 @@ MOST_UNITS = 4096
 class Offer:
     """What a program can measure: the units of its GPU, how it keeps kernels to them, and its kernels."""
 
-    units: Units
+    units: PartitionSizes
     mechanism: str
     kernels: tuple[str, ...]
 
@@ -36,7 +36,7 @@ def ask(command: Sequence[str], seconds: float) -> Offer:
     for line in _output([*command, "list"], seconds).splitlines():
         key, *values = line.split()[:6] or [""]
         if key == "units" and len(values) == 4 and all(map(_NUMBER.fullmatch, values)):
-            units = Units(*map(int, values))
+            units = PartitionSizes(*map(int, values))
         elif key == "mechanism" and len(values) == 1 and _NAME.fullmatch(values[0]):
             mechanism = values[0]
         elif key == "kernel" and len(values) == 1 and _NAME.fullmatch(values[0]):
@@ -59,7 +59,7 @@ def measure(command: Sequence[str], case: Case, runs: int, seconds: float) -> li
     return list(map(int, lines))
 
 
-def _sane(units: Units) -> bool:
+def _sane(units: PartitionSizes) -> bool:
     whole = units.least % units.step == units.most % units.step == 0
     return whole and units.least <= units.most <= units.all <= MOST_UNITS
 

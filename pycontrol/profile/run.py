@@ -30,7 +30,7 @@ NOT_ALL = "not all of the run was seen; measure again"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ProfileOptions:
     """How to execute the program.
 
     ``device``: the host's, None for the usual search.  ``theta``: what a context switch of its virtual GPU takes, ns;
@@ -55,7 +55,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ProfileResult:
     """What a run has shown.  ``segments``: all, of jobs or not.  ``cpu``: of the whole process; ``wall``; ns."""
 
     planned: Planned
@@ -65,7 +65,7 @@ class Result:
     wall: int
 
 
-def execute(planned: Planned, options: Options, here: Here) -> Result:
+def execute(planned: Planned, options: ProfileOptions, here: Here) -> ProfileResult:
     """Executes the program once.
 
     Raises:
@@ -114,7 +114,7 @@ class Users:
         return {pid for pid, group in self._groups.items() if group in groups}
 
 
-def _carried_out(command: Sequence[str], device: str, options: Options) -> tuple[int, int, int]:
+def _carried_out(command: Sequence[str], device: str, options: ProfileOptions) -> tuple[int, int, int]:
     """Executes the program to its end: its id, CPU time and wall-clock time, ns."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.monotonic_ns()
@@ -135,7 +135,7 @@ def _carried_out(command: Sequence[str], device: str, options: Options) -> tuple
     return process.pid, max(int(used * UNITS["s"]) - start, 0), wall
 
 
-def _await(process: subprocess.Popen[bytes], options: Options) -> None:
+def _await(process: subprocess.Popen[bytes], options: ProfileOptions) -> None:
     """Waits for the end of the program, or ends it when its time is over.  Raises RuntimeFailure if it fails."""
     limit = min((one for one in (options.timeout, options.duration) if one is not None), default=None)
     name = visible(options.command[0])
@@ -176,9 +176,9 @@ def _settle(listener: Listener, pid: int) -> bool:
 
 
 def read(
-    planned: Planned, options: Options, records: Sequence[EventRecord], pid: int, spent: tuple[int, int],
+    planned: Planned, options: ProfileOptions, records: Sequence[EventRecord], pid: int, spent: tuple[int, int],
     known: Collection[int] = (),
-) -> Result:  # fmt: skip
+) -> ProfileResult:  # fmt: skip
     """The jobs in a run's events.
 
     Args:
@@ -223,7 +223,7 @@ def read(
     made = jobs(mine, found, options.task, options.per_job, options.duration is not None)
     if not any(job.segments for job in made.jobs):
         raise RuntimeFailure(f"{name}: none of its {len(found)} GPU segments is in a whole job")
-    return Result(planned, made, tuple(found), *spent)
+    return ProfileResult(planned, made, tuple(found), *spent)
 
 
 def _change(records: Sequence[EventRecord], pid: int) -> str:

@@ -43,7 +43,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class MeasuredJob:
     """The segments of a job in order, and the CPU time of the job, ns; None if the program did not say it."""
 
     segments: tuple[Segment, ...]
@@ -63,7 +63,7 @@ class Jobs:
     ``distances``: of how many; None and 0 if it announces no jobs, or only one.
     """
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[MeasuredJob, ...]
     task: str = ""
     outside: int = 0
     apart: int | None = None
@@ -71,7 +71,7 @@ class Jobs:
 
 
 @dataclass
-class _Open:
+class _OpenPart:
     """A segment that has begun."""
 
     begin: int
@@ -133,7 +133,7 @@ def segments(records: Sequence[EventRecord], costs: Costs, cut: bool = False) ->
             went back; or one that was cut off may be the longest by far.
     """
     found: list[Segment] = []
-    now: dict[tuple[int, int], _Open] = {}
+    now: dict[tuple[int, int], _OpenPart] = {}
     latest: dict[tuple[int, int], int] = {}
     for one in records:
         client = one.gpu, one.client
@@ -144,7 +144,7 @@ def segments(records: Sequence[EventRecord], costs: Costs, cut: bool = False) ->
         if one.kind is EventKind.BEGIN:
             if client in now:
                 raise RuntimeFailure("a GPU segment began before the one before it had ended: events are missing")
-            now[client] = _Open(one.time_ns, one.priority)
+            now[client] = _OpenPart(one.time_ns, one.priority)
         elif one.kind is EventKind.WORK:
             _work(one, now.get(client), found)
         elif client in now:
@@ -176,7 +176,7 @@ def _check_cut(what: str, cut: Sequence[int], whole: Sequence[int]) -> None:
         )
 
 
-def _work(one: EventRecord, here: _Open | None, found: Sequence[Segment]) -> None:
+def _work(one: EventRecord, here: _OpenPart | None, found: Sequence[Segment]) -> None:
     """Takes a work item that has completed, as part of the segment that is open."""
     submitted = one.time_ns - one.latency_ns
     client = one.gpu, one.client
@@ -261,7 +261,7 @@ def _announced(records: Sequence[EventRecord], found: Sequence[Segment], task: s
                 f"a GPU segment goes across the begin or the end of a job of {visible(task)}, so that its time is no "
                 "job's; begin and end it within one job"
             )
-    made = tuple(Job(tuple(row), cpu) for row, (_, _, cpu) in zip(inside, spans, strict=True))
+    made = tuple(MeasuredJob(tuple(row), cpu) for row, (_, _, cpu) in zip(inside, spans, strict=True))
     outside = len(found) - sum(map(len, inside))
     return Jobs(made, task, outside, min(distances, default=None), len(distances))
 
@@ -285,4 +285,4 @@ def _counted(found: Sequence[Segment], task: str | None, per_job: int | None, cu
     whole, rest = divmod(len(found), size)
     if rest and not cut:
         raise RuntimeFailure(f"{len(found)} GPU segments are no whole number of jobs of --segments {size}")
-    return Jobs(tuple(Job(tuple(found[at * size : (at + 1) * size])) for at in range(whole)), outside=rest)
+    return Jobs(tuple(MeasuredJob(tuple(found[at * size : (at + 1) * size])) for at in range(whole)), outside=rest)

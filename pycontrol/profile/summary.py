@@ -16,8 +16,8 @@ from gpurt.errors import UsageError
 from gpurt.units import US, format_time
 from pycontrol.profile.conditions import Condition
 from pycontrol.profile.plan import Planned
-from pycontrol.profile.run import Result
-from pycontrol.profile.segments import Job
+from pycontrol.profile.run import ProfileResult
+from pycontrol.profile.segments import MeasuredJob
 
 #: The largest margin, percent.
 MOST_MARGIN = 1000
@@ -58,7 +58,7 @@ def _up(value: Fraction) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class MeasuredTime:
     """One time of a job: its CPU time, or the misc or gpu part of a segment; ns.
 
     ``worst`` contains what updates of the runlist and context switches took; ``best`` does not where that is known, and
@@ -121,7 +121,7 @@ class Time:
         }  # fmt: skip
 
 
-def times(results: Sequence[Result], margin: Fraction) -> list[Time]:
+def times(results: Sequence[ProfileResult], margin: Fraction) -> list[MeasuredTime]:
     """Every time of a job that was measured in all jobs, in the order of the file.
 
     Args:
@@ -135,7 +135,7 @@ def times(results: Sequence[Result], margin: Fraction) -> list[Time]:
     return [one for one in found if one is not None]
 
 
-def _measured(what: str, segment: int, job: Job) -> tuple[int, int] | None:
+def _measured(what: str, segment: int, job: MeasuredJob) -> tuple[int, int] | None:
     """At least and at most how long a time of a job was, ns; None if that is not known."""
     if not segment:
         return None if job.cpu is None else (max(job.cpu - job.inside, 0), job.cpu)
@@ -145,7 +145,7 @@ def _measured(what: str, segment: int, job: Job) -> tuple[int, int] | None:
     return None if here.misc is None else (here.least[0], here.misc)
 
 
-def _time(what: str, segment: int, results: Sequence[Result], margin: Fraction) -> Time | None:
+def _time(what: str, segment: int, results: Sequence[ProfileResult], margin: Fraction) -> MeasuredTime | None:
     """A time; None if some job lacks it."""
     rows = [[_measured(what, segment, job) for job in result.jobs.jobs] for result in results]
     known = [[one for one in row if one is not None] for row in rows]
@@ -157,7 +157,7 @@ def _time(what: str, segment: int, results: Sequence[Result], margin: Fraction) 
     by_condition: dict[Condition, int] = {}
     for planned, one in largest:
         by_condition[planned.condition] = max(one, by_condition.get(planned.condition, 0))
-    return Time(
+    return MeasuredTime(
         what, segment, min(least for row in known for least, _ in row), worst, sum(map(len, known)), maxima, where,
         by_condition, growth(maxima), margin,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from analysis.trace import Trace
 from analysis.verdict import slow_turns, unlike_the_file
 from gpurt.enums import Policy, Tier
 from gpurt.units import exact_ms
-from pycontrol.live.control import GpuStatus, Latency
+from pycontrol.live.control import GpuStatus, UpdateLatency
 from pycontrol.live.fit import Code, Defeats, Objection, demanded
 from pycontrol.report import runs
 from pycontrol.run.finding import Finding, What
@@ -50,7 +50,7 @@ class Evidence:
     test: Test | None
     result: Result | None = None
     gpus: Sequence[GpuStatus] = ()
-    latency: Sequence[Latency] = ()
+    latency: Sequence[UpdateLatency] = ()
     traces: Sequence[tuple[str, Trace]] = ()
     objections: Sequence[Objection] = ()
     findings: Sequence[tuple[str, Sequence[Finding]]] = ()

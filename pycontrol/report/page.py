@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from analysis.sensitivity import What
+from analysis.sensitivity import Grows
 from gpurt.text import visible
 from gpurt.units import exact_ms
 from pycontrol.output.observed import VERDICTS
@@ -55,7 +55,7 @@ def _template() -> Template:
     )  # fmt: skip
     environment.filters["label"] = charts.label
     environment.globals |= {
-        "charts": charts, "words": {one.value: one.words for one in What},
+        "charts": charts, "words": {one.value: one.words for one in Grows},
         "support": SUPPORT, "policies": POLICIES, "verdicts": VERDICTS,
     }  # fmt: skip
     return environment.get_template("report.html")

@@ -33,7 +33,7 @@ ABOVE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TaskCheck:
     """One task: its observed response times, its bound and its deadline, ns.
 
     ``misses``: jobs that finished after their deadline, or were unfinished then.  ``segments``: GPU segments that
@@ -64,12 +64,12 @@ class Line:
         return not self.best_effort and (not self.jobs or self.misses > 0 or self.above_bound)
 
 
-def in_time(lines: Sequence[Line]) -> bool:
+def in_time(lines: Sequence[TaskCheck]) -> bool:
     """Whether there are real-time tasks, and what was seen of each is well (``Line.failed``)."""
     return not all(line.best_effort for line in lines) and not any(line.failed for line in lines)
 
 
-def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
+def notes(lines: Sequence[TaskCheck], trace: Trace) -> list[str]:
     """Remarks for the user: why no job was seen or was late, which programs ended early, and what the trace lacks."""
     silent = [f"{line.task} ({line.segments})" for line in lines if line.segments and not line.jobs]
     found = [NOTHING] if all(line.best_effort for line in lines) else []
@@ -101,7 +101,7 @@ def notes(lines: Sequence[Line], trace: Trace) -> list[str]:
 class Judged:
     """What was seen: a line for each task of the file, and what was found, in order of time."""
 
-    lines: Sequence[Line]
+    lines: Sequence[TaskCheck]
     findings: Sequence[Finding]
 
 
@@ -129,7 +129,7 @@ def incomplete(seen: Judged) -> str:
     return f"no job of {', '.join(unseen)} was seen" if unseen else _gone(seen.lines)
 
 
-def _gone(lines: Sequence[Line]) -> str:
+def _gone(lines: Sequence[TaskCheck]) -> str:
     """Which real-time tasks were not there to the end; empty if all were.  They delayed no other then."""
     gone = [line.task for line in lines if not line.best_effort and line.ended is not None]
     return f"jobs of {', '.join(gone)} are missing: the program ended before the run did" if gone else ""
@@ -143,13 +143,13 @@ def missing(seen: Judged, reported: Collection[str]) -> str:
     return f"jobs of {', '.join(told)} may be missing: events were lost, or a clock jumped"
 
 
-def unbounded(lines: Sequence[Line], test: Test) -> str:
+def unbounded(lines: Sequence[TaskCheck], test: Test) -> str:
     """Which tasks the test has no bound of; empty if it bounds every real-time task."""
     without = [line.task for line in lines if not line.best_effort and line.bound is None]
     return f"{test.name} has no bound of {', '.join(without)}" if without else ""
 
 
-def compare(trace: Trace, file: TasksetFile, test: Test | None = None) -> Sequence[Line]:
+def compare(trace: Trace, file: TasksetFile, test: Test | None = None) -> Sequence[TaskCheck]:
     """One line for each task of the file; ``test``: whose bounds to compare with."""
     return judged(trace, file, test).lines
 
@@ -188,12 +188,12 @@ def _ended(trace: Trace, file: TasksetFile) -> dict[str, int]:
     return found
 
 
-def lines_of(judge: Judge, ended: Mapping[str, int]) -> list[Line]:
+def lines_of(judge: Judge, ended: Mapping[str, int]) -> list[TaskCheck]:
     """A line for each task of the judge's file; ``ended``: when programs ended early, by task, ns."""
     found = []
     for task in judge.file.taskset:
         seen = judge.tally(task.name)
-        found.append(Line(
+        found.append(TaskCheck(
             task.name, seen.jobs, seen.mort, judge.bounds.get(task.name), task.deadline, seen.misses, task.best_effort,
             seen.segments, ended.get(task.name), seen.above, task.period,
         ))  # fmt: skip

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from analysis.masks.hsa_text import Limits, MaskTextError, write
+from analysis.masks.hsa_text import MaskTextError, RocrLimits, write
 from analysis.masks.hsa_text import parse as parse_text
 from analysis.masks.lint import Masked, hangs, lint
 from analysis.masks.mapping import parse_mask, parse_release
@@ -141,7 +141,7 @@ def _masked(part: Partition, platform: Platform, given: Mapping[str, str]) -> tu
     gpus = machine.gpus()
     gpu, number = _selected(gpus, given)
     _check_chip(platform, gpu)
-    limits = Limits(len(gpus), max(one.topology.units for one in gpus))
+    limits = RocrLimits(len(gpus), max(one.topology.units for one in gpus))
     mask, others = part.cu_mask or 0, _own_masks(given, limits)
     for variable in (MASK, HIP_MASK):
         if variable in given:
@@ -159,7 +159,7 @@ def _masked(part: Partition, platform: Platform, given: Mapping[str, str]) -> tu
     return {MASK: f"{mask:#x}", HSA_MASK: write({**others, number: mask})}, notes
 
 
-def _selected(gpus: Sequence[machine.Gpu], given: Mapping[str, str]) -> tuple[Topology, int]:
+def _selected(gpus: Sequence[machine.KfdGpu], given: Mapping[str, str]) -> tuple[Topology, int]:
     """The GPU that programs use, and its number for ROCm, which counts those that ROCR_VISIBLE_DEVICES names."""
     chosen = given.get(ROCR_DEVICES)
     if chosen is None and len(gpus) == 1:
@@ -190,7 +190,7 @@ def _line(chip: Topology) -> str:
     return f"which has {chip.units} CUs on {len(chip.engines)} shader engines (gfx_target_version {chip.gfx})"
 
 
-def _own_masks(given: Mapping[str, str], limits: Limits) -> dict[int, int]:
+def _own_masks(given: Mapping[str, str], limits: RocrLimits) -> dict[int, int]:
     """The masks that the environment has for ROCm already.  Raises UsageError: ROCm would ignore one with a mistake."""
     try:
         return parse_text(given[HSA_MASK], limits) if given.get(HSA_MASK) else {}

@@ -20,7 +20,7 @@ from analysis.taskset import Launch, TasksetFile
 from gpurt.errors import RuntimeFailure, UsageError
 from pycontrol.run import task_program, task_report
 from pycontrol.run.placement import Placement
-from pycontrol.run.task_report import Report
+from pycontrol.run.task_report import TaskReport
 from pycontrol.start import INTERRUPTED, TERMINATED, Terminated
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -36,7 +36,7 @@ Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True)
-class Options:
+class CrewOptions:
     """How to run a taskset.
 
     ``device``: the host's, None for the usual search.  ``policy``: the host's, for the trace; under `boosted` each task
@@ -107,7 +107,7 @@ class Crew:
     """All tasks of a run.  All of them have ended when the context is left."""
 
     file: TasksetFile
-    options: Options
+    options: CrewOptions
     where: Placement
     fifo: bool
     directory: Path
@@ -275,9 +275,9 @@ class Crew:
                 except subprocess.TimeoutExpired:
                     continue
 
-    def reports(self) -> tuple[dict[str, Report], list[str]]:
+    def reports(self) -> tuple[dict[str, TaskReport], list[str]]:
         """The reports of the tasks, by name, and the tasks whose reports are missing or damaged."""
-        found, missing = dict[str, Report](), list[str]()
+        found, missing = dict[str, TaskReport](), list[str]()
         paths = {child.task.name: child.report for child in self.children if child.report is not None}
         for child in self.children:
             paths |= child.also

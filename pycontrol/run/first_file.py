@@ -16,7 +16,7 @@ from analysis.taskset import task_name
 from analysis.trace import Kind, Trace
 from gpurt.text import visible
 from gpurt.units import UNKNOWN, format_time
-from pycontrol.live.control import ClientInfo, Latency
+from pycontrol.live.control import ClientInfo, UpdateLatency
 from pycontrol.machine import procs
 
 #: The value in the file.
@@ -96,7 +96,7 @@ def _cpus(thread: int) -> set[int]:
         return set()
 
 
-def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[Latency]) -> str:
+def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[UpdateLatency]) -> str:
     """The file.  ``policy``: the host's, None if no host was asked.  ``latency``: of the host's runlist updates."""
     seen = "`gpurt status latency` shows what a host has measured"
     if latency:

@@ -17,7 +17,7 @@ from gpurt.text import visible
 from pycontrol.run.due import Due
 from pycontrol.run.finding import Finding, Log, What
 from pycontrol.run.limits import EXCLUSIVE, LOCKS, Limits
-from pycontrol.run.seen import MOST_OPEN, Job, Seen, Tally, meaning
+from pycontrol.run.seen import MOST_OPEN, OpenJob, SeenTask, Tally, meaning
 from pycontrol.run.segments import Segments
 from pycontrol.run.serving import Serving
 
@@ -49,8 +49,8 @@ class Judge:
         self.policy = policy or file.taskset.platform.policy
         self.undeclared: dict[str, int | None] = {}
         self._observe = observe
-        self._tasks = {task.name: Seen(task) for task in file.taskset}
-        self._meanings: dict[str, Seen | None] = {}
+        self._tasks = {task.name: SeenTask(task) for task in file.taskset}
+        self._meanings: dict[str, SeenTask | None] = {}
         self._due = Due(lambda task, release: release in self._tasks[task].jobs)
         self._limits = Limits(file, self.policy, gpus)
         self._log = Log()
@@ -92,7 +92,7 @@ class Judge:
         self._forget()
         return self.report(time, What.CLOCK, "", text)
 
-    def _of(self, event: Event) -> Seen | None:
+    def _of(self, event: Event) -> SeenTask | None:
         """The task that the event's name means."""
         if event.task not in self._meanings:
             if len(self._meanings) > MANY:
@@ -134,13 +134,13 @@ class Judge:
         if open_ is None:
             self._check_period(seen, event)
             name = seen.task.name
-            if seen.add(Job(event.job, event.time)):
+            if seen.add(OpenJob(event.job, event.time)):
                 text = f"has {MOST_OPEN} jobs under way: the oldest of them are left out"
                 self._log.add(event.time, What.LOST, name, text, event.job)
             for limit in {seen.task.deadline, self.bounds.get(name, seen.task.deadline)}:
                 self._due.add(event.time + limit, name, event.time)
 
-    def _check_period(self, seen: Seen, event: Event) -> None:
+    def _check_period(self, seen: SeenTask, event: Event) -> None:
         apart = seen.arrivals.release(event.time)
         if apart is not None and not seen.task.best_effort:
             what = "the arrival of the job before it, jitter allowed for," if seen.task.jitter else "the job before it"
@@ -180,7 +180,7 @@ class Judge:
         self._check_response(seen, job, event.time)
         self._settle()
 
-    def _ended(self, seen: Seen, event: Event, release: int) -> Job:
+    def _ended(self, seen: SeenTask, event: Event, release: int) -> OpenJob:
         """Takes the job out that ends.  What has begun before the judge saw it, or not told of it, has no segments."""
         job, text = seen.jobs.pop(release, None), ""
         if job is None and seen.tells:
@@ -190,9 +190,9 @@ class Judge:
         if text and not seen.task.best_effort:
             self._log.add(event.time, What.SEGMENT if job else What.PERIOD, seen.task.name, text, event.job)
         seen.known()
-        return job or Job(event.job, release)
+        return job or OpenJob(event.job, release)
 
-    def _check_teller(self, seen: Seen, event: Event) -> None:
+    def _check_teller(self, seen: SeenTask, event: Event) -> None:
         """A job is its program's word: one that says that another's job is over hides that it is late."""
         if not event.detail:
             return
@@ -214,7 +214,7 @@ class Judge:
             text = "its thread executed for longer than the worst cases in the file together"
             self._log.add(event.time, What.CPU_TIME, task.name, text, event.job, event.executed, most)
 
-    def _check_response(self, seen: Seen, job: Job, now: int) -> None:
+    def _check_response(self, seen: SeenTask, job: OpenJob, now: int) -> None:
         """The job was not done before `now`."""
         task, spent = seen.task, now - job.release
         bound = self.bounds.get(task.name)
@@ -282,7 +282,7 @@ class Judge:
             one.tellers.pop(event.process, None)
         self._settle()
 
-    def _leave(self, seen: Seen, now: int, pid: str) -> None:
+    def _leave(self, seen: SeenTask, now: int, pid: str) -> None:
         """The program is gone, and does not end its jobs.  The next one may begin with segments outside jobs."""
         if pid and seen.tellers and pid not in seen.tellers:
             return  # another process of that name

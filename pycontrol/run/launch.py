@@ -21,9 +21,9 @@ from pycontrol.live.record import failures_of
 from pycontrol.live.sleep import Sleep
 from pycontrol.run import placement, task_program
 from pycontrol.run import trace as run_trace
-from pycontrol.run.crew import NS, Crew, Options, Progress, served
+from pycontrol.run.crew import NS, Crew, CrewOptions, Progress, served
 from pycontrol.run.placement import Placement
-from pycontrol.run.task_report import Report
+from pycontrol.run.task_report import TaskReport
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Run:
     placement: Placement
     fifo: bool
     notes: tuple[str, ...]
-    reports: dict[str, Report]
+    reports: dict[str, TaskReport]
     seconds: float
     interrupted: int
     trace: Trace
@@ -58,7 +58,7 @@ def _set_priorities(crew: Crew, listener: Listener) -> list[str]:
     return ["GPU priorities set through the host, for the tasks themselves have none"]
 
 
-def _remarks(reports: Iterable[Report]) -> list[str]:
+def _remarks(reports: Iterable[TaskReport]) -> list[str]:
     """Notes and errors of the tasks; tasks with the same note share a line."""
     by_note: dict[str, list[str]] = {}
     for report in reports:
@@ -70,7 +70,7 @@ def _remarks(reports: Iterable[Report]) -> list[str]:
 
 
 def _unseen(
-    reports: Mapping[str, Report], missing: Iterable[str], failed: str, slept: str
+    reports: Mapping[str, TaskReport], missing: Iterable[str], failed: str, slept: str
 ) -> list[tuple[str, str]]:  # fmt: skip
     """Why jobs of a task, or of all if its name is empty, may be missing."""
     cut = [(name, "its report was cut off, so that jobs are missing") for name, one in reports.items()
@@ -112,7 +112,7 @@ def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]
 
 
 def launch(
-    file: TasksetFile, options: Options, progress: Progress = lambda seconds: None, partial: Partial | None = None
+    file: TasksetFile, options: CrewOptions, progress: Progress = lambda seconds: None, partial: Partial | None = None
 ) -> Run:  # fmt: skip
     """Runs a taskset for ``options.seconds``, or until the user interrupts it or it fails, and returns the outcome.
 

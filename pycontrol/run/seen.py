@@ -49,7 +49,7 @@ class Tally:
 
 
 @dataclass
-class Job:
+class OpenJob:
     """A job that is not done: its number, and how many segments it has begun.  ``gone``: its program has ended."""
 
     number: int | None
@@ -67,7 +67,7 @@ class Held:
     ``place``: which of its job it is, from 0; -1: not known, as the job is not.  ``told``: that it takes too long.
     """
 
-    job: Job | None
+    job: OpenJob | None
     place: int
     asked: int | None = None
     since: int | None = None
@@ -81,7 +81,7 @@ class Held:
 
 
 @dataclass
-class Seen:
+class SeenTask:
     """The state of a task: its jobs by release, their arrivals, and the segments by the names of its processes.
 
     ``tells``: whether it tells of its jobs, so that those under way are known; ``told``: whether it ever did.
@@ -92,7 +92,7 @@ class Seen:
 
     task: Task
     tally: Tally = field(default_factory=Tally)
-    jobs: dict[int, Job] = field(default_factory=dict)
+    jobs: dict[int, OpenJob] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
     arrivals: Arrivals = field(init=False)
     tells: bool = False
@@ -122,7 +122,7 @@ class Seen:
         self.held.clear()
         self.tellers.clear()
 
-    def add(self, job: Job) -> bool:
+    def add(self, job: OpenJob) -> bool:
         """Takes a job up; the oldest of far too many is left out.  Whether that is so for the first time in a row."""
         full, before = len(self.jobs) >= MOST_OPEN, self.flooded
         if full:
@@ -137,7 +137,7 @@ class Seen:
             return next(iter(self.held))
         return name
 
-    def current(self) -> Job | None:
+    def current(self) -> OpenJob | None:
         """The job that executes: a task's jobs execute one after the other."""
         return next((job for job in self.jobs.values() if not job.gone), None)
 

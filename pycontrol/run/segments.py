@@ -9,7 +9,7 @@ from analysis.model import FEDERATED, Task
 from analysis.trace import Event
 from pycontrol.run.finding import Log, What
 from pycontrol.run.limits import Limits
-from pycontrol.run.seen import MOST_OPEN, Held, Job, Seen
+from pycontrol.run.seen import MOST_OPEN, Held, OpenJob, SeenTask
 
 
 class Segments:
@@ -18,7 +18,7 @@ class Segments:
     def __init__(self, policy: str, limits: Limits, log: Log) -> None:
         self._policy, self._limits, self._log = policy, limits, log
 
-    def begin(self, seen: Seen, event: Event, priority: int | None) -> None:
+    def begin(self, seen: SeenTask, event: Event, priority: int | None) -> None:
         """A segment begins, of a client of that GPU priority if it is known."""
         self._check_priority(seen.task, event, priority)
         job = seen.current()
@@ -32,31 +32,31 @@ class Segments:
             place, job.begun = job.begun, job.begun + 1
         seen.held[event.task] = Held(job, place if job else -1, event.time)
 
-    def grant(self, seen: Seen, event: Event) -> None:
+    def grant(self, seen: SeenTask, event: Event) -> None:
         """Its client gets the GPU, for the first time or again."""
         if held := seen.held.get(seen.holder(event.task)):
             if held.asked is not None:
                 seen.tally.waited += max(0, event.time - held.asked)
             held.asked, held.since = None, event.time
 
-    def preempt(self, seen: Seen, event: Event) -> None:
+    def preempt(self, seen: SeenTask, event: Event) -> None:
         """Its client loses the GPU."""
         if (held := seen.held.get(seen.holder(event.task))) and held.since is not None:
             held.total, held.since = held.total + event.time - held.since, None
             held.asked = event.time
             held.updates += 1
 
-    def end(self, seen: Seen, event: Event) -> None:
+    def end(self, seen: SeenTask, event: Event) -> None:
         """A segment ends."""
         seen.tally.segments += 1
         if held := self.drop(seen, event):
             self._check_length(seen, held, event.time)
 
-    def drop(self, seen: Seen, event: Event) -> Held | None:
+    def drop(self, seen: SeenTask, event: Event) -> Held | None:
         """Takes out the segment that the event's client has, if it has one."""
         return seen.held.pop(seen.holder(event.task), None)
 
-    def check_held(self, tasks: Iterable[Seen], now: int) -> None:
+    def check_held(self, tasks: Iterable[SeenTask], now: int) -> None:
         """The segments of these tasks that have not ended by then: one may have taken too long already."""
         for seen in tasks:
             for held in seen.held.values():
@@ -69,7 +69,7 @@ class Segments:
             text = f"its segment has GPU priority {priority}, the file says {task.segment_priority}"
             self._log.add(event.time, What.PRIORITY, task.name, text)
 
-    def _check_single(self, seen: Seen, event: Event, job: Job | None) -> None:
+    def _check_single(self, seen: SeenTask, event: Event, job: OpenJob | None) -> None:
         """A task has GPU segments, in its jobs if it tells of jobs, and one after the other."""
         task, text = seen.task, ""
         if not task.eta:
@@ -81,7 +81,7 @@ class Segments:
         if text and not task.best_effort:
             self._log.add(event.time, What.SEGMENT, task.name, text)
 
-    def _check_length(self, seen: Seen, held: Held, now: int) -> None:
+    def _check_length(self, seen: SeenTask, held: Held, now: int) -> None:
         owned = held.owned(now)
         seen.tally.longest = max(seen.tally.longest, owned)
         seen.tally.owned += owned

@@ -39,7 +39,7 @@ SegmentTimes: TypeAlias = CpuTimes | GpuTimes
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class FinishedJob:
     """One finished job."""
 
     number: int
@@ -55,7 +55,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TaskReport:
     """A task's whole run.  ``complete`` is false if the task was killed before it could report."""
 
     task: str
@@ -63,13 +63,13 @@ class Report:
     cpu: int | None
     fifo: bool
     notes: tuple[str, ...]
-    jobs: tuple[Job, ...]
+    jobs: tuple[FinishedJob, ...]
     unfinished: int
     error: str | None
     complete: bool
 
 
-def _job(words: Iterator[str]) -> Job:
+def _job(words: Iterator[str]) -> FinishedJob:
     number, release, start, finish = (int(next(words)) for _ in range(4))
     segments: list[SegmentTimes] = []
     for kind in words:
@@ -79,10 +79,10 @@ def _job(words: Iterator[str]) -> Job:
             segments.append(GpuTimes(*(int(next(words)) for _ in range(6))))
         else:
             raise ValueError(kind)
-    return Job(number, release, start, finish, tuple(segments))
+    return FinishedJob(number, release, start, finish, tuple(segments))
 
 
-def parse(text: str) -> Report:
+def parse(text: str) -> TaskReport:
     """Reads a report.  From a report that was cut off it takes the whole lines.
 
     Raises:
@@ -99,7 +99,7 @@ def parse(text: str) -> Report:
         cpu = None if fields["cpu"] == "any" else int(fields["cpu"])
         whole = [line.rstrip("\n").partition(" ") for line in lines[1:] if line.endswith("\n")]
         ends = [[int(n) for n in rest.split()] for key, _, rest in whole if key == "end"]
-        return Report(
+        return TaskReport(
             name, pid, cpu, fifo,
             notes=tuple(rest for key, _, rest in whole if key == "note"),
             jobs=tuple(_job(iter(rest.split())) for key, _, rest in whole if key == "job"),
@@ -111,7 +111,7 @@ def parse(text: str) -> Report:
         raise ValueError(f"a damaged report of gpurt-task ({error})") from None
 
 
-def load(path: Path) -> Report | None:
+def load(path: Path) -> TaskReport | None:
     """The report in a file; None if the task never wrote one.
 
     Raises:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from analysis.model import Task
 from analysis.trace import About, Event, Kind, Trace
-from pycontrol.run.task_report import GpuTimes, Report, SegmentTimes
+from pycontrol.run.task_report import GpuTimes, SegmentTimes, TaskReport
 
 #: An interval of time: its start and its end, ns.
 Interval = tuple[int, int]
@@ -48,7 +48,7 @@ def _on_cpu(times: SegmentTimes, busy: bool) -> list[Interval]:
     return [(times.begin, times.submit), (times.seen, times.end)]
 
 
-def cpu_events(tasks: Sequence[Task], reports: Mapping[str, Report], busy: Mapping[str, bool]) -> Iterator[Event]:
+def cpu_events(tasks: Sequence[Task], reports: Mapping[str, TaskReport], busy: Mapping[str, bool]) -> Iterator[Event]:
     """When each task executed: during its segments, except while a more urgent task of the same CPU had one.
 
     These times are derived, not measured.  They include the work of the kernel and the host on that CPU.
@@ -69,7 +69,7 @@ def cpu_events(tasks: Sequence[Task], reports: Mapping[str, Report], busy: Mappi
         taken[report.cpu] = [*holes, *mine]
 
 
-def job_events(report: Report, period: int, origin: int) -> Iterator[Event]:
+def job_events(report: TaskReport, period: int, origin: int) -> Iterator[Event]:
     """The releases of a task's jobs, whose first is at ``origin``, and the completions of those that finished."""
     for job in report.jobs:
         yield Event(job.release, Kind.RELEASE, report.task, job.number)
@@ -133,7 +133,7 @@ def held(events: Sequence[Event], tasks: Iterable[str]) -> dict[str, list[Interv
     return result
 
 
-def gpu_events(reports: Mapping[str, Report], host: Sequence[Event], exclusive: bool) -> Iterator[Event]:
+def gpu_events(reports: Mapping[str, TaskReport], host: Sequence[Event], exclusive: bool) -> Iterator[Event]:
     """When the work of each task was on the GPU: from submission to completion.
 
     Args:
@@ -178,7 +178,7 @@ def owned_events(host: Sequence[Event], tasks: Collection[str]) -> Iterator[Even
 def assemble(
     meta: Mapping[str, str],
     tasks: Sequence[Task],
-    reports: Mapping[str, Report],
+    reports: Mapping[str, TaskReport],
     busy: Mapping[str, bool],
     host: Sequence[Event],
     times: Interval,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Instruction:
     """One instruction.  ``targets``: indices of instructions to which it jumps; ``falls``: the next one may follow.
 
     ``reads``: the SM's number.  ``always``: it depends on no predicate.  ``waits``: it is a barrier of the block.
@@ -38,7 +38,7 @@ class Code:
 
     kernel: str
     uses_header: bool
-    steps: tuple[Step, ...]
+    steps: tuple[Instruction, ...]
     unclear: str = ""
     most_threads: int | None = None
     adds_shared: bool = False
@@ -66,17 +66,17 @@ class Code:
         return ""
 
 
-def after_reads(steps: Sequence[Step]) -> set[int]:
+def after_reads(steps: Sequence[Instruction]) -> set[int]:
     """What may be executed after the SM's number was read."""
     return reachable(steps, [at for place, step in enumerate(steps) if step.reads for at in following(steps, place)])
 
 
-def reads_again(steps: Sequence[Step]) -> bool:
+def reads_again(steps: Sequence[Instruction]) -> bool:
     """Whether a path leads from an instruction that reads the SM's number to one that does, itself included."""
     return any(steps[place].reads for place in after_reads(steps))
 
 
-def stores_before(steps: Sequence[Step]) -> bool:
+def stores_before(steps: Sequence[Instruction]) -> bool:
     """Whether a thread may store before its block knows its SM: the leader reads its number, the others wait for that.
 
     Additions do not count: the header's own count who comes.
@@ -87,7 +87,7 @@ def stores_before(steps: Sequence[Step]) -> bool:
     return any(steps[place].stores for place in reachable(steps, [0], knows))
 
 
-def stores_after(steps: Sequence[Step]) -> bool:
+def stores_after(steps: Sequence[Instruction]) -> bool:
     """Whether a store stands where no logical block is taken any more.  The header's work goes back to taking one."""
     return any(
         (step.stores or step.counts)
@@ -96,7 +96,7 @@ def stores_after(steps: Sequence[Step]) -> bool:
     )
 
 
-def reachable(steps: Sequence[Step], begins: Sequence[int], ends: AbstractSet[int] = frozenset()) -> set[int]:
+def reachable(steps: Sequence[Instruction], begins: Sequence[int], ends: AbstractSet[int] = frozenset()) -> set[int]:
     """What may be executed from some instructions on, those of ``ends`` included, and nothing after these."""
     seen = set[int]()
     left = [at for at in begins if at < len(steps)]
@@ -108,7 +108,7 @@ def reachable(steps: Sequence[Step], begins: Sequence[int], ends: AbstractSet[in
     return seen
 
 
-def following(steps: Sequence[Step], place: int) -> list[int]:
+def following(steps: Sequence[Instruction], place: int) -> list[int]:
     """The instructions that may come next.  A jump behind the last one ends the kernel."""
     step = steps[place]
     after = [*step.targets, *([place + 1] if step.falls else [])]

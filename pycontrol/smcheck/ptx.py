@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from pycontrol.smcheck.code import Code, Step
+from pycontrol.smcheck.code import Code, Instruction
 
 NAME = r"[A-Za-z_$%][\w$]*"
 #: Strings and comments.
@@ -138,11 +138,11 @@ def _kernel(name: str, body: Body, head: str) -> Code:
         return replace(code, unclear=str(error))
 
 
-def _step(statement: str, body: Body) -> Step:
+def _step(statement: str, body: Body) -> Instruction:
     """Raises ValueError for what is not known, with the reason."""
     shown = " ".join(statement.split())[:60]
     if DECLARES.match(statement):
-        return Step(False, (), True)
+        return Instruction(False, (), True)
     found = INSTRUCTION.fullmatch(statement)
     if found is None:
         raise ValueError(f"unclear: {shown!r} is no instruction that is known here")
@@ -153,7 +153,7 @@ def _step(statement: str, body: Body) -> Step:
         raise ValueError(f"unclear: {shown!r} is no instruction that is known here")
     whole = operation + (found[3] or "")
     stores, counts = bool(STORES.match(whole) and not OWN.match(whole)), bool(ADDS.match(whole))
-    return Step(
+    return Instruction(
         bool(READ.search(statement)), _targets(operation, rest, body), depends or operation not in ENDS,
         always=not depends, waits=bool(BARRIER.match(statement)), takes=bool(TAKES.match(statement)),
         stores=stores and not counts, counts=stores and counts,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from analysis.energy import compiled
 from analysis.energy.generate import Draw, system
 from analysis.energy.model import Kernel, Profile, System, saturating
-from analysis.energy.outcome import Run
+from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES
 from analysis.energy.published import FACTS, RTX, T400, gpu
 from analysis.energy.setup import prepare
@@ -62,7 +62,7 @@ def jobs_per_s(one: System, name: str, horizon: int) -> float:
     setup = prepare(one, POLICIES[name])
     tables = compiled.Tables(setup)
     start = time.process_time()
-    outcome = compiled.simulate(setup, Run(horizon), tables=tables)
+    outcome = compiled.simulate(setup, EnergyRun(horizon), tables=tables)
     return sum(task.released for task in outcome.tasks) / (time.process_time() - start)
 
 
@@ -74,7 +74,7 @@ def sweep(tasksets: int) -> float:
         for index in range(tasksets):
             one = system(draw, known, 1, index)
             for curve in FIVE:
-                compiled.simulate(prepare(one, POLICIES[curve.policy]), Run(experiment.horizon))
+                compiled.simulate(prepare(one, POLICIES[curve.policy]), EnergyRun(experiment.horizon))
     return time.process_time() - start
 
 

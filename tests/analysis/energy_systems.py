@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from analysis.energy.model import Gpu, Kernel, System, Task, saturating
+from analysis.energy.model import Kernel, SpatialGpu, System, Task, saturating
 from analysis.model import MS
 
 W = 1_000_000
@@ -33,7 +33,7 @@ def task(name: str, period: float, deadline: float, offset: float, *kernels: Ker
 
 def example5(periods: tuple[float, ...] = (100, 100, 100)) -> System:
     """Section 2.4, example 5: four units, linear kernels, copies of 1 ms."""
-    gpu = Gpu("gpu", 4, 4, W, watts("0.25"))
+    gpu = SpatialGpu("gpu", 4, 4, W, watts("0.25"))
     jobs = [(24, 14, 0), (4, 7, 1), (4, 10, 2)]
     return System((gpu,), tuple(
         task(f"t{i + 1}", period, deadline, offset, kernel(saturating(ns(work), 4, 4), 1, 1, 1))
@@ -52,7 +52,9 @@ TOY = [
 
 def toy(little: bool = True) -> System:
     """The specification's toy system, section 6.6; D = T."""
-    gpus = (Gpu("big", 12, 12, 46 * W, watts("0.4")), Gpu("little", 6, 6, 8 * W, watts("0.65")))[: 2 if little else 1]
+    gpus = (SpatialGpu("big", 12, 12, 46 * W, watts("0.4")), SpatialGpu("little", 6, 6, 8 * W, watts("0.65")))[
+        : 2 if little else 1
+    ]
     tasks = []
     for name, work, sat, work_l, sat_l, pd, pd_l, period, offset in TOY:
         both = (
@@ -65,7 +67,7 @@ def toy(little: bool = True) -> System:
 
 def analogue() -> System:
     """An analogue of case study 1 (specification, section 6.4): algorithm 5 takes lines 17, 28 and 37."""
-    gpus = (Gpu("big", 12, 12, 46 * W, watts("0.4")), Gpu("little", 6, 6, 8 * W, watts("0.65")))
+    gpus = (SpatialGpu("big", 12, 12, 46 * W, watts("0.4")), SpatialGpu("little", 6, 6, 8 * W, watts("0.65")))
     one = (*(-(-ns(320) // m) for m in range(1, 9)), ns(40), ns(40), ns(40), ns(34))
     two = tuple([-(-ns(120) // m) for m in range(1, 5)] + [ns(30)] * 8)
     three = saturating(ns(60), 12, 12)
@@ -78,7 +80,7 @@ def analogue() -> System:
 
 def anomaly() -> System:
     """Early completion makes another task miss (specification, section 2.5); B's best case of A is 2 ms."""
-    gpu = Gpu("gpu", 4, 4, W, watts("0.25"))
+    gpu = SpatialGpu("gpu", 4, 4, W, watts("0.25"))
     jobs = [("A", 24, 8, 0), ("B", 40, 30, 0), ("C", 4, "1.5", "5.5")]
     return System((gpu,), tuple(
         Task(name, ns(100), ns(deadline), (kernel(saturating(ns(work), 4, 4), 1),), ns(offset), name)

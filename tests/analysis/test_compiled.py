@@ -17,7 +17,7 @@ from analysis.generate import PAPER, THESIS, Parameters, generate
 from analysis.model import MS, Copy, GpuSegment, Platform, Span, Task, Taskset
 from analysis.rta.analyse import analyse
 from analysis.rta.recurrence import Demand
-from analysis.rta.result import Bound, Failure, Kind, Reason
+from analysis.rta.result import Bound, Failure, Reason, TermKind
 from analysis.rta.system import System
 
 HUGE = 2**61
@@ -83,9 +83,9 @@ def test_threads_change_nothing() -> None:
 
 def test_plain_fixed_priority_against_an_oracle() -> None:
     def demands(task: Task, system: System) -> list[Demand]:
-        own = Demand(Kind.OWN, task.cpu_time + task.gpu_time, "")
+        own = Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "")
         higher = system.hpp(task)
-        return [own, *(Demand(Kind.CPU_PREEMPTION, h.cpu_time + h.gpu_time, "", h.name, h.period) for h in higher)]
+        return [own, *(Demand(TermKind.CPU_PREEMPTION, h.cpu_time + h.gpu_time, "", h.name, h.period) for h in higher)]
 
     drawn = [random_taskset(random.Random(seed)) for seed in range(600)]
     tasksets = [taskset for taskset in drawn if not taskset.pending]

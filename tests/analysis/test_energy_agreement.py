@@ -10,22 +10,24 @@ from dataclasses import replace
 import pytest
 
 from analysis.energy import compiled, simulate
-from analysis.energy.model import Gpu, Kernel, System, Task
-from analysis.energy.outcome import EXECUTIONS, Outcome, Run
-from analysis.energy.policies import POLICIES, Options, Order, Policy
+from analysis.energy.model import Kernel, SpatialGpu, System, Task
+from analysis.energy.outcome import EXECUTIONS, EnergyRun, Outcome
+from analysis.energy.policies import POLICIES, Order, Readings, UnitsPolicy
 from analysis.energy.setup import Setup, prepare
 
 SYSTEMS = 4000 if os.environ.get("GPURT_LONG") == "1" else 25
 
 
-def some_gpu(rng: random.Random, index: int) -> Gpu:
+def some_gpu(rng: random.Random, index: int) -> SpatialGpu:
     units = rng.randint(1, 12)
     granularity = rng.choice([1, 1, 2, 3]) if units >= 3 else 1
     limit = rng.randint(granularity, units)
-    return Gpu(f"g{index}", units, limit, rng.randint(0, 50), rng.randint(0, 9), granularity, rng.choice([1, 2, 2, 2]))
+    return SpatialGpu(
+        f"g{index}", units, limit, rng.randint(0, 50), rng.randint(0, 9), granularity, rng.choice([1, 2, 2, 2])
+    )
 
 
-def some_kernel(rng: random.Random, gpu: Gpu) -> Kernel:
+def some_kernel(rng: random.Random, gpu: SpatialGpu) -> Kernel:
     """Not monotone, with equal times, and now and then with units that draw less than idle ones."""
     work = rng.randint(1, 60)
     counts = range(1, gpu.units + 1)
@@ -48,19 +50,19 @@ def some_system(rng: random.Random, single: bool) -> System:
     return System(gpus, tuple(tasks))
 
 
-def some_options(rng: random.Random) -> Options:
+def some_options(rng: random.Random) -> Readings:
     names = ("active", "hold_job", "ready_too", "at_best", "run_late", "fastest", "weigh", "copies", "measured")
-    return Options(**{name: rng.random() < 0.3 for name in names}, order=rng.choice([None, None, *Order]))
+    return Readings(**{name: rng.random() < 0.3 for name in names}, order=rng.choice([None, None, *Order]))
 
 
-def some_run(rng: random.Random) -> Run:
+def some_run(rng: random.Random) -> EnergyRun:
     sporadic, offsets = rng.random() < 0.4, rng.random() < 0.4
     seed, complete = rng.randrange(2**64), rng.random() < 0.3
-    return Run(rng.randint(1, 600), rng.choice(EXECUTIONS), sporadic, offsets, seed, complete)
+    return EnergyRun(rng.randint(1, 600), rng.choice(EXECUTIONS), sporadic, offsets, seed, complete)
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=list(POLICIES))
-def test_compiled_equals_readable(policy: Policy) -> None:
+def test_compiled_equals_readable(policy: UnitsPolicy) -> None:
     migrated = 0
     for seed in range(SYSTEMS):
         rng = random.Random(f"{policy.name} {seed}")
@@ -93,7 +95,7 @@ def test_units_of_jobs_side_by_side_are_disjoint() -> None:
     for seed in range(SYSTEMS):
         rng = random.Random(seed)
         setup = prepare(some_system(rng, False), POLICIES["sbeet-mg"])
-        for one in (found := simulate.simulate(setup, Run(600)).dispatches):
+        for one in (found := simulate.simulate(setup, EnergyRun(600)).dispatches):
             for other in found:
                 if other is not one and other.gpu == one.gpu and one.at < other.end and other.at < one.end:
                     assert one.first + one.units <= other.first or other.first + other.units <= one.first
@@ -114,7 +116,7 @@ def test_a_window_without_room_counts_as_not_in_time() -> None:
 
 def test_equal_seeds_release_equal_jobs_under_every_policy() -> None:
     rng = random.Random(5)
-    system, run = some_system(rng, True), Run(600, "random", True, True, 9)
+    system, run = some_system(rng, True), EnergyRun(600, "random", True, True, 9)
     released = {tuple(t.released for t in compiled.simulate(prepare(system, p), run).tasks) for p in POLICIES.values()}
     assert len(released) == 1
     other = compiled.simulate(prepare(system, POLICIES["rm"]), replace(run, seed=10))

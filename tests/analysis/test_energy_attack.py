@@ -15,9 +15,9 @@ from itertools import combinations
 import pytest
 
 from analysis.energy.bounds import bounds
-from analysis.energy.model import Gpu, Kernel, System, Task
+from analysis.energy.model import Kernel, SpatialGpu, System, Task
 from analysis.energy.outcome import Dispatch
-from analysis.energy.policies import POLICIES, Options
+from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.schedule import NoTableError, Table, faults, make
 from analysis.energy.setup import Setup, prepare
 
@@ -34,13 +34,13 @@ def systems(seed: str, count: int, most_gpus: int) -> Iterator[tuple[random.Rand
         yield rng, System(gpus, tuple(task(rng, at, gpus, rng.choice(periods), tasks) for at in range(tasks)))
 
 
-def gpu(rng: random.Random, at: int) -> Gpu:
+def gpu(rng: random.Random, at: int) -> SpatialGpu:
     units, granularity = rng.choice([2, 4, 6]), rng.choice([1, 1, 2])
-    return Gpu(f"g{at}", units, rng.choice([units, max(granularity, units - 1)]), 1000, 10, granularity,
+    return SpatialGpu(f"g{at}", units, rng.choice([units, max(granularity, units - 1)]), 1000, 10, granularity,
                rng.choice([1, 2]), f"k{at}")  # fmt: skip
 
 
-def task(rng: random.Random, at: int, gpus: tuple[Gpu, ...], period: int, tasks: int) -> Task:
+def task(rng: random.Random, at: int, gpus: tuple[SpatialGpu, ...], period: int, tasks: int) -> Task:
     kernels = [kernel(rng, one.units, 1.6 * period / tasks) for one in gpus]
     if len(gpus) > 1 and rng.random() < 0.3:
         kernels[rng.randrange(len(gpus))] = None
@@ -123,7 +123,7 @@ def check(setup: Setup, table: Table) -> None:
 def test_tables_without_faults_keep_what_they_promise(policy: str) -> None:
     made = 0
     for rng, system in systems(f"tables {policy}", 12, 1 if POLICIES[policy].single else 2):
-        options = Options(hold_job=rng.random() < 0.3, ready_too=rng.random() < 0.3, fastest=rng.random() < 0.3)
+        options = Readings(hold_job=rng.random() < 0.3, ready_too=rng.random() < 0.3, fastest=rng.random() < 0.3)
         setup = prepare(system, POLICIES[policy], options)
         try:
             table = make(setup)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from analysis.energy import authors, file, fit, published
 from analysis.energy.fit import FitError
-from analysis.energy.measured import COLUMNS, Measured, load
+from analysis.energy.measured import COLUMNS, MeasuredPower, load
 from gpurt.errors import FileError, TasksetError, UsageError
 from gpurt.units import format_power, parse_power
 
@@ -31,9 +31,9 @@ def model(units: int, static: int, idle: int, powers: dict[str, int], kernels: t
     return static + sum(count * powers[name] for name, count in kernels) + (units - active) * idle
 
 
-def exact(units: int, static: int, idle: int, powers: dict[str, int], counts: list[int]) -> list[Measured]:
+def exact(units: int, static: int, idle: int, powers: dict[str, int], counts: list[int]) -> list[MeasuredPower]:
     every: list[tuple[tuple[str, int], ...]] = [(), *(((name, count),) for name in powers for count in counts)]
-    return [Measured(one, model(units, static, idle, powers, one)) for one in every]
+    return [MeasuredPower(one, model(units, static, idle, powers, one)) for one in every]
 
 
 @settings(max_examples=60)
@@ -55,7 +55,7 @@ def test_exact_measurements_are_explained_exactly(method: str, data: st.DataObje
 
 def test_least_squares_by_hand() -> None:
     """M = 2, P^s = 0: P(1) = pd + p in {3, 5} W, P(2) = 2 pd = 6 W: pd = 3, p = 1; residuals -1, 1, 0; s^2 = 2."""
-    measured = [Measured((("k", 1),), 3 * W), Measured((("k", 1),), 5 * W), Measured((("k", 2),), 6 * W)]
+    measured = [MeasuredPower((("k", 1),), 3 * W), MeasuredPower((("k", 1),), 5 * W), MeasuredPower((("k", 2),), 6 * W)]
     found = fit.fit(measured, 2, 0)
     assert (found.kernels["k"].power, found.idle.power) == (3 * W, W)
     # (X'X)^-1 of rows (1, 1), (1, 1), (2, 0): [[1/4, -1/4], [-1/4, 3/4]]
@@ -69,9 +69,9 @@ def test_least_squares_by_hand() -> None:
 def test_weights_are_those_of_the_errors() -> None:
     """Two measurements of the same: their mean, weighted by 1 and 1/9."""
     rows = [(1, 3 * W, 100), (1, 5 * W, 300), (2, 6 * W, 100)]
-    found = fit.fit([Measured((("k", m),), power, error) for m, power, error in rows], 2, 0)
+    found = fit.fit([MeasuredPower((("k", m),), power, error) for m, power, error in rows], 2, 0)
     assert found.idle.power == round((3 + 5 / 9) / (1 + 1 / 9) * W) - 3 * W
-    unknown = [Measured((("k", m),), power, error if m == 2 else None) for m, power, error in rows]
+    unknown = [MeasuredPower((("k", m),), power, error if m == 2 else None) for m, power, error in rows]
     assert fit.fit(unknown, 2, 0).idle.power == W
 
 
@@ -81,7 +81,7 @@ def test_the_error_of_static_power_moves_all_others() -> None:
     measured = exact(4, 20 * W, W, powers, [1, 2, 4])
     shifted = fit.fit(measured, 4, 24 * W)
     assert (shifted.idle.power, shifted.kernels["a"].power) == (0, W)
-    noisy = [*measured, Measured((), 20 * W + 400), Measured((), 20 * W - 400)]
+    noisy = [*measured, MeasuredPower((), 20 * W + 400), MeasuredPower((), 20 * W - 400)]
     found = fit.fit(noisy, 4)
     expected = float(np.std([0, 400, -400], ddof=1)) / 3**0.5
     assert found.static.error == round(expected)
@@ -92,7 +92,7 @@ def test_what_cannot_be_told_is_refused_with_the_reason() -> None:
     powers = {"a": 2 * W, "b": 3 * W}
     whole = [one for one in exact(4, 20 * W, W, powers, [4]) if one.kernels]
     one_count = [one for one in exact(4, 20 * W, W, {"a": 2 * W}, [2]) if one.kernels]
-    beside = Measured((("a", 1), ("c", 1)), 30 * W)
+    beside = MeasuredPower((("a", 1), ("c", 1)), 30 * W)
     for measured, static, why in [
         (whole, None, "static power is unknown"), (whole, 20 * W, "measured on all 4 units only"),
         (one_count, 20 * W, "idle power and that of a cannot be told apart"),
@@ -110,7 +110,7 @@ def test_what_cannot_be_told_is_refused_with_the_reason() -> None:
 def test_pairs_are_compared_and_not_fitted() -> None:
     powers = {"a": 2 * W, "b": 3 * W}
     measured = exact(4, 20 * W, W, powers, [1, 2, 4])
-    pair = Measured((("a", 1), ("b", 2)), model(4, 20 * W, W, powers, (("a", 1), ("b", 2))) * 2)
+    pair = MeasuredPower((("a", 1), ("b", 2)), model(4, 20 * W, W, powers, (("a", 1), ("b", 2))) * 2)
     found = fit.fit([*measured, pair], 4)
     assert (found.idle.power, found.pairs, found.pairs_mape) == (W, 1, pytest.approx(50))
     assert found.above_where == "a on 1 units and b on 2 units"
@@ -127,7 +127,8 @@ def test_files_of_measurements(tmp_path: Path) -> None:
     path = tmp_path / "powers.csv"
     path.write_text("\ufeff" + ",".join(COLUMNS) + "\ng,1725MHz,a+b,2+1,s,1,1,1,5000000,7,20\n,,,0,,,,,4000000,,\n")
     assert load(path, 4) == [
-        Measured((("a", 2), ("b", 1)), 5 * W, 7, 2, "g", "1725MHz", "s"), Measured((), 4 * W, None, 3)]  # fmt: skip
+        MeasuredPower((("a", 2), ("b", 1)), 5 * W, 7, 2, "g", "1725MHz", "s"),
+        MeasuredPower((), 4 * W, None, 3)]  # fmt: skip
 
 
 def test_every_mistake_in_a_file_is_told_at_once(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ import pytest
 from energy_systems import W, analogue, kernel, ns, toy, watts
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
-from analysis.energy.model import MJ, Gpu, J, System, saturating
+from analysis.energy.model import MJ, J, SpatialGpu, System, saturating
 from analysis.energy.power import Energy, Execution, closed_form, instant, integral, steps
 from analysis.energy.preferred import active_energy, best_units, least_energy, mean_utilization, preference
 
-RTX = Gpu("rtx3070", 46, 46, watts(46), watts("0.445"))
-T400 = Gpu("t400", 6, 6, watts(8), watts("0.652"))
+RTX = SpatialGpu("rtx3070", 46, 46, watts(46), watts("0.445"))
+T400 = SpatialGpu("t400", 6, 6, watts(8), watts("0.652"))
 
 
 def runs(*kernels: tuple[int, float, float], begin: float = 0) -> list[Execution]:
@@ -58,7 +58,7 @@ def test_examples_6_to_9_order_their_schedules_as_printed() -> None:
 
 
 def test_example_4() -> None:
-    gpu = Gpu("gpu", 4, 4, W, watts("0.25"))
+    gpu = SpatialGpu("gpu", 4, 4, W, watts("0.25"))
     a = runs((4, 6, 1), begin=1) + runs((4, 1, 1), begin=7)
     b = runs((3, 8, 1), begin=1) + runs((1, 4, 1), begin=2)
     assert closed_form(gpu, a, 0, ns(12)).total == 40 * MJ
@@ -71,11 +71,11 @@ def test_power_at_an_instant() -> None:
     assert instant(T400, [(3, watts("1.19")), (3, watts("1.19"))]) == watts("15.14")
 
 
-def some_schedule(seed: int, most: int = 10) -> tuple[Gpu, list[Execution], int, int]:
+def some_schedule(seed: int, most: int = 10) -> tuple[SpatialGpu, list[Execution], int, int]:
     """Kernels anywhere, also outside of the window, empty ones, and ones whose units draw less than idle ones."""
     rng = random.Random(seed)
     units = rng.randint(1, 48)
-    gpu = Gpu("g", units, units, rng.randint(0, 10**8), rng.randint(0, 10**6))
+    gpu = SpatialGpu("g", units, units, rng.randint(0, 10**8), rng.randint(0, 10**6))
     kernels = []
     for _ in range(rng.randint(0, most)):
         start = rng.randint(0, 1000)
@@ -105,7 +105,7 @@ def check_theorem_1(seeds: range) -> None:
     for seed in seeds:
         rng = random.Random(seed)
         units = rng.randint(2, 12)
-        gpu = Gpu("g", units, units, W, rng.randint(1, 10**6))
+        gpu = SpatialGpu("g", units, units, W, rng.randint(1, 10**6))
         divisible = 27720  # by 1 to 12, so that e(1) / m is exact
         works = [(divisible * rng.randint(1, 9), rng.randint(1, 10**6)) for _ in range(rng.randint(2, 6))]
         spatial, free, now = [], units, 0
@@ -123,7 +123,7 @@ def check_theorem_1(seeds: range) -> None:
 
 def test_a_saturating_kernel_costs_less_side_by_side() -> None:
     """Specification, section 1.8: 32.0 mJ in turn on 8 units, 22.4 on 4, 16.0 side by side."""
-    gpu = Gpu("g", 8, 8, W, watts("0.4"))
+    gpu = SpatialGpu("g", 8, 8, W, watts("0.4"))
     times = saturating(ns(8), 4, 8)
     one = kernel(times, 1)
     assert best_units(one, gpu) == 4
@@ -150,7 +150,7 @@ def test_best_units_and_preference_of_the_toy_system() -> None:
 
 
 def test_ties_go_to_more_units_and_to_the_first_gpu() -> None:
-    gpu = Gpu("g", 4, 4, W, 0)
+    gpu = SpatialGpu("g", 4, 4, W, 0)
     flat = kernel((ns(4), ns(2), ns(2), ns(1)), 1)  # idle units are free: 4 mJ with 1, 2 and 4 units
     assert best_units(flat, gpu) == 4
     system = analogue()
@@ -160,7 +160,7 @@ def test_ties_go_to_more_units_and_to_the_first_gpu() -> None:
 
 
 def test_granularity_limits_the_counts() -> None:
-    gpu = Gpu("g", 12, 11, W, watts("0.4"), granularity=4)
+    gpu = SpatialGpu("g", 12, 11, W, watts("0.4"), granularity=4)
     assert gpu.counts == (4, 8)
     assert gpu.whole == 8
     assert [gpu.allowed(units) for units in (3, 4, 11)] == [0, 4, 8]

@@ -17,10 +17,10 @@ from analysis.energy import compiled, simulate
 from analysis.energy.bounds import bounds
 from analysis.energy.cost import cost, save
 from analysis.energy.file import load
-from analysis.energy.model import MJ, Gpu, Kernel, System, Task
+from analysis.energy.model import MJ, Kernel, SpatialGpu, System, Task
 from analysis.energy.optimum import least
-from analysis.energy.outcome import Dispatch, Run
-from analysis.energy.policies import POLICIES, Options
+from analysis.energy.outcome import Dispatch, EnergyRun
+from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.power import Execution, closed_form
 from analysis.energy.schedule import NoTableError, Table, faults, make
 from analysis.energy.setup import prepare
@@ -74,7 +74,7 @@ def test_a_table_goes_on_as_the_simulation_does() -> None:
     setup = prepare(toy(), POLICIES["sbeet-mg"])
     table = make(setup)
     end = table.begin + 3 * table.length
-    simulated = compiled.simulate(setup, Run(end), log=10_000).dispatches
+    simulated = compiled.simulate(setup, EnergyRun(end), log=10_000).dispatches
     assert tuple(table.unrolled(3)) == simulated
     begin = table.begin + 2 * table.length
     energies = [closed_form(gpu, runs, begin, end) for gpu, runs in
@@ -155,7 +155,7 @@ def test_optimum_of_example_5() -> None:
     assert [(one.task, one.units, one.start // MS, one.end // MS) for one in found.starts] == [
         (1, 4, 2, 3), (2, 4, 3, 4), (0, 4, 4, 10)
     ]  # fmt: skip
-    outcome = compiled.simulate(prepare(example5(), POLICIES["sbeet"]), Run(ns(14)))
+    outcome = compiled.simulate(prepare(example5(), POLICIES["sbeet"]), EnergyRun(ns(14)))
     assert outcome.energy.active == 34 * MJ
 
 
@@ -195,7 +195,7 @@ def test_optimum_against_brute_force() -> None:
     for seed in range(25):
         rng = random.Random(seed)
         gpus = tuple(
-            Gpu(f"g{k}", 3, rng.choice([2, 3]), 1, rng.randint(0, 5), 1, rng.choice([1, 2]))
+            SpatialGpu(f"g{k}", 3, rng.choice([2, 3]), 1, rng.randint(0, 5), 1, rng.choice([1, 2]))
             for k in range(rng.choice([1, 1, 2]))
         )
         tasks = []
@@ -232,18 +232,18 @@ def test_bounds_of_one_job_at_a_time_hold(policy: str) -> None:
     reached = 0
     for seed in range(150):
         rng = random.Random(f"{policy} {seed}")
-        gpu = Gpu("g", 2, 2, 1, 1)
+        gpu = SpatialGpu("g", 2, 2, 1, 1)
         tasks = []
         for index in range(rng.randint(2, 5)):
             period = rng.choice([rng.randint(20, 100), 40, 60])
             length = rng.randint(1, max(1, period // 5))
             times = (2 * length, length)
             tasks.append(Task(f"t{index}", period, period, (Kernel(times, (1, 1), 1, rng.randint(0, 2), 1),)))
-        setup = prepare(System((gpu,), tuple(tasks)), POLICIES[policy], Options(run_late=True))
+        setup = prepare(System((gpu,), tuple(tasks)), POLICIES[policy], Readings(run_late=True))
         limits = bounds(setup)
         assert limits is not None
         for run_seed in range(6):
-            run = Run(2000, rng.choice(["worst", "random"]), rng.random() < 0.3, rng.random() < 0.8, run_seed)
+            run = EnergyRun(2000, rng.choice(["worst", "random"]), rng.random() < 0.3, rng.random() < 0.8, run_seed)
             for count, one, limit in zip(compiled.simulate(setup, run).tasks, tasks, limits, strict=True):
                 if count.lateness is not None and limit is not None:
                     assert count.lateness + one.deadline <= limit
@@ -268,12 +268,12 @@ def test_tasks_without_any_time_have_bounds_or_none() -> None:
 
 
 def test_traces_show_slots_power_and_skipped_jobs(tmp_path: Path) -> None:
-    gpu = Gpu("g", 4, 4, watts(1), watts("0.5"))
+    gpu = SpatialGpu("g", 4, 4, watts(1), watts("0.5"))
     one = kernel((ns(4),) * 4, 1)
     system = System((gpu,), (task("a", 20, 20, 0, one), task("b", 20, 20, 0, one), task("c", 20, 3, 0, one)))
     setup = prepare(system, POLICIES["sbeet-mg"])
     setup = replace(setup, best=((2,), (2,), (2,)))
-    run = Run(ns(10))
+    run = EnergyRun(ns(10))
     trace_of(setup, run, compiled.simulate(setup, run, log=100)).save(tmp_path / "trace.json")
     trace = load_trace(tmp_path / "trace.json")
     seen = [event for event in trace.events if event.kind is Kind.GPU]

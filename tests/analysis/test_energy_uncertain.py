@@ -6,15 +6,15 @@ from __future__ import annotations
 import pytest
 from energy_systems import W, example5, kernel, ns, task, toy, watts
 
-from analysis.energy.model import MJ, Gpu, System, saturating
-from analysis.energy.outcome import Run
-from analysis.energy.policies import POLICIES, Options
+from analysis.energy.model import MJ, SpatialGpu, System, saturating
+from analysis.energy.outcome import EnergyRun
+from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.uncertain import corners, spreads
 
 
 def test_energies_at_the_corners_by_hand() -> None:
     """rm on the whole GPU: 50 mJ are static and 28 mJ of kernels, which are 10 % off; no unit idles."""
-    count, (one,) = spreads(example5(), [POLICIES["rm"]], Options(), Run(ns(50)), 10)
+    count, (one,) = spreads(example5(), [POLICIES["rm"]], Readings(), EnergyRun(ns(50)), 10)
     assert (count, one.fewest, one.highest, one.moved, one.less) == (4, 1, 1, 0, {})
     assert (one.least, one.most) == (50 * MJ + 28 * MJ * 9 // 10, 50 * MJ + 28 * MJ * 11 // 10)
 
@@ -32,11 +32,11 @@ def test_corners_are_all_there() -> None:
 
 
 def test_a_task_that_suits_both_gpus_moves() -> None:
-    gpus = tuple(Gpu(name, 4, 4, W, watts("0.2")) for name in ("one", "two"))
+    gpus = tuple(SpatialGpu(name, 4, 4, W, watts("0.2")) for name in ("one", "two"))
     both = tuple(kernel(saturating(ns(8), 4, 4), power) for power in ("1", "1.01"))
     system = System(gpus, (task("t", 100, 100, 0, *both),))
-    count, (one,) = spreads(system, [POLICIES["mg-offline"]], Options(), Run(ns(90)), 5)
+    count, (one,) = spreads(system, [POLICIES["mg-offline"]], Readings(), EnergyRun(ns(90)), 5)
     assert count == 16
     assert one.moved == 4, "where kernels on the first GPU draw 5 % more, and on the second one 5 % less"
     with pytest.raises(ValueError, match="more than 4 GPUs"):
-        spreads(System(gpus * 3, ()), [], Options(), Run(ns(90)), 5)
+        spreads(System(gpus * 3, ()), [], Readings(), EnergyRun(ns(90)), 5)

@@ -15,7 +15,16 @@ from builders import cpu, gpu, task, taskset
 
 from analysis import rta
 from analysis.attack.closeness import closeness, table
-from analysis.attack.exact import TooLargeError, compare, explore, in_units, least_states, sound_tests, unit_of, ways
+from analysis.attack.exact import (
+    TooManyStatesError,
+    compare,
+    explore,
+    in_units,
+    least_states,
+    sound_tests,
+    unit_of,
+    ways,
+)
 from analysis.attack.search import prioritised
 from analysis.attack.tiny import tiny, tiny_for
 from analysis.model import MS, Span, Taskset
@@ -66,7 +75,7 @@ def test_no_schedule_exceeds_a_bound_beside_a_task_without_one(test: Test) -> No
         limits = {t.name: bounds.get(t.name, 3 * t.period) for t in system.real_time}
         try:
             every = [explore(system, options, limits, 50_000, periodic=test.periodic) for options in ways(test)]
-        except TooLargeError:
+        except TooManyStatesError:
             continue
         looked += 1
         worst = {name: max(one.worst[name] for one in every) for name in bounds}
@@ -147,11 +156,11 @@ def test_what_is_too_large_is_refused_before_it_begins() -> None:
     system = taskset(*(task(f"t{i}", i, 1, 101 + i, cpu(1)) for i in range(4)))
     assert unit_of(replace(system, platform=replace(system.platform, time_slice=0))) == MS
     assert least_states(system, MS) > 4_000_000
-    with pytest.raises(TooLargeError, match="at least"):
+    with pytest.raises(TooManyStatesError, match="at least"):
         explore(system, Options("boosted"), states=4_000_000)
     two = taskset(task("a", 0, 2, 300, cpu(100)), task("b", 1, 1, 300, gpu(1, 99)))
     assert least_states(two, MS) == 601
-    with pytest.raises(TooLargeError, match="gave up after"):
+    with pytest.raises(TooManyStatesError, match="gave up after"):
         explore(two, Options("boosted"), states=601)
 
 

@@ -7,7 +7,7 @@ from builders import cpu, gpu, ms, task, taskset, three, wcrt
 
 from analysis import rta
 from analysis.model import Waiting
-from analysis.rta import Bound, Kind
+from analysis.rta import Bound, TermKind
 from analysis.simulate import Options, simulate
 
 MODES = list(Waiting)
@@ -34,7 +34,7 @@ def test_requests_are_not_more_than_a_task_has_jobs() -> None:
     )
     bound = rta.find("fmlp-suspend").run(system).verdicts["a"]
     assert isinstance(bound, Bound)
-    assert {t.source: t.amount for t in bound.terms if t.kind is Kind.BLOCKING} == {"k": ms(40)}
+    assert {t.source: t.amount for t in bound.terms if t.kind is TermKind.BLOCKING} == {"k": ms(40)}
     # one request of each job in the window; three would have been 60
 
 

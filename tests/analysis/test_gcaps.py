@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from analysis import rta
 from analysis.model import MS, Platform, Span, Taskset
-from analysis.rta import BestEffort, Bound, Failure, Kind, Reason
+from analysis.rta import BestEffort, Bound, Failure, Reason, TermKind
 
 SOUND = [name for name, test in rta.TESTS.items() if test.sound]
 
@@ -141,7 +141,7 @@ def test_terms_add_up_and_bounds_are_within_deadlines(system: Taskset) -> None:
         for verdict in rta.find(name).run(system).verdicts.values():
             if isinstance(verdict, Bound):
                 assert sum(term.amount for term in verdict.terms) == verdict.wcrt <= verdict.deadline
-                assert all((term.amount > 0) != (term.kind is Kind.OVERLAP) for term in verdict.terms)
+                assert all((term.amount > 0) != (term.kind is TermKind.OVERLAP) for term in verdict.terms)
                 assert all(term.lemma for term in verdict.terms)
 
 
@@ -185,11 +185,11 @@ def test_breakdown_names_kinds_and_causes() -> None:
     bound = rta.find("gcaps-suspend").run(system).verdicts["t3"]
     assert isinstance(bound, Bound)
     kinds = {(term.kind, term.source): term.amount for term in bound.terms}
-    assert kinds[Kind.OWN, None] == ms(119)
-    assert kinds[Kind.UPDATES, None] == ms(2)
-    assert kinds[Kind.BLOCKING, None] == ms(2)
+    assert kinds[TermKind.OWN, None] == ms(119)
+    assert kinds[TermKind.UPDATES, None] == ms(2)
+    assert kinds[TermKind.BLOCKING, None] == ms(2)
     # t1 owns the GPU for G + 4 updates = 10 + 4 a job; it is the only owner on its CPU, so its C does not count
-    assert kinds[Kind.GPU_PREEMPTION, "t1"] % ms(14) == 0
+    assert kinds[TermKind.GPU_PREEMPTION, "t1"] % ms(14) == 0
 
 
 @pytest.mark.parametrize("name", sorted(rta.TESTS))
@@ -200,7 +200,7 @@ def test_a_failure_names_the_task_the_largest_part_and_what_was_reached(name: st
     assert (failure.reason, failure.deadline) == (Reason.ABOVE_DEADLINE, ms(50))
     assert failure.reached >= ms(65)
     assert failure.largest is not None
-    assert (failure.largest.kind, failure.largest.amount, failure.largest.source) == (Kind.OWN, ms(65), None)
+    assert (failure.largest.kind, failure.largest.amount, failure.largest.source) == (TermKind.OWN, ms(65), None)
     passed = f"{failure.reached / MS:.6f}".rstrip("0").rstrip(".")
     assert f"a: no bound below the deadline of 50 ms is known (the recurrence passed it at {passed} ms" in str(failure)
     assert "the largest part is own execution, 65 ms" in str(failure)

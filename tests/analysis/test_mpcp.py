@@ -11,7 +11,7 @@ from analysis import rta
 from analysis.attack.search import Effort, attack_one
 from analysis.attack.tasksets import random_taskset
 from analysis.model import Waiting
-from analysis.rta import Bound, Kind, Reason
+from analysis.rta import Bound, Reason, TermKind
 from analysis.simulate import Options, simulate, worst_over_offsets
 
 MODES = list(Waiting)
@@ -92,7 +92,7 @@ def test_the_published_charge_is_the_longer_one_without_switches(mode: Waiting) 
     """A request is also charged the longest request of every more urgent task, although it holds the GPU alone."""
     published = rta.find(f"mpcp-{mode.value}-published").run(three()).verdicts["i"]
     assert isinstance(published, Bound)
-    blocking = {t.source: t.amount for t in published.terms if t.kind is Kind.BLOCKING}
+    blocking = {t.source: t.amount for t in published.terms if t.kind is TermKind.BLOCKING}
     assert blocking == {"j": ms(10 + 5 + 6)}
     assert published.wcrt > ms(25)
 

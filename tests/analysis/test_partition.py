@@ -11,9 +11,9 @@ import pytest
 from analysis.model import MS
 from analysis.partition import ORDERS, VARIANTS, Allocation, Infeasible, Item, Workload, best, run
 from analysis.partition.exact import exact
-from analysis.partition.inside import Job, demand
+from analysis.partition.inside import SporadicTask, demand
 from analysis.partition.merge import Merger
-from analysis.partition.scaling import Measured, memory_bound, printed, shared
+from analysis.partition.scaling import MeasuredScaling, memory_bound, printed, shared
 from analysis.partition.workload import SHIFT
 
 HEURISTICS = [variant for variant in VARIANTS if variant != "1g"]
@@ -88,7 +88,9 @@ def test_g3_sizes_and_merges_by_hand() -> None:
     assert [part.size for part in merger.singles()] == [2, 2, 2]
     least = {pair: merger.least(pair, 1, 5) for pair in [(0, 1), (0, 2), (1, 2), (0, 1, 2)]}
     assert least == {(0, 1): 2, (0, 2): 3, (1, 2): 4, (0, 1, 2): 4}
-    times = [Job(c * 10**4, d * MS, t * MS) for c, d, t in ((9800, 300, 400), (5346, 150, 200), (6966, 150, 200))]
+    times = [
+        SporadicTask(c * 10**4, d * MS, t * MS) for c, d, t in ((9800, 300, 400), (5346, 150, 200), (6966, 150, 200))
+    ]
     assert g3(5).times((0, 1, 2), 4) == [job.cost for job in times]
     assert [demand(times, t * MS) / 10**4 for t in (150, 300, 350, 550, 700)] == [12312, 22112, 34424, 46736, 56536]
 
@@ -174,16 +176,16 @@ def test_scalings() -> None:
     assert printed(100, 7).time(3) == 41
     assert shared(100, 7).time(3) == 36
     assert printed(100, 7).time(3, Fraction("2.3")) == 93  # ceil(2.3 * 40.333), rounded once
-    table = Measured(((4, 60), (8, 32)))
+    table = MeasuredScaling(((4, 60), (8, 32)))
     assert [table.time(m) for m in (4, 7, 8, 68)] == [60, 60, 32, 32]
     with pytest.raises(ValueError, match="no time is known on 3 units"):
         table.time(3)
     with pytest.raises(ValueError, match="8 units is longer"):
-        Measured(((4, 60), (8, 61)))
+        MeasuredScaling(((4, 60), (8, 61)))
 
 
 def test_a_measured_task_takes_no_partition_below_its_table() -> None:
-    measured = Item("m", 100, 100, False, (Measured(((4, 10), (8, 5))),))
+    measured = Item("m", 100, 100, False, (MeasuredScaling(((4, 10), (8, 5))),))
     assert sizes(best(of(8, measured, inside="fp"))) == {(0,): 4}
     outcome = best(of(3, measured, inside="fp"))
     assert isinstance(outcome, Infeasible)

@@ -16,7 +16,16 @@ from partition_schedule import Release, first_miss, periodic, shared_first_miss
 from analysis.partition import Allocation
 from analysis.partition.fast import run
 from analysis.partition.generate import Parameters, generate, workload
-from analysis.partition.inside import TESTS, Job, density, edf, fixed_priority, np_edf, np_fixed_priority, overloaded
+from analysis.partition.inside import (
+    TESTS,
+    SporadicTask,
+    density,
+    edf,
+    fixed_priority,
+    np_edf,
+    np_fixed_priority,
+    overloaded,
+)
 from analysis.partition.merge import Merger, jobs
 
 #: Accepted partitions that are simulated; GPURT_LONG: those of the issue.
@@ -24,21 +33,21 @@ ACCEPTED = 100_000 if os.environ.get("GPURT_LONG") else 150
 POLICY = {"edf": "edf", "fp": "fp", "np-edf": "np-edf", "np-fp": "np-fp", "density": "edf"}
 
 
-def drawn(rng: random.Random) -> list[Job]:
+def drawn(rng: random.Random) -> list[SporadicTask]:
     """Two to four small tasks with a hyperperiod of at most 120, distinct priorities, near full load."""
     found = []
     for index in range(rng.randint(2, 4)):
         period = rng.choice((4, 5, 6, 8, 10, 12, 20, 24))
         cost = rng.randint(1, max(1, period // 2))
-        found.append(Job(cost, rng.randint(cost, period), period, 10 - index))
+        found.append(SporadicTask(cost, rng.randint(cost, period), period, 10 - index))
     return found
 
 
-def rows(tasks: Sequence[Job]) -> list[tuple[int, int, int, int]]:
+def rows(tasks: Sequence[SporadicTask]) -> list[tuple[int, int, int, int]]:
     return [(job.cost, job.deadline, job.period, job.priority) for job in tasks]
 
 
-def exactly_schedulable(tasks: Sequence[Job], policy: str) -> bool:
+def exactly_schedulable(tasks: Sequence[SporadicTask], policy: str) -> bool:
     """By the schedule of one hyperperiod and a deadline more from a synchronous release, where that is the worst."""
     if sum(Fraction(job.cost, job.period) for job in tasks) > 1:
         return False
@@ -78,7 +87,7 @@ def test_non_preemptive_tests_accept_nothing_that_misses(name: str) -> None:
 
 def test_a_long_kernel_blocks_where_nothing_preempts() -> None:
     """C = 30, D = 40 beside a kernel of 20: preemptively both fit, without preemption the first ends at 50 of 41."""
-    tasks = [Job(30, 40, 100, 2), Job(20, 200, 200, 1)]
+    tasks = [SporadicTask(30, 40, 100, 2), SporadicTask(20, 200, 200, 1)]
     assert edf(tasks)
     assert fixed_priority(tasks)
     assert not np_edf(tasks)
@@ -91,24 +100,26 @@ def test_a_long_kernel_blocks_where_nothing_preempts() -> None:
 @pytest.mark.parametrize("name", ["np-edf", "np-fp"])
 def test_a_search_without_end_accepts_nothing(name: str) -> None:
     """10^12 deadlines of the short task lie before the long one's."""
-    assert not TESTS[name]([Job(1, 4, 4, 2), Job(2 * 10**12, 4 * 10**12, 4 * 10**12, 1)])
-    assert not TESTS[name]([Job(1, 4, 4, 2), Job(1, 4 * 10**12, 4 * 10**12, 1)]) or name == "np-fp"
+    assert not TESTS[name]([SporadicTask(1, 4, 4, 2), SporadicTask(2 * 10**12, 4 * 10**12, 4 * 10**12, 1)])
+    assert not TESTS[name]([SporadicTask(1, 4, 4, 2), SporadicTask(1, 4 * 10**12, 4 * 10**12, 1)]) or name == "np-fp"
 
 
 def test_equal_priorities_serve_the_order_of_arrival() -> None:
     """Each counts the other: 3 + 3 > 5."""
-    tasks = [Job(3, 5, 10, 1), Job(3, 9, 10, 1)]
+    tasks = [SporadicTask(3, 5, 10, 1), SporadicTask(3, 9, 10, 1)]
     assert not fixed_priority(tasks)
-    assert fixed_priority([tasks[0], Job(3, 9, 10, 0)])
+    assert fixed_priority([tasks[0], SporadicTask(3, 9, 10, 0)])
 
 
 def test_sums_that_rounding_could_change_are_exact() -> None:
-    thirds = [Job(10**9 // 3 * 3 // 3, 10**9, 10**9 // 3 * 3, 1)] * 3
+    thirds = [SporadicTask(10**9 // 3 * 3 // 3, 10**9, 10**9 // 3 * 3, 1)] * 3
     assert not overloaded(thirds)
-    assert overloaded([*thirds, Job(1, 10**12, 10**12, 1)])
-    assert density([Job(1, 3, 3), Job(1, 3, 4), Job(1, 3, 5)])
-    assert not density([Job(1, 3, 3), Job(1, 3, 4), Job(1, 3, 5), Job(1, 10**12, 10**12)])
-    assert edf([Job(1, 3, 3), Job(1, 3, 3), Job(1, 3, 3)])  # U = 1
+    assert overloaded([*thirds, SporadicTask(1, 10**12, 10**12, 1)])
+    assert density([SporadicTask(1, 3, 3), SporadicTask(1, 3, 4), SporadicTask(1, 3, 5)])
+    assert not density(
+        [SporadicTask(1, 3, 3), SporadicTask(1, 3, 4), SporadicTask(1, 3, 5), SporadicTask(1, 10**12, 10**12)]
+    )
+    assert edf([SporadicTask(1, 3, 3), SporadicTask(1, 3, 3), SporadicTask(1, 3, 3)])  # U = 1
 
 
 @pytest.mark.parametrize("inside", ["edf", "fp"])
@@ -134,7 +145,7 @@ def test_accepted_partitions_meet_deadlines_and_a_unit_less_does_not(inside: str
     assert smaller > ACCEPTED / 4
 
 
-def releases(rng: random.Random, tasks: Sequence[Job]) -> list[Release]:
+def releases(rng: random.Random, tasks: Sequence[SporadicTask]) -> list[Release]:
     """Random offsets; periodic or sporadic; execution of 100 % or 60 to 100 % of C."""
     found, sporadic, short = [], rng.random() < 0.5, rng.random() < 0.5
     until = 4 * max(job.period for job in tasks)
@@ -147,7 +158,7 @@ def releases(rng: random.Random, tasks: Sequence[Job]) -> list[Release]:
     return found
 
 
-def misses_or_overloads(tasks: Sequence[Job], policy: str) -> bool:
+def misses_or_overloads(tasks: Sequence[SporadicTask], policy: str) -> bool:
     if sum(Fraction(job.cost, job.period) for job in tasks) > 1:
         return True
     return first_miss(periodic(rows(tasks), lcm(*(job.period for job in tasks))), policy) is not None
@@ -157,10 +168,10 @@ def test_the_attack_finds_planted_mistakes() -> None:
     """Tests that forget a conflict, a preemption or a period are broken by the same schedules."""
     rng = random.Random(4)
 
-    def demand_only(tasks: Sequence[Job]) -> bool:
+    def demand_only(tasks: Sequence[SporadicTask]) -> bool:
         return not overloaded(tasks)
 
-    def one_preemption(tasks: Sequence[Job]) -> bool:
+    def one_preemption(tasks: Sequence[SporadicTask]) -> bool:
         return all(
             job.cost + sum(other.cost for other in tasks if other.priority > job.priority) <= job.deadline
             for job in tasks
@@ -208,7 +219,7 @@ def test_jobs_that_run_at_once_break_an_accepted_partition() -> None:
 
     So a partition of several tasks needs a policy that runs one at a time; CUDA streams or MPS alone do not do that.
     """
-    tasks = [Job(4, 6, 6, 2), Job(6, 20, 20, 1)]
+    tasks = [SporadicTask(4, 6, 6, 2), SporadicTask(6, 20, 20, 1)]
     assert edf(tasks)
     assert fixed_priority(tasks)
     released = [Release(0, 4, 6, 2, 0), Release(0, 6, 20, 1, 1)]

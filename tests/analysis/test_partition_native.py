@@ -14,7 +14,7 @@ from analysis.partition import ORDERS, VARIANTS, Allocation, Infeasible, Item, W
 from analysis.partition.exact import exact
 from analysis.partition.generate import Parameters, generate, results, workload
 from analysis.partition.inside import TESTS
-from analysis.partition.scaling import Linear, Measured
+from analysis.partition.scaling import Linear, MeasuredScaling
 from gpurt._gpurt import ffi, lib
 
 LONG = bool(os.environ.get("GPURT_LONG"))
@@ -81,7 +81,7 @@ def mixed(rng: random.Random, name: str) -> Item:
     work = period // rng.choice((2, 4, 6))
     curves: list[Any] = [Linear(2 * work, work // 20)]
     if rng.random() < 0.5:
-        curves = [Linear(work, work // 40), Measured(((rng.choice((1, 3)), work), (8, work // 3)))]
+        curves = [Linear(work, work // 40), MeasuredScaling(((rng.choice((1, 3)), work), (8, work // 3)))]
     return Item(name, period, rng.randint(period // 2, period * 5 // 4), rng.random() < 0.5, tuple(curves),
                 Fraction(rng.randint(10, 25), 10), Fraction(rng.choice((10, 11)), 10), rng.randint(0, work // 10),
                 rng.randint(1, 4), len(curves))  # fmt: skip

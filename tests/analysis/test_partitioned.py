@@ -19,7 +19,7 @@ from analysis.attack.search import Effort, attack_one
 from analysis.attack.tasksets import random_taskset, with_random_partitions
 from analysis.choose import choose
 from analysis.model import MS, GpuSegment, Partition, Span, Task, Taskset
-from analysis.rta import Bound, Kind, Reason, partitioned
+from analysis.rta import Bound, Reason, TermKind, partitioned
 from analysis.rta import partition_order as order
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.regions import with_region
@@ -92,10 +92,10 @@ def test_the_bound_of_a_suspending_task_by_hand() -> None:
     assert isinstance(verdict, Bound)
     amounts = {(term.kind, term.source, term.lemma): term.amount / MS for term in verdict.terms}
     assert amounts == {
-        (Kind.OWN, None, partitioned.OWN): 7, (Kind.UPDATES, None, partitioned.OWN): 0.6,
-        (Kind.BLOCKING, None, partitioned.BEGIN): 0.3, (Kind.BLOCKING, None, partitioned.FIRST): 0.2,
-        (Kind.CPU_PREEMPTION, "h", partitioned.CPU): 7, (Kind.BLOCKING, "j", partitioned.BELOW): 8,
-        (Kind.GPU_PREEMPTION, "o", partitioned.OWNER): 3.6, (Kind.INDIRECT_DELAY, "l", partitioned.OWNER): 5,
+        (TermKind.OWN, None, partitioned.OWN): 7, (TermKind.UPDATES, None, partitioned.OWN): 0.6,
+        (TermKind.BLOCKING, None, partitioned.BEGIN): 0.3, (TermKind.BLOCKING, None, partitioned.FIRST): 0.2,
+        (TermKind.CPU_PREEMPTION, "h", partitioned.CPU): 7, (TermKind.BLOCKING, "j", partitioned.BELOW): 8,
+        (TermKind.GPU_PREEMPTION, "o", partitioned.OWNER): 3.6, (TermKind.INDIRECT_DELAY, "l", partitioned.OWNER): 5,
     }  # fmt: skip
     assert verdict.wcrt == sum(term.amount for term in verdict.terms) == ms(31.7)
 
@@ -244,7 +244,7 @@ def test_each_charge_is_needed(name: str) -> None:
 # -- charges that the random attack finds missing
 
 FOUND: dict[str, tuple[rta.Test, Change, int]] = {
-    "own updates": (SUSPEND, lambda d, *_: None if (d.kind, d.lemma) == (Kind.UPDATES, partitioned.OWN) else d, 40),
+    "own updates": (SUSPEND, lambda d, *_: None if (d.kind, d.lemma) == (TermKind.UPDATES, partitioned.OWN) else d, 40),
     "updates of lower foreign tasks": (SUSPEND, lambda d, *_: None if d.lemma == partitioned.BELOW else d, 40),
     "updates of higher foreign tasks": (
         SUSPEND,
@@ -289,7 +289,7 @@ FOUND: dict[str, tuple[rta.Test, Change, int]] = {
     "owners, busy": (BUSY, lambda d, *_: None if d.lemma == partitioned.OWNER else d, 200),
     "tasks above, busy": (BUSY, lambda d, *_: None if d.lemma == partitioned.CPU else d, 60),
     "own updates, busy": (
-        BUSY, lambda d, *_: None if (d.kind, d.lemma) == (Kind.UPDATES, partitioned.OWN) else d, 60
+        BUSY, lambda d, *_: None if (d.kind, d.lemma) == (TermKind.UPDATES, partitioned.OWN) else d, 60
     ),
     "the update in flight, busy": (BUSY, lambda d, *_: None if d.lemma == partitioned.FIRST else d, 200),
 }  # fmt: skip

@@ -14,7 +14,7 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
 
 from analysis import compiled, rta
-from analysis.attack.exact import TooLargeError, compare, explore, ways
+from analysis.attack.exact import TooManyStatesError, compare, explore, ways
 from analysis.attack.pending import with_random_pending
 from analysis.attack.search import Effort, attack
 from analysis.attack.tiny import tiny_for
@@ -23,7 +23,7 @@ from analysis.callbacks import Order, Thread
 from analysis.model import Task, Taskset
 from analysis.rta.analyse import analyse
 from analysis.rta.pending import end_within
-from analysis.rta.result import Bound, Failure, Kind, Reason
+from analysis.rta.result import Bound, Failure, Reason, TermKind
 from analysis.rta.system import System
 from analysis.simulate import Options, simulate
 
@@ -106,8 +106,8 @@ def test_the_terms_of_a_later_job_add_up_and_say_what_it_waits_for() -> None:
     assert isinstance(bound, Bound)
     assert sum(term.amount for term in bound.terms) == bound.wcrt == ms(7)
     assert {(term.kind, term.source): term.amount for term in bound.terms} == {
-        (Kind.OWN, None): ms(4), (Kind.PENDING, None): ms(4), (Kind.RELEASED, None): -ms(3),
-        (Kind.BLOCKING, "b"): ms(2),
+        (TermKind.OWN, None): ms(4), (TermKind.PENDING, None): ms(4), (TermKind.RELEASED, None): -ms(3),
+        (TermKind.BLOCKING, "b"): ms(2),
     }  # fmt: skip
 
 
@@ -215,7 +215,7 @@ def test_no_schedule_of_tiny_tasksets_exceeds_a_bound(name: str) -> None:
         system = with_random_pending(tiny_for(test, rng, 5), rng)
         try:
             found = compare(test, system, 10_000)
-        except TooLargeError:
+        except TooManyStatesError:
             continue
         if found is None:
             continue
@@ -236,7 +236,7 @@ def test_the_first_job_alone_is_no_bound() -> None:
         first = {t.name: alone.wcrt(t.name) for t in blind}
         try:
             found = explore(system, next(ways(test)), states=30_000)
-        except TooLargeError:
+        except TooManyStatesError:
             continue
         if any(bound is not None and found.worst[name] > bound for name, bound in first.items()):
             return

@@ -14,7 +14,7 @@ from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, k
 
 from analysis.model import Kernel, Platform, Span, Taskset
 from analysis.rta import Failure
-from analysis.rta.result import Bound, Kind, Reason
+from analysis.rta.result import Bound, Reason, TermKind
 from analysis.rtgpu import kernel as kernels
 from analysis.rtgpu.analyse import System, on_units
 from analysis.rtgpu.bounds import HOLISTIC, above, responses
@@ -279,7 +279,7 @@ def test_the_parts_of_example_a() -> None:
     bound = on_units(System(RTGPU, EXAMPLE_A), {"t1": 1, "t2": 1}).verdicts["t1"]
     assert isinstance(bound, Bound)
     assert {(term.kind, term.amount) for term in bound.terms} == {
-        (Kind.OWN, ms(2 + 1 + 4 + 1 + 2)), (Kind.INTERLEAVING, ms(2)), (Kind.BLOCKING, ms(4))
+        (TermKind.OWN, ms(2 + 1 + 4 + 1 + 2)), (TermKind.INTERLEAVING, ms(2)), (TermKind.BLOCKING, ms(4))
     }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from rtgpu_sets import EXAMPLE_B, copy, kernel, part, task
 from analysis.model import Kernel, Platform, Span, Taskset
 from analysis.rta.result import Reason
 from analysis.rtgpu import allocate, compiled
-from analysis.rtgpu.allocate import Stuck
+from analysis.rtgpu.allocate import Unallocated
 from analysis.rtgpu.analyse import System, Units
 from analysis.rtgpu.attack import random_taskset
 from analysis.rtgpu.generate import Parameters, draw
@@ -139,7 +139,7 @@ def test_least_is_never_better_than_the_search(name: str) -> None:
     rng = random.Random(3)
     for _ in range(200):
         system, units = System(METHODS[name], random_taskset(rng, 3, table=True)), Units(4)
-        assert isinstance(allocate.least(system, units), Stuck) or allocate.find(system, units) is not None
+        assert isinstance(allocate.least(system, units), Unallocated) or allocate.find(system, units) is not None
 
 
 def test_units_come_in_steps() -> None:

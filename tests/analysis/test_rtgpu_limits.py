@@ -14,7 +14,7 @@ from analysis import rta
 from analysis.batch import from_tasksets
 from analysis.fold import apart
 from analysis.model import GpuSegment, Kernel, Partition, Platform, Span, Task, Taskset
-from analysis.partition.scaling import Measured
+from analysis.partition.scaling import MeasuredScaling
 from analysis.rta.regions import longest_known, whole_segments, with_region
 from analysis.rta.result import Failure, Reason
 from analysis.rtgpu import compiled, sensitivity
@@ -48,7 +48,7 @@ def test_tasks_with_partitions_of_their_own_have_bounds() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_a_gpu_time_that_scales_has_no_bound_on_units_that_it_is_not_for(name: str) -> None:
     """16 ms on one unit are 4 ms on all four, which is what ``pure`` says."""
-    segment = GpuSegment(Span.exactly(ms(1)), Span.exactly(ms(4)), scaling=Measured(((1, ms(16)), (4, ms(4)))))
+    segment = GpuSegment(Span.exactly(ms(1)), Span.exactly(ms(4)), scaling=MeasuredScaling(((1, ms(16)), (4, ms(4)))))
     taskset = Taskset(Platform(1, compute_units=4), (task("a", 1, 20, 20, cpu(1), segment),))
     result = rta.find(name).run(taskset)
     assert isinstance(result.verdicts["a"], Failure)

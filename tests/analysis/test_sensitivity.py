@@ -15,8 +15,8 @@ from analysis.rta.regions import with_region
 from analysis.sensitivity import (
     STEPS,
     UNLIMITED,
+    Grows,
     Margin,
-    What,
     effort,
     epsilon_budget,
     epsilon_budgets,
@@ -30,37 +30,37 @@ BUSY = rta.find("gcaps-busy")
 TWO = taskset(task("h", 0, 9, 10, cpu(2)), task("l", 0, 1, 20, cpu(4), gpu(1, 3)), epsilon=0.5)
 
 
-def by_what(found: list[Margin]) -> dict[tuple[What, str | None], Margin]:
+def by_what(found: list[Margin]) -> dict[tuple[Grows, str | None], Margin]:
     return {(m.what, m.task): m for m in found}
 
 
 def test_margins_by_hand() -> None:
     """l: 4 + 4 + 2 updates 1 + blocking 1, and h's jobs: in 20 ms two, so that 20 - 10 = 10 is left for them."""
     found = by_what(list(margins(BUSY, TWO)))
-    assert found[What.CPU, "h"].most == ms(5)
-    assert found[What.CPU, "l"].most == ms(20 - 4 - 2 - 4)
-    assert found[What.GPU, "l"].most == ms(20 - 4 - 2 - 4)
+    assert found[Grows.CPU, "h"].most == ms(5)
+    assert found[Grows.CPU, "l"].most == ms(20 - 4 - 2 - 4)
+    assert found[Grows.GPU, "l"].most == ms(20 - 4 - 2 - 4)
     # l pays it four times, h once (blocking by an update in flight): 4 eps <= 20 - 8 - 4
-    assert found[What.EPSILON, None].most == ms(2)
+    assert found[Grows.EPSILON, None].most == ms(2)
     # all of 10 + 2 * 2 = 14 in 20
-    assert found[What.CLOCK, None].factor == Fraction(20 * STEPS // 14, STEPS)
-    assert found[What.CLOCK, None].most is None
+    assert found[Grows.CLOCK, None].factor == Fraction(20 * STEPS // 14, STEPS)
+    assert found[Grows.CLOCK, None].most is None
 
 
 def test_what_does_not_matter_is_unlimited_and_what_cannot_help_has_no_factor() -> None:
     system = taskset(task("a", 0, 5, 10, cpu(4)), task("be", 0, 0, 10, cpu(1), gpu(1, 1)))
-    assert task_margin(BUSY, system, "be", What.GPU) == UNLIMITED
+    assert task_margin(BUSY, system, "be", Grows.GPU) == UNLIMITED
     late = taskset(task("a", 0, 5, 10, cpu(12)), task("b", 0, 4, 10, cpu(1)))
-    assert task_margin(BUSY, late, "b", What.CPU) is None  # a misses its deadline whatever b does
-    shrunk = task_margin(BUSY, late, "a", What.CPU)
+    assert task_margin(BUSY, late, "b", Grows.CPU) is None  # a misses its deadline whatever b does
+    shrunk = task_margin(BUSY, late, "a", Grows.CPU)
     assert shrunk == Fraction(9, 12)
 
 
 def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match="no task 'x'"):
-        task_margin(BUSY, TWO, "x", What.CPU)
+        task_margin(BUSY, TWO, "x", Grows.CPU)
     with pytest.raises(ValueError, match="epsilon is not a task's"):
-        task_margin(BUSY, TWO, "h", What.EPSILON)
+        task_margin(BUSY, TWO, "h", Grows.EPSILON)
 
 
 @settings(max_examples=25, deadline=None)
@@ -68,9 +68,9 @@ def test_mistakes_are_named() -> None:
 def test_the_factor_found_passes_and_the_next_does_not(system: Taskset) -> None:
     for test in (rta.find("gcaps-suspend"), rta.find("fmlp-busy")):
         for margin in margins(test, system):
-            if margin.factor is None or margin.factor == UNLIMITED or margin.what in (What.CPU, What.GPU):
+            if margin.factor is None or margin.factor == UNLIMITED or margin.what in (Grows.CPU, Grows.GPU):
                 continue
-            changed = with_epsilon if margin.what is What.EPSILON else slowed
+            changed = with_epsilon if margin.what is Grows.EPSILON else slowed
             assert test.run(changed(system, margin.factor)).schedulable
             assert not test.run(changed(system, margin.factor + Fraction(1, STEPS))).schedulable
 
@@ -131,6 +131,6 @@ def test_what_passes_as_it_is_has_a_factor_of_one_at_least() -> None:
     assert test.run(system).schedulable
     shorter = replace(low, segments=low.segments[:1])
     assert not test.run(replace(system, tasks=(system.tasks[0], shorter))).schedulable
-    factor = task_margin(test, system, "l", What.CPU)
+    factor = task_margin(test, system, "l", Grows.CPU)
     assert factor is not None
     assert factor >= 1

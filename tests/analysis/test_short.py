@@ -16,7 +16,7 @@ from agreement import disagreement
 from builders import cpu, gpu, ms, task, taskset
 
 from analysis import compiled, rta
-from analysis.attack.exact import TooLargeError, compare
+from analysis.attack.exact import TooManyStatesError, compare
 from analysis.attack.tiny import tiny_for
 from analysis.generate import Parameters, generate
 from analysis.model import Task, Taskset
@@ -90,7 +90,7 @@ def broken(count: int, seed: int, longest: int = 9) -> Taskset | None:
         system = on_one_cpu(tiny_for(TEST, rng, longest), rng)
         try:
             found = compare(test, system, states=200_000)
-        except TooLargeError:
+        except TooManyStatesError:
             continue
         if found and found.broken:
             return system

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from analysis import compiled, rta
 from analysis.fold import apart, whole_gpu
 from analysis.model import MS, US, Kernel, Partition, Sharing, Span, Taskset, Waiting
-from analysis.partition.inside import Job
+from analysis.partition.inside import SporadicTask
 from analysis.simulate import Options, simulate, worst_over_offsets
 from analysis.slices.driver import LONGEST, SHORTEST, longest, settable, settled
 from analysis.slices.plan import plan, verdict
@@ -121,10 +121,10 @@ def test_a_shared_tsg_by_priority() -> None:
 
 def test_a_shared_tsg_by_deadline() -> None:
     """EDF: dbf(10) = 2 <= 5, dbf(20) = 7 <= 10; load 0.35 of 0.5."""
-    jobs = [Job(ms(2), ms(10), ms(10)), Job(ms(3), ms(20), ms(20))]
+    jobs = [SporadicTask(ms(2), ms(10), ms(10)), SporadicTask(ms(3), ms(20), ms(20))]
     assert edf(jobs, Supply(MS, MS))
     assert not edf([replace(jobs[0], deadline=ms(3)), jobs[1]], Supply(MS, MS))
-    assert not edf([*jobs, Job(ms(3), ms(20), ms(20))], Supply(MS, MS)), "the whole supply is used"
+    assert not edf([*jobs, SporadicTask(ms(3), ms(20), ms(20))], Supply(MS, MS)), "the whole supply is used"
     assert rta.find("supply-edf").run(shared(Sharing.DEADLINE)).schedulable
 
 

@@ -13,7 +13,7 @@ from test_readings import small
 from analysis import rta
 from analysis.attack.search import Effort, climb, ways
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
-from analysis.rta import Bound, Kind, Reason
+from analysis.rta import Bound, Reason, TermKind
 from analysis.simulate import Options, simulate, worst_over_offsets
 
 NOTIFIED = "thesis-kthread-notify-busy"
@@ -131,7 +131,7 @@ def test_overlap_by_hand(name: str) -> None:
     assert isinstance(bound, Bound)
     # least x = 24 + ceil(x / 4); of h, five jobs fit into 20 ms, three of them are subtracted
     assert plain == ms(32)
-    saved = [t for t in bound.terms if t.kind is Kind.OVERLAP]
+    saved = [t for t in bound.terms if t.kind is TermKind.OVERLAP]
     assert [(t.source, t.amount) for t in saved] == [("h", -ms(3))]
     assert bound.wcrt == ms(28) == sum(t.amount for t in bound.terms)
     seen = worst_over_offsets(overlapping(), Options("segment", rta.find(name).waiting, seed=1), 300).tasks["l"].worst
@@ -146,7 +146,7 @@ def test_c_of_a_task_that_preempts_an_owner_is_not_saved(name: str) -> None:
     system = replace(system, tasks=(*system.tasks, task("g", 0, 5, 100, gpu(0.5, 0.5))))
     bound = rta.find(name).run(system).verdicts["l"]
     assert isinstance(bound, Bound)
-    assert not [t for t in bound.terms if t.kind is Kind.OVERLAP and t.source == "h"]
+    assert not [t for t in bound.terms if t.kind is TermKind.OVERLAP and t.source == "h"]
 
 
 def test_late_releases_void_the_reduction() -> None:
@@ -188,7 +188,7 @@ def attacked(name: str, sets: int) -> tuple[int, int]:
         bound = result.verdicts["long"]
         if not result.schedulable or not isinstance(bound, Bound):
             continue
-        if not any(t.kind is Kind.OVERLAP for t in bound.terms):
+        if not any(t.kind is TermKind.OVERLAP for t in bound.terms):
             continue
         saved += 1
         effort = Effort(20, 20)

@@ -15,7 +15,7 @@ import pytest
 from builders import cpu, ms, task, taskset
 from test_threads import GOLDEN, TESTS, bounds, in_ms, on, served
 
-from analysis.attack.exact import TooLargeError, explore
+from analysis.attack.exact import TooManyStatesError, explore
 from analysis.attack.report import toml
 from analysis.attack.search import Effort, attack
 from analysis.attack.threads import with_random_threads
@@ -77,7 +77,7 @@ def test_no_schedule_exceeds_a_bound(policy: str) -> None:
             limits = {t.name: found.get(t.name, 3 * t.period) for t in system}
             try:
                 every = explore(system, Options(policy, form=form), limits, states=200_000 * MANY)
-            except TooLargeError:
+            except TooManyStatesError:
                 continue
             broken = [name for name, wcrt in found.items() if every.worst[name] > wcrt]
             assert not broken, (toml(system), every.worst, found)

@@ -17,15 +17,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from analysis.energy import compiled
 from analysis.energy.file import load
-from analysis.energy.model import MAX_SLOTS, Gpu, Kernel, System, Task
-from analysis.energy.outcome import Dispatch, Run, Skip
-from analysis.energy.policies import POLICIES, Options, Policy, Rule
-from analysis.energy.runtime import NEVER, Units
+from analysis.energy.model import MAX_SLOTS, Kernel, SpatialGpu, System, Task
+from analysis.energy.outcome import Dispatch, EnergyRun, Skip
+from analysis.energy.policies import POLICIES, Readings, UnitsPolicy, UnitsRule
+from analysis.energy.runtime import NEVER, UnitsRuntime
 from analysis.energy.setup import Setup, prepare
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/energy"
 LONG = os.environ.get("GPURT_LONG") == "1"
-RUNNABLE = [policy for policy in POLICIES.values() if policy.rule is not Rule.STATIC]
+RUNNABLE = [policy for policy in POLICIES.values() if policy.rule is not UnitsRule.STATIC]
 
 
 MS = 1_000_000
@@ -37,7 +37,7 @@ def some_system(rng: random.Random, single: bool) -> System:
     for index in range(1 if single else rng.randint(1, 3)):
         units = rng.randint(1, 10)
         step = rng.choice([1, 1, 2]) if units > 1 else 1
-        gpus.append(Gpu(f"g{index}", units, rng.randint(step, units), 5, 1, step, rng.choice([1, 2, 2])))
+        gpus.append(SpatialGpu(f"g{index}", units, rng.randint(step, units), 5, 1, step, rng.choice([1, 2, 2])))
 
     def time(low: int, high: int) -> int:
         return rng.randint(low * MS, high * MS)
@@ -59,8 +59,8 @@ def some_system(rng: random.Random, single: bool) -> System:
 class Players:
     """A client for each task: announces each job at its release, and reports what the simulated kernels do."""
 
-    def __init__(self, setup: Setup, run: Run) -> None:
-        self.setup, self.units, self.horizon = setup, Units(setup), run.horizon
+    def __init__(self, setup: Setup, run: EnergyRun) -> None:
+        self.setup, self.units, self.horizon = setup, UnitsRuntime(setup), run.horizon
         self.reference = compiled.simulate(setup, run, log=10_000)
         self.lengths = {(one.task, one.job): one.end - one.start for one in self.reference.dispatches}
         self.count = [0] * len(setup.system.tasks)  # jobs announced
@@ -121,12 +121,12 @@ def by_time(dispatches: Iterable[Dispatch]) -> list[Dispatch]:
 
 
 @pytest.mark.parametrize("policy", RUNNABLE, ids=[policy.name for policy in RUNNABLE])
-def test_the_run_time_dispatches_what_the_simulation_dispatches(policy: Policy) -> None:
+def test_the_run_time_dispatches_what_the_simulation_dispatches(policy: UnitsPolicy) -> None:
     for seed in range(2000 if LONG else 12):
         rng = random.Random(f"{policy.name} {seed}")
         flags = {name: rng.random() < 0.3 for name in ("active", "hold_job", "fastest", "weigh", "copies")}
-        setup = prepare(some_system(rng, policy.single), policy, Options(**flags))
-        seen = Players(setup, Run(800 * MS, rng.choice(["worst", "random"]), seed=seed)).go()
+        setup = prepare(some_system(rng, policy.single), policy, Readings(**flags))
+        seen = Players(setup, EnergyRun(800 * MS, rng.choice(["worst", "random"]), seed=seed)).go()
         assert by_time(seen.dispatches) == by_time(seen.reference.dispatches), seed
         assert tuple(seen.skips) == seen.reference.skips, seed
 
@@ -134,17 +134,17 @@ def test_the_run_time_dispatches_what_the_simulation_dispatches(policy: Policy) 
 def test_example_5() -> None:
     """Section 2.4, example 5: 3 units for t1 at 0, 1 for t2 at 1 ms, 1 for t3 at 6 ms (figure 2.3b)."""
     setup = prepare(load(EXAMPLES / "example5.toml").system, POLICIES["sbeet"])
-    seen = Players(setup, Run(8 * MS)).go().dispatches
+    seen = Players(setup, EnergyRun(8 * MS)).go().dispatches
     found = [(one.task, one.at, one.units, one.first) for one in seen]
     assert found == [(0, 0, 3, 0), (1, MS, 1, 3), (2, 6 * MS, 1, 3)]
 
 
-def units_of(*, late: bool = False, rules: str = "sbeet") -> Units:
+def units_of(*, late: bool = False, rules: str = "sbeet") -> UnitsRuntime:
     """Two tasks that take 8 ms on 4 units and 32 ms on one, with copies of 1 ms; their periods are 100 and 110 ms."""
-    gpu = Gpu("g", 4, 4, 1_000_000, 250_000)
+    gpu = SpatialGpu("g", 4, 4, 1_000_000, 250_000)
     kernel = Kernel(*[tuple(32 * MS // m for m in range(1, 5))] * 2, 1_000_000, MS, MS)
     tasks = tuple(Task(f"t{i}", (100 + 10 * i) * MS, (50 + 10 * i) * MS, (kernel,)) for i in range(2))
-    return Units(prepare(System((gpu,), tasks), POLICIES[rules], Options(run_late=late)))
+    return UnitsRuntime(prepare(System((gpu,), tasks), POLICIES[rules], Readings(run_late=late)))
 
 
 def test_a_job_that_comes_early_waits_until_a_period_has_passed() -> None:
@@ -208,10 +208,10 @@ def test_calls_in_the_wrong_order() -> None:
 
 def test_a_kernel_that_runs_longer_than_planned_is_expected_to_end_at_any_time() -> None:
     """Algorithm 2 compares a job beside it with waiting for its end: were that in the past, the job would wait."""
-    gpu = Gpu("g", 4, 4, 1_000_000, 250_000)
+    gpu = SpatialGpu("g", 4, 4, 1_000_000, 250_000)
     kernel = Kernel((8 * MS,) * 4, (8 * MS,) * 4, 1_000_000, MS, MS)  # on one unit as fast as on four
     tasks = tuple(Task(f"t{i}", 100 * MS, 100 * MS, (kernel,)) for i in range(2))
-    units = Units(prepare(System((gpu,), tasks), POLICIES["sbeet"]))
+    units = UnitsRuntime(prepare(System((gpu,), tasks), POLICIES["sbeet"]))
     assert units.ready(0, 0) == 1
     assert units.jobs_on(0) == [(0, 0, 1)]
     other = units.ready(1, 50 * MS)  # the kernel was to end at 9 ms
@@ -221,13 +221,13 @@ def test_a_kernel_that_runs_longer_than_planned_is_expected_to_end_at_any_time()
 
 def test_others_run_beside_a_kernel_that_hangs() -> None:
     """It holds 1 of 4 units, and algorithm 2 would have the other one wait: it would be done sooner."""
-    gpu = Gpu("g", 4, 4, 1_000_000, 250_000)
+    gpu = SpatialGpu("g", 4, 4, 1_000_000, 250_000)
     flat, linear = ([8 * MS] * 4, [32 * MS // m for m in range(1, 5)])
     tasks = tuple(
         Task(f"t{i}", 100 * MS, 100 * MS, (Kernel(tuple(times), tuple(times), 1_000_000, MS, MS),))
         for i, times in enumerate((flat, linear))
     )
-    units = Units(prepare(System((gpu,), tasks), POLICIES["sbeet"]))
+    units = UnitsRuntime(prepare(System((gpu,), tasks), POLICIES["sbeet"]))
     hangs = units.ready(0, 0)  # copy in until 1 ms, kernel until 9 ms
     waiting = units.ready(1, 10 * MS)
     assert units.pending(1, waiting), "the kernel is expected to end at any time"
@@ -287,10 +287,10 @@ class AnyOrder(RuleBasedStateMachine):
     """Clients that say anything in any order: no unit has two jobs, no slot is lost, and work is never forgotten."""
 
     @initialize(seed=st.integers(0, 10**6), policy=st.sampled_from(RUNNABLE))
-    def begin(self, seed: int, policy: Policy) -> None:
+    def begin(self, seed: int, policy: UnitsPolicy) -> None:
         rng = random.Random(seed)
-        self.setup = prepare(some_system(rng, policy.single), policy, Options(run_late=rng.random() < 0.3))
-        self.units = Units(self.setup)
+        self.setup = prepare(some_system(rng, policy.single), policy, Readings(run_late=rng.random() < 0.3))
+        self.units = UnitsRuntime(self.setup)
         self.tasks, self.now = len(self.setup.system.tasks), 0
         self.jobs: dict[int, list[int]] = {task: [] for task in range(self.tasks)}
 

@@ -16,7 +16,7 @@ from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands
-from pycontrol.host.gpu import Client, Decision, Gpu
+from pycontrol.host.gpu import Decision, Gpu, GpuClient
 from pycontrol.host.peer import Named, Peer, Rules
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import Deadlines, Waiter
@@ -37,28 +37,28 @@ class World:
         self.rules = Rules()
         self.commands = Commands([self.gpu], self.rules, Budgets(), lambda: 0, lambda: self.now)
 
-    def tell(self, _gpu: Gpu, client: Client | None, kind: EventKind, *_: object) -> None:
+    def tell(self, _gpu: Gpu, client: GpuClient | None, kind: EventKind, *_: object) -> None:
         self.events.append((client.id if client else 0, kind))
 
-    def client(self, number: int, pid: int = 0) -> Client:
+    def client(self, number: int, pid: int = 0) -> GpuClient:
         """A client of a process of its own, unless `pid` says which."""
-        client: Client = self.gpu.join(number, Peer(pid or number, 1000, f"c{number}", 1), False)
+        client: GpuClient = self.gpu.join(number, Peer(pid or number, 1000, f"c{number}", 1), False)
         return client
 
     def says(self, name: str) -> Callable[..., None]:
         return lambda *result: self.said.update({name: result})
 
-    def begin(self, client: Client, priority: int) -> None:
+    def begin(self, client: GpuClient, priority: int) -> None:
         def decide(now: int) -> int:
             return int(lib.gpurt_begin(self.gpu.sched, client.core, 0, priority, now))
 
         self.gpu.update(Decision(decide, self.says(f"begin {client.id}"), lambda: priority, client, call=True))
 
-    def agent(self, client: Client) -> None:
+    def agent(self, client: GpuClient) -> None:
         """The client becomes its process's agent."""
         self.gpu.register(client, "test", Tier.UNPATCHED, 1, self.says(f"agent {client.id}"))
 
-    def obeys(self, client: Client) -> None:
+    def obeys(self, client: GpuClient) -> None:
         """The agent has carried out its last order."""
         self.gpu.answer(client, client.own.raw.sequence, 0)
 
@@ -67,7 +67,7 @@ class World:
         self.commands.carry_out(administrator, command, request, self.says(command.name))
 
 
-def busy() -> tuple[World, Client, Client]:
+def busy() -> tuple[World, GpuClient, GpuClient]:
     """Two processes with agents: the first takes the GPU, and the update waits for the second."""
     world = World(AgentGpu, Obedience())
     owner, other = world.client(1), world.client(2)
@@ -198,7 +198,7 @@ class Caller:
         self.peer = self._client.peer
         self.results: list[int] = []
 
-    def client(self, _gpu: Gpu) -> Client:
+    def client(self, _gpu: Gpu) -> GpuClient:
         return self._client
 
     def thread(self) -> Any:

@@ -47,7 +47,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results, str]
 
     def run(folder: Path) -> None:
         console, text = show()
-        results = demo.run(demo.Options(seconds=SECONDS, out=folder / "results"), console)
+        results = demo.run(demo.StudyOptions(seconds=SECONDS, out=folder / "results"), console)
         (folder / "pickled").write_bytes(pickle.dumps((results, text.getvalue())))
 
     folder = once(tmp_path_factory, "demo", run)
@@ -172,7 +172,7 @@ def test_a_running_host_gets_its_policy_back(tmp_path: Path) -> None:
     with Emulator(taskset.load(demo.case_study()).taskset.platform, "lock-priority") as emulator:
         device = str(emulator.socket)
         console, _ = show()
-        options = demo.Options(device, 0.5, ("segment-busy",), tmp_path / "out")
+        options = demo.StudyOptions(device, 0.5, ("segment-busy",), tmp_path / "out")
         results = demo.run(options, console)
         with client.connect(device) as control:
             assert control.status()[0].policy is Policy.LOCK_PRIORITY
@@ -249,20 +249,20 @@ def test_a_set_up_that_was_not_run_has_no_figures() -> None:
 
 
 def test_choosing_a_policy_takes_both_ways_to_wait() -> None:
-    assert [s.name for s in demo.Options(policies=("segment",)).setups()] == ["segment-suspend", "segment-busy"]
+    assert [s.name for s in demo.StudyOptions(policies=("segment",)).setups()] == ["segment-suspend", "segment-busy"]
     with pytest.raises(UsageError, match="choose from"):
-        demo.Options(policies=("fastest",)).setups()
+        demo.StudyOptions(policies=("fastest",)).setups()
 
 
 def test_mistakes_are_told_before_anything_runs(tmp_path: Path) -> None:
     console, text = show()
     with pytest.raises(UsageError, match="seconds"):
-        demo.run(demo.Options(seconds=0, out=tmp_path / "a"), console)
+        demo.run(demo.StudyOptions(seconds=0, out=tmp_path / "a"), console)
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="-o"):
-        demo.run(demo.Options(out=tmp_path / "file"), console)
+        demo.run(demo.StudyOptions(out=tmp_path / "file"), console)
     with pytest.raises(DeviceError):
-        demo.run(demo.Options(str(tmp_path / "none"), out=tmp_path / "b"), console)
+        demo.run(demo.StudyOptions(str(tmp_path / "none"), out=tmp_path / "b"), console)
     assert text.getvalue() == ""
 
 
@@ -297,7 +297,7 @@ def test_an_unsound_bound_ends_with_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "\x1b[31m"
     folder.mkdir()
     with pytest.raises(RuntimeFailure, match="exceeded in virtual time: alpha") as failure:
-        demo.conclude(made_up(simulated=99_000_000), demo.Options(out=folder), console)
+        demo.conclude(made_up(simulated=99_000_000), demo.StudyOptions(out=folder), console)
     assert failure.value.exit_code == 6
     assert "do NOT hold" in " ".join(text.getvalue().split())
     assert "/\\x1b[31m/" in text.getvalue()

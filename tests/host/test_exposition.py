@@ -21,7 +21,7 @@ from watched import FILE
 
 from gpurt import Client, job, segment
 from gpurt.text import visible
-from pycontrol.live.control import Latency, connect
+from pycontrol.live.control import UpdateLatency, connect
 
 openmetrics = pytest.importorskip(
     "prometheus_client.openmetrics.parser", reason="needs prometheus-client: scripts/setup --with-tests"
@@ -110,7 +110,7 @@ def native(value: dict[int, list[Any]]) -> dict[int, int]:
     return counts
 
 
-def check_native(value: dict[int, list[Any]], times: Latency) -> None:
+def check_native(value: dict[int, list[Any]], times: UpdateLatency) -> None:
     """Bucket by bucket against the host's own, by the definition of the schema in floating point."""
     from gpurt._gpurt import lib
 

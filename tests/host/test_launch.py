@@ -28,7 +28,7 @@ from pycontrol.run.confine import confine
 from pycontrol.run.emulator import Emulator
 from pycontrol.run.finding import What
 from pycontrol.run.subject import beyond_the_bounds
-from pycontrol.run.task_report import GpuTimes, Report
+from pycontrol.run.task_report import GpuTimes, TaskReport
 
 ROOT = Path(__file__).resolve().parents[2]
 PLATFORM = '[platform]\ncpus = 64\nalpha = "100us"\ntheta = "50us"\n'
@@ -75,14 +75,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield str(emulator.socket)
 
 
-def gpu_times(report: Report) -> list[GpuTimes]:
+def gpu_times(report: TaskReport) -> list[GpuTimes]:
     return [times for job in report.jobs for times in job.segments if isinstance(times, GpuTimes)]
 
 
 @pytest.mark.parametrize("waiting", list(Waiting))
 def test_every_job_is_done_and_takes_as_long_as_it_must(write: Write, host: str, waiting: Waiting) -> None:
     file = write(URGENT, LOW, PLAIN)
-    run = launch.launch(file, crew.Options(2, host, "segment", waiting))
+    run = launch.launch(file, crew.CrewOptions(2, host, "segment", waiting))
     assert set(run.reports) == {"urgent", "low", "plain"}
     for task in file.taskset:
         report = run.reports[task.name]
@@ -99,7 +99,7 @@ def test_every_job_is_done_and_takes_as_long_as_it_must(write: Write, host: str,
 
 
 def test_trace_of_a_run_is_whole(write: Write, host: str, tmp_path: Path) -> None:
-    run = launch.launch(write(URGENT, LOW), crew.Options(2, host, "segment"))
+    run = launch.launch(write(URGENT, LOW), crew.CrewOptions(2, host, "segment"))
     trace = run.trace
     assert trace.meta["source"] == "runtime"
     jobs = sum(len(report.jobs) for report in run.reports.values())
@@ -120,7 +120,7 @@ def test_without_segments_the_host_hears_of_none(write: Write, host: str) -> Non
     file, jobs = write(URGENT), []
 
     def some() -> int:
-        run = launch.launch(file, crew.Options(0.3, host, "segment", managed=False))
+        run = launch.launch(file, crew.CrewOptions(0.3, host, "segment", managed=False))
         assert not [event for event in run.trace.events if event.kind in (Kind.BEGIN, Kind.END)]
         jobs.extend(run.reports["urgent"].jobs)
         return len(jobs)
@@ -131,7 +131,7 @@ def test_without_segments_the_host_hears_of_none(write: Write, host: str) -> Non
 def test_misses_are_counted(write: Write, host: str) -> None:
     late = URGENT.replace('period = "40ms"', 'period = "40ms"\ndeadline = "1ms"')
     file = write(late)
-    run = launch.launch(file, crew.Options(0.3, host))
+    run = launch.launch(file, crew.CrewOptions(0.3, host))
     (line,) = compare(run.trace, file)
     assert line.misses == len(run.reports["urgent"].jobs) + run.reports["urgent"].unfinished > 0
     assert line.failed
@@ -142,7 +142,7 @@ def test_execution_times_are_drawn(write: Write, host: str) -> None:
     file, longest = write(spread), []
 
     def responses(percent: int) -> list[int]:
-        run = launch.launch(file, crew.Options(0.5, host, scale=(percent, percent)))
+        run = launch.launch(file, crew.CrewOptions(0.5, host, scale=(percent, percent)))
         return [job.response for job in run.reports["plain"].jobs]
 
     # a busy machine completes no job in so short a time, or is slow
@@ -157,7 +157,7 @@ def test_own_command_runs_in_its_place_and_ends_with_the_run(write: Write, host:
     os.environ["OUT"] = str(out)
     command = f'command = ["sh", "-c", "{script}"]\n'
     try:
-        run = launch.launch(write(PLAIN, LOW + command), crew.Options(1.0, host), until_written(out))
+        run = launch.launch(write(PLAIN, LOW + command), crew.CrewOptions(1.0, host), until_written(out))
     finally:
         del os.environ["OUT"]
     assert out.read_text() == host
@@ -186,7 +186,7 @@ def test_programs_keep_their_kernels_on_the_sms_of_their_partitions(
         for wait in waits:
             wait(seconds)
 
-    launch.launch(file, crew.Options(1.0, host, environments=found.environments), both)
+    launch.launch(file, crew.CrewOptions(1.0, host, environments=found.environments), both)
     said = "25600 numbers doubled once on SMs {}, in launch 1\n"
     assert (tmp_path / "one").read_text() == said.format("0 to 2")
     assert (tmp_path / "other").read_text() == said.format("3 to 7")
@@ -214,7 +214,7 @@ def test_jobs_of_own_programs_are_seen(write: Write, host: str, tmp_path: Path) 
             until_written(out)(seconds)
 
     command = f'command = ["{sys.executable}", "{tmp_path}/program.py"]\n'
-    run = launch.launch(write(PLAIN, LOW + command), crew.Options(0.5, host, tell=True), progress)
+    run = launch.launch(write(PLAIN, LOW + command), crew.CrewOptions(0.5, host, tell=True), progress)
     assert [event.job for event in run.trace.events if event.task == "low" and event.kind is Kind.START] == [0, 1, 2]
     plain, low = compare(run.trace, write(PLAIN, LOW + command))
     assert (low.jobs, low.segments) == (3, 3)
@@ -237,7 +237,7 @@ def test_gpu_priorities_of_commands_are_not_the_files_unless_somebody_sets_them(
 
     command = f'gpu_priority = {given}\ncommand = ["{sys.executable}", "{tmp_path}/program.py"]\n'
     file = write(PLAIN, URGENT + command)
-    run = launch.launch(file, crew.Options(0.5, host, "segment"), progress)
+    run = launch.launch(file, crew.CrewOptions(0.5, host, "segment"), progress)
     wrong = [one.task for one in judged(run.trace, file).findings if one.what is What.PRIORITY]
     assert set(wrong) == (set() if given == 50 else {"urgent"})
     told = "urgent's program had GPU priority 50, and the file says 40: `gpurt apply` sets it"
@@ -253,7 +253,7 @@ def test_a_host_that_ends_takes_no_result_with_it(write: Write) -> None:
             if seconds:
                 emulator.__exit__(None, None, None)
 
-        run = launch.launch(file, crew.Options(0.3, str(emulator.socket)), progress)
+        run = launch.launch(file, crew.CrewOptions(0.3, str(emulator.socket)), progress)
     assert run.reports["plain"].jobs
     found = judged(run.trace, file)
     assert "what the host did until the end is not known" in against(found)
@@ -261,7 +261,7 @@ def test_a_host_that_ends_takes_no_result_with_it(write: Write) -> None:
 
 def test_slices_of_a_file_are_not_those_of_a_run_on_a_virtual_gpu(write: Write, host: str) -> None:
     file = write('[[partition]]\nname = "p"\nslice = "2ms"\n', URGENT + 'partition = "p"\n')
-    run = launch.launch(file, crew.Options(0.1, host, "timesliced", managed=False))
+    run = launch.launch(file, crew.CrewOptions(0.1, host, "timesliced", managed=False))
     assert any("slices and levels of the file are not set" in note for note in run.notes)
     why = "in the run TSGs had slices and levels of the host, not the file's"
     assert beyond_the_bounds(run.trace, file, rta.find("supply-fp")) == why
@@ -271,7 +271,7 @@ def test_what_a_command_leaves_behind_is_ended(write: Write, host: str, tmp_path
     out = tmp_path / "pid"
     shell = f"trap '' TERM; sleep 600 & echo $! > {out}; wait"
     file = write(PLAIN, LOW + f'command = ["sh", "-c", "{shell}"]\n')
-    launch.launch(file, crew.Options(0.5, host), until_written(out))
+    launch.launch(file, crew.CrewOptions(0.5, host), until_written(out))
     eventually(lambda: not alive(int(out.read_text())))
 
 
@@ -285,7 +285,7 @@ def test_what_a_command_leaves_behind_is_ended(write: Write, host: str, tmp_path
 )
 def test_a_task_that_fails_fails_the_run(write: Write, host: str, addition: str, complaint: str) -> None:
     try:  # before the tasks are ready, or after that
-        failed = launch.launch(write(URGENT, LOW + addition), crew.Options(PATIENCE, host)).failed
+        failed = launch.launch(write(URGENT, LOW + addition), crew.CrewOptions(PATIENCE, host)).failed
     except RuntimeFailure as error:
         failed = str(error)
     assert re.search(complaint, failed)
@@ -293,13 +293,13 @@ def test_a_task_that_fails_fails_the_run(write: Write, host: str, addition: str,
 
 def test_no_host(write: Write, tmp_path: Path) -> None:
     with pytest.raises(DeviceError):
-        launch.launch(write(URGENT), crew.Options(0.2, str(tmp_path / "none")))
+        launch.launch(write(URGENT), crew.CrewOptions(0.2, str(tmp_path / "none")))
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan")])
 def test_senseless_lengths(seconds: float) -> None:
     with pytest.raises(UsageError):
-        crew.Options(seconds)
+        crew.CrewOptions(seconds)
 
 
 LAUNCHER = """
@@ -336,7 +336,7 @@ def test_under_boosted_each_task_has_the_form_of_the_file(write: Write) -> None:
             for one in control.clients():
                 seen.setdefault(one.comm, set()).add((one.form, one.own_priority))
 
-        run = launch.launch(file, crew.Options(1.0, str(emulator.socket), "boosted"), look)
+        run = launch.launch(file, crew.CrewOptions(1.0, str(emulator.socket), "boosted"), look)
         assert not [one.raised for one in control.clients() if one.raised]
     assert all(run.reports[name].error is None and run.reports[name].jobs for name in ("urgent", "spins", "asks"))
     forms = {"urgent": (Form.SELF, 10), "spins": (Form.OWNER, 11), "asks": (Form.OWNER, 12)}

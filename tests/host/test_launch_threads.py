@@ -16,12 +16,12 @@ from pycontrol.run import crew, launch, task_program, task_report
 from pycontrol.run.check import judged
 from pycontrol.run.emulator import Emulator
 from pycontrol.run.finding import What
-from pycontrol.run.task_report import Report
+from pycontrol.run.task_report import TaskReport
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def reports(folder: Path, order: str, *tasks: str) -> dict[str, Report]:
+def reports(folder: Path, order: str, *tasks: str) -> dict[str, TaskReport]:
     """What gpurt-task reports of these tasks on one thread, whose options are given by name."""
     words: list[str] = []
     for rank, options in enumerate(tasks):
@@ -34,7 +34,7 @@ def reports(folder: Path, order: str, *tasks: str) -> dict[str, Report]:
     return {name: report for name, report in found.items() if report is not None}
 
 
-def sequence(found: dict[str, Report]) -> str:
+def sequence(found: dict[str, TaskReport]) -> str:
     """The tasks by the order of their jobs, none of which overlap."""
     jobs = sorted((job.start, job.finish, name) for name, report in found.items() for job in report.jobs)
     assert all(one[1] <= other[0] for one, other in pairwise(jobs))
@@ -67,7 +67,7 @@ def test_a_run_of_a_thread_is_judged_as_what_its_file_says() -> None:
     """The jobs of both tasks have their segments, and no finding says that the thread is another one."""
     file = taskset.load(ROOT / "examples/every-key-of-threads.toml")
     with Emulator(file.taskset.platform) as host:
-        seen = launch.launch(file, crew.Options(1, str(host.socket), "segment"))
+        seen = launch.launch(file, crew.CrewOptions(1, str(host.socket), "segment"))
     released = {name: len(one.jobs) + one.unfinished for name, one in seen.reports.items()}
     assert released == {"detect": 10, "watchdog": 10}
     assert {*sequence({name[0]: report for name, report in seen.reports.items()})} == {"d", "w"}

@@ -93,7 +93,7 @@ def test_a_task_that_is_killed_takes_no_others_result_with_it(file: TasksetFile,
             for pid in children("plain"):
                 os.kill(pid, signal.SIGKILL)
 
-    run = launch.launch(file, crew.Options(LONG, str(file.path.parent / "host.sock"), "segment"), progress)
+    run = launch.launch(file, crew.CrewOptions(LONG, str(file.path.parent / "host.sock"), "segment"), progress)
     assert (run.failed, run.gone) == ("task plain: killed by SIGKILL", False)
     assert run.reports["urgent"].jobs
     assert run.seconds < LONG

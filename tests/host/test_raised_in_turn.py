@@ -18,10 +18,10 @@ from pycontrol.host import threads
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands
-from pycontrol.host.gpu import Client, Gpu
+from pycontrol.host.gpu import Gpu, GpuClient
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.peer import Peer, Rules
-from pycontrol.host.threads import NONE, Band, Scheduling, Thread
+from pycontrol.host.threads import NONE, Band, HostThread, Scheduling
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import Deadlines
 from pycontrol.host.wire import Refusal
@@ -46,17 +46,17 @@ class Program:
         self.tid = number
         self.peer = Peer(number, uid, f"c{number}", 1)
         alive = Path("/proc/self/comm").open("rb", buffering=0)  # noqa: SIM115 the thread's, which keeps it
-        self.own_thread = Thread(number, number, alive, alive, Keeper())
-        self.own_client: Client = world.gpu.join(number, self.peer, False)
+        self.own_thread = HostThread(number, number, alive, alive, Keeper())
+        self.own_client: GpuClient = world.gpu.join(number, self.peer, False)
         world.kernel[number] = has
 
-    def thread(self) -> Thread:
+    def thread(self) -> HostThread:
         return self.own_thread
 
-    def scheduling(self, thread: Thread) -> Scheduling:
+    def scheduling(self, thread: HostThread) -> Scheduling:
         return thread.own_now()
 
-    def client(self, _gpu: Gpu) -> Client:
+    def client(self, _gpu: Gpu) -> GpuClient:
         return self.own_client
 
     @property
@@ -92,7 +92,7 @@ class World:
         self.calls = Calls([self.gpu], lambda: self.now, Deadlines())
         self.commands = Commands([self.gpu], self.rules, Budgets(), lambda: 0, lambda: self.now)
 
-    def tell(self, _gpu: Gpu, _client: Client | None, _kind: EventKind, *_: object) -> None:
+    def tell(self, _gpu: Gpu, _client: GpuClient | None, _kind: EventKind, *_: object) -> None:
         """Nobody listens."""
 
     def command(self, command: Command, **request: int) -> None:

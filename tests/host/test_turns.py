@@ -25,7 +25,7 @@ from pycontrol.host.keeper import Keeper
 from pycontrol.host.loop import Host
 from pycontrol.host.pace import Pace
 from pycontrol.host.peer import Peer
-from pycontrol.host.users import TSG, Limits
+from pycontrol.host.users import TSG, UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.live.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, decode, encode
 
@@ -39,7 +39,7 @@ ENOUGH = 100_000
 class World:
     """A host with one virtual GPU, whose loop turns when it is told to."""
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, limits: UserLimits) -> None:
         self.path = path
         self.endpoint = Endpoint(path, Access())
         self.wake, self._writer = os.pipe()
@@ -102,11 +102,11 @@ class World:
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Callable[[Limits], World]]:
+def make(tmp_path: Path) -> Iterator[Callable[[UserLimits], World]]:
     """Makes hosts."""
     made: list[World] = []
 
-    def one(limits: Limits) -> World:
+    def one(limits: UserLimits) -> World:
         made.append(World(tmp_path / f"host{len(made)}.sock", limits))
         return made[-1]
 
@@ -116,16 +116,16 @@ def make(tmp_path: Path) -> Iterator[Callable[[Limits], World]]:
 
 
 @pytest.fixture
-def world(make: Callable[[Limits], World]) -> World:
+def world(make: Callable[[UserLimits], World]) -> World:
     """A host."""
-    return make(Limits())
+    return make(UserLimits())
 
 
 @pytest.fixture
-def few(make: Callable[[Limits], World], monkeypatch: pytest.MonkeyPatch) -> World:
+def few(make: Callable[[UserLimits], World], monkeypatch: pytest.MonkeyPatch) -> World:
     """A host for which this user is no administrator, and that permits a user little."""
     monkeypatch.setattr(loop, "administers", lambda _uid: False)
-    return make(Limits(connections=3, calls=4, memory=2 * TSG))
+    return make(UserLimits(connections=3, calls=4, memory=2 * TSG))
 
 
 def told(reader: SocketClient) -> list[tuple[EventKind, int]]:
@@ -348,7 +348,7 @@ def test_a_user_has_so_much_memory(few: World) -> None:
 def test_what_a_connection_had_is_given_back_when_it_ends(few: World) -> None:
     """Whatever it is in the middle of."""
     owner, other = few.client(), few.client()
-    few.host.users.limits = Limits()
+    few.host.users.limits = UserLimits()
     few.host.connections[next(iter(few.host.connections))].account.limits = None
     assert few.ask(owner, BEGIN, priority=90) == 0
     assert few.ask(other, BEGIN) == 0

@@ -20,7 +20,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Command, Policy
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.commands import Commands
-from pycontrol.host.gpu import Client
+from pycontrol.host.gpu import GpuClient
 from pycontrol.host.peer import Named, Peer, Rules, scarce
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.live.control import connect as control
@@ -96,11 +96,11 @@ class World:
     """A GPU with one client, this process, and commands about it; `gone` has the clients that were expelled."""
 
     def __init__(self) -> None:
-        self.gone: list[Client] = []
+        self.gone: list[GpuClient] = []
         self.gpu = VirtualGpu(0, Shape(), int(Policy.SEGMENT), lambda *_: None, lambda: 0)
         self.rules = Rules()
         self.budgets = Budgets()
-        expel: Callable[[Client, Exception], None] = lambda client, _error: self.gone.append(client)  # noqa: E731
+        expel: Callable[[GpuClient, Exception], None] = lambda client, _error: self.gone.append(client)  # noqa: E731
         self.commands = Commands([self.gpu], self.rules, self.budgets, lambda: 0, lambda: 0, expel=expel)
         self.client = self.gpu.join(1, myself(), False)
 

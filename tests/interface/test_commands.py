@@ -16,7 +16,7 @@ from links import MS, PATIENCE, Client, client_of, eventually, is_device
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, EventKind, Image, Overrun, Policy, State, Tier
-from pycontrol.live.control import Control, EventRecord, Latency
+from pycontrol.live.control import Control, EventRecord, UpdateLatency
 from pycontrol.live.control import connect as control
 from pycontrol.machine import procs
 
@@ -103,7 +103,7 @@ def test_a_list_longer_than_a_packet_is_whole(connect: Connect, plane: Control) 
 def test_latency_is_kept_by_cause(start_host: Callable[..., Path]) -> None:
     host = start_host(alpha=3 * MS)
 
-    def measured(plane: Control) -> dict[Cause, Latency]:
+    def measured(plane: Control) -> dict[Cause, UpdateLatency]:
         return {one.cause: one for one in plane.latency()}
 
     with client_of(host) as client, control(str(host)) as plane:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.masks import dispatch
-from analysis.masks.dispatch import MOST_BLOCKS, Readable, Settings, SimulationError, Stream, dispatcher, simulate
+from analysis.masks.dispatch import MOST_BLOCKS, LaunchStream, Readable, Settings, SimulationError, dispatcher, simulate
 from analysis.masks.effect import effect, kernel_time
 from analysis.masks.topology import CHIPS, Topology
 
@@ -21,17 +21,17 @@ THREE = Settings(3)
 SMALL = Topology("small", 90006, ((2,), (2,)))
 
 
-def matrix(threads: int, mask: int) -> Stream:
+def matrix(threads: int, mask: int) -> LaunchStream:
     """MM1024 or MM256: a block takes 345.2 us, give or take a quarter."""
-    return Stream(f"MM{threads}", mask, 2**20 // threads, threads, 258_900, 431_500)
+    return LaunchStream(f"MM{threads}", mask, 2**20 // threads, threads, 258_900, 431_500)
 
 
-def mean_ms(*streams: Stream, launches: int = 30, cut_ahead: bool = True) -> float:
+def mean_ms(*streams: LaunchStream, launches: int = 30, cut_ahead: bool = True) -> float:
     found = simulate(dispatcher(streams, VII), streams, Settings(launches, cut_ahead=cut_ahead))
     return mean(found[0]) / 1e6
 
 
-def both(topology: Topology, streams: list[Stream], setting: Settings = THREE) -> list[list[int]]:
+def both(topology: Topology, streams: list[LaunchStream], setting: Settings = THREE) -> list[list[int]]:
     """What both implementations say, after holding them equal."""
     gpu = dispatcher(streams, topology)
     found = simulate(gpu, streams, setting)
@@ -45,7 +45,7 @@ def test_blocks_are_dealt_in_turn_by_hand() -> None:
     Blocks 0 and 2 start at 0 on engine 0, block 1 on engine 1, where block 3 waits in the slot; so block 4 can be dealt
     to engine 0 only at once, and block 5 only when block 3 has started, at 10.  Blocks 1, 3, 5: 10 each.
     """
-    stream = Stream("a", 0b0111, 6, 2048, 10, 10)
+    stream = LaunchStream("a", 0b0111, 6, 2048, 10, 10)
     assert both(SMALL, [stream]) == [[30, 30, 30]]
     assert both(SMALL, [replace(stream, mask=0b0101)]) == [[30, 30, 30]]  # the same without engine 1's CU
     assert both(SMALL, [replace(stream, mask=0b1111)]) == [[20, 20, 20]]
@@ -54,16 +54,16 @@ def test_blocks_are_dealt_in_turn_by_hand() -> None:
 def test_smaller_blocks_cut_ahead_by_hand() -> None:
     """One CU.  Eight blocks of 256 threads start, one after another ends, and room for 1,024 threads is never there."""
     chip = Topology("one", 90006, ((1,),))
-    small = Stream("small", 1, 64, 256, 7, 10)
-    large = Stream("large", 1, 1, 1024, 10, 10, offset=1)
+    small = LaunchStream("small", 1, 64, 256, 7, 10)
+    large = LaunchStream("large", 1, 1, 1024, 10, 10, offset=1)
     waited = both(chip, [large, small], Settings(1, cut_ahead=True))[0][0]
     served = both(chip, [large, small], Settings(1, cut_ahead=False))[0][0]
     assert served < 30 < waited
 
 
 def test_gaps_and_offsets() -> None:
-    stream = Stream("a", 0b1111, 4, 2048, 10, 10, gap=5, offset=3)
-    other = Stream("b", 0b1111, 4, 2048, 10, 10, offset=0)
+    stream = LaunchStream("a", 0b1111, 4, 2048, 10, 10, gap=5, offset=3)
+    other = LaunchStream("b", 0b1111, 4, 2048, 10, 10, offset=0)
     assert both(SMALL, [stream], Settings(2)) == [[10, 10]]
     # b's first kernel has all 4 CUs until 10; then a has half of them, until 30, and b's next kernels have the others
     assert both(SMALL, [stream, other], Settings(1))[0] == [27]
@@ -71,7 +71,7 @@ def test_gaps_and_offsets() -> None:
 
 STREAMS = st.lists(
     st.builds(
-        Stream, st.just("s"), st.integers(1, 2**18 - 1), st.integers(1, 30),
+        LaunchStream, st.just("s"), st.integers(1, 2**18 - 1), st.integers(1, 30),
         st.sampled_from([64, 256, 600, 1024, 2048]), st.integers(1, 20), st.integers(20, 40), st.integers(0, 30),
         st.integers(0, 30),
     ),
@@ -82,7 +82,7 @@ CHIP = st.sampled_from([SMALL, Topology("odd", 90006, ((3,), (1,), (5,))), Topol
 
 @settings(max_examples=60)
 @given(CHIP, STREAMS, st.integers(0, 2**64 - 1), st.booleans())
-def test_compiled_is_readable(chip: Topology, streams: list[Stream], seed: int, cut_ahead: bool) -> None:
+def test_compiled_is_readable(chip: Topology, streams: list[LaunchStream], seed: int, cut_ahead: bool) -> None:
     fitting = [replace(one, mask=one.mask | 3) for one in streams]
     both(chip, fitting, Settings(3, seed, cut_ahead))
 
@@ -90,7 +90,7 @@ def test_compiled_is_readable(chip: Topology, streams: list[Stream], seed: int, 
 @given(st.integers(1, 2**60 - 1), st.integers(1, 200))
 def test_equal_blocks_take_what_the_formula_says(mask: int, blocks: int) -> None:
     """Without jitter, with one block a CU, one kernel alone: rule R5, in whole blocks."""
-    stream = Stream("a", mask, blocks, 2048, 1000, 1000)
+    stream = LaunchStream("a", mask, blocks, 2048, 1000, 1000)
     ((found,),) = simulate(dispatcher([stream], VII), [stream], Settings(1))
     used = [count for count in effect(mask, VII).counts[0] if count]
     rounds = [-(-len(range(place, blocks, len(used))) // count) for place, count in enumerate(used)]
@@ -130,7 +130,7 @@ def test_without_cutting_ahead_the_order_turns_round() -> None:
     assert mean_ms(one, other, cut_ahead=False) * 2.5 < mean_ms(other, one, cut_ahead=False)
 
 
-GOOD = Stream("a", 1, 1, 1, 1, 1)
+GOOD = LaunchStream("a", 1, 1, 1, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ GOOD = Stream("a", 1, 1, 1, 1, 1)
      ([replace(GOOD, gap=2**35)], "a block takes"), ([replace(GOOD, gap=-1)], "a block takes"),
      ([replace(GOOD, offset=-1)], "a block takes")],
 )  # fmt: skip
-def test_what_cannot_be_simulated(streams: list[Stream], why: str) -> None:
+def test_what_cannot_be_simulated(streams: list[LaunchStream], why: str) -> None:
     with pytest.raises(SimulationError, match=why):
         dispatcher(streams, VII)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.masks.effect import effect, kernel_time
-from analysis.masks.lint import Finding, Masked, lint
+from analysis.masks.lint import Masked, MaskFinding, lint
 from analysis.masks.topology import CHIPS, Topology
 
 VII = CHIPS["radeon-vii"]
@@ -40,7 +40,7 @@ GOLDEN = [
 ]
 
 
-def rules(findings: list[Finding]) -> list[str]:
+def rules(findings: list[MaskFinding]) -> list[str]:
     return [one.rule for one in findings]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.masks.hsa_text import Limits, MaskTextError, parse, write
+from analysis.masks.hsa_text import MaskTextError, RocrLimits, parse, write
 
 TAKEN: list[tuple[str, dict[int, int]]] = [
     ("0:0xff", {0: 0xFF}),
@@ -54,9 +54,9 @@ def test_what_this_machine_makes_a_mistake(text: str, number: int, word: str) ->
     """ROCr drops ids past the machine's GPUs and CUs; a set of which nothing is left ends what it reads."""
     parse(text)
     with pytest.raises(MaskTextError, match=word) as raised:
-        parse(text, Limits(2, 60))
+        parse(text, RocrLimits(2, 60))
     assert raised.value.number == number
-    assert parse("0,2:0xff;1:59-60", Limits(2, 60))[0] == 0xFF
+    assert parse("0,2:0xff;1:59-60", RocrLimits(2, 60))[0] == 0xFF
 
 
 @given(st.dictionaries(st.integers(0, 255), st.integers(1, 2**1024 - 1), min_size=1, max_size=6))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.masks.dispatch import Settings, Stream, dispatcher, simulate
+from analysis.masks.dispatch import LaunchStream, Settings, dispatcher, simulate
 from analysis.masks.timeline import timeline
 from analysis.masks.topology import CHIPS
 from analysis.trace import Kind, load
@@ -17,12 +17,12 @@ RADEON = CHIPS["radeon-vii"]
 ALL, US = (1 << 60) - 1, 1000
 #: All threads that the 60 CUs of a Radeon VII execute at once.
 FULL = 122_880
-MM1024 = Stream("mm1024", ALL, 1024, 1024, 259 * US, 431 * US)
-OTHER = Stream("other", ALL, 1024, 1024, 259 * US, 431 * US, offset=800 * US)
-MM256 = Stream("mm256", ALL, 4096, 256, 259 * US, 431 * US, offset=800 * US)
+MM1024 = LaunchStream("mm1024", ALL, 1024, 1024, 259 * US, 431 * US)
+OTHER = LaunchStream("other", ALL, 1024, 1024, 259 * US, 431 * US, offset=800 * US)
+MM256 = LaunchStream("mm256", ALL, 4096, 256, 259 * US, 431 * US, offset=800 * US)
 
 
-def shares(*streams: Stream, after: int = 1600 * US) -> list[float]:
+def shares(*streams: LaunchStream, after: int = 1600 * US) -> list[float]:
     """The mean part of the GPU that each stream has from then until a kernel ends."""
     gpu, settings = dispatcher(streams, RADEON), Settings(1)
     trace = timeline(gpu, streams, settings)

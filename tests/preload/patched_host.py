@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gpurt.enums import Cap, Policy, Tier
 from pycontrol.host.endpoint import Access
-from pycontrol.host.gpu import Client, Facts, Gpu, Tell
+from pycontrol.host.gpu import Facts, Gpu, GpuClient, Tell
 from pycontrol.host.serve import Config, run
 
 
@@ -39,7 +39,7 @@ class PatchedGpu(Gpu):
     def facts(self) -> Facts:
         return Facts(Tier.PATCHED, "amdgpu", int(Cap.EMULATED), device=self.device)
 
-    def commit(self, only: Client | None, now: int) -> None:
+    def commit(self, only: GpuClient | None, now: int) -> None:
         """Has the fake GPU execute work of one process only; it has done so when it answers."""
         exempt = [one.peer.pid for one in self.clients.values() if one.core.exempt]
         runs = [only.peer.pid, *exempt] if only else None
@@ -47,16 +47,16 @@ class PatchedGpu(Gpu):
         self.fake.recv(1 << 20)
         self.finished(0, self.clock() - now)
 
-    def enter(self, client: Client) -> None:
+    def enter(self, client: GpuClient) -> None:
         """Its work is its process's."""
 
-    def ends(self, client: Client) -> None:
+    def ends(self, client: GpuClient) -> None:
         """Updates wait for nobody."""
 
-    def part(self, client: Client, now: int) -> None:
+    def part(self, client: GpuClient, now: int) -> None:
         """Its work goes with its process."""
 
-    def mark(self, client: Client, exempt: bool, now: int) -> None:
+    def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
         """It is, or is not, on every runlist from the next update on."""
 
 

@@ -17,13 +17,13 @@ from once import once
 from sm_build import HERE, INCLUDE, ROOT, compiler, fake_driver, run
 
 from analysis.rtgpu import fit
-from analysis.rtgpu.observed import Case, How, Observed, Units, cases
+from analysis.rtgpu.observed import Case, How, Observed, PartitionSizes, cases
 from gpurt.errors import FileError, GpurtError, RuntimeFailure, UsageError
 from pycontrol import cli
 from pycontrol.commands.kernels import kernels
 
 SOURCE = ROOT / "userlib/examples/gpurt_measure.cu"
-H200 = Units(8, 8, 120, 132)
+H200 = PartitionSizes(8, 8, 120, 132)
 
 
 def _made(folder: Path) -> None:
@@ -181,10 +181,10 @@ def test_what_is_known_only_if_it_was_measured() -> None:
 
 def test_numbers_of_units_are_those_of_the_gpu() -> None:
     assert H200.some() == (8, 16, 32, 64, 80, 120, 132)
-    assert Units(1, 1, 6, 6).some() == (1, 2, 4, 6)
-    assert Units(2, 2, 80, 80).some() == (2, 4, 8, 16, 32, 48, 64, 80)
-    assert [units.half for units in (H200, Units(1, 1, 6, 6), Units(8, 8, 8, 14))] == [56, 3, 0]
-    assert not [one for one in cases(Units(8, 8, 8, 14), ["k"], [8], 8) if one.how is How.APART]
+    assert PartitionSizes(1, 1, 6, 6).some() == (1, 2, 4, 6)
+    assert PartitionSizes(2, 2, 80, 80).some() == (2, 4, 8, 16, 32, 48, 64, 80)
+    assert [units.half for units in (H200, PartitionSizes(1, 1, 6, 6), PartitionSizes(8, 8, 8, 14))] == [56, 3, 0]
+    assert not [one for one in cases(PartitionSizes(8, 8, 8, 14), ["k"], [8], 8) if one.how is How.APART]
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, Form, Image, Notice, Policy, State, Tier
-from pycontrol.live.control import BusStatus, ClientInfo, GpuStatus, Latency
+from pycontrol.live.control import BusStatus, ClientInfo, GpuStatus, UpdateLatency
 from pycontrol.live.fit import Host
 
 US, MS = 1_000, 1_000_000
@@ -27,10 +27,10 @@ CLIENT = ClientInfo(
 )  # fmt: skip
 
 
-def updates(longest: int = 400 * US, count: int = 5000, gpu: int = 0) -> Latency:
+def updates(longest: int = 400 * US, count: int = 5000, gpu: int = 0) -> UpdateLatency:
     buckets = [0] * lib.GPURT_HIST_BUCKETS
     buckets[lib.gpurt_hist_bucket(longest)] = count
-    return Latency(gpu, count, longest // 2, longest * count // 2, longest, tuple(buckets), Cause.BEGIN)
+    return UpdateLatency(gpu, count, longest // 2, longest * count // 2, longest, tuple(buckets), Cause.BEGIN)
 
 
 def host(*gpus: GpuStatus, **more: Any) -> Host:
@@ -155,7 +155,7 @@ class Fake:
     def clients(self, gpu: int | None = None) -> Sequence[ClientInfo]:
         return self.known.clients
 
-    def latency(self, gpu: int | None = None) -> Sequence[Latency]:
+    def latency(self, gpu: int | None = None) -> Sequence[UpdateLatency]:
         return self.known.latency
 
     def buses(self) -> Sequence[BusStatus]:

@@ -19,7 +19,7 @@ from energy_calls import document
 
 from analysis.energy import measured
 from pycontrol.power import find, sysfs
-from pycontrol.power.sensor import About, Kind, Scope, SensorError
+from pycontrol.power.sensor import Scope, SensorError, SensorFacts, SensorKind
 
 #: A program that writes a counter or a power, as the kernel would change it: file, values, pause in s.
 WRITER = """
@@ -128,7 +128,7 @@ def test_what_is_discarded_does_not_count(run: Gpurt, fake: Any, tmp_path: Path)
 class Stalling:
     """A counter of 100 W whose first reading after a tenth of a second takes three more."""
 
-    about = About("stalling", "a counter", Kind.COUNTER, Scope.GPU)
+    about = SensorFacts("stalling", "a counter", SensorKind.COUNTER, Scope.GPU)
 
     def __init__(self) -> None:
         self.begin, self.stalled = time.monotonic_ns(), False
@@ -207,7 +207,7 @@ def test_a_gpu_that_is_lost_costs_nothing_that_was_measured(run: Gpurt, fake: An
 class Leaving:
     """A counter that is gone as soon as a measurement is in the file."""
 
-    about = About("leaving", "a counter", Kind.COUNTER, Scope.GPU)
+    about = SensorFacts("leaving", "a counter", SensorKind.COUNTER, Scope.GPU)
 
     def __init__(self, out: Path) -> None:
         self.out, self.energy = out, 0

@@ -17,7 +17,7 @@ from calls import Gpurt, caller
 from click.shell_completion import ShellComplete
 
 from pycontrol import cli
-from pycontrol.commands.options import COMMON, Command
+from pycontrol.commands.options import COMMON, Subcommand
 from pycontrol.output import render
 from pycontrol.table import COMMANDS, GROUPS, paths
 
@@ -82,7 +82,7 @@ def test_every_command_has_the_common_options() -> None:
     common = {name for one in COMMON for name in (*one.opts, *one.secondary_opts)}
     for path in cli.LEAVES:
         command = cli.find(path)
-        assert isinstance(command, Command)
+        assert isinstance(command, Subcommand)
         assert not common & {name for one in command.params for name in one.opts}, path
         every = command.get_params(click.Context(command))
         assert {name for one in every for name in (*one.opts, *one.secondary_opts)} >= common
@@ -192,3 +192,13 @@ def test_modules_import_at_their_top() -> None:
              if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
              if isinstance(node, (ast.Import, ast.ImportFrom))]  # fmt: skip
     assert len(set(found)) < 60, found
+
+
+def test_a_class_name_stands_in_one_package() -> None:
+    packages: dict[str, set[str]] = defaultdict(set)
+    for folder in ("pycontrol", "analysis", "userlib/gpurt"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef):
+                    packages[node.name].add(folder)
+    assert {name: where for name, where in packages.items() if len(where) > 1} == {}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gpurt._gpurt import lib
 
 pytest.importorskip("prometheus_client", reason="needs prometheus-client: scripts/setup --with-tests")
-from pycontrol.live.control import Times
-from pycontrol.live.distributions import Responses, index_of, native_of, of_host
+from pycontrol.live.control import Durations
+from pycontrol.live.distributions import ResponseCollector, index_of, native_of, of_host
 
 NS = 10**9
 
@@ -41,7 +41,7 @@ def test_no_time_of_the_host_is_in_a_lower_bucket_and_none_far_above(found: list
     buckets = [0] * lib.GPURT_HIST_BUCKETS
     for ns in found:
         buckets[lib.gpurt_hist_bucket(ns)] += 1
-    native = native_of(Times(0, len(found), min(found), sum(found), max(found), tuple(buckets)))
+    native = native_of(Durations(0, len(found), min(found), sum(found), max(found), tuple(buckets)))
     assert native.zero == found.count(0)
     assert sorted(native.buckets.values()) == sorted(count for count in buckets[1:] if count)
     last = int(lib.gpurt_hist_floor(lib.GPURT_HIST_BUCKETS - 1))
@@ -56,7 +56,7 @@ def test_a_count_of_another_moment_is_not_told(count: int) -> None:
     """The module is asked while it counts; Prometheus takes no histogram whose buckets do not add up."""
     buckets = [0] * lib.GPURT_HIST_BUCKETS
     buckets[lib.gpurt_hist_bucket(50_000)] = 3
-    family = of_host("seconds", "", "", [(Times(0, count, 50_000, 150_000, 50_000, tuple(buckets)), "")])
+    family = of_host("seconds", "", "", [(Durations(0, count, 50_000, 150_000, 50_000, tuple(buckets)), "")])
     counts = [one.value for one in family.samples if one.name.endswith(("_bucket", "_count"))]
     assert counts == sorted(counts)
     (native,) = family.native.values()
@@ -65,7 +65,7 @@ def test_a_count_of_another_moment_is_not_told(count: int) -> None:
 
 def test_responses_are_counted_twice_over_alike() -> None:
     """Classic and native buckets have the same jobs; an edge is in the bucket that ends with it."""
-    responses = Responses(["camera"])
+    responses = ResponseCollector(["camera"])
     for ns in (0, 99_999, 100_000, 100_001, NS, 49 * NS, 50 * NS, 50 * NS + 1):
         responses.observe("camera", ns)
     (family,) = responses.collect()

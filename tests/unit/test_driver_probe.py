@@ -14,31 +14,31 @@ from pathlib import Path
 import pytest
 
 from gpurt.errors import DeviceError
-from pycontrol.doctor import Finding, Status
+from pycontrol.doctor import Diagnosis, Status
 from pycontrol.machine import probe
 
 NOBODY = probe.Target("/none", 0, "amdgpu", None)
 
 
-def found(function: Callable[[probe.Target], Finding], limit: float = 30) -> Finding:
+def found(function: Callable[[probe.Target], Diagnosis], limit: float = 30) -> Diagnosis:
     (one,) = probe.run([probe.Check("it", limit, function)], NOBODY)
     return one
 
 
 def test_what_a_check_finds_is_passed_on() -> None:
-    one = Finding("ä name", Status.WARN, "text\nof two lines", "do this")
+    one = Diagnosis("ä name", Status.WARN, "text\nof two lines", "do this")
     assert found(lambda _: one) == one
 
 
 def test_a_check_that_fails_says_why() -> None:
-    def fails(_: probe.Target) -> Finding:
+    def fails(_: probe.Target) -> Diagnosis:
         raise DeviceError("no such thing")
 
-    assert found(fails) == Finding("it", Status.FAIL, "no such thing")
+    assert found(fails) == Diagnosis("it", Status.FAIL, "no such thing")
 
 
 def test_a_check_that_dies_has_failed() -> None:
-    def dies(_: probe.Target) -> Finding:
+    def dies(_: probe.Target) -> Diagnosis:
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
@@ -47,7 +47,7 @@ def test_a_check_that_dies_has_failed() -> None:
 
 
 def test_a_check_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
-    def hangs(_: probe.Target) -> Finding:
+    def hangs(_: probe.Target) -> Diagnosis:
         child = os.fork()
         if not child:
             signal.pause()
@@ -109,7 +109,7 @@ while True:
 SOME_MORE = "for _ in range(6): time.sleep(0.05); os.write(1, b'.')"
 
 
-def found_with(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, then: str, afterwards: str) -> Finding:
+def found_with(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, then: str, afterwards: str) -> Diagnosis:
     """What that check finds about the program; the driver takes it off by making a file."""
     off = folder / "off"
 

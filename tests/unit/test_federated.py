@@ -13,7 +13,7 @@ from calls import caller
 
 from analysis.rta import find
 from analysis.rtgpu.method import METHODS
-from analysis.rtgpu.sensitivity import Limits, effort, limits
+from analysis.rtgpu.sensitivity import PassingLimits, effort, limits
 from analysis.taskset import load
 from pycontrol import cli
 
@@ -304,7 +304,7 @@ def test_limits_of_the_example() -> None:
 def test_limits_where_nothing_passes(tmp_path: Path) -> None:
     path = tmp_path / "set.toml"
     path.write_text(EXAMPLE.read_text().replace('deadline = "25ms"', 'deadline = "5ms"'))
-    assert limits(METHODS["rtgpu"], load(path).taskset) == Limits(None, None, None, None, None)
+    assert limits(METHODS["rtgpu"], load(path).taskset) == PassingLimits(None, None, None, None, None)
 
 
 def test_chunks_help_where_a_lower_copy_is_too_long(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from calls import caller
 
 from pycontrol import cli
-from pycontrol.commands.options import Command
+from pycontrol.commands.options import Subcommand
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "examples/minimal.toml"
@@ -26,7 +26,7 @@ def takes_the_device(name: str) -> bool:
 def test_every_command_asks_the_host_or_refuses_its_name(capfd: pytest.CaptureFixture[str], name: str) -> None:
     """A command that runs into the missing host says so; the others refuse before they look at anything."""
     command = cli.find(name)
-    assert isinstance(command, Command)
+    assert isinstance(command, Subcommand)
     assert command.asks == takes_the_device(name)
 
 

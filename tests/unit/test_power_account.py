@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pycontrol.power.account import Account, account
-from pycontrol.power.sensor import About, Kind, Reading, Scope, SensorError
+from pycontrol.power.sensor import Reading, Scope, SensorError, SensorFacts, SensorKind
 
 MS, S = 10**6, 10**9
 W = 10**6
 
 
-def sensor(kind: Kind = Kind.COUNTER, wraps: int | None = None, resolution: int = 1) -> About:
-    return About("fake", "a fake", kind, Scope.GPU, wraps, resolution)
+def sensor(kind: SensorKind = SensorKind.COUNTER, wraps: int | None = None, resolution: int = 1) -> SensorFacts:
+    return SensorFacts("fake", "a fake", kind, Scope.GPU, wraps, resolution)
 
 
 def window(one: Account, values: list[tuple[int, int]], begin: int, end: int) -> Account:
@@ -124,20 +124,20 @@ def test_a_counter_that_stops_after_the_window_bounds_nothing() -> None:
 
 def test_power_is_integrated_and_a_constant_is_no_measurement() -> None:
     values = [(t * 10 * MS, (40 + t % 2 * 20) * W) for t in range(101)]  # 40 W and 60 W in turn
-    found = window(account(sensor(Kind.INSTANT)), values, 0, 100).energy()
+    found = window(account(sensor(SensorKind.INSTANT)), values, 0, 100).energy()
     assert (found.time, found.energy, found.power, found.bounded) == (S, 50 * W, 50 * W, False)
     assert found.error == 10 * W  # half of 20 W for one second
     assert found.why == ""
-    constant = window(account(sensor(Kind.AVERAGE)), [(t * 10 * MS, 40 * W) for t in range(101)], 0, 100).energy()
+    constant = window(account(sensor(SensorKind.AVERAGE)), [(t * 10 * MS, 40 * W) for t in range(101)], 0, 100).energy()
     assert constant.energy == 40 * W
     assert "40.000000 W all of 1.000 s: a constant is no measurement" in constant.why
-    few = window(account(sensor(Kind.INSTANT)), values[:11], 0, 10).energy()
+    few = window(account(sensor(SensorKind.INSTANT)), values[:11], 0, 10).energy()
     assert "changed only 10 times" in few.why
 
 
 def test_power_before_and_after_the_window_does_not_count() -> None:
     values = [(t * MS, t * W) for t in range(100)]
-    found = window(account(sensor(Kind.INSTANT)), values, 30, 60).energy()
+    found = window(account(sensor(SensorKind.INSTANT)), values, 30, 60).energy()
     exact = Fraction(30 + 60, 2) * 30 * MS * W / 10**9
     assert (found.energy, found.updates) == (exact, 30)
 

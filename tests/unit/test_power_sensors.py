@@ -15,7 +15,7 @@ import pytest
 
 from gpurt.errors import UsageError
 from pycontrol.power import amdgpu, find, nvml, rapl, sysfs, tegra
-from pycontrol.power.sensor import Absent, Kind, Scope, Sensor, SensorError
+from pycontrol.power.sensor import Absent, Scope, Sensor, SensorError, SensorKind
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_rapl_zones(root: Path) -> None:
     assert {name: one.value() for name, one in found.items()} == {
         "rapl:0": 123_456, "rapl:0:1": 7, "rapl-mmio:0": 8}  # fmt: skip
     about = found["rapl:0"].about
-    assert (about.kind, about.scope, about.range) == (Kind.COUNTER, Scope.HOST, 262_143_328_850)
+    assert (about.kind, about.scope, about.range) == (SensorKind.COUNTER, Scope.HOST, 262_143_328_850)
     assert absent == {}
 
 
@@ -89,9 +89,9 @@ def test_amdgpu_prefers_the_instant_and_reads_microwatts(root: Path) -> None:
     trees.amdgpu(root, 6, {"power1_input": 77}, driver="nvme")
     found, absent = split(amdgpu.find())
     assert [(name, one.value(), one.about.kind) for name, one in found.items()] == [
-        ("amdgpu:0000:03:00.0:input", 30_000_000, Kind.INSTANT),
-        ("amdgpu:0000:03:00.0:average", 31_000_000, Kind.AVERAGE),
-        ("amdgpu:0000:04:00.0:input", 9, Kind.INSTANT),
+        ("amdgpu:0000:03:00.0:input", 30_000_000, SensorKind.INSTANT),
+        ("amdgpu:0000:03:00.0:average", 31_000_000, SensorKind.AVERAGE),
+        ("amdgpu:0000:04:00.0:input", 9, SensorKind.INSTANT),
     ]  # fmt: skip
     assert list(absent) == ["amdgpu:0000:05:00.0"]
     with pytest.raises(UsageError, match="several GPUs have sensors; name one"):

@@ -18,8 +18,8 @@ from pycontrol.profile.checkpoint import CUT_OFF, Checkpoint, packed, unpacked
 from pycontrol.profile.conditions import Condition, Here
 from pycontrol.profile.identity import Contents, identity
 from pycontrol.profile.plan import Planned
-from pycontrol.profile.run import Options, Result
-from pycontrol.profile.segments import Job, Jobs, Segment
+from pycontrol.profile.run import ProfileOptions, ProfileResult
+from pycontrol.profile.segments import Jobs, MeasuredJob, Segment
 
 PLAN = [Planned(at, Condition.QUIET, given) for at, given in enumerate(("a", "b", "a"), 1)]
 times = st.integers(0, 2**62)
@@ -28,25 +28,27 @@ segments = st.builds(Segment, st.tuples(times, times), times, times, st.integers
 
 
 @st.composite
-def results(draw: st.DrawFn) -> Result:
+def results(draw: st.DrawFn) -> ProfileResult:
     found = draw(st.lists(segments, min_size=1, max_size=4, unique=True))
     inside = found[: draw(st.integers(1, len(found)))]
-    made = (Job(tuple(inside), draw(st.none() | times)), Job((inside[0],), 3))
-    return Result(PLAN[0], Jobs(made, draw(st.text(max_size=9)), draw(times)), tuple(found), draw(times), draw(times))
+    made = (MeasuredJob(tuple(inside), draw(st.none() | times)), MeasuredJob((inside[0],), 3))
+    return ProfileResult(
+        PLAN[0], Jobs(made, draw(st.text(max_size=9)), draw(times)), tuple(found), draw(times), draw(times)
+    )
 
 
 @given(results())
-def test_a_result_is_read_as_it_was_written(result: Result) -> None:
+def test_a_result_is_read_as_it_was_written(result: ProfileResult) -> None:
     assert unpacked(result.planned, packed(result)) == result
 
 
-def result(number: int) -> Result:
+def result(number: int) -> ProfileResult:
     one = Segment((0, 1), number, 2 * number, 5, 3, 4, True, (1, 2))
-    return Result(PLAN[number - 1], Jobs((Job((one,), 7),), "eye", 1), (one,), 8, 9)
+    return ProfileResult(PLAN[number - 1], Jobs((MeasuredJob((one,), 7),), "eye", 1), (one,), 8, 9)
 
 
 def open_(path: Path | None, *, fresh: bool = False) -> Checkpoint:
-    options, here = Options(["true"]), Here([], None)
+    options, here = ProfileOptions(["true"]), Here([], None)
     return Checkpoint(path, PLAN, identity(PLAN, options, here), Contents(PLAN, options, here), fresh=fresh)
 
 
@@ -178,7 +180,7 @@ def test_changed_files_are_noticed_and_outputs_are_not_inputs(tmp_path: Path) ->
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     data.write_text("1")
-    options, here = Options([str(program), str(data)]), Here([], None)
+    options, here = ProfileOptions([str(program), str(data)]), Here([], None)
     contents = Contents(PLAN, options, here)
     data.write_text("1")  # rewritten, and the same
     contents.check()
@@ -210,7 +212,7 @@ def test_files_that_runs_make_do_not_keep_a_measurement_from_going_on(tmp_path: 
     path, program = tmp_path / "c", tmp_path / "program"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    options, here = Options([str(program), f"{tmp_path}/log.{{}}", f"{tmp_path}/out"]), Here([], None)
+    options, here = ProfileOptions([str(program), f"{tmp_path}/log.{{}}", f"{tmp_path}/out"]), Here([], None)
     subject = identity(PLAN, options, here)
 
     def contents() -> Contents:

@@ -26,8 +26,8 @@ from pycontrol.profile.conditions import Condition, Here, choose
 from pycontrol.profile.entry import Account, entry, remarks
 from pycontrol.profile.plan import MOST_RUNS, Planned, plan
 from pycontrol.profile.processes import start
-from pycontrol.profile.run import Options, Result, read
-from pycontrol.profile.segments import Costs, Job, Jobs, Segment, jobs, segments
+from pycontrol.profile.run import ProfileOptions, ProfileResult, read
+from pycontrol.profile.segments import Costs, Jobs, MeasuredJob, Segment, jobs, segments
 from pycontrol.profile.summary import enlarged, read_margin, reduced, times
 
 if sys.version_info >= (3, 11):
@@ -256,7 +256,7 @@ def test_jobs_that_are_counted() -> None:
 
 
 def test_a_run_of_which_not_all_was_seen_does_not_count() -> None:
-    run, free = Planned(1, Condition.QUIET), Options(["./x"], theta=0)
+    run, free = Planned(1, Condition.QUIET), ProfileOptions(["./x"], theta=0)
     whole = [event(B, 1), event(G, 1), event(W, 3, 1), event(E, 4), event(X, 5)]
     assert read(run, free, whole, 7, (1, 2)).jobs.jobs[0].segments[0].pure == MS
     lost = replace(event(EventKind.LOST, 6), pid=0, client=0, lost=1)
@@ -275,25 +275,25 @@ def test_a_run_of_which_not_all_was_seen_does_not_count() -> None:
     ):
         with pytest.raises(RuntimeFailure, match=match):
             read(Planned(1, Condition.GPU), options, records, pid, (1, 2))
-    blind = read(run, Options(["./x"]), [one for one in whole if one.kind is not W], 7, (1, 2))
+    blind = read(run, ProfileOptions(["./x"]), [one for one in whole if one.kind is not W], 7, (1, 2))
     assert [(one.misc, one.pure) for one in blind.segments] == [(None, 3 * MS)]
 
 
 def test_runs_of_other_jobs_are_not_compared() -> None:
     first, second = results((Condition.QUIET, [(8,)]), (Condition.CPU, [(8, 1)]))
-    compare([first, first], Options(["x"]))
+    compare([first, first], ProfileOptions(["x"]))
     with pytest.raises(RuntimeFailure, match=r"job 1 of run 2 \(cpu\) has 2 GPU segments, job 1 of run 1 .* has 1; "):
-        compare([first, second], Options(["x"]))
+        compare([first, second], ProfileOptions(["x"]))
     with pytest.raises(RuntimeFailure, match=r"announces jobs of no task, run 1 .* others"):
-        compare([first, replace(first, jobs=replace(first.jobs, task="a"))], Options(["x"]))
+        compare([first, replace(first, jobs=replace(first.jobs, task="a"))], ProfileOptions(["x"]))
 
 
-def results(*rows: tuple[Condition, list[tuple[int, ...]]], cpu: int | None = None) -> list[Result]:
+def results(*rows: tuple[Condition, list[tuple[int, ...]]], cpu: int | None = None) -> list[ProfileResult]:
     """A run for each row, whose jobs have segments of so many ms of work."""
     made = []
     for number, (condition, row) in enumerate(rows, 1):
-        announced = Jobs(tuple(Job(tuple(segment(0, pure) for pure in job), cpu) for job in row))
-        made.append(Result(Planned(number, condition), announced, (), 5 * MS, 9 * MS))
+        announced = Jobs(tuple(MeasuredJob(tuple(segment(0, pure) for pure in job), cpu) for job in row))
+        made.append(ProfileResult(Planned(number, condition), announced, (), 5 * MS, 9 * MS))
     return made
 
 
@@ -326,7 +326,7 @@ def test_a_largest_time_that_grows_is_a_warning_and_what_the_margin_covers_is_no
     assert warned([100, 200, 400, 800], "0%") == []  # too few to say
 
 
-def account(made: list[Result], command: list[str], **more: object) -> Account:
+def account(made: list[ProfileResult], command: list[str], **more: object) -> Account:
     whole = Account("x\ny", 10 * MS, command, [one.planned for one in made], made, "", 1, Fraction(1, 5),
                     Here([], None), {})  # fmt: skip
     return replace(whole, **more)  # type: ignore[arg-type]
@@ -358,7 +358,7 @@ def test_what_was_not_measured_is_no_number() -> None:
     (task,) = tomllib.loads(entry(account(made, ["x"]), times(made, Fraction(0))))["task"]
     assert task["segments"] == [{"cpu": "?"}, {"misc": {"worst": "1ms", "best": "1ms"},
                                                "gpu": {"worst": "9ms", "best": "8ms"}}]  # fmt: skip
-    blind = [replace(made[0], jobs=Jobs(tuple(Job(tuple(replace(s, misc=None) for s in job.segments))
+    blind = [replace(made[0], jobs=Jobs(tuple(MeasuredJob(tuple(replace(s, misc=None) for s in job.segments))
                                               for job in made[0].jobs.jobs)))]  # fmt: skip
     (task,) = tomllib.loads(entry(account(blind, ["x"]), times(blind, Fraction(0))))["task"]
     assert task["segments"][1]["misc"] == "?"

@@ -10,7 +10,7 @@ from calls import Gpurt, caller
 
 from analysis import sensitivity
 from analysis.answers import growth
-from analysis.sensitivity import Margin, What
+from analysis.sensitivity import Grows, Margin
 from pycontrol.output import progress
 from pycontrol.output.progress import Progress
 
@@ -69,7 +69,7 @@ def test_what_is_too_large_is_refused_with_its_limit(gpurt: Gpurt, tmp_path: Pat
 
 def test_what_a_search_has_found_until_ctrl_c_is_printed(gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:
     def margins(*_: object) -> object:
-        yield Margin(What.CPU, "detector", 1_000_000, sensitivity.UNLIMITED)
+        yield Margin(Grows.CPU, "detector", 1_000_000, sensitivity.UNLIMITED)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(growth, "margins", margins)

@@ -11,7 +11,7 @@ import pytest
 
 from analysis import rta
 from analysis.model import MS, Intensity, Span, Taskset
-from analysis.partition.scaling import Linear, Measured
+from analysis.partition.scaling import Linear, MeasuredScaling
 from analysis.taskset import json_schema, load
 from analysis.taskset.file import tomllib
 from analysis.verdict import answer, covering
@@ -79,7 +79,7 @@ def test_times_are_those_of_the_partition(tmp_path: Path) -> None:
     assert c.gpu_segments[0].pure == Span(55_200_000, 16 * MS)
     assert d.gpu_segments[0].pure == Span(24_150_000, 7 * MS)
     assert a.gpu_segments[0].scaling == Linear(80 * MS, 2 * MS)
-    assert c.gpu_segments[0].scaling == Measured(((4, 30 * MS), (10, 16 * MS)))
+    assert c.gpu_segments[0].scaling == MeasuredScaling(((4, 30 * MS), (10, 16 * MS)))
     assert (a.intensity, a.conflict) == (Intensity.MEMORY, Fraction(23, 10))
     vision = taskset.partitions[0]
     assert a.partition is vision

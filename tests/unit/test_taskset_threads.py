@@ -17,7 +17,7 @@ from analysis.taskset import json_schema, load
 from analysis.taskset.write import write_values
 from gpurt.errors import TasksetError
 from pycontrol import cli
-from pycontrol.run.crew import Crew, Options
+from pycontrol.run.crew import Crew, CrewOptions
 from pycontrol.run.first_file import Process, text_of
 from pycontrol.run.placement import Placement
 from pycontrol.run.programs import fingerprint, tasks_of
@@ -163,6 +163,6 @@ def test_run_starts_one_program_for_all_tasks_of_a_thread(tmp_path: Path) -> Non
     path.write_text(GOOD.replace("priority = 10", 'priority = 10\ncommand = ["/opt/node", "-x"]', 1))
     file = load(path)
     assert tasks_of(file, "node", fingerprint(["/opt/node", "-x"])) == tasks_of(file, "node") == ["tick"]
-    with Crew(file, Options(1), Placement({0: 0, 1: 0}, 1, False), False, tmp_path, Path("/bin/true")) as crew:
+    with Crew(file, CrewOptions(1), Placement({0: 0, 1: 0}, 1, False), False, tmp_path, Path("/bin/true")) as crew:
         crew.start()
         assert [child.task.name for child in crew.children] == ["tick"]

@@ -21,7 +21,7 @@ from nvgpu import NvgpuSched
 from gpurt.errors import RefusedError
 from pycontrol import cli
 from pycontrol.live import hints, tegra
-from pycontrol.live.hints import Level, SchedNode
+from pycontrol.live.hints import HintLevel, SchedNode
 from pycontrol.live.tegra import Setting
 from pycontrol.machine.board import examine
 
@@ -75,7 +75,7 @@ def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
     made.file.close()
 
 
-WANTED = [Setting(FIRST, 5_000, Level.HIGH), Setting(SECOND, 2_000, None)]
+WANTED = [Setting(FIRST, 5_000, HintLevel.HIGH), Setting(SECOND, 2_000, None)]
 DEFAULT = (1_024, 0)
 
 
@@ -84,7 +84,7 @@ def test_all_groups_of_the_processes_are_set(board: Board) -> None:
         before = tegra.apply(node, WANTED)
     assert board.state() == [(5_000, 2), (5_000, 2), (2_000, 0), DEFAULT]
     assert [(one.tsg, one.pid, one.slice_us, one.level) for one in before] == [
-        (3, FIRST, 1_024, Level.LOW), (700, FIRST, 1_024, Level.LOW), (701, SECOND, 1_024, Level.LOW)
+        (3, FIRST, 1_024, HintLevel.LOW), (700, FIRST, 1_024, HintLevel.LOW), (701, SECOND, 1_024, HintLevel.LOW)
     ]  # fmt: skip
     assert not board.file.held
 
@@ -106,7 +106,7 @@ def test_a_failure_at_any_step_leaves_nothing_half_set(board: Board, error: int)
         tegra.apply(node, WANTED)
         count = len(board.steps)
         assert count > 20
-        tegra.apply(node, [Setting(FIRST, 3_000, Level.LOW), Setting(SECOND, 1_024, Level.MEDIUM)])
+        tegra.apply(node, [Setting(FIRST, 3_000, HintLevel.LOW), Setting(SECOND, 1_024, HintLevel.MEDIUM)])
         board.groups[1].slice_us = 1_024
         failed = 0
         for wrong in range(count):
@@ -121,7 +121,7 @@ def test_a_failure_at_any_step_leaves_nothing_half_set(board: Board, error: int)
                 assert "not put back" not in said
                 assert board.state() == before
             board.fails = lambda step: 0
-            tegra.apply(node, [Setting(FIRST, 3_000, Level.LOW), Setting(SECOND, 1_024, Level.MEDIUM)])
+            tegra.apply(node, [Setting(FIRST, 3_000, HintLevel.LOW), Setting(SECOND, 1_024, HintLevel.MEDIUM)])
             board.groups[1].slice_us = 1_024
             assert board.state() == before
             for tsg in list(board.file.held):
