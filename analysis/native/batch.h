@@ -5,7 +5,7 @@
 
 #include "../../kmod/core/env.h"
 
-/* Of each task: sums and maxima over the segments of a job, and the segments. */
+/* Tasksets as flat arrays: for each task sums and maxima over the segments of a job, and the segments. */
 struct gpurt_batch {
 	u32 count;			/* tasksets */
 	u32 *first;			/* [count + 1]; tasks of taskset i: first[i] to first[i + 1] - 1 */

@@ -14,7 +14,7 @@ enum {
 	GPURT_DISPATCH_STREAMS = 4,	/* each on an ACE of its own */
 };
 
-/* What gpurt_dispatch() returns, negated. */
+/* Errors of gpurt_dispatch(), which returns them negated. */
 enum gpurt_dispatch_error {
 	GPURT_DISPATCH_EINVAL = 1,
 	GPURT_DISPATCH_ENOMEM,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What is drawn for one taskset before its segments are cut: utilizations, periods, CPUs, GPU users, best effort. */
+/* The draft of one taskset before its segments are cut: utilizations, periods, CPUs, GPU users, best effort. */
 #ifndef GPURT_DRAFT_H
 #define GPURT_DRAFT_H
 
@@ -29,8 +29,8 @@ struct maker {
 /* The state of the random numbers for taskset @index of a seed. */
 u64 draft_seed(u64 seed, u64 index);
 /*
- * Draws a taskset.  @given: the utilizations of its tasks in the order of the CPUs, or NULL for UUniFast.  @counts:
- * room for the number of tasks of each CPU.
+ * Draws a taskset. The utilizations of its tasks, in the order of the CPUs, are @given, or NULL for UUniFast. The array
+ * @counts is room for the number of tasks of each CPU.
  */
 void draft_taskset(struct maker *m, const double *given, u32 *counts);
 /* Worst fit decreasing: each task, the largest first, to the CPU with the least load so far. */

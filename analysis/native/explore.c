@@ -225,7 +225,7 @@ static bool push(struct explorer *e, u32 origin)
 	return true;
 }
 
-/* What a step led to: a schedule that is not followed further, a state seen before, or one to follow. */
+/* Arrives at what a step led to: a schedule that is not followed further, a state seen before, or one to follow. */
 static int arrive(struct explorer *e, u32 origin)
 {
 	u32 late;

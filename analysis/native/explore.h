@@ -2,9 +2,9 @@
 /*
  * Every schedule of a small system of integers, on the core that ships.
  *
- * Time is whole numbers.  At each instant each task that may be released is or is not, each demand is any whole number
- * from best to worst, and of CPUs that act at one instant either end begins.  States that differ only in the time that
- * has passed count as one.  So the longest response times found are the exact worst cases of such schedules.
+ * Time is whole numbers.  At each instant each task that may be released is or is not.  Each demand is any whole number
+ * from best to worst.  Where CPUs act at one instant, either end begins.  States that differ only in the time that has
+ * passed count as one.  So the longest response times found are the exact worst cases of such schedules.
  */
 #ifndef GPURT_EXPLORE_H
 #define GPURT_EXPLORE_H
@@ -25,9 +25,9 @@ struct gpurt_exploration {
 
 /*
  * Explores all schedules.  @limit: for each task a response time, beyond which a schedule is not followed further.
- * Written: @worst, by task, the longest response time, of an unfinished job the time since its release.  @show: a task,
- * and @events room for @room events of a schedule that leads to its @worst; *@used of them there were.
- * Returns 0, -GPURT_SIM_ETIME: more states than asked for, or another -enum gpurt_sim_error.
+ * Writes the longest response time of each task to @worst; an unfinished job counts with the time since its release.
+ * Events of a schedule that leads to the worst of task @show go to @events, with room for @room.  Writes to *@used how
+ * many there were.  Returns 0, -GPURT_SIM_ETIME: more states than asked for, or another -enum gpurt_sim_error.
  */
 int gpurt_explore(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
 		  const struct gpurt_sim_segment *segments, const u64 *limit, struct gpurt_exploration *x, u64 *worst,

@@ -23,13 +23,13 @@ struct gpurt_parameters {
 /* The largest number of tasks that a taskset can have. */
 u32 gpurt_generate_room(const struct gpurt_parameters *p);
 
-/* What is drawn first for taskset @index: @counts tasks on each CPU, and its @loads. */
+/* Draws what comes first for taskset @index: @counts tasks on each CPU, and its @loads. */
 void gpurt_generate_shape(const struct gpurt_parameters *p, u64 seed, u64 index, u32 *counts, double *loads);
 
 /*
  * Writes tasksets @from to @from + @count - 1 of a seed.  A taskset depends on the seed and its index alone.
- * @given: the utilizations of all tasks of all these tasksets, CPU by CPU, or NULL for UUniFast.
- * Returns 0, or -1 if there is no memory.
+ * The utilizations of all tasks of all these tasksets, CPU by CPU, are @given, or NULL for UUniFast.  Returns 0, or -1
+ * if there is no memory.
  */
 int gpurt_generate(const struct gpurt_parameters *p, u64 seed, u64 from, u32 count, const double *given,
 		   struct gpurt_batch *batch, struct gpurt_pieces *pieces);

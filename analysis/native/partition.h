@@ -75,8 +75,9 @@ struct gpurt_partition_result {
 };
 
 /*
- * Runs @count variants on one taskset.  @part: for each variant, the partition of each task, or NULL; @size: for each
- * variant, the sizes of the partitions (room for one a task), or NULL.  Partitions are in the order of their first task.
+ * Runs @count variants on one taskset.  For each variant, the partition of each task is written to @part, unless that
+ * is NULL.  The sizes of its partitions go to @size (room for one a task), unless that is NULL.  Partitions are in the
+ * order of their first task.
  */
 void gpurt_partition_run(const struct gpurt_partition_set *set, const struct gpurt_partition_variant *variants,
 			 u32 count, struct gpurt_partition_result *results, u32 *part, u32 *size);

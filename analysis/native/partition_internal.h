@@ -32,7 +32,7 @@ struct part {
 	bool alive;
 };
 
-/* What the variants of one taskset share. */
+/* Space that the variants of one taskset share. */
 struct space {
 	const struct gpurt_partition_set *set;
 	struct job *jobs;		/* scratch, for all tasks */

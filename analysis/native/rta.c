@@ -23,8 +23,8 @@ static bool contended(const struct rta *s)
 }
 
 /*
- * Whether the GPU priorities of a CPU contradict its CPU priorities: a task that preempts another must have the higher
- * GPU priority too.  @distinct: no two GPU-using tasks may have the same CPU priority.
+ * Whether the GPU priorities of a CPU contradict its CPU priorities.  A task that preempts another must have the higher
+ * GPU priority too.  If @distinct, no two GPU-using tasks may have the same CPU priority.
  */
 static bool disordered_on(const struct rta *s, const struct rta_cpu *cpu, bool distinct)
 {

@@ -15,7 +15,7 @@ enum gpurt_rta_equals {
 	GPURT_RTA_UNBOUNDED,		/* never */
 };
 
-/* Which tasks wait busily for the GPU. */
+/* Tasks that wait busily for the GPU. */
 enum gpurt_rta_busy {
 	GPURT_RTA_NONE,
 	GPURT_RTA_ALL,
@@ -45,7 +45,7 @@ enum gpurt_rta_flags {
 	GPURT_RTA_INTEGERS = 2,		/* take no shortcut and use no floating point: to compare with */
 };
 
-/* What was found of a task. */
+/* The answer for a task. */
 enum gpurt_rta_state {
 	GPURT_RTA_BEST_EFFORT,
 	GPURT_RTA_BOUND,
@@ -53,7 +53,7 @@ enum gpurt_rta_state {
 	GPURT_RTA_DEPENDS,		/* on a task without a bound */
 };
 
-/* What the functions return, negated. */
+/* Errors of the functions, which return them negated. */
 enum gpurt_rta_error {
 	GPURT_RTA_EINVAL = 1,
 	GPURT_RTA_ENOMEM,
@@ -70,20 +70,21 @@ int gpurt_rta_verdicts(const struct gpurt_batch *batch, const struct gpurt_rta_t
 		       u8 *verdicts);
 
 /*
- * The bounds of all tasks of taskset @index.  @assume: every jitter uses the deadline instead of the response time.
- * @rank: of several tasks without a bound that a task depends on, the one of lowest rank is its culprit.
- * Written for each task, by its index in the taskset: its @state (enum gpurt_rta_state); in @wcrt its least solution,
- * also if the bound was withdrawn, or -1; in @end the same of a job up to the end of its last GPU segment, where the test
- * looks at that, else @wcrt; in @culprit the index of that task, if the state is GPURT_RTA_DEPENDS.
- * Returns 0, 1 for GPURT_RTA_REFUSED, or an error.
+ * Finds the bounds of all tasks of taskset @index.  With @assume every jitter uses the deadline instead of the response
+ * time.  If a task depends on several tasks without a bound, the one of lowest @rank is its culprit.  Writes for each
+ * task, by its index in the taskset, its @state (enum gpurt_rta_state), and its least solution to @wcrt.  The solution
+ * is there also if the bound was withdrawn, or -1.  Writes to @end the same of a job up to the end of its last GPU
+ * segment, where the test looks at that, else @wcrt.  Writes to @culprit the index of that task, if the state is
+ * GPURT_RTA_DEPENDS.  Returns 0, 1 for GPURT_RTA_REFUSED, or an error.
  */
 int gpurt_rta_bounds(const struct gpurt_batch *batch, const struct gpurt_rta_test *test, u32 assume, u32 index,
 		     const u32 *rank, u8 *state, int64_t *wcrt, int64_t *end, u32 *culprit);
 
 /*
- * Audsley's method on taskset @index.  Written for each task, by its index in the taskset: its @levels, 1 for the lowest; 0
- * if it uses no GPU or has none.  @given: how many levels were given until no task could take the next; -1 if a task fails
- * on which no level has an influence.  Returns 0, 1 for GPURT_RTA_REFUSED or more users than levels, or an error.
+ * Audsley's method on taskset @index.  Writes to @levels, for each task by its index in the taskset, its level: 1 for
+ * the lowest; 0 if it uses no GPU or has none.  Writes to @given how many levels were given until no task could take
+ * the next.  It is -1 if a task fails on which no level has an influence.  Returns 0, 1 for GPURT_RTA_REFUSED or more
+ * users than levels, or an error.
  */
 int gpurt_rta_levels(const struct gpurt_batch *batch, const struct gpurt_rta_test *test, u32 index, u32 *levels, int *given);
 

@@ -5,8 +5,8 @@
 #define ABOVE 1000	/* tasks without a level have priorities from here on, in the order of CPU priorities */
 
 /*
- * If tasks spin, the bound of a CPU-only task depends on the GPU priority of one task: the lowest one above it on its
- * CPU that spins.  Returns the entry of that task; UINT32_MAX if there is none.
+ * If tasks spin, the bound of a CPU-only task depends on the GPU priority of one task.  It is the lowest one above it
+ * on its CPU that spins.  Returns the entry of that task; UINT32_MAX if there is none.
  */
 static u32 rider_of(const struct rta *s, const struct rta_test *test, u32 entry)
 {
@@ -86,7 +86,7 @@ static u32 next_candidate(const struct rta *s, u32 before)
 
 /*
  * Gives a level to the first candidate that passes with it; false if no candidate does.  With tasks of equal priority
- * on a CPU the order of candidates can decide whether all levels are taken, so it is that of audsley.py.
+ * on a CPU the order of candidates can decide whether all levels are taken.  So it is that of audsley.py.
  */
 static bool take_level(struct rta *s, const struct rta_test *test, u32 level)
 {

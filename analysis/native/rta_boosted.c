@@ -21,7 +21,7 @@ static inline bool holds(enum waiting waiting, const struct rta_task *t)
 	return waiting != FENCED && spins(waiting, t);
 }
 
-/* What is the same for all charges of a task. */
+/* Values that are the same for all charges of a task. */
 struct charges {
 	enum waiting waiting;
 	u32 level;		/* the lowest GPU priority for which the task waits; UINT32_MAX: it waits for none */
@@ -32,7 +32,7 @@ struct charges {
 	bool switching;		/* a lower task spins raised while the GPU switches back to it */
 	bool before;		/* tasks above that never sleep can be pending since before the job's release */
 	const int64_t *own;	/* what owners take inside the task's segments; NULL: that is not known */
-	/* Of tasks above whose sleep counts as such, not as jitter: how long it is in all, and how many segments. */
+	/* Tasks above whose sleep counts as such, not as jitter: how long it is in all, and how many segments. */
 	int64_t asleep, segments;
 };
 
@@ -67,7 +67,7 @@ static inline struct charges survey(const struct rta *s, const struct rta_task *
 	return c;
 }
 
-/* What owners take inside the segments of a job of a task above that spins; NULL: that is not known. */
+/* The time that owners take inside the segments of a job of a task above that spins; NULL: not known. */
 static inline const int64_t *inside(struct rta *s, const struct rta_task *p, const struct charges *c, bool keep)
 {
 	if (s->user_count > RTA_WINDOWED)
@@ -89,8 +89,8 @@ static inline void find_windows(struct rta *s, const struct rta_task *t, struct 
 }
 
 /*
- * Pushes what owner @o takes: @amount in all its jobs, or outside of windows (@apart of each, if that is not 0, up to @most)
- * and in them, if that is less.
+ * Pushes what owner @o takes.  It takes @amount in all its jobs, or what it takes outside of windows and in them, if
+ * that is less.  Outside it takes @apart of each job, if that is not 0, up to @most.
  */
 static inline void push_owner(struct rta *s, const struct rta_task *t, const struct rta_task *o, const struct charges *c,
 			      int64_t amount, int64_t jitter, int64_t apart, int64_t apart_jitter, int64_t most, bool either)
@@ -129,7 +129,7 @@ static inline int64_t owner_jitter(const struct rta *s, const struct rta_task *o
 	return rta_max(o->end + s->theta - amount, 0);
 }
 
-/* What a task below takes: one segment in each gap, and what it owns. */
+/* Pushes what a task below takes: one segment in each gap, and what it owns. */
 static inline int64_t from_lower(struct rta *s, const struct rta_task *t, const struct rta_task *j,
 				 const struct charges *c)
 {
@@ -145,7 +145,7 @@ static inline int64_t from_lower(struct rta *s, const struct rta_task *t, const 
 	return 0;
 }
 
-/* What a job of a task above takes of the CPU outside of windows; all of it if it spins. */
+/* The time that a job of a task above takes of the CPU outside of windows; all of it if it spins. */
 static inline int64_t outside(const struct rta_task *h, enum waiting waiting, int64_t update, int64_t in_flight)
 {
 	if (spins(waiting, h))
@@ -153,15 +153,16 @@ static inline int64_t outside(const struct rta_task *h, enum waiting waiting, in
 	return h->cpu_time + h->misc + 2 * update * h->eta;
 }
 
-/* What so many segments of a task take of its CPU at most, raised; where all tasks suspend themselves. */
+/* The time that so many segments of a task take of its CPU at most, raised, where all tasks suspend themselves. */
 static inline int64_t raised(const struct rta *s, const struct rta_task *t, int64_t count)
 {
 	return t->eta ? count * (s->batch->longest_misc[t->at] + 2 * s->alpha) : 0;
 }
 
 /*
- * What a task above takes, or an equal; returns the constant part.  One that is above and never sleeps has no jitter.  @late: the
- * sleep of tasks below it that counts as such; @above: segments of such tasks above it; @waiting: CPU-only tasks are above it.
+ * Pushes what a task above takes, or an equal; returns the constant part.  One that is above and never sleeps has no
+ * jitter.  Tasks below it sleep for @late, as far as that counts as such.  Such tasks above it have @above segments.
+ * If @waiting, CPU-only tasks are above it.
  */
 static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const struct rta_task *h,
 				  const struct charges *c, int64_t late, int64_t above, bool waiting)
@@ -191,7 +192,7 @@ static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const
 	return brief && owner ? carried + s->theta : carried;
 }
 
-/* What all of them take. */
+/* Pushes what all of them take. */
 static inline int64_t from_all_higher(struct rta *s, const struct rta_task *t, const struct charges *c)
 {
 	int64_t constant = 0, late = c->asleep, above = 0;
@@ -210,8 +211,8 @@ static inline int64_t from_all_higher(struct rta *s, const struct rta_task *t, c
 }
 
 /*
- * What the owners at places @from to @to - 1 of `users` take, which are on other CPUs: also by switches back after them, @switch
- * each, to tasks that spin.
+ * Pushes what the owners at places @from to @to - 1 of `users` take.  They are on other CPUs, and take also switches
+ * back after them, @back each, to tasks that spin.
  */
 static inline void remote(struct rta *s, const struct rta_task *t, const struct charges *c, int64_t back, u32 from, u32 to)
 {
@@ -227,7 +228,7 @@ static inline void remote(struct rta *s, const struct rta_task *t, const struct 
 	}
 }
 
-/* What the task's job before takes. */
+/* The time that the task's job before takes. */
 static inline int64_t carried(const struct rta *s, const struct rta_task *t, const struct charges *c)
 {
 	int64_t length = (holds(c->waiting, t) ? s->batch->last : s->batch->last_misc)[t->at];

@@ -5,7 +5,7 @@
 
 #include "rta_internal.h"
 
-/* What is known of every task while bounds are found.  A set of tasks has one bit for each index. */
+/* The state of every task while bounds are found.  A set of tasks has one bit for each index. */
 struct bounds {
 	struct rta *s;
 	const u32 *rank;
@@ -18,7 +18,7 @@ struct bounds {
 	u32 *lost;		/* by CPU: index + 1 of a task without a bound that preempts all less urgent ones */
 };
 
-/* Of the tasks in @needs that have no bound, the one of lowest rank; UINT32_MAX if all have one. */
+/* The task of lowest rank among those in @needs that have no bound; UINT32_MAX if all have one. */
 static u32 culprit(const struct bounds *b, const uint64_t *needs)
 {
 	u32 w, best = UINT32_MAX, index;

@@ -42,7 +42,7 @@ static bool has_equal(const struct rta *s, const struct rta_task *t)
 			   (t + 1 < s->tasks + cpu->end && t[1].priority == t->priority));
 }
 
-/* What owners of a CPU and the tasks that preempt them add: all entries down to the lowest owner's priority. */
+/* Adds owners of a CPU and the tasks that preempt them: all entries down to the lowest owner's priority. */
 static void owners_on(struct rta *s, const struct rta_cpu *cpu, u32 level)
 {
 	const struct rta_task *lowest = lowest_owner(s, cpu, level), *h;
@@ -58,7 +58,7 @@ static void owners_on(struct rta *s, const struct rta_cpu *cpu, u32 level)
 	}
 }
 
-/* What owners of GPU priority @level or more on other CPUs than @own_cpu add. */
+/* Adds owners of GPU priority @level or more on other CPUs than @own_cpu. */
 static void ownership(struct rta *s, u32 own_cpu, u32 level)
 {
 	u32 c;

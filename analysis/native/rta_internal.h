@@ -84,7 +84,7 @@ struct rta {
 /* Pushes the recurring demands of a task as rows; returns the constant ones. */
 typedef int64_t rta_demands(struct rta *s, const struct rta_task *t);
 
-/* What a formula charges: which sums it can make, and whether it needs the responses of other tasks. */
+/* A formula's charges: which sums it can make, and whether it needs the responses of other tasks. */
 enum rta_charges {
 	RTA_DEMAND,		/* the demands and updates of tasks, by their responses */
 	RTA_ROUNDS,		/* the same, and rounds of time slices */
@@ -93,7 +93,7 @@ enum rta_charges {
 	RTA_INDEPENDENT,	/* demands, whatever the responses of other tasks */
 };
 
-/* Of a formula that looks at single segments. */
+/* Functions of a formula that looks at single segments. */
 struct rta_segmented {
 	/* From the rows of a job, which have just been pushed, to those of a job up to the end of its last GPU segment. */
 	rta_demands *end;
@@ -164,8 +164,8 @@ static inline int64_t rta_jitter(const struct rta_task *h, int64_t execution)
 }
 
 /*
- * The entry of hpp(t) after @h, or the first if @h is NULL; NULL after the last.  hpp(t): the tasks above @t on its
- * CPU, and those of its priority.
+ * The entry of hpp(t) after @h, or the first if @h is NULL; NULL after the last.  The set hpp(t) has the tasks above @t
+ * on its CPU, and those of its priority.
  */
 static inline const struct rta_task *rta_hpp_next(const struct rta *s, const struct rta_task *t, const struct rta_task *h)
 {
@@ -274,20 +274,20 @@ bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 fro
 /* rta_windows.c: what tasks take as owners of the GPU while others are inside their segments. */
 struct rta_owners *rta_owners_new(u32 tasks);
 void rta_owners_free(struct rta_owners *o);
-/* What was found of windows no longer holds, since responses have changed. */
+/* Forgets what was found of windows: responses have changed. */
 void rta_forget_windows(struct rta *s);
 /*
- * By place in `users`, what owners of at least GPU priority @level take inside the segments of a job of @p; NULL: a segment
- * is longer than the deadline.  If @keep, what was found before is returned.
+ * The time, by place in `users`, that owners of at least GPU priority @level take inside the segments of a job of @p.
+ * NULL: a segment is longer than the deadline.  If @keep, what was found before is returned.
  */
 const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bool keep);
 /* How long a job of @p is inside its segments at most, of its own priority. */
 int64_t rta_inside_length(struct rta *s, const struct rta_task *p, bool keep);
-/* What each segment of @t has besides its length: its updates, a switch, and an update in flight. */
+/* The time that each segment of @t has besides its length: its updates, a switch, and an update in flight. */
 int64_t rta_update(const struct rta *s, const struct rta_task *t);
 /*
- * What ceil(y) >= y alone says of the responses and ends of tasks; false: one is beyond its deadline.  @outside: what a job
- * takes of its CPU outside of windows at least.
+ * Finds what ceil(y) >= y alone says of the responses and ends of tasks; false: one is beyond its deadline.  The
+ * function @outside says what a job takes of its CPU outside of windows at least.
  */
 typedef int64_t rta_outside(const struct rta *s, const struct rta_task *t);
 bool rta_least(struct rta *s, rta_outside *outside);

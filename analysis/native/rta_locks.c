@@ -34,7 +34,7 @@ static int64_t own(const struct rta *s, const struct rta_task *t)
 	return t->cpu_time + t->misc + t->pure + held(s, t);
 }
 
-/* What lower tasks of the CPU execute boosted above @t: whole requests if they spin, G^m if they sleep. */
+/* Lower tasks of the CPU execute boosted above @t: whole requests if they spin, G^m if they sleep. */
 static int64_t boosted(struct rta *s, const struct rta_task *t, bool busy)
 {
 	const struct rta_task *j;
@@ -70,15 +70,15 @@ static int64_t by_priority(struct rta *s, const struct rta_task *t)
 	return t->eta * longest;
 }
 
-/* What @h, above on the CPU, preempts for.  A task that never sleeps needs no jitter. */
+/* The task @h, above on the CPU, preempts for @amount.  A task that never sleeps needs no jitter. */
 static void preemption(struct rta *s, int64_t amount, const struct rta_task *h)
 {
 	rta_push(s, amount, h, h->eta ? rta_jitter(h, amount) : 0);
 }
 
 /*
- * The end of @t's job before: @amount, which executes boosted although CPU-only tasks above @t are pending since before
- * @t's release.  0 if @t has no such tasks above it.
+ * The end of @t's job before: @amount.  It executes boosted although CPU-only tasks above @t are pending since before
+ * @t's release.  Returns 0 if @t has no such tasks above it.
  */
 static int64_t carried(const struct rta *s, const struct rta_task *t, int64_t amount)
 {
@@ -100,7 +100,7 @@ int64_t rta_mpcp_suspend(struct rta *s, const struct rta_task *t)
 	return constant;
 }
 
-/* What holders that spin take from the CPU: tasks above, lower tasks for one request each, and the job before. */
+/* Holders that spin take from the CPU: tasks above, lower tasks for one request each, and the job before. */
 static int64_t spun(struct rta *s, const struct rta_task *t)
 {
 	const struct rta_task *h;

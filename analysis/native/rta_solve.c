@@ -3,8 +3,8 @@
 #include "rta_internal.h"
 
 /*
- * Sums over rows: of e / T, of J e / T, and of e or caps.  What parts add to caps is apart: its rate and the rest are upper
- * bounds, and `least` is a lower one of the rate of capped rows.
+ * Sums over rows: of e / T, of J e / T, and of e or caps.  Additions of parts to caps stand apart: their rate and the
+ * rest are upper bounds, and `least` is a lower one of the rate of capped rows.
  */
 struct sums {
 	double rate, carried, once;
@@ -63,8 +63,8 @@ static bool far_below(const struct sums *sums, int64_t constant, int64_t limit)
 }
 
 /*
- * What caps a row at a window, or anything that is not less than @total.  Lowers @last to the largest window for which that
- * is still right.
+ * The cap of a row at a window, or anything that is not less than @total.  Lowers @last to the largest window for which
+ * that is still right.
  */
 static int64_t cap_at(const struct rta *s, u32 r, int64_t window, int64_t total, int64_t *last)
 {

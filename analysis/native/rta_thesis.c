@@ -5,8 +5,8 @@
 #define THREAD_CPU 0	/* where the kernel thread runs, as in analysis/rta/thesis.py */
 
 /*
- * What the kernel thread executes on the CPU of @t: it runs at the start and the end of every job that uses the GPU,
- * above every task of its CPU.
+ * Adds what the kernel thread executes on the CPU of @t. The thread runs at the start and the end of every job that
+ * uses the GPU, above every task of its CPU.
  */
 static void thread(struct rta *s, const struct rta_task *t)
 {
@@ -21,8 +21,8 @@ static void thread(struct rta *s, const struct rta_task *t)
 }
 
 /*
- * What jobs of a CPU that can own the GPU at @level add, from their release to the update after their completion, and
- * the jobs of that CPU that delay them.
+ * Adds the jobs of a CPU that can own the GPU at @level, from their release to the update after their completion. Adds
+ * the jobs of that CPU that delay them, too.
  */
 static void owners_on(struct rta *s, const struct rta_cpu *cpu, u32 level)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Policy `boosted`: what owners of the GPU take inside the segments of a task (analysis/rta/windows.py), and lower bounds of
- * responses, from the averages of what more urgent tasks take.
+ * Policy `boosted`: the time that owners of the GPU take inside the segments of a task (analysis/rta/windows.py).  Also
+ * lower bounds of responses, from the averages of what more urgent tasks take.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 
 enum known { NOTHING, TOO_LONG, INSIDE };
 
-/* Of the task that is looked at, those that can own the GPU while it is inside. */
+/* Tasks that can own the GPU while the task that is looked at is inside. */
 struct rta_owners {
 	u32 count;
 	u32 *user;		/* places in `users` */
@@ -21,7 +21,7 @@ struct rta_owners {
 	int64_t *taken;		/* of each, in the window that is looked at */
 	double *inverse;
 	double rate, carried;	/* sums of e / T and of J e / T */
-	/* What rta_inside() has found: a row for each user, or one for all if there are more than RTA_WINDOWED. */
+	/* Answers of rta_inside(): a row for each user, or one for all if there are more than RTA_WINDOWED. */
 	int64_t *inside;
 	int64_t *length;	/* of each row: of all windows of a job */
 	u8 *known;		/* of each row: enum known */
@@ -240,7 +240,7 @@ static inline void add(struct rta_sums *sums, double rate, int64_t jitter)
 	sums->carried += rate * (double)jitter;
 }
 
-/* What other CPUs' tasks add to a sum, rounded down. */
+/* The part of a sum that other CPUs' tasks add, rounded down. */
 static inline struct rta_sums elsewhere(struct rta_sums all, struct rta_sums here)
 {
 	return (struct rta_sums){
@@ -250,9 +250,10 @@ static inline struct rta_sums elsewhere(struct rta_sums all, struct rta_sums her
 }
 
 /*
- * What ceil(y) >= y alone says of a response and its end, into t->least and t->least_end; false: it is beyond the deadline.
- * @rate: of what the tasks above take on its CPU; @update: what each segment has besides its length.  With U the owners' sum
- * of e / T, the windows add up to @sum = sum of (own + carried) / (1 - U) at least, and owners take U min(x, @sum) + carried.
+ * Writes what ceil(y) >= y alone says of a response and its end to t->least and t->least_end; false: it is beyond the
+ * deadline.  The tasks above take their CPU at @rate.  Each segment has @update besides its length.  With U the owners'
+ * sum of e / T, the windows add up to @sum = sum of (own + carried) / (1 - U) at least.  Owners then take U min(x,
+ * @sum) + carried.
  */
 static bool find_least(const struct rta *s, struct rta_task *t, double rate, int64_t update, struct rta_sums owners,
 		       struct rta_sums remote)
@@ -278,7 +279,10 @@ static bool find_least(const struct rta *s, struct rta_task *t, double rate, int
 	return x * DOWN <= (double)(t->deadline < t->period ? t->deadline : t->period) + 1;
 }
 
-/* Of all tasks that use the GPU, most urgent first.  GPU priorities must have the order of CPU priorities, without ties. */
+/*
+ * Takes all tasks that use the GPU, most urgent first.  GPU priorities must have the order of CPU priorities, without
+ * ties.
+ */
 bool rta_least(struct rta *s, rta_outside *outside)
 {
 	struct rta_sums owners = { 0 };
@@ -310,7 +314,7 @@ bool rta_least(struct rta *s, rta_outside *outside)
 	return true;
 }
 
-/* Of one task that uses the GPU, in any order of GPU priorities. */
+/* Takes one task that uses the GPU, in any order of GPU priorities. */
 bool rta_least_of(struct rta *s, struct rta_task *t, rta_outside *outside)
 {
 	struct rta_sums owners = { 0 }, remote = { 0 };

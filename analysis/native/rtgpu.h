@@ -8,7 +8,7 @@
 
 #include "../../kmod/core/env.h"
 
-/* What a step executes on. */
+/* The resource that a step executes on. */
 enum gpurt_rtgpu_need {
 	GPURT_RTGPU_CPU,
 	GPURT_RTGPU_BUS,

@@ -28,7 +28,7 @@ static int64_t remote(const struct run *r, u32 index, int64_t window)
 	return capped(ceil_div(window + (late > 0 ? late : 0), r->b->period[r->begin + index]), copying);
 }
 
-/* What copies of lower tasks take from a task that waits busily, and from those above it on its CPU. */
+/* The time that copies of lower tasks take from a task that waits busily, and from those above it on its CPU. */
 static int64_t from_lower(const struct run *r, u32 index, int64_t window, int64_t longest)
 {
 	u32 cpu = r->state[index].cpu, i;

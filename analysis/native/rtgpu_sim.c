@@ -234,7 +234,7 @@ static void copy(struct world *w, u32 task)
 	j->until = w->now + (chunk && chunk < j->left ? chunk : j->left);
 }
 
-/* The copy or chunk is over.  Who asks for the bus again does so before it gives it back. */
+/* The copy or chunk is over.  A task that asks for the bus again does so before it gives the bus back. */
 static void hand_on(struct world *w, int again)
 {
 	if (w->over < w->tasks && again)
@@ -251,9 +251,9 @@ static void ask(struct world *w, u32 task)
 }
 
 /*
- * When all that happens at this instant has happened: asks for the bus, then gives it back, so that it is handed on to
- * the most urgent of all.  If requests of one instant have an order (@early) it is the worst one: the bus is given back
- * first, and the least urgent come first.
+ * Called when all that happens at this instant has happened.  Asks for the bus, then gives it back, so that it is
+ * handed on to the most urgent of all.  Requests of one instant may have an order (@early), the worst one.  Then the
+ * bus is given back first, and the least urgent come first.
  */
 static void arbitrate(struct world *w)
 {

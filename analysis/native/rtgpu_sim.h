@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A simulator of what the bounds of analysis/rtgpu are about: CPUs by fixed priority, one bus by priority that is not
- * taken from a copy, and units of its own for each task.  The core decides who copies (kmod/core/bus.c).  This
- * file knows nothing of the bounds.
+ * A simulator of the systems that analysis/rtgpu bounds.  CPUs are given by fixed priority, and one bus by priority,
+ * which is not taken from a copy.  Each task has units of its own.  The core decides who copies (kmod/core/bus.c).
+ * This file knows nothing of the bounds.
  */
 #ifndef GPURT_RTGPU_SIM_H
 #define GPURT_RTGPU_SIM_H
@@ -22,14 +22,14 @@ enum gpurt_rtgpu_mark {
 	GPURT_RTGPU_COMPLETE,		/* a job, from its release to its end */
 };
 
-/* What happened: a stretch of a step, or a mark.  Of a copy @asked is when it came to the bus. */
+/* An event: a stretch of a step, or a mark.  A copy came to the bus at @asked. */
 struct gpurt_rtgpu_span {
 	int64_t begin, end, asked;
 	u32 task, need;
 	u64 job;
 };
 
-/* What was seen of a task.  Times are ns. */
+/* A task's jobs as they were seen.  Times are ns. */
 struct gpurt_rtgpu_seen {
 	u64 jobs, finished, misses;	/* a job that never begins, since too many before it have not ended, is a miss */
 	int64_t worst, worst_release, total;
@@ -59,11 +59,11 @@ int64_t gpurt_rtgpu_simulate(const struct gpurt_rtgpu_batch *b, u32 set, const s
 			     int64_t *longest, struct gpurt_rtgpu_span *spans, u32 room);
 
 /*
- * @runs simulations: the first with all releases at 0, then from random first releases, or from those of the longest
- * response of a task so far with one of them moved.  All ways of execution; @sim says the rest, and its offsets are not
- * used.  Writes the longest responses to @longest, and the offsets, seed and way of the run in which task i had its
- * longest to @offsets[i * tasks], @seeds[i] and @ways[i], which is execution + 4 sporadic + 8 early.
- * Returns 0 or a negated error.
+ * Makes @runs simulations, the first with all releases at 0.  The others begin with random first releases, or with
+ * those of the longest response of a task so far, one of them moved.  All ways of execution; @sim says the rest, and
+ * its offsets are not used.  Writes the longest responses to @longest.  Writes the offsets, seed and way of the run in
+ * which task i had its longest to @offsets[i * tasks], @seeds[i] and @ways[i].  A way is execution + 4 sporadic + 8
+ * early.  Returns 0 or a negated error.
  */
 int gpurt_rtgpu_worst(const struct gpurt_rtgpu_batch *b, u32 set, const struct gpurt_rtgpu_sim *sim, u32 runs,
 		      int64_t *longest, int64_t *offsets, u64 *seeds, u32 *ways);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What tasks that own units of the GPU need of a CPU, of the bus, and of their units. */
+/* Needs of tasks that own units of the GPU: of a CPU, of the bus, and of their units. */
 #include <stdlib.h>
 
 #include "rtgpu_state.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the simulator's files share: a simulation, its CPUs, parts of the GPU, and tasks, each with its current job. */
+/*
+ * Structures that the simulator's files share: a simulation, its CPUs, parts of the GPU, and tasks, each with its
+ * current job.
+ */
 #ifndef GPURT_SIM_H
 #define GPURT_SIM_H
 
@@ -77,7 +80,7 @@ struct cpu {
 
 struct sim;
 
-/* What a simulation asks where more than one thing may happen: a number below @n, which is at least 2. */
+/* Chooses where more than one thing may happen: a number below @n, which is at least 2. */
 struct chooser {
 	u64 (*choose)(struct chooser *chooser, u64 n);
 };

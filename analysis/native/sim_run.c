@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Which task has each CPU, when jobs are released, and the passing of time. */
+/* The task that has each CPU, releases of jobs, and the passing of time. */
 #include "sim.h"
 
 void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t)

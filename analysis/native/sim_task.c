@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What a task does: how a job goes through its segments. */
+/* A task at work: its job goes through its segments. */
 #include "sim.h"
 
 static u64 demand(struct sim *s, u64 worst, u64 best)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Discrete-event simulation of a taskset in virtual time, with the core that ships: kmod/core/sched.c decides and
- * kmod/core/vgpu.c is the GPU.  docs/simulator.md says what is simulated and where costs are charged.
+ * kmod/core/vgpu.c is the GPU.  The page docs/simulator.md says what is simulated and where costs are charged.
  */
 #ifndef GPURT_SIMULATE_H
 #define GPURT_SIMULATE_H
@@ -14,7 +14,7 @@ enum gpurt_sim_execution {
 	GPURT_SIM_RANDOM,		/* uniform between best and worst, drawn for each segment and job */
 };
 
-/* Which pending job a thread that serves several tasks serves next (docs/readings/threads.md). */
+/* The pending job that a thread which serves several tasks serves next (docs/readings/threads.md). */
 enum gpurt_sim_order {
 	GPURT_SIM_FIFO,			/* as they were released */
 	GPURT_SIM_PRIORITY,		/* the least rank */
@@ -37,7 +37,7 @@ enum gpurt_sim_kind {
 	GPURT_SIM_COMMIT,
 };
 
-/* What the functions return, negated. */
+/* Errors of the functions, which return them negated. */
 enum gpurt_sim_error {
 	GPURT_SIM_EINVAL = 1,
 	GPURT_SIM_ENOMEM,
@@ -113,16 +113,16 @@ struct gpurt_sim_event {
 };
 
 /*
- * Simulates once.  @stats: one for each task.  @events: room for @room events, or NULL.  *@used: how many events there
- * were, which can be more than @room.  Returns 0 or -enum gpurt_sim_error.
+ * Simulates once.  The array @stats has one for each task, and @events is room for @room events, or NULL.  Writes to
+ * *@used how many events there were, which can be more than @room.  Returns 0 or -enum gpurt_sim_error.
  */
 int gpurt_simulate(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
 		   const struct gpurt_sim_segment *segments, struct gpurt_sim_stats *stats,
 		   struct gpurt_sim_event *events, u64 room, u64 *used);
 
 /*
- * Simulates @runs times with random offsets, run 0 with those given, and keeps the worst of each task.  What is random
- * in a run follows from config->seed and its number alone, so that runs can be continued from @from.
+ * Simulates @runs times with random offsets, run 0 with those given, and keeps the worst of each task.  Random choices
+ * in a run follow from config->seed and the run's number alone.  So runs can be continued from @from.
  */
 int gpurt_simulate_offsets(const struct gpurt_sim_config *config, struct gpurt_sim_task *tasks, u32 count,
 			   const struct gpurt_sim_segment *segments, struct gpurt_sim_stats *worst, u64 from, u64 runs);
