@@ -45,7 +45,7 @@ class PatchedGpu:
         if self.condition == "more":
             return self.reason
         if self.condition == "unable":
-            return f"{name}: the driver cannot switch for now (another scheduler has the runlists); isolation is lost"
+            return f"{name}: the driver cannot switch for now (another scheduler, or user queues); isolation is lost"
         return f"{name}: {self.condition}" if self.condition != "on" else None
 
 

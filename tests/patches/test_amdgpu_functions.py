@@ -16,6 +16,7 @@ __all__ = ["_stays"]  # a fixture
 pytestmark = pytest.mark.timeout(3600)
 HERE = ROOT / "tests/patches/amdgpu"
 FOLDER = "drivers/gpu/drm/amd/amdkfd"
+USER_QUEUES = "drivers/gpu/drm/amd/amdgpu/amdgpu_userq.c"
 #: In the order in which one calls another.
 FUNCTIONS = [
     "increment_queue_count", "decrement_queue_count", "map_queues_cpsch", "unmap_queues_cpsch", "execute_queues_cpsch",
@@ -24,7 +25,7 @@ FUNCTIONS = [
     "wait_on_destroy_queue", "destroy_queue_cpsch", "process_termination_cpsch",
 ]  # fmt: skip
 #: What newer releases do, and how their code shows it.
-FEATURES = {"PARTITIONS": "node->node_id", "HIBERNATES": "dqm_evict_mqd_bo"}
+FEATURES = {"PARTITIONS": "node->node_id", "HIBERNATES": "dqm_evict_mqd_bo", "USER_QUEUES": "userq_doorbell_xa"}
 ONLY_IN_NEWER = {"wait_on_destroy_queue"}
 AMDGPU = [case for case in CASES if case.values[0] == "amdgpu"]
 #: What each of these breaks is noticed: a line of the driver, and what it becomes.
@@ -45,10 +46,14 @@ MUTANTS = {
     "those without a scheduler are off": ("dqm->sched_policy == KFD_SCHED_POLICY_NO_HWS ||", ""),
     "partitions have one name": ("if (node->kfd->num_nodes > 1)", "if (false)"),
     "who is off is lost in hibernation": ("if (qpd->off && !q->needs_mqd_repin)", "if (false)"),
+    "user queues are not seen": ("if (!xa_empty(&dqm->dev->adev->userq_doorbell_xa))", "if (false)"),
+    "user queues are made": ("ret = hooks;", "ret = false;"),
     "a reset does not end what is not known": ("dqm->stale = !dqm->dev", "dqm->stale = dqm->stale || !dqm->dev"),
 }
 
-NEWER_MUTANTS = {"partitions have one name", "who is off is lost in hibernation"}
+NEWER_MUTANTS = {
+    "partitions have one name", "who is off is lost in hibernation", "user queues are not seen", "user queues are made"
+}  # fmt: skip
 
 
 def driver(source: Path, tmp_path: Path) -> str:
@@ -66,6 +71,25 @@ def driver(source: Path, tmp_path: Path) -> str:
         parts.insert(0, f"#define {name} {int(any(sign in part for part in parts))}\n")
     parts.insert(len(FEATURES) + 1, "int kfd_dqm_commit(struct device_queue_manager *dqm);\n")
     return "\n".join(parts)
+
+
+@pytest.mark.parametrize(("_driver", "source"), AMDGPU)
+def test_a_user_queue_is_refused_after_commits_can_see_it_and_before_it_runs(
+    _driver: str, source: Path, tmp_path: Path
+) -> None:
+    tree = copy_of(source, "amdgpu", tmp_path / "tree", whole=False)
+    if not (tree / USER_QUEUES).exists():
+        pytest.skip("there are user queues from Linux 6.16 on: GPURT_AMDGPU_SOURCE names no such tree")
+    assert patch_driver("amdgpu", tree)[0] == 0
+    text = (tree / USER_QUEUES).read_text()
+    found = re.search(r"^amdgpu_userq_create\(.*?^\}\n", text, re.M | re.S)
+    assert found
+    steps = ("xa_insert_irq", "if (kfd_gpurt_attached())", "goto erase_doorbell", "amdgpu_userq_map_helper",
+             "erase_doorbell:")  # fmt: skip
+    assert [found[0].count(one) for one in steps[:2]] == [1, 1]
+    places = [found[0].index(one) for one in steps]
+    assert places == sorted(places)
+    assert "xa_erase_irq" in found[0][places[-1] :]
 
 
 def run(code: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:

@@ -129,10 +129,31 @@ def test_says_all_hunks_that_differ(script: Path, tree: Path) -> None:
     assert f"3 of its 5 hunks differ: {A}:10, {A}:10, {B}:3" in err
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [(20, "none of its 5 hunks differ, which says nothing"), (4, "1 of its 5 hunks differ: drivers/gpu/drm/amd/b.c:3")],
+)
+def test_an_amdgpu_without_patches_is_compared_with_the_nearest_that_has(
+    script: Path, tmp_path: Path, line: int, said: str
+) -> None:
+    """As Ubuntu's 6.8, 6.17 and 7.0, whose sources were not to be had."""
+    first = steps("amdgpu/6.1")[0]
+    state = {name.replace(TOP, "drivers/gpu/drm/amd"): lines for name, lines in first.items()}
+    state["drivers/gpu/drm/amd/b.c"] = changed(LINES, line, "another change")
+    tree = written(tmp_path / "ubuntu", {**state, "Makefile": ["VERSION = 6\n", "PATCHLEVEL = 8\n"]})
+    before = contents(tree)
+    code, out, err = patch_driver("amdgpu", tree, script=script)
+    assert (code, out) == (1, "")
+    assert "is Linux 6.8; there are patches of amdgpu for 6.1\n" in err
+    assert f"nearest is amdgpu 6.1: {said}" in err
+    assert contents(tree) == before
+
+
 def test_what_is_unsupported_is_said_with_the_reason(script: Path, tmp_path: Path) -> None:
     own = written(tmp_path / "own", {"amd/amdkfd/kfd_priv.h": LINES})
     code, _, err = patch_driver("amdgpu", own, script=script)
     assert (code, "amdgpu-dkms): unsupported" in err) == (2, True)
+    assert "nearest is amdgpu 6.1: 5 of its 5 hunks differ: drivers/gpu/drm/amd/a.c:" in err
     old = written(tmp_path / "old", {f"{TOP}/gk20a/fifo_gk20a.c": LINES})
     code, _, err = patch_driver("nvgpu", old, script=script)
     assert (code, "L4T R32: unsupported, for its kernel is 4.9" in err) == (1, True)

@@ -19,7 +19,7 @@ PATCHES = [
 #: Where the files are that a driver's patches change, and how their subjects begin.
 FOLDERS = {
     "nvgpu": (("drivers/gpu/nvgpu/",), ("gpu: nvgpu: ",)),
-    "amdgpu": (("drivers/gpu/drm/amd/amdkfd/",), ("drm/amdkfd: ",)),
+    "amdgpu": (("drivers/gpu/drm/amd/amdkfd/", "drivers/gpu/drm/amd/amdgpu/"), ("drm/amdkfd: ", "drm/amdgpu: ")),
     "nvidia-open": (("kernel-open/nvidia/", "src/nvidia/"), ("kernel-open: ", "rm: ")),
 }
 #: NVIDIA's driver is two programs, one of which knows neither the kernel nor gpurt.

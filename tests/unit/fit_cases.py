@@ -64,7 +64,7 @@ def _hosts() -> Iterator[tuple[str, Host]]:
     patched = replace(REAL, tier=Tier.PATCHED)
     yield "patched segment", under("segment", patched)
     yield "patched boosted", under("boosted", patched)
-    trouble = "nvgpu gpu0: the driver cannot switch for now (another scheduler has the runlists); isolation is lost"
+    trouble = "nvgpu gpu0: the driver cannot switch for now (another scheduler, or user queues); isolation is lost"
     yield "patched, unable", under("segment", patched, troubles=(trouble,))
     yield "few CPUs", under("segment", cpus=frozenset((0,)))
     yield "slow updates", under("segment", latency=[updates(3 * MS)])

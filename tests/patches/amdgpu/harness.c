@@ -357,6 +357,27 @@ static void test_one_update(bool mes)
 	stop();
 }
 
+#if USER_QUEUES
+/* None is made while gpurt is attached; with older ones nothing is switched, and gpurt is told. */
+static void test_user_queues(bool mes)
+{
+	start(mes);
+	assert(!kfd_gpurt_attached());
+	attach_ours();
+	assert(kfd_gpurt_attached());
+	create(0, 0);
+	create(1, 0);
+	allow_only(0);
+	dqm.dev->adev->userq_doorbell_xa = 1;
+	assert(amdgpu_gpurt_port.commit(&dqm) == -EOPNOTSUPP && mapped[QUEUES]);
+	dqm.dev->adev->userq_doorbell_xa = 0;
+	commit_now(0);
+	assert(!mapped[QUEUES]);
+	check();
+	stop();
+}
+#endif
+
 /* What comes while somebody has the GPU is off: a new process, a new queue; and a queue that is off can be destroyed. */
 static void test_born_off(bool mes)
 {
@@ -587,6 +608,9 @@ int main(int argc, char **argv)
 	for (mes = 0; mes < 2; mes++) {
 		test_attach(mes);
 		test_one_update(mes);
+#if USER_QUEUES
+		test_user_queues(mes);
+#endif
 		test_born_off(mes);
 		test_failure(mes);
 		test_resetting(mes);

@@ -42,7 +42,10 @@ struct amdgpu_device {
 	struct {
 		int sem;
 	} *reset_domain;
+	int userq_doorbell_xa;		/* how many user queues of the graphics driver there are */
 };
+#define IS_ENABLED(option) 1
+#define xa_empty(queues) (!*(queues))
 #define kfd_node kfd_dev
 struct kfd_dev {
 	struct amdgpu_device *adev;
