@@ -153,7 +153,7 @@ def test_what_is_unsupported_is_said_with_the_reason(script: Path, tmp_path: Pat
     own = written(tmp_path / "own", {"amd/amdkfd/kfd_priv.h": LINES})
     code, _, err = patch_driver("amdgpu", own, script=script)
     assert (code, "amdgpu-dkms): unsupported" in err) == (2, True)
-    assert "nearest is amdgpu 6.1: 5 of its 5 hunks differ: drivers/gpu/drm/amd/a.c:" in err
+    assert "nearest is amdgpu 6.1: 3 of its 5 hunks differ: drivers/gpu/drm/amd/a.c:10, " in err
     old = written(tmp_path / "old", {f"{TOP}/gk20a/fifo_gk20a.c": LINES})
     code, _, err = patch_driver("nvgpu", old, script=script)
     assert (code, "L4T R32: unsupported, for its kernel is 4.9" in err) == (1, True)
@@ -194,7 +194,8 @@ def test_linux_says_which_release_it_is(script: Path, tmp_path: Path, version: s
     if version == "6.1":
         assert (code, out) == (0, "amdgpu 6.1: 3 of 3 patches are applied\n")
     else:
-        assert (code, err) == (1, f"patch-driver: {tree} is Linux 6.6; there are patches of amdgpu for 6.1\n")
+        assert code == 1
+        assert err.startswith(f"patch-driver: {tree} is Linux 6.6; there are patches of amdgpu for 6.1\n")
 
 
 @pytest.mark.parametrize(

@@ -27,9 +27,11 @@ PAGES = [README, ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")
 NOT_RUN: dict[str, str] = {}
 #: Functions of other projects that pages name and no code of ours does: the kernel's, drivers', libraries'.
 FOREIGN = {
-    "_GB10B", "__schedule", "acquireQueue", "cpuset_read_lock", "dlmopen", "gpumgrAllocDeviceInstance",
-    "kchangrpapiCopyConstruct_IMPL", "kmigmgrSwizzIdToSpan_GA100", "longjmp", "nvgpu_channel_setup_bind",
-    "nvmlDeviceGetGpuInstanceId", "osInitNvMapping", "pqm_update_queue_properties", "sched_set_fifo_low",
+    "_GB10B", "__schedule", "acquireQueue", "amdgpu_userq_destroy", "amdgpu_userq_hang_detect_work",
+    "amdgpu_userq_stop_sched_for_enforce_isolation", "amdgpu_userq_suspend", "cpuset_read_lock", "dlmopen",
+    "gpumgrAllocDeviceInstance", "kchangrpapiCopyConstruct_IMPL", "kmigmgrSwizzIdToSpan_GA100", "longjmp",
+    "mes_userq_preempt", "nvgpu_channel_setup_bind", "nvmlDeviceGetGpuInstanceId", "osInitNvMapping",
+    "pqm_update_queue_properties", "sched_set_fifo_low",
 }  # fmt: skip
 #: Options of the group, before the command's name.
 GLOBAL = {"--device", "--help", "--version", *(name for one in COMMON for name in (*one.opts, *one.secondary_opts))}
