@@ -8,15 +8,40 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from analysis import rta
-from analysis.attack.exact import compare
+from analysis.attack.exact import TooManyStatesError, compare
+from analysis.attack.pending import with_random_pending
 from analysis.attack.search import is_delayed
+from analysis.attack.threads import with_random_threads
 from analysis.attack.tiny import tiny_for
+from analysis.model import Taskset
 from analysis.rta import Test
 
 #: Periods of tasks are up to so many units.
 LONGEST = 9
 #: Releases come at such parts of a unit: a blocking that begins just before a release is seen almost whole.
 FINER = 2
+#: States of a taskset of which threads serve several tasks, or several jobs of one are pending; more is left out.
+MOST = 200_000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Which tasksets: ``threads`` serve several tasks, several jobs of a task are ``pending``."""
+
+    threads: bool = False
+    pending: bool = False
+
+    def drawn(self, test: Test, rng: random.Random) -> Taskset:
+        """A taskset of this kind that a test is about."""
+        taskset = tiny_for(test, rng, LONGEST, empty=False)
+        if self.threads:
+            taskset = with_random_threads(taskset, rng)
+        return with_random_pending(taskset, rng) if self.pending else taskset
+
+    @property
+    def plain(self) -> bool:
+        """Whether every such taskset is small enough."""
+        return not (self.threads or self.pending)
 
 
 @dataclass(frozen=True)
@@ -24,7 +49,8 @@ class Closeness:
     """What was found of a test.
 
     ``ratios``: bound over exact worst case, ascending, of each task that another one delays and that takes any time.
-    ``broken``: tasksets in which a schedule exceeds a bound; their ratios are left out.
+    ``broken``: tasksets in which a schedule exceeds a bound; their ratios are left out.  ``counterexample``: the first
+    of them.  ``large``: tasksets that have too many states.
     """
 
     test: str
@@ -33,6 +59,8 @@ class Closeness:
     states: int
     broken: int
     ratios: tuple[float, ...]
+    large: int = 0
+    counterexample: Taskset | None = None
 
     def quantile(self, share: float) -> float:
         """The least ratio that so large a share of tasks does not exceed; 0 without any."""
@@ -41,7 +69,7 @@ class Closeness:
 
 
 def closeness(
-    test: Test, tasksets: int, seed: int, progress: Callable[[int], None] | None = None
+    test: Test, tasksets: int, seed: int, progress: Callable[[int], None] | None = None, kind: Kind = Kind()
 ) -> Closeness:  # fmt: skip
     """Compares the bounds of a test with exact worst cases; the same seed gives the same tasksets.
 
@@ -49,11 +77,17 @@ def closeness(
     """
     rng = random.Random(f"{seed} {test.base}")
     ratios: list[float] = []
-    bounded = states = broken = 0
+    bounded = states = broken = large = 0
+    wrong: Taskset | None = None
     for done in range(1, tasksets + 1):
-        found = compare(test, tiny_for(test, rng, LONGEST, empty=False), finer=FINER)
+        taskset = kind.drawn(test, rng)
+        try:
+            found = compare(test, taskset, finer=FINER) if kind.plain else compare(test, taskset, MOST)
+        except TooManyStatesError:
+            found, large = None, large + 1
         if found:
             bounded, states, broken = bounded + 1, states + found.states, broken + bool(found.broken)
+            wrong = wrong or (found.taskset if found.broken else None)
         if found and not found.broken:
             verdicts = test.run(found.taskset).verdicts
             ratios += [
@@ -63,15 +97,15 @@ def closeness(
             ]
         if progress and not done % 100:
             progress(done)
-    return Closeness(test.name, tasksets, bounded, states, broken, tuple(sorted(ratios)))
+    return Closeness(test.name, tasksets, bounded, states, broken, tuple(sorted(ratios)), large, wrong)
 
 
 def table(rows: Sequence[Closeness]) -> str:
     """The rows as a Markdown table."""
-    lines = ["| test | tasksets | bounded | tasks | states | median | 95 % | most |", "|---|" + "--:|" * 7]
+    lines = ["| test | tasksets | bounded | broken | tasks | states | median | 95 % | most |", "|---|" + "--:|" * 8]
     for row in rows:
         shown = "" if rta.find(row.test).sound else " (unsound)"
         shares = " | ".join(f"{row.quantile(share):.2f}" for share in (0.5, 0.95, 1))
-        counts = f"{row.tasksets:,} | {row.bounded:,} | {len(row.ratios):,} | {row.states:,}"
+        counts = f"{row.tasksets:,} | {row.bounded:,} | {row.broken:,} | {len(row.ratios):,} | {row.states:,}"
         lines.append(f"| `{row.test}`{shown} | {counts} | {shares} |")
     return "\n".join(lines)

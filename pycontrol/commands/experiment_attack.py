@@ -13,11 +13,11 @@ import click
 
 from analysis import rta
 from analysis.attack import search
-from analysis.attack.closeness import Closeness
+from analysis.attack.closeness import Closeness, Kind
 from analysis.attack.closeness import closeness as compare
 from analysis.attack.closeness import table as closeness_table
 from analysis.attack.exact import sound_tests
-from analysis.attack.report import COLUMNS, Store, row, table
+from analysis.attack.report import COLUMNS, Store, row, table, toml
 from analysis.experiments.plan import Settings
 from analysis.rta.registry import UNITS
 from analysis.rtgpu import attack as units
@@ -30,6 +30,11 @@ NAMES = click.argument("names", metavar="[TEST]...", nargs=-1, type=TestName())
 TASKSETS = click.option("--tasksets", type=click.IntRange(1, 10**7), default=Settings.tasksets, show_default=True,
                         help="Number of tasksets for each test.")  # fmt: skip
 SEED = click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
+
+THREADS = click.option("--serving-threads", "threads", is_flag=True,
+                       help="Threads serve several tasks; of tests that bound those.")  # fmt: skip
+PENDING = click.option("--pending", is_flag=True,
+                       help="With release jitter and deadlines beyond periods; of tests that bound those.")  # fmt: skip
 
 
 @command(
@@ -55,10 +60,8 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
               help="Number of random first releases to start from.")  # fmt: skip
 @click.option("--steps", default=40, show_default=True, type=click.IntRange(0, 10**6),
               help="Number of steps of local search after that.")  # fmt: skip
-@click.option("--serving-threads", "threads", is_flag=True,
-              help="Threads serve several tasks; of tests that bound those.")  # fmt: skip
-@click.option("--pending", is_flag=True,
-              help="With release jitter and deadlines beyond periods; of tests that bound those.")  # fmt: skip
+@THREADS
+@PENDING
 @FOLDER
 @click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
 @JSON
@@ -67,17 +70,7 @@ def attack(
     output: Path, fresh: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Search for schedules that break a bound: random first releases, then local search (docs/soundness.md)."""
-    try:
-        tests = [rta.find(name) for name in names] or list(rta.TESTS.values())
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    for asked, key, what in (
-        (threads, "threads", "threads that serve several tasks"),
-        (pending, "pending", "tasks of which several jobs are pending"),
-    ):
-        if wrong := [test.name for test in tests if asked and not getattr(test, key) and test.name in names]:
-            raise UsageError(f"{wrong[0]} has no bounds for {what}")
-        tests = [test for test in tests if not asked or getattr(test, key)]
+    tests = _tests(names, list(rta.TESTS.values()), threads, pending)
     effort = search.Effort(runs, steps, threads, pending)
     store = _store(output, tasksets, seed, effort, fresh)
     for test in tests:
@@ -93,6 +86,22 @@ def attack(
         render.say(f"{table(rows)}\n\n{', '.join(map(str, files))}")
     store.path.unlink()
     return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
+
+
+def _tests(names: tuple[str, ...], usual: list[Any], threads: bool, pending: bool) -> list[Any]:
+    """The tests of these names, or the usual ones.  Raises UsageError for a name, and one without such bounds."""
+    try:
+        tests = [rta.find(name) for name in names] or usual
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    for asked, key, what in (
+        (threads, "threads", "threads that serve several tasks"),
+        (pending, "pending", "tasks of which several jobs are pending"),
+    ):
+        if wrong := [test.name for test in tests if asked and not getattr(test, key) and test.name in names]:
+            raise UsageError(f"{wrong[0]} has no bounds for {what}")
+        tests = [test for test in tests if not asked or getattr(test, key)]
+    return tests
 
 
 def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> Any:
@@ -149,6 +158,7 @@ def _write(output: Path, rows: list[dict[str, Any]]) -> list[Path]:
     epilog="""\b
 Examples:
   gpurt experiment closeness boosted-suspend
+  gpurt experiment closeness boosted-suspend --pending      several jobs of a task pending
 
 \b
 Exit codes: 0 done; 1 a bound that is shown as sound was exceeded; 2 wrong usage; 3 a file cannot be written;
@@ -157,35 +167,48 @@ Exit codes: 0 done; 1 a bound that is shown as sound was exceeded; 2 wrong usage
 @NAMES
 @TASKSETS
 @SEED
+@THREADS
+@PENDING
 @FOLDER
 @JSON
-def closeness(names: tuple[str, ...], tasksets: int, seed: int, output: Path, as_json: bool) -> int:
-    """Compare the bounds of tests, of all sound ones unless named, with exact worst cases of tiny tasksets."""
-    try:
-        tests = [rta.find(name) for name in names] or sound_tests()
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+def closeness(
+    names: tuple[str, ...], tasksets: int, seed: int, threads: bool, pending: bool, output: Path, as_json: bool
+) -> int:  # fmt: skip
+    """Compare the bounds of tests, of all sound ones unless named, with exact worst cases of tiny tasksets.
+
+    A taskset in which a schedule exceeds a bound is written beside the table (docs/closeness.md).
+    """
+    if threads and pending:
+        raise UsageError("--serving-threads and --pending exclude each other: no bound is for both")
+    tests = _tests(names, sound_tests(), threads, pending)
     if units := [test.name for test in tests if test.name not in rta.TESTS]:
         raise UsageError(f"{units[0]} is about tasks that own units, which the explorer does not know")
     path = output / "closeness.md"
     make_folder(output)
     check_writable(path)
-    rows = [_closeness(test, tasksets, seed) for test in tests]
-    with written(path) as file:
-        file.write((closeness_table(rows) + "\n").encode())
+    rows = [_closeness(test, tasksets, seed, Kind(threads, pending)) for test in tests]
+    texts = {path: closeness_table(rows) + "\n"}
+    texts |= {output / f"{row.test}.toml": toml(row.counterexample) for row in rows if row.counterexample}
+    for one, text in texts.items():
+        with written(one) as file:
+            file.write(text.encode())
     data: list[dict[str, Any]] = [
         {
             "test": row.test, "sound": rta.find(row.test).sound, "tasksets": row.tasksets, "bounded": row.bounded,
-            "bounds": len(row.ratios), "states": row.states, "broken": row.broken,
+            "bounds": len(row.ratios), "states": row.states, "broken": row.broken, "large": row.large,
             "median": round(row.quantile(0.5), 4), "p95": round(row.quantile(0.95), 4),
             "most": round(row.quantile(1), 4),
         }
         for row in rows
     ]  # fmt: skip
-    render.emit({"seed": seed, "files": [path], "tests": data}, as_json, f"{closeness_table(rows)}\n\n{path}")
+    files = list(texts)
+    text = f"{closeness_table(rows)}\n\n{', '.join(map(str, files))}"
+    render.emit({"seed": seed, "files": files, "tests": data}, as_json, text)
+    if large := sum(row.large for row in rows):
+        render.note(f"{large} tasksets were left out: they have more states than are looked at", as_json=as_json)
     return 1 if any(row.broken and rta.find(row.test).sound for row in rows) else 0
 
 
-def _closeness(test: Any, tasksets: int, seed: int) -> Closeness:
+def _closeness(test: Any, tasksets: int, seed: int, kind: Kind) -> Closeness:
     with render.progress(tasksets, test.name) as bar:
-        return compare(test, tasksets, seed, bar.reach)
+        return compare(test, tasksets, seed, bar.reach, kind)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Every schedule of tiny tasksets, on the core that ships, against every bound (analysis/attack/exact.py).
 
-GPURT_LONG=1 looks at 10^5 tasksets, the default at about a thousand.
+GPURT_LONG=1 looks at 10^5 tasksets, the default at 10^4.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from builders import cpu, gpu, task, taskset
 
 from analysis import rta
-from analysis.attack.closeness import closeness, table
+from analysis.attack.closeness import Kind, closeness, table
 from analysis.attack.exact import (
     TooManyStatesError,
     compare,
@@ -33,8 +33,10 @@ from analysis.simulate import Options, worst_over_offsets
 
 SOUND = sound_tests()
 UNSOUND = [test.name for test in rta.TESTS.values() if not test.sound]
-#: Tasksets for each test.
-MANY = 100_000 // len(SOUND) if os.environ.get("GPURT_LONG") else 24
+#: Tasksets for each test: 10^4 in all, and 10^5.
+MANY = (100_000 if os.environ.get("GPURT_LONG") else 10_000) // len(SOUND) + 1
+#: The same beside a task without a bound, which have more states.
+LATE = MANY // 79
 
 
 def broken(test: Test, count: int, seed: int) -> Taskset | None:
@@ -70,11 +72,11 @@ def some_late(test: Test, rng: random.Random) -> tuple[Taskset, dict[str, int]]:
 def test_no_schedule_exceeds_a_bound_beside_a_task_without_one(test: Test) -> None:
     """Schedules are followed to three periods of the tasks without a bound, whose jobs pile up."""
     rng, looked = random.Random(f"late {test.name}"), 0
-    while looked < MANY // 8:
+    while looked < LATE:
         system, bounds = some_late(test, rng)
         limits = {t.name: bounds.get(t.name, 3 * t.period) for t in system.real_time}
         try:
-            every = [explore(system, options, limits, 50_000, periodic=test.periodic) for options in ways(test)]
+            every = [explore(system, options, limits, 20_000, periodic=test.periodic) for options in ways(test)]
         except TooManyStatesError:
             continue
         looked += 1
@@ -98,7 +100,22 @@ def test_bounds_are_close_to_exact_worst_cases() -> None:
     assert found.quantile(0.95) <= 1.7
     printed = closeness(rta.find("gcaps-busy-printed"), 150, seed=1)
     assert printed.broken
+    assert printed.counterexample is not None
+    again = compare(rta.find("gcaps-busy-printed"), printed.counterexample)
+    assert again is not None
+    assert again.broken
     assert "| `gcaps-busy-printed` (unsound) | 150 |" in table([found, printed])
+
+
+@pytest.mark.parametrize("kind", [Kind(threads=True), Kind(pending=True)], ids=["threads", "pending"])
+def test_other_kinds_of_tasksets_are_explored(kind: Kind) -> None:
+    """Bounds of threads that serve several tasks, and of several pending jobs: some are explored, none is exceeded."""
+    test, rng = rta.find("boosted-suspend"), random.Random(4)
+    assert any(drawn.threads if kind.threads else drawn.pending for drawn in (kind.drawn(test, rng) for _ in range(9)))
+    found = closeness(test, 40, seed=4, kind=kind)
+    assert (found.broken, found.tasksets) == (0, 40)
+    assert found.bounded > found.large
+    assert found.ratios
 
 
 def test_a_known_exact_value() -> None:
