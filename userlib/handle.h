@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What the preload library uses of libgpurt besides gpurt.h. */
+/* Functions of libgpurt that the preload library uses besides gpurt.h. */
 #ifndef GPURT_HANDLE_H
 #define GPURT_HANDLE_H
 
@@ -17,7 +17,9 @@ int gpurt_begin_on(struct gpurt_handle *handle, unsigned int gpu, unsigned int f
 __attribute__((visibility("hidden")))
 int gpurt_end_on(struct gpurt_handle *handle, unsigned int gpu, unsigned int flags);
 
-/* What @what says (enum gpurt_copy_what) on the GPU of the handle's calls.  @handle: NULL for the process's own. */
+/*
+ * Does what @what says (enum gpurt_copy_what) on the GPU of the handle's calls.  @handle: NULL for the process's own.
+ */
 __attribute__((visibility("hidden")))
 int gpurt_copy_on(struct gpurt_handle *handle, unsigned int what, unsigned int priority, uint64_t timeout_ns);
 

@@ -5,8 +5,8 @@
  * A GPU instance has its own multiprocessors, copy engines, cache and memory.  The compute instances in one share all of
  * that except multiprocessors (NVML, "Compute Instance Engine profiles"), so they count as one GPU.
  *
- * The driver's ids of the GPU instances of one GPU form a tree: 0 is the whole GPU, 1 and 2 are its halves, 3 to 6 its
- * quarters, 7 to 14 its eighths.  Instances that exist at the same time have no place in common
+ * The driver's ids of the GPU instances of one GPU form a tree.  The whole GPU is 0, its halves are 1 and 2, its
+ * quarters 3 to 6, its eighths 7 to 14.  Instances that exist at the same time have no place in common
  * (kmigmgrGetInvalidSwizzIdMask() and kmigmgrSwizzIdToSpan() in kernel_mig_manager.c and kmigmgr_*.c, 535.43.02 to
  * 595.45.04).  So the first place of an instance, 0 to 7, tells them apart.
  *
@@ -21,7 +21,7 @@
 #define GPURT_MIG_INSTANCES 15
 
 /*
- * The host's number of GPU instance @instance of the driver's device @device, in a machine with @gpus GPUs, or
+ * The host's number of GPU instance @instance of the driver's device @device, in a machine with @gpus GPUs.  It is
  * GPURT_MAX_GPUS if there is no such number.
  */
 unsigned int gpurt_mig_number(unsigned int device, unsigned int instance, unsigned int gpus);
@@ -29,9 +29,9 @@ unsigned int gpurt_mig_number(unsigned int device, unsigned int instance, unsign
 /*
  * How many NVIDIA GPUs the machine has: the display controllers in @folder, /sys/bus/pci/devices, whether or not a driver
  * has them.  Virtual functions of a GPU do not count.  If NVIDIA's devices there are no display controllers: 1.
- * 0 if the folder or what it says of a device cannot be read, or has no device of NVIDIA's: a sandbox can hide devices by
- * an empty folder, every GPU that can be divided is on PCI (that of Thor, too), and to count too few would give an
- * instance another number.
+ * Returns 0 if the folder or what it says of a device cannot be read, or has no device of NVIDIA's.  A sandbox can hide
+ * devices by an empty folder, and every GPU that can be divided is on PCI (that of Thor, too).  To count too few would
+ * give an instance another number.
  */
 unsigned int gpurt_mig_gpus(const char *folder);
 

@@ -29,7 +29,7 @@ struct raised {
 };
 
 pthread_mutex_t gpurt_raise_lock = PTHREAD_MUTEX_INITIALIZER;
-/* What this thread raised itself to last: a child that it forks is lowered by this. */
+/* The thread's last raise of itself: a child that it forks is lowered by this. */
 static _Thread_local uint64_t mine;
 
 static uint64_t pack(const struct raised *r)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Policy `boosted` on a host that cannot raise threads: a thread raises itself before its segment begins, and is lowered
- * after it has ended (gpurt/uapi.h, "Raised threads").  One struct for each client, that is for each handle and GPU.
+ * Policy `boosted` on a host that cannot raise threads.  A thread raises itself before its segment begins, and is
+ * lowered after it has ended (gpurt/uapi.h, "Raised threads").  One struct for each client, that is for each handle and
+ * GPU.
  */
 #ifndef GPURT_RAISE_H
 #define GPURT_RAISE_H
@@ -17,8 +18,8 @@ struct gpurt_raising {
 };
 
 /*
- * A segment is about to begin, and whether it is the outermost one; it has ended, or has not begun after all; no segment
- * of the client is open any more.
+ * A segment is about to begin: returns whether it is the outermost one.  The second is called when it has ended, or has
+ * not begun after all.  The third is called when no segment of the client is open any more.
  */
 bool gpurt_raising_begins(struct gpurt_raising *r);
 void gpurt_raising_ended(struct gpurt_raising *r);

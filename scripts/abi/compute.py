@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HEAD = "#define _GNU_SOURCE\n#include <stddef.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <sys/ioctl.h>\n"
-#: What the included code refers to is not there, and nothing calls it.
+#: Symbols that the included code refers to are not there, and nothing calls them.
 FLAGS = ["-std=gnu11", "-w", "-O0", "-fmax-errors=0", "-Wl,--unresolved-symbols=ignore-all", "-no-pie"]
 
 

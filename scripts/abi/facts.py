@@ -14,7 +14,7 @@ RM = ROOT / "userlib/nvidia/rm.h"
 
 @dataclass(frozen=True)
 class Fact:
-    """What must be equal.  `ours` is an expression, or the value itself if no C code of gpurt has it."""
+    """Two values that must be equal.  `ours` is an expression, or the value itself if no C code of gpurt has it."""
 
     name: str
     ours: str | int
@@ -64,7 +64,7 @@ UVM_REGISTER_GPU_VASPACE    UVM_REGISTER_GPU_VASPACE
 UVM_UNREGISTER_GPU_VASPACE  UVM_UNREGISTER_GPU_VASPACE
 UVM_UNREGISTER_GPU          UVM_UNREGISTER_GPU
 """
-#: What macros of rm.h say of the driver's constants, and what the library takes the sizes of single values for.
+#: Values of macros of rm.h for the driver's constants, and the sizes of single values that the library assumes.
 RM_VALUES = """
 1 RM_CLASS_IS_ROOT(NV01_ROOT)
 1 RM_CLASS_IS_ROOT(NV01_ROOT_NON_PRIV)
@@ -181,7 +181,7 @@ def requests(text: str) -> Iterator[Fact]:
 
 
 def nvidia(tree: Path, major: int) -> Iterator[Fact]:
-    """Of userlib/nvidia/rm.h, and the UVM driver's calls in userlib/preload/nvidia_rm.c."""
+    """Facts of userlib/nvidia/rm.h, and of the UVM driver's calls in userlib/preload/nvidia_rm.c."""
     yield from numbers(RM_NUMBERS)
     for line in RM_VALUES.strip().splitlines():
         value, theirs = line.split(maxsplit=1)
@@ -211,7 +211,7 @@ def channel_calls(tree: Path) -> Iterator[Fact]:
 
 
 def classes(tree: Path) -> Iterator[Fact]:
-    """What gpurt takes for channels and for compute objects: the classes that the headers call so, and no others."""
+    """Classes that gpurt takes for channels and for compute objects: those that the headers call so, and no others."""
     for header in sorted((tree / "src/common/sdk/nvidia/inc/class").glob("cl*.h")):
         for name, number in re.findall(r"^#define\s+(\w+)\s+\(?(0x[0-9a-fA-F]{4,8})U?\)?\b", header.read_text(), re.M):
             # PHYSICAL_CHANNEL_GPFIFO: RM allocates none (resource_list.h).
@@ -223,7 +223,7 @@ def classes(tree: Path) -> Iterator[Fact]:
 
 
 def nvgpu(tree: Path, major: int) -> Iterator[Fact]:
-    """Of userlib/preload/nvgpu_tsg.c, and of the scheduling node in pycontrol/live/hints.py."""
+    """Facts of userlib/preload/nvgpu_tsg.c, and of the scheduling node in pycontrol/live/hints.py."""
     del major
     from pycontrol.live import hints
 
@@ -258,7 +258,7 @@ def has(header: Path, name: str) -> bool:
 
 
 def kfd(tree: Path, major: int) -> Iterator[Fact]:
-    """Of userlib/preload/kfd.h.  What newer releases have besides is compared where it is there."""
+    """Facts of userlib/preload/kfd.h.  Additions of newer releases are compared where they are there."""
     del major
     yield from requests(KFD_REQUESTS)
     if any(has(tree / one, "AMDKFD_IOC_CREATE_PROCESS") for one in KFD_HEADERS):  # from 7.0 on

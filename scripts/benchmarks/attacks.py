@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What an unprivileged user's attacks on the user-space host cost a real-time client: begins of a FIFO-50 thread.
+"""Cost of an unprivileged user's attacks on the user-space host for a real-time client: begins of a FIFO-50 thread.
 
 Each figure stands beside that of the client alone, in the same run.  The attackers have the host's own user here, which
 has no limits, so that the attacks are as strong as they can be.  Yields nothing without the right to SCHED_FIFO.
@@ -26,7 +26,7 @@ from pycontrol.run.emulator import Emulator
 #: Connections of each attack, and with --quick.
 MANY, FEW = 1000, 20
 PRIORITY = 50
-#: What each thread of the benchmark rests between two segments, seconds.
+#: Each thread of the benchmark rests for so long between two segments, seconds.
 REST = 0.001
 
 
@@ -133,7 +133,7 @@ def attack(how: Callable[[Path, int], Iterator[None]], path: Path, count: int) -
 
 
 def begins(path: Path, samples: int) -> list[float]:
-    """What begins of a FIFO thread take, us."""
+    """Times of begins of a FIFO thread, us."""
     found = []
     with Client(str(path)) as client:
         for _ in range(samples):

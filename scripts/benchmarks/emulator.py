@@ -3,9 +3,9 @@
 
 A begin and an end are four messages, each of which wakes a process.  To wake one on another CPU takes longer than all
 that the emulator does, and differs most between machines.  So both are measured with the client and the host wherever
-the kernel puts them, on one CPU, and on two, once one after the other and once "rested": each after a millisecond of
-sleep, in which CPUs become idle and caches cold, as between the segments of a program.  Beside them stands an echo:
-four messages of that size between two processes placed likewise, without gpurt.
+the kernel puts them, on one CPU, and on two.  They are measured once one after the other, and once "rested": each after
+a millisecond of sleep.  In that sleep CPUs become idle and caches cold, as between the segments of a program.  Beside
+them stands an echo: four messages of that size between two processes placed likewise, without gpurt.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from analysis.model import Platform
 from gpurt.segments import Client
 from pycontrol.run.emulator import Emulator
 
-#: Of the packets of a begin.
+#: Bytes of the packets of a begin.
 SIZE = 40
 
 
@@ -30,7 +30,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def times(action: Callable[[], object], samples: int, rest: float = 0) -> list[float]:
-    """What an action takes, us, each time after `rest` seconds of sleep."""
+    """Times that an action takes, us, each time after `rest` seconds of sleep."""
     found = []
     for _ in range(samples):
         if rest:
@@ -85,7 +85,7 @@ def late(client: Client, samples: int) -> list[float]:
 
 
 def placed(how: str, ours: set[int], theirs: set[int], samples: int) -> Iterator[tuple[str, float, str]]:
-    """What begin and end and an echo take with this process on CPUs `ours`, and the other one on CPUs `theirs`."""
+    """Times of begin and end and of an echo with this process on CPUs `ours`, and the other one on CPUs `theirs`."""
     with contextlib.ExitStack() as stack:
         with on(theirs):
             emulator = stack.enter_context(Emulator(Platform(1)))

@@ -105,7 +105,7 @@ def inside(begin: int, end: int, gaps: list[int]) -> bool:
 
 
 def records(process: subprocess.Popen[str], seconds: int, word: str | None = None) -> dict[str, Any]:
-    """What a side said once it has ended."""
+    """The words of a side once it has ended."""
     text, _ = process.communicate(word, timeout=seconds + GRACE)
     lines = [json.loads(line) for line in text.splitlines()]
     found = [line for line in lines if line.get("record") in ("critical", "load", "endless")]
@@ -182,7 +182,7 @@ def figures(label: str, record: dict[str, Any]) -> Iterator[tuple[str, float, st
 
 
 def costs(control: Control) -> Iterator[tuple[str, float, str]]:
-    """What updates cost as the host saw them: those of a begin switch one process off."""
+    """Costs of updates as the host saw them: those of a begin switch one process off."""
     for one in control.latency():
         if one.cause in (Cause.BEGIN, Cause.END):
             label = "preempt" if one.cause is Cause.BEGIN else "resume"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `gpurt watch` costs: CPU time for each event, from the socket to the verdict, and its share at 10,000 a second.
+"""Cost of `gpurt watch`: CPU time for each event, from the socket to the verdict, and its share at 10,000 a second.
 
 An emulator and a program that does nothing except begin and end jobs with a segment make the events.
 No event may be lost.  CPU time is counted, so that what else executes on the machine matters little.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""What the Debian packages need of pyproject.toml, the extension module's sources and the Python packages, and a page.
+"""Makes for Debian packages what they need of pyproject.toml: the extension module's sources, Python packages, a page.
 
 Usage: extension.py emit FILE      writes the C code that cffi makes
        extension.py sources        prints the other C files

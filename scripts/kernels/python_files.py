@@ -41,7 +41,7 @@ def sources() -> Iterator[Path]:
 
 
 def with_compiled(source: Path) -> Iterator[Path]:
-    """That file, and what Python and pytest have compiled of it."""
+    """The file, and what Python and pytest have compiled of it."""
     yield source
     tag = sys.implementation.cache_tag
     for compiled in (f"{tag}.pyc", f"{tag}-pytest-*.pyc"):
@@ -49,7 +49,7 @@ def with_compiled(source: Path) -> Iterator[Path]:
 
 
 def libraries() -> Iterator[Path]:
-    """What this process has mapped: Python itself and libraries."""
+    """Files that this process has mapped: Python itself and libraries."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = line.split(maxsplit=5)[5:]
         if path and path[0].startswith("/"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What mkdocs does beside reading pages: reference pages are made from the code, and links to sources become names."""
+"""Steps of mkdocs beside reading pages: reference pages are made from the code, and links to sources become names."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def below(group: click.Group, context: click.Context) -> list[str]:
 
 
 def python() -> str:
-    """What `import gpurt` offers: each name's signature and docstring, and the public methods of classes."""
+    """The offer of `import gpurt`: each name's signature and docstring, and the public methods of classes."""
     parts = ["# Python\n", verbatim(inspect.getdoc(gpurt) or "")]
     for name in sorted(gpurt.__all__):
         thing = getattr(gpurt, name)

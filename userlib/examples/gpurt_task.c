@@ -24,7 +24,7 @@
 
 #include "gpurt_task.h"
 
-/* What the thread knows of a task: how many jobs it has done, and when the next one is released. */
+/* The thread's state of a task: how many jobs it has done, and when the next one is released. */
 static struct served {
 	struct task_args args;
 	uint64_t done;
@@ -209,7 +209,7 @@ static int run_job(uint64_t release, uint64_t *stamp)
 	return stop ? -EINTR : 0;
 }
 
-/* Which release of its task it is. */
+/* The number of a release of its task, from 0 on. */
 static uint64_t job_number(uint64_t release)
 {
 	return (release - task->args.start_at - task->args.offset) / task->args.period;

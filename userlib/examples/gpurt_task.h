@@ -13,7 +13,7 @@
 #define TASK_FOREVER		UINT64_MAX
 #define TASK_MAX_SERVED		64
 
-/* Which pending job a thread that serves several tasks executes next (docs/readings/threads.md). */
+/* The pending job that a thread which serves several tasks executes next (docs/readings/threads.md). */
 enum task_order { TASK_FIFO, TASK_PRIORITY, TASK_ROS2, TASK_LIVE_TIMERS };
 
 struct task_span {

@@ -24,7 +24,7 @@ static char notes[4][160];
 static unsigned int note_count;
 static char error[160];
 
-/* Of each task that the thread serves. */
+/* The reports of the tasks that the thread serves. */
 static struct {
 	uint64_t *stamps;		/* job by job */
 	size_t stamps_per_job;

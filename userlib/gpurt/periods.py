@@ -145,7 +145,7 @@ class periodic:  # noqa: N801  (reads as a statement)
 
     @property
     def jitter(self) -> Jitter:
-        """What has been seen so far."""
+        """The jitter that has been seen so far."""
         state = self._state
         slept = int(state.jobs - state.behind)
         mean = int(state.jitter_sum_ns) // slept if slept else 0

@@ -81,7 +81,7 @@ class Client:
 
     @property
     def capabilities(self) -> Cap:
-        """What the host can do.  Raises OSError."""
+        """The host's capabilities.  Raises OSError."""
         query = ffi.new("struct gpurt_query *")
         check(lib.gpurt_query_host(self.handle, query), "query")
         return Cap(query.caps)

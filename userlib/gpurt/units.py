@@ -12,7 +12,7 @@ from gpurt._gpurt import lib
 #: Nanoseconds in a microsecond.
 US = 1_000
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-#: What `gpurt init` writes for a value that nobody has measured; no time.
+#: `gpurt init` writes this for a value that nobody has measured; no time.
 UNKNOWN = "?"
 #: The longest time that parse_time() accepts, ns (146 years).
 LONGEST = 2**62

@@ -11,12 +11,12 @@
  * threads of a program are to be scheduled separately, each thread opens a handle.  Several threads may use one
  * handle at the same time.
  *
- * Every function returns 0 or -errno.  The host is the argument of gpurt_open(), or the environment variable
- * GPURT_DEVICE, or /dev/gpurt, or the emulator's socket: the first of these that is set or exists.  A character
- * device is called with ioctls, a socket with packets.  A new handle uses the GPU whose number is in GPURT_GPU, or GPU 0:
+ * Every function returns 0 or -errno.  The host is the first of these that is set or exists: the argument of
+ * gpurt_open(), the environment variable GPURT_DEVICE, /dev/gpurt, the emulator's socket.  A character device is called
+ * with ioctls, a socket with packets.  A new handle uses the GPU whose number is in GPURT_GPU, or GPU 0.  Then
  * gpurt_open() returns -ENXIO if the host has no such GPU, -EINVAL if that is no number of one.
  *
- * If there is no host, or the process may not open it, calls on the NULL handle return -ENODEV or -EACCES, one line on
+ * If there is no host, or the process may not open it, calls on the NULL handle return -ENODEV or -EACCES.  One line on
  * stderr says so and why once, and the program can run on unmanaged.  If the environment has GPURT_REQUIRED=1,
  * gpurt_segment_begin() prints the reason and calls abort() instead.
  *
@@ -24,11 +24,13 @@
  * with the flags of gpurt_segment_begin(), or the environment does for it: GPURT_FORM=self, owner or fence.  Without
  * either the form is `self`, which is right only for threads that never spin inside a segment.  (cudaStreamSynchronize()
  * spins unless the device has cudaDeviceScheduleBlockingSync.)  A thread that may not be raised begins no segment under
- * this policy, and one line on stderr says once what it lacks.
- * If the host cannot raise threads, the library raises the calling thread before the segment begins, and lowers it after
- * the client's last segment has ended, the client is closed, or a call finds that the host is gone.  What the program
- * changes of the thread's scheduling meanwhile stays.  fork() in a segment: the child is lowered.  Threads that are made
- * in a segment, and processes made by vfork() or posix_spawn(), inherit the raised priority: make them before.
+ * this policy.  One line on stderr says once what it lacks.
+ *
+ * If the host cannot raise threads, the library raises the calling thread before the segment begins.  The library
+ * lowers it after the client's last segment has ended, the client is closed, or a call finds that the host is gone.
+ * Changes that the program makes to the thread's scheduling meanwhile stay.  After fork() in a segment the child is
+ * lowered.  Threads that are made in a segment, and processes made by vfork() or posix_spawn(), inherit the raised
+ * priority: make them before.
  *
  * gpurt_segment_end() on an open handle is async-signal-safe.  If a process dies inside a segment, the host ends
  * the segment.
@@ -53,8 +55,8 @@ int gpurt_open(struct gpurt_handle **handle, const char *device);
 void gpurt_close(struct gpurt_handle *handle);
 
 /*
- * Writes why gpurt_open() of @device returned @err, in one line without a line feed: the place, the users who may open
- * it, and what to do.
+ * Writes why gpurt_open() of @device returned @err.  The text has one line without a line feed: the place, the users
+ * who may open it, and what to do.
  */
 void gpurt_explain(const char *device, int err, char *text, size_t size);
 
@@ -65,16 +67,18 @@ int gpurt_use_gpu(struct gpurt_handle *handle, unsigned int gpu);
 int gpurt_query_host(struct gpurt_handle *handle, struct gpurt_query *query);
 
 /*
- * Begins a segment.  Segments nest.  @flags: GPURT_BEGIN_WAIT to block until the segment holds the GPU; GPURT_BEGIN_OWNER
- * or GPURT_BEGIN_FENCE if the thread spins inside.  -EINTR: a signal interrupted the wait; the segment has begun, so wait
- * on with gpurt_segment_wait(), or end it.  After any other error none has begun.
+ * Begins a segment.  Segments nest.  With GPURT_BEGIN_WAIT in @flags it blocks until the segment holds the GPU;
+ * GPURT_BEGIN_OWNER or GPURT_BEGIN_FENCE is for a thread that spins inside.  Returns -EINTR if a signal interrupted the
+ * wait.  The segment has begun then: wait on with gpurt_segment_wait(), or end it.  After any other error none has
+ * begun.
  * @priority: 0 for the caller's own, or 1..99; -EPERM if the caller may not take that priority itself.
  */
 int gpurt_segment_begin(struct gpurt_handle *handle, unsigned int flags, unsigned int priority);
 
 /*
- * Ends the innermost segment.  @flags: GPURT_END_DRAIN to keep the GPU until submitted work is done.  -EINTR: a signal
- * interrupted that wait; -EOPNOTSUPP: the host does not see the GPU's work.  After these two the segment is still open.
+ * Ends the innermost segment.  With GPURT_END_DRAIN in @flags it keeps the GPU until submitted work is done.  Returns
+ * -EINTR if a signal interrupted that wait, -EOPNOTSUPP if the host does not see the GPU's work.  After these two the
+ * segment is still open.
  */
 int gpurt_segment_end(struct gpurt_handle *handle, unsigned int flags);
 
@@ -88,11 +92,12 @@ int gpurt_segment_wait(struct gpurt_handle *handle, uint64_t timeout_ns);
  *	... copy, and wait until the copy is done ...
  *	gpurt_copy_end(h);
  *
- * gpurt_copy_next(), between two chunks of a long copy, lets more urgent copies come first.  A less urgent one waits for
- * one chunk of this copy, and this copy for one chunk of a less urgent one.  @timeout_ns: GPURT_FOREVER for no limit, 0 not
- * to wait.  After -ETIMEDOUT and -EINTR, also of gpurt_copy_next(), the caller has not the bus, and there is no copy to
- * end.  A handle has one copy at a time (-EBUSY): threads that copy at the same time open a handle each.  -ENOENT: no copy
- * is open, or a best-effort one has kept the bus from real-time copies for GPURT_COPY_BOUND_NS and lost it.
+ * gpurt_copy_next(), between two chunks of a long copy, lets more urgent copies come first.  A more urgent copy waits
+ * for one chunk of this copy, and this copy for one chunk of a less urgent one.  With a @timeout_ns of GPURT_FOREVER
+ * there is no limit, with 0 no wait.  After -ETIMEDOUT and -EINTR, also of gpurt_copy_next(), the caller has not the
+ * bus, and there is no copy to end.  A handle has one copy at a time (-EBUSY): threads that copy at the same time open
+ * a handle each.  Returns -ENOENT if no copy is open.  A best-effort copy that has kept the bus from real-time copies
+ * for GPURT_COPY_BOUND_NS has lost it, and also gets -ENOENT.
  * @priority: as for gpurt_segment_begin().
  */
 int gpurt_copy_begin(struct gpurt_handle *handle, unsigned int priority, uint64_t timeout_ns);
@@ -100,9 +105,9 @@ int gpurt_copy_next(struct gpurt_handle *handle, uint64_t timeout_ns);
 int gpurt_copy_end(struct gpurt_handle *handle);
 
 /*
- * Makes a copy of @size bytes in chunks of @chunk bytes at most: calls @copy for each of them with the bus held.  @copy
- * returns when its part is copied, 0 or an error, which ends the copy and is returned.  A signal does not end it.  @handle
- * NULL and no host: copies all at once, unmanaged.  -EINVAL: @chunk is 0.
+ * Makes a copy of @size bytes in chunks of @chunk bytes at most.  Calls @copy for each chunk with the bus held.  The
+ * callback @copy returns when its part is copied, 0 or an error, which ends the copy and is returned.  A signal does
+ * not end it.  @handle NULL and no host: copies all at once, unmanaged.  -EINVAL: @chunk is 0.
  */
 int gpurt_copy_chunks(struct gpurt_handle *handle, unsigned int priority, size_t size, size_t chunk,
 		      int (*copy)(void *context, size_t offset, size_t length), void *context);
@@ -136,8 +141,9 @@ int gpurt_job_kernel_done(struct gpurt_handle *handle, uint64_t job);
 int gpurt_job_done(struct gpurt_handle *handle, uint64_t job);
 
 /*
- * For the virtual GPU: executes the job's copy in and its kernel, and returns when the kernel has ended.  @duration_ns: 0
- * for the worst case in the host's file.  -EINTR: the kernel executes on; gpurt_job_wait_kernel() waits for it.
+ * For the virtual GPU: executes the job's copy in and its kernel, and returns when the kernel has ended.  A
+ * @duration_ns of 0 is the worst case in the host's file.  After -EINTR the kernel executes on; gpurt_job_wait_kernel()
+ * waits for it.
  * @completed_ns: may be NULL.
  */
 int gpurt_job_run(struct gpurt_handle *handle, uint64_t job, uint32_t units, uint64_t duration_ns,
@@ -145,8 +151,8 @@ int gpurt_job_run(struct gpurt_handle *handle, uint64_t job, uint32_t units, uin
 int gpurt_job_wait_kernel(struct gpurt_handle *handle, uint64_t job, uint64_t timeout_ns, uint64_t *completed_ns);
 
 /*
- * The units of a grant as a mask, as CU masks are given to a driver: bit n of word n / 32 is unit n.  -EINVAL: @words is
- * too few; the mask is not changed then.
+ * The units of a grant as a mask, as CU masks are given to a driver: bit n of word n / 32 is unit n.  Returns -EINVAL,
+ * and changes nothing, if @words is too few.
  */
 int gpurt_job_mask(const struct gpurt_job_wait *grant, uint32_t *mask, uint32_t words);
 
@@ -158,12 +164,13 @@ int gpurt_job_mask(const struct gpurt_job_wait *grant, uint32_t *mask, uint32_t 
  *	... the job: CPU work, segments, copies ...
  *	gpurt_job_end(NULL);
  *
- * A thread has one job at a time (-EBUSY; -ENOENT: none to end with this handle), and ends it itself: the CPU time that
- * it used in between is told too.  No decision depends on any of that.  @task: its name in the taskset file; NULL: the
- * environment's GPURT_TASK_NAME, which `gpurt run` sets, or else the program's name.  -EINVAL: it is empty or too long,
- * or not printable ASCII.  @job: counts its jobs.  @release_ns: CLOCK_MONOTONIC; 0: now; -EINVAL: it is yet to come.
- * If the job has not begun for an error, there is none to end; nor for a child after fork().  A client is to have the
- * segments of one task only, if they are to be told apart: threads of different tasks open a handle each.
+ * A thread has one job at a time (-EBUSY; -ENOENT: none to end with this handle), and ends it itself.  Readers are told
+ * the CPU time that the thread used in between, too.  No decision depends on any of that.  The name of the task in the
+ * taskset file is @task.  NULL is the environment's GPURT_TASK_NAME, which `gpurt run` sets, or else the program's
+ * name.  Returns -EINVAL if the name is empty or too long, or not printable ASCII, or if the release is yet to come.
+ * The task's jobs are counted by @job.  The release is @release_ns, CLOCK_MONOTONIC; 0: now.  If the job has not begun
+ * for an error, there is none to end; nor for a child after fork().  A client is to have the segments of one task only,
+ * if they are to be told apart.  So threads of different tasks open a handle each.
  */
 int gpurt_job_begin(struct gpurt_handle *handle, const char *task, uint64_t job, uint64_t release_ns);
 int gpurt_job_end(struct gpurt_handle *handle);
@@ -178,11 +185,12 @@ int gpurt_job_end(struct gpurt_handle *handle);
  *
  * gpurt_periodic_next() ends the job before, sleeps until the next release, and begins the next job.  Releases are at
  * first, first + period, first + 2 period and so on, however long jobs and sleeps take: nothing drifts.  A job whose
- * release has passed when the one before ends begins at once, and is counted in @behind.  -EINTR: a signal came before
- * the release; call it again, or stop.  Other errors are those of gpurt_job_begin() and _end(); with handle NULL and no host it
- * works without telling anybody.
- * @first_ns: the first release, CLOCK_MONOTONIC; 0: a period from now.  -EINVAL: the period is 0 or above an hour, or the first
- * release is more than an hour from now.
+ * release has passed when the one before ends begins at once, and is counted in @behind.  Returns -EINTR if a signal
+ * came before the release; call it again, or stop.  Other errors are those of gpurt_job_begin() and _end().  With
+ * handle NULL and no host it works without telling anybody.
+ *
+ * The first release is at @first_ns, CLOCK_MONOTONIC; 0: a period from now.  gpurt_periodic_init() returns -EINVAL if
+ * the period is 0 or above an hour, or the first release is more than an hour from now.
  */
 struct gpurt_periodic {
 	struct gpurt_handle *handle;

@@ -4,7 +4,7 @@
  *
  * A kernel's work is divided into logical blocks 0 to total - 1.  The launch has two blocks for each SM of the GPU.  A
  * block that finds itself on an SM of the range stays there and takes logical blocks until none is left; every other block
- * leaves.  Of the two blocks on an SM, one takes logical blocks from the front and the other one from the back, so that the
+ * leaves.  One of the two blocks on an SM takes logical blocks from the front and the other one from the back.  So the
  * two halves of the work interleave on each SM.
  *
  *	__global__ void scale(struct gpurt_sm_range range, struct gpurt_sm_control *control, float *data)
@@ -144,7 +144,7 @@ GPURT_SM_DEVICE void gpurt_sm_hold(struct gpurt_sm_control *control, unsigned in
 #define GPURT_SM_DEVICE inline
 #endif
 
-/* Which half the block takes from: 0 the front, 1 the back; GPURT_SM_NONE: none. */
+/* The half that the block takes from: 0 the front, 1 the back; GPURT_SM_NONE: none. */
 GPURT_SM_DEVICE unsigned int gpurt_sm_seat(struct gpurt_sm_range range, struct gpurt_sm_control *control)
 {
 	unsigned int at, seat;
@@ -211,8 +211,8 @@ inline unsigned int gpurt_sm_number(const char *name)
 }
 
 /*
- * The SMs that `gpurt run` has given this program, for its task's partition (docs/rtgpu.md).  -ENOENT: it has given none.
- * -EINVAL: GPURT_SM_FIRST and GPURT_SM_COUNT are no range.
+ * The SMs that `gpurt run` has given this program, for its task's partition (docs/rtgpu.md).  Returns -ENOENT if it has
+ * given none, -EINVAL if GPURT_SM_FIRST and GPURT_SM_COUNT are no range.
  */
 inline int gpurt_sm_given(struct gpurt_sm_range *range)
 {
@@ -223,7 +223,7 @@ inline int gpurt_sm_given(struct gpurt_sm_range *range)
 	return range->first == GPURT_SM_NONE || !range->count || range->count > GPURT_SM_MOST ? -EINVAL : 0;
 }
 
-/* What becomes of a kernel of which no block lands in the range. */
+/* The fate of a kernel of which no block lands in the range. */
 enum gpurt_sm_otherwise {
 	GPURT_SM_FAIL,		/* -EAGAIN; nothing was executed */
 	GPURT_SM_ANYWHERE,	/* it is executed on any SM, also on other tasks'; no bound holds */

@@ -7,8 +7,8 @@
  *	machine.place = dispatcher;			unless given, anywhere at random
  *	machine.launch(blocks, [&] { ... gpurt_sm_run(range, control, body); });
  *
- * Each thread of a block is a coroutine.  Which of them goes on is drawn anew at each atomic
- * operation and barrier, so that a seed is one interleaving.  A body's __syncthreads() is gpurt_sm_barrier().
+ * Each thread of a block is a coroutine.  The one that goes on is drawn anew at each atomic operation and barrier, so
+ * that a seed is one interleaving.  A body's __syncthreads() is gpurt_sm_barrier().
  */
 #ifndef GPURT_SM_HOST_H
 #define GPURT_SM_HOST_H
@@ -18,7 +18,7 @@
 #include <ucontext.h>
 #include <vector>
 
-/* What a thread of a block sees of the machine.  A test may have another one, such as threads of the system. */
+/* A thread's view of the machine, as part of a block.  A test may have another one, such as threads of the system. */
 struct gpurt_sm_here {
 	virtual unsigned int id() = 0;		/* of the SM */
 	virtual bool leads() = 0;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
 """The command ``scripts/probe-nvidia``: its options, its exit code, and where the report goes.
 
-Exit codes: 0 a report is written, in which a part that failed is a line; 2 wrong usage; 3 the probe cannot be
-compiled; 4 no GPU or no driver.
+Exit codes: 0 a report is written; 2 wrong usage; 3 the probe cannot be compiled; 4 no GPU or no driver.  A part that
+failed is a line of the report.
 """
 
 from __future__ import annotations

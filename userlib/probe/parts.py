@@ -17,7 +17,7 @@ from probe.summary import Record
 NOBODY = 65534
 #: The whole run's time, seconds.
 TOTAL_S = 475
-#: What a part may need beyond its own time, seconds: its grace, twice, and the start of the next part.
+#: A part may need so much beyond its own time, seconds: its grace, twice, and the start of the next part.
 SPARE_S = 13
 
 
@@ -48,7 +48,7 @@ PARTS = {
 
 @dataclass(frozen=True)
 class Options:
-    """What to run: names of parts in order, calls of each control, preemptions in part intact."""
+    """A run's plan: names of parts in order, calls of each control, preemptions in part intact."""
 
     parts: tuple[str, ...]
     calls: int

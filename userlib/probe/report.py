@@ -13,7 +13,7 @@ from probe.summary import Record
 
 
 def notes(options: parts.Options, daemon: bool) -> list[str]:
-    """What a reader should know about how this report came about."""
+    """Facts that a reader should know about how this report came about."""
     found = []
     if os.geteuid():
         found.append("not run as root: nothing is said about root's calls, nor about controls that need CAP_SYS_NICE")

@@ -27,7 +27,7 @@ class CannotBuild(Exception):
 
 @dataclass(frozen=True)
 class Limits:
-    """What a part is told: calls of each control, preemptions, and its time in seconds."""
+    """A part's instructions: calls of each control, preemptions, and its time in seconds."""
 
     calls: int
     preemptions: int

@@ -106,8 +106,8 @@ def runs(start: int, end: int, gaps: Sequence[int]) -> list[tuple[int, int]]:
 def switches(all_runs: Sequence[Sequence[tuple[int, int]]]) -> tuple[list[int], int]:
     """Costs of switching between processes, and how many runs began before another process's run had ended.
 
-    Takes the runs of all processes in the order of their starts.  If the next run is another process's, the time from
-    the end of the one to the start of the next is the cost of the switch (theta).  All times are of one clock.
+    Takes the runs of all processes in the order of their starts.  If the next run is another process's, the cost of the
+    switch (theta) is the time from the one's end to the next one's start.  All times are of one clock.
     """
     order = sorted((begin, end, process) for process, own in enumerate(all_runs) for begin, end in own)
     costs: list[int] = []
@@ -165,7 +165,7 @@ def summarise_one(record: Record) -> Record:
 
 
 def summarise(records: Sequence[Record]) -> list[Record]:
-    """What a report keeps of the records of a part."""
+    """The records of a part that a report keeps, some of them summarised."""
     slices = [record for record in records if record["record"] == "slices"]
     others = [summarise_one(record) for record in records if record["record"] != "slices"]
     return others + summarise_slices(slices)

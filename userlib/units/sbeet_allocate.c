@@ -23,7 +23,7 @@ static struct placed place(const struct gpurt_sbeet_tables *t, u32 task, u32 gpu
 	return p;
 }
 
-/* What a host places if it dispatches a job now, and when the job is done, in the worst case. */
+/* Plans what a host places if it dispatches a job now, and when the job is done, in the worst case. */
 void gpurt_sbeet_plan(const struct gpurt_sbeet_tables *t, u32 task, u32 gpu, u32 units, u64 now,
 		      struct gpurt_sgpu_job *plan, u64 *finish)
 {
@@ -241,7 +241,7 @@ static u64 finish_of(const struct work *w, u32 gpu, u32 units)
 	return place(w->t, w->job->task, gpu, units, w->now).finish;
 }
 
-/* What follows if the job gets just so many units of the GPU now. */
+/* The outcome if the job gets just so many units of the GPU now. */
 struct choice sbeet_exactly(struct work *w, u32 gpu, u32 units)
 {
 	u64 finish = finish_of(w, gpu, units);
@@ -310,7 +310,7 @@ struct choice sbeet_on_gpu(struct work *w, u32 gpu)
 	return c;
 }
 
-/* What follows if the job waits until m^opt units of its full GPU are free. */
+/* The outcome if the job waits until m^opt units of its full GPU are free. */
 struct choice sbeet_later(const struct work *w, u32 gpu)
 {
 	const struct gpurt_sgpu *g = &w->s->gpu[gpu];

@@ -20,7 +20,7 @@ struct work {
 	bool overflow;		/* a window did not */
 };
 
-/* What follows from a number of units; 0 units: the job waits, or the energy is infinite. */
+/* The outcome of a number of units; 0 units: the job waits, or the energy is infinite. */
 struct choice {
 	u32 units;
 	bool ok;

@@ -7,7 +7,7 @@
 
 #include "sbeet.h"
 
-/* What a pass needs besides tables and state. */
+/* A pass's needs besides tables and state. */
 struct gpurt_sbeet_pass {
 	u32 order;		/* enum gpurt_sbeet_order */
 	const u64 *finish;	/* by task: U64_MAX unless a job of it has been dispatched and has not finished */

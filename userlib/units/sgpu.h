@@ -6,8 +6,8 @@
  * Its kernel executes over [start, end).  At a time in between the host asks for gpurt_sgpu_next() and calls
  * gpurt_sgpu_advance(), which counts how long some kernel executed.  Time must not run backwards.
  *
- * With two slots the first job takes units from the bottom and the other one from the top: sets are disjoint iff their
- * sizes fit, and few different sets exist, which is what green contexts and CU masks need.
+ * With two slots the first job takes units from the bottom and the other one from the top.  So sets are disjoint iff
+ * their sizes fit, and few different sets exist, as green contexts and CU masks need it.
  */
 #ifndef GPURT_CORE_SGPU_H
 #define GPURT_CORE_SGPU_H

@@ -21,7 +21,7 @@ void gpurt_units_init(struct gpurt_units *u)
 	}
 }
 
-/* What the task's running job holds; NULL: nothing. */
+/* The holding of the task's running job; NULL: nothing. */
 static struct gpurt_sgpu_job *held_by(const struct gpurt_units *u, u32 task)
 {
 	struct gpurt_sgpu *g = &u->gpu[u->task[task].run.gpu];
@@ -33,7 +33,7 @@ static struct gpurt_sgpu_job *held_by(const struct gpurt_units *u, u32 task)
 	return NULL;
 }
 
-/* What the job holds whose kernel has not ended; NULL: it is no such job. */
+/* The holding of a job whose kernel has not ended; NULL: it is no such job. */
 static struct gpurt_sgpu_job *executes(const struct gpurt_units *u, u32 task, u64 number)
 {
 	const struct gpurt_units_task *one = &u->task[task];
@@ -88,7 +88,7 @@ static u64 expected_end(const struct gpurt_units *u, u32 task, u64 now)
 	return now < hangs_at(u, task) ? now : now + (now - u->task[task].run.due);
 }
 
-/* What should have ended by now ends now at the earliest: decisions look at what is planned. */
+/* Kernels that should have ended by now end now at the earliest: decisions look at what is planned. */
 static void expect_overruns(struct gpurt_units *u, u64 now)
 {
 	u32 i, k;

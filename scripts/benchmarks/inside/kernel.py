@@ -27,13 +27,13 @@ UPDATED = re.compile(r": gpurt_commit: gpu=0 time_ns=(\d+) client=0 .*cause=job 
 
 
 def medians(program: Path, *mode: str) -> dict[str, float]:
-    """What the measuring program prints in that mode, by name, ns."""
+    """Figures that the measuring program prints in that mode, by name, ns."""
     run = subprocess.run([program, *mode], capture_output=True, text=True, check=True)
     return {name: float(value) for name, value in (line.split() for line in run.stdout.splitlines())}
 
 
 def calls(program: Path) -> Iterator[tuple[str, float, str]]:
-    """What an uncontended segment costs."""
+    """The cost of an uncontended segment."""
     found = medians(program, "calls")
     yield "kernel.noop_ioctl_ns", found["noop"], "ns"
     yield "kernel.begin_end_ns", found["begin_end"], "ns"
@@ -41,7 +41,7 @@ def calls(program: Path) -> Iterator[tuple[str, float, str]]:
 
 
 def raising(program: Path, control: Control) -> Iterator[tuple[str, float, str]]:
-    """What policy `boosted` adds to an uncontended segment: its thread is raised and lowered."""
+    """The cost that policy `boosted` adds to an uncontended segment: its thread is raised and lowered."""
     plain = medians(program, "low")
     control.set_policy(Policy.BOOSTED)
     for form in ("self", "owner"):

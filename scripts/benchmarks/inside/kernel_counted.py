@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Measures the kernel module where every instruction takes equally long, as root; prints name, value, unit a line.
 
-What a begin and an end cost beside how many other clients; and the attacker's test: how late real-time tasks execute
-while an unprivileged user attacks the module (tests/kernel/guest/attacker.c), against the same loops without it.
+The cost of a begin and an end beside so many other clients; and the attacker's test.  It measures how late real-time
+tasks execute while an unprivileged user attacks the module (tests/kernel/guest/attacker.c), against the same loops
+without it.
 
 With --growth only the former.  With --attack SETTING ATTACK... only these attacks, each by itself, in one setting
 (SETTINGS); all at once, if none is named.  With --policy POLICY the module is attacked under that policy.
@@ -44,7 +45,7 @@ def show(name: str, value: float, unit: str) -> None:
 
 
 def figures(*command: str | Path) -> dict[str, float]:
-    """What a program prints: a name and a value a line."""
+    """Figures that a program prints: a name and a value a line."""
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return {name: float(value) for name, value in (line.split() for line in run.stdout.splitlines())}
 
@@ -98,7 +99,7 @@ def each(programs: Path, policy: Policy, setting: str, *attacks: str) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """What is asked for."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--growth", action="store_true")

@@ -27,7 +27,7 @@ struct crew {
 	struct crew_seat seat[CREW_MAX];
 };
 
-/* What member @index does. */
+/* The work of member @index. */
 typedef void (*crew_role)(struct crew *crew, int index, const void *argument);
 /* Writes the records of a crew whose members have all finished. */
 typedef void (*crew_tell)(const struct crew *crew, const void *argument);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * The functions of the CUDA driver API that the probe needs.  It finds them in libcuda.so.1 at run time, so that it
- * builds without the CUDA toolkit.  cuda.h maps plain names to the symbols that end in _v2.
+ * builds without the CUDA toolkit.  The header cuda.h maps plain names to the symbols that end in _v2.
  */
 #ifndef PROBE_CUDA_DRIVER_H
 #define PROBE_CUDA_DRIVER_H

@@ -52,8 +52,8 @@ void launch_clock(const struct kernels *k, cu_object stream, unsigned int blocks
 		  uint64_t duration_ns, uint64_t least_gap_ns);
 /*
  * Runs @rounds of integer arithmetic in 16 registers of each thread, with exchanges through shared memory and atomic
- * additions.  @out gets WORK_SUMS words of sums, then a word from each thread.  The result depends only on @rounds and
- * @blocks.
+ * additions.  Writes to @out WORK_SUMS words of sums, then a word from each thread.  The result depends only on @rounds
+ * and @blocks.
  */
 void launch_work(const struct kernels *k, cu_object stream, unsigned int blocks, cu_pointer out,
 		 unsigned int rounds, struct mapped_beat beat, uint64_t least_gap_ns);

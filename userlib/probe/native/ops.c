@@ -88,7 +88,7 @@ static const struct op ops[] = {
 
 /*
  * MAKE_REALTIME sets preemption modes, and taking it back does not take that back (ctrla06c.h; seen on an H200, release
- * 580.159.04): preemption then waits until kernels end.  So these come after all others.
+ * 580.159.04).  Preemption then waits until kernels end.  So these come after all others.
  */
 static const struct op last_ops[] = {
 	{ "MAKE_REALTIME", "MAKE_REALTIME back", realtime },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Status and latency of the controls: called by the owner on an idle and on a busy GPU, then by other processes that
+ * Status and latency of the controls.  The owner calls them on an idle and on a busy GPU, then other processes that
  * hold a duplicate of its descriptor.  The owner runs as the user that started this part.  If that is root, each other
  * process runs once as root and once as an ordinary user.
  */

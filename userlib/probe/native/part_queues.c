@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * When FIFO_DISABLE_CHANNELS returns, by what the group has queued: a kernel whose blocks all execute, one with blocks
- * that wait for room, and a second kernel that waits behind it, in its stream or in another.  Then, by how long the group
- * was on before the call, while kernels are launched without end.
+ * Return times of FIFO_DISABLE_CHANNELS, by what the group has queued: a kernel whose blocks all execute, or one with
+ * blocks that wait for room.  Also a second kernel that waits behind it, in its stream or in another.  Then by how long
+ * the group was on before the call, while kernels are launched without end.
  */
 #include "busy.h"
 #include "emit.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Two and four processes whose kernels never yield the GPU: how long the driver lets each process run, and how long no
- * process runs between two.  All kernels read the same clock, the GPU's.
+ * Two and four processes whose kernels never yield the GPU.  Measures how long the driver lets each process run, and
+ * how long no process runs between two.  All kernels read the same clock, the GPU's.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Whether a process that names channels of others in FIFO_DISABLE_CHANNELS, on a descriptor and a subdevice of its own,
- * takes them off, and what one such call costs for the channels of one and of two other processes.
+ * A process names channels of others in FIFO_DISABLE_CHANNELS, on a descriptor and a subdevice of its own.  Measures
+ * whether that takes them off, and what one such call costs for the channels of one and of two other processes.
  */
 #include <unistd.h>
 

@@ -26,8 +26,8 @@ int rm_schedule(const struct rm_tsg *tsg, bool on)
 	int status = group_call(tsg, A06C_GPFIFO_SCHEDULE, &params, sizeof(params));
 
 	/*
-	 * The driver refuses a wrong size before it acts: try the size of older releases.  Which of the two statuses it
-	 * answers depends on the release (rm.h).
+	 * The driver refuses a wrong size before it acts: try the size of older releases.  The release decides which of
+	 * the two statuses it answers (rm.h).
 	 */
 	if (status == RM_STATUS_INVALID_PARAM_STRUCT || status == RM_STATUS_INVALID_ARGUMENT)
 		status = group_call(tsg, A06C_GPFIFO_SCHEDULE, &params, RM_SCHEDULE_SHORT);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Defines ioctl(), so that libcuda's calls come here before they go to the kernel: libcuda calls ioctl() through the
- * dynamic linker, which finds the program's definition first because the program is linked with -rdynamic.
+ * Defines ioctl(), so that libcuda's calls come here before they go to the kernel.  The library calls ioctl() through
+ * the dynamic linker.  The linker finds the program's definition first, because the program is linked with -rdynamic.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static uint32_t engine_of(uint32_t class, uint64_t params)
 	return engine;
 }
 
-/* Which device, GPU instance or compute instance the allocation parameters name; 0 for other classes. */
+/* The device, GPU instance or compute instance that the allocation parameters name; 0 for other classes. */
 static uint32_t id_of(uint32_t class, uint64_t params)
 {
 	const char *bytes = (const char *)(uintptr_t)params;
