@@ -6,9 +6,9 @@
  *
  * Source: NVIDIA's open-gpu-kernel-modules, releases 535.43.02 to 595.45.04, in the headers that each section names.
  * All of these releases agree, with two exceptions, at struct rm_schedule and RM_STATUS_INVALID_PARAM_STRUCT: scripts/check-abi
- * was run on all of them.  Of 610.43.02 to 620.06 there are no such sources: what gVisor's nvproxy has of them agrees, except
- * RM_CHANNEL_ENGINE_AT.  In those of 515 to 530 both structures of an allocation are shorter.  docs/unpatched.md says what
- * of this has been seen on hardware.
+ * was run on all of them.  There are no such sources of 610.43.02 to 620.06: what gVisor's nvproxy has of them agrees,
+ * except RM_CHANNEL_ENGINE_AT.  In those of 515 to 530 both structures of an allocation are shorter.  docs/unpatched.md
+ * says what of this has been seen on hardware.
  *
  * The fake drivers of the tests (tests/preload/fakes, tests/unit/probe_fake) state the same facts again on purpose.  If
  * they included this file, a wrong number would agree with itself and every test would pass.
@@ -100,8 +100,8 @@ RM_LAYOUT(rm_transfer, 16);
 #define RM_CLASS_IS_COMPUTE(class)	(((class) & 0xff) == 0xc0 && (class) > 0x5000)
 
 /*
- * Where the parameters of an allocation hold a number of 32 bits: the device's instance (cl0080.h), the id of a GPU
- * instance (clc637.h), the engine of a group (nvos.h) and of a channel (alloc_channel.h).
+ * Offsets of numbers of 32 bits in the parameters of an allocation.  They are the device's instance (cl0080.h), the id
+ * of a GPU instance (clc637.h), the engine of a group (nvos.h) and of a channel (alloc_channel.h).
  */
 #define RM_DEVICE_INSTANCE_AT	0
 #define RM_GPU_INSTANCE_AT	8
@@ -130,18 +130,21 @@ RM_LAYOUT(rm_transfer, 16);
 #define C2080_DISABLE_CHANNELS	0x2080110bu
 /* Up to release 550.163.01 the call of a channel also has a number for each class of channels (ctrlc36f.h). */
 #define RM_IS_CHANNEL_SCHEDULE(cmd)	(((cmd) & 0xffff) == 0x0103 && RM_CLASS_IS_CHANNEL((cmd) >> 16))
-/* Of a channel, likewise, and in every release 0x906f0102: ctrl906f.h. */
+/* The call for a channel, likewise, and in every release 0x906f0102: ctrl906f.h. */
 #define RM_IS_CHANNEL_RESET(cmd)	(((cmd) & 0xffff) == 0x0102 && RM_CLASS_IS_CHANNEL((cmd) >> 16))
-/* Of a device: puts channels on the runlist, up to release 560.35.03; takes them off until their work is done (ctrl0080fifo.h). */
+/*
+ * Calls for a device: puts channels on the runlist, up to release 560.35.03; takes them off until their work is done
+ * (ctrl0080fifo.h).
+ */
 #define C0080_START_CHANNELS	0x801705u
 #define C0080_IDLE_CHANNELS	0x801714u
-/* Of a subdevice: ctrl2080gr.h. */
+/* Calls for a subdevice: ctrl2080gr.h. */
 #define C2080_SET_PREEMPTION	0x20801210u
 #define C2080_BIND_PREEMPTION	0x20801211u
-/* Of a channel and of a debugger's session: ctrl506f.h, ctrl83dedebug.h. */
+/* Calls for a channel and for a debugger's session: ctrl506f.h, ctrl83dedebug.h. */
 #define C506F_RESET_CHANNEL	0x506f0105u
 #define C83DE_RESUME_CONTEXT	0x83de0318u
-/* Of a client, and changing nothing: ctrl0000gpu.h. */
+/* Calls for a client, which change nothing: ctrl0000gpu.h. */
 #define C0000_GET_ATTACHED_IDS	0x201u
 #define C0000_GET_ID_INFO	0x205u
 #define C0000_GET_PCI_INFO	0x21bu
@@ -196,7 +199,7 @@ _Static_assert(offsetof(struct rm_disable_channels, event) == 16, "as the driver
  * here (userlib/probe/summary.py), so each stays on a line of its own.
  *
  * Parameters of another size: INVALID_PARAM_STRUCT (rs_resource.c), but INVALID_ARGUMENT from 535.161.07 and from
- * 550.40.53 on, where rmapi/control.c compares first; the releases of 545 are of the former kind.
+ * 550.40.53 on, where rmapi/control.c compares first.  The releases of 545 are of the former kind.
  */
 #define RM_STATUS_OK				0x00
 #define RM_STATUS_GPU_IS_LOST			0x0f

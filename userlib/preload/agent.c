@@ -116,7 +116,7 @@ static int start_thread(struct board *b)
 	return 0;
 }
 
-/* What the host is told of a board: copied with the lock held, told without it. */
+/* The report of a board to the host: copied with the lock held, told without it. */
 struct report {
 	const struct family *family;
 	unsigned int number, tier;
@@ -263,7 +263,7 @@ static void settle(struct board *b)
 }
 
 /*
- * Tells the host how many TSGs there are now.  Called without the lock: the host can be in an update that waits for
+ * Tells the host how many TSGs there are now.  Called without the lock.  The host can be in an update that waits for
  * this process's agent, and the agent needs the lock to carry out its order.
  */
 void agent_settle(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What agent.c and boards.c share: the GPUs, and the process's TSGs on each. */
+/* Structures that agent.c and boards.c share: the GPUs, and the process's TSGs on each. */
 #ifndef GPURT_PRELOAD_BOARD_H
 #define GPURT_PRELOAD_BOARD_H
 
@@ -38,7 +38,7 @@ extern struct board boards[GPURT_MAX_GPUS];
  */
 int board_turn(struct board *b, bool on);
 /*
- * Called with the lock held.  What the host is told that the process's TSGs there are on: the driver family, and the GPU
+ * Called with the lock held.  Writes where the host is told that the process's TSGs are: the driver family, and the GPU
  * instance if all are on one.
  */
 void board_driver(const struct board *b, char text[GPURT_NAME_LEN]);

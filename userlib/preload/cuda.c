@@ -3,7 +3,8 @@
  * The CUDA driver API.  A program reaches it by linking to it, by dlsym(), or by cuGetProcAddress().  The CUDA runtime,
  * which is usually linked into the program, uses cuGetProcAddress().
  *
- * What each function does is in cuda.table.  Here is what the kinds of that table mean, beyond those of launches.h.
+ * The table cuda.table says what each function does.  Here is what the kinds of that table mean, beyond those of
+ * launches.h.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

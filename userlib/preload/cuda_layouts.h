@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What the library reads of the CUDA driver API's structures.  tests/preload/test_preload_table.py compares it with cuda.h
- * of CUDA 12.9 and 13.5.
+ * Parts of the CUDA driver API's structures that the library reads.  The test tests/preload/test_preload_table.py
+ * compares them with cuda.h of CUDA 12.9 and 13.5.
  */
 #ifndef GPURT_PRELOAD_CUDA_LAYOUTS_H
 #define GPURT_PRELOAD_CUDA_LAYOUTS_H

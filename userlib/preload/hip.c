@@ -3,7 +3,8 @@
  * HIP's runtime: a shared library.  Programs link to its symbols, or look them up by name: by dlsym() or by
  * hipGetProcAddress().
  *
- * What each function does is in hip.table.  Here is what the kinds of that table mean, beyond those of launches.h.
+ * The table hip.table says what each function does.  Here is what the kinds of that table mean, beyond those of
+ * launches.h.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -66,7 +67,7 @@ static bool is_captured(const void *stream)
 }
 
 /*
- * HIP makes a device's queue when a default stream is first used (NullStream() in hip_device.cpp, ROCm 6.2), so before
+ * HIP makes a device's queue when a default stream is first used (NullStream() in hip_device.cpp, ROCm 6.2).  So before
  * the first launch the process has no queue there, and nothing says which GPU the device is.  A query of the stream
  * makes the queue.  The program does not get to see that the query failed, for example because the stream is busy.
  */
@@ -266,8 +267,8 @@ void *hip_wrapper(const char *name, void *real)
 }
 
 /*
- * For hipGetProcAddress().  Which form of the function @real is, is known by its address only: the releases differ in
- * what they make of versions and flags.
+ * For hipGetProcAddress().  Only its address tells which form of the function @real is: the releases differ in what
+ * they make of versions and flags.
  */
 static void *looked_up(const char *name, void *real)
 {

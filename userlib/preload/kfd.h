@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What the files of AMD's backend share: kfd_queue.c, kfd_mask.c, kfd_topology.c, amdgpu_userq.c. */
+/* Interfaces that the files of AMD's backend share: kfd_queue.c, kfd_mask.c, kfd_topology.c, amdgpu_userq.c. */
 #ifndef GPURT_PRELOAD_KFD_H
 #define GPURT_PRELOAD_KFD_H
 
@@ -16,7 +16,7 @@
 #define KFD_COMPUTE		0
 #define KFD_COMPUTE_AQL		2
 
-/* The layouts of include/uapi/linux/kfd_ioctl.h.  Of CREATE_QUEUE, the part that all releases have. */
+/* The layouts of include/uapi/linux/kfd_ioctl.h.  CREATE_QUEUE has here the part that all releases have. */
 struct kfd_create_queue {
 	uint64_t ring, write_pointer, read_pointer, doorbell;
 	uint32_t ring_size, gpu, type, percentage, priority, queue;
@@ -39,7 +39,7 @@ _Static_assert(sizeof(struct kfd_update_queue) == 24 && sizeof(struct kfd_cu_mas
 #define USERQ_FREE	2
 struct userq { uint32_t op, queue; };
 
-/* What decides which compute units the bits of a mask are.  0: not known. */
+/* Facts that decide which compute units the bits of a mask are.  0: not known. */
 struct kfd_chip {
 	unsigned int units;	/* active ones of all XCCs */
 	unsigned int xccs;

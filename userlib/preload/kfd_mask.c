@@ -89,8 +89,8 @@ static bool maps(const struct kfd_chip *chip)
 }
 
 /*
- * Why a queue with this mask could hang, or NULL: what `gpurt plan masks lint` calls E1, E2, E5, and E7 if an XCC has no unit
- * (analysis/masks/lint.py; tests/masks/test_driver.py holds both alike).
+ * Why a queue with this mask could hang, or NULL.  Its reasons are E1, E2, E5 of `gpurt plan masks lint`, and E7 if an
+ * XCC has no unit (analysis/masks/lint.py; tests/masks/test_driver.py holds both alike).
  */
 static const char *unusable(const struct mask *mask, const struct kfd_chip *chip)
 {
@@ -149,7 +149,7 @@ void kfd_confine(int fd, uint32_t queue, const struct kfd_chip *chip)
 	told |= why != NULL;
 }
 
-/* What the driver refuses is passed on for the driver to refuse. */
+/* A request that the driver refuses is passed on for the driver to refuse. */
 int kfd_set_mask(int fd, unsigned long request, const struct kfd_cu_mask *program, const struct kfd_chip *chip)
 {
 	const uint32_t *words = (const uint32_t *)(uintptr_t)program->address;

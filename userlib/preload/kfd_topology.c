@@ -50,8 +50,8 @@ static struct kfd_chip chip_of(unsigned int node, char device[GPURT_NAME_LEN])
 }
 
 /*
- * Lists the GPUs in the order of the topology's nodes.  A container is not permitted to read the ids of GPUs that it may
- * not use (node_show() in kfd_topology.c), and only GPUs' ids can be refused.  They are counted all the same, so a GPU
+ * Lists the GPUs in the order of the topology's nodes.  A container is not permitted to read the ids of GPUs that it
+ * may not use (node_show() in kfd_topology.c).  Only GPUs' ids can be refused.  They are counted all the same, so a GPU
  * has the same number in every container.
  */
 static void read_topology(void)

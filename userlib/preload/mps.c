@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Clients of NVIDIA's MPS.  The MPS server's process has the channels on which their work executes, so no agent of theirs
- * takes it off the GPU, and a driver that is patched switches the server: all clients together.  CUDA becomes a client where
- * the control daemon's pipe directory is (CUDA_MPS_PIPE_DIRECTORY, by default /tmp/nvidia-mps).
+ * Clients of NVIDIA's MPS.  The MPS server's process has the channels on which their work executes, so no agent of
+ * theirs takes it off the GPU.  A driver that is patched switches the server: all clients together.  CUDA becomes a
+ * client where the control daemon's pipe directory is (CUDA_MPS_PIPE_DIRECTORY, by default /tmp/nvidia-mps).
  *
- * A client begins no segment: if it had the GPU alone, the server would be off, and with it the client's own work, for which
- * the segment waits.
+ * A client begins no segment.  If it had the GPU alone, the server would be off, and with it the client's own work, for
+ * which the segment waits.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

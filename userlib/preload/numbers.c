@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Which of the host's GPUs is which of the process's.  GPUs of a host whose driver switches them have addresses, and a
- * process finds its GPU by the address.  GPUs of agents have none: there the driver's own number counts, which is the same
- * in every process.
+ * The process's GPUs, and which of the host's each is.  GPUs of a host whose driver switches them have addresses, and a
+ * process finds its GPU by the address.  GPUs of agents have none: there the driver's own number counts, which is the
+ * same in every process.
  *
- * What a program may see, and in which order (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES), changes the
- * runtime's numbers of devices and no address.
+ * CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES say what a program may see, and in which order.
+ * They change the runtime's numbers of devices and no address.
  */
 #include <stdatomic.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What nvgpu_tsg.c and nvgpu_domain.c share. */
+/* Functions that nvgpu_tsg.c and nvgpu_domain.c share. */
 #ifndef GPURT_PRELOAD_NVGPU_H
 #define GPURT_PRELOAD_NVGPU_H
 

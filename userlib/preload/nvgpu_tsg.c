@@ -25,7 +25,10 @@
 
 enum { NODE_CONTROL = 1, NODE_TSG, NODE_CHANNEL };
 
-/* Of the control node, type 'G'.  The answer begins with a new descriptor; so does that of OPEN, of a channel node. */
+/*
+ * Calls of the control node, type 'G'.  The answer begins with a new descriptor; so does that of OPEN, of a channel
+ * node.
+ */
 #define OPEN_TSG		9
 #define OPEN_CHANNEL		11
 #define OPEN_TSG_SHARED		1	/* in the second word of OPEN_TSG, from r36.2 on: another process's group */
@@ -36,7 +39,7 @@ enum { NODE_CONTROL = 1, NODE_TSG, NODE_CHANNEL };
 #define TSG_PREEMPT		5
 #define TSG_BIND_EX		11
 #define TSG_SHARE		20	/* from r36.2 on: makes a token, with which another process can open the group */
-/* Of a channel, type 'H': what a program may call often and what leaves groups alone. */
+/* Calls of a channel, type 'H', that a program may make often and that leave groups alone. */
 #define CHANNEL_WAIT		102
 #define CHANNEL_OPEN		112
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What the files of the NVIDIA backend share.  nvidia_rm.c reads the program's calls, nvidia_objects.c keeps what they
- * allocated, nvidia_switch.c takes groups and channels off the GPU and puts them back.
+ * Interfaces that the files of the NVIDIA backend share.  The program's calls are read by nvidia_rm.c, and
+ * nvidia_objects.c keeps what they allocated.  Groups and channels are taken off the GPU and put back by
+ * nvidia_switch.c.
  */
 #ifndef GPURT_PRELOAD_NVIDIA_H
 #define GPURT_PRELOAD_NVIDIA_H

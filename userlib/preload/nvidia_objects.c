@@ -117,7 +117,8 @@ static struct rm_object *work_below(const struct rm_object *device)
 
 /*
  * A device that leaves its GPU instance or compute instance loses all that is below it, except its subdevices and
- * instances (gisubscriptionCleanupOnUnsubscribe() in gpu_instance_subscription.c, 535.43.02 to 595.45.04).
+ * instances.  The driver's gisubscriptionCleanupOnUnsubscribe() does that (gpu_instance_subscription.c, 535.43.02 to
+ * 595.45.04).
  */
 void rm_freed(struct gpu_file *file, uint32_t client, uint32_t handle)
 {

@@ -4,7 +4,7 @@
  * it has scheduled and disabled itself.  A channel without a group has a group that only the driver knows
  * (kernel_channel.c), so the channel itself is what is switched.
  *
- * On a GPU that is divided (MIG), a device belongs to the GPU instance that is allocated below its subdevice, and the
+ * On a GPU that is divided (MIG), a device belongs to the GPU instance that is allocated below its subdevice.  The
  * driver puts the device's groups on the engines of that instance (kmigmgrGetInstanceRefFromDevice() in
  * kernel_mig_manager.c, kernel_channel_group_api.c).  It refuses groups of a device that belongs to none.
  */
@@ -21,8 +21,9 @@
 enum { NODE_CONTROL = 1, NODE_GPU, NODE_UVM };
 
 /*
- * Calls of the UVM driver, whose requests are bare numbers (uvm_ioctl.h), after which it enables all channels of an
- * address space (uvm_va_space.c, and nv_gpu_ops.c: nvGpuOpsSetPageDirectory, nvGpuOpsUnsetPageDirectory; 570.86.15).
+ * Calls of the UVM driver, whose requests are bare numbers (uvm_ioctl.h).  After each the driver enables all channels
+ * of an address space (uvm_va_space.c, and nv_gpu_ops.c: nvGpuOpsSetPageDirectory, nvGpuOpsUnsetPageDirectory;
+ * 570.86.15).
  */
 #define UVM_REGISTER_GPU_VASPACE	25
 #define UVM_UNREGISTER_GPU_VASPACE	26
@@ -85,8 +86,8 @@ static bool nvidia_known(char *why, size_t size)
 }
 
 /*
- * GPURT_FORCE=1 has an unknown release tried.  Where a structure's members are is not to be seen from its size, so what it
- * says must be what another call says: there is a GPU with the device's instance.
+ * GPURT_FORCE=1 has an unknown release tried.  A structure's size does not show where its members are.  So the
+ * structure must say what another call says: there is a GPU with the device's instance.
  */
 static bool verified(const struct tsg *tsg)
 {

@@ -21,14 +21,15 @@
  *	explicit.c	programs that mark their segments themselves
  *
  * The library acts only on objects that this process made, through the descriptor that made them.  Every call of the
- * program reaches the real function unchanged, except what makes or changes a queue of KFD (kfd_queue.c) and, with
- * GPURT_DOMAIN, what changes the domain of a TSG (nvgpu_domain.c).  Calls that are not recognised are counted.  If there is
- * no host, or the host goes away, the TSGs are put back on the GPU and the program runs unmanaged.  Where the host's driver
- * switches the GPU itself (tier T2), the library makes automatic segments only.
+ * program reaches the real function unchanged, except calls that make or change a queue of KFD (kfd_queue.c).  With
+ * GPURT_DOMAIN, calls that change the domain of a TSG are another exception (nvgpu_domain.c).  Calls that are not
+ * recognised are counted.  If there is no host, or the host goes away, the TSGs are put back on the GPU and the program
+ * runs unmanaged.  Where the host's driver switches the GPU itself (tier T2), the library makes automatic segments
+ * only.
  *
  * Policy `boosted` raises the thread that launches the first work of a segment.  The library cannot know whether the
- * program spins when it waits for its work, and most do, so the form is `owner`, which is right either way.  GPURT_FORM
- * says otherwise.
+ * program spins when it waits for its work, and most do.  So the form is `owner`, which is right either way.
+ * GPURT_FORM says otherwise.
  *
  * Environment: GPURT_DEVICE (which host), GPURT_AUTO=0 (no automatic segments), GPURT_QUIET=1 (no lines on stderr),
  * GPURT_VERBOSE=1 (a summary at exit), GPURT_FORCE=1 (use a driver release that is not known), GPURT_NVIDIA_METHOD,
@@ -59,7 +60,7 @@ struct gpu_file {
 /* Where a TSG is.  Before each call that switches it, it is TSG_UNSURE: the driver may fail after its first step. */
 enum tsg_state { TSG_ON, TSG_UNSURE, TSG_OFF };
 
-/* What is switched: a time-slice group, a channel without a group, or a user queue of KFD. */
+/* An object that is switched: a time-slice group, a channel without a group, or a user queue of KFD. */
 struct tsg {
 	struct tsg *next;
 	struct gpu_file *file;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Which process this is, and what happens to the library in a child, in a thread that is cancelled, and in a signal handler.
+ * The library's process; and the library in a child, in a thread that is cancelled, and in a signal handler.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

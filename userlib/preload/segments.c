@@ -6,9 +6,9 @@
  * Every launch gets the next number of one count.  Each stream is done up to some number.  A stream is idle if its last
  * launch is not above that number.
  *
- * A wait for a stream or an event can prove that work of other streams is done as well.  What it proves is the cover:
- * pairs of a stream and a number.  The legacy default stream is ordered after all blocking streams of its context, and
- * they after it.  A stream that waits for an event takes over the event's cover.
+ * A wait for a stream or an event can prove that work of other streams is done as well.  Its proof is the cover: pairs
+ * of a stream and a number.  The legacy default stream is ordered after all blocking streams of its context, and they
+ * after it.  A stream that waits for an event takes over the event's cover.
  *
  * Work that is not known to be done counts as not done.  So a segment can last longer than it must, but never shorter.
  */
@@ -84,7 +84,7 @@ static bool idle(const struct stream *s)
 	return s->launched <= s->done;
 }
 
-/* A stream has a context of its own.  That which is current where the program uses the stream can be another. */
+/* A stream has a context of its own.  The context that is current where the program uses the stream can be another. */
 static bool same(const struct place *a, const struct place *b)
 {
 	return a->stream == b->stream && a->thread == b->thread &&

@@ -60,7 +60,7 @@ class Row:
 
     @property
     def symbol(self) -> str:
-        """What the library exports, for the legacy default stream."""
+        """The symbol that the library exports, for the legacy default stream."""
         return self.name + self.suffix
 
     @property
@@ -71,7 +71,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """What a table says: the forms that have wrappers, the functions that need none, and the newest version."""
+    """A table's content: the forms that have wrappers, the functions that need none, and the newest version."""
 
     rows: tuple[Row, ...]
     passing: tuple[str, ...]
