@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0
+"""scripts/mutate: the changes that it makes, and what it says of those that no test notices."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = ROOT / "scripts/mutate"
+
+
+@pytest.fixture(scope="module")
+def mutate() -> Any:
+    loader = SourceFileLoader("mutate", str(SCRIPT))
+    spec = spec_from_loader("mutate", loader)
+    assert spec
+    module = module_from_spec(spec)
+    sys.modules["mutate"] = module  # dataclasses look there
+    loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "changed"),
+    [
+        ("a.py", "x = a < b and not c", {"x = a <= b and not c", "x = a < b or not c"}),
+        ("a.py", "é = min(a, 3) - 1", {"é = max(a, 3) - 1", "é = min(a, 4) - 1", "é = min(a, 3) + 1",
+                                       "é = min(a, 3) - 2"}),
+        ("a.py", "if a is not None:\n    f(b)", {"if a is None:\n    f(b)", "if not (a is not None):\n    f(b)",
+                                                "if a is not None:\n    pass"}),
+        ("a.py", "x: list[int] = [True]  # a < b", {"x: list[int] = [False]  # a < b"}),
+        ("a.c", "\tif (a->b < -c) /* d < e */\n", {"\tif (a->b <= -c) /* d < e */\n",
+                                                  "\tif (!a->b < -c) /* d < e */\n"}),
+        ("a.c", "#if A < 1\n\tf(x);\n\treturn f(x);\n", {"#if A < 1\n\t;\n\treturn f(x);\n"}),
+        ("a.c", "\tx = -y;\n", set()),
+        ("a.c", "\tx = \"a < b\" + 07u + 12;\n", {"\tx = \"a < b\" + 07u - 12;\n", "\tx = \"a < b\" + 07u + 13;\n"}),
+    ],
+)  # fmt: skip
+def test_a_change_is_made_in_one_place_of_the_code(
+    mutate: Any, tmp_path: Path, name: str, text: str, changed: set[str]
+) -> None:
+    """No comment, no string, no condition of the preprocessor and no sign is changed."""
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    assert {one.applied() for one in mutate.mutants(path)} == changed
+
+
+def test_the_tests_of_a_source_are_those_that_name_it_and_its_folder_s(mutate: Any) -> None:
+    """Those that name a file come first, smallest first."""
+    for path in ("pycontrol/output/progress.py", "kmod/core/budget.c", "userlib/preload/hip.c"):
+        found = mutate.suites(ROOT / path)
+        assert all((ROOT / part).exists() for suite in found for part in suite)
+        assert next(folder for start, folder in mutate.FOLDERS.items() if path.startswith(start)) == [
+            part for suite in found[-2:] for part in suite if not part.endswith(".py")
+        ]
+    assert mutate.suites(ROOT / "pycontrol/output/progress.py")[0] == ["tests/unit/test_progress.py"]
+
+
+def test_what_no_test_notices_is_said() -> None:
+    """The tests of prose know nothing of the changed file.  The working tree stays as it is."""
+    path = ROOT / "pycontrol/start.py"
+    before = path.read_text(encoding="utf-8")
+    command = [str(SCRIPT), "--count", "1", "--tests", "tests/unit/test_prose.py", "pycontrol/start.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "pycontrol/start.py:" in done.stdout
+    assert "SURVIVED" in done.stdout
+    assert done.stdout.endswith("0 of 1 killed (0 %)\n")
+    assert path.read_text(encoding="utf-8") == before
+    worktrees = subprocess.run(["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "gpurt-mutate" not in worktrees
