@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, NamedTuple, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from analysis.fold import apart
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
@@ -18,8 +16,13 @@ from analysis.rta.regions import whole_segments
 from analysis.slices.driver import longest, settled
 from gpurt._gpurt import ffi
 
-Times: TypeAlias = "NDArray[np.int64]"
-Numbers: TypeAlias = "NDArray[np.uint32]"
+if TYPE_CHECKING:  # numpy takes longer to import than an analysis takes; what draws many tasksets has its arrays
+    import numpy as np
+    from numpy.typing import NDArray
+
+#: Arrays of 64-bit times and of 32-bit numbers.
+Times: TypeAlias = "array[int] | NDArray[np.int64]"
+Numbers: TypeAlias = "array[int] | NDArray[np.uint32]"
 
 NUMBERS = ("cpu", "priority", "gpu_priority", "eta", "busy", "ends", "gaps")
 TIMES = (
@@ -42,7 +45,7 @@ class Pieces:
 
     def longest(self, begin: int, end: int) -> int:
         """The longest CPU segment or G^e among pieces ``begin`` to ``end - 1``, ns."""
-        return int(max(self.cpu[begin:end].max(), self.pure[begin:end].max()))
+        return int(max(max(self.cpu[begin:end]), max(self.pure[begin:end])))
 
     def view(self) -> Any:
         """The C struct over these arrays, which must outlive it."""
@@ -63,8 +66,8 @@ class Batch:
 
     platform: Platform
     first: Numbers
-    numbers: dict[str, Numbers]
-    times: dict[str, Times]
+    numbers: Mapping[str, Numbers]
+    times: Mapping[str, Times]
     pieces: Pieces | None = field(default=None, repr=False)
     drawn: bool = True
 
@@ -124,16 +127,6 @@ class Batch:
         return tuple(segments)
 
 
-def blank(platform: Platform, tasksets: int, tasks: int) -> Batch:
-    """A batch with room for that many tasksets and tasks; its values are undefined."""
-    return Batch(
-        platform,
-        np.zeros(tasksets + 1, np.uint32),
-        {name: np.empty(tasks, np.uint32) for name in NUMBERS},
-        {name: np.empty(tasks, np.int64) for name in TIMES},
-    )
-
-
 def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     """A batch of tasksets that share a platform, except the number of CPUs.
 
@@ -151,16 +144,25 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     if len(costs) > 1:
         raise ValueError("the tasksets have different platforms")
     rows = [_row(task) for taskset in tasksets for task in taskset]
-    batch = blank(platform, len(tasksets), len(rows))
-    batch.first[1:] = np.cumsum([len(taskset) for taskset in tasksets])
-    if rows:
-        for name, numbers in zip(NUMBERS, zip(*(row.numbers for row in rows), strict=True), strict=True):
-            batch.numbers[name][:] = numbers
-        for name, times in zip(TIMES, zip(*(row.times for row in rows), strict=True), strict=False):
-            batch.times[name][:] = times
-        length = settled(platform.time_slice)
-        batch.times["slices"][:] = [_slices(task, length) for task in sliced] if length else 0
-    return replace(batch, pieces=_pieces(rows), drawn=False)
+    first = u32(accumulate((len(taskset) for taskset in tasksets), initial=0))
+    length = settled(platform.time_slice)
+    slices = [_slices(task, length) if length else 0 for task in sliced]
+    return Batch(
+        platform, first,
+        {name: u32(row.numbers[at] for row in rows) for at, name in enumerate(NUMBERS)},
+        {name: i64(slices if name == "slices" else (row.times[at] for row in rows)) for at, name in enumerate(TIMES)},
+        _pieces(rows), drawn=False,
+    )  # fmt: skip
+
+
+def u32(values: Iterable[int]) -> array[int]:
+    """An array of 32-bit numbers.  Raises OverflowError for one that is none."""
+    return array("I", values)
+
+
+def i64(values: Iterable[int]) -> array[int]:
+    """An array of 64-bit times, ns.  Raises OverflowError for one that does not fit."""
+    return array("q", values)
 
 
 class _Row(NamedTuple):
@@ -197,10 +199,10 @@ def _cut(task: Task) -> Sequence[tuple[int, int, int]]:
 
 def _pieces(rows: Sequence[_Row]) -> Pieces:
     """The segments of tasks."""
-    first = [0, *accumulate(len(row.pieces) for row in rows)]
-    table = np.array([piece for row in rows for piece in row.pieces] or [(0, 0, 0)], np.int64)
-    cpu, misc, pure = (np.ascontiguousarray(table[:, column]) for column in range(3))
-    return Pieces(np.array(first, np.uint32), cpu, misc, pure)
+    first = u32(accumulate((len(row.pieces) for row in rows), initial=0))
+    table = [piece for row in rows for piece in row.pieces] or [(0, 0, 0)]
+    cpu, misc, pure = (i64(piece[column] for piece in table) for column in range(3))
+    return Pieces(first, cpu, misc, pure)
 
 
 def _times(task: Task) -> tuple[int, ...]:
@@ -229,6 +231,6 @@ def _last(task: Task) -> tuple[int, int]:
     return 0, 0
 
 
-def pointer(kind: str, array: NDArray[Any]) -> Any:
-    """A C pointer to the array's elements, which keeps the array alive.  Ten times as fast as `array.ctypes`."""
-    return ffi.from_buffer(f"{kind}[]", array)
+def pointer(kind: str, values: array[int] | NDArray[Any]) -> Any:
+    """A C pointer to an array's elements, which keeps the array alive.  Ten times as fast as numpy's `ctypes`."""
+    return ffi.from_buffer(f"{kind}[]", values)

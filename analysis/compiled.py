@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The compiled tests: the same verdicts and bounds as the readable ones, for many tasksets at once, without the GIL.
+"""The compiled tests: the same verdicts and bounds as the readable ones.  analysis.sweep has them for many tasksets.
 
 They compute with 64-bit integers.  A taskset whose sums could exceed that is recognised before its analysis, and the
 readable implementation decides it.  docs/readings.md has the proofs; tests hold both implementations equal.
@@ -7,16 +7,12 @@ readable implementation decides it.  docs/readings.md has the proofs; tests hold
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from array import array
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from analysis import rta
-from analysis.batch import Batch, from_tasksets, pointer
+from analysis.batch import from_tasksets, i64, pointer, u32
 from analysis.model import CpuSegment, Taskset, Waiting
 from analysis.rta.audsley import Assignment
 from analysis.rta.order import Equals
@@ -62,89 +58,27 @@ def has(name: str) -> bool:
 
 
 def takes(name: str) -> bool:
-    """Whether ``verdicts`` takes the test: it has a compiled formula, or reduces a test that has one."""
+    """Whether ``sweep.verdicts`` takes the test: it has a compiled formula, or reduces a test that has one."""
     return has(name) or (name in rta.TESTS and rta.TESTS[name].reduces is not None)
 
 
-def _facts(name: str) -> Any:
+def facts(name: str) -> Any:
     """The C struct of a test: its formula and the facts of its row.  Raises ValueError if it has no formula."""
-    facts = ffi.new("struct gpurt_rta_test *")
+    found = ffi.new("struct gpurt_rta_test *")
     if name == FIXED_PRIORITY:
-        facts.formula = FORMULAS[name]
-        return facts
+        found.formula = FORMULAS[name]
+        return found
     test = rta.TESTS.get(name)
     if test is None or test.compiled is None:
         raise ValueError(f"no compiled test is called {name!r}")
-    facts.formula, facts.poll = FORMULAS[test.compiled], test.poll
-    facts.busy, facts.ordered, facts.any_order = _BUSY[test.waiting], test.ordered, test.any_order
-    facts.equals = _EQUALS[test.equals(spins=test.waiting is Waiting.BUSY)]
-    return facts
+    found.formula, found.poll = FORMULAS[test.compiled], test.poll
+    found.busy, found.ordered, found.any_order = _BUSY[test.waiting], test.ordered, test.any_order
+    found.equals = _EQUALS[test.equals(spins=test.waiting is Waiting.BUSY)]
+    return found
 
 
-def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) -> NDArray[np.bool_]:
-    """Whether each taskset of a batch is schedulable under the test of that name.
-
-    ``integers``: without shortcuts, the recurrences as they are written; to compare with.
-    Raises ValueError for a test that is not compiled, and if more tasks of a taskset use the GPU than there are
-    priorities to assign.
-    """
-    if name in rta.TESTS and rta.TESTS[name].reduces:
-        return _reduced(batch, rta.TESTS[name], threads)
-    answers = np.empty(len(batch), np.uint8)
-    facts, view, out = _facts(name), batch.view(), pointer("u8", answers)
-    flags = lib.GPURT_RTA_ASSIGN * name.endswith(rta.SUFFIX) | lib.GPURT_RTA_INTEGERS * integers
-
-    def part(bounds: tuple[int, int]) -> int:
-        return int(lib.gpurt_rta_verdicts(view, facts, flags, *bounds, out))
-
-    if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            statuses = list(pool.map(part, _parts(len(batch), 8 * threads)))
-    else:
-        statuses = [part((0, len(batch)))]
-    if any(statuses):
-        _raise(min(statuses))
-    if (answers == lib.GPURT_RTA_TOO_MANY).any():
-        raise ValueError("more tasks use the GPU than there are GPU priorities")
-    schedulable: NDArray[np.bool_] = answers == lib.GPURT_RTA_YES
-    return _readable(batch, name, schedulable, np.flatnonzero(answers == lib.GPURT_RTA_REFUSED))
-
-
-def _readable(batch: Batch, name: str, answers: NDArray[np.bool_], which: Iterable[Any]) -> NDArray[np.bool_]:
-    """The answers, with those of some tasksets replaced by what the readable implementation says."""
-    for index in which:
-        answers[index] = rta.find(name).run(batch.taskset(int(index))).schedulable
-    return answers
-
-
-def _reduced(batch: Batch, test: rta.Test, threads: int) -> NDArray[np.bool_]:
-    """A test with reduced pessimism: the test that it reduces, where overlaps cannot make a difference.
-
-    Overlaps are subtracted for segments of at least three periods of another task, and only ever help tasks whose
-    GPU priorities are given; the readable implementation decides the rest.
-    """
-    assert test.reduces is not None
-    given = verdicts(batch, test.reduces, threads)
-    overlapping = np.array([_overlaps(batch, index) for index in range(len(batch))], np.bool_)
-    answers = verdicts(batch, test.reduces + rta.SUFFIX, threads) if test.assigns else given
-    return _readable(batch, test.name, answers | given, np.flatnonzero(overlapping & ~given))
-
-
-def _overlaps(batch: Batch, index: int) -> bool:
-    """Whether a segment is as long as three of the taskset's shortest periods."""
-    begin, end = batch.first[index], batch.first[index + 1]
-    if batch.pieces is None or not batch.drawn or begin == end:
-        return True
-    longest = batch.pieces.longest(int(batch.pieces.first[begin]), int(batch.pieces.first[end]))
-    return bool(longest >= 3 * batch.times["period"][begin:end].min())
-
-
-def _parts(count: int, pieces: int) -> list[tuple[int, int]]:
-    """Ranges of tasksets, several for each thread because some tasksets take longer than others."""
-    return list(pairwise(count * piece // pieces for piece in range(pieces + 1)))
-
-
-def _raise(status: int) -> None:
+def refuse(status: int) -> None:
+    """Raises what a status of the compiled tests means: MemoryError or ValueError."""
     if status == -lib.GPURT_RTA_ENOMEM:
         raise MemoryError
     raise ValueError("the compiled tests refused the batch: CPU numbers must be below 4096")
@@ -199,9 +133,9 @@ def passes(test: rta.Test, taskset: Taskset) -> bool:
         view = (batch := from_tasksets([taskset])).view()
     except OverflowError:
         return _briefly(test, taskset)
-    answer = np.empty(len(batch), np.uint8)
-    if status := lib.gpurt_rta_verdicts(view, _facts(name), 0, 0, 1, pointer("u8", answer)):
-        _raise(status)
+    answer = array("B", bytes(len(batch)))
+    if status := lib.gpurt_rta_verdicts(view, facts(name), 0, 0, 1, pointer("u8", answer)):
+        refuse(status)
     if answer[0] == lib.GPURT_RTA_REFUSED:
         return _briefly(test, taskset)
     return bool(answer[0] == lib.GPURT_RTA_YES)
@@ -237,14 +171,14 @@ def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
         view = (batch := from_tasksets([test.seen(taskset)])).view()
     except OverflowError:
         return None
-    levels, given = np.zeros(max(len(taskset), 1), np.uint32), ffi.new("int *")
-    status = lib.gpurt_rta_levels(view, _facts(test.base), 0, pointer("u32", levels), given)
+    levels, given = u32([0] * max(len(taskset), 1)), ffi.new("int *")
+    status = lib.gpurt_rta_levels(view, facts(test.base), 0, pointer("u32", levels), given)
     if status == -lib.GPURT_RTA_ENOMEM:
         raise MemoryError
     if status or given[0] < 0:
         return None
     assert len(batch) == 1
-    return [taskset.tasks[int(index)].name for index in np.argsort(levels) if levels[index]]
+    return [taskset.tasks[index].name for index in sorted(range(len(levels)), key=levels.__getitem__) if levels[index]]
 
 
 def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
@@ -259,10 +193,11 @@ def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
         return None
     found = _Found(len(taskset))
     order = sorted(range(len(taskset)), key=lambda index: taskset.tasks[index].name)
-    ranks = np.empty(max(len(taskset), 1), np.uint32)
-    ranks[order] = range(len(taskset))
+    ranks = u32([0] * max(len(taskset), 1))
+    for rank, index in enumerate(order):
+        ranks[index] = rank
     status = lib.gpurt_rta_bounds(
-        view, _facts(name), assume, 0,
+        view, facts(name), assume, 0,
         pointer("u32", ranks), *found.pointers(),
     )  # fmt: skip
     if status == -lib.GPURT_RTA_ENOMEM:
@@ -282,8 +217,8 @@ class _Found:
 
     def __init__(self, count: int) -> None:
         room = max(count, 1)
-        self.state, self.wcrt, self.end = np.zeros(room, np.uint8), np.zeros(room, np.int64), np.zeros(room, np.int64)
-        self.culprit = np.zeros(room, np.uint32)
+        self.state, self.wcrt, self.end = array("B", bytes(room)), i64([0] * room), i64([0] * room)
+        self.culprit = u32([0] * room)
 
     def pointers(self) -> Sequence[Any]:
         """The arrays as C pointers."""

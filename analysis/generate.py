@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.batch import Batch, Pieces, blank, pointer
+from analysis.batch import NUMBERS, TIMES, Batch, Pieces, pointer
 from analysis.model import MS, US, Platform
 from gpurt._gpurt import ffi, lib
 
@@ -101,13 +101,23 @@ def generate(
         parameters = replace(parameters, reallocate=parameters.reallocate and bool(parameters.tasks))
     view, seed = parameters.view(), seed % 2**64
     room = count * int(lib.gpurt_generate_room(view))
-    batch = blank(replace(platform, cpus=parameters.cpus), count, room)
+    batch = _blank(replace(platform, cpus=parameters.cpus), count, room)
     pieces = Pieces(np.zeros(room + 1, np.uint32), *_times(room * (parameters.segments[1] + 1)))
     given = DIVISIONS[method](parameters, seed, start, count) if method in DIVISIONS else None
     numbers = ffi.NULL if given is None else pointer("double", given)
     if lib.gpurt_generate(view, seed, start, count, numbers, batch.view(), pieces.view()):
         raise MemoryError
     return Batch(batch.platform, batch.first, batch.numbers, batch.times, pieces)
+
+
+def _blank(platform: Platform, tasksets: int, tasks: int) -> Batch:
+    """A batch with room for that many tasksets and tasks; its values are undefined."""
+    return Batch(
+        platform,
+        np.zeros(tasksets + 1, np.uint32),
+        {name: np.empty(tasks, np.uint32) for name in NUMBERS},
+        {name: np.empty(tasks, np.int64) for name in TIMES},
+    )
 
 
 def _times(room: int) -> tuple[Any, Any, Any]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.answers import no
 from analysis.answers.elsewhere import Elsewhere, named, of_policies
 from analysis.model import Taskset
 from analysis.rta import Result, Test
@@ -55,6 +54,8 @@ def beside(
         return Beside()
     if len(taskset) > MOST_TASKS:
         return Beside(helps=[f"fewer tasks in the file: up to {MOST_TASKS}, gpurt also looks for what would help"])
+    from analysis.answers import no  # the simulator and the searches, which a yes does not need
+
     others = named(results, taskset)[1] if by_name else list(of_policies(taskset)) if taskset.real_time else []
     for test, result in results:
         if result.failures and test.sound and not unlike_the_file(test, taskset):

@@ -12,7 +12,7 @@ from analysis.answers.elsewhere import another
 from analysis.model import Taskset
 from analysis.rta import Test
 from analysis.rta.registry import UNITS
-from analysis.rtgpu.verdict import assumed
+from analysis.rtgpu.assumed import assumed
 from analysis.verdict import answer, no_proof, unlike_the_file
 from gpurt.errors import UsageError
 

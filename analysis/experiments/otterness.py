@@ -217,12 +217,9 @@ def _judge_figure_9(rows: Sequence[Row]) -> list[Claim]:
 
 
 def _draw(rows: Sequence[Row], path: Path) -> None:
-    import matplotlib as mpl
+    from analysis.experiments import pictures  # matplotlib, which tables do not need
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4))
+    figure, (axes,) = pictures.new_figure(1, size=(7, 4))
     for curve, marker in (("distributed", "o"), ("packed", "s")):
         points = [(row["x"], row["mean_ns"] / 1e6) for row in rows if row["curve"] == curve]
         axes.plot(*zip(*points, strict=True), marker=marker, markersize=3, linewidth=1, label=f"SE-{curve}")
@@ -231,8 +228,7 @@ def _draw(rows: Sequence[Row], path: Path) -> None:
     axes.legend()
     figure.suptitle("Masks of growing size (RTNS'21, figure 9)", fontsize=10)
     figure.tight_layout()
-    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
-    plt.close(figure)
+    pictures.save(figure, path)
 
 
 STUDIES = [

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 MARKERS = "os^Dv<>Pp*Xhd12348"
 
 
-def new_figure(columns: int, rows: int = 1) -> tuple[Any, list[Any]]:
-    """A picture and its panels, row by row."""
-    figure, grid = plt.subplots(rows, columns, figsize=(5.6 * columns, 4 * rows + 0.8), squeeze=False)
+def new_figure(columns: int, rows: int = 1, size: tuple[float, float] | None = None) -> tuple[Any, list[Any]]:
+    """A picture and its panels, row by row.  ``size``: in inches, where the panels alone do not give it."""
+    figure, grid = plt.subplots(rows, columns, figsize=size or (5.6 * columns, 4 * rows + 0.8), squeeze=False)
     return figure, [axes for line in grid for axes in line]
 
 
@@ -34,9 +34,12 @@ def finish(figure: Any, first: Any, title: str, path: Path) -> None:
     figure.legend(handles, labels, loc="upper center", ncol=4, fontsize=8, bbox_to_anchor=(0.5, 0.0))
     figure.suptitle(title, fontsize=10)
     figure.tight_layout()
-    # Without a date equal results make equal files.
-    metadata = {"Date": None} if path.suffix == ".svg" else None
-    figure.savefig(path, dpi=110, bbox_inches="tight", metadata=metadata)
+    save(figure, path, bbox_inches="tight")
+
+
+def save(figure: Any, path: Path, **more: str) -> None:
+    """Saves a picture.  Without a date equal results make equal files."""
+    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None, **more)
     plt.close(figure)
 
 

@@ -12,14 +12,14 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis import compiled, rta
+from analysis import compiled, rta, sweep
 from analysis.batch import Batch
 from analysis.experiments.plan import Experiment, Results, Settings
 from analysis.experiments.rows import Row
 from analysis.generate import PLATFORM, Parameters, generate
 from analysis.model import Platform
 from analysis.rtgpu import generate as units
-from analysis.rtgpu import sweep
+from analysis.rtgpu import sweep as units_sweep
 
 #: What tasksets of a point are drawn from.
 Drawable: TypeAlias = "Parameters | units.Parameters"
@@ -108,7 +108,7 @@ class Schedulability(Experiment[Drawable, Counts]):
         seed = point_seed(settings.seed, point)
         if isinstance(point, units.Parameters):
             drawn = units.draw(point, seed, count, start)
-            return {c.label: int(sweep.schedulable(drawn, c.test, c.observed).sum()) for c in self.available}
+            return {c.label: int(units_sweep.schedulable(drawn, c.test, c.observed).sum()) for c in self.available}
         batch = generate(point, seed, count, start, settings.method, PLATFORM)
         return {curve.label: int(schedulable(batch, curve).sum()) for curve in self.available}
 
@@ -144,7 +144,7 @@ def schedulable(batch: Batch, curve: Curve) -> NDArray[np.bool_]:
     """Whether each taskset of a batch is schedulable, by the compiled formula if there is one."""
     placed = batch.on(curve.platform.alpha, curve.platform.theta)
     if compiled.takes(curve.test):
-        return compiled.verdicts(placed, curve.test)
+        return sweep.verdicts(placed, curve.test)
     test = rta.find(curve.test)
     return np.array([test.run(placed.taskset(index)).schedulable for index in range(len(placed))], np.bool_)
 

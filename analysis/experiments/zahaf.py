@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from analysis.experiments.rows import Row
 from analysis.experiments.study import Study
-from analysis.partition import ORDERS, VARIANTS
 from analysis.partition.generate import Parameters, generate, results
+from analysis.partition.variants import ORDERS, VARIANTS
 from analysis.partition.workload import SHIFT
 from gpurt._gpurt import lib
 

@@ -7,16 +7,11 @@ implementation decides; ``find`` says so.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from analysis.batch import Numbers, Times, pointer
+from analysis.batch import Numbers, Times, i64, pointer, u32
 from analysis.model import Copy, CpuSegment, Task
 from analysis.rta.result import Reason, Result
 from analysis.rtgpu import allocate, kernel
@@ -34,8 +29,8 @@ class Batch:
     """Tasksets as a struct of arrays (analysis/native/rtgpu.h).  ``exact``: lower bounds equal upper bounds."""
 
     first: Numbers
-    numbers: dict[str, Numbers]
-    times: dict[str, Times]
+    numbers: Mapping[str, Numbers]
+    times: Mapping[str, Times]
     columns: int
     chunk: int = 0
     exact: bool = False
@@ -124,47 +119,23 @@ class _Flat:
         self.sum = 0
 
     def batch(self, chunk: int) -> Batch:
-        numbers = {name: np.array(values or [0], np.uint32) for name, values in self.numbers.items()}
-        numbers["steps"] = np.array(self.steps, np.uint32)
-        times = {name: np.array(values or [0], np.int64) for name, values in self.times.items()}
-        return Batch(np.array(self.first, np.uint32), numbers, times, self.columns, chunk)
+        listed = {name: u32(values or [0]) for name, values in self.numbers.items()}
+        listed["steps"] = u32(self.steps)
+        long = {name: i64(values or [0]) for name, values in self.times.items()}
+        return Batch(u32(self.first), listed, long, self.columns, chunk)
 
 
-def _method(method: Method, search: bool) -> Any:
+def facts_of(method: Method, search: bool) -> Any:
+    """The C struct of a method; ``search``: allocations are searched, not only the least one tried."""
     facts = ffi.new("struct gpurt_rtgpu_method *")
     facts.forms, facts.tight, facts.merges = len(method.forms), method.tight, method.merges
     facts.refined, facts.published, facts.search = method.refined, method.published, search
     return facts
 
 
-def _units(units: Units) -> Any:
+def units_of(units: Units) -> Any:
+    """The C struct of the units that there are."""
     return ffi.new("struct gpurt_rtgpu_units *", {"total": units.total, "step": units.step, "least": units.least})
-
-
-def verdicts(batch: Batch, method: Method, units: Units, threads: int = 1) -> NDArray[np.bool_]:
-    """Whether there is an allocation for each taskset; kernels' bounds must not grow with units.
-
-    Raises Endless if a search did not end.
-    """
-    answers = np.zeros(len(batch), np.uint8)
-    view, out, given = batch.view(), pointer("u8", answers), _units(units)
-    facts = _method(method, not method.exact_least)
-
-    def part(bounds: tuple[int, int]) -> int:
-        return int(lib.gpurt_rtgpu_verdicts(view, facts, *bounds, given, out))
-
-    ranges = list(pairwise(len(batch) * i // (8 * threads) for i in range(8 * threads + 1)))
-    if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            statuses = list(pool.map(part, ranges))
-    else:
-        statuses = [part(one) for one in ranges]
-    if any(statuses):
-        raise MemoryError
-    if (answers == lib.GPURT_RTGPU_MANY).any():
-        raise allocate.Endless
-    found: NDArray[np.bool_] = answers == lib.GPURT_RTGPU_YES
-    return found
 
 
 def given(batch: Batch, index: int, method: Method, units: Units) -> allocate.Allocation | None:
@@ -172,7 +143,7 @@ def given(batch: Batch, index: int, method: Method, units: Units) -> allocate.Al
 
     Kernels' bounds must not grow with units.  Raises Endless if the search did not end.
     """
-    found = _find(batch, index, _method(method, not method.exact_least), units)
+    found = _find(batch, index, facts_of(method, not method.exact_least), units)
     return found[0] if found else None
 
 
@@ -181,9 +152,9 @@ def _find(
 ) -> tuple[allocate.Allocation, tuple[int, ...]] | None:  # fmt: skip
     """Units of the real-time tasks and their bounds, ns."""
     begin, end = map(int, batch.first[index : index + 2])
-    count = end - begin - int(batch.numbers["best_effort"][begin:end].sum())
+    count = end - begin - int(sum(batch.numbers["best_effort"][begin:end]))
     allocation, wcrts = ffi.new("u32[]", count + 1), ffi.new("int64_t[]", count + 1)
-    answer = lib.gpurt_rtgpu_find(batch.view(), facts, index, _units(units), allocation, wcrts)
+    answer = lib.gpurt_rtgpu_find(batch.view(), facts, index, units_of(units), allocation, wcrts)
     if answer < 0:
         raise MemoryError
     if answer == lib.GPURT_RTGPU_MANY:
@@ -197,7 +168,7 @@ def find(system: System, units: Units) -> tuple[allocate.Allocation, tuple[int, 
     Raises ValueError if the taskset must be left to the readable implementation, and Endless if the search did not end.
     """
     batch = from_systems([system], max(units.total, 1))
-    return _find(batch, 0, _method(system.method, not allocate.exact_least(system, units)), units)
+    return _find(batch, 0, facts_of(system.method, not allocate.exact_least(system, units)), units)
 
 
 def bounds(system: System, given: Sequence[int]) -> tuple[int, ...]:
@@ -215,7 +186,7 @@ def bounds_in(batch: Batch, index: int, method: Method, given: Sequence[int]) ->
     """The same for one taskset of a batch, whose tasks with kernels have units, no more than it has columns."""
     count = int(batch.first[index + 1] - batch.first[index])
     wcrts, units = ffi.new("int64_t[]", count + 1), ffi.new("u32[]", [*given, 0])
-    solved = lib.gpurt_rtgpu_bounds(batch.view(), _method(method, False), index, units, wcrts)
+    solved = lib.gpurt_rtgpu_bounds(batch.view(), facts_of(method, False), index, units, wcrts)
     if solved < 0:
         raise MemoryError
     return tuple(wcrts[0:solved])

@@ -15,10 +15,11 @@ from typing import Any
 from analysis.model import Taskset, Waiting
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, on_units
+from analysis.rtgpu.assumed import assumed
 from analysis.rtgpu.chain import Need
 from analysis.rtgpu.method import RTGPU, STGM, Method
 from analysis.rtgpu.simulate import Way, prepared
-from analysis.rtgpu.verdict import assumed, stated, too_many
+from analysis.rtgpu.verdict import stated, too_many
 from analysis.simulate import LONGEST, Observed, Options, Simulation, SimulationError, default_horizon
 from analysis.trace import About, Event, Kind, Trace, placed_of, times_of
 from gpurt._gpurt import ffi, lib

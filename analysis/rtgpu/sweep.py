@@ -3,17 +3,48 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.rtgpu import compiled
+from analysis.batch import pointer
+from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import Units
 from analysis.rtgpu.generate import Drawn
-from analysis.rtgpu.method import METHODS
+from analysis.rtgpu.method import METHODS, Method
 from analysis.rtgpu.simulate import Way, simulate
+from gpurt._gpurt import lib
 
 #: Simulated runs of a taskset, each from other first releases.
 RUNS = 10
+
+
+def verdicts(batch: compiled.Batch, method: Method, units: Units, threads: int = 1) -> NDArray[np.bool_]:
+    """Whether there is an allocation for each taskset; kernels' bounds must not grow with units.
+
+    Raises Endless if a search did not end.
+    """
+    answers = np.zeros(len(batch), np.uint8)
+    view, out, given = batch.view(), pointer("u8", answers), compiled.units_of(units)
+    facts = compiled.facts_of(method, not method.exact_least)
+
+    def part(bounds: tuple[int, int]) -> int:
+        return int(lib.gpurt_rtgpu_verdicts(view, facts, *bounds, given, out))
+
+    ranges = list(pairwise(len(batch) * i // (8 * threads) for i in range(8 * threads + 1)))
+    if threads > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            statuses = list(pool.map(part, ranges))
+    else:
+        statuses = [part(one) for one in ranges]
+    if any(statuses):
+        raise MemoryError
+    if (answers == lib.GPURT_RTGPU_MANY).any():
+        raise allocate.Endless
+    found: NDArray[np.bool_] = answers == lib.GPURT_RTGPU_YES
+    return found
 
 
 def schedulable(drawn: Drawn, name: str, observed: str = "") -> NDArray[np.bool_]:
@@ -24,7 +55,7 @@ def schedulable(drawn: Drawn, name: str, observed: str = "") -> NDArray[np.bool_
     method, units = METHODS[name], Units(drawn.parameters.units)
     batch = drawn.batch()
     if not observed:
-        return compiled.verdicts(batch, method, units)
+        return verdicts(batch, method, units)
     return np.array([_no_miss(drawn, batch, index, name, observed) for index in range(len(drawn))], np.bool_)
 
 

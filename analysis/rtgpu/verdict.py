@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from analysis.model import Copy, CpuSegment, Task, Taskset, Waiting
+from analysis.model import Taskset, Waiting
 from analysis.rta.result import Reason, Result
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, failed, on_units
@@ -53,36 +53,6 @@ def too_many(given: Mapping[str, int], total: int) -> str:
     """By how much tasks' units exceed those that there are; empty if they do not."""
     wanted = sum(given.values())
     return f"the tasks' partitions have {wanted} units of the GPU, and it has {total}" if wanted > total else ""
-
-
-def assumed(taskset: Taskset) -> list[str]:
-    """What bounds of tasks that own units assume that the file's author may not have meant, a sentence each."""
-    plain = [
-        task.name for task in taskset.real_time
-        if any(one.pure.worst and not (one.parts or one.scaling) for one in task.gpu_segments)
-    ]  # fmt: skip
-    exact = [task.name for task in taskset.real_time if any(best == worst for best, worst in _spans(task) if worst)]
-    delaying = exact if len(taskset.real_time) > 1 else []
-    same = "a GPU time without kernel or kernel_times is taken to be the same on any number of units"
-    always = (
-        "a segment without a best case is taken to last as long as its worst case, always; a shorter one can delay "
-        'others more: say best = "0ns" where that may be'
-    )
-    return [f"{', '.join(names)}: {what}" for names, what in ((plain, same), (delaying, always)) if names]
-
-
-def _spans(task: Task) -> Iterator[tuple[int, int]]:
-    """The best and the worst case, ns, of all that a job consists of; of a table, those on each number of units."""
-    for segment in task.segments:
-        if isinstance(segment, CpuSegment):
-            yield segment.time.best, segment.time.worst
-            continue
-        yield segment.misc.best, segment.misc.worst
-        for part in segment.parts:
-            spans = [part.time] if isinstance(part, Copy) else part.times or [part.work]
-            yield from ((span.best, span.worst) for span in spans)
-        if not segment.parts:
-            yield segment.pure.best, segment.pure.worst
 
 
 def stated(system: System) -> dict[str, int] | None:

@@ -72,7 +72,11 @@ def analyze(
         raise UsageError(f"--explain: {filename(file)} has no task and no chain {explain!r}")
     notes, objections = list(loaded.notes), list[Any]()
     if measured:
-        loaded, objections, remarks = _with_measured(loaded, device, margin)
+        from pycontrol.live import (
+            updates,  # it takes a third of the time of an analysis, and this option alone needs it
+        )
+
+        loaded, objections, remarks = updates.with_measured(loaded, device, margin)
         notes += remarks
     system = _with_region(loaded.taskset, region)
     if every:
@@ -141,23 +145,6 @@ def _overview(results: Results, system: Any) -> str:
             said = "no" if slow_turns(test, system, result) else "yes"  # a note says why
             rows.append((test.name, test.policy, said, room(least), tightest))
     return render.table(("test", "policy", "proved", "least slack ms", "tightest task"), rows)
-
-
-def _with_measured(loaded: Any, device: str | None, margin: str | None) -> tuple[Any, list[Objection], list[str]]:
-    """The file with the alpha that the host has measured, objections to that and to the host, and remarks.
-
-    Raises UsageError for a wrong margin; FileError and DeviceError as `fit.measured`.
-    """
-    from pycontrol.live import fit  # which takes a third of the time of an analysis, and --measured alone needs it
-    from pycontrol.live.control import connect
-    from pycontrol.profile.summary import read_margin
-
-    share = None if margin is None else read_margin(margin)
-    with connect(device) as control:
-        host = fit.ask(control, loaded)
-    changed, text, few = fit.measured(loaded, host, share)
-    found = [*few, *fit.objections(changed, host)]
-    return changed, found, [f"{text}; what was seen is no proof", *fit.lines(found)]
 
 
 def _with_region(loaded: Any, region: str | None) -> Any:

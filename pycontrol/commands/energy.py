@@ -11,6 +11,7 @@ import click
 
 from analysis.energy import compiled, plot
 from analysis.energy.explain import decisions, tasks
+from analysis.energy.file import load
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.trace import trace_of
 from gpurt.errors import UsageError
@@ -20,7 +21,6 @@ from pycontrol.commands.energy_options import (
     OPTIONS,
     POLICY,
     default_policy,
-    load,
     one_policy,
     options_of,
     setups,

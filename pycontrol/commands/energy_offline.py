@@ -11,6 +11,7 @@ import click
 from analysis.energy import compiled
 from analysis.energy.cost import cost as priced
 from analysis.energy.cost import save
+from analysis.energy.file import load
 from analysis.energy.optimum import least
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES
@@ -19,7 +20,7 @@ from analysis.energy.schedule import NoTableError, faults, make
 from analysis.energy.setup import counted
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
-from pycontrol.commands.energy_options import IGNORE_CPU, OPTIONS, default_policy, load, one_policy, options_of
+from pycontrol.commands.energy_options import IGNORE_CPU, OPTIONS, default_policy, one_policy, options_of
 from pycontrol.commands.options import FILE, JSON, Output, Time, apart, command
 from pycontrol.output import energy as data
 from pycontrol.output import render
@@ -75,8 +76,8 @@ def schedule(
         "begin_ns": table.begin, "length_ns": table.length, "energy_uj": round(energy / 10**9), "table": rows,
         "files": [output] if output and not wrong else [],
     }  # fmt: skip
-    cells = [(ms(row["time_ns"]), str(row["task"]), str(row["job"]), str(row["gpu_name"]),
-              f"{row['first_unit']}-{row['first_unit'] + row['units'] - 1}", ms(row["finish_ns"])) for row in rows]
+    cells = [(ms(one.at), loaded.system.tasks[one.task].name, str(one.job), loaded.system.gpus[one.gpu].name,
+              f"{one.first}-{one.first + one.units - 1}", ms(one.finish)) for one in table.cycle]
     lines = [render.table(("at ms", "task", "job", "GPU", "units", "done ms"), cells), ""]
     lines.append(f"repeats every {ms(table.length)} ms from {ms(table.begin)} ms on; {data.joules(energy)} J a cycle")
     lines += [f"MISSED: {one}" for one in wrong[:10]] or ["every job meets its deadline if dispatched by this table"]

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
@@ -63,13 +62,6 @@ def options_of(
 def default_policy(system: Any) -> str:
     """The policy where none is named."""
     return "sbeet-mg" if len(system.gpus) > 1 else "sbeet"
-
-
-def load(file: Path, ignore_cpu: bool) -> Any:
-    """An energy file.  Raises TasksetError, FileError."""
-    from analysis.energy.file import load
-
-    return load(file, ignore_cpu)
 
 
 def one_policy(system: Any, name: str, options: Any) -> Any:

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
 
 from gpurt.errors import UsageError
 from pycontrol.commands.options import JSON, Time, command
@@ -62,8 +65,6 @@ def top(device: str | None, interval: int, once: bool, as_json: bool) -> int:
 
 
 def _width() -> int | None:
-    from rich.console import Console
-
     return Console().width if sys.stdout.isatty() else None
 
 
@@ -82,10 +83,6 @@ def _report(control: Control, interval: float, as_json: bool) -> None:
 
 def _watch(control: Control, interval: float) -> None:
     """Shows the latest sample on the whole terminal.  When the user ends it, that stays below the prompt."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
     console = Console()
     looks = Looks(control, interval)
     seen = sample(looks, None)

@@ -15,8 +15,9 @@ from analysis.rta import Bound, Reason, Result
 from analysis.rta.registry import UNITS as OF_UNITS
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import System, Units, failed, on_units
+from analysis.rtgpu.assumed import assumed
 from analysis.rtgpu.method import METHODS
-from analysis.rtgpu.verdict import assumed, mixed, other_mode
+from analysis.rtgpu.verdict import mixed, other_mode
 from analysis.taskset import TasksetFile
 from analysis.taskset.repartition import with_partitions
 from analysis.taskset.write import with_policy

@@ -22,9 +22,9 @@ from pycontrol.commands.options import JSON, TEST, command, time_of
 from pycontrol.ending import asked
 from pycontrol.live import fit
 from pycontrol.live.control import connect
+from pycontrol.live.listening import CURE, HOST, PORT
 from pycontrol.live.mismatch import bounds_of, mismatch
 from pycontrol.live.objection import Objection
-from pycontrol.live.serving import HOST, PORT, serve
 from pycontrol.live.watch import PATIENCE, Watcher
 from pycontrol.output import documents, observed, render
 from pycontrol.run.check import Judged, against, lines_of, unbounded
@@ -77,7 +77,11 @@ def watch(
     """
     _check_options(file, name, metrics)
     if metrics:
-        serve(device, listen, analysable(file) if file else None, name, names, most)
+        try:
+            from pycontrol.live import serving
+        except ImportError:
+            raise RuntimeFailure(f"prometheus-client is missing: {CURE}") from None
+        serving.serve(device, listen, analysable(file) if file else None, name, names, most)
         return 0
     assert file
     return _watch(device, file, name, until, log, as_json)

@@ -10,6 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
 from gpurt.files import written
 from pycontrol.demo.results import Results, TaskInfo, TaskResult
 
@@ -89,9 +95,6 @@ def _best_effort(axes: Any, task: TaskInfo, results: Results) -> None:
 
 def _legend(axes: Any, results: Results) -> None:
     """In a cell of its own."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     here = "longest response time on this machine" + ("" if results.comparable else ",\nwhich is not the file's")
     marks = [
         Line2D([], [], color=BOUND, lw=2.4, label="proved bound (WCRT)"),
@@ -106,9 +109,6 @@ def _legend(axes: Any, results: Results) -> None:
 
 
 def _figure(results: Results, footer: str) -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     tasks = sorted(results.tasks, key=lambda task: task.best_effort)
     rows = len(tasks) // COLUMNS + 1
     height = 1.1 + rows * (1.1 + 0.26 * len(results.setups))
@@ -143,8 +143,6 @@ def save(results: Results, base: Path, footer: str) -> list[Path]:
     Raises:
         FileError: a file cannot be written.
     """
-    from matplotlib import rc_context
-
     paths = [base.with_suffix(suffix) for suffix in (".png", ".svg")]
     with rc_context({"svg.hashsalt": "gpurt", "font.size": 9.5}):
         figure = _figure(results, footer)

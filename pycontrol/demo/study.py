@@ -20,7 +20,6 @@ from analysis.simulate import Options as Simulated
 from analysis.taskset import TasksetFile
 from gpurt.errors import DeviceError, FileError, GpurtError, RuntimeFailure, UsageError
 from gpurt.text import is_terminal, visible
-from pycontrol.demo import plot as demo_plot
 from pycontrol.demo import table as demo_table
 from pycontrol.demo.boosted import unable, within
 from pycontrol.demo.results import SETUPS, Approach, Results, SetupResult, TaskInfo, TaskResult
@@ -262,7 +261,9 @@ def draw(results: Results, options: StudyOptions) -> list[Path]:
     Raises:
         FileError: the picture cannot be written.
     """
-    pictures = demo_plot.save(results, options.out / results.taskset, _footer(results))
+    from pycontrol.demo import plot  # matplotlib, when there is something to draw
+
+    pictures = plot.save(results, options.out / results.taskset, _footer(results))
     return [*pictures, options.out / "results.json", *(one.trace for one in results.setups if one.trace)]
 
 

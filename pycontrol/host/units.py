@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
 
+from analysis.energy.file import load
 from analysis.energy.policies import POLICIES
 from analysis.energy.runtime import UnitsGrant, UnitsRuntime
 from analysis.energy.setup import Setup, prepare
@@ -47,8 +48,6 @@ class Mechanism(Enum):
 
 def setup_of(path: Path, policy: str, mechanism: Mechanism) -> Setup:
     """The tables of a file for a host.  Raises TasksetError, FileError, UsageError if the policy is for one GPU."""
-    from analysis.energy.file import load  # hosts that share no units start without it
-
     system = load(path, ignore_cpu=True).system  # what a program does on CPUs is its own affair
     if mechanism is Mechanism.NONE:
         system = replace(system, gpus=tuple(replace(gpu, granularity=gpu.limit) for gpu in system.gpus))

@@ -10,26 +10,24 @@ import threading
 from importlib.metadata import version
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from analysis.answers.chosen import covering_test
 from analysis.taskset import TasksetFile
-from gpurt.errors import RuntimeFailure, UsageError
+from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
 from pycontrol.ending import SignalEvent
 from pycontrol.live import fit
 from pycontrol.live.control import connect
 from pycontrol.live.distributions import ResponseCollector
-from pycontrol.live.metrics import JudgeCollector
+from pycontrol.live.exposition import Server
+from pycontrol.live.listening import CURE, OLDEST, address_of, listen_text
+from pycontrol.live.metrics import ANSWER, HostCollector, JudgeCollector, Naming
 from pycontrol.live.mismatch import bounds_of, mismatch
 from pycontrol.live.watch import PATIENCE
 from pycontrol.live.watches import Watches
 from pycontrol.output import render
 from pycontrol.run.judge import Judge
-
-#: Where Prometheus finds it unless told otherwise.
-HOST, PORT = "127.0.0.1", 9925
-#: The first release of prometheus-client with which this is tried: Ubuntu 22.04's.
-OLDEST = (0, 9)
-CURE = "pip install 'gpurt[metrics]', or Debian's package python3-prometheus-client"
 
 
 def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str | None, names: str, most: int) -> None:
@@ -39,17 +37,9 @@ def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str
     everyone may know.  ``most``: the most names of clients.
 
     Raises UsageError for a wrong address, DeviceError without a host, and RuntimeFailure where the address is taken, or
-    prometheus-client is missing.
+    prometheus-client is too old.
     """
     address, port = address_of(listen)
-    try:
-        from prometheus_client import CollectorRegistry
-
-        from pycontrol.live.control import connect as within
-        from pycontrol.live.exposition import Server
-        from pycontrol.live.metrics import ANSWER, HostCollector, Naming
-    except ImportError:
-        raise RuntimeFailure(f"prometheus-client is missing: {CURE}") from None
     if tuple(map(int, re.findall(r"\d+", found := version("prometheus-client"))[:2])) < OLDEST:
         raise RuntimeFailure(f"prometheus-client {visible(found)} is too old: {CURE}")
     registry, stop = CollectorRegistry(auto_describe=True), SignalEvent()  # so that ?name[]= finds what there is
@@ -57,7 +47,7 @@ def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str
         signal.signal(number, lambda *_: stop.set())
     connect(device).close()  # raises DeviceError before anything is served
     task_of = _watched(device, loaded, name, registry, stop) if loaded else lambda _client: None
-    registry.register(HostCollector(lambda: within(device, ANSWER), Naming(names), most, task_of))
+    registry.register(HostCollector(lambda: connect(device, ANSWER), Naming(names), most, task_of))
     try:
         server = Server(address, port, registry)
     except OSError as error:
@@ -68,28 +58,6 @@ def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str
     render.say(f"serving http://{listen_text(address, server.server_port)}/metrics", err=True)
     stop.wait()
     server.close()
-
-
-def address_of(listen: str) -> tuple[str, int]:
-    """The address and the port of ADDRESS:PORT, [ADDRESS]:PORT, :PORT or PORT.
-
-    Raises:
-        UsageError: it is none of these, or the address is no number.
-    """
-    host, _, port = listen.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]") or HOST
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        raise UsageError(f"--listen: {visible(host)!r} is no IP address, such as {HOST}") from None
-    if not (port.isascii() and port.isdecimal() and int(port) < 65536):
-        raise UsageError(f"--listen: {visible(port)!r} is no port, 0 (any) to 65535")
-    return host, int(port)
-
-
-def listen_text(address: str, port: int) -> str:
-    """Both as in an URL."""
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _is_loopback(address: str) -> bool:

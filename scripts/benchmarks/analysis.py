@@ -12,7 +12,7 @@ from functools import partial
 
 from benchmarks.shared.timing import WALL, seconds
 
-from analysis import compiled, rta
+from analysis import compiled, rta, sweep
 from analysis.batch import Batch
 from analysis.experiments import EXPERIMENTS
 from analysis.experiments.engine import run as run_experiment
@@ -30,7 +30,7 @@ TESTS = (
 
 def rate(batches: list[Batch], name: str, repeats: int) -> float:
     """Tasksets a second, verdicts only; batches of the size that experiments use."""
-    return sum(map(len, batches)) / seconds(lambda: [compiled.verdicts(batch, name) for batch in batches], repeats)
+    return sum(map(len, batches)) / seconds(lambda: [sweep.verdicts(batch, name) for batch in batches], repeats)
 
 
 def readable_rate(tasksets: list[Taskset], name: str, repeats: int) -> float:

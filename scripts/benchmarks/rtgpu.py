@@ -15,7 +15,7 @@ from analysis.experiments import EXPERIMENTS
 from analysis.experiments.engine import run as run_experiment
 from analysis.experiments.plan import Settings
 from analysis.model import MS, CpuSegment, Platform, Span, Task, Taskset
-from analysis.rtgpu import compiled
+from analysis.rtgpu import sweep
 from analysis.rtgpu.analyse import System, Units
 from analysis.rtgpu.generate import TABLE, draw
 from analysis.rtgpu.method import METHODS, RTGPU
@@ -27,7 +27,7 @@ def rates(sets: int, repeats: int) -> Iterator[tuple[str, float, str]]:
         for load in (0.2, 0.6, 1.0):
             batch = draw(replace(TABLE, copies=copies, utilization=load), 1, sets).batch()
             for name, method in METHODS.items():
-                time_taken = seconds(lambda m=method, b=batch: compiled.verdicts(b, m, Units(TABLE.units)), repeats)
+                time_taken = seconds(lambda m=method, b=batch: sweep.verdicts(b, m, Units(TABLE.units)), repeats)
                 yield f"rtgpu.{name}.{copies}.{load}.tasksets_per_s", sets / time_taken, "tasksets/s"
 
 
@@ -37,7 +37,7 @@ def allocation(sets: int) -> Iterator[tuple[str, float, str]]:
         parameters = replace(TABLE, tasks=7, units=28, utilization=0.6)
         tasksets = [draw(parameters, 2, 1, index).taskset(0) for index in range(sets)]
         systems = [System(METHODS[name], taskset) for taskset in tasksets]
-        longest = max(seconds(lambda s=system: compiled.run(s, Units(28)), 1) for system in systems)
+        longest = max(seconds(lambda s=system: sweep.run(s, Units(28)), 1) for system in systems)
         yield f"rtgpu.{name}.7_tasks_28_units.ms", longest * 1e3, "ms"
 
 
@@ -47,7 +47,7 @@ def nanosecond() -> float:
     long = Task("a", 0, 2, 100 * second, 100 * second, (CpuSegment(Span.exactly(second)),))
     short = Task("b", 0, 1, 100 * second, 100 * second, (CpuSegment(Span.exactly(1)),))
     system = System(RTGPU, Taskset(Platform(1), (long, short)))
-    return seconds(lambda: compiled.bounds(system, (0, 0)), 5) * 1e3
+    return seconds(lambda: sweep.bounds(system, (0, 0)), 5) * 1e3
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from analysis import compiled, rta
+from analysis import compiled, rta, sweep
 from analysis.attack.tasksets import with_random_modes
 from analysis.batch import from_tasksets
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
@@ -65,7 +65,7 @@ def disagreement(name: str, taskset: Taskset) -> str | None:
             return f"{name}: {task}: {verdict} against {single.verdicts[task]}"
     if taskset.pending:  # batches take no such tasksets
         return None
-    if compiled.has(name) and bool(compiled.verdicts(from_tasksets([taskset]), name)[0]) is not readable.schedulable:
+    if compiled.has(name) and bool(sweep.verdicts(from_tasksets([taskset]), name)[0]) is not readable.schedulable:
         return f"{name}: {readable.schedulable} against {not readable.schedulable}"
     return None
 

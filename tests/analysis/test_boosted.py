@@ -11,7 +11,7 @@ from agreement import disagreement, random_taskset
 from builders import cpu, gpu, ms, task, taskset, tasksets
 from hypothesis import given, settings
 
-from analysis import compiled, rta
+from analysis import compiled, rta, sweep
 from analysis.choose import choices
 from analysis.generate import PAPER, generate
 from analysis.model import CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
@@ -329,5 +329,5 @@ def test_owners_count_in_windows_of_tasks_above_that_spin(name: str) -> None:
 def test_a_long_last_cpu_segment_does_not_delay_the_end_of_segments() -> None:
     """Shortcuts took C + G for the least end of a job's last segment: this taskset was refused, without reason."""
     batch = generate(PAPER, 1, 1, 3504)
-    assert compiled.verdicts(batch, "boosted-suspend").tolist() == [True]
+    assert sweep.verdicts(batch, "boosted-suspend").tolist() == [True]
     assert rta.find("boosted-suspend").run(batch.taskset(0)).schedulable

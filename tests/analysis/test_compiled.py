@@ -11,7 +11,7 @@ import pytest
 from agreement import COMPILED, disagreement, random_taskset
 from hypothesis import given, settings
 
-from analysis import compiled, rta
+from analysis import compiled, rta, sweep
 from analysis.batch import from_tasksets
 from analysis.generate import PAPER, THESIS, Parameters, generate
 from analysis.model import MS, Copy, GpuSegment, Platform, Span, Task, Taskset
@@ -57,13 +57,13 @@ def test_equals_are_given_gpu_priorities_in_the_same_order(name: str) -> None:
 def test_verdicts_of_generated_batches_equal_the_readable_ones(name: str, parameters: Parameters) -> None:
     batch = generate(parameters, 5, 15)
     readable = [rta.find(name).run(batch.taskset(index)).schedulable for index in range(len(batch))]
-    assert compiled.verdicts(batch, name).tolist() == readable
+    assert sweep.verdicts(batch, name).tolist() == readable
 
 
 def test_both_verdicts_occur() -> None:
     """Agreement on one verdict only would prove little."""
     batch = generate(replace(THESIS, load=(0.05, 0.6)), 1, 300)
-    shares = {name: compiled.verdicts(batch, name).mean() for name in COMPILED}
+    shares = {name: sweep.verdicts(batch, name).mean() for name in COMPILED}
     assert all(0 < share < 1 for share in shares.values()), shares
 
 
@@ -72,13 +72,13 @@ def test_both_verdicts_occur() -> None:
 def test_shortcuts_change_nothing(name: str, parameters: Parameters) -> None:
     """scripts/agree --shortcuts compares them on 10^6 tasksets."""
     batch = generate(parameters, 8, 500)
-    assert (compiled.verdicts(batch, name) == compiled.verdicts(batch, name, integers=True)).all()
+    assert (sweep.verdicts(batch, name) == sweep.verdicts(batch, name, integers=True)).all()
 
 
 def test_threads_change_nothing() -> None:
     batch = generate(THESIS, 2, 333)
-    alone = compiled.verdicts(batch, "gcaps-suspend+gpu-priority")
-    assert (compiled.verdicts(batch, "gcaps-suspend+gpu-priority", threads=4) == alone).all()
+    alone = sweep.verdicts(batch, "gcaps-suspend+gpu-priority")
+    assert (sweep.verdicts(batch, "gcaps-suspend+gpu-priority", threads=4) == alone).all()
 
 
 def test_plain_fixed_priority_against_an_oracle() -> None:
@@ -89,7 +89,7 @@ def test_plain_fixed_priority_against_an_oracle() -> None:
 
     drawn = [random_taskset(random.Random(seed)) for seed in range(600)]
     tasksets = [taskset for taskset in drawn if not taskset.pending]
-    found = [bool(compiled.verdicts(from_tasksets([taskset]), compiled.FIXED_PRIORITY)[0]) for taskset in tasksets]
+    found = [bool(sweep.verdicts(from_tasksets([taskset]), compiled.FIXED_PRIORITY)[0]) for taskset in tasksets]
     assert found == [analyse("oracle", demands, taskset).schedulable for taskset in tasksets]
     assert 50 < sum(found) < 550
 
@@ -146,19 +146,19 @@ def test_a_verdict_that_could_overflow_is_asked_of_the_readable_test() -> None:
     batch.times["deadline"][:] *= 2**30
     batch.times["cpu_time"][0] = 2**62
     readable = [rta.find("gcaps-suspend").run(batch.taskset(index)).schedulable for index in range(3)]
-    assert compiled.verdicts(batch, "gcaps-suspend").tolist() == readable
+    assert sweep.verdicts(batch, "gcaps-suspend").tolist() == readable
 
 
 def test_more_gpu_users_than_priorities_is_an_error() -> None:
     batch = generate(replace(PAPER, tasks=120, users=(1, 1), load=(0.9, 0.9)), 1, 1)
     with pytest.raises(ValueError, match="GPU priorities"):
-        compiled.verdicts(batch, "gcaps-suspend+gpu-priority")
+        sweep.verdicts(batch, "gcaps-suspend+gpu-priority")
 
 
 def test_unknown_tests_and_empty_batches() -> None:
     with pytest.raises(ValueError, match="no compiled test"):
-        compiled.verdicts(generate(PAPER, 1, 1), "lock-fifo-busy")
-    assert len(compiled.verdicts(generate(PAPER, 1, 0), "gcaps-busy")) == 0
+        sweep.verdicts(generate(PAPER, 1, 1), "lock-fifo-busy")
+    assert len(sweep.verdicts(generate(PAPER, 1, 0), "gcaps-busy")) == 0
     assert compiled.run(rta.find("gcaps-busy"), Taskset(Platform(1))).verdicts == {}
 
 
@@ -174,7 +174,7 @@ def test_cpu_numbers_are_bounded() -> None:
     batch = generate(PAPER, 1, 1)
     batch.numbers["cpu"][0] = np.uint32(2**32 - 1)
     with pytest.raises(ValueError, match="CPU"):
-        compiled.verdicts(batch, "gcaps-suspend")
+        sweep.verdicts(batch, "gcaps-suspend")
 
 
 @pytest.mark.parametrize("name", [name for name in COMPILED if rta.TESTS[name].assignable])

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from analysis import compiled, rta
+from analysis import rta, sweep
 from analysis.experiments import ENERGY, EXPERIMENTS, STUDIES, engine
 from analysis.experiments.engine import CheckpointError, run
 from analysis.experiments.plan import Settings
@@ -237,7 +237,7 @@ def test_the_table_of_the_specification_is_within_noise() -> None:
         batch = generate(replace(PAPER, load=(load, load)), 5, count)
         seen, differs = [], []
         for row, counts in SPECIFIED.items():
-            verdicts = compiled.verdicts(batch.on(240 * US, 60 * US), row)
+            verdicts = sweep.verdicts(batch.on(240 * US, 60 * US), row)
             if counts[at] is not None and 0.004 < verdicts.mean() < 0.996:
                 seen.append(verdicts.astype(float))
                 differs.append((counts[at] or 0) - 500 * verdicts.mean())
@@ -245,7 +245,7 @@ def test_the_table_of_the_specification_is_within_noise() -> None:
         statistic += float(differs @ np.linalg.solve(covariance, differs))
         freedom += len(seen)
         for row, counts in SURPASSED.items():
-            share = compiled.verdicts(batch.on(240 * US, 60 * US), row).mean()
+            share = sweep.verdicts(batch.on(240 * US, 60 * US), row).mean()
             noise = 3 * (500 * share * (1 - share) * (1 + 500 / count)) ** 0.5
             assert 500 * share >= (counts[at] or 0) - noise, (row, load)
     assert freedom > 8

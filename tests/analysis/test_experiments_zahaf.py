@@ -68,7 +68,7 @@ def test_one_partition_schedules_the_worst_load_and_the_others_between_the_bound
 
 @pytest.mark.usefixtures("few")
 def test_the_load_is_that_of_the_readable_planner() -> None:
-    from analysis.partition import Allocation, run
+    from analysis.partition.variants import Allocation, run
 
     given = workload(generate(Parameters(50, 40), 1, 1)[0], 68)
     outcome = run(given, "sms-ina")

@@ -9,12 +9,12 @@ from fractions import Fraction
 import pytest
 
 from analysis.model import MS
-from analysis.partition import ORDERS, VARIANTS, Allocation, Infeasible, Item, Workload, best, run
 from analysis.partition.exact import exact
 from analysis.partition.inside import SporadicTask, demand
-from analysis.partition.merge import Merger
+from analysis.partition.merge import Infeasible, Merger
 from analysis.partition.scaling import MeasuredScaling, memory_bound, printed, shared
-from analysis.partition.workload import SHIFT
+from analysis.partition.variants import ORDERS, VARIANTS, Allocation, best, run
+from analysis.partition.workload import SHIFT, Item, Workload
 
 HEURISTICS = [variant for variant in VARIANTS if variant != "1g"]
 

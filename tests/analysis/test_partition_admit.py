@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import pytest
 
-from analysis.partition import Item, Workload
 from analysis.partition.admit import Admission, How, Place, admit
 from analysis.partition.merge import Merger
 from analysis.partition.scaling import Linear
+from analysis.partition.workload import Item, Workload
 
 
 def item(name: str, work: int, period: int = 100, memory: bool = False) -> Item:

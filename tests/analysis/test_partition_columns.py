@@ -11,10 +11,12 @@ from importlib.util import find_spec
 
 import pytest
 
-from analysis.partition import Allocation, Infeasible, Item, Workload, columns, fast
+from analysis.partition import columns, fast
 from analysis.partition.generate import Parameters, generate, workload
-from analysis.partition.merge import Merger
+from analysis.partition.merge import Infeasible, Merger
 from analysis.partition.scaling import Linear
+from analysis.partition.variants import Allocation
+from analysis.partition.workload import Item, Workload
 
 #: It takes long to import, and each worker collects these tests.
 pytestmark = pytest.mark.skipif(not find_spec("scipy"), reason="needs scipy: pip install 'gpurt[exact]'")

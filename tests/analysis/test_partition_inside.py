@@ -13,7 +13,6 @@ from math import lcm
 import pytest
 from partition_schedule import Release, first_miss, periodic, shared_first_miss
 
-from analysis.partition import Allocation
 from analysis.partition.fast import run
 from analysis.partition.generate import Parameters, generate, workload
 from analysis.partition.inside import (
@@ -27,6 +26,7 @@ from analysis.partition.inside import (
     overloaded,
 )
 from analysis.partition.merge import Merger, jobs
+from analysis.partition.variants import Allocation
 
 #: Accepted partitions that are simulated; GPURT_LONG: those of the issue.
 ACCEPTED = 100_000 if os.environ.get("GPURT_LONG") else 150

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
-from analysis.partition import ORDERS, VARIANTS, Allocation, Infeasible, Item, Workload, fast, variants
+from analysis.partition import fast, variants
 from analysis.partition.exact import exact
 from analysis.partition.generate import Parameters, generate, results, workload
 from analysis.partition.inside import TESTS
+from analysis.partition.merge import Infeasible
 from analysis.partition.scaling import Linear, MeasuredScaling
+from analysis.partition.variants import ORDERS, VARIANTS, Allocation
+from analysis.partition.workload import Item, Workload
 from gpurt._gpurt import ffi, lib
 
 LONG = bool(os.environ.get("GPURT_LONG"))

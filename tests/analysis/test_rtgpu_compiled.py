@@ -14,7 +14,7 @@ from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, k
 
 from analysis.model import Platform, Taskset
 from analysis.rta.result import Bound
-from analysis.rtgpu import allocate, compiled
+from analysis.rtgpu import allocate, compiled, sweep
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.attack import random_taskset
 from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_PRINTED, Method
@@ -125,7 +125,7 @@ def test_verdicts_of_a_batch() -> None:
     batch = compiled.from_systems(systems, 4)
     expected = [allocate.find(system, Units(4)) is not None for system in systems]
     for threads in (1, 2):
-        assert compiled.verdicts(batch, RTGPU, Units(4), threads).tolist() == expected
+        assert sweep.verdicts(batch, RTGPU, Units(4), threads).tolist() == expected
 
 
 def test_a_nanosecond_below_a_second_ends() -> None:

@@ -10,7 +10,7 @@ from builders import cpu, ms
 from rtgpu_sets import copy, fixed, kernel, part, task
 
 from analysis import compiled as shared
-from analysis import rta
+from analysis import rta, sweep
 from analysis.batch import from_tasksets
 from analysis.fold import apart
 from analysis.model import GpuSegment, Kernel, Partition, Platform, Span, Task, Taskset
@@ -116,7 +116,7 @@ def test_tests_of_a_shared_gpu_wait_for_the_longest_copy(name: str) -> None:
             assert [found.wcrt(t.name) for t in taskset] == [expected.wcrt(t.name) for t in taskset]
         assert whole_segments(whole_segments(taskset)) == whole_segments(taskset)
         if shared.has(name):
-            assert shared.verdicts(from_tasksets([taskset]), name).tolist() == [expected.schedulable]
+            assert sweep.verdicts(from_tasksets([taskset]), name).tolist() == [expected.schedulable]
 
 
 def test_a_copy_delays_the_kernel_of_a_more_urgent_task() -> None:

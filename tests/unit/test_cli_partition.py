@@ -12,7 +12,8 @@ from calls import Gpurt, caller
 from placed import COUPLED
 
 from analysis.model import Intensity
-from analysis.partition import VARIANTS, coupled, inside, plan
+from analysis.partition import coupled, inside, plan
+from analysis.partition.variants import VARIANTS
 from analysis.taskset import load
 from analysis.verdict import answer
 from pycontrol.plan import division as commands

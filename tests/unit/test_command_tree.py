@@ -191,7 +191,20 @@ def test_modules_import_at_their_top() -> None:
              for path in (ROOT / folder).rglob("*.py") for function in ast.walk(ast.parse(path.read_text("utf-8")))
              if isinstance(function, ast.FunctionDef) for node in ast.walk(function)
              if isinstance(node, (ast.Import, ast.ImportFrom))]  # fmt: skip
-    assert len(set(found)) < 60, found
+    assert len(set(found)) < 30, found
+
+
+@pytest.mark.parametrize(("words", "code", "said"), [
+    ("watch --metrics", 6, "prometheus-client is missing: pip install"), ("watch --help", 0, ""),
+    ("watch", 2, "name a taskset file"),
+])  # fmt: skip
+def test_only_metrics_need_prometheus_client(tmp_path: Path, words: str, code: int, said: str) -> None:
+    program = ("import sys; sys.modules['prometheus_client'] = None; from pycontrol.cli import run; "
+               f"sys.exit(run({['--device', str(tmp_path / 'none'), *words.split()]!r}))")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "bug" not in done.stderr
 
 
 def test_a_class_name_stands_in_one_package() -> None:

@@ -73,13 +73,6 @@ def test_a_floor_loads_without_those_above(floor: str) -> None:
     assert run.stdout.split() == []
 
 
-def test_the_names_of_release_0_1_0_still_work() -> None:
-    program = "import pycontrol; print(pycontrol.segment.__module__, pycontrol.Client.__module__)"
-    run = subprocess.run([sys.executable, "-W", "always", "-c", program], capture_output=True, text=True, check=False)
-    assert run.stdout.split() == ["gpurt.segments"] * 2, run.stderr
-    assert "pycontrol.segment is now gpurt.segment" in run.stderr
-
-
 def included(source: str) -> set[str]:
     """The headers of the tree that a C file includes, and those that these include."""
     file = ROOT / source

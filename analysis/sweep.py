@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The compiled tests over many tasksets at once, without the GIL: verdicts, no bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis import compiled, rta
+from analysis.batch import Batch, pointer
+from gpurt._gpurt import lib
+
+
+def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) -> NDArray[np.bool_]:
+    """Whether each taskset of a batch is schedulable under the test of that name.
+
+    ``integers``: without shortcuts, the recurrences as they are written; to compare with.
+    Raises ValueError for a test that is not compiled, and if more tasks of a taskset use the GPU than there are
+    priorities to assign.
+    """
+    if name in rta.TESTS and rta.TESTS[name].reduces:
+        return _reduced(batch, rta.TESTS[name], threads)
+    answers = np.empty(len(batch), np.uint8)
+    facts, view, out = compiled.facts(name), batch.view(), pointer("u8", answers)
+    flags = lib.GPURT_RTA_ASSIGN * name.endswith(rta.SUFFIX) | lib.GPURT_RTA_INTEGERS * integers
+
+    def part(bounds: tuple[int, int]) -> int:
+        return int(lib.gpurt_rta_verdicts(view, facts, flags, *bounds, out))
+
+    if threads > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            statuses = list(pool.map(part, _parts(len(batch), 8 * threads)))
+    else:
+        statuses = [part((0, len(batch)))]
+    if any(statuses):
+        compiled.refuse(min(statuses))
+    if (answers == lib.GPURT_RTA_TOO_MANY).any():
+        raise ValueError("more tasks use the GPU than there are GPU priorities")
+    schedulable: NDArray[np.bool_] = answers == lib.GPURT_RTA_YES
+    return _readable(batch, name, schedulable, np.flatnonzero(answers == lib.GPURT_RTA_REFUSED))
+
+
+def _readable(batch: Batch, name: str, answers: NDArray[np.bool_], which: Iterable[Any]) -> NDArray[np.bool_]:
+    """The answers, with those of some tasksets replaced by what the readable implementation says."""
+    for index in which:
+        answers[index] = rta.find(name).run(batch.taskset(int(index))).schedulable
+    return answers
+
+
+def _reduced(batch: Batch, test: rta.Test, threads: int) -> NDArray[np.bool_]:
+    """A test with reduced pessimism: the test that it reduces, where overlaps cannot make a difference.
+
+    Overlaps are subtracted for segments of at least three periods of another task, and only ever help tasks whose
+    GPU priorities are given; the readable implementation decides the rest.
+    """
+    assert test.reduces is not None
+    given = verdicts(batch, test.reduces, threads)
+    overlapping = np.array([_overlaps(batch, index) for index in range(len(batch))], np.bool_)
+    answers = verdicts(batch, test.reduces + rta.SUFFIX, threads) if test.assigns else given
+    return _readable(batch, test.name, answers | given, np.flatnonzero(overlapping & ~given))
+
+
+def _overlaps(batch: Batch, index: int) -> bool:
+    """Whether a segment is as long as three of the taskset's shortest periods."""
+    begin, end = batch.first[index], batch.first[index + 1]
+    if batch.pieces is None or not batch.drawn or begin == end:
+        return True
+    longest = batch.pieces.longest(int(batch.pieces.first[begin]), int(batch.pieces.first[end]))
+    return bool(longest >= 3 * min(batch.times["period"][begin:end]))
+
+
+def _parts(count: int, pieces: int) -> list[tuple[int, int]]:
+    """Ranges of tasksets, several for each thread because some tasksets take longer than others."""
+    return list(pairwise(count * piece // pieces for piece in range(pieces + 1)))
