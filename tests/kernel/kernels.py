@@ -56,7 +56,7 @@ def run_script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess
     """Runs scripts/``name``, which ends when this process ends; skips the test if this machine lacks something.
 
     There is no time limit here: the scripts notice that a machine hangs.  A machine that QEMU has let execute a
-    breakpoint which was there no more is booted once more (docs/kernel.md, "How it is tested").
+    breakpoint which was there no more is booted once more (docs/kernel-tests.md).
     """
     run = run_once(name, *arguments)
     if name in MACHINES and run.returncode == COMPLAINED and STALE_BREAKPOINT in run.stderr:

@@ -73,7 +73,7 @@ def failures(report: Path) -> dict[str | None, str]:
 def run_inside(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Runs suites in that kernel, a second time if the machine hung.
 
-    QEMU 7.2 goes on to execute a breakpoint that the kernel has removed: docs/kernel.md, "How it is tested".
+    QEMU 7.2 goes on to execute a breakpoint that the kernel has removed: docs/kernel-tests.md.
     """
     cpus = max(2, min(4, os.cpu_count() or 2)) if name == FULL else 2
     command = ["--kernel", name, "--cpus", str(cpus), "--debug", "--timeout", "400", *arguments]
