@@ -21,8 +21,8 @@
 #define GPURT_MIG_INSTANCES 15
 
 /*
- * The host's number of GPU instance @instance of the driver's device @device, in a machine with @gpus GPUs.  It is
- * GPURT_MAX_GPUS if there is no such number.
+ * The host's number of GPU instance @instance of the driver's device @device, in a machine with @gpus GPUs.  The answer
+ * is GPURT_MAX_GPUS if there is no such number.
  */
 unsigned int gpurt_mig_number(unsigned int device, unsigned int instance, unsigned int gpus);
 

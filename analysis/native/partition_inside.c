@@ -114,9 +114,9 @@ static int64_t busy_period(const struct job *jobs, u32 count)
 }
 
 /*
- * A length up to which demand has to be compared with time. It is a little above the readable test's L, from sums that
- * are rounded against the limit. Where L is long it is the hyperperiod, and where both are too long the first busy
- * period.
+ * A length up to which demand has to be compared with time. The length is a little above the readable test's L, from
+ * sums that are rounded against the limit. Where L is long it is the hyperperiod, and where both are too long the first
+ * busy period.
  */
 static int64_t horizon(const struct job *jobs, u32 count)
 {

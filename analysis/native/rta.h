@@ -83,8 +83,8 @@ int gpurt_rta_bounds(const struct gpurt_batch *batch, const struct gpurt_rta_tes
 /*
  * Audsley's method on taskset @index.  Writes to @levels, for each task by its index in the taskset, its level: 1 for
  * the lowest; 0 if it uses no GPU or has none.  Writes to @given how many levels were given until no task could take
- * the next.  It is -1 if a task fails on which no level has an influence.  Returns 0, 1 for GPURT_RTA_REFUSED or more
- * users than levels, or an error.
+ * the next.  @given is -1 if a task fails on which no level has an influence.  Returns 0, 1 for GPURT_RTA_REFUSED or
+ * more users than levels, or an error.
  */
 int gpurt_rta_levels(const struct gpurt_batch *batch, const struct gpurt_rta_test *test, u32 index, u32 *levels, int *given);
 

@@ -5,8 +5,8 @@
 #define ABOVE 1000	/* tasks without a level have priorities from here on, in the order of CPU priorities */
 
 /*
- * If tasks spin, the bound of a CPU-only task depends on the GPU priority of one task.  It is the lowest one above it
- * on its CPU that spins.  Returns the entry of that task; UINT32_MAX if there is none.
+ * If tasks spin, the bound of a CPU-only task depends on the GPU priority of one task.  The task is the lowest one
+ * above the CPU-only task on its CPU that spins.  Returns the entry of that task; UINT32_MAX if there is none.
  */
 static u32 rider_of(const struct rta *s, const struct rta_test *test, u32 entry)
 {

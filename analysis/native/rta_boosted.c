@@ -89,8 +89,8 @@ static inline void find_windows(struct rta *s, const struct rta_task *t, struct 
 }
 
 /*
- * Pushes what owner @o takes.  It takes @amount in all its jobs, or what it takes outside of windows and in them, if
- * that is less.  Outside it takes @apart of each job, if that is not 0, up to @most.
+ * Pushes what owner @o takes.  The owner takes @amount in all its jobs, or what it takes outside of windows and in
+ * them, if that is less.  Outside it takes @apart of each job, if that is not 0, up to @most.
  */
 static inline void push_owner(struct rta *s, const struct rta_task *t, const struct rta_task *o, const struct charges *c,
 			      int64_t amount, int64_t jitter, int64_t apart, int64_t apart_jitter, int64_t most, bool either)
@@ -211,8 +211,8 @@ static inline int64_t from_all_higher(struct rta *s, const struct rta_task *t, c
 }
 
 /*
- * Pushes what the owners at places @from to @to - 1 of `users` take.  They are on other CPUs, and take also switches
- * back after them, @back each, to tasks that spin.
+ * Pushes what the owners at places @from to @to - 1 of `users` take.  These owners are on other CPUs, and take also
+ * switches back after them, @back each, to tasks that spin.
  */
 static inline void remote(struct rta *s, const struct rta_task *t, const struct charges *c, int64_t back, u32 from, u32 to)
 {

@@ -77,8 +77,8 @@ static void preemption(struct rta *s, int64_t amount, const struct rta_task *h)
 }
 
 /*
- * The end of @t's job before: @amount.  It executes boosted although CPU-only tasks above @t are pending since before
- * @t's release.  Returns 0 if @t has no such tasks above it.
+ * The end of @t's job before: @amount.  This end executes boosted although CPU-only tasks above @t are pending since
+ * before @t's release.  Returns 0 if @t has no such tasks above it.
  */
 static int64_t carried(const struct rta *s, const struct rta_task *t, int64_t amount)
 {

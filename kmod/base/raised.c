@@ -14,8 +14,8 @@
  * if it has to change the thread, has the thread finish at the highest priority.
  *
  * A struct gpurt_thread describes a thread while the thread has a reason to be raised.  No call
- * allocates memory.  Each reason brings along one struct gpurt_thread when it is taken.  It takes
- * one away when it is let go, not always the same.
+ * allocates memory.  Each reason brings along one struct gpurt_thread when it is taken.  The reason
+ * takes one away when it is let go, not always the same.
  *
  * The functions that change something may sleep: kernels 5.3 to 6.4 take the lock of the cpusets to change a thread's
  * scheduling, which others hold for milliseconds.

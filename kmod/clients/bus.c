@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The bus between memory and a GPU.  Decisions about it do not touch the runlist, so they do not take the gate, which
- * an update may keep closed for long.  They take constant time, under a raw spinning lock of their
- * own.  A thread that takes a decision thus cannot lose its CPU in the middle of it.
+ * an update may keep closed for long.  Decisions take constant time, under a raw spinning lock of
+ * their own.  A thread that takes a decision thus cannot lose its CPU in the middle of it.
  *
  * A thread that waits sleeps until its client is given the bus.  The call that gives it away wakes that thread alone.
  */

@@ -76,8 +76,8 @@ int gpurt_bus_request(struct gpurt_bus *b, struct gpurt_bus_node *n, u32 level, 
 }
 
 /*
- * A chunk is over, and the client has another one.  It asks for the bus again, behind its equals,
- * before it gives the bus back.  Returns -ENOENT if the client does not have it.
+ * A chunk is over, and the client has another one.  The client asks for the bus again, behind its
+ * equals, before it gives the bus back.  Returns -ENOENT if the client does not have it.
  */
 int gpurt_bus_next(struct gpurt_bus *b, struct gpurt_bus_node *n, u64 now)
 {

@@ -8,8 +8,8 @@
  * no less urgent request comes in between.
  *
  * Nothing can keep a real-time client from using its right.  A best-effort client has no right to
- * keep real-time clients waiting for ever.  It loses the bus when it has had the bus for `bound`
- * while a real-time request waits.
+ * keep real-time clients waiting for ever.  Such a client loses the bus when it has had the bus for
+ * `bound` while a real-time request waits.
  *
  * The caller serialises all calls for one gpurt_bus and passes a clock that never runs backwards.  It compares
  * `holder` before and after a call: the bus was handed on if that changed.  Every call takes constant time.

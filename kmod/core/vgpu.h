@@ -2,11 +2,11 @@
 /*
  * A virtual GPU that behaves as the analyses assume a real one does.
  *
- * It executes TSGs from a runlist in turns.  Each TSG that has work gets a time slice, then the
- * next one; alone, a TSG keeps the GPU.  Turns follow interleave levels (interleave.h) if everyone
- * is on the runlist: all TSGs of one level take turns in round robin.  Where only one context is,
- * levels do not count.  Loading another TSG's context than the last one costs theta.  Committing a
- * new runlist preempts at once and stalls the GPU for alpha.
+ * The GPU executes TSGs from a runlist in turns.  Each TSG that has work gets a time slice, then
+ * the next one; alone, a TSG keeps the GPU.  Turns follow interleave levels (interleave.h) if
+ * everyone is on the runlist: all TSGs of one level take turns in round robin.  Where only one
+ * context is, levels do not count.  Loading another TSG's context than the last one costs theta.
+ * Committing a new runlist preempts at once and stalls the GPU for alpha.
  * Within the TSG that holds the GPU the execution engine and the copy engine work side by side,
  * each in submission order.  An item with a fence starts only when everything submitted to its TSG
  * before it has completed.

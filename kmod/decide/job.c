@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Policy `job`: the GPU belongs to the most urgent runnable task that uses it, for the task's whole
- * job.  The GPU's thread looks at the states of the clients' tasks.  It looks periodically
+ * job.  The GPU's thread looks at the states of the clients' tasks.  The thread looks periodically
  * (`poll`), or when the scheduler's tracepoints report that a task's state changed (`notify`).  A
  * probe of a tracepoint runs with the scheduler's locks held, where nothing may be woken.  So it
  * raises an interrupt, which wakes the thread.  A machine that cannot interrupt itself sets a timer
@@ -108,12 +108,12 @@ bool gpurt_job_can_notify(void)
 
 /*
  * Users choose how many clients and threads there are, and nothing else executes on this CPU during
- * a look.  So a look has limits.  It sees the THREADS oldest threads of a client that has been
- * real-time, and THREADS clients and threads in all.  It sees the SOME_THREADS oldest threads of
- * each other client, and PART of these clients and threads (and what more the last client has).
- * Clients have their turns in lists, so the next look goes on with the next ones.  Best effort,
- * however much of it there is, delays no look at a client that has been real-time.  Best effort
- * prolongs no look by much either: real-time tasks of this CPU wait for the look.
+ * a look.  So a look has limits.  The look sees the THREADS oldest threads of a client that has
+ * been real-time, and THREADS clients and threads in all.  A look at others sees the SOME_THREADS
+ * oldest threads of each client, and PART of these clients and threads (and what more the last
+ * client has).  Clients have their turns in lists, so the next look goes on with the next ones.
+ * Best effort, however much of it there is, delays no look at a client that has been real-time.
+ * Best effort prolongs no look by much either: real-time tasks of this CPU wait for the look.
  */
 #define THREADS 1024U
 #define SOME_THREADS 512U
@@ -257,10 +257,10 @@ static void look(struct kthread_work *work)
 	gpurt_dep_end(&job_look);
 	gpurt_gpu_release(gpu, token);
 	/*
-	 * Nothing on this CPU outranks this thread.  It rests for as long as it looked.  So half of
-	 * the time is left to other tasks, however short the period is and however often tasks
-	 * change state.  The driver's time for updates of the runlist does not count: the analyses
-	 * charge it as epsilon.
+	 * Nothing on this CPU outranks this thread.  The thread rests for as long as it looked.  So
+	 * half of the time is left to other tasks, however short the period is and however often
+	 * tasks change state.  The driver's time for updates of the runlist does not count: the
+	 * analyses charge it as epsilon.
 	 */
 	now = ktime_get_ns();
 	took = now - began;

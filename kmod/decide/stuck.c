@@ -2,9 +2,9 @@
 /*
  * Looks now and then whether the owner of a GPU waits for a program that waits for the GPU (core/stuck.c decides).
  *
- * An ordinary worker looks, while the GPU has an owner only.  It looks at threads only while the
- * GPU executes nothing and somebody waits for it.  It looks at GPURT_STUCK_THREADS of them at most,
- * and holds no lock meanwhile except RCU.
+ * An ordinary worker looks, while the GPU has an owner only.  The worker looks at threads only
+ * while the GPU executes nothing and somebody waits for the GPU.  A look sees GPURT_STUCK_THREADS
+ * of them at most, and holds no lock meanwhile except RCU.
  */
 #include <linux/ktime.h>
 #include <linux/pid.h>

@@ -9,10 +9,10 @@
  * was called for every client.
  *
  * "With the gate held" means: one such operation at a time for each GPU.  If commit_sleeps is
- * unset, it runs in the context of the task that causes it, with preemption off.  It must then not
- * allocate, sleep, or take a lock that sleeps under PREEMPT_RT.  If commit_sleeps is set, it runs
- * in the GPU's own thread, which has the highest FIFO priority, and it may sleep.  In both cases it
- * must take a bounded time: every client whose decision comes meanwhile waits for it.
+ * unset, it runs in the context of the task that causes it, with preemption off.  The operation
+ * must then not allocate, sleep, or take a lock that sleeps under PREEMPT_RT.  If commit_sleeps is
+ * set, it runs in the GPU's own thread, which has the highest FIFO priority, and it may sleep.  In
+ * both cases it must take a bounded time: every client whose decision comes meanwhile waits for it.
  * While such an operation sleeps, the CPU of the thread that waits for it executes others.  Under policy `boosted` the
  * bounds for tasks that spin do not hold then; those for tasks that suspend themselves do (docs/boosted.md, "Limits").
  *
@@ -24,7 +24,7 @@
  *
  * Locks.  Every operation may take the locks that protect the driver's runlist; with the gate held and without
  * commit_sleeps they must be raw spinlocks.  So a driver that holds such a lock may call the
- * functions that are for any context.  It must not call gpurt_gpu_register(),
+ * functions that are for any context.  The driver must not call gpurt_gpu_register(),
  * gpurt_gpu_unregister() or gpurt_gpu_suspend(), which wait for operations.
  */
 #ifndef GPURT_DRV_H
@@ -247,10 +247,10 @@ struct gpurt_client *gpurt_client_find(struct gpurt_gpu *gpu, const struct pid *
 
 /*
  * In any context, without a lock.  Whether the TSGs of the client, or of all clients of a process, are to be on the
- * runlist.  A driver asks for each TSG whenever it builds a runlist.  It does so in commit(), and
- * when it rebuilds one on its own (a channel is bound, recovery, resume).  Then no TSG that is off
- * comes back behind the module's back.  @client NULL: the TSG's process is no client.  A TSG that
- * is created asks, too: it is born off while another client has the GPU.
+ * runlist.  A driver asks for each TSG whenever it builds a runlist: in commit(), and when the
+ * driver rebuilds one on its own (a channel is bound, recovery, resume).  Then no TSG that is off
+ * comes back behind the module's back.  @client NULL: the TSG's process is no client.  A TSG that is
+ * created asks, too: it is born off while another client has the GPU.
  *
  * Both know exemptions of clients only.  A process that is no client is best effort for them, whatever the rules say:
  * see gpurt_process_is_exempt().
@@ -261,9 +261,9 @@ bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid);
 /*
  * In process context; may sleep.  Whether an exemption is for the process, which need not be a client: a compositor,
  * say, that knows nothing of gpurt.  Nobody tells the module of such a process.  So a driver asks
- * when the process opens the GPU and from exemptions_changed().  It keeps the answer with the
- * process's TSGs, and has those on every runlist.  The name that counts is the process's at that
- * time.
+ * when the process opens the GPU and from exemptions_changed().  The driver keeps the answer with
+ * the process's TSGs, and has those on every runlist.  The name that counts is the process's at
+ * that time.
  */
 bool gpurt_process_is_exempt(struct pid *tgid);
 

@@ -4,8 +4,8 @@
  *
  * Descriptors may stay when their opener ends, because other processes inherited them.  The
  * opener's memory may stay, because a process that it made with vfork() or with CLONE_VM shares it.
- * It also stays while its core is written, which takes seconds.  The GPU must not stay with any of
- * those.  So probes of three tracepoints report
+ * The memory also stays while the opener's core is written, which takes seconds.  The GPU must not
+ * stay with any of those.  So probes of three tracepoints report
  *
  *   signal_deliver	a signal that ends the process.  Its urgent clients are taken off the GPU.  Its other threads
  *			may be in calls still, so the driver keeps the clients until the process has ended
@@ -13,12 +13,12 @@
  *   sched_process_exec	the process executes another program.  Likewise
  *
  * A probe must not sleep, and runs with other locks held.  A thread of the highest FIFO priority
- * has the GPUs' threads take the urgent clients off.  Those are the clients that have ever been
- * real-time, and best effort while it owns a GPU as a lock.  They alone keep a GPU from others.  So
- * the time at which a GPU is handed on must not depend on when an ordinary thread gets a CPU, nor
- * on another GPU whose driver is slow.  A work queue ends all clients, and is enough for the
- * others.  A process of an ordinary user, however many descriptors it has, gives the thread nothing
- * to do.
+ * has the GPUs' threads take the urgent clients off.  Urgent clients are those that have ever been
+ * real-time, and best effort while it owns a GPU as a lock.  Urgent clients alone keep a GPU from
+ * others.  So the time at which a GPU is handed on must not depend on when an ordinary thread gets
+ * a CPU, nor on another GPU whose driver is slow.  A work queue ends all clients, and is enough for
+ * the others.  A process of an ordinary user, however many descriptors it has, gives the thread
+ * nothing to do.
  *
  * A notifier of the address space would wait for drivers inside the SRCU of all notifiers of the
  * machine.  A driver that is stuck would stop virtual machines and RDMA as well.

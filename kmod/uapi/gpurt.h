@@ -844,15 +844,15 @@ enum gpurt_attr {
  * GPURT_PACKET_INTERRUPT (no payload) ends the wait of the request with that cookie, as a signal
  * ends it in the kernel.  The request is answered as it would have been, or EINTR if it waits, with
  * all that this error says of it.  GPURT_PACKET_SUBSCRIBE (no payload) joins the multicast group.
- * Events come after the decision, once the host has nothing more urgent to do.  They come before
+ * Events come after the decision, once the host has nothing more urgent to do.  Events come before
  * the answer to any later request on that connection.
  *
  * The packet of the connection whose thread has the highest GPU priority is read first.  A connection that the host
  * does not serve gets a GPURT_PACKET_REPLY with cookie 0, and is closed.  EDQUOT: the user has as many connections as
  * the host permits.  ESRCH: the host does not see the process.  EMFILE, ENFILE: the host cannot look at it, for it has
  * no free descriptor; a call has the same error.  A call is EDQUOT where the user has as many calls
- * under way, or as much memory in TSGs, work and unread answers, as the host permits.  It is also
- * EDQUOT where the connection has 256 calls under way.
+ * under way, or as much memory in TSGs, work and unread answers, as the host permits.  A call is
+ * also EDQUOT where the connection has 256 calls under way.
  */
 enum gpurt_packet_type {
 	GPURT_PACKET_IOCTL = 1,

@@ -3,7 +3,7 @@
 
 A begin and an end are four messages, each of which wakes a process.  To wake one on another CPU takes longer than all
 that the emulator does, and differs most between machines.  So both are measured with the client and the host wherever
-the kernel puts them, on one CPU, and on two.  They are measured once one after the other, and once "rested": each after
+the kernel puts them, on one CPU, and on two.  Both are measured once one after the other, and once "rested": each after
 a millisecond of sleep.  In that sleep CPUs become idle and caches cold, as between the segments of a program.  Beside
 them stands an echo: four messages of that size between two processes placed likewise, without gpurt.
 """

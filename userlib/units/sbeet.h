@@ -3,10 +3,10 @@
  * Energy-aware scheduling of GPU jobs in space: sBEET (algorithms 1 to 3), sBEET-mg (algorithm 5), their baselines.
  *
  * gpurt_sbeet_decide() is a function of tables, state and time: whether a ready job is dispatched now, on which GPU and
- * on how many units.  The host keeps the ready queue in order, and dispatches.  It calls again at each release, when a
- * job frees its units or finishes, and when a pending deadline passes.  Times are ns below 2^60, powers uW up to 10^12.
- * The host sees to it that tables are right.  Where a task can run, @best is a multiple of the granularity and at most
- * @whole, and 0 where it cannot.  Each task can run on the GPU that it is assigned to.
+ * on how many units.  The host keeps the ready queue in order, and dispatches.  The host calls again at each release,
+ * when a job frees its units or finishes, and when a pending deadline passes.  Times are ns below 2^60, powers uW up to
+ * 10^12.  The host sees to it that tables are right.  Where a task can run, @best is a multiple of the granularity and
+ * at most @whole, and 0 where it cannot.  Each task can run on the GPU that it is assigned to.
  *
  * analysis/energy/ has the same in a readable form, and docs/readings.md says what differs from print.
  */

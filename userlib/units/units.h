@@ -3,9 +3,9 @@
  * The run time of sBEET: jobs that clients announce, and the units that these jobs hold.
  *
  * A host tells what its clients say: a task has a job (ready), a job's kernel has ended (kernel_done), a job is done
- * (done).  It also tells that a task's client is gone.  It calls gpurt_units_tick() at gpurt_units_next().  Each of
- * these makes a pass (sbeet_pass.h).  Afterwards the host looks which jobs have got units (@run) and which were skipped
- * (@skipped).
+ * (done).  A host also tells that a task's client is gone.  The host calls gpurt_units_tick() at gpurt_units_next().
+ * Each of these makes a pass (sbeet_pass.h).  Afterwards the host looks which jobs have got units (@run) and which were
+ * skipped (@skipped).
  *
  * A task has one pending job and one that holds units or copies out.  No job is released less than a period after the
  * task's last one, however early its client announces it.  Until a task's first job is announced, and after its client

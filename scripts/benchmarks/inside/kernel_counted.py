@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Measures the kernel module where every instruction takes equally long, as root; prints name, value, unit a line.
 
-The cost of a begin and an end beside so many other clients; and the attacker's test.  It measures how late real-time
-tasks execute while an unprivileged user attacks the module (tests/kernel/guest/attacker.c), against the same loops
-without it.
+The cost of a begin and an end beside so many other clients; and the attacker's test.  The test measures how late
+real-time tasks execute while an unprivileged user attacks the module (tests/kernel/guest/attacker.c), against the same
+loops without it.
 
 With --growth only the former.  With --attack SETTING ATTACK... only these attacks, each by itself, in one setting
 (SETTINGS); all at once, if none is named.  With --policy POLICY the module is attacked under that policy.
