@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: The drawing: its width, the column of names at its left, and the room that is left free at its right.
-WIDTH, NAMES, MARGIN = 760, 170, 40
-#: The height of a row, and of the bar in it.
-ROW, BAR = 30, 18
+#: The drawing: its width, which a telephone shows whole, and the room that is left free on both sides.
+WIDTH, MARGIN = 560, 34
+#: The height of a row, where the bar is in it below its name, and the height of the bar.
+ROW, BELOW, BAR = 46, 22.0, 18
 #: The part of a bound that is subtracted (analysis.rta.Kind).
 OVERLAP = "saved by overlap"
 #: The chart of margins has a logarithmic axis, from a tenth to a hundred times.
@@ -22,7 +22,7 @@ LEAST_FACTOR, MOST_FACTOR = 0.1, 100
 #: The height of a histogram, and the least height of a count that is not 0: one job among thousands must be seen.
 HEIGHT, LEAST = 90, 3
 #: The most characters of a name in a chart.
-LABEL = 22
+LABEL = 44
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Row:
     boxes: tuple[Box, ...] = ()
     marks: tuple[Mark, ...] = ()
     remark: str = ""
-    end: float = NAMES
+    end: float = MARGIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class Chart:
 
 
 def label(name: object) -> str:
-    """A name cut to what fits beside a row; the table has all of it."""
+    """A name cut to what fits above a bar; the table has all of it."""
     text = str(name)
     return text if len(text) <= LABEL else text[: LABEL - 1] + "…"
 
 
-def _scale(value: float, most: float, left: float = NAMES) -> float:
-    return round(left + (WIDTH - left - MARGIN) * value / most, 2)
+def _scale(value: float, most: float) -> float:
+    return round(MARGIN + (WIDTH - 2 * MARGIN) * value / most, 2)
 
 
 def bounds(tasks: Mapping[str, Mapping[str, Any]]) -> Chart:
@@ -97,26 +97,25 @@ def _length(one: Mapping[str, Any]) -> int:
 
 
 def _bound(name: str, one: Mapping[str, Any], most: float, at: int) -> Row:
-    y, deadline = at * ROW + 6.0, one["deadline_ns"]
+    y, deadline = at * ROW + BELOW, one["deadline_ns"]
     if not one["terms"]:
         return Row(name, y, remark="NO BOUND" if one["wcrt_ns"] is None else "")
     boxes, reached = [], 0
-    for term in one["terms"]:
-        if term["part"] != OVERLAP:
-            boxes.append(_part(term, reached, deadline, most, y))
-            reached += term["amount_ns"]
-    for term in one["terms"]:
-        if term["part"] == OVERLAP:
-            reached += term["amount_ns"]  # it is negative
-            boxes.append(_part({**term, "amount_ns": -term["amount_ns"]}, reached, deadline, most, y))
+    for part, amount in _parts(one["terms"]).items():
+        start = reached + min(amount, 0)  # what overlap saves is negative
+        x, end = _scale(start / deadline, most), _scale((start + abs(amount)) / deadline, most)
+        boxes.append(Box(x, y, round(end - x, 2), BAR, part, f"{part}: {abs(amount)} ns"))
+        reached += amount
     shown = tuple(box for box in boxes if box.width > 0)
     return Row(name, y, shown, (Mark(_scale(1, most), "deadline", "deadline"),))
 
 
-def _part(term: Mapping[str, Any], start: int, deadline: int, most: float, y: float) -> Box:
-    x, end = _scale(start / deadline, most), _scale((start + term["amount_ns"]) / deadline, most)
-    cause = f" from {term['caused_by']}" if term["caused_by"] else ""
-    return Box(x, y, round(end - x, 2), BAR, term["part"], f"{term['part']}{cause}: {term['amount_ns']} ns")
+def _parts(terms: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The sum of each part, ns, in order of appearance; what is subtracted comes last."""
+    sums: dict[str, int] = {}
+    for term in sorted(terms, key=lambda term: term["part"] == OVERLAP):
+        sums[term["part"]] = sums.get(term["part"], 0) + term["amount_ns"]
+    return sums
 
 
 def margins(found: Sequence[Mapping[str, Any]]) -> Chart:
@@ -124,7 +123,7 @@ def margins(found: Sequence[Mapping[str, Any]]) -> Chart:
     rows = []
     for at, one in enumerate(found):
         name = f"{one['task']}, {one['what']}" if one["task"] else {"clock": "all times"}.get(one["what"], one["what"])
-        y, factor = at * ROW + 6.0, one["factor"]
+        y, factor = at * ROW + BELOW, one["factor"]
         if factor is None:
             rows.append(Row(name, y, remark="fails even at 0"))
             continue
@@ -153,16 +152,16 @@ def responses(one: Mapping[str, Any]) -> Chart:
     most = max(spread["histogram"][-1]["below_ns"], one["deadline_ns"], one["wcrt_ns"] or 0)
     width = spread["interval_ns"]
     boxes = _columns((row["below_ns"] - width, row["below_ns"], row["jobs"]) for row in spread["histogram"])
-    marks = [Mark(_scale(one["deadline_ns"], most, MARGIN), "deadline", "deadline"),
-             Mark(_scale(one["mort_ns"], most, MARGIN), "mort", "MORT")]  # fmt: skip
+    marks = [Mark(_scale(one["deadline_ns"], most), "deadline", "deadline"),
+             Mark(_scale(one["mort_ns"], most), "mort", "MORT")]  # fmt: skip
     if one["wcrt_ns"] is not None:
-        marks.append(Mark(_scale(one["wcrt_ns"], most, MARGIN), "wcrt", "WCRT"))
+        marks.append(Mark(_scale(one["wcrt_ns"], most), "wcrt", "WCRT"))
     placed = tuple(
-        Box(_scale(low, most, MARGIN), HEIGHT - tall, round(_scale(high, most, MARGIN) - _scale(low, most, MARGIN), 2),
+        Box(_scale(low, most), HEIGHT - tall, round(_scale(high, most) - _scale(low, most), 2),
             tall, "jobs", f"{count} jobs of {low} to {high} ns")
         for (low, high, count), tall in boxes
     )  # fmt: skip
-    ticks = tuple(Mark(_scale(part * most / 4, most, MARGIN), "", _ms(part * most / 4)) for part in range(5))
+    ticks = tuple(Mark(_scale(part * most / 4, most), "", _ms(part * most / 4)) for part in range(5))
     return Chart(HEIGHT, boxes=placed, marks=tuple(marks), ticks=ticks)
 
 
@@ -175,7 +174,7 @@ def updates(rows: Sequence[Mapping[str, Any]], alpha: int) -> Chart:
     low, high = math.log10(edges[0]) - 0.2, math.log10(max(edges[-1], alpha)) + 0.05
 
     def at(ns: float) -> float:
-        return _scale(min(max(math.log10(max(ns, 1)) - low, 0), high - low), high - low, MARGIN)
+        return _scale(min(max(math.log10(max(ns, 1)) - low, 0), high - low), high - low)
 
     columns = _columns((edge * 7 // 8, edge, counts[edge]) for edge in edges)
     boxes = tuple(

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from analysis.sensitivity import Grows
 from gpurt.text import visible
@@ -70,11 +70,11 @@ def number(document: Mapping[str, Any], *path: object) -> Markup:
     words = [word for one in path for word in (one if isinstance(one, tuple) else (one,))]
     for word in words:
         value = value[word]
-    pointer = "".join("/" + str(word).replace("~", "~0").replace("/", "~1") for word in words)
+    pointer = escape(visible("".join("/" + str(word).replace("~", "~0").replace("/", "~1") for word in words)))
     if value is None:
-        return Markup('<span class="none" data-at="{}">-</span>').format(visible(pointer))
-    spelt = _spelt(str(words[-1]), value)
-    return Markup('<data value="{}" data-at="{}">{}</data>').format(value, visible(pointer), spelt)
+        return Markup(f'<span class="none" data-at="{pointer}">-</span>')
+    spelt = escape(_spelt(str(words[-1]), value))
+    return Markup(f'<data value="{escape(value)}" data-at="{pointer}">{spelt}</data>')  # format() takes longer
 
 
 def _spelt(key: str, value: Any) -> str:

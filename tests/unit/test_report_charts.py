@@ -10,7 +10,7 @@ import pytest
 from pycontrol.report import charts
 
 #: The axis of bounds: 2 % beyond the longest bar.
-LENGTH = (charts.WIDTH - charts.NAMES - charts.MARGIN) / 1.02
+LENGTH = (charts.WIDTH - 2 * charts.MARGIN) / 1.02
 
 
 def task(deadline: int, wcrt: int | None, *terms: tuple[str, int]) -> dict[str, Any]:
@@ -25,10 +25,10 @@ def test_parts_of_a_bound_lie_side_by_side() -> None:
     })  # fmt: skip
     first, second = chart.rows
     own, blocking = first.boxes
-    assert (own.x, own.width) == (charts.NAMES, pytest.approx(LENGTH / 2, abs=0.02))
+    assert (own.x, own.width) == (charts.MARGIN, pytest.approx(LENGTH / 2, abs=0.02))
     assert blocking.x == pytest.approx(own.x + own.width, abs=0.02)
     assert blocking.width == pytest.approx(LENGTH / 4, abs=0.02)
-    assert first.marks[0].x == pytest.approx(charts.NAMES + LENGTH, abs=0.02)
+    assert first.marks[0].x == pytest.approx(charts.MARGIN + LENGTH, abs=0.02)
     assert (second.boxes, second.remark) == ((), "NO BOUND")
     assert chart.kinds == ("own execution", "blocking")
 
@@ -37,20 +37,20 @@ def test_what_overlap_saves_covers_the_end_of_the_others() -> None:
     """From the bound to where it would be otherwise, here twice the deadline."""
     (row,) = charts.bounds({"a": task(100, 80, ("own execution", 200), ("saved by overlap", -120))}).rows
     own, saved = row.boxes
-    assert saved.x == pytest.approx(charts.NAMES + 0.8 * LENGTH / 2, abs=0.02)
+    assert saved.x == pytest.approx(charts.MARGIN + 0.8 * LENGTH / 2, abs=0.02)
     assert saved.x + saved.width == pytest.approx(own.x + own.width, abs=0.02)
 
 
 def test_margins_begin_at_what_is_now() -> None:
     """On a logarithmic axis of three decades, from a tenth."""
-    decade = (charts.WIDTH - charts.NAMES - charts.MARGIN) / 3
+    decade = (charts.WIDTH - 2 * charts.MARGIN) / 3
     rows = charts.margins([
         {"what": "C", "task": "a", "factor": 10.0}, {"what": "G", "task": "a", "factor": 0.1},
         {"what": "epsilon", "task": None, "factor": 1000.0}, {"what": "clock", "task": None, "factor": None},
     ]).rows  # fmt: skip
     room, missing, beyond = (row.boxes[0] for row in rows[:3])
-    assert (room.x, room.width) == (pytest.approx(charts.NAMES + decade, abs=0.02), pytest.approx(decade, abs=0.02))
-    assert (missing.x, missing.kind, room.kind) == (charts.NAMES, "missing", "room")
+    assert (room.x, room.width) == (pytest.approx(charts.MARGIN + decade, abs=0.02), pytest.approx(decade, abs=0.02))
+    assert (missing.x, missing.kind, room.kind) == (charts.MARGIN, "missing", "room")
     assert beyond.width == pytest.approx(2 * decade, abs=0.02)
     assert [row.name for row in rows] == ["a, C", "a, G", "epsilon", "all times"]
     assert (rows[3].boxes, rows[3].remark) == ((), "fails even at 0")

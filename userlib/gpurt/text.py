@@ -12,7 +12,8 @@ def visible(text: object) -> str:
     Those are control characters, line ends, marks that change the direction of writing, and bytes that are not UTF-8.
     They are written as Python writes them: ESC as ``\\x1b``.
     """
-    return "".join(c if c.isprintable() else _escaped(c) for c in str(text))
+    said = str(text)
+    return said if said.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in said)
 
 
 def filename(path: object) -> str:
