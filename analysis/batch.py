@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from analysis.callbacks import Callback, Order
 from analysis.fold import apart
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 from analysis.rta.boosted import gaps, last_segment
 from analysis.rta.regions import whole_segments
 from analysis.slices.driver import longest, settled
-from gpurt._gpurt import ffi
+from gpurt._gpurt import ffi, lib
 
 if TYPE_CHECKING:  # numpy takes longer to import than an analysis takes; what draws many tasksets has its arrays
     import numpy as np
@@ -25,10 +26,20 @@ Times: TypeAlias = "array[int] | NDArray[np.int64]"
 Numbers: TypeAlias = "array[int] | NDArray[np.uint32]"
 
 NUMBERS = ("cpu", "priority", "gpu_priority", "eta", "busy", "ends", "gaps")
+#: Of tasks whose thread serves several; all zeros elsewhere.
+SERVED = ("thread", "rank", "order")
 TIMES = (
     "period", "deadline", "cpu_time", "misc", "pure", "longest", "longest_misc", "longest_pure", "last", "last_misc",
     "slices",
 )  # fmt: skip
+
+
+ORDERS = {
+    Order.FIFO: lib.GPURT_RTA_FIFO,
+    Order.PRIORITY: lib.GPURT_RTA_PRIORITY,
+    Order.ROS2: lib.GPURT_RTA_ROS2,
+    Order.LIVE_TIMERS: lib.GPURT_RTA_LIVE_TIMERS,
+}
 
 
 @dataclass(frozen=True)
@@ -130,13 +141,11 @@ class Batch:
 def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     """A batch of tasksets that share a platform, except the number of CPUs.
 
-    Raises OverflowError if a time or a sum of times exceeds 63 bits, and ValueError for different platforms, for
-    threads that serve several tasks, and for tasks of which several jobs can be pending: compiled tests know neither.
+    Raises OverflowError if a time or a sum of times exceeds 63 bits, and ValueError for different platforms, and for
+    tasks of which several jobs can be pending, which compiled tests do not know.
     """
     if any(taskset.pending for taskset in tasksets):
         raise ValueError("the compiled tests know neither release jitter nor deadlines beyond periods")
-    if any(taskset.threads for taskset in tasksets):
-        raise ValueError("the compiled tests have no threads that serve several tasks")
     sliced = [task for taskset in tasksets for task in apart(taskset)]
     tasksets = [whole_segments(taskset) for taskset in tasksets]
     platform = tasksets[0].platform
@@ -149,7 +158,7 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     slices = [_slices(task, length) if length else 0 for task in sliced]
     return Batch(
         platform, first,
-        {name: u32(row.numbers[at] for row in rows) for at, name in enumerate(NUMBERS)},
+        {name: u32(row.numbers[at] for row in rows) for at, name in enumerate(NUMBERS)} | _serving(tasksets),
         {name: i64(slices if name == "slices" else (row.times[at] for row in rows)) for at, name in enumerate(TIMES)},
         _pieces(rows), drawn=False,
     )  # fmt: skip
@@ -184,6 +193,22 @@ def _row(task: Task) -> _Row:
         known = vars(task)["_row"] = _Row(numbers, _times(task), _cut(task))
     found: _Row = known
     return found
+
+
+def _serving(tasksets: Sequence[Taskset]) -> dict[str, Numbers]:
+    """By SERVED, of each task: the number of the thread that serves it and others, its rank and the order."""
+    if not any(taskset.threads for taskset in tasksets):
+        return dict.fromkeys(SERVED, array("I", bytes(array("I").itemsize * sum(map(len, tasksets)))))
+    rows = [_served(taskset, task) for taskset in tasksets for task in taskset]
+    return {name: u32(row[at] for row in rows) for at, name in enumerate(SERVED)}
+
+
+def _served(taskset: Taskset, task: Task) -> tuple[int, int, int]:
+    """Zeros if its thread serves no other."""
+    if task.thread is None or task.thread.name not in taskset.threads or task.best_effort:
+        return 0, 0, 0
+    timer = lib.GPURT_RTA_TIMER if task.callback is Callback.TIMER else 0
+    return list(taskset.threads).index(task.thread.name) + 1, task.rank, ORDERS[task.thread.order] + timer
 
 
 def _cut(task: Task) -> Sequence[tuple[int, int, int]]:

@@ -2,7 +2,8 @@
 """The compiled tests: the same verdicts and bounds as the readable ones.  analysis.sweep has them for many tasksets.
 
 They compute with 64-bit integers.  A taskset whose sums could exceed that is recognised before its analysis, and the
-readable implementation decides it.  docs/readings.md has the proofs; tests hold both implementations equal.
+readable implementation decides it, as it does jobs that pend and GPU priorities for threads that serve several tasks.
+docs/readings.md has the proofs; tests hold both implementations equal.
 """
 
 from __future__ import annotations
@@ -105,8 +106,13 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
 
 
 def _unknown(test: rta.Test, taskset: Taskset) -> bool:
-    """Whether no compiled formula is about such tasks: threads that serve several, several pending jobs, own units."""
-    return test.analysis is not None or bool(taskset.threads or taskset.pending)
+    """Whether no compiled formula is about such tasks: several pending jobs, own units, threads that it refuses."""
+    return test.analysis is not None or bool(taskset.pending) or bool(taskset.threads and not test.threads)
+
+
+def serves(test: rta.Test) -> bool:
+    """Whether compiled verdicts of a batch know threads that serve several tasks."""
+    return test.threads and test.compiled is not None and not test.assigns
 
 
 def check_size(test: rta.Test, taskset: Taskset) -> None:
@@ -166,6 +172,8 @@ def assign(test: rta.Test, taskset: Taskset) -> Assignment:
 def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
     """The tasks that have levels, from the lowest on, as far as tasks can take them; None if that is not known."""
     if _unknown(test, taskset) or rta.find(test.name).compiled is None or test.reduces or len(taskset) > MOST_TASKS:
+        return None
+    if taskset.threads:  # a thread has one level, and is tried as a whole
         return None
     try:
         view = (batch := from_tasksets([test.seen(taskset)])).view()

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from analysis.batch import NUMBERS, TIMES, Batch, Pieces, pointer
+from analysis.batch import NUMBERS, SERVED, TIMES, Batch, Pieces, pointer
 from analysis.model import MS, US, Platform
 from gpurt._gpurt import ffi, lib
 
@@ -115,7 +115,7 @@ def _blank(platform: Platform, tasksets: int, tasks: int) -> Batch:
     return Batch(
         platform,
         np.zeros(tasksets + 1, np.uint32),
-        {name: np.empty(tasks, np.uint32) for name in NUMBERS},
+        {name: np.empty(tasks, np.uint32) for name in NUMBERS} | dict.fromkeys(SERVED, np.zeros(tasks, np.uint32)),
         {name: np.empty(tasks, np.int64) for name in TIMES},
     )
 

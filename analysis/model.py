@@ -381,6 +381,17 @@ class Taskset:
             name: tuple(sorted(tasks, key=lambda t: t.rank)) for name, tasks in served.items() if len(tasks) > 1
         }
 
+    @property
+    def unseen(self) -> str:
+        """What no bound has where real-time threads serve several tasks, as a remark; empty elsewhere."""
+        names = [name for name, tasks in self.threads.items() if not tasks[0].best_effort]
+        if not names:
+            return ""
+        return (
+            f"a job of {', '.join(names)} counts as released when its thread can see it: no bound has the time that "
+            "middleware or a timers' thread takes before that (docs/manual/callbacks.md)"
+        )
+
     @cached_property
     def pending(self) -> tuple[Task, ...]:
         """The real-time tasks of which several jobs can be pending."""

@@ -20,9 +20,11 @@ def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) 
     """Whether each taskset of a batch is schedulable under the test of that name.
 
     ``integers``: without shortcuts, the recurrences as they are written; to compare with.
-    Raises ValueError for a test that is not compiled, and if more tasks of a taskset use the GPU than there are
-    priorities to assign.
+    Raises ValueError for a test that is not compiled, or not for threads that serve several tasks where there are some,
+    and if more tasks of a taskset use the GPU than there are priorities to assign.
     """
+    if np.any(batch.numbers["thread"]) and not (name in rta.TESTS and compiled.serves(rta.TESTS[name])):
+        raise ValueError(f"{name} has no compiled form for threads that serve several tasks")
     if name in rta.TESTS and rta.TESTS[name].reduces:
         return _reduced(batch, rta.TESTS[name], threads)
     answers = np.empty(len(batch), np.uint8)

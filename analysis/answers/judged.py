@@ -44,6 +44,7 @@ def judge(
     which there are about as many as pairs of tasks.
     """
     remarks, verdict = [*notes, *about_others(named, system)], None
+    remarks += [system.unseen] if system.unseen else []
     if named:
         results = [(test, compiled.run(test, system)) for test in named]
         why, _ = of_tests(results, system)

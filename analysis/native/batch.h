@@ -16,6 +16,8 @@ struct gpurt_batch {
 	u32 *busy;			/* it waits busily, where each task has its own mode */
 	u32 *ends;			/* a job may end with a GPU segment */
 	u32 *gaps;			/* before, between and after GPU segments; the one after is none if a job ends with one */
+	u32 *thread;			/* of real-time tasks, the number of a thread that serves several; 0: it serves the task alone */
+	u32 *rank, *order;		/* its place in that order, and the order: enum gpurt_rta_order, + GPURT_RTA_TIMER if it is one */
 	int64_t *period, *deadline;
 	int64_t *cpu_time;		/* C */
 	int64_t *misc, *pure;		/* G^m, G^e */

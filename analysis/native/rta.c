@@ -108,7 +108,7 @@ static bool hopeless(struct rta *s, const struct rta_test *test)
 	for (i = s->real_time; passes && i && tried < TRIED; i--) {
 		const struct rta_task *t = &s->tasks[s->order[i - 1]];
 
-		if (!t->eta)
+		if (!t->eta || t->thread)
 			continue;
 		passes = rta_passes(s, test, t);
 		tried++;
@@ -121,7 +121,7 @@ int64_t rta_found(struct rta *s, const struct rta_test *test, struct rta_task *t
 {
 	int64_t end = -1;
 
-	if (test->formula->segmented && t->eta && bound >= 0)
+	if (test->formula->segmented && t->eta && bound >= 0 && !s->threads)
 		end = rta_solve_end(s, test, t);
 	if (bound < 0)
 		bound = rta_solve_instead(s, test, t);
@@ -162,7 +162,7 @@ bool rta_schedulable(struct rta *s, const struct rta_test *test)
 				return false;
 			continue;
 		}
-		bound = rta_found(s, test, t, rta_solve(s, test, t));
+		bound = t->thread ? rta_serve(s, test, t) : rta_found(s, test, t, rta_solve(s, test, t));
 		if (bound < 0)
 			return false;
 	}
@@ -173,7 +173,7 @@ static enum gpurt_rta_verdict verdict(struct rta *s, const struct gpurt_batch *b
 				      u32 flags, u32 index)
 {
 	s->assume = test->formula->charges == RTA_INDEPENDENT;	/* then no formula needs the bounds themselves */
-	if (!rta_load(s, b, test, index))
+	if (!rta_load(s, b, test, index) || (s->threads && (flags & GPURT_RTA_ASSIGN || s->assume)))
 		return GPURT_RTA_REFUSED;
 	if (!s->real_time || (!rta_disordered(s, test) && rta_schedulable(s, test)))
 		return GPURT_RTA_YES;
@@ -231,7 +231,7 @@ int gpurt_rta_levels(const struct gpurt_batch *b, const struct gpurt_rta_test *f
 	s = room_for(b, &test, index, index + 1, &err);
 	if (!s)
 		return err;
-	err = !rta_load(s, b, &test, index) || s->user_count > RTA_LEVELS;
+	err = !rta_load(s, b, &test, index) || s->threads || s->user_count > RTA_LEVELS;
 	if (!err) {
 		*given = rta_levels(s, &test);
 		for (i = 0; i < s->real_time; i++)

@@ -22,6 +22,15 @@ enum gpurt_rta_busy {
 	GPURT_RTA_SOME,			/* each in its own mode */
 };
 
+/* Which pending job a thread that serves several tasks serves next (analysis/callbacks.py). */
+enum gpurt_rta_order {
+	GPURT_RTA_FIFO,
+	GPURT_RTA_PRIORITY,
+	GPURT_RTA_ROS2,
+	GPURT_RTA_LIVE_TIMERS,
+	GPURT_RTA_TIMER = 4,		/* a flag */
+};
+
 /* A test: the place of its formula in the table, and the facts that the registry states (analysis/rta/test.py). */
 struct gpurt_rta_test {
 	u32 formula;
@@ -35,7 +44,7 @@ struct gpurt_rta_test {
 enum gpurt_rta_verdict {
 	GPURT_RTA_NO,
 	GPURT_RTA_YES,
-	GPURT_RTA_REFUSED,		/* sums could exceed 63 bits: ask the readable implementation */
+	GPURT_RTA_REFUSED,		/* sums could exceed 63 bits, or no formula knows such threads: ask the readable implementation */
 	GPURT_RTA_TOO_MANY,		/* more GPU-using tasks than GPU priorities */
 };
 

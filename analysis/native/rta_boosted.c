@@ -36,13 +36,39 @@ struct charges {
 	int64_t asleep, segments;
 };
 
+/* Whether a job of a sibling may end with a GPU segment. */
+static bool ends_chain(const struct rta *s, const struct rta_task *t)
+{
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+	const struct rta_task *h;
+
+	for (h = s->tasks + cpu->begin; h < s->tasks + cpu->end; h++)
+		if (rta_sibling(h, t) && s->batch->ends[h->at])
+			return true;
+	return false;
+}
+
+/* The longest G^m of a segment that a job of a sibling ends with. */
+static int64_t last_misc_chain(const struct rta *s, const struct rta_task *t)
+{
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+	const struct rta_task *h;
+	int64_t longest = 0;
+
+	for (h = s->tasks + cpu->begin; h < s->tasks + cpu->end; h++)
+		if (rta_sibling(h, t))
+			longest = rta_max(longest, s->batch->last_misc[h->at]);
+	return longest;
+}
+
 static inline struct charges survey(const struct rta *s, const struct rta_task *t, enum waiting waiting)
 {
 	const struct rta_cpu *cpu = &s->cpu[t->cpu];
 	struct charges c = {
 		.waiting = waiting, .level = t->eta ? t->gpu_priority : UINT32_MAX,
-		.gaps = spins(waiting, t) ? 1 : s->batch->gaps[t->at],
+		.gaps = spins(waiting, t) ? 1 : t->chained ? t->eta + 1 : s->batch->gaps[t->at],
 	};
+	bool ends = t->chained ? ends_chain(s, t) : s->batch->ends[t->at] != 0;
 	const struct rta_task *h;
 	u32 u;
 
@@ -54,9 +80,9 @@ static inline struct charges survey(const struct rta *s, const struct rta_task *
 		c.spinning += spinning;
 		if (spinning && h->gpu_priority < c.level)
 			c.level = h->gpu_priority;
-		c.before |= h->priority > t->priority && (!h->eta || spinning);
+		c.before |= h->priority > t->priority && (!h->sleeps || spinning);
 	}
-	c.before &= s->batch->ends[t->at] != 0;
+	c.before &= ends;
 	for (u = cpu->end_user; u > cpu->first_user && waiting != SUSPENDED && waiting != FENCED; u--) {
 		h = &s->tasks[s->users[u - 1]];
 		if (h->priority >= t->priority)
@@ -145,6 +171,59 @@ static inline int64_t from_lower(struct rta *s, const struct rta_task *t, const 
 	return 0;
 }
 
+/* Whether a lower task of a thread that serves several counts together with those (recurrence.py, OneAtATime). */
+static inline bool grouped(const struct rta_task *t, const struct rta_task *j)
+{
+	return j->thread && (!t->eta || j->gpu_priority < t->gpu_priority);
+}
+
+/* Whether no less urgent user of the CPU is of the thread of the one at place @u - 1. */
+static bool first_of_thread(const struct rta *s, const struct rta_cpu *cpu, u32 u)
+{
+	u32 v;
+
+	for (v = cpu->end_user; v > u; v--)
+		if (rta_sibling(&s->tasks[s->users[v - 1]], &s->tasks[s->users[u - 1]]))
+			return false;
+	return true;
+}
+
+#define ONCE (1LL << 60)	/* a period in which a row counts once */
+
+/*
+ * The same of all tasks of the thread of @first: each up to its own cap, and together up to the largest, since the thread is
+ * inside one segment at most when a gap begins.  Only where all tasks suspend themselves.
+ */
+static void from_lower_thread(struct rta *s, const struct rta_task *t, const struct rta_task *first, const struct charges *c)
+{
+	struct rta_task once = { .period = ONCE, .inverse = 1.0 / ONCE };
+	uint64_t *needs = s->needs;
+	int64_t most = 0;
+	u32 pass, u, r = 0;
+
+	for (pass = 0; pass < 2; pass++) {
+		if (pass && !most)
+			return;
+		s->needs = NULL;
+		if (pass)
+			r = rta_push_either(s, most, &once, 0, 0);
+		s->needs = needs;
+		for (u = s->cpu[t->cpu].first_user; u < s->cpu[t->cpu].end_user; u++) {
+			const struct rta_task *j = &s->tasks[s->users[u]];
+			int64_t amount = j->misc + 2 * c->update * j->eta;
+			int64_t cap = c->gaps * (s->batch->longest_misc[j->at] + 2 * c->update);
+
+			if (!rta_sibling(j, first) || !amount)
+				continue;
+			if (!pass)
+				most = rta_max(most, cap);
+			else
+				rta_add_part(s, r, amount, j, rta_jitter(j, amount), cap);
+			rta_need(s, j, true);
+		}
+	}
+}
+
 /* The time that a job of a task above takes of the CPU outside of windows; all of it if it spins. */
 static inline int64_t outside(const struct rta_task *h, enum waiting waiting, int64_t update, int64_t in_flight)
 {
@@ -167,7 +246,7 @@ static inline int64_t raised(const struct rta *s, const struct rta_task *t, int6
 static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const struct rta_task *h,
 				  const struct charges *c, int64_t late, int64_t above, bool waiting)
 {
-	bool sleeping = h->eta && !spins(c->waiting, h), brief = c->segments && h->short_sleep, owner;
+	bool sleeping = h->sleeps && !spins(c->waiting, h), brief = c->segments && h->short_sleep, owner;
 	int64_t apart = outside(h, c->waiting, c->update, c->in_flight), whole = h->cpu_time + h->gpu_busy;
 	int64_t jitter = brief ? late : rta_jitter(h, apart) + c->asleep, carried = 0;
 
@@ -182,7 +261,7 @@ static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const
 		carried = raised(s, h, above + 1);
 	else if (brief && waiting && s->batch->ends[h->at])
 		carried = s->batch->last_misc[h->at] + 2 * s->alpha;
-	owner = sleeping && h->gpu_priority >= c->level;
+	owner = sleeping && h->eta && h->gpu_priority >= c->level;
 	if (owner)
 		push_owner(s, t, h, c, whole,
 			   brief || (s->soonest && !jitter) ? jitter : rta_jitter(h, whole - s->theta) + c->asleep, apart, jitter, INT64_MAX,
@@ -233,6 +312,8 @@ static inline int64_t carried(const struct rta *s, const struct rta_task *t, con
 {
 	int64_t length = (holds(c->waiting, t) ? s->batch->last : s->batch->last_misc)[t->at];
 
+	if (t->chained)
+		length = last_misc_chain(s, t);
 	if (c->segments)
 		return raised(s, t, c->segments + 1);
 	return c->before ? length + 2 * (spins(c->waiting, t) ? s->epsilon : c->update) : 0;
@@ -253,7 +334,10 @@ static inline __attribute__((always_inline)) int64_t boosted(struct rta *s, cons
 		h = &s->tasks[s->users[u - 1]];
 		if (h->priority >= t->priority)
 			break;
-		constant += from_lower(s, t, h, &c);
+		if (!grouped(t, h))
+			constant += from_lower(s, t, h, &c);
+		else if (first_of_thread(s, cpu, u))
+			from_lower_thread(s, t, h, &c);
 	}
 	s->lower = s->capped;
 	constant += from_all_higher(s, t, &c);
@@ -297,7 +381,7 @@ static bool choose_short(struct rta *s, const struct rta_task *t, struct charges
 	const struct rta_task *h, *end = s->tasks + cpu->end;
 	wide rate = 0, own;
 
-	if (s->assume || s->soonest || s->user_count > RTA_WINDOWED)
+	if (s->assume || s->soonest || s->threads || s->user_count > RTA_WINDOWED)
 		return false;
 	rta_for_each_hpp(s, t, h) {
 		int64_t apart = outside(h, SUSPENDED, s->alpha, 0), length;

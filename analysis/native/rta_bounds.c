@@ -41,24 +41,40 @@ static void fail(struct bounds *b, u32 index, u8 state, u32 cause)
 	b->failed[index / 64] |= 1ULL << index % 64;
 }
 
+/* Whether the thread of @t serves the task of that index, too. */
+static bool served_by(const struct rta *s, const struct rta_task *t, u32 index)
+{
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+	const struct rta_task *h;
+
+	for (h = s->tasks + cpu->begin; t->thread && h < s->tasks + cpu->end; h++)
+		if (h->index == index)
+			return rta_sibling(h, t);
+	return false;
+}
+
 /* Finds the bound of one task.  All more urgent tasks have been done. */
 static void one(struct bounds *b, const struct rta_test *test, struct rta_task *t)
 {
 	struct rta *s = b->s;
 	u32 cause;
 
-	if (b->lost[t->cpu]) {
+	/* A thread's order says what a late task costs the others that it serves. */
+	if (b->lost[t->cpu] && !served_by(s, t, b->lost[t->cpu] - 1)) {
 		fail(b, t->index, GPURT_RTA_DEPENDS, b->lost[t->cpu] - 1);
 		return;
 	}
 	s->needs = b->rows + (size_t)b->words * t->index;
-	rta_found(s, test, t, rta_solve(s, test, t));	/* what the bound rests on is the same by either formula */
+	if (t->thread)
+		rta_serve(s, test, t);
+	else
+		rta_found(s, test, t, rta_solve(s, test, t));	/* what the bound rests on is the same by either formula */
 	b->wcrt[t->index] = t->found;
 	b->end[t->index] = t->found_end;
 	cause = culprit(b, s->needs);
 	s->needs = NULL;
 	if (cause != UINT32_MAX) {
-		t->found = -1;
+		t->found = b->wcrt[t->index] = b->end[t->index] = -1;
 		fail(b, t->index, GPURT_RTA_DEPENDS, cause);
 	} else if (t->found < 0) {
 		fail(b, t->index, GPURT_RTA_MISSED, 0);
@@ -66,7 +82,7 @@ static void one(struct bounds *b, const struct rta_test *test, struct rta_task *
 		b->state[t->index] = GPURT_RTA_BOUND;
 		return;
 	}
-	if (t->cpu_time || t->misc)
+	if ((t->cpu_time || t->misc) && !b->lost[t->cpu])
 		b->lost[t->cpu] = t->index + 1;
 }
 
@@ -137,11 +153,13 @@ int gpurt_rta_bounds(const struct gpurt_batch *batch, const struct gpurt_rta_tes
 	b.words = count / 64 + 1;
 	b.s = rta_new(count, cpus);
 	b.failed = calloc(b.words, sizeof(*b.failed));
-	b.rows = calloc((size_t)b.words * (count + 1), sizeof(*b.rows));
+	b.rows = calloc((size_t)b.words * (count + 2), sizeof(*b.rows));
 	b.lost = calloc(cpus, sizeof(*b.lost));
 	if (b.s && b.failed && b.rows && b.lost) {
 		b.s->assume = assume;
-		err = !rta_load(b.s, batch, &test, index);
+		b.s->needs_of = b.rows;
+		b.s->words = b.words;
+		err = !rta_load(b.s, batch, &test, index) || (assume && b.s->threads);
 		if (!err)
 			all(&b, &test);
 	}

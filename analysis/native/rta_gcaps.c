@@ -33,13 +33,16 @@ static const struct rta_task *lowest_owner(const struct rta *s, const struct rta
 	return lowest;
 }
 
-/* Whether another task of its CPU has the same priority. */
+/* Whether another thread's task of its CPU has the same priority. */
 static bool has_equal(const struct rta *s, const struct rta_task *t)
 {
 	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+	const struct rta_task *h;
 
-	return s->ties && ((t > s->tasks + cpu->begin && t[-1].priority == t->priority) ||
-			   (t + 1 < s->tasks + cpu->end && t[1].priority == t->priority));
+	for (h = s->tasks + cpu->begin; s->ties && h < s->tasks + cpu->end; h++)
+		if (h->priority == t->priority && h != t && !rta_sibling(h, t))
+			return true;
+	return false;
 }
 
 /* Adds owners of a CPU and the tasks that preempt them: all entries down to the lowest owner's priority. */
@@ -52,7 +55,7 @@ static void owners_on(struct rta *s, const struct rta_cpu *cpu, u32 level)
 		return;
 	alone = !has_equal(s, lowest);
 	for (h = s->tasks + cpu->begin; h < s->tasks + cpu->end && h->priority >= lowest->priority; h++) {
-		int64_t amount = h->gpu_busy + (alone && h == lowest ? 0 : h->cpu_time);
+		int64_t amount = h->gpu_busy + (alone && h->priority == lowest->priority ? 0 : h->cpu_time);
 
 		rta_push(s, amount, h, rta_jitter(h, amount));
 	}
@@ -74,7 +77,10 @@ int64_t rta_gcaps_suspend(struct rta *s, const struct rta_task *t)
 
 	rta_for_each_hpp(s, t, h) {
 		if (!h->eta) {
-			rta_push(s, h->cpu_time, h, 0);
+			/* One that is above and whose thread never sleeps has no jitter; of a thread's equals that is not known. */
+			bool late = h->sleeps || (t->thread && h->priority == t->priority);
+
+			rta_push(s, h->cpu_time, h, late ? rta_jitter(h, h->cpu_time) : 0);
 			continue;
 		}
 		rta_push(s, h->cpu_time + h->misc + 2 * s->epsilon * h->eta, h, rta_jitter(h, h->cpu_time + h->misc));

@@ -25,6 +25,10 @@ struct rta_task {
 	u32 index;		/* in the taskset */
 	u32 short_sleep;	/* its sleep counts as such, not as jitter, for the task that is looked at (analysis/rta/short.py) */
 	u32 user;		/* its place in `users`, if it is real-time and uses the GPU */
+	u32 thread, rank, order;	/* as in the batch */
+	bool sleeps;		/* its thread can sleep while one of its jobs is pending, if no task waits busily */
+	bool chained;		/* for now it stands for the jobs of `chain`, which its thread executes one after another */
+	int64_t claim;		/* rta_threads.c: a response time that no job exceeds; -1: none; RTA_UNKNOWN: not looked for */
 	u32 at;			/* in the batch, which has what formulas seldom look at: single segments, and slices */
 };
 
@@ -49,6 +53,12 @@ struct rta_cpu {
 	u32 below;			/* users that have not */
 };
 
+/* So many jobs of a task. */
+struct rta_jobs {
+	const struct rta_task *task;
+	int64_t count;
+};
+
 struct rta {
 	const struct gpurt_batch *batch;
 	u32 count, real_time, cpus;	/* real-time tasks come first */
@@ -64,6 +74,10 @@ struct rta {
 	bool ties;			/* real-time tasks have equal priorities */
 	bool plain;			/* every GPU priority equals the task's CPU priority */
 	bool small;			/* no sum of the whole batch can exceed 63 bits */
+	bool threads;			/* some thread serves several tasks */
+	u32 *served, serving;		/* entries of tasks of such threads, by thread and rank; how many */
+	struct rta_jobs *chain;		/* of the task that is looked at */
+	u32 chained;			/* how many entries `chain` has */
 	/* of the recurrence that is being solved */
 	u32 room, rows, capped;
 	int64_t *amount, *period, *jitter;	/* of each row */
@@ -79,6 +93,8 @@ struct rta {
 	int64_t *last;			/* the largest window for which what was counted of the row is still right */
 	double *inverse;
 	uint64_t *needs;		/* collects the tasks that the bound rests on, unless NULL */
+	uint64_t *needs_of;		/* by index, the same of each task: `words` words each, and two rows more; or NULL */
+	u32 words;
 };
 
 /* Pushes the recurring demands of a task as rows; returns the constant ones. */
@@ -163,9 +179,15 @@ static inline int64_t rta_jitter(const struct rta_task *h, int64_t execution)
 	return rta_max(h->response - execution, 0);
 }
 
+/* Whether one thread serves both; so it does a task and itself, if it serves several. */
+static inline bool rta_sibling(const struct rta_task *h, const struct rta_task *t)
+{
+	return h->thread && h->thread == t->thread;
+}
+
 /*
  * The entry of hpp(t) after @h, or the first if @h is NULL; NULL after the last.  The set hpp(t) has the tasks above @t
- * on its CPU, and those of its priority.
+ * on its CPU, and those of its priority, except those that its own thread serves.
  */
 static inline const struct rta_task *rta_hpp_next(const struct rta *s, const struct rta_task *t, const struct rta_task *h)
 {
@@ -173,6 +195,8 @@ static inline const struct rta_task *rta_hpp_next(const struct rta *s, const str
 
 	h = h ? h + 1 : s->tasks + cpu->begin;
 	h += h == t;
+	while (s->threads && h < s->tasks + cpu->end && rta_sibling(h, t))
+		h++;
 	if (h < t || (s->ties && h < s->tasks + cpu->end && h->priority == t->priority))
 		return h;
 	return NULL;
@@ -320,6 +344,12 @@ bool rta_fixed_schedulable(struct rta *s);
 bool rta_disordered(struct rta *s, const struct rta_test *test);
 /* Whether every real-time task passes. */
 bool rta_schedulable(struct rta *s, const struct rta_test *test);
+#define RTA_UNKNOWN (-2)
+
+/* Lists the tasks of threads that serve several. */
+void rta_find_threads(struct rta *s);
+/* The bound of a task whose thread serves several, or -1.  What it rests on goes into `needs_of`. */
+int64_t rta_serve(struct rta *s, const struct rta_test *test, struct rta_task *t);
 #define RTA_LEVELS 99	/* number of GPU priorities */
 
 /* Gives levels until no task can take the next.  Returns how many; -1: a task fails that no level has an influence on. */

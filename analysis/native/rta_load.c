@@ -23,10 +23,12 @@ struct rta *rta_new(u32 tasks, u32 cpus)
 	s->part = calloc(2 * room, sizeof(*s->part));
 	s->part_of = calloc(room + few * few, sizeof(*s->part_of));
 	s->owners = rta_owners_new(tasks);
+	s->served = calloc(tasks + 1, sizeof(*s->served));
+	s->chain = calloc(tasks + 1, sizeof(*s->chain));
 	s->inverse = calloc(room, sizeof(*s->inverse));
 	s->cpus = cpus;
 	if (s->tasks && s->cpu && s->order && s->users && s->amount && s->inverse && s->part && s->part_of &&
-	    s->owners) {
+	    s->owners && s->served && s->chain) {
 		s->period = s->amount + room;
 		s->jitter = s->period + room;
 		s->last = s->jitter + room;
@@ -60,6 +62,8 @@ void rta_free(struct rta *s)
 	free(s->part);
 	free(s->part_of);
 	free(s->inverse);
+	free(s->served);
+	free(s->chain);
 	rta_owners_free(s->owners);
 	free(s);
 }
@@ -94,6 +98,9 @@ static void fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 	t->gpu_priority = b->gpu_priority[at];
 	t->eta = b->eta[at];
 	t->busy = b->busy[at];
+	t->thread = b->thread[at];
+	t->sleeps = t->eta > 0;
+	t->chained = false;
 	t->index = index;
 	t->at = at;
 	t->inverse = 1 / (double)t->period;
@@ -107,7 +114,7 @@ static void place(struct rta *s, const struct gpurt_batch *b, u32 first, const u
 	const u32 *cpu = b->cpu + first;
 	struct rta_cpu *on = s->cpu;
 	u32 i, c, sum = 0, above = UINT32_MAX, real_time = s->real_time, count = s->count;
-	bool ties = false, plain = true;
+	bool ties = false, plain = true, threads = false;
 
 	for (c = 0; c < s->cpus; c++)
 		on[c].end = 0;
@@ -125,11 +132,13 @@ static void place(struct rta *s, const struct gpurt_batch *b, u32 first, const u
 		s->order[i] = entry;
 		fill(t, b, first + index, index);
 		plain &= t->priority == t->gpu_priority;
+		threads |= t->thread > 0;
 		ties |= t->priority == above;
 		above = t->priority ? t->priority : UINT32_MAX;		/* best-effort tasks are no ties */
 	}
 	s->plain = plain;
 	s->ties = ties;
+	s->threads = threads;
 }
 
 static void find_users(struct rta *s)
@@ -184,7 +193,7 @@ bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 fro
 {
 	int64_t longest = 1, shortest = INT64_MAX, demand = 0, request = 0, slices = 0;
 	double jobs, charge;
-	u32 i, eta = 0;
+	u32 i, eta = 0, threads = 0;
 
 	/* x | y is at least the larger of two numbers and at most twice that, and negative if one is. */
 	for (i = from; i < to; i++) {
@@ -193,9 +202,10 @@ bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 fro
 		demand |= b->cpu_time[i] | b->misc[i] | b->pure[i];
 		request |= b->longest[i];
 		slices |= b->slices[i];
+		threads |= b->thread[i];
 		eta |= b->eta[i];
 	}
-	if (shortest <= 0 || (longest | demand | request | slices) < 0 || longest >= LARGEST)
+	if (threads || shortest <= 0 || (longest | demand | request | slices) < 0 || longest >= LARGEST)
 		return false;
 	jobs = (2 * (double)longest + (double)test->poll) / (double)shortest + 2;
 	charge = charged(test, (double)demand, (double)slices * round_of(b, tasks), 2.0 * eta, tasks * (double)request,
@@ -209,11 +219,14 @@ static bool in_range(int64_t time, int64_t least)
 	return time >= least && time < LARGEST;
 }
 
-/* As rta_small(), of the loaded taskset and task by task: more exact if periods differ much. */
+/*
+ * As rta_small(), of the loaded taskset and task by task: more exact if periods differ much.  A thread that serves several tasks
+ * executes a chain of jobs: at most as many segments, and as much demand, as all jobs in a window have.
+ */
 static bool small(const struct rta *s, const struct gpurt_batch *b, const struct rta_test *test)
 {
-	double longest = 1, requests = 0, most = 0, sum = 0;
-	u32 i, eta = 0;
+	double longest = 1, requests = 0, most = 0, sum = 0, eta = 0;
+	u32 i;
 
 	for (i = 0; i < s->count; i++) {
 		const struct rta_task *t = &s->tasks[i];
@@ -224,6 +237,8 @@ static bool small(const struct rta *s, const struct gpurt_batch *b, const struct
 		requests += (double)b->longest[t->at];
 		eta = t->eta > eta ? t->eta : eta;
 	}
+	for (i = 0; i < s->count && s->threads; i++)
+		eta += (2 * longest * s->tasks[i].inverse + 2) * s->tasks[i].eta;
 	for (i = 0; i < s->count; i++) {
 		const struct rta_task *t = &s->tasks[i];
 		double demand = (double)t->cpu_time + (double)t->misc + (double)t->pure;
@@ -231,9 +246,15 @@ static bool small(const struct rta *s, const struct gpurt_batch *b, const struct
 		double rounds = (double)b->slices[t->at] * round_of(b, s->gpu_users);
 
 		most = jobs > most ? jobs : most;
-		sum += jobs * charged(test, demand, rounds, (double)t->eta + eta, requests, overhead(b, test));
+		sum += jobs * charged(test, demand, rounds, t->eta + eta, requests, overhead(b, test));
 	}
 	return most < COUNTED && sum < (double)LARGEST;
+}
+
+/* Whether the formula knows threads that serve several tasks. */
+static bool knows_threads(const struct rta_test *test)
+{
+	return test->formula->demands == rta_gcaps_suspend || test->formula->demands == rta_boosted_suspend;
 }
 
 bool rta_load(struct rta *s, const struct gpurt_batch *b, const struct rta_test *test, u32 index)
@@ -255,5 +276,10 @@ bool rta_load(struct rta *s, const struct gpurt_batch *b, const struct rta_test 
 	place(s, b, first, ranked);
 	find_users(s);
 	rta_forget_windows(s);
+	if (s->threads) {
+		if (!knows_threads(test))
+			return false;
+		rta_find_threads(s);
+	}
 	return s->small || small(s, b, test);
 }

@@ -82,7 +82,7 @@ static void list_owners(const struct rta *s, const struct rta_task *t, u32 level
 		const struct rta_task *h = &s->tasks[s->users[u]];
 		int64_t end = h->priority > t->priority || s->soonest ? h->end : h->deadline;
 		int64_t jitter = rta_max(end + s->theta - h->gpu_busy, 0);
-		bool owner = h->gpu_priority >= level && h != t;
+		bool owner = h->gpu_priority >= level && h != t && !rta_sibling(h, t);
 		double rate = owner ? h->gpu_rate : 0;
 
 		o->user[n] = u;
@@ -208,10 +208,38 @@ static bool find_inside(const struct rta *s, const struct rta_task *t, struct rt
 	return true;
 }
 
+/* The same of a task that stands for a chain of jobs. */
+static bool find_inside_chain(const struct rta *s, const struct rta_task *t, struct rta_owners *o, int64_t *inside,
+			      int64_t *length)
+{
+	const struct gpurt_batch *b = s->batch;
+	int64_t update = rta_update(s, t);
+	u32 j, piece, n;
+
+	for (j = 0; j < s->chained; j++) {
+		const struct rta_jobs *jobs = &s->chain[j];
+
+		for (piece = b->piece[jobs->task->at]; piece + 1 < b->piece[jobs->task->at + 1]; piece++) {
+			int64_t own = update + b->piece_misc[piece] + b->piece_pure[piece], taken;
+			int64_t w = below_window(s, o, own, t->deadline);
+
+			if (w < 0)
+				return false;
+			taken = owners_at(o, w + !own);
+			if (!find_window(o, own, t->deadline, &w, &taken))
+				return false;
+			for (n = 0; n < o->count; n++)
+				inside[o->user[n]] += jobs->count * o->taken[n];
+			*length += jobs->count * (w + !own);
+		}
+	}
+	return true;
+}
+
 const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bool keep)
 {
 	struct rta_owners *o = s->owners;
-	u32 row = s->user_count > RTA_WINDOWED ? 0 : p->user;
+	u32 row = s->user_count > RTA_WINDOWED ? 0 : p->chained ? s->user_count : p->user;
 	int64_t *inside = o->inside + (size_t)row * s->user_count;
 	u8 *known = &o->known[row];
 
@@ -219,7 +247,10 @@ const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bo
 		memset(inside, 0, s->user_count * sizeof(*inside));
 		list_owners(s, p, level, o);
 		o->length[row] = 0;
-		*known = find_inside(s, p, o, inside, &o->length[row]) ? INSIDE : TOO_LONG;
+		if (p->chained)
+			*known = find_inside_chain(s, p, o, inside, &o->length[row]) ? INSIDE : TOO_LONG;
+		else
+			*known = find_inside(s, p, o, inside, &o->length[row]) ? INSIDE : TOO_LONG;
 	}
 	return *known == INSIDE ? inside : NULL;
 }

@@ -73,7 +73,7 @@ def judged(evidence: Evidence) -> list[Assumption]:
     return [
         _proof(evidence), _subject(evidence), _times(evidence), _releases(evidence), _updates(evidence),
         _policy(evidence), _control(evidence), _tasks(evidence), _waits(evidence), _placement(evidence),
-        *_partitions(evidence),
+        *_partitions(evidence), *_threads(evidence),
         Assumption(
             "Outside its GPU segments no task waits for another one, for a lock, or for a device.", Support.UNCHECKED,
             "the file's author states it; gpurt has no check of it",
@@ -112,6 +112,12 @@ def _subject(evidence: Evidence) -> Assumption:
     if evidence.result and (slow := slow_turns(test, taskset, evidence.result)):
         return Assumption(assumed, Support.REFUTED, slow)
     return Assumption(assumed, Support.CHECKED, "policy, waiting modes and forms are those of the test")
+
+
+def _threads(evidence: Evidence) -> list[Assumption]:
+    """What bounds of threads that serve several tasks assume beside that."""
+    unseen = evidence.file.taskset.unseen
+    return [Assumption("A thread sees each of its jobs when it is released.", Support.UNCHECKED, unseen)] * bool(unseen)
 
 
 def _partitions(evidence: Evidence) -> list[Assumption]:

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import os
+import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
+from agreement import disagreement, random_taskset
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis import compiled, rta
+from analysis import compiled, rta, sweep
+from analysis.attack.threads import with_random_threads
 from analysis.batch import from_tasksets
 from analysis.callbacks import Callback, Order, Thread
 from analysis.model import Segment, Task, Taskset, Waiting
@@ -21,6 +26,7 @@ from analysis.rta.threads import Chains, Claim
 from analysis.simulate import Options, simulate
 
 TIMER = Callback.TIMER
+MANY = 50 if os.environ.get("GPURT_LONG") else 1
 TESTS = {"boosted": rta.find("boosted-suspend"), "segment": rta.find("gcaps-suspend")}
 
 
@@ -191,16 +197,33 @@ def test_every_other_test_refuses_a_thread_by_its_name(test: rta.Test) -> None:
 
 
 @pytest.mark.parametrize("test", rta.TESTS.values(), ids=lambda test: test.name)
-def test_the_readable_form_decides_wherever_there_is_a_thread(test: rta.Test) -> None:
-    """No formula in C knows threads: a batch with one is refused, and compiled.run() does not make any."""
-    system = replace(GOLDEN[8], platform=replace(GOLDEN[8].platform, policy=test.policy))
-    said = compiled.run(test, system)
-    assert (said, [said.wcrt(one.name) for one in system]) == (readable := test.run(system), [
-        readable.wcrt(one.name) for one in system])  # fmt: skip
-    alone = replace(system, tasks=tuple(replace(one, thread=None, rank=0) for one in system.tasks))
-    for batch in ([system], [alone, system]):
-        with pytest.raises(ValueError, match="no threads that serve several tasks"):
-            from_tasksets(batch)
+def test_the_compiled_form_says_the_same(test: rta.Test) -> None:
+    """A batch with a thread is refused by each formula that knows none."""
+    for golden in GOLDEN.values():
+        system = replace(golden, platform=replace(golden.platform, policy=test.policy))
+        assert disagreement(test.name, system) is None
+    if compiled.takes(test.name) and not (test.threads and not test.assigns):
+        with pytest.raises(ValueError, match="no compiled form for threads that serve several tasks"):
+            sweep.verdicts(from_tasksets([system]), test.name)
+
+
+@pytest.mark.parametrize("name", [name for name, test in rta.TESTS.items() if test.threads and not test.assigns])
+def test_random_threads_have_the_same_bounds_and_failures_compiled(name: str) -> None:
+    rng, seen = random.Random(f"threads {name}"), Counter[str]()
+    while seen["sets"] < 60 * MANY:
+        drawn = random_taskset(rng)
+        system = with_random_threads(drawn, rng)
+        if drawn.pending or not system.threads:
+            continue
+        assert disagreement(name, system) is None
+        result = compiled.run(rta.find(name), system)
+        assert compiled.passes(rta.find(name), system) is result.schedulable
+        batch = from_tasksets([system])
+        assert sweep.verdicts(batch, name, integers=True).tolist() == [result.schedulable]
+        seen["sets"] += 1
+        for one in (one for served in system.threads.values() for one in served):
+            seen[type(result.verdicts[one.name]).__name__] += 1
+    assert min(seen["Bound"], seen["Failure"]) > 20, seen
 
 
 def test_the_chain_of_a_task_without_gpu_work_has_the_level_of_its_thread() -> None:

@@ -51,6 +51,10 @@ def test_callbacks_of_one_thread_wait_for_one_another(gpurt: Gpurt, tmp_path: Pa
         code, document = asked(gpurt, "analyze", file)
         assert (code, bounds(document)["watchdog"]) == (1, None)
         assert f"passed it at {late} ms" in document["why"]
+        assert any("a job of node counts as released when its thread can see it" in one for one in document["notes"])
+        _, report = asked(gpurt, "report", file, "--elsewhere", "-o", tmp_path / "page.html")
+        seen = [one["support"] for one in report["assumptions"] if "A thread sees" in one["assumption"]]
+        assert seen == ["unchecked"]
 
 
 def test_one_short_suspension_in_much_work_is_no_proof_of_a_miss(gpurt: Gpurt) -> None:
