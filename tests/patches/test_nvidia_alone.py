@@ -54,6 +54,7 @@ MUTANTS = {
     "any thread naps": ("if (READ_ONCE(g->committer) == current)", "if (g)"),
     "a failure is a success": ("return -ETIMEDOUT;", "return 0;"),
     "MIG is switched": ("if (IS_MIG_ENABLED(pGpu))", "if (NV_FALSE)"),
+    "cards that are linked are switched": ("return IsSLIEnabled(pGpu) ?", "return NV_FALSE ?"),
     "a mode that came later is not seen": ("if (g->known && why == g->refused)", "if (g->known)"),
     "nobody comes back when gpurt goes": ("if (g->nv && commit_awake(g))", "if (NV_FALSE)"),
     "a commit while the system sleeps":
@@ -111,7 +112,6 @@ FACTS = """
 #include "nvtypes.h"
 #include "nvstatus.h"
 #include "ctrl/ctrl2080/ctrl2080fifo.h"
-#include "ctrl/ctrl0080/ctrl0080fifo.h"
 #define SAME(a, b) _Static_assert((a) == (b), #a)
 #define AT(member, offset) SAME(__builtin_offsetof(NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS, member), offset)
 """

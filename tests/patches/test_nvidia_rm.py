@@ -20,6 +20,12 @@ from trees import ROOT
 HERE = ROOT / "tests/patches/rm"
 FIFO = "src/nvidia/src/kernel/gpu/fifo"
 GROUP = "pKernelChannel->pKernelChannelGroupApi->pKernelChannelGroup"
+GPU = "src/nvidia/src/kernel/gpu"
+DEFERRED = (
+    "    // gpurt could not see when it is carried out.\n"
+    "    if (pDeferredApi->cmd == NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS)"
+)
+ROW = "        /*accessRight=*/0x0u,\n        /*methodId=*/   "
 #: What each of these breaks is noticed: a file of RM's (its name depends on the release), what the patches have put
 #: there, and what it becomes.
 MUTANTS = {
@@ -44,8 +50,23 @@ MUTANTS = {
     "what a process switched off is forgotten": (
         f"{FIFO}/kernel_fifo_ctrl.c", "gpurtUserSwitched(pGpu, &params);", ";"),
     "RM waits for what is off to get idle": (
-        f"{FIFO}/kernel_fifo_ctrl.c", "if (gpurtKeepsBusy(pGpu, RES_GET_CLIENT_HANDLE(pDevice), pParams))",
+        f"{FIFO}/kernel_fifo_ctrl.c",
+        "if (gpurtKeepsBusy(pGpu, RES_GET_CLIENT_HANDLE(pDevice), pParams->hChannels, pParams->numChannels))",
         "if (NV_FALSE)"),
+    "a list of channels with one that is off is waited for": (
+        f"{FIFO}/kernel_idle_channels.c", "if (gpurtKeepsBusy(pGpu, phClients[0], phChannels, numChannels))",
+        "if (NV_FALSE)"),
+    "GSP is told what to switch on later": (
+        f"{GPU}/deferred_api.c", f"NV_OK;\n\n{DEFERRED}", "NV_OK;\n\n    if (NV_FALSE)"),
+    "GSP is told what to switch on later, by the second call": (
+        f"{GPU}/deferred_api.c", f"RMAPI(pGpu);\n\n{DEFERRED}", "RMAPI(pGpu);\n\n    if (NV_FALSE)"),
+    "RM does not see a call that is carried out later": (
+        "src/nvidia/generated/g_deferred_api_nvoc.c",
+        f"/*flags=*/      0x10008u,\n{ROW}0x50800101u", f"/*flags=*/      0x50048u,\n{ROW}0x50800101u"),
+    "a kill that GSP reports is not told": (
+        f"{GPU}/gsp/kernel_gsp.c",
+        27 * " " + "NV_ERR_INVALID_CHANNEL);\n        gpurtKilled(pGpu, pKernelChannel);",
+        27 * " " + "NV_ERR_INVALID_CHANNEL);"),
     "a kill is not told": (
         "src/nvidia/src/kernel/gpu/*/kernel_*.c",
         "kfifoStartChannelHalt(pGpu, pKernelFifo, pKernelChannel);\n        gpurtKilled(pGpu, pKernelChannel);", ";"),
@@ -53,6 +74,14 @@ MUTANTS = {
         "src/nvidia/src/kernel/gpu/gpu.c", "nv_gpurt_reset(pGpu->pOsGpuInfo, newState);", ";"),
     "RM is asked for its firmware's client": (
         f"{FIFO}/kernel_fifo_gpurt.c", "GPU_GET_PHYSICAL_RMAPI(pGpu)", "rmapiGetInterface(RMAPI_GPU_LOCK_INTERNAL)"),
+    **{
+        f"channels are switched: {mode}": (f"{FIFO}/kernel_fifo_gpurt.c", f"    if ({check})\n", "    if (NV_FALSE)\n")
+        for mode, check in {
+            "in a virtual machine": "IS_VIRTUAL(pGpu)", "on a host of vGPUs": "hypervisorIsVgxHyper()",
+            "without GSP": "!IS_GSP_CLIENT(pGpu)", "MIG": "IS_MIG_ENABLED(pGpu)",
+            "secrets": "gpuIsCCFeatureEnabled(pGpu)",
+        }.items()
+    },
     "a commit takes a lock twice": (
         f"{FIFO}/kernel_fifo_gpurt.c", "            status = _commit(pGpu, bResend);",
         "            (void)rmDeviceGpuLocksAcquire(pGpu, GPUS_LOCK_FLAGS_NONE, RM_LOCK_MODULES_FIFO);\n"

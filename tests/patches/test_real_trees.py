@@ -118,6 +118,26 @@ def test_what_is_patched_in_rm_compiles_without_a_warning(driver: str, source: P
     assert (done.returncode, "warning" in done.stderr) == (0, False), done.stderr[-3000:]
 
 
+#: Of a control, in generated/*_nvoc.c: RM sends it to GSP by itself, and its handler here never runs.
+ROUTE_TO_PHYSICAL = 0x40
+
+
+@pytest.mark.parametrize(("driver", "source"), OPEN)
+def test_rm_runs_the_handlers_that_the_patches_change(driver: str, source: Path | None, tmp_path: Path) -> None:
+    tree = copy_of(source, driver, tmp_path / "tree", whole=True)
+    assert patch_driver(driver, tree)[0] == 0
+    release = re.findall(r"^NVIDIA_VERSION = (\d+)", (tree / "version.mk").read_text(), re.M)[0]
+    texts = [one.read_text() for one in (ROOT / "kmod/patches" / driver / release).glob("*.patch")]
+    changed = set(re.findall(r"^@@ .* @@ (\w*CtrlCmd\w+_IMPL)$", "".join(texts), re.M))
+    assert len(changed) > 7
+    row = r"void\)\) &?(\w+?)_(?:IMPL|DISPATCH|\w{6}),\n#endif.*\n\s+/\*flags=\*/\s+0x(\w+)u"
+    generated = (tree / "src/nvidia/generated").glob("g_*_nvoc.c")
+    rows = {name: int(flags, 16) for file in generated for name, flags in re.findall(row, file.read_text())}
+    handlers = {name.removesuffix("_IMPL") for name in changed}
+    assert not handlers - rows.keys()
+    assert [name for name in sorted(handlers) if rows[name] & ROUTE_TO_PHYSICAL] == []
+
+
 @pytest.mark.skipif(not os.environ.get("GPURT_LONG"), reason="takes a minute of CPU time; GPURT_LONG=1 has it run")
 @pytest.mark.parametrize(("driver", "source"), OPEN)
 def test_what_is_patched_around_rm_compiles(driver: str, source: Path | None, tmp_path: Path) -> None:

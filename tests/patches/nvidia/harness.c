@@ -468,7 +468,7 @@ static void test_spin(void)
 
 static void test_refusals(void)
 {
-	bool *why[] = { &gpu.virtual_one, &gpu.no_gsp, &gpu.mig, &gpu.secret, &vgpu_host };
+	bool *why[] = { &gpu.virtual_one, &gpu.no_gsp, &gpu.mig, &gpu.secret, &gpu.linked, &vgpu_host };
 	size_t i;
 
 	for (i = 0; i < sizeof(why) / sizeof(*why); i++) {
@@ -535,7 +535,7 @@ static void test_failed_filter(void)
 	commit_well();
 	/* And who waits for it to get idle waits in vain. */
 	begin(&clients[0]);
-	assert(gpurtKeepsBusy(&gpu, 100, &(NV0080_CTRL_FIFO_IDLE_CHANNELS_PARAMS){ 1, { any(true)->rm.handle } }));
+	assert(gpurtKeepsBusy(&gpu, 100, &any(true)->rm.handle, 1));
 	end();
 	schedule_puts_on = false;
 	alone = -1;

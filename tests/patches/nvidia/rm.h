@@ -36,11 +36,6 @@ typedef struct {
 	NvHandle hClientList[NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES];
 	NvHandle hChannelList[NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES];
 } NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
-typedef struct {
-	NvU32 numChannels;
-	NvHandle hChannels[4096];
-	NvU32 flags, timeout;
-} NV0080_CTRL_FIFO_IDLE_CHANNELS_PARAMS;
 
 /* RM's objects. */
 typedef struct RmClient {
@@ -71,7 +66,7 @@ typedef struct OBJGPU {
 	OS_GPU_INFO *pOsGpuInfo;
 	KernelFifo *fifo;
 	NvHandle hInternalClient, hInternalSubdevice;
-	bool virtual_one, no_gsp, mig, secret;
+	bool virtual_one, no_gsp, mig, secret, linked;
 } OBJGPU;
 typedef struct {
 	NvHandle handle;
@@ -98,7 +93,7 @@ enum { RS_PRIV_LEVEL_USER, RS_PRIV_LEVEL_USER_ROOT, RS_PRIV_LEVEL_KERNEL };
 #define IS_GSP_CLIENT(gpu) (!(gpu)->no_gsp)
 #define IS_MIG_ENABLED(gpu) ((gpu)->mig)
 #define gpuIsCCFeatureEnabled(gpu) ((gpu)->secret)
-#define IsSLIEnabled(gpu) 0
+#define IsSLIEnabled(gpu) ((gpu)->linked)
 static bool vgpu_host;
 #define hypervisorIsVgxHyper() vgpu_host
 #define portMemSet memset

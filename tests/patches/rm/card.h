@@ -8,11 +8,13 @@
 #include <osapi.h>
 #include "class/cl0080.h"
 #include "class/cl2080.h"
+#include "class/cl5080.h"
 #include "class/cla06c.h"
 #include "class/clc56f.h"
 #include "core/locks.h"
 #include "core/system.h"
 #include "core/thread_state.h"
+#include "ctrl/ctrl5080.h"
 #include "ctrl/ctrl906f.h"
 #include "ctrl/ctrla06c.h"
 #include "ctrl/ctrla06f.h"
@@ -20,8 +22,13 @@
 #include "gpu/gpu.h"
 #include "gpu/subdevice/subdevice.h"
 #include "gpu_mgr/gpu_mgr.h"
+#include "gpu/conf_compute/conf_compute.h"
+#include "gpu/rpc/objrpc.h"
+#include "kernel/gpu/gsp/message_queue.h"
+#include "kernel/gpu/mig_mgr/kernel_mig_manager.h"
 #include "kernel/gpu/gsp/kernel_gsp.h"
 #include "kernel/gpu/rc/kernel_rc.h"
+#include "kernel/gpu/fifo/channel_descendant.h"
 #include "kernel/gpu/fifo/kernel_channel.h"
 #include "kernel/gpu/fifo/kernel_channel_group.h"
 #include "kernel/gpu/fifo/kernel_channel_group_api.h"
@@ -30,21 +37,33 @@
 #include "rmapi/client.h"
 #include "rmapi/rmapi.h"
 #include "rmapi/rs_utils.h"
+#include "vgpu/rpc.h"
+#define RPC_STRUCTURES
+#define RPC_GENERIC_UNION
+#include "g_rpc-structures.h"
+#define RPC_MESSAGE_STRUCTURES
+#define RPC_MESSAGE_GENERIC_UNION
+#include "g_rpc-message-header.h"
 
 NV_STATUS NV_API_CALL rm_gpurt_commit(nvidia_stack_t *sp, nv_state_t *nv, NvBool resend);
 const char *NV_API_CALL rm_gpurt_refused(nvidia_stack_t *sp, nv_state_t *nv);
 
 int printf(const char *format, ...);
+int fflush(void *file);
 void *aligned_alloc(unsigned long alignment, unsigned long size);
 void free(void *p);
 void abort(void);
 
-extern void *caller;
+/* Of system.c. */
+extern __thread void *caller;
 extern _Bool strict;
+_Bool other_waits(void (*what)(void));
+void join_other(void);
 
-#define MUST(what) do { if (!(what)) { printf("line %d: not so: %s\n", __LINE__, #what); abort(); } } while (0)
+#define MUST(what) do { if (!(what)) { printf("line %d: not so: %s\n", __LINE__, #what); fflush(NULL); abort(); } } while (0)
 #define MUST_BE(what, wanted) do { NV_STATUS is_ = (what); \
-	if (is_ != (wanted)) { printf("line %d: status 0x%x of %s\n", __LINE__, is_, #what); abort(); } } while (0)
+	if (is_ != (wanted)) { printf("line %d: status 0x%x of %s\n", __LINE__, is_, #what); fflush(NULL); \
+		abort(); } } while (0)
 #define MUST_OK(what) MUST_BE(what, NV_OK)
 
 /* ---- memory and access ---- */
@@ -147,6 +166,8 @@ static struct {
 	NvBool refuses_foreign;		/* a client that names another's channels */
 	NvBool immediate;		/* what the last STOP_CHANNEL said */
 	int idles;
+	int deferred;
+	void (*beside)(void);		/* somebody does this during the next FIFO_DISABLE_CHANNELS */
 } gsp = { .fails_after = -1 };
 
 static struct channel *find(NvHandle client, NvHandle handle)
@@ -173,6 +194,12 @@ static NV_STATUS gsp_disable(NvHandle client, const NV2080_CTRL_FIFO_DISABLE_CHA
 	struct channel *c;
 	NvU32 i;
 
+	if (gsp.beside) {
+		void (*what)(void) = gsp.beside;
+
+		gsp.beside = NULL;
+		MUST(other_waits(what));
+	}
 	MUST(p->numChannels >= 1 && p->numChannels <= NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES);
 	gsp.calls++;
 	if (gsp.biggest < (int)p->numChannels)
@@ -230,6 +257,14 @@ static NV_STATUS gsp_control(RM_API *api, NvHandle client, NvHandle object, NvU3
 		return NV_OK;
 	case NV0080_CTRL_CMD_FIFO_IDLE_CHANNELS:
 		gsp.idles++;
+		return NV_OK;
+	case NV5080_CTRL_CMD_DEFERRED_API:
+		MUST(((NV5080_CTRL_DEFERRED_API_PARAMS *)params)->cmd != NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS);
+		gsp.deferred++;
+		return NV_OK;
+	case NV5080_CTRL_CMD_DEFERRED_API_INTERNAL:
+		MUST(((NV5080_CTRL_DEFERRED_API_V2_PARAMS *)params)->cmd != NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS);
+		gsp.deferred++;
 		return NV_OK;
 	case NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION:
 #ifdef NV2080_CTRL_CMD_FIFO_ROTATE_KEYS
@@ -305,6 +340,93 @@ void kchannelDestruct_IMPL(KernelChannel *p)
 	gpurtChannelRemoved(pGpu, p);
 	MUST_OK(kfifoChannelListRemove(pGpu, GPU_GET_KERNEL_FIFO(pGpu), p,
 				       p->pKernelChannelGroupApi->pKernelChannelGroup->pChanList));
+}
+
+NV_STATUS chandesConstruct_IMPL(ChannelDescendant *p, CALL_CONTEXT *pContext, RS_RES_ALLOC_PARAMS_INTERNAL *pParams,
+				PARAM_TO_ENGDESC_FUNCTION *pEngine)
+{
+	p->pKernelChannel = dynamicCast(pContext->pResourceRef->pParentRef->pResource, KernelChannel);
+	MUST(p->pKernelChannel);
+	return NV_OK;
+}
+
+void chandesDestruct_IMPL(ChannelDescendant *p)
+{
+}
+
+/* ---- the messages that RM and GSP send each other by themselves ---- */
+
+static OBJRPC rpc;
+static KernelChannel *failed;	/* GSP has stopped it, and has yet to say so */
+
+OBJRPC *gpuGetRpc(OBJGPU *pGpu)
+{
+	return &rpc;
+}
+
+static NV_STATUS gsp_idle(OBJGPU *pGpu, OBJRPC *pRpc, NvHandle *clients, NvHandle *devices, NvHandle *channels,
+			  NvU32 count, NvU32 flags, NvU32 timeout)
+{
+	MUST(rmDeviceGpuLockIsOwner(0));
+	gsp.idles++;
+	return NV_OK;
+}
+
+NV_STATUS GspMsgQueueReceiveStatus(MESSAGE_QUEUE_INFO *pQueue, OBJGPU *pGpu)
+{
+	static NvU32 buffer[1024];
+	rpc_message_header_v *message = (rpc_message_header_v *)buffer;
+
+	if (!rpc.message_buffer && failed) {
+		message->function = NV_VGPU_MSG_EVENT_RC_TRIGGERED;
+		rpc.message_buffer = buffer;
+		return NV_OK;
+	}
+	rpc.message_buffer = NULL;
+	return NV_WARN_NOTHING_TO_DO;
+}
+
+NV_STATUS kfifoGetChidMgrFromType_IMPL(OBJGPU *pGpu, KernelFifo *pKernelFifo, NvU32 type, NvU32 value,
+				       CHID_MGR **ppManager)
+{
+	return NV_OK;
+}
+
+KernelChannel *kfifoChidMgrGetKernelChannel_IMPL(OBJGPU *pGpu, KernelFifo *pKernelFifo, CHID_MGR *pManager, NvU32 id)
+{
+	return failed;
+}
+
+NV_STATUS krcCheckBusError_KERNEL(OBJGPU *pGpu, KernelRc *pKernelRc)
+{
+	return NV_OK;
+}
+
+static NvBool is_alive(OBJGPU *pGpu, KernelGsp *pKernelGsp)
+{
+	return NV_TRUE;
+}
+
+static void gsp_reports(OBJGPU *pGpu, KernelChannel *p)
+{
+	failed = p;
+	GPU_GET_KERNEL_GSP(pGpu)->__kgspHealthCheck__ = is_alive;
+	kgspRpcRecvEvents(pGpu, GPU_GET_KERNEL_GSP(pGpu));
+	failed = NULL;
+}
+
+/* ---- modes in which channels cannot be switched ---- */
+
+static NvBool vgpu_host, mig;
+
+NvBool hypervisorIsVgxHyper_IMPL(void)
+{
+	return vgpu_host;
+}
+
+NvBool kmigmgrIsMIGEnabled_IMPL(OBJGPU *pGpu, KernelMIGManager *pManager)
+{
+	return mig;
 }
 
 /* ---- what RM does to all channels when GSP has crashed, without their registers and notifiers ---- */
@@ -424,6 +546,7 @@ static void attach(void)
 	gpu->physicalRmApi.Free = gsp_free;
 	gpu->hInternalClient = GSP_CLIENT;
 	gpu->hInternalSubdevice = GSP_SUBDEVICE;
+	rpc._hal.rpcIdleChannels = gsp_idle;
 	MUST(rm_gpurt_refused(SP, &nv) == NULL);
 	strict = 1;
 }

@@ -346,11 +346,65 @@ static void test_resume(void)
 	close_users();
 }
 
+/* A call that GSP would carry out later, when a channel says so. */
+static void test_deferred(void)
+{
+	static NV5080_CTRL_DEFERRED_API_PARAMS params;
+	static NV5080_CTRL_DEFERRED_API_V2_PARAMS second;
+	NvHandle object = 0x5080;
+
+	start();
+	open_channels(&a, GROUP, FIRST, 1);
+	MUST_OK(open_object(&a.process, a.client, FIRST, &object, NV50_DEFERRED_API_CLASS, NULL, 0));
+	params.hApiHandle = second.hApiHandle = 1;
+	params.cmd = second.cmd = NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS;
+	MUST_BE(ask(&a.process, a.client, object, NV5080_CTRL_CMD_DEFERRED_API, &params, sizeof(params)),
+		NV_ERR_NOT_SUPPORTED);
+	MUST_BE(ask(&a.process, a.client, object, NV5080_CTRL_CMD_DEFERRED_API_V2, &second, sizeof(second)),
+		NV_ERR_NOT_SUPPORTED);
+	MUST(gsp.deferred == 0);
+	params.cmd = second.cmd = NV2080_CTRL_CMD_GR_CTXSW_PM_BIND;
+	MUST_OK(ask(&a.process, a.client, object, NV5080_CTRL_CMD_DEFERRED_API, &params, sizeof(params)));
+	MUST_OK(ask(&a.process, a.client, object, NV5080_CTRL_CMD_DEFERRED_API_V2, &second, sizeof(second)));
+	MUST(gsp.deferred == 2);
+	close_users();
+}
+
+static void close_first(void)
+{
+	close_object(&b, FIRST);
+}
+
+static void schedule_again(void)
+{
+	MUST_OK(schedule(&b, GROUP, NV_TRUE));
+}
+
+/* What others do during a commit waits for its end. */
+static void test_beside(void (*what)(void), NvBool switches_on)
+{
+	start();
+	gsp.switches_on = switches_on;
+	open_channels(&a, GROUP, FIRST, 65);
+	open_channels(&b, GROUP, FIRST, 66);
+	MUST_OK(schedule(&a, GROUP, NV_TRUE));
+	MUST_OK(schedule(&b, GROUP, NV_TRUE));
+	b.process.may_run = NV_FALSE;
+	gsp.beside = what;
+	MUST_OK(commit(NV_FALSE));
+	join_other();
+	MUST(b.process.channels == (what == close_first ? 65 : 66));
+	MUST(running(&a, FIRST, 65) == 65 && !running(&b, FIRST + 1, 65) && recommits == 0);
+	close_users();
+}
+
 /* The end of a process that is off: its channels stop at once, and nobody waits for them to get idle. */
 static void test_end(void)
 {
 	NVA06F_CTRL_STOP_CHANNEL_PARAMS stop = { .bImmediate = NV_FALSE };
 	static NV0080_CTRL_FIFO_IDLE_CHANNELS_PARAMS idle;
+	NV0000_CTRL_GPU_IDLE_CHANNELS_PARAMS older = {
+		.hDevice = DEVICE, .hChannel = FIRST, .flags = DRF_DEF(OS30, _FLAGS, _CHANNEL, _SINGLE) };
 
 	start();
 	open_channels(&a, GROUP, FIRST, 2);
@@ -360,6 +414,8 @@ static void test_end(void)
 	idle.numChannels = 1;
 	idle.hChannels[0] = FIRST;
 	MUST_BE(ask(&a.process, a.client, DEVICE, NV0080_CTRL_CMD_FIFO_IDLE_CHANNELS, &idle, sizeof(idle)),
+		NV_ERR_TIMEOUT);
+	MUST_BE(ask(&a.process, a.client, a.client, NV0000_CTRL_CMD_IDLE_CHANNELS, &older, sizeof(older)),
 		NV_ERR_TIMEOUT);
 	MUST(gsp.idles == 0);
 	MUST_OK(ask(&a.process, a.client, FIRST, NVA06F_CTRL_CMD_STOP_CHANNEL, &stop, sizeof(stop)));
@@ -378,7 +434,9 @@ static void test_end(void)
 	MUST_OK(ask(&a.process, a.client, FIRST + 1, NVA06F_CTRL_CMD_STOP_CHANNEL, &stop, sizeof(stop)));
 	MUST(!gsp.immediate);
 	MUST_OK(ask(&a.process, a.client, DEVICE, NV0080_CTRL_CMD_FIFO_IDLE_CHANNELS, &idle, sizeof(idle)));
-	MUST(gsp.idles == 1);
+	older.hChannel = FIRST + 1;
+	MUST_OK(ask(&a.process, a.client, a.client, NV0000_CTRL_CMD_IDLE_CHANNELS, &older, sizeof(older)));
+	MUST(gsp.idles == 2);
 	close_users();
 }
 
@@ -401,6 +459,67 @@ static void test_reset(void)
 	MUST(resets == 0);
 	rmapiLockRelease();
 	threadStateFree(&state, THREAD_STATE_FLAGS_NONE);
+	close_users();
+}
+
+static KernelChannel *channel_of(struct user *u)
+{
+	KernelChannel *p = GPU_GET_KERNEL_FIFO(gpu)->pGpurtChannels;
+
+	while (p->pGpurtOwner != &u->process)
+		p = p->pGpurtNext;
+	return p;
+}
+
+/* GSP reports the death of one channel. */
+static void test_kill(void)
+{
+	THREAD_STATE_NODE state;
+
+	start();
+	open_channels(&a, GROUP, FIRST, 2);
+	open_channels(&b, GROUP, FIRST, 1);
+	threadStateInit(&state, THREAD_STATE_FLAGS_NONE);
+	MUST_OK(rmDeviceGpuLocksAcquire(gpu, GPUS_LOCK_FLAGS_NONE, RM_LOCK_MODULES_FIFO));
+	gsp_reports(gpu, channel_of(&a));
+	MUST(a.process.kills == 1 && b.process.kills == 0);
+	rmDeviceGpuLocksRelease(gpu, GPUS_LOCK_FLAGS_NONE, NULL);
+	threadStateFree(&state, THREAD_STATE_FLAGS_NONE);
+	close_users();
+}
+
+static void must_refuse(NvBool is_refused)
+{
+	MUST(!rm_gpurt_refused(SP, &nv) == !is_refused);
+	MUST_BE(commit(NV_FALSE), is_refused ? NV_ERR_NOT_SUPPORTED : NV_OK);
+	MUST(gsp.calls == 0);
+}
+
+/* With none of these RM sends a thing. */
+static void test_refusals(void)
+{
+	NvBool *modes[] = { &gpu->isVirtual, &vgpu_host, &mig };
+	ConfidentialCompute *pCC = GPU_GET_CONF_COMPUTE(gpu);
+	unsigned int i;
+
+	start();
+	open_channels(&a, GROUP, FIRST, 1);
+	MUST_OK(schedule(&a, GROUP, NV_TRUE));
+	for (i = 0; i < NV_ARRAY_ELEMENTS(modes); i++) {
+		must_refuse(NV_FALSE);
+		*modes[i] = NV_TRUE;
+		a.process.may_run = NV_FALSE;
+		must_refuse(NV_TRUE);
+		a.process.may_run = NV_TRUE;
+		*modes[i] = NV_FALSE;
+	}
+	MUST(pCC);
+	pCC->setProperty(pCC, PDB_PROP_CONFCOMPUTE_CC_FEATURE_ENABLED, NV_TRUE);
+	must_refuse(NV_TRUE);
+	pCC->setProperty(pCC, PDB_PROP_CONFCOMPUTE_CC_FEATURE_ENABLED, NV_FALSE);
+	gpu->isGspClient = NV_FALSE;
+	must_refuse(NV_TRUE);
+	gpu->isGspClient = NV_TRUE;
 	close_users();
 }
 
@@ -442,8 +561,14 @@ int main(void)
 	test_failures();
 	test_schedule_fails();
 	test_resume();
+	test_deferred();
+	test_beside(close_first, NV_FALSE);
+	test_beside(schedule_again, NV_FALSE);
+	test_beside(schedule_again, NV_TRUE);
 	test_end();
 	test_reset();
+	test_kill();
+	test_refusals();
 	test_shared_group();
 	printf("ok\n");
 	return 0;

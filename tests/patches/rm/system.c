@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What RM (nv-kernel.o) asks of its operating system, for a process with one thread.  NVIDIA's os-interface.h says how
- * these are called; it is not included here, because RM's headers and the C library's do not go together.  What is not
- * here does nothing, and returns 0.  A wait that would never end, and an assertion of RM that fails, end the process.
+ * What RM (nv-kernel.o) asks of its operating system, for a process with one thread, or for a time two.  NVIDIA's
+ * os-interface.h says how these are called; it is not included here, because RM's headers and the C library's do not go
+ * together.  What is not here does nothing, and returns 0.  A wait that would never end, and an assertion of RM that
+ * fails, end the process.
  */
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +25,7 @@ uint8_t os_cc_enabled, os_cc_sev_snp_enabled, os_cc_sme_enabled, os_cc_snp_vtom_
 uint8_t os_dma_buf_enabled, os_imex_channel_is_supported;
 void *nvidia_caps_root;
 
-void *caller;		/* the process that calls RM */
+__thread void *caller;	/* the process that calls RM */
 bool strict;		/* the card is there: from now on RM has nothing to complain of */
 
 static void bug(const char *what)
@@ -90,7 +92,7 @@ void os_get_current_process_name(char *p, uint32_t size)
 
 uint32_t os_get_current_thread(uint64_t *id)
 {
-	*id = 1;
+	*id = (uint64_t)pthread_self();
 	return 0;
 }
 
@@ -195,6 +197,10 @@ struct lock {
 	uint32_t free;		/* of a semaphore */
 };
 
+static pthread_mutex_t all = PTHREAD_MUTEX_INITIALIZER;	/* of what follows, and of all locks */
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int threads = 1, waiting;
+
 static void *new_lock(uint32_t free)
 {
 	struct lock *l = calloc(1, sizeof(*l));
@@ -205,26 +211,99 @@ static void *new_lock(uint32_t free)
 	return l;
 }
 
-static uint32_t take(struct lock *l)
+static bool take_write(struct lock *l)
 {
 	if (l->held || l->readers)
-		return BUSY;
+		return false;
 	l->held = true;
-	return 0;
+	return true;
 }
 
-static uint32_t must_take(struct lock *l)
+static bool take_read(struct lock *l)
 {
-	if (take(l))
-		bug("waits for a lock that it holds");
+	if (!l->held)
+		l->readers++;
+	return !l->held;
+}
+
+static bool take_one(struct lock *l)
+{
+	return l->free && l->free--;
+}
+
+static uint32_t try(void *l, bool (*take)(struct lock *l))
+{
+	uint32_t ret;
+
+	pthread_mutex_lock(&all);
+	ret = take(l) ? 0 : BUSY;
+	pthread_mutex_unlock(&all);
+	return ret;
+}
+
+/* With "all" held.  Whoever waited looks again, and is counted again if it still waits. */
+static void something_changed(void)
+{
+	waiting = 0;
+	pthread_cond_broadcast(&changed);
+}
+
+static uint32_t must(void *l, bool (*take)(struct lock *l))
+{
+	pthread_mutex_lock(&all);
+	while (!take(l)) {
+		if (++waiting == threads)
+			bug("waits for a lock for ever");
+		pthread_cond_broadcast(&changed);
+		pthread_cond_wait(&changed, &all);
+	}
+	pthread_mutex_unlock(&all);
 	return 0;
 }
 
 static void release(struct lock *l)
 {
+	pthread_mutex_lock(&all);
 	if (!l->held)
 		bug("releases a lock that it does not hold");
 	l->held = false;
+	something_changed();
+	pthread_mutex_unlock(&all);
+}
+
+/* ---- another thread ---- */
+
+static pthread_t other;
+
+static void *run_other(void *what)
+{
+	((void (*)(void))what)();
+	pthread_mutex_lock(&all);
+	threads--;
+	something_changed();
+	pthread_mutex_unlock(&all);
+	return NULL;
+}
+
+/* Whether it waits for a lock that this thread has; if not, it has ended.  Call join_other() then. */
+bool other_waits(void (*what)(void))
+{
+	bool waits;
+
+	pthread_mutex_lock(&all);
+	threads++;
+	if (pthread_create(&other, NULL, run_other, (void *)what))
+		bug("no thread");
+	while (!waiting && threads > 1)
+		pthread_cond_wait(&changed, &all);
+	waits = threads > 1;
+	pthread_mutex_unlock(&all);
+	return waits;
+}
+
+void join_other(void)
+{
+	pthread_join(other, NULL);
 }
 
 uint32_t os_alloc_spinlock(void **p)
@@ -235,7 +314,7 @@ uint32_t os_alloc_spinlock(void **p)
 
 uint64_t os_acquire_spinlock(void *p)
 {
-	return must_take(p);
+	return must(p, take_write);
 }
 
 void os_release_spinlock(void *p, uint64_t flags)
@@ -252,12 +331,12 @@ uint32_t os_alloc_mutex(void **p)
 
 uint32_t os_acquire_mutex(void *p)
 {
-	return must_take(p);
+	return must(p, take_write);
 }
 
 uint32_t os_cond_acquire_mutex(void *p)
 {
-	return take(p);
+	return try(p, take_write);
 }
 
 void os_release_mutex(void *p)
@@ -272,24 +351,20 @@ void *os_alloc_semaphore(uint32_t free)
 
 uint32_t os_cond_acquire_semaphore(void *p)
 {
-	struct lock *l = p;
-
-	if (!l->free)
-		return BUSY;
-	l->free--;
-	return 0;
+	return try(p, take_one);
 }
 
 uint32_t os_acquire_semaphore(void *p)
 {
-	if (os_cond_acquire_semaphore(p))
-		bug("waits for a semaphore for ever");
-	return 0;
+	return must(p, take_one);
 }
 
 uint32_t os_release_semaphore(void *p)
 {
+	pthread_mutex_lock(&all);
 	((struct lock *)p)->free++;
+	something_changed();
+	pthread_mutex_unlock(&all);
 	return 0;
 }
 
@@ -300,12 +375,12 @@ void *os_alloc_rwlock(void)
 
 uint32_t os_acquire_rwlock_write(void *p)
 {
-	return must_take(p);
+	return must(p, take_write);
 }
 
 uint32_t os_cond_acquire_rwlock_write(void *p)
 {
-	return take(p);
+	return try(p, take_write);
 }
 
 void os_release_rwlock_write(void *p)
@@ -315,27 +390,23 @@ void os_release_rwlock_write(void *p)
 
 uint32_t os_cond_acquire_rwlock_read(void *p)
 {
-	struct lock *l = p;
-
-	if (l->held)
-		return BUSY;
-	l->readers++;
-	return 0;
+	return try(p, take_read);
 }
 
 uint32_t os_acquire_rwlock_read(void *p)
 {
-	if (os_cond_acquire_rwlock_read(p))
-		bug("waits for a lock that it holds");
-	return 0;
+	return must(p, take_read);
 }
 
 void os_release_rwlock_read(void *p)
 {
 	struct lock *l = p;
 
+	pthread_mutex_lock(&all);
 	if (l->readers-- < 1)
 		bug("releases a lock that it does not hold");
+	something_changed();
+	pthread_mutex_unlock(&all);
 }
 
 /* The card's registers say which chip this is: PMC_BOOT_0 and PMC_BOOT_42 of a GA102. */
