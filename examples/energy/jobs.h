@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The loop of a periodic task whose jobs get units from a host with policy sbeet and the like: announce, wait, execute on
- * what was granted, say that the kernel has ended, copy out, say that the job is done.
+ * The loop of a periodic task whose jobs get units from a host with policy sbeet and the like.  It announces a job, waits,
+ * and executes on the units that were granted.  It says that the kernel has ended, copies out, and says that the job is done.
  *
  *	./program TASK PERIOD_US JOBS [START_NS]
  *

@@ -26,7 +26,7 @@ static void on_signal(int signal)
 	stop = 1;
 }
 
-/* What the job has the GPU do, and the wait for it.  Replace it by launches and cudaStreamSynchronize(). */
+/* The work of the job on the GPU, and the wait for it.  Replace both by launches and cudaStreamSynchronize(). */
 static int work_on_gpu(uint32_t tsg)
 {
 	uint64_t work;

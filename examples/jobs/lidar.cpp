@@ -23,7 +23,7 @@ void on_signal(int)
 	stop = 1;
 }
 
-// What the job has the GPU do, and the wait for it.  Replace it by launches and cudaStreamSynchronize().
+// The work of the job on the GPU, and the wait for it.  Replace both by launches and cudaStreamSynchronize().
 void work_on_gpu(const gpurt::client &client, uint32_t tsg)
 {
 	uint64_t work;

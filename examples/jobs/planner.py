@@ -16,7 +16,7 @@ PERIOD = 200_000_000  # ns
 
 
 def work_on_gpu(client: gpurt.Client, tsg: int) -> None:
-    """What the job has the GPU do, and the wait for it.  Replace it by launches and stream.synchronize()."""
+    """The work of the job on the GPU, and the wait for it.  Replace both by launches and stream.synchronize()."""
     client.wait_work(tsg, client.submit(tsg, 10_000_000))
 
 
