@@ -5,8 +5,8 @@
  *	cc periodic.c -lgpurt -o periodic
  *	GPURT_DEVICE=SOCKET ./periodic TASK PERIOD_US JOBS [START_NS]
  *
- * jobs.h has the loop.  On a real GPU a program launches its kernel instead: green.cu into a green context, and sm.cu on
- * SMs that it keeps to itself.  With CU masks a program launches into a queue with gpurt_job_mask().
+ * jobs.h has the loop.  On a real GPU a program launches its kernel instead: green.cu into a green context, sm.cu on
+ * SMs of its own.  With CU masks a program launches into a queue with gpurt_job_mask().
  */
 #include "jobs.h"
 
