@@ -28,6 +28,7 @@ HEADERS = [
     "kmod/core/latency.h",
     "kmod/core/bus.h",
     "kmod/core/boost.h",
+    "kmod/core/group.h",
     "kmod/core/sched.h",
     "kmod/core/stuck.h",
     "kmod/core/interleave.h",

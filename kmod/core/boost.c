@@ -9,21 +9,33 @@ u32 gpurt_boost_level(const struct gpurt_sched *s, const struct gpurt_sched_clie
 	if (b->form == GPURT_FORM_SELF) {
 		if (!b->self)
 			return 0;
-		return c->depth ? c->level : b->asked;
+		return c->depth ? c->entry->level : b->asked;
 	}
 	if (b->turn)
 		return GPURT_RAISED_TOP;
-	if (s->policy != GPURT_POLICY_BOOSTED || s->runner != c || s->updating)
+	if (s->policy != GPURT_POLICY_BOOSTED || s->runner != c->entry || s->updating)
 		return 0;
-	return b->form == GPURT_FORM_FENCE && b->working ? 0 : c->level;
+	/* A member that is not inside.  A client without a group is the owner until the next decision. */
+	if (c->entry != c && !c->depth)
+		return 0;
+	return b->form == GPURT_FORM_FENCE && b->working ? 0 : c->entry->level;
 }
 
-/* To be called after any fact about the client changed: tells the host if its thread has to execute differently. */
+/*
+ * To be called after any fact about the client changed: tells the host if its thread has to execute differently.  With
+ * the entry of a group: each member's that is in a segment.
+ */
 void gpurt_boost_refresh(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	struct gpurt_boost *b = &c->boost;
+	struct list_head *node;
 	u32 level;
 
+	if (c->group) {
+		list_for_each(node, &c->group->inside)
+			gpurt_boost_refresh(s, list_entry(node, struct gpurt_sched_client, in_segments), now);
+		return;
+	}
 	if (!c->depth && !b->asked)
 		b->self = false;
 	level = gpurt_boost_level(s, c);

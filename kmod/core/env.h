@@ -9,25 +9,25 @@
 
 #ifdef __KERNEL__
 #include <linux/bitops.h>
+#include <linux/bug.h>
 #include <linux/errno.h>
 #include <linux/kernel.h>
 #include <linux/list.h>
-#include <linux/types.h>
+#define gpurt_check(invariant) WARN_ON_ONCE(!(invariant))
 #elif !defined(GPURT_CDEF)
 #include <errno.h>
 #include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
 typedef uint8_t u8;
 typedef uint32_t u32;
 typedef uint64_t u64;
 #define U32_MAX UINT32_MAX
 #define U64_MAX UINT64_MAX
 #define noinline
+#define gpurt_check(invariant) ((invariant) ? (void)0 : __builtin_trap())
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
-
 struct list_head { struct list_head *next, *prev; };
 #define list_entry(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
 #define list_first_entry(head, type, member) list_entry((head)->next, type, member)

@@ -25,6 +25,13 @@ void gpurt_queue_add_first(struct gpurt_queue *q, struct list_head *node, unsign
 	q->filled[level / BITS] |= 1ULL << (level % BITS);
 }
 
+/* @at: an entry of that level, or the level's head: then @node comes first. */
+void gpurt_queue_add_after(struct gpurt_queue *q, struct list_head *at, struct list_head *node, unsigned int level)
+{
+	list_add(node, at);
+	q->filled[level / BITS] |= 1ULL << (level % BITS);
+}
+
 /* @node must be in @level of @q. */
 void gpurt_queue_del(struct gpurt_queue *q, struct list_head *node, unsigned int level)
 {

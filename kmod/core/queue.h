@@ -19,6 +19,7 @@ struct gpurt_queue {
 void gpurt_queue_init(struct gpurt_queue *q);
 void gpurt_queue_add(struct gpurt_queue *q, struct list_head *node, unsigned int level);
 void gpurt_queue_add_first(struct gpurt_queue *q, struct list_head *node, unsigned int level);
+void gpurt_queue_add_after(struct gpurt_queue *q, struct list_head *at, struct list_head *node, unsigned int level);
 void gpurt_queue_del(struct gpurt_queue *q, struct list_head *node, unsigned int level);
 struct list_head *gpurt_queue_first(const struct gpurt_queue *q);
 

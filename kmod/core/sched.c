@@ -53,6 +53,17 @@ static void arm(struct gpurt_sched *s)
 		s->deadline = s->since;
 }
 
+/* The group's key changed here; each other GPU of it has to follow (gpurt_group_settle()). */
+static void regroup(struct gpurt_sched *s, struct gpurt_group_gpu *here, u64 now)
+{
+	struct list_head *node;
+
+	list_for_each(node, &here->group->gpus)
+		list_entry(node, struct gpurt_group_gpu, in_group)->unsettled = true;
+	here->unsettled = false;
+	s->ops->regroup(s, here->group, now);
+}
+
 static bool queued(const struct gpurt_sched_client *c)
 {
 	return !list_empty(&c->in_segments) || !list_empty(&c->in_jobs);
@@ -61,23 +72,71 @@ static bool queued(const struct gpurt_sched_client *c)
 /* A fact about the client changed.  Where no thread is raised, no decision pays for more. */
 static void refresh_boost(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
-	if (s->policy == GPURT_POLICY_BOOSTED || c->boost.self || c->boost.turn || c->boost.raised)
+	if (s->policy == GPURT_POLICY_BOOSTED || c->group || c->boost.self || c->boost.turn || c->boost.raised)
 		gpurt_boost_refresh(s, c, now);
 }
 
-/* Moves @node of a client from level @old of @q (if it is there) to @new (if @want). */
-static void move(struct gpurt_queue *q, struct list_head *node, u8 old, u8 new, bool want, bool first)
+static struct gpurt_sched_client *in_segment(struct list_head *node)
 {
-	bool in = !list_empty(node);
+	return list_entry(node, struct gpurt_sched_client, in_segments);
+}
+
+/* Puts the client before all its equals in a segment. */
+static void line_up_first(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 level)
+{
+	struct list_head *equals = &s->segments.level[level];
+
+	if (!list_empty(equals))
+		c->stamp = in_segment(equals->next)->stamp;
+	gpurt_queue_add_first(&s->segments, &c->in_segments, level);
+}
+
+/*
+ * Puts the client among its equals in a segment, in order of stamps.  A client without a group comes last.  A group
+ * whose tenure began on another GPU goes past those that came since, for all GPUs have to order groups alike.
+ */
+static void line_up(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 level)
+{
+	struct list_head *equals = &s->segments.level[level], *last = equals->prev;
+
+	if (!c->group) {
+		c->stamp = s->stamps ? 2 * *s->stamps + 1 : 0;
+	} else {
+		c->stamp = c->group->group->stamp;
+		while (last != equals && in_segment(last)->stamp > c->stamp)
+			last = last->prev;
+	}
+	gpurt_queue_add_after(&s->segments, last, &c->in_segments, level);
+}
+
+/* Moves the client from level @old of the segments (if it is there) to @new (if @want). */
+static void move_segment(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 old, u8 new, bool want)
+{
+	bool in = !list_empty(&c->in_segments);
 
 	if (in && want && old == new)
 		return;
 	if (in)
-		gpurt_queue_del(q, node, old);
-	if (want && in && first)
-		gpurt_queue_add_first(q, node, new);
+		gpurt_queue_del(&s->segments, &c->in_segments, old);
+	if (want && in && c == s->runner && !c->group)
+		line_up_first(s, c, new);
 	else if (want)
-		gpurt_queue_add(q, node, new);
+		line_up(s, c, new);
+}
+
+/* Likewise, of the jobs. */
+static void move_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 old, u8 new, bool want)
+{
+	bool in = !list_empty(&c->in_jobs);
+
+	if (in && want && old == new)
+		return;
+	if (in)
+		gpurt_queue_del(&s->jobs, &c->in_jobs, old);
+	if (want && in && c == s->runner)
+		gpurt_queue_add_first(&s->jobs, &c->in_jobs, new);
+	else if (want)
+		gpurt_queue_add(&s->jobs, &c->in_jobs, new);
 }
 
 /*
@@ -86,13 +145,13 @@ static void move(struct gpurt_queue *q, struct list_head *node, u8 old, u8 new, 
  */
 static void place(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
-	bool segment = c->depth > 0 && !c->demoted, first = c == s->runner;
+	bool segment = c->depth > 0 && !c->demoted;
 	u8 old = c->level, new = level_of(c);
 	bool was = queued(c);
 
 	c->level = new;
-	move(&s->segments, &c->in_segments, old, new, segment, first);
-	move(&s->jobs, &c->in_jobs, old, new, has_job(c) && !c->demoted, first);
+	move_segment(s, c, old, new, segment);
+	move_job(s, c, old, new, has_job(c) && !c->demoted);
 	if (segment && list_empty(&c->in_order))
 		list_add_tail(&c->in_order, &s->order);
 	else if (!segment)
@@ -104,13 +163,35 @@ static void place(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	refresh_boost(s, c, now);
 }
 
+/* Calls @tell for each member of the entry's group that asks for the GPU; for the client itself if it has no group. */
+static void each(struct gpurt_sched *s, struct gpurt_sched_client *e,
+		 void (*tell)(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now), u64 now)
+{
+	struct list_head *node;
+
+	if (!e->group) {
+		tell(s, e, now);
+	} else if (s->policy == GPURT_POLICY_JOB) {
+		list_for_each(node, &e->group->working)
+			tell(s, list_entry(node, struct gpurt_sched_client, in_jobs), now);
+	} else {
+		list_for_each(node, &e->group->inside)
+			tell(s, in_segment(node), now);
+	}
+}
+
+static void overran(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	c->overruns++;
+	s->ops->event(s, c, GPURT_EVENT_OVERRUN, now);
+}
+
 /* Charges the client's budget, if it has one, for owning the GPU from @from to @to. */
 static void use(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 from, u64 to)
 {
 	if (!c->budget || !gpurt_budget_charge(c->budget, from, to))
 		return;
-	c->overruns++;
-	s->ops->event(s, c, GPURT_EVENT_OVERRUN, to);
+	each(s, c, overran, to);
 }
 
 /* Whether the client's budget leaves it nothing but best effort now. */
@@ -120,10 +201,19 @@ static bool is_spent(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 no
 	return c->budget && gpurt_budget_spent(c->budget);
 }
 
-/* Makes the client best effort until its segment ends, or its job. */
-static void demote(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+/* The client is best effort until its segment ends, or its job; a group on all GPUs, until its tenure ends. */
+static void mark_demoted(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	c->demoted = s->policy == GPURT_POLICY_JOB ? GPURT_DEMOTED_JOB : GPURT_DEMOTED_SEGMENT;
+	if (c->group && c->demoted == GPURT_DEMOTED_SEGMENT && !c->group->group->demoted) {
+		c->group->group->demoted = true;
+		regroup(s, c->group, now);
+	}
+}
+
+static void demote(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	mark_demoted(s, c, now);
 	place(s, c, now);
 }
 
@@ -145,8 +235,7 @@ static void charge(struct gpurt_sched *s, u64 now)
 	if (since != now && c->budget && gpurt_budget_spent(c->budget))
 		demote(s, c, now);
 	if (lock_end(s) <= now) {
-		c->overruns++;
-		s->ops->event(s, c, GPURT_EVENT_OVERRUN, now);
+		each(s, c, overran, now);
 		demote(s, c, now);
 	}
 }
@@ -166,7 +255,7 @@ static struct gpurt_sched_client *pick(const struct gpurt_sched *s)
 	case GPURT_POLICY_LOCK_PRIORITY:
 		first = gpurt_queue_first(&s->segments);
 		if (first)
-			c = list_entry(first, struct gpurt_sched_client, in_segments);
+			c = in_segment(first);
 		break;
 	case GPURT_POLICY_LOCK_FIFO:
 		if (!list_empty(&s->order))
@@ -195,19 +284,35 @@ static void lost(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	s->ops->event(s, c, GPURT_EVENT_PREEMPT, now);
 }
 
+static void lost_if_pending(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	if (gpurt_state_of(s, c) == GPURT_STATE_PENDING)
+		lost(s, c, now);
+}
+
+static void gained_if_not_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	if (!c->granted || !c->exempt)
+		gained(s, c, now);
+}
+
+static void gained_if_not_told(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	if (!c->granted)
+		gained(s, c, now);
+}
+
 /* Reports which clients gained and lost the GPU when the runner changed from @old. */
 static void tell(struct gpurt_sched *s, struct gpurt_sched_client *old, u64 now)
 {
-	struct gpurt_sched_client *c = s->runner;
-
 	if (!old)
 		s->ops->event(s, NULL, GPURT_EVENT_PREEMPT, now);
-	else if (gpurt_state_of(s, old) == GPURT_STATE_PENDING)
-		lost(s, old, now);
-	if (!c)
+	else
+		each(s, old, lost_if_pending, now);
+	if (!s->runner)
 		s->ops->event(s, NULL, GPURT_EVENT_RESUME, now);
-	else if (!c->granted || (old && !c->exempt))
-		gained(s, c, now);
+	else
+		each(s, s->runner, old ? gained_if_not_exempt : gained_if_not_told, now);
 }
 
 /*
@@ -291,24 +396,93 @@ static void start(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 		       c->budget->queued >= GPURT_MAX_BUDGET_CLIENTS;
 
 	c->demoted = GPURT_NOT_DEMOTED;
-	if (is_spent(s, c, now) || crowded)
-		c->demoted = s->policy == GPURT_POLICY_JOB ? GPURT_DEMOTED_JOB : GPURT_DEMOTED_SEGMENT;
+	if (is_spent(s, c, now) || crowded || (c->group && c->depth && c->group->group->demoted))
+		mark_demoted(s, c, now);
 	c->granted = false;
 }
 
-/* The last open segment of the client is over; the caller decides afterwards. */
+/* A member knows its thread's own priority. */
+static void line_up_member(struct gpurt_sched_client *c, u8 own)
+{
+	struct gpurt_queue *members = &c->entry->group->group->members;
+
+	if (!list_empty(&c->in_order))
+		gpurt_queue_del(members, &c->in_order, c->own);
+	c->own = own;
+	gpurt_queue_add(members, &c->in_order, own);
+}
+
+/*
+ * A member has begun its outermost segment, the first one of the group here or another one.  Its begin changes the key
+ * of no group that is in a segment.
+ */
+static void enter(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
+{
+	struct gpurt_sched_client *e = c->entry;
+
+	list_add_tail(&c->in_segments, &e->group->inside);
+	e->segments++;
+	if (e->depth > 1) {
+		refresh_boost(s, c, now);
+		return;
+	}
+	e->own = e->group->group->level;
+	if (s->policy != GPURT_POLICY_JOB)
+		start(s, e, now);
+	place(s, e, now);
+}
+
+/* All open segments of the client are over; the caller decides afterwards. */
 static void leave(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
+	struct gpurt_sched_client *e = c->entry;
+	u32 depth = c->depth;
+
 	c->depth = 0;
 	c->hint = 0;
+	if (e != c && depth) {
+		list_del_init(&c->in_segments);
+		c->granted = c->granted && engaged(s, c);
+		refresh_boost(s, c, now);
+		gpurt_group_closed(e->group->group, depth);
+		e->depth -= depth;
+		c = e;
+	}
+	if (c->depth || c->entry != c)
+		return;
 	if (c->demoted == GPURT_DEMOTED_SEGMENT)
 		c->demoted = GPURT_NOT_DEMOTED;
 	place(s, c, now);
 }
 
+static void rejob(struct gpurt_sched *s, struct gpurt_sched_client *c, bool had, u64 now);
+
+/* A member's task or its TSGs changed.  A group has a job while any member has one. */
+static void rejob_member(struct gpurt_sched *s, struct gpurt_sched_client *c, bool had, u64 now)
+{
+	struct gpurt_sched_client *e = c->entry;
+	bool group_had = has_job(e);
+
+	if (!has_job(c))
+		list_del_init(&c->in_jobs);
+	else if (!had)
+		list_add_tail(&c->in_jobs, &e->group->working);
+	if (s->policy == GPURT_POLICY_JOB && !(had && has_job(c)))
+		c->granted = false;
+	e->runnable = !list_empty(&e->group->working);
+	e->tsgs = e->runnable;
+	if (e->runnable && !group_had && !e->depth)
+		e->own = (u8)gpurt_group_level(e->group->group);
+	rejob(s, e, group_had, now);
+}
+
 /* The client's task or its TSGs changed; @had says whether it had a job before. */
 static void rejob(struct gpurt_sched *s, struct gpurt_sched_client *c, bool had, u64 now)
 {
+	if (c->entry != c) {
+		rejob_member(s, c, had, now);
+		return;
+	}
 	if (has_job(c) && !had && s->policy == GPURT_POLICY_JOB)
 		start(s, c, now);
 	else if (!has_job(c) && c->demoted == GPURT_DEMOTED_JOB)
@@ -320,6 +494,7 @@ void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, 
 {
 	s->ops = ops;
 	s->host = host;
+	s->stamps = NULL;
 	s->policy = GPURT_POLICY_TIMESLICED;
 	s->runner = NULL;
 	s->updating = false;
@@ -337,24 +512,46 @@ void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, 
 
 void gpurt_sched_client_init(struct gpurt_sched_client *c)
 {
-	*c = (struct gpurt_sched_client){ .set = GPURT_PRIORITY_OWN };
+	*c = (struct gpurt_sched_client){ .set = GPURT_PRIORITY_OWN, .entry = c };
 	INIT_LIST_HEAD(&c->in_segments);
 	INIT_LIST_HEAD(&c->in_order);
 	INIT_LIST_HEAD(&c->in_jobs);
 }
 
-/* The new policy may know another order among equals, but an equal never preempts: the runner comes first. */
-static void stay_first(struct gpurt_queue *q, struct list_head *node, u8 level)
+/*
+ * The new policy may know another order among equals, but an equal never preempts: the runner comes first.  A group keeps
+ * its place among segments, which is the same on all GPUs.
+ */
+static void stay_first(struct gpurt_sched *s, struct gpurt_sched_client *c)
 {
-	if (list_empty(node))
-		return;
-	gpurt_queue_del(q, node, level);
-	gpurt_queue_add_first(q, node, level);
+	if (!list_empty(&c->in_segments) && !c->group) {
+		gpurt_queue_del(&s->segments, &c->in_segments, c->level);
+		line_up_first(s, c, c->level);
+	}
+	if (!list_empty(&c->in_jobs)) {
+		gpurt_queue_del(&s->jobs, &c->in_jobs, c->level);
+		gpurt_queue_add_first(&s->jobs, &c->in_jobs, c->level);
+	}
+}
+
+/* Whether a group that waits for this GPU, or owns it, is in a segment on another one too.  Looks at all in segments. */
+static bool is_spanned(const struct gpurt_sched *s)
+{
+	const struct gpurt_sched_client *c;
+	struct list_head *node;
+
+	list_for_each(node, &s->order) {
+		c = list_entry(node, struct gpurt_sched_client, in_order);
+		if (c->group && gpurt_group_elsewhere(c->group, false))
+			return true;
+	}
+	return false;
 }
 
 /*
  * A real-time client that is in the middle of a segment keeps the GPU if the new policy lets it.  -EOPNOTSUPP: the host
- * cannot raise threads, which policy `boosted` needs.
+ * cannot raise threads, which policy `boosted` needs; -EBUSY: under a lock policy the tenure of a group stays on one GPU,
+ * and a group is in segments on several.
  */
 int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 {
@@ -364,11 +561,12 @@ int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 		return -EOPNOTSUPP;
 	if (policy == s->policy)
 		return 0;
+	if ((policy == GPURT_POLICY_LOCK_PRIORITY || policy == GPURT_POLICY_LOCK_FIFO) && is_spanned(s))
+		return -EBUSY;
 	charge(s, now);
 	s->policy = policy;
 	if (s->runner) {
-		stay_first(&s->segments, &s->runner->in_segments, s->runner->level);
-		stay_first(&s->jobs, &s->runner->in_jobs, s->runner->level);
+		stay_first(s, s->runner);
 		gpurt_boost_refresh(s, s->runner, now);
 	}
 	decide(s, NULL, GPURT_CAUSE_POLICY, now);
@@ -394,29 +592,45 @@ void gpurt_tick(struct gpurt_sched *s, u64 now)
 
 /*
  * Begins a segment of @c, whose task has priority @own at present and asks for @hint (0: for its own).
- * Returns -EOVERFLOW if nested too deeply, -EINVAL for a priority out of range.
+ * A member of a group counts at the level of its group's tenure.  Returns -EOVERFLOW if nested too deeply, -EINVAL for a
+ * priority out of range, -EOPNOTSUPP if the tenure of a group would span GPUs and one of them has a lock policy.
  */
 int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u32 hint, u64 now)
 {
+	struct gpurt_sched_client *e = c->entry;
+
 	if (own > GPURT_MAX_PRIORITY || hint > GPURT_MAX_PRIORITY)
 		return -EINVAL;
 	if (c->depth >= GPURT_MAX_DEPTH)
 		return -EOVERFLOW;
+	if (e != c && !e->depth && gpurt_group_elsewhere(e->group, !locking(s)))
+		return -EOPNOTSUPP;
 	charge(s, now);
+	if (e != c) {
+		gpurt_check(e->group->unsettled || gpurt_group_holds(e->group));
+		if (!c->depth)
+			line_up_member(c, (u8)own);
+		gpurt_group_opened(e->group->group);
+		e->depth++;
+	}
 	if (c->depth++) {
-		decide(s, c, GPURT_CAUSE_BEGIN, now);
+		decide(s, e, GPURT_CAUSE_BEGIN, now);
 		return 0;
 	}
-	if (s->policy != GPURT_POLICY_JOB)
+	if (e == c && s->policy != GPURT_POLICY_JOB)
 		start(s, c, now);
 	c->boost.working = false;
 	c->granted = false;
-	c->own = (u8)own;
 	c->hint = (u8)hint;
-	place(s, c, now);
+	if (e == c) {
+		c->own = (u8)own;
+		place(s, c, now);
+	} else {
+		enter(s, c, now);
+	}
 	c->segments++;
 	s->ops->event(s, c, GPURT_EVENT_BEGIN, now);
-	decide(s, c, GPURT_CAUSE_BEGIN, now);
+	decide(s, e, GPURT_CAUSE_BEGIN, now);
 	/* Where everyone runs nobody is handed the GPU: say that it may be used. */
 	if (!c->granted && gpurt_on_runlist(s, c))
 		gained(s, c, now);
@@ -428,14 +642,19 @@ int gpurt_end(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	if (!c->depth)
 		return -ENOENT;
+	gpurt_check(c->entry == c || c->entry->group->unsettled || gpurt_group_holds(c->entry->group));
 	charge(s, now);
 	if (c->depth > 1) {
 		c->depth--;
+		if (c->entry != c) {
+			c->entry->depth--;
+			gpurt_group_closed(c->entry->group->group, 1);
+		}
 	} else {
 		leave(s, c, now);
 		s->ops->event(s, c, GPURT_EVENT_END, now);
 	}
-	decide(s, c, GPURT_CAUSE_END, now);
+	decide(s, c->entry, GPURT_CAUSE_END, now);
 	return 0;
 }
 
@@ -447,18 +666,25 @@ int gpurt_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, bool
 	if (own > GPURT_MAX_PRIORITY)
 		return -EINVAL;
 	charge(s, now);
+	if (c->entry != c)
+		line_up_member(c, (u8)own);
 	c->own = (u8)own;
 	c->runnable = runnable;
 	rejob(s, c, had, now);
-	decide(s, c, GPURT_CAUSE_JOB, now);
+	decide(s, c->entry, GPURT_CAUSE_JOB, now);
 	return 0;
 }
 
-/* The control plane sets a priority, 0..99, or GPURT_PRIORITY_OWN to undo. */
+/*
+ * The control plane sets a priority, 0..99, or GPURT_PRIORITY_OWN to undo.  -EOPNOTSUPP: the client is in a group, whose
+ * level counts (gpurt_group_set_level()).
+ */
 int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 priority, u64 now)
 {
 	if (priority > GPURT_MAX_PRIORITY && priority != GPURT_PRIORITY_OWN)
 		return -EINVAL;
+	if (c->entry != c)
+		return -EOPNOTSUPP;
 	charge(s, now);
 	c->set = (u8)priority;
 	place(s, c, now);
@@ -480,9 +706,11 @@ int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_budget *b, u64 limit, u
 	return 0;
 }
 
-/* From now on the client is under that budget, which is zero where it is new; NULL: under none. */
-void gpurt_join_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, struct gpurt_budget *b, u64 now)
+/* From now on the client, or its group here, is under that budget, which is zero where it is new; NULL: under none. */
+void gpurt_join_budget(struct gpurt_sched *s, struct gpurt_sched_client *client, struct gpurt_budget *b, u64 now)
 {
+	struct gpurt_sched_client *c = client->entry;
+
 	if (c->budget == b)
 		return;
 	charge(s, now);
@@ -502,7 +730,7 @@ void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool 
 	if (c->exempt == exempt)
 		return;
 	c->exempt = exempt;
-	if (!s->runner || s->runner == c)
+	if (!s->runner || s->runner == c->entry)
 		return;
 	gpurt_updated(s, now, 0);
 	s->ops->commit(s, s->runner, GPURT_CAUSE_EXEMPT, now);
@@ -522,7 +750,7 @@ void gpurt_killed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	charge(s, now);
 	leave(s, c, now);
 	s->ops->event(s, c, GPURT_EVENT_END, now);
-	decide(s, c, GPURT_CAUSE_TSG, now);
+	decide(s, c->entry, GPURT_CAUSE_TSG, now);
 }
 
 /*
@@ -543,7 +771,7 @@ void gpurt_set_tsgs(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 cou
 		leave(s, c, now);
 		s->ops->event(s, c, GPURT_EVENT_END, now);
 	}
-	decide(s, c, cause, now);
+	decide(s, c->entry, cause, now);
 }
 
 void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
@@ -560,6 +788,8 @@ void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 n
 /* The client died, executed another program, or closed its descriptor.  Its memory is the host's again. */
 void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
+	struct gpurt_sched_client *e = c->entry;
+
 	charge(s, now);
 	c->runnable = false;
 	c->tsgs = 0;
@@ -568,13 +798,20 @@ void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	rejob(s, c, false, now);
 	leave(s, c, now);
 	s->ops->event(s, c, GPURT_EVENT_GONE, now);
-	decide(s, c, GPURT_CAUSE_GONE, now);
+	if (e != c) {
+		gpurt_queue_del(&e->group->group->members, &c->in_order, c->own);
+		c->entry = c;
+		e->group->members--;
+	}
+	decide(s, e, GPURT_CAUSE_GONE, now);
+	if (e->group && !e->group->members)
+		gpurt_join_budget(s, e, NULL, now);
 }
 
 /* Whether the TSGs of @c are on the runlist.  True for everyone while the GPU is shared. */
 bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_sched_client *c)
 {
-	return !s->runner || s->runner == c || c->exempt;
+	return !s->runner || s->runner == c->entry || c->exempt;
 }
 
 u32 gpurt_state_of(const struct gpurt_sched *s, const struct gpurt_sched_client *c)
@@ -582,4 +819,87 @@ u32 gpurt_state_of(const struct gpurt_sched *s, const struct gpurt_sched_client 
 	if (!c->depth && !engaged(s, c))
 		return GPURT_STATE_IDLE;
 	return gpurt_on_runlist(s, c) ? GPURT_STATE_RUNNING : GPURT_STATE_PENDING;
+}
+
+/* The group comes to that GPU. */
+void gpurt_group_gpu_init(struct gpurt_group_gpu *g, struct gpurt_group *group, struct gpurt_sched *s)
+{
+	*g = (struct gpurt_group_gpu){ .group = group, .sched = s };
+	gpurt_sched_client_init(&g->core);
+	g->core.group = g;
+	INIT_LIST_HEAD(&g->inside);
+	INIT_LIST_HEAD(&g->working);
+	list_add_tail(&g->in_group, &group->gpus);
+	s->stamps = group->stamps;
+}
+
+/*
+ * The client, whose thread has priority @own, is a member from now on, until it is gone.  -EBUSY: it is in a segment, or
+ * in a group already; -EDQUOT: it is under another budget than the group.
+ */
+int gpurt_group_join(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
+{
+	struct gpurt_sched_client *e = &g->core;
+	struct gpurt_sched *s = g->sched;
+	bool runnable = c->runnable, had = has_job(c);
+
+	if (own > GPURT_MAX_PRIORITY)
+		return -EINVAL;
+	if (c->depth || c->entry != c)
+		return -EBUSY;
+	if (g->members && e->budget != c->budget)
+		return -EDQUOT;
+	charge(s, now);
+	c->runnable = false;
+	rejob(s, c, had, now);
+	gpurt_join_budget(s, e, c->budget, now);
+	gpurt_join_budget(s, c, NULL, now);
+	c->entry = e;
+	g->members++;
+	line_up_member(c, (u8)own);
+	c->runnable = runnable;
+	rejob(s, c, false, now);
+	/* What the client has is on the runlist with that of the others. */
+	if (s->runner == e && !c->exempt) {
+		gpurt_updated(s, now, 0);
+		s->payer = e->budget;
+		s->asked = now;
+		s->ops->commit(s, e, GPURT_CAUSE_EXEMPT, now);
+	}
+	decide(s, NULL, GPURT_CAUSE_JOB, now);
+	return 0;
+}
+
+/*
+ * The control plane sets the group's level, 0..99, or GPURT_PRIORITY_OWN to undo: of a tenure under way too, on all GPUs.
+ * To be called for one of its GPUs.
+ */
+int gpurt_group_set_level(struct gpurt_group_gpu *g, u32 level, u64 now)
+{
+	if (level > GPURT_MAX_PRIORITY && level != GPURT_PRIORITY_OWN)
+		return -EINVAL;
+	g->group->set = (u8)level;
+	if (g->group->open) {
+		g->group->level = (u8)gpurt_group_level(g->group);
+		regroup(g->sched, g, now);
+	}
+	gpurt_group_settle(g, now);
+	return 0;
+}
+
+/* Brings the group's entry to the key that its tenure has now; see gpurt_sched_ops.regroup. */
+void gpurt_group_settle(struct gpurt_group_gpu *g, u64 now)
+{
+	struct gpurt_sched_client *e = &g->core;
+	struct gpurt_sched *s = g->sched;
+
+	charge(s, now);
+	g->unsettled = false;
+	if (e->depth) {
+		e->own = g->group->level;
+		if (g->group->demoted)
+			e->demoted = GPURT_DEMOTED_SEGMENT;
+		place(s, e, now);
+	}
+	decide(s, NULL, GPURT_CAUSE_PRIORITY, now);
 }

@@ -2,6 +2,9 @@
 /*
  * Which clients may be on the runlist of one GPU.
  *
+ * Clients of one group own it together (group.h).  What is said of a client in a queue, or of the runner, holds for the
+ * entry of its group; a client without a group is its own.
+ *
  * A host (the kernel module, the emulator, the simulator) reports what clients do; the scheduler answers
  * through struct gpurt_sched_ops.  At any time the runlist image is one of two: everyone, time-sliced
  * (runner == NULL), or one client alone (runner), plus the exempt in both.  Every decision costs the same
@@ -28,6 +31,7 @@
 #include "../uapi/gpurt.h"
 #include "boost.h"
 #include "budget.h"
+#include "group.h"
 #include "queue.h"
 
 #define GPURT_LOCK_BOUND_NS	1000000000ULL	/* gpurt_sched.lock_bound, unless the host says otherwise */
@@ -39,6 +43,8 @@ enum gpurt_demoted {
 };
 
 struct gpurt_sched_client {
+	struct gpurt_sched_client *entry;	/* stands in the queues for it: itself, or its group's on this GPU */
+	struct gpurt_group_gpu *group;	/* of the entry of a group; NULL: it is a client */
 	u32 depth;			/* open segments, nested ones counted */
 	u32 tsgs;
 	u8 own;				/* 0..99, the task's own priority */
@@ -50,9 +56,10 @@ struct gpurt_sched_client {
 	u8 demoted;			/* its budget was spent, or the bound of locks, in a... (enum gpurt_demoted) */
 	bool granted;			/* has been told of the GPU in this segment or job */
 	u32 owed;			/* GPURT_EVENT_GRANT or RESUME: to be told yet (grants.h); 0: none */
-	struct list_head in_segments;	/* of gpurt_sched.segments */
-	struct list_head in_order;	/* of gpurt_sched.order */
-	struct list_head in_jobs;	/* of gpurt_sched.jobs */
+	u64 stamp;			/* of equals in a segment, those with lower ones came first */
+	struct list_head in_segments;	/* of gpurt_sched.segments; a member: of gpurt_group_gpu.inside */
+	struct list_head in_order;	/* of gpurt_sched.order; a member: of gpurt_group.members */
+	struct list_head in_jobs;	/* of gpurt_sched.jobs; a member: of gpurt_group_gpu.working */
 	struct gpurt_budget *budget;	/* NULL: none */
 	struct gpurt_boost boost;
 	u64 segments;			/* begun so far */
@@ -62,6 +69,18 @@ struct gpurt_sched_client {
 };
 
 struct gpurt_sched;
+
+/* A group on one GPU. */
+struct gpurt_group_gpu {
+	struct gpurt_sched_client core;		/* its entry */
+	struct gpurt_group *group;
+	struct gpurt_sched *sched;
+	u32 members;
+	bool unsettled;				/* gpurt_group_settle() is due */
+	struct list_head in_group;		/* of gpurt_group.gpus */
+	struct list_head inside;		/* members in a segment here */
+	struct list_head working;		/* members with a job here */
+};
 
 struct gpurt_sched_ops {
 	/* Make the runlist be @only (everyone if NULL), plus the exempt. */
@@ -76,11 +95,17 @@ struct gpurt_sched_ops {
 	 * cannot do that, and policy `boosted` is refused.
 	 */
 	void (*raise)(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 level, u64 now);
+	/*
+	 * The key of a group changed as a whole: gpurt_group_settle() is due on each other GPU of it.  NULL: the host
+	 * has no groups.
+	 */
+	void (*regroup)(struct gpurt_sched *s, struct gpurt_group *group, u64 now);
 };
 
 struct gpurt_sched {
 	const struct gpurt_sched_ops *ops;
 	void *host;			/* the host's own */
+	const u64 *stamps;		/* the host's counter of tenures; NULL: no group has been on this GPU */
 	u32 policy;
 	struct gpurt_sched_client *runner;
 	bool updating;			/* policy `boosted`: an update is not over (gpurt_boost_over()) */
@@ -116,6 +141,11 @@ void gpurt_killed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
 void gpurt_set_tsgs(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 count, u64 now);
 void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
 void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
+
+void gpurt_group_gpu_init(struct gpurt_group_gpu *g, struct gpurt_group *group, struct gpurt_sched *s);
+int gpurt_group_join(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now);
+int gpurt_group_set_level(struct gpurt_group_gpu *g, u32 level, u64 now);
+void gpurt_group_settle(struct gpurt_group_gpu *g, u64 now);
 
 u32 gpurt_begin_level(u32 set, u32 own, u32 hint);
 bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_sched_client *c);

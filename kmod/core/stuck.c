@@ -80,12 +80,16 @@ u64 gpurt_stuck_time(const struct gpurt_stuck *k, const struct gpurt_sched *s, u
 }
 
 /*
- * Whether a client that is gone leaves others behind who may wait for it: clients of the same budget that are in
- * segments.  Nothing else says today which programs belong together.
+ * Whether a client that is gone leaves others behind who may wait for it and are in segments: members of its group on any
+ * GPU, or clients of the same budget.
  */
 bool gpurt_stuck_leaves(const struct gpurt_sched_client *c)
 {
-	u32 own = !list_empty(&c->in_segments) || !list_empty(&c->in_jobs);
+	u32 own;
+
+	if (c->entry != c)
+		return c->entry->group->group->open > c->depth;
+	own = !list_empty(&c->in_segments) || !list_empty(&c->in_jobs);
 
 	return c->budget && c->budget->queued > own;
 }

@@ -16,7 +16,7 @@ CLIENTS = (8, 64, 1024, 4096)
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
     """Yields core.pair_ns.N and core.ratio_4096_8."""
-    sources = [CORE / f"{name}.c" for name in ("queue", "budget", "boost", "sched")]
+    sources = [CORE / f"{name}.c" for name in ("queue", "budget", "boost", "group", "sched")]
     effort = ["1000", "1"] if quick else []
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "core_pair"

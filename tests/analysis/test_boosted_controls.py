@@ -26,7 +26,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Form
 
 ROOT = Path(__file__).resolve().parents[2]
-CORE = ("sched", "boost", "queue", "budget", "gate", "interleave", "pace", "vgpu", "whole")
+CORE = ("sched", "boost", "queue", "budget", "group", "gate", "interleave", "pace", "vgpu", "whole")
 SIMULATOR = ("simulate", "sim_task", "sim_run", "sim_thread")
 
 

@@ -12,7 +12,7 @@ from native_build import CORE, LONG, NATIVE, SANITIZE, compile_program, core_sou
 from once import once
 
 SOURCES = [NATIVE / f"{name}.c" for name in ("explore", "world", "model")]
-SOURCES += core_sources("sched", "boost", "queue", "budget")
+SOURCES += core_sources("sched", "boost", "queue", "budget", "group")
 #: Two real-time clients and a best-effort one, and the mirror.
 MIXES = {"2rt+1be": ("5", "7", "0"), "1rt+2be": ("5", "0", "0")}
 #: Depth and kind (explore.c), then how many events and policies there are.  The planted bugs are found at depth 5,

@@ -39,7 +39,7 @@ def test_the_fuzzer_finds_a_planted_bug_and_repeats_it(tmp_path: Path) -> None:
     assert text.count(right) == 1
     policy.write_text(text.replace(right, ""), encoding="utf-8")
     sources = [tree / f"tests/core/native/{name}.c" for name in ("fuzz", "world", "model")]
-    sources += [tree / f"kmod/core/{name}.c" for name in ("sched", "boost", "queue", "budget")]
+    sources += [tree / f"kmod/core/{name}.c" for name in ("sched", "boost", "queue", "budget", "group")]
     fuzz = compile_program(tmp_path / "fuzz", sources, SANITIZE)
     found = subprocess.run([fuzz, "500", "7"], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert found.returncode == 1, found.stdout

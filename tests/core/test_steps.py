@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from native_build import ROOT, compile_program, copy_tree
 
-SOURCES = ("queue", "budget", "boost", "sched", "interleave", "pace", "vgpu", "whole")
+SOURCES = ("queue", "budget", "boost", "group", "sched", "interleave", "pace", "vgpu", "whole")
 FEW, MANY = 8, 2048
 #: Operations on the scheduler under each policy, and on the virtual GPU.
 FIGURES = 6 * 13 + 3

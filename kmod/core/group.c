@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+#include "sched.h"
+
+/* @stamps: the host's counter of tenures. */
+void gpurt_group_init(struct gpurt_group *g, u64 *stamps)
+{
+	*g = (struct gpurt_group){ .stamps = stamps, .set = GPURT_PRIORITY_OWN };
+	gpurt_queue_init(&g->members);
+	INIT_LIST_HEAD(&g->gpus);
+}
+
+/* The level of a tenure that begins now: what the control plane set, else the highest known of its members' threads. */
+u32 gpurt_group_level(const struct gpurt_group *g)
+{
+	struct list_head *first = gpurt_queue_first(&g->members);
+
+	if (g->set != GPURT_PRIORITY_OWN)
+		return g->set;
+	return first ? list_entry(first, struct gpurt_sched_client, in_order)->own : 0;
+}
+
+/* A member began a segment on some GPU.  Stamps of groups are even: a client that came since is behind them. */
+void gpurt_group_opened(struct gpurt_group *g)
+{
+	if (g->open++)
+		return;
+	g->level = (u8)gpurt_group_level(g);
+	g->stamp = 2 * ++*g->stamps;
+}
+
+/* So many segments of a member are over. */
+void gpurt_group_closed(struct gpurt_group *g, u32 segments)
+{
+	g->open -= segments;
+	if (!g->open)
+		g->demoted = false;
+}
+
+static bool locks(const struct gpurt_sched *s)
+{
+	return s->policy == GPURT_POLICY_LOCK_PRIORITY || s->policy == GPURT_POLICY_LOCK_FIFO;
+}
+
+/* Whether the group is in a segment on another GPU; @lock: on one whose owner cannot be preempted. */
+bool gpurt_group_elsewhere(const struct gpurt_group_gpu *here, bool lock)
+{
+	const struct gpurt_group_gpu *g;
+	struct list_head *node;
+
+	list_for_each(node, &here->group->gpus) {
+		g = list_entry(node, struct gpurt_group_gpu, in_group);
+		if (g != here && g->core.depth && (!lock || locks(g->sched)))
+			return true;
+	}
+	return false;
+}
+
+/* The invariant: where the group is in a queue for a segment, it is there by the key of its tenure. */
+bool gpurt_group_holds(const struct gpurt_group_gpu *g)
+{
+	const struct gpurt_sched_client *e = &g->core;
+
+	if (list_empty(&e->in_segments))
+		return true;
+	return e->depth && e->level == g->group->level && e->stamp == g->group->stamp && !g->group->demoted;
+}
