@@ -113,7 +113,7 @@ stop_port:
 stop_netlink:
 	gpurt_netlink_stop();
 	gpurt_rules_clear();	/* commands may have set some meanwhile */
-	gpurt_groups_clear();
+	gpurt_allowances_clear();
 stop_events:
 	gpurt_events_stop();
 stop_cpu:
@@ -140,7 +140,7 @@ static void __exit gpurt_exit(void)
 	gpurt_netlink_stop();
 	gpurt_cpu_stop();
 	gpurt_rules_clear();
-	gpurt_groups_clear();
+	gpurt_allowances_clear();
 	gpurt_workers_stop();
 	rcu_barrier();	/* likewise */
 	pr_info("gpurt: unloaded\n");

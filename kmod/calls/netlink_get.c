@@ -209,7 +209,7 @@ static int put_budget(struct sk_buff *skb, struct gpurt_sched_client *c)
 	u64 limit = 0, period = 0;
 	u32 action = 0;
 
-	gpurt_group_describe(gpurt_client_of(c), &limit, &period, &action);
+	gpurt_allowance_describe(gpurt_client_of(c), &limit, &period, &action);
 	return nla_put_u64_64bit(skb, GPURT_A_BUDGET_NS, limit, GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_PERIOD_NS, period, GPURT_A_PAD) ||
 	       (limit && nla_put_u32(skb, GPURT_A_OVERRUN, action));

@@ -152,11 +152,11 @@ static void get_budget(struct genl_info *info, struct budget_update *b)
 	b->action = get_u32(info, GPURT_A_OVERRUN, GPURT_OVERRUN_REPORT);
 }
 
-static int set_budget(struct gpurt_gpu *gpu, struct genl_info *info, void *group)
+static int set_budget(struct gpurt_gpu *gpu, struct genl_info *info, void *allowance)
 {
 	struct budget_update b = {
 		.u = { .decide = decide_budget, .level = GPURT_GATE_CONTROL },
-		.budget = &((struct gpurt_group *)group)->budget[gpu->index],
+		.budget = &((struct gpurt_allowance *)allowance)->budget[gpu->index],
 	};
 
 	get_budget(info, &b);
@@ -169,17 +169,17 @@ static int apply_budgets(struct gpurt_gpu *gpu, struct genl_info *info, void *un
 	struct gpurt_client *client;
 
 	gpurt_for_each_client(client, gpu) {
-		gpurt_group_apply(client);
+		gpurt_allowance_apply(client);
 		cond_resched();
 	}
 	return 0;
 }
 
 /*
- * Returns the attribute that names the message's group, with its text or process; 0: none, or
+ * Returns the attribute that names the message's allowance, with its text or process; 0: none, or
  * several.
  */
-static u32 which_group(struct genl_info *info, char *path, size_t size, struct pid **pid)
+static u32 which_allowance(struct genl_info *info, char *path, size_t size, struct pid **pid)
 {
 	if (!info->attrs[GPURT_A_PID] == !info->attrs[GPURT_A_CGROUP])
 		return 0;
@@ -204,8 +204,8 @@ static bool is_process(struct pid *pid)
 
 static int change_budget(struct genl_info *info, u32 attr, const char *path, struct pid *pid, bool make)
 {
-	static DEFINE_MUTEX(one_at_a_time);	/* a group that settles must not be given a budget meanwhile */
-	struct gpurt_group *group;
+	static DEFINE_MUTEX(one_at_a_time);	/* an allowance that settles must not be given a budget meanwhile */
+	struct gpurt_allowance *allowance;
 	const char *why = NULL;
 	int err;
 
@@ -213,11 +213,11 @@ static int change_budget(struct genl_info *info, u32 attr, const char *path, str
 		return gpurt_nl_refuse(info->extack, -EOPNOTSUPP,
 				       "there are no cgroups of version 2 here, so the budget would be nobody's");
 	mutex_lock(&one_at_a_time);
-	err = gpurt_group_get(attr, path, pid, make, &group, &why);
-	if (!err && group) {
-		err = each_gpu(info, set_budget, group);
-		gpurt_group_settle(group);
-		gpurt_group_put(group);
+	err = gpurt_allowance_get(attr, path, pid, make, &allowance, &why);
+	if (!err && allowance) {
+		err = each_gpu(info, set_budget, allowance);
+		gpurt_allowance_settle(allowance);
+		gpurt_allowance_put(allowance);
 	} else {
 		err = gpurt_nl_refuse(info->extack, err, why);
 	}
@@ -242,7 +242,7 @@ int gpurt_nl_set_budget(struct sk_buff *skb, struct genl_info *info)
 	why = gpurt_budget_refusal(b.limit, b.period, b.action);
 	if (why)
 		return gpurt_nl_refuse(info->extack, -EINVAL, why);
-	attr = which_group(info, path, sizeof(path), &pid);
+	attr = which_allowance(info, path, sizeof(path), &pid);
 	if (!attr)
 		return gpurt_nl_refuse(info->extack, -EINVAL, "a budget is for exactly one of PID and CGROUP");
 	if (attr == GPURT_A_CGROUP && path[0] != '/')

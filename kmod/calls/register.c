@@ -76,7 +76,7 @@ void gpurt_gpu_unregister(struct gpurt_gpu *gpu)
 {
 	gpurt_gpus_withdraw(gpu);
 	stop(gpu);
-	gpurt_groups_forget_gpu(gpu->index);
+	gpurt_allowances_forget_gpu(gpu->index);
 	gpurt_gpus_free_number(gpu->index);
 	gpurt_gpu_put(gpu);
 }

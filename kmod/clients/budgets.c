@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The administrator's budgets.  A budget is not a client's but a group's, which also holds for
+ * The administrator's budgets.  A budget is not a client's but an allowance's, which also holds for
  * clients that open the device later.  A process must not get more by opening the device again, or
  * by making other processes.
  *
@@ -23,190 +23,190 @@
 
 #define GENERATIONS 256
 
-static DEFINE_RT_MUTEX(groups_lock);	/* as gpurt_gpu.clients_lock */
-static LIST_HEAD(groups);
-static unsigned int groups_count;
+static DEFINE_RT_MUTEX(allowances_lock);	/* as gpurt_gpu.clients_lock */
+static LIST_HEAD(allowances);
+static unsigned int allowances_count;
 
-static void group_free(struct kref *ref)
+static void allowance_free(struct kref *ref)
 {
-	struct gpurt_group *group = container_of(ref, struct gpurt_group, ref);
+	struct gpurt_allowance *allowance = container_of(ref, struct gpurt_allowance, ref);
 
-	put_pid(group->pid);
-	kfree_rcu(group, rcu);
+	put_pid(allowance->pid);
+	kfree_rcu(allowance, rcu);
 }
 
-void gpurt_group_put(struct gpurt_group *group)
+void gpurt_allowance_put(struct gpurt_allowance *allowance)
 {
-	if (group)
-		kref_put(&group->ref, group_free);
+	if (allowance)
+		kref_put(&allowance->ref, allowance_free);
 }
 
-/* Called with groups_lock held. */
-static struct gpurt_group *find(u32 attr, const char *path, const struct pid *pid)
+/* Called with allowances_lock held. */
+static struct gpurt_allowance *find(u32 attr, const char *path, const struct pid *pid)
 {
-	struct gpurt_group *group;
+	struct gpurt_allowance *allowance;
 
-	list_for_each_entry(group, &groups, node)
-		if (group->attr == attr && group->pid == pid && !strcmp(group->path, path))
-			return group;
+	list_for_each_entry(allowance, &allowances, node)
+		if (allowance->attr == attr && allowance->pid == pid && !strcmp(allowance->path, path))
+			return allowance;
 	return NULL;
 }
 
-/* Called with groups_lock held.  The list's reference is left to the caller. */
-static void unlist(struct gpurt_group *group)
+/* Called with allowances_lock held.  The list's reference is left to the caller. */
+static void unlist(struct gpurt_allowance *allowance)
 {
-	list_del(&group->node);
-	group->listed = false;
-	groups_count--;
+	list_del(&allowance->node);
+	allowance->listed = false;
+	allowances_count--;
 }
 
-static bool is_dead(const struct gpurt_group *group)
+static bool is_dead(const struct gpurt_allowance *allowance)
 {
 	bool dead;
 
 	rcu_read_lock();
-	dead = group->pid && !pid_task(group->pid, PIDTYPE_TGID);
+	dead = allowance->pid && !pid_task(allowance->pid, PIDTYPE_TGID);
 	rcu_read_unlock();
-	return dead && kref_read(&group->ref) == 1;
+	return dead && kref_read(&allowance->ref) == 1;
 }
 
-/* Called with groups_lock held.  Removes the groups of processes that have ended, without clients. */
+/* Called with allowances_lock held.  Removes the allowances of processes that have ended, without clients. */
 static void forget_the_dead(void)
 {
-	struct gpurt_group *group, *next;
+	struct gpurt_allowance *allowance, *next;
 
-	list_for_each_entry_safe(group, next, &groups, node) {
-		if (!is_dead(group))
+	list_for_each_entry_safe(allowance, next, &allowances, node) {
+		if (!is_dead(allowance))
 			continue;
-		unlist(group);
-		gpurt_group_put(group);
+		unlist(allowance);
+		gpurt_allowance_put(allowance);
 	}
 }
 
-/* Called with groups_lock held.  NULL: no memory, or with @why, that there are too many. */
-static struct gpurt_group *create(u32 attr, const char *path, struct pid *pid, const char **why)
+/* Called with allowances_lock held.  NULL: no memory, or with @why, that there are too many. */
+static struct gpurt_allowance *create(u32 attr, const char *path, struct pid *pid, const char **why)
 {
-	struct gpurt_group *group;
+	struct gpurt_allowance *allowance;
 
 	forget_the_dead();
-	if (groups_count >= GPURT_MAX_RULES) {
+	if (allowances_count >= GPURT_MAX_RULES) {
 		*why = "there are too many budgets already; remove some first";
 		return NULL;
 	}
-	group = kzalloc(sizeof(*group), GFP_KERNEL);
-	if (!group)
+	allowance = kzalloc(sizeof(*allowance), GFP_KERNEL);
+	if (!allowance)
 		return NULL;
-	kref_init(&group->ref);
-	group->attr = attr;
-	group->pid = get_pid(pid);
-	strscpy(group->path, path, sizeof(group->path));
-	group->listed = true;
-	list_add_tail(&group->node, &groups);
-	groups_count++;
-	return group;
+	kref_init(&allowance->ref);
+	allowance->attr = attr;
+	allowance->pid = get_pid(pid);
+	strscpy(allowance->path, path, sizeof(allowance->path));
+	allowance->listed = true;
+	list_add_tail(&allowance->node, &allowances);
+	allowances_count++;
+	return allowance;
 }
 
 /*
- * Finds the group of that process or cgroup, with a reference for the caller.  NULL: there is none,
+ * Finds the allowance of that process or cgroup, with a reference for the caller.  NULL: there is none,
  * and none was to be made.  Returns -ENOMEM, or -ENOBUFS and why.
  */
-int gpurt_group_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_group **group,
+int gpurt_allowance_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_allowance **allowance,
 		    const char **why)
 {
-	rt_mutex_lock(&groups_lock);
-	*group = find(attr, path, pid);
-	if (!*group && make)
-		*group = create(attr, path, pid, why);
-	if (*group)
-		kref_get(&(*group)->ref);
-	rt_mutex_unlock(&groups_lock);
-	if (*group || !make)
+	rt_mutex_lock(&allowances_lock);
+	*allowance = find(attr, path, pid);
+	if (!*allowance && make)
+		*allowance = create(attr, path, pid, why);
+	if (*allowance)
+		kref_get(&(*allowance)->ref);
+	rt_mutex_unlock(&allowances_lock);
+	if (*allowance || !make)
 		return 0;
 	return *why ? -ENOBUFS : -ENOMEM;
 }
 
-/* A group that has no budget on any GPU any more is no group. */
-void gpurt_group_settle(struct gpurt_group *group)
+/* An allowance that has no budget on any GPU any more is no allowance. */
+void gpurt_allowance_settle(struct gpurt_allowance *allowance)
 {
 	bool used = false;
 	int i;
 
-	rt_mutex_lock(&groups_lock);
+	rt_mutex_lock(&allowances_lock);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
-		used |= READ_ONCE(group->budget[i].limit) != 0;
-	if (!used && group->listed) {
-		unlist(group);
-		gpurt_group_put(group);
+		used |= READ_ONCE(allowance->budget[i].limit) != 0;
+	if (!used && allowance->listed) {
+		unlist(allowance);
+		gpurt_allowance_put(allowance);
 	}
-	rt_mutex_unlock(&groups_lock);
+	rt_mutex_unlock(&allowances_lock);
 }
 
-/* Called with groups_lock held.  The group of the process, or of the nearest one above it. */
-static struct gpurt_group *of_process(struct pid *tgid)
+/* Called with allowances_lock held.  The allowance of the process, or of the nearest one above it. */
+static struct gpurt_allowance *of_process(struct pid *tgid)
 {
-	struct gpurt_group *group = NULL;
+	struct gpurt_allowance *allowance = NULL;
 	struct task_struct *task;
 	int generation;
 
 	rcu_read_lock();
 	task = pid_task(tgid, PIDTYPE_TGID);
-	for (generation = 0; task && !group && generation < GENERATIONS; generation++) {
-		group = find(GPURT_A_PID, "", task_tgid(task));
+	for (generation = 0; task && !allowance && generation < GENERATIONS; generation++) {
+		allowance = find(GPURT_A_PID, "", task_tgid(task));
 		task = is_global_init(task) ? NULL : rcu_dereference(task->real_parent);
 	}
 	rcu_read_unlock();
-	return group;
+	return allowance;
 }
 
-/* Called with groups_lock held.  The group of the nearest cgroup. */
-static struct gpurt_group *of_cgroup(struct pid *tgid)
+/* Called with allowances_lock held.  The allowance of the nearest cgroup. */
+static struct gpurt_allowance *of_cgroup(struct pid *tgid)
 {
-	struct gpurt_group *group, *best = NULL;
+	struct gpurt_allowance *allowance, *best = NULL;
 	char path[GPURT_CGROUP_START];
 
 	gpurt_cgroup_of(tgid, path);
-	list_for_each_entry(group, &groups, node)
-		if (group->attr == GPURT_A_CGROUP && *path && gpurt_cgroup_is_below(path, group->path) &&
-		    (!best || strlen(group->path) > strlen(best->path)))
-			best = group;
+	list_for_each_entry(allowance, &allowances, node)
+		if (allowance->attr == GPURT_A_CGROUP && *path && gpurt_cgroup_is_below(path, allowance->path) &&
+		    (!best || strlen(allowance->path) > strlen(best->path)))
+			best = allowance;
 	return best;
 }
 
-/* The client's group, with a reference for the caller. */
-static struct gpurt_group *group_of(struct gpurt_client *client)
+/* The client's allowance, with a reference for the caller. */
+static struct gpurt_allowance *allowance_of(struct gpurt_client *client)
 {
-	struct gpurt_group *group = NULL, *now;
+	struct gpurt_allowance *allowance = NULL, *now;
 
-	if (!READ_ONCE(groups_count) && !READ_ONCE(client->group))
+	if (!READ_ONCE(allowances_count) && !READ_ONCE(client->allowance))
 		return NULL;
-	rt_mutex_lock(&groups_lock);
-	group = of_process(client->tgid);
-	rcu_read_lock();	/* the client may leave its group meanwhile; one that is listed stays */
-	now = READ_ONCE(client->group);
-	if (!group && now && now->listed && now->pid)
-		group = now;
+	rt_mutex_lock(&allowances_lock);
+	allowance = of_process(client->tgid);
+	rcu_read_lock();	/* the client may leave its allowance meanwhile; one that is listed stays */
+	now = READ_ONCE(client->allowance);
+	if (!allowance && now && now->listed && now->pid)
+		allowance = now;
 	rcu_read_unlock();
-	if (!group)
-		group = of_cgroup(client->tgid);
-	if (group)
-		kref_get(&group->ref);
-	rt_mutex_unlock(&groups_lock);
-	return group;
+	if (!allowance)
+		allowance = of_cgroup(client->tgid);
+	if (allowance)
+		kref_get(&allowance->ref);
+	rt_mutex_unlock(&allowances_lock);
+	return allowance;
 }
 
 /*
  * The budget that the client is under.  For readers without the gate; they keep the client from being freed.  Any
  * process may be one, even one that is kept from its CPU meanwhile: it takes no lock for which clients wait that begin.
  */
-void gpurt_group_describe(struct gpurt_client *client, u64 *limit, u64 *period, u32 *action)
+void gpurt_allowance_describe(struct gpurt_client *client, u64 *limit, u64 *period, u32 *action)
 {
 	const struct gpurt_budget *budget;
-	struct gpurt_group *group;
+	struct gpurt_allowance *allowance;
 
 	rcu_read_lock();
-	group = READ_ONCE(client->group);	/* of which it may not be any more */
-	if (group) {
-		budget = &group->budget[client->gpu->index];
+	allowance = READ_ONCE(client->allowance);	/* of which it may not be any more */
+	if (allowance) {
+		budget = &allowance->budget[client->gpu->index];
 		*limit = READ_ONCE(budget->limit);
 		*period = *limit ? READ_ONCE(budget->period) : 0;
 		*action = READ_ONCE(budget->action);
@@ -214,21 +214,21 @@ void gpurt_group_describe(struct gpurt_client *client, u64 *limit, u64 *period, 
 	rcu_read_unlock();
 }
 
-struct group_update {
+struct allowance_update {
 	struct gpurt_update u;
-	struct gpurt_group *group;	/* to join; then, the one that was left */
+	struct gpurt_allowance *allowance;	/* to join; then, the one that was left */
 };
 
-static int decide_group(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+static int decide_allowance(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	struct gpurt_group **group = &container_of(u, struct group_update, u)->group, *left = u->client->group;
-	struct gpurt_budget *budget = *group ? &(*group)->budget[gpu->index] : NULL;
+	struct gpurt_allowance **allowance = &container_of(u, struct allowance_update, u)->allowance, *left = u->client->allowance;
+	struct gpurt_budget *budget = *allowance ? &(*allowance)->budget[gpu->index] : NULL;
 
 	if (u->client->gone)
 		return -ENOENT;
 	gpurt_join_budget(&gpu->sched, &u->client->core, budget, now);
-	WRITE_ONCE(u->client->group, *group);
-	*group = left;
+	WRITE_ONCE(u->client->allowance, *allowance);
+	*allowance = left;
 	return 0;
 }
 
@@ -236,42 +236,42 @@ static int decide_group(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
  * Called with the GPU held alive.  Puts the client under the budget that it should be under.  Budgets may change while
  * the decision waits, so it looks again afterwards.
  */
-void gpurt_group_apply(struct gpurt_client *client)
+void gpurt_allowance_apply(struct gpurt_client *client)
 {
-	struct group_update g = { .u = { .decide = decide_group, .client = client, .level = GPURT_GATE_CONTROL } };
+	struct allowance_update g = { .u = { .decide = decide_allowance, .client = client, .level = GPURT_GATE_CONTROL } };
 	bool done;
 
 	do {
-		g.group = group_of(client);
-		done = g.group == READ_ONCE(client->group);
+		g.allowance = allowance_of(client);
+		done = g.allowance == READ_ONCE(client->allowance);
 		if (!done)
 			done = gpurt_gate_update(client->gpu, &g.u) != 0;
-		gpurt_group_put(g.group);
+		gpurt_allowance_put(g.allowance);
 	} while (!done);
 }
 
 /* The GPU and its clients have gone: what its budgets say of clients does not hold for the next one of that number. */
-void gpurt_groups_forget_gpu(u32 index)
+void gpurt_allowances_forget_gpu(u32 index)
 {
-	struct gpurt_group *group;
+	struct gpurt_allowance *allowance;
 	struct gpurt_budget *b;
 
-	rt_mutex_lock(&groups_lock);
-	list_for_each_entry(group, &groups, node) {
-		b = &group->budget[index];
+	rt_mutex_lock(&allowances_lock);
+	list_for_each_entry(allowance, &allowances, node) {
+		b = &allowance->budget[index];
 		gpurt_budget_start(b, b->limit, b->period, b->action);
 		b->queued = 0;
 	}
-	rt_mutex_unlock(&groups_lock);
+	rt_mutex_unlock(&allowances_lock);
 }
 
-/* Removes all groups.  Called when no other code runs. */
-void gpurt_groups_clear(void)
+/* Removes all allowances.  Called when no other code runs. */
+void gpurt_allowances_clear(void)
 {
-	struct gpurt_group *group, *next;
+	struct gpurt_allowance *allowance, *next;
 
-	list_for_each_entry_safe(group, next, &groups, node) {
-		unlist(group);
-		gpurt_group_put(group);
+	list_for_each_entry_safe(allowance, next, &allowances, node) {
+		unlist(allowance);
+		gpurt_allowance_put(allowance);
 	}
 }

@@ -14,9 +14,9 @@ struct gpurt_client;
 struct pid;
 
 /* A budget's clients: of a process and those that it made, or of a cgroup and those below it. */
-struct gpurt_group {
+struct gpurt_allowance {
 	struct kref ref;
-	struct rcu_head rcu;		/* gpurt_group_describe() */
+	struct rcu_head rcu;		/* gpurt_allowance_describe() */
 	/* With the lock of budgets.c held, down to the blank line. */
 	struct list_head node;
 	bool listed;
@@ -27,13 +27,13 @@ struct gpurt_group {
 	struct gpurt_budget budget[GPURT_MAX_GPUS];	/* with that GPU's gate held */
 };
 
-int gpurt_group_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_group **group,
+int gpurt_allowance_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_allowance **allowance,
 		    const char **why);
-void gpurt_group_settle(struct gpurt_group *group);
-void gpurt_group_put(struct gpurt_group *group);
-void gpurt_group_describe(struct gpurt_client *client, u64 *limit, u64 *period, u32 *action);
-void gpurt_group_apply(struct gpurt_client *client);
-void gpurt_groups_forget_gpu(u32 index);
-void gpurt_groups_clear(void);
+void gpurt_allowance_settle(struct gpurt_allowance *allowance);
+void gpurt_allowance_put(struct gpurt_allowance *allowance);
+void gpurt_allowance_describe(struct gpurt_client *client, u64 *limit, u64 *period, u32 *action);
+void gpurt_allowance_apply(struct gpurt_client *client);
+void gpurt_allowances_forget_gpu(u32 index);
+void gpurt_allowances_clear(void);
 
 #endif

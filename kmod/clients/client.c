@@ -72,7 +72,7 @@ void gpurt_client_destroy(struct gpurt_client *client)
 	gpurt_gpu_put(client->gpu);
 	gpurt_file_put(client->file);
 	put_pid(client->tgid);
-	gpurt_group_put(client->group);
+	gpurt_allowance_put(client->allowance);
 	gpurt_process_put(client->process);
 	gpurt_boost_destroy(client);
 	kfree(client);
@@ -98,7 +98,7 @@ static int client_join(struct gpurt_client *client)
 	 * orders no later read.
 	 */
 	smp_mb();
-	gpurt_group_apply(client);
+	gpurt_allowance_apply(client);
 	gpurt_exempt_apply(client);
 	gpurt_boost_bar(client);
 	return 0;

@@ -122,7 +122,7 @@ void gpurt_stuck_died(struct gpurt_client *client)
 {
 	struct gpurt_update u = { .decide = decide_died, .client = client };
 
-	if (client->group && has_ended(client->tgid))
+	if (client->allowance && has_ended(client->tgid))
 		gpurt_gate_update(client->gpu, &u);
 }
 

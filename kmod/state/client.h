@@ -26,7 +26,7 @@
 #include "uapi/gpurt.h"
 
 struct gpurt_file;
-struct gpurt_group;
+struct gpurt_allowance;
 struct gpurt_process;
 struct pid;
 struct task_struct;
@@ -96,7 +96,7 @@ struct gpurt_client {
 	struct gpurt_sched_client core;
 	u64 granted_at;
 	u64 attempt;			/* number of the last commit that was to make it alone; 0: none was */
-	struct gpurt_group *group;	/* whose budget it is under */
+	struct gpurt_allowance *allowance;	/* whose budget it is under */
 	bool gone;			/* the scheduler has forgotten it */
 	bool killed;			/* its last segment was ended for it */
 

@@ -14,7 +14,7 @@ from pycontrol.machine import procs
 
 
 @dataclass(eq=False)
-class Group:
+class Allowance:
     """The clients under one budget: of a process and those that it made, or of a cgroup and those below it.
 
     `start` is the process's start time, so that a reused pid does not match; 0 for a cgroup.
@@ -37,14 +37,14 @@ class Group:
 
 
 class Budgets:
-    """All groups; they hold for clients to come as well."""
+    """All allowances; they hold for clients to come as well."""
 
     def __init__(self) -> None:
         """No budgets yet."""
-        self.groups: dict[int | str, Group] = {}
+        self.allowances: dict[int | str, Allowance] = {}
 
-    def named(self, what: int | str, make: bool) -> Group | None:
-        """The group of a process or of a cgroup; None: there is none, and none was to be made.
+    def named(self, what: int | str, make: bool) -> Allowance | None:
+        """The allowance of a process or of a cgroup; None: there is none, and none was to be made.
 
         Raises:
             Refusal: no such process, a cgroup that is no absolute path, or too many budgets.
@@ -57,37 +57,37 @@ class Budgets:
             start = stat.start
         elif not what.startswith("/"):
             raise Refusal(errno.EINVAL, "attribute GPURT_A_CGROUP must be a path that begins with /")
-        found = self.groups.get(what)
+        found = self.allowances.get(what)
         if found and found.start == start:
             return found
         if not make:
             return None
-        if len(self.groups) >= lib.GPURT_MAX_RULES:
+        if len(self.allowances) >= lib.GPURT_MAX_RULES:
             raise Refusal(errno.ENOBUFS, f"there are {lib.GPURT_MAX_RULES} budgets already; remove some first")
-        self.groups[what] = made = Group(what, start)
+        self.allowances[what] = made = Allowance(what, start)
         return made
 
-    def settle(self, group: Group) -> None:
-        """A group that has no budget on any GPU any more is no group."""
-        if not group.used and self.groups.get(group.what) is group:
-            del self.groups[group.what]
+    def settle(self, allowance: Allowance) -> None:
+        """An allowance that has no budget on any GPU any more is no allowance."""
+        if not allowance.used and self.allowances.get(allowance.what) is allowance:
+            del self.allowances[allowance.what]
 
-    def of(self, peer: Peer, now: Group | None) -> Group | None:
-        """The group of a process that is in group `now`: its own, else that of the nearest process above it.
+    def of(self, peer: Peer, now: Allowance | None) -> Allowance | None:
+        """The allowance of a process that is in allowance `now`: its own, else that of the nearest process above it.
 
         Else that of the nearest cgroup.  When processes above have ended, it stays where it is.
 
         Raises:
             Unreadable: what decides is not known.
         """
-        if not self.groups:
+        if not self.allowances:
             return None
         for pid, start in procs.ancestry(peer.pid):
-            group = self.groups.get(pid)
-            if group and group.start == start:
-                return group
-        if now and isinstance(now.what, int) and self.groups.get(now.what) is now:
+            allowance = self.allowances.get(pid)
+            if allowance and allowance.start == start:
+                return allowance
+        if now and isinstance(now.what, int) and self.allowances.get(now.what) is now:
             return now
         path = cgroup_of(peer)
-        cgroups = [what for what in self.groups if isinstance(what, str) and procs.in_cgroup(path, what)]
-        return self.groups[max(cgroups, key=len)] if cgroups else None
+        cgroups = [what for what in self.allowances if isinstance(what, str) and procs.in_cgroup(path, what)]
+        return self.allowances[max(cgroups, key=len)] if cgroups else None

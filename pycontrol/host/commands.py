@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
 from pycontrol.host import stuck
-from pycontrol.host.budgets import Budgets, Group
+from pycontrol.host.budgets import Allowance, Budgets
 from pycontrol.host.gpu import CONTROL, Decision, Facts, Gpu, GpuClient
 from pycontrol.host.peer import Named, Peer, Rule, Rules
 from pycontrol.host.units import Space
@@ -222,20 +222,20 @@ class Commands:
         if len(named) != 1:
             raise Refusal(errno.EINVAL, "a budget is for exactly one of PID and CGROUP")
         gpus = self.chosen(request)
-        group = self.budgets.named(named[0], make=limit > 0)
-        if group is None:
+        allowance = self.budgets.named(named[0], make=limit > 0)
+        if allowance is None:
             return []
-        setting = [partial(set_limit, gpu, group, limit, period, action) for gpu in gpus]
-        return [*setting, lambda done: self.apply_budgets(group, done)]
+        setting = [partial(set_limit, gpu, allowance, limit, period, action) for gpu in gpus]
+        return [*setting, lambda done: self.apply_budgets(allowance, done)]
 
-    def apply_budgets(self, group: Group, done: Callable[[int], None]) -> None:
-        """A group's budget has changed: puts every client under the budget that it should be under."""
-        self.budgets.settle(group)
+    def apply_budgets(self, allowance: Allowance, done: Callable[[int], None]) -> None:
+        """An allowance's budget has changed: puts every client under the budget that it should be under."""
+        self.budgets.settle(allowance)
         steps: list[Step] = []
         for gpu in self.gpus:
             for client in gpu.clients.values():
-                wanted = self.known(client, partial(self.budgets.of, now=client.group), client.group)
-                if wanted is not client.group:
+                wanted = self.known(client, partial(self.budgets.of, now=client.allowance), client.allowance)
+                if wanted is not client.allowance:
                     steps.append(partial(gpu.put_under, client, wanted))
         in_turn(steps, lambda: done(0))
 
@@ -329,9 +329,11 @@ def budget_of(core: Any) -> Record:
     return [("BUDGET_NS", budget.limit), ("PERIOD_NS", budget.period), ("OVERRUN", budget.action)]
 
 
-def set_limit(gpu: Gpu, group: Group, limit: int, period: int, action: int, done: Callable[[int], None]) -> None:
-    """Has the decision taken that changes a group's budget on one GPU."""
-    budget = group.budget(gpu.index)
+def set_limit(
+    gpu: Gpu, allowance: Allowance, limit: int, period: int, action: int, done: Callable[[int], None]
+) -> None:
+    """Has the decision taken that changes an allowance's budget on one GPU."""
+    budget = allowance.budget(gpu.index)
 
     def decide(now: int) -> int:
         return int(lib.gpurt_set_budget(gpu.sched, budget, limit, period, action, now))

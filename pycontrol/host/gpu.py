@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, EventKind, Tier
 from pycontrol.host.boosted import Boost
-from pycontrol.host.budgets import Group
+from pycontrol.host.budgets import Allowance
 from pycontrol.host.bus import Bus, Copier
 from pycontrol.host.peer import Peer
 from pycontrol.host.stuck import Stuck, left_by
@@ -45,7 +45,7 @@ class GpuClient:
     own: Any = None
     gone: bool = False  # its connection has ended
     exempt: bool = False  # what the rules want; core.exempt follows in a decision
-    group: Group | None = None  # whose budget it is to be under; core.budget follows in a decision
+    allowance: Allowance | None = None  # whose budget it is to be under; core.budget follows in a decision
     calls: deque[Decision] = field(default_factory=deque)  # by its own calls, in their order; the first is at the gate
     grant_waiters: Waiters = field(default_factory=Waiters)
     copier: Copier = field(default_factory=Copier)
@@ -473,7 +473,7 @@ class Gpu(ABC):
     # Clients
 
     def join(
-        self, id_: int, peer: Peer, exempt: bool, group: Group | None = None, account: Account | None = None
+        self, id_: int, peer: Peer, exempt: bool, allowance: Allowance | None = None, account: Account | None = None
     ) -> GpuClient:
         """A connection becomes a client of this GPU."""
         core = ffi.new("struct gpurt_sched_client *")
@@ -483,8 +483,8 @@ class Gpu(ABC):
         self._by_core[client.core] = client
         self.copiers[client.copier] = client
         self.enter(client)
-        if group:
-            self.put_under(client, group, ignore, call=True)
+        if allowance:
+            self.put_under(client, allowance, ignore, call=True)
         if exempt:
             self.exempt(client, exempt, ignore, call=True)
         return client
@@ -535,16 +535,16 @@ class Gpu(ABC):
         client.boost.bar(barred)
 
     def put_under(
-        self, client: GpuClient, group: Group | None, done: Callable[[int], None], call: bool = False
+        self, client: GpuClient, allowance: Allowance | None, done: Callable[[int], None], call: bool = False
     ) -> None:
-        """Puts the client under a group's budget.  Of several calls the last one counts."""
+        """Puts the client under an allowance's budget.  Of several calls the last one counts."""
 
         def decide(now: int) -> int:
-            budget = client.group.budget(self.index) if client.group else ffi.NULL
+            budget = client.allowance.budget(self.index) if client.allowance else ffi.NULL
             lib.gpurt_join_budget(self.sched, client.core, budget, now)
             return 0
 
-        client.group = group
+        client.allowance = allowance
         self.update(Decision(decide, done, lambda: CONTROL, client, call))
 
     def job(self, client: GpuClient, own: int, runnable: bool) -> None:

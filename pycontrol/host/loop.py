@@ -354,8 +354,8 @@ class Host:
         """Makes a connection's client on a GPU.  Raises Unreadable if what decides about its process is not known."""
         peer = connection.peer
         exempt, barred = self.rules.exempt.has(peer), self.rules.barred.has(peer)
-        group = self.budgets.of(peer, None)
-        client = gpu.join(next(self.ids), peer, exempt, group, connection.account)
+        allowance = self.budgets.of(peer, None)
+        client = gpu.join(next(self.ids), peer, exempt, allowance, connection.account)
         gpu.bar(client, barred)
         return client
 

@@ -67,9 +67,9 @@ PLANTED = {
     "an equal preempts": (
         "queue", "list_add_tail(node, &q->level[level]);", "list_add(node, &q->level[level]);"
     ),
-    "runner falls behind its new equals": ("sched", "first = c == s->runner;", "first = false;"),
+    "runner falls behind its new equals": ("sched", "in && c == s->runner && !c->group", "0"),
     "policy change lets an equal preempt": (
-        "sched", "	stay_first(&s->segments, &s->runner->in_segments, s->runner->level);\n", ""
+        "sched", "		line_up_first(s, c, c->level);\n", "		line_up(s, c, c->level);\n"
     ),
     "lock is not held": ("sched", "if (locking(s) && s->runner", "if (0 && s->runner"),
     "place kept after death": (
@@ -81,8 +81,8 @@ PLANTED = {
     "exempt and not told": (
         "sched", "	if (exempt)\n		gained(s, c, now);\n	else\n		lost(s, c, now);\n", ""
     ),
-    "resumed without a grant": ("sched", "	c->granted = false;\n	c->own", "	c->granted = true;\n	c->own"),
-    "second segment of a job not granted": ("sched", "	c->granted = false;\n	c->own", "	c->own"),
+    "resumed without a grant": ("sched", "	c->granted = false;\n	c->hint", "	c->granted = true;\n	c->hint"),
+    "second segment of a job not granted": ("sched", "	c->granted = false;\n	c->hint", "	c->hint"),
     "demoted for ever": (
         "sched", "	if (c->demoted == GPURT_DEMOTED_SEGMENT)\n		c->demoted = GPURT_NOT_DEMOTED;\n", ""
     ),
@@ -93,8 +93,8 @@ PLANTED = {
     ),
     "budget never renewed": ("budget", "			b->used = 0;\n			b->overrun = false;\n", ""),
     "budget new in each segment": (
-        "sched", "	c->demoted = GPURT_NOT_DEMOTED;\n	if (is_spent(s, c, now) || crowded)",
-        "	c->demoted = GPURT_NOT_DEMOTED;\n	if (c->budget)\n		c->budget->ends = 0;\n	if (crowded)"
+        "sched", "	c->demoted = GPURT_NOT_DEMOTED;\n	if (is_spent(s, c, now) || crowded ||",
+        "	c->demoted = GPURT_NOT_DEMOTED;\n	if (c->budget)\n		c->budget->ends = 0;\n	if (crowded ||"
     ),
     "spent budget forgotten": (
         "sched", "(c = pick(s)) && is_spent(s, c, now); demoted++", "(c = pick(s)) && 0; demoted++"
@@ -121,7 +121,7 @@ PLANTED = {
     "raised in the middle of a segment": (
         "boost", "	if (!c->depth)\n		b->self = s->policy", "	b->self = s->policy"
     ),
-    "spins raised": ("boost", "b->form == GPURT_FORM_FENCE && b->working ? 0 : c->level", "c->level"),
+    "spins raised": ("boost", "b->form == GPURT_FORM_FENCE && b->working ? 0 : c->entry->level", "c->level"),
 }  # fmt: skip
 
 
