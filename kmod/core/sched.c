@@ -427,6 +427,7 @@ static void enter(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 		return;
 	}
 	e->own = e->group->group->level;
+	list_add_tail(&e->group->in_sched, &s->groups);
 	if (s->policy != GPURT_POLICY_JOB)
 		start(s, e, now);
 	place(s, e, now);
@@ -450,6 +451,8 @@ static void leave(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	}
 	if (c->depth || c->entry != c)
 		return;
+	if (c->group)
+		list_del_init(&c->group->in_sched);
 	if (c->demoted == GPURT_DEMOTED_SEGMENT)
 		c->demoted = GPURT_NOT_DEMOTED;
 	place(s, c, now);
@@ -508,6 +511,7 @@ void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, 
 	gpurt_queue_init(&s->segments);
 	gpurt_queue_init(&s->jobs);
 	INIT_LIST_HEAD(&s->order);
+	INIT_LIST_HEAD(&s->groups);
 }
 
 void gpurt_sched_client_init(struct gpurt_sched_client *c)
@@ -534,17 +538,14 @@ static void stay_first(struct gpurt_sched *s, struct gpurt_sched_client *c)
 	}
 }
 
-/* Whether a group that waits for this GPU, or owns it, is in a segment on another one too.  Looks at all in segments. */
+/* Whether a group that is in a segment here is in one on another GPU too.  Looks at all groups in segments. */
 static bool is_spanned(const struct gpurt_sched *s)
 {
-	const struct gpurt_sched_client *c;
 	struct list_head *node;
 
-	list_for_each(node, &s->order) {
-		c = list_entry(node, struct gpurt_sched_client, in_order);
-		if (c->group && gpurt_group_elsewhere(c->group, false))
+	list_for_each(node, &s->groups)
+		if (gpurt_group_elsewhere(list_entry(node, struct gpurt_group_gpu, in_sched), false))
 			return true;
-	}
 	return false;
 }
 
@@ -827,6 +828,7 @@ void gpurt_group_gpu_init(struct gpurt_group_gpu *g, struct gpurt_group *group, 
 	*g = (struct gpurt_group_gpu){ .group = group, .sched = s };
 	gpurt_sched_client_init(&g->core);
 	g->core.group = g;
+	INIT_LIST_HEAD(&g->in_sched);
 	INIT_LIST_HEAD(&g->inside);
 	INIT_LIST_HEAD(&g->working);
 	list_add_tail(&g->in_group, &group->gpus);

@@ -78,6 +78,7 @@ struct gpurt_group_gpu {
 	u32 members;
 	bool unsettled;				/* gpurt_group_settle() is due */
 	struct list_head in_group;		/* of gpurt_group.gpus */
+	struct list_head in_sched;		/* of gpurt_sched.groups */
 	struct list_head inside;		/* members in a segment here */
 	struct list_head working;		/* members with a job here */
 };
@@ -120,6 +121,7 @@ struct gpurt_sched {
 	struct gpurt_queue segments;	/* clients in a segment, by level */
 	struct gpurt_queue jobs;	/* runnable clients with TSGs, by level */
 	struct list_head order;		/* clients in a segment, in order of arrival */
+	struct list_head groups;	/* groups in a segment, demoted ones too */
 };
 
 void gpurt_sched_init(struct gpurt_sched *s, const struct gpurt_sched_ops *ops, void *host, u64 now);

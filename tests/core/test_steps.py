@@ -11,8 +11,8 @@ from native_build import ROOT, compile_program, copy_tree
 
 SOURCES = ("queue", "budget", "boost", "group", "sched", "interleave", "pace", "vgpu", "whole")
 FEW, MANY = 8, 2048
-#: Operations on the scheduler under each policy, and on the virtual GPU.
-FIGURES = 6 * 13 + 3
+#: Operations on the scheduler under each policy, those of a group with idle members, and on the virtual GPU.
+FIGURES = 6 * (13 + 2) + 3
 #: A decision that looks at every client; a virtual GPU that looks at every TSG.
 WALKS = {
     "kmod/core/sched.c": ("\tcharge(s, now);\n\tnext = choose", "\tlist_for_each(p, &s->order) n++;\n"),

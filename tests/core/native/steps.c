@@ -103,6 +103,34 @@ static void measure(struct many *m)
 	}
 }
 
+/* A group of so many, one of whom is in segments beside a client without a group. */
+static void measure_group(struct many *m)
+{
+	struct gpurt_group_gpu on;
+	struct gpurt_group group;
+	unsigned long most[2] = { 0 };
+	u64 stamps = 0;
+	u32 i, op;
+
+	gpurt_group_init(&group, &stamps);
+	gpurt_group_gpu_init(&on, &group, &m->s);
+	for (i = 0; i < m->count; i++) {
+		gpurt_sched_client_init(&m->clients[i]);
+		if (i && gpurt_group_join(&on, &m->clients[i], i % 49, m->now))
+			exit(1);
+	}
+	for (i = 0; i < ROUNDS; i++) {
+		op = i % 4 / 2;
+		steps = 0;
+		if (op)
+			gpurt_end(&m->s, &m->clients[i % 2], ++m->now);
+		else
+			gpurt_begin(&m->s, &m->clients[i % 2], 20 + i % 2, 0, ++m->now);
+		most[op] = steps > most[op] ? steps : most[op];
+	}
+	printf("%u member-begin %lu\n%u member-end %lu\n", m->policy, most[0], m->policy, most[1]);
+}
+
 static void done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w, u64 when)
 {
 	(void)v, (void)t, (void)w, (void)when;
@@ -162,6 +190,10 @@ int main(int argc, char **argv)
 		for (i = 0; i < 3; i++)
 			gpurt_join_budget(&m.s, &m.clients[i], &m.budget, m.now);
 		measure(&m);
+		gpurt_sched_init(&m.s, &ops, &m, m.now);
+		if (gpurt_set_policy(&m.s, m.policy, m.now))
+			return 1;
+		measure_group(&m);
 	}
 	measure_vgpu(m.count);
 	free(m.clients);
