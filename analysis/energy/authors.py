@@ -197,13 +197,13 @@ Copies = Mapping[str, Mapping[str, tuple[int, int]]]
 
 
 def toml(gpus: Sequence[Imported], source: str, copies: Copies) -> str:
-    """The [[profile]] tables for an energy file, with the [[gpu]] tables as a comment."""
+    """The [[profile]] tables for a taskset file, with the [[gpu]] tables as a comment."""
     head = f"Imported by `gpurt measure import` from {source}; powers by the method {gpus[0].fit.method}."
     return profiles([_profiled(gpu, copies) for gpu in gpus], [head])
 
 
 def gpu_toml(gpu: Imported) -> list[str]:
-    """The [[gpu]] table of an energy file."""
+    """The [[gpu]] table of a taskset file."""
     return list(gpu_table(_profiled(gpu, {})))
 
 

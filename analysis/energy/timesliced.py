@@ -18,7 +18,8 @@ from analysis.energy.model import Kernel, SpatialGpu
 from analysis.energy.power import Energy, Execution, closed_form, steps
 from analysis.energy.preferred import best_units
 from analysis.model import Taskset
-from analysis.taskset.file import document_of, from_document, read
+from analysis.taskset.file import from_document
+from analysis.taskset.text import document_of, read
 from analysis.trace import Kind, Trace
 from gpurt.errors import TasksetError, UsageError
 
@@ -77,7 +78,7 @@ def load(path: Path, best: bool = False) -> TimeSliced:
 
 def _segment(segment: dict[str, Any], kernel: Kernel, units: int) -> dict[str, Any]:
     """A segment of a taskset file: a kernel with its copies is a GPU segment without CPU work."""
-    if "kernel" not in segment:
+    if "profile" not in segment:
         return segment
     copies = kernel.copy_in + kernel.copy_out
     span = {"worst": f"{copies + kernel.worst[units - 1]}ns", "best": f"{copies + kernel.best[units - 1]}ns"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Files of profiles, for [[profile]] file = "..." of an energy file, with the [[gpu]] tables that go with them."""
+"""Files of profiles, for [[profile]] file = "..." of a taskset file, with the [[gpu]] tables that go with them."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def filled(name: str, spans: Mapping[int, Span], gpu: Profiled, margin: int = 0)
 
 
 def check(fit: Fit) -> None:
-    """Raises FitError if no energy file takes the powers."""
+    """Raises FitError if no taskset file takes the powers."""
     if fit.static.power <= 0 or fit.idle.power < 0 or any(one.power <= 0 for one in fit.kernels.values()):
         raise FitError(f"{(*fit.warnings, 'static power is 0')[0]}; --static states another one")
 
 
 def gpu_table(gpu: Profiled) -> Iterator[str]:
-    """The [[gpu]] table of an energy file."""
+    """The [[gpu]] table of a taskset file."""
     yield from ("[[gpu]]", f'name = "{gpu.name}"', f"compute_units = {gpu.fit.units}")
     if gpu.limit is not None:
         yield f"limit = {gpu.limit}"
@@ -73,7 +73,7 @@ def gpu_table(gpu: Profiled) -> Iterator[str]:
 def profiles(gpus: Sequence[Profiled], head: Iterable[str]) -> str:
     """The [[profile]] tables, after comments: ``head``, and the [[gpu]] tables."""
     text = [f"# {line}" for line in head]
-    text.append("# Name this file in [[profile]] file = \"...\" of an energy file with these GPUs:")
+    text.append("# Name this file in [[profile]] file = \"...\" of a taskset file with these GPUs:")
     for gpu in gpus:
         text += [f"# {line}" for line in gpu_table(gpu)]
     for name in dict.fromkeys(name for gpu in gpus for name in gpu.kernels):

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from analysis.callbacks import Callback, Order
 from analysis.model import DEFAULT_POLICY, FEDERATED, Intensity, Sharing
@@ -89,6 +88,8 @@ TASK = {
     ),
     "max_period": Field(schema.time(1), "the longest distance of arrivals; a sporadic task may be silent unless given"),
     "deadline": Field(schema.time(1), "relative deadline, from the release; the period unless given"),
+    "offset": Field(schema.time(), "its first release, in plans of energy; 0 unless given"),
+    "gpu": Field(NAME, "the only [[gpu]] that it may use; any that its profile is for unless given"),
     "waiting": Field(schema.choice("busy", "suspend"), "what it does during G^e; suspend unless given"),
     "form": Field(
         schema.choice(*Form.words()),
@@ -176,30 +177,3 @@ SHARED_PARTITION = {
         "a scheduling domain of a Tegra, which gpurt run makes; slice is then the domain's, and no bound is known",
     ),
 }
-
-
-def _task_schema() -> dict[str, Any]:
-    """A task has a CPU and priorities of its own, or those of its thread."""
-    table = schema.table_schema(TASK)
-    own = ["cpu", "priority"]
-    table["required"] = [key for key in table["required"] if key not in own]
-    return {**table, "anyOf": [{"required": own}, {"required": ["thread"]}]}
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (2020-12) of a taskset file."""
-    root = schema.table_schema(
-        {"platform": Field(schema.table(PLATFORM), "the machine", required=True)}
-    )
-    root["properties"]["task"] = {"type": "array", "items": _task_schema(), "description": "the tasks"}
-    threads = {"type": "array", "items": schema.table_schema(THREAD), "description": "threads that serve several tasks"}
-    root["properties"]["thread"] = threads
-    chains = {"type": "array", "items": schema.table_schema(CHAIN), "description": "chains of tasks"}
-    root["properties"]["chain"] = chains
-    shared = schema.table_schema(SHARED_PARTITION)
-    root["properties"]["partition"] = {"type": "array", "items": shared, "description": "parts of the GPU"}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "gpurt taskset",
-        **root,
-    }

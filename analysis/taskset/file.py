@@ -7,8 +7,6 @@ tables that validate (fields.py).
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -30,24 +28,18 @@ from analysis.taskset import chains, schema, threads
 from analysis.taskset import partitions as partitions_of_file
 from analysis.taskset.fields import CHAIN, PLATFORM, SHARED_PARTITION, THREAD
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.lines import line_of, lines_of
+from analysis.taskset.lines import line_of
 from analysis.taskset.mechanisms import unchecked
+from analysis.taskset.profiles import Profiles
 from analysis.taskset.schema import Field, Mistakes
 from analysis.taskset.segments import check, segments_of
-from gpurt import files
+from analysis.taskset.text import document_of, read
 from gpurt._gpurt import lib
 from gpurt.enums import Form
 from gpurt.errors import Problem, TasksetError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
-
-MAX_BYTES = 64 * 2**20
-#: More tasks than these take longer to read than somebody waits.
-MOST_TASKS = 5000
-_TASK = re.compile(r"^[ \t]*\[\[[ \t]*task[ \t]*\]\]", re.MULTILINE)
+#: The tables of a file.
+TABLES = ("platform", "task", "thread", "partition", "chain", "gpu", "profile")
 #: The fields that a table may have, where they depend on it.
 Fields: TypeAlias = Callable[[dict[str, Any]], dict[str, Field]]
 
@@ -95,67 +87,29 @@ def parse(path: Path, text: str, unplaced: bool = False) -> TasksetFile:
 
 def from_document(path: Path, tables: dict[str, Any], report: Mistakes, unplaced: bool = False) -> TasksetFile:
     """The same of the file's tables, which another reader may have changed.  Raises TasksetError with every mistake."""
-    taskset, launch = _interpret(tables, report, unplaced)
+    taskset, launch, spatial = _interpret(path, tables, report, unplaced)
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)
     lacks = _lacks(tables["platform"], taskset, report)
+    unmodelled = (*_unmodelled(taskset, report), *spatial)
     stated = taskset.platform.theta_known and not tables["platform"].keys().isdisjoint(("epsilon", "theta"))
-    return TasksetFile(path, taskset, launch, _notes(taskset), lacks, _unmodelled(taskset, report), stated)
-
-
-def document_of(path: Path, text: str) -> tuple[dict[str, Any], Mistakes]:
-    """The tables of a TOML file, and a report that knows its lines.  Raises TasksetError if it is not TOML."""
-    if (count := len(_TASK.findall(text))) > MOST_TASKS:
-        problem = f"the file has {count} tasks; files of at most {MOST_TASKS} are read"
-        raise TasksetError(path, [Problem(1, problem)])
-    try:
-        return tomllib.loads(text), Mistakes(lines_of(text))
-    except tomllib.TOMLDecodeError as error:
-        raise TasksetError(path, [_syntax_problem(error, text)]) from None
-    except ValueError:  # Python refuses to read integers of thousands of digits
-        raise TasksetError(path, [Problem(1, "an integer is far too large")]) from None
-    except RecursionError:
-        raise TasksetError(path, [Problem(1, "nested too deeply")]) from None
-
-
-def read(path: Path) -> str:
-    """A file's text.  Raises FileError if it cannot be read, and TasksetError if it is not UTF-8 or empty."""
-    return decoded(path, files.read(path, MAX_BYTES, "a taskset file"))
-
-
-def decoded(path: Path, raw: bytes) -> str:
-    """The text of a file of that name with that content.  Raises TasksetError if it is not UTF-8, or empty."""
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        problem = Problem(line, f"byte {error.start} is not UTF-8; a taskset file is UTF-8 text")
-        raise TasksetError(path, [problem]) from None
-    if not text.strip():
-        raise TasksetError(path, [Problem(1, "the file is empty; see examples/minimal.toml for one to start from")])
-    return text
-
-
-def _syntax_problem(error: Exception, text: str) -> Problem:
-    """The parser's complaint, with the line that its text names."""
-    found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
-    message = str(error)[: found.start()] if found else str(error)
-    line = int(found[1]) if found and found[1] else text.count("\n") + 1
-    return Problem(line, f"not TOML: {message[:200]}")
+    return TasksetFile(path, taskset, launch, _notes(taskset), lacks, unmodelled, stated)
 
 
 def _interpret(
-    document: dict[str, Any], report: Mistakes, unplaced: bool
-) -> tuple[Taskset | None, dict[str, Launch]]:  # fmt: skip
+    path: Path, document: dict[str, Any], report: Mistakes, unplaced: bool
+) -> tuple[Taskset | None, dict[str, Launch], tuple[Problem, ...]]:
     for key, value in document.items():
-        if key not in ("platform", "task", "partition", "thread", "chain"):
+        if key not in TABLES:
             inside = value if isinstance(value, list) else [value]
             kind = "table" if any(isinstance(one, dict) for one in inside) else "key"
-            known = "[platform], [[task]], [[thread]], [[partition]] and [[chain]]"
+            known = ", ".join(["[platform]", *(f"[[{name}]]" for name in TABLES[1:-1])]) + f" and [[{TABLES[-1]}]]"
             report.add((key,), f"unknown {kind} {schema.quoted(key)}; a taskset file has {known}")
     if "platform" not in document:
         report.add((), "[platform] is missing: the machine that the tasks run on")
-    platform = _platform(document.get("platform", {"cpus": schema.MAX_CPUS, "compute_units": schema.MAX_UNITS}), report)
+    profiles = Profiles(path, document, report)
+    machine = document.get("platform", {"cpus": schema.MAX_CPUS, "compute_units": schema.MAX_UNITS})
+    platform = _platform(profiles.with_units(machine), report)
     partitions: dict[str, Partition] = {}
     for index, values, before in _tables(document, "partition", SHARED_PARTITION, report):
         partitions_of_file.check_units(values, platform, ("partition", index), report)
@@ -172,16 +126,19 @@ def _interpret(
     for index, own, before in _tables(document, "task", threads.fields_of, report):
         values = threads.with_thread(own, served)
         _cross_check(values, platform, names, ("task", index), report)
+        profiles.check(values, ("task", index))
         if len(report.problems) == before and values.keys() >= {"cpu", "priority"}:
+            values = {**values, "segments": profiles.spelt_out(values)}
             tasks.append(_task(values, platform.compute_units if platform else 1, partitions, served))
             launch[values["name"]] = _launch(values)
     found = _tables(document, "chain", CHAIN, report)
     rows = [(at, values) for at, values, before in found if len(report.problems) == before]
     if platform is None or report.problems:
-        return None, launch
+        return None, launch, ()
     taskset = Taskset(platform, tuple(tasks), tuple(partitions.values()), chains.read(rows, tasks, report))
     partitions_of_file.check(taskset, report, unplaced)
-    return (None if report.problems else partitions_of_file.placed(taskset, report)), launch
+    placed = None if report.problems else partitions_of_file.placed(taskset, report)
+    return placed, launch, profiles.unmodelled()
 
 
 def _tables(

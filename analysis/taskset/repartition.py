@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from analysis.model import Partition
-from analysis.taskset.file import document_of, parse
+from analysis.taskset.file import parse
 from analysis.taskset.lines import lines_of
 from analysis.taskset.schema import quoted
+from analysis.taskset.text import document_of
 from analysis.taskset.write import lines_in, with_values
 from gpurt.errors import FileError, TasksetError
 from gpurt.text import filename

@@ -12,14 +12,29 @@ from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Segment, Span
 from analysis.rtgpu.kernel import LONGEST, WHOLE
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
-from analysis.taskset.schema import Field, Mistakes
+from analysis.taskset.schema import Field, Mistakes, ValueKind
+
+
+def _work() -> ValueKind:
+    """A kernel's time alone on one unit.  A name there is the spelling of an earlier day."""
+    plain = schema.span()
+
+    def read(value: Any, path: Where, report: Mistakes) -> Any:
+        if isinstance(value, str) and value[:1].isalpha():
+            named = schema.quoted(value)
+            report.add(path, f"kernel: {named} is no time; the name of a [[profile]] is {{ profile = {named} }}")
+            return None
+        return plain.read(value, path, report)
+
+    return ValueKind(read, plain.schema)
+
 
 SEGMENT = {
     "cpu": Field(schema.span(), "a CPU segment"),
     "misc": Field(schema.span(), "G^m, the CPU work of a GPU segment"),
     "gpu": Field(schema.gpu_time(), "G^e, the pure GPU work of a GPU segment"),
     "copy": Field(schema.span(), "a copy between host and GPU"),
-    "kernel": Field(schema.span(), "a kernel: its time alone on one SM or CU"),
+    "kernel": Field(_work(), "a kernel: its time alone on one SM or CU"),
     "overhead": Field(schema.time(), "the part of a kernel that more SMs or CUs do not shorten; none unless given"),
     "interleave": Field(
         schema.string("^(1([.][0-9]{1,3})?|2([.]0{1,3})?)$", 'a factor from "1" to "2" with up to three digits'),
@@ -29,12 +44,18 @@ SEGMENT = {
     "kernel_times": Field(
         schema.array(schema.span(), "an array of times"), "a kernel's times on 1, 2, ... SMs or CUs, as measured"
     ),
+    "profile": Field(
+        schema.string("^[A-Za-z0-9_.-]{1,64}$", "the name of a [[profile]]"),
+        "a copy in, a kernel and a copy out, as the [[profile]] of that name says",
+    ),
 }  # fmt: skip
 #: What only goes with a kernel.
 _OF_KERNEL = {"overhead", "interleave", "block"}
+#: The keys of the other segments.
+_ALONE = ({"cpu"}, {"misc", "gpu"}, {"copy"}, {"kernel_times"}, {"profile"})
 _FORMS = (
     'a segment is { cpu = "..." }, { misc = "...", gpu = "..." }, { copy = "..." }, { kernel = "..." } with overhead, '
-    'interleave and block, or { kernel_times = ["...", ...] }'
+    'interleave and block, { kernel_times = ["...", ...] } or { profile = "..." }'
 )
 
 
@@ -43,7 +64,7 @@ def check(segments: list[dict[str, Any]], units: int, period: int | None, path: 
     for index, segment in enumerate(segments):
         where = (*path, index)
         keys = set(segment)
-        if keys not in ({"cpu"}, {"misc", "gpu"}, {"copy"}, {"kernel_times"}) and keys - _OF_KERNEL != {"kernel"}:
+        if keys not in _ALONE and keys - _OF_KERNEL != {"kernel"}:
             report.add(where, _FORMS)
         elif keys & {"kernel", "kernel_times"} and not units:
             report.add(where, "a kernel needs SMs or CUs: say how many the GPU has, compute_units in [platform]")

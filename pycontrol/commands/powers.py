@@ -59,7 +59,7 @@ The file has the columns kernel, units and power_uw, and what else `gpurt measur
 kernel is the idle GPU.  Lines with kernels side by side (mmul+bfs, 4+2) are not fitted, but compared with the fit.
 
 \b
--o writes profiles for an energy file.  That needs each kernel's times, in files as `gpurt measure kernel` reads them:
+-o writes profiles for a taskset file.  That needs each kernel's times, in files as `gpurt measure kernel` reads them:
 lines such as 4,12.5ms, on every number of units that jobs may get.
 
 \b
@@ -73,7 +73,7 @@ cannot be written.""",
 @click.option("--gpu-name", "gpu", metavar="NAME", help="Only lines of this GPU.")
 @click.option("--sensor", metavar="NAME", help="Only lines of this sensor.")
 @METHOD
-@click.option("-o", "--output", type=Output(), help="Write the profiles for an energy file (TOML).")
+@click.option("-o", "--output", type=Output(), help="Write the profiles for a taskset file (TOML).")
 @click.option("--times", multiple=True, metavar="KERNEL=FILE", help="With -o: a kernel's times (units,time).")
 @click.option("--copy-times", "copies", multiple=True, metavar="KERNEL=IN,OUT",
               help="With -o: its copies' times; 0 unless given.")  # fmt: skip
@@ -232,7 +232,7 @@ written.""",
 @click.option("--published-copies", is_flag=True,
               help="Add the copy times of the authors' code; without, copies take no time.")  # fmt: skip
 @METHOD
-@click.option("-o", "--output", type=Output(), help="Write the profiles for an energy file (TOML).")
+@click.option("-o", "--output", type=Output(), help="Write the profiles for a taskset file (TOML).")
 @JSON
 def import_(
     folder: Path, statics: tuple[str, ...], published_copies: bool, method: str, output: Path | None, as_json: bool

@@ -15,10 +15,10 @@ from analysis.partition.merge import Merger
 from analysis.partition.workload import Workload
 from analysis.rta.partition_order import NO_HOME, home, homeless, locked
 from analysis.taskset import TasksetFile, parse, read
-from analysis.taskset.file import document_of
 from analysis.taskset.lines import lines_of
 from analysis.taskset.mechanisms import SIZED, way_of
 from analysis.taskset.repartition import with_partitions
+from analysis.taskset.text import document_of
 from gpurt.errors import Problem, TasksetError
 
 

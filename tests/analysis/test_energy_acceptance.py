@@ -50,7 +50,7 @@ def test_examples_6_to_9_from_files(name: str, tmp_path: Path) -> None:
             text += f'kernel = {{ work = "1ms", saturates = 1 }}\npower = "{format_power(one.power)}"\n'
             kernels.append({"gpu": f"g{index}", "kernel": f"k{index}{number}", "units": one.units, "start": "0ms",
                             "length": format_time(one.end - one.start)})  # fmt: skip
-    text += '[[task]]\nname = "t"\nperiod = "1s"\nsegments = [{ kernel = "k00" }]\n'
+    text += '[[task]]\nname = "t"\nperiod = "1s"\nsegments = [{ profile = "k00" }]\n'
     (tmp_path / "system.toml").write_text(text)
     (tmp_path / "schedule.json").write_text(json.dumps({"window": "100ms", "kernels": kernels}))
     _, energies = cost(load(tmp_path / "system.toml"), tmp_path / "schedule.json")

@@ -62,8 +62,10 @@ MISTAKES = {
     ),
     'period = "120ms"': ('period = "120ms"\ndeadline = "121ms"', "deadline: must be at most the period"),
     'offset = "1ms"': ('offset = "1ms"\ngpu = "huge"', 'gpu: there is no GPU "huge"'),
-    'segments = [{ kernel = "c" }]': ('segments = [{ cpu = "1ms" }]', "here a segment is { kernel"),
-    'segments = [{ kernel = "d" }]': ('segments = [{ kernel = "e" }]', 'kernel: no profile is called "e"; there are'),
+    'segments = [{ profile = "c" }]': ('segments = [{ cpu = "1ms" }]', "here a segment is { profile"),
+    'segments = [{ profile = "d" }]': (
+        'segments = [{ profile = "e" }]', 'profile: no [[profile]] is called "e"; there are',
+    ),
 }  # fmt: skip
 
 
@@ -85,7 +87,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        ("", "[[gpus]]\n", 'unknown "gpus"; an energy file has platform, gpu, profile, task'),
+        ("", "[[gpus]]\n", 'unknown "gpus"; a taskset file has platform, task, thread, partition, chain, gpu, pr'),
         ('name = "little"', 'name = "little"\ntype = "big"', 'another GPU of type "big" has 12, got 6'),
         ("compute_units = 12", "compute_units = 12\ngranularity = 13", "granularity: jobs may use 12 units, got 13"),
         ("compute_units = 12", "compute_units = 12\nslots = 3", "slots: expected an integer from 1 to 2, got 3"),
@@ -120,7 +122,7 @@ def test_profiles_may_stand_in_a_file_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(TasksetError, match=r"profiles\.toml:8: power: expected a power"):
         load(tmp_path / "system.toml")
     (tmp_path / "profiles.toml").unlink()
-    with pytest.raises(TasksetError, match=r"^\S*system\.toml:16: file: \S*profiles\.toml: No such file[^\n]*$"):
+    with pytest.raises(TasksetError, match=r"^\S*system\.toml:21: file: \S*profiles\.toml: No such file[^\n]*$"):
         load(tmp_path / "system.toml")
 
 
@@ -135,7 +137,7 @@ def test_units_that_no_job_can_get_are_told(tmp_path: Path) -> None:
 
 
 def test_cpu_segments_are_left_out_on_request(tmp_path: Path) -> None:
-    path = written(tmp_path, TOY.replace('[{ kernel = "c" }]', '[{ cpu = "1ms" }, { kernel = "c" }]'))
+    path = written(tmp_path, TOY.replace('[{ profile = "c" }]', '[{ cpu = "1ms" }, { profile = "c" }]'))
     loaded = load(path, ignore_cpu=True)
     assert loaded.system == load(EXAMPLES / "toy.toml").system
     assert loaded.notes == ("c: its CPU segments are left out",)

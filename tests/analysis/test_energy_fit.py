@@ -172,7 +172,7 @@ def test_an_imported_file_is_a_file_of_profiles(tmp_path: Path) -> None:
     gpus = authors.load(synthetic.folder(tmp_path / "data"), {}, "thesis")
     (tmp_path / "profiles.toml").write_text(authors.toml(gpus, "data", {"beta": {"little": (1500, 10**9)}}))
     tables = "\n".join(line for gpu in gpus for line in authors.gpu_toml(gpu))
-    task = '[[task]]\nname = "t"\nperiod = "5s"\nsegments = [{ kernel = "beta" }]\n'
+    task = '[[task]]\nname = "t"\nperiod = "5s"\nsegments = [{ profile = "beta" }]\n'
     (tmp_path / "system.toml").write_text(f'{tables}\n[[profile]]\nfile = "profiles.toml"\n{task}')
     loaded = file.load(tmp_path / "system.toml")
     assert [(gpu.units, gpu.static, gpu.idle) for gpu in loaded.system.gpus] == [

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def made(tmp_path: Path, *tasks: tuple[str, int, str], platform: str = "") -> Pa
     """Tasks of (kernel, period in ms, CPU segments before the kernel)."""
     text = platform + HEAD
     for index, (kernel, period, before) in enumerate(tasks):
-        segments = before + f'{{ kernel = "k{index}" }}'
+        segments = before + f'{{ profile = "k{index}" }}'
         text += PROFILE.format(name=f"k{index}", kernel=kernel)
         text += TASK.format(name=f"t{index}", period=period, segments=segments)
     path = tmp_path / "system.toml"
@@ -135,14 +136,15 @@ def test_what_cannot_be_priced_is_refused(tmp_path: Path) -> None:
         executions(system, Trace({}, (Event(0, Kind.LOST, detail="7 events did not fit"),)))
     text = (EXAMPLES / "example5.toml").read_text()
     half = tmp_path / "half.toml"
-    half.write_text(text.replace('name = "t1"', 'name = "t1"\npriority = 7'))
+    first, rest = text.split('name = "t2"')
+    some = f'{first}name = "t2"{re.sub("priority = [0-9]+.", "", rest, flags=re.DOTALL)}'
+    half.write_text(some)
     with pytest.raises(TasksetError) as caught:
         load(half)
-    where = text[: text.index('name = "t2"')].count("\n") + 1  # of [[task]], one line up, after one more line
+    where = first.count("\n")  # of [[task]], one line up
     assert caught.value.problems[0].line == where
     assert "priority" in caught.value.problems[0].message
     no_epsilon = tmp_path / "epsilon.toml"
-    placed = text.replace('period = ', 'cpu = 0\npriority = 1\nperiod = ')
-    no_epsilon.write_text("[platform]\ncpus = 1\n" + placed)
+    no_epsilon.write_text(re.sub('(epsilon|theta) = "0ns".', "", text, flags=re.DOTALL))
     with pytest.raises(TasksetError, match="epsilon is missing"):
         load(no_epsilon)

@@ -41,11 +41,11 @@ name = "large"
 [[task]]
 name = "small"
 period = "3s"
-segments = [{{ kernel = "small" }}]
+segments = [{{ profile = "small" }}]
 [[task]]
 name = "large"
 period = "3s"
-segments = [{{ kernel = "large" }}]
+segments = [{{ profile = "large" }}]
 """
 
 

@@ -56,23 +56,23 @@ name = "short"
 [[task]]
 name = "long"
 period = "1000s"
-segments = [{{ cpu = "1ms" }}, {{ kernel = "long" }}]
+segments = [{{ cpu = "1ms" }}, {{ profile = "long" }}]
 [[task]]
 name = "short"
 period = "999s"
-segments = [{{ kernel = "short" }}]
+segments = [{{ profile = "short" }}]
 [[task]]
 name = "other"
 period = "998s"
-segments = [{{ kernel = "short" }}]
+segments = [{{ profile = "short" }}]
 [[task]]
 name = "brief"
 period = "200ms"
-segments = [{{ kernel = "short" }}]
+segments = [{{ profile = "short" }}]
 """
 #: More tasks for tests with many clients: a task's next job comes after a period.
 TASKS = "".join(
-    f'[[task]]\nname = "{kernel}{number}"\nperiod = "{900 + number}s"\nsegments = [{{{{ kernel = "{kernel}" }}}}]\n'
+    f'[[task]]\nname = "{kernel}{number}"\nperiod = "{900 + number}s"\nsegments = [{{{{ profile = "{kernel}" }}}}]\n'
     for kernel in ("long", "short") for number in range(10)
 )  # fmt: skip
 
@@ -419,12 +419,12 @@ name = "short"
 name = "t1"
 period = "10s"
 deadline = "1400ms"
-segments = [{ kernel = "long" }]
+segments = [{ profile = "long" }]
 [[task]]
 name = "t2"
 period = "10s"
 deadline = "700ms"
-segments = [{ kernel = "short" }]
+segments = [{ profile = "short" }]
 """
 
 

@@ -18,7 +18,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from analysis.taskset import json_schema
-from analysis.taskset.file import MAX_BYTES
+from analysis.taskset.text import MAX_BYTES
 from analysis.trace import MAX_BYTES as MAX_TRACE
 from analysis.trace import VERSION, Event, Kind, Trace
 from gpurt.units import TIME_PATTERN
@@ -276,7 +276,10 @@ def test_the_good_file_is_good_and_has_every_time(others: dict[str, str], capfd:
     assert cli.run(["analyze", others["file"]]) == 0
     assert cli.run(["trace", "check", others["trace"], others["file"]]) == 0
     assert capfd.readouterr()[1] == ""
-    elsewhere = {"cpu", "kernel_times", "^[1-9][0-9]{0,3}$", "max_reaction", "max_age", "max_age_at_output"}
+    elsewhere = {
+        "cpu", "kernel_times", "^[1-9][0-9]{0,3}$", "max_reaction", "max_age", "max_age_at_output", "copy_in",
+        "copy_out", "work", "offset",
+    }  # fmt: skip
     assert set(TIMES.findall(GOOD)) - {"4"} | elsewhere == set(times_of(json_schema()))
 
 

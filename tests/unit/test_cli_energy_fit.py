@@ -80,7 +80,7 @@ file = "profiles.toml"
 [[task]]
 name = "t"
 period = "1s"
-segments = [{{ kernel = "a" }}]
+segments = [{{ profile = "a" }}]
 """
 
 

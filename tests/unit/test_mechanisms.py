@@ -13,9 +13,9 @@ from analysis.masks.effect import effect
 from analysis.masks.topology import CHIPS
 from analysis.model import Partition
 from analysis.taskset import json_schema, load
-from analysis.taskset.file import tomllib
 from analysis.taskset.mechanisms import guaranteed, percentage_of, way_of
 from analysis.taskset.repartition import with_partitions
+from analysis.taskset.text import tomllib
 from gpurt.errors import TasksetError
 
 HEAD = '[platform]\ncpus = 2\nepsilon = "0ns"\ncompute_units = {units}\n{more}'

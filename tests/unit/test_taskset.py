@@ -22,8 +22,8 @@ from analysis.model import MS, US, GpuSegment, Partition, Span, Taskset, Waiting
 from analysis.rta.regions import with_region
 from analysis.sensitivity import slowed
 from analysis.taskset import Launch, json_schema, load
-from analysis.taskset.file import tomllib
 from analysis.taskset.lines import lines_of
+from analysis.taskset.text import tomllib
 from analysis.taskset.write import write_values
 from gpurt.enums import Form
 from gpurt.errors import FileError, TasksetError

@@ -13,7 +13,7 @@ from analysis import rta
 from analysis.model import MS, Intensity, Span, Taskset
 from analysis.partition.scaling import Linear, MeasuredScaling
 from analysis.taskset import json_schema, load
-from analysis.taskset.file import tomllib
+from analysis.taskset.text import tomllib
 from analysis.verdict import answer, covering
 from gpurt.errors import TasksetError
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables [[gpu]], [[profile]] and [[task]] of an energy file, field by field."""
+"""The tables [[gpu]] and [[profile]], field by field, and [[task]] as plans of energy read it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from typing import Any
 from analysis.energy.model import LONGEST, MAX_SLOTS, MAX_UNITS, STRONGEST, saturating
 from analysis.model import Span
 from analysis.taskset import schema
-from analysis.taskset.fields import PLATFORM, TASK
+from analysis.taskset.fields import NAME, PLATFORM, TASK
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Field, Mistakes, ValueKind
-from analysis.taskset.segments import SEGMENT
 from gpurt.units import POWER_PATTERN, TIME_PATTERN, parse_power
-
-NAME = schema.string("^[A-Za-z0-9_.-]{1,64}$", "up to 64 letters, digits, '.', '_' and '-'")
 
 
 def power(low: int = 0) -> ValueKind:
@@ -121,17 +118,12 @@ PROFILE = {
     "on": Field(schema.array(schema.table(ON), "[[profile.on]] tables"), "what it takes on a GPU", required=True),
 }
 FROM_FILE = {"file": Field(schema.string("^[^\\u0000]+$", "a path"), "a file with [[profile]] tables", required=True)}
-KERNEL = {
-    **{key: SEGMENT[key] for key in ("cpu", "misc", "gpu")},
-    "kernel": Field(NAME, "a profile: a copy in, a kernel, a copy out"),
-}
 TASKS = {
-    **{key: TASK[key] for key in ("name", "command", "cgroup")},
+    **{key: Field(one.kind, one.about) for key, one in TASK.items()},
+    "name": TASK["name"],
     "period": Field(short(1), "minimum time between releases", required=True),
     "deadline": Field(short(1), "relative deadline; the period unless given"),
     "offset": Field(short(), "first release; 0 unless given"),
-    "gpu": Field(NAME, "the only GPU that it may use"),
-    "segments": Field(schema.array(schema.table(KERNEL), "an array of segments"), "its one kernel", required=True),
-    **{key: Field(TASK[key].kind, TASK[key].about) for key in ("cpu", "priority", "gpu_priority", "waiting")},
+    "segments": TASK["segments"],
 }
 MACHINE = schema.table(PLATFORM)

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The GPUs of a taskset file and its profiles: what named kernels take on each number of units, and their power."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.energy.model import Kernel, Profile, SpatialGpu
+from analysis.model import Span
+from analysis.taskset import schema, spatial
+from analysis.taskset.lines import Path as Where
+from analysis.taskset.lines import line_of
+from analysis.taskset.schema import Mistakes, quoted
+from analysis.taskset.spatial import StatedTimes
+from analysis.taskset.text import document_of, read
+from gpurt.errors import FileError, Problem, TasksetError
+
+MISSING_PROFILES = "what the tasks' kernels take"
+
+
+@dataclass
+class SpatialReader:
+    """Reads [[gpu]] and [[profile]].  ``names``: of what has been read, each after the word for its table."""
+
+    path: Path
+    document: dict[str, Any]
+    report: Mistakes
+
+    def __post_init__(self) -> None:
+        self.notes: list[str] = []
+        self.lacks_file = self.lacks_gpu = False
+        self.names: dict[str, str] = {}
+        self.clocks: dict[str, str] = {}
+
+    def tables(
+        self, key: str, table: dict[str, schema.Field], missing: str
+    ) -> list[tuple[Where, dict[str, Any] | None]]:
+        """The [[key]] tables with their places; None for one with mistakes.  ``missing``: what a file without lacks."""
+        entries = self.document.get(key, [])
+        if not isinstance(entries, list):
+            self.report.add((key,), f"write [[{key}]], with two brackets, for each {key}")
+            return []
+        if not entries and missing:
+            self.report.add((), f"[[{key}]] is missing: {missing}")
+        found: list[tuple[Where, dict[str, Any] | None]] = []
+        for index, entry in enumerate(entries):
+            before = len(self.report.problems)
+            fitting = spatial.FROM_FILE if key == "profile" and isinstance(entry, dict) and "file" in entry else table
+            values = schema.table(fitting).read(entry, (key, index), self.report)
+            self._once(key, index, values or (entry if isinstance(entry, dict) else {}))
+            found.append(((key, index), values if len(self.report.problems) == before else None))
+        return found
+
+    def _once(self, key: str, index: int, values: dict[str, Any]) -> None:
+        name = values.get("name")
+        if not isinstance(name, str):
+            return
+        if f"{key} {name}" in self.names:
+            self.report.add((key, index, "name"), f"name: {quoted(name)} is taken by another {key}")
+        self.names[f"{key} {name}"] = name
+
+    def gpus(self, missing: str = "") -> list[SpatialGpu]:
+        """The GPUs of the file."""
+        found: list[SpatialGpu] = []
+        for where, values in self.tables("gpu", spatial.GPU, missing):
+            if values is None:
+                self.lacks_gpu = True
+                continue
+            units, kind = values["compute_units"], values.get("type", values["name"])
+            limit, granularity = values.get("limit", units), values.get("granularity", 1)
+            alike = [gpu.units for gpu in found if gpu.kind == kind and gpu.units != units]
+            if limit > units:
+                self.report.add((*where, "limit"), f"limit: the GPU has {units} units, got {limit}")
+            elif granularity > limit:
+                self.report.add((*where, "granularity"), f"granularity: jobs may use {limit} units, got {granularity}")
+            elif alike:
+                text = f"compute_units: another GPU of type {quoted(kind)} has {alike[0]}, got {units}"
+                self.report.add((*where, "compute_units"), text)
+            elif limit % granularity:
+                most = limit // granularity * granularity
+                text = f"{values['name']}: jobs get multiples of {granularity} units, so at most {most} of {limit}"
+                self.notes.append(text)
+            if "clock" in values:
+                self.clocks[kind] = values["clock"]
+            found.append(SpatialGpu(
+                values["name"], units, min(limit, units), values["static_power"], values["idle_power"],
+                min(granularity, limit, units), values.get("slots", 2), kind,
+            ))  # fmt: skip
+        return found
+
+    def profiles(self, gpus: list[SpatialGpu], missing: str = "") -> dict[str, Profile]:
+        """The profiles by name."""
+        found: dict[str, Profile] = {}
+        for where, values in self.tables("profile", spatial.PROFILE, missing):
+            self._lengths(where, gpus)
+            if values is None:
+                continue
+            if "file" in values:
+                found.update(self._included(where, self.path.parent / values["file"], gpus))
+            else:
+                found[values["name"]] = Profile(values["name"], self._kernels(where, values["on"], gpus))
+        return found
+
+    def _lengths(self, where: Where, gpus: list[SpatialGpu]) -> None:
+        """A profile has a time for each unit of the GPU; that is told also if something else in it is wrong."""
+        entry = self.document["profile"][where[1]]
+        tables = entry.get("on") if isinstance(entry, dict) else None
+        for index, one in enumerate(tables if isinstance(tables, list) else []):
+            kind, times = (one.get("gpu"), one.get("kernel")) if isinstance(one, dict) else (None, None)
+            units = next((gpu.units for gpu in gpus if gpu.kind == kind), None)
+            if isinstance(times, list) and times and units is not None and len(times) != units:
+                text = f"kernel: {kind} has {units} units, so there are {units} times, got {len(times)}"
+                self.report.add((*where, "on", index, "kernel"), text)
+
+    def _included(self, where: Where, path: Path, gpus: list[SpatialGpu]) -> dict[str, Profile]:
+        """The profiles of another file.  Raises TasksetError about that file; a missing file is a mistake here."""
+        try:
+            document, report = document_of(path, read(path))
+        except TasksetError:
+            raise
+        except FileError as error:
+            self.report.add((*where, "file"), f"file: {error}")
+            self.lacks_file = True
+            return {}
+        reader = SpatialReader(path, {"profile": document.pop("profile", [])}, report)
+        for key in document:
+            report.add((key,), f"unknown {quoted(key)}; a profile file has [[profile]] only")
+        reader.clocks, reader.names = self.clocks, self.names
+        found = reader.profiles(gpus, MISSING_PROFILES)
+        if report.problems:
+            raise TasksetError(path, report.problems)
+        self.notes += reader.notes
+        return found
+
+    def _kernels(self, where: Where, entries: list[dict[str, Any]], gpus: list[SpatialGpu]) -> dict[str, Kernel]:
+        """The kernels by type of GPU; those for a type that the file has not are left out."""
+        found: dict[str, Kernel] = {}
+        for index, one in enumerate(entries):
+            place, kind = (*where, "on", index), one["gpu"]
+            gpu = next((gpu for gpu in gpus if gpu.kind == kind), None)
+            if kind in found:
+                self.report.add((*place, "gpu"), f"gpu: {quoted(kind)} stands here twice")
+            if gpu is None:
+                continue
+            times: StatedTimes = one["kernel"]
+            if {kind, "clock"} <= {*self.clocks, *one} and one["clock"] != self.clocks[kind]:
+                text = f"clock: measured at {one['clock']}, and the GPU runs at {self.clocks[kind]}"
+                self.report.add((*place, "clock"), text)
+            if one["power"] < gpu.idle:
+                self.notes.append(f"{kind}: an active unit of a profile draws less than an idle one; is that measured?")
+            spans, powers = times.spans(gpu.units), one.get("measured_power", ())
+            if powers and len(powers) != gpu.units:
+                text = f"measured_power: {kind} has {gpu.units} units, so there are as many powers, got {len(powers)}"
+                self.report.add((*place, "measured_power"), text)
+                continue
+            energies = tuple((power - gpu.static) * span.worst for power, span in zip(powers, spans, strict=False))
+            found[kind] = Kernel(
+                tuple(span.worst for span in spans), tuple(span.best for span in spans), one["power"],
+                one.get("copy_in", 0), one.get("copy_out", 0), energies,
+            )  # fmt: skip
+        return found
+
+
+class Profiles:
+    """What a file's tasks run that name profiles, for bounds and simulations of one GPU.
+
+    A job's copies and kernel become a copy, a kernel with a time for each number of units, and a copy.
+    """
+
+    def __init__(self, path: Path, document: dict[str, Any], report: Mistakes) -> None:
+        self.report = report
+        self.reader = SpatialReader(path, document, report)
+        self.gpus = self.reader.gpus()
+        self.profiles = self.reader.profiles(self.gpus)
+
+    def with_units(self, platform: object) -> object:
+        """The [platform] with the units of the file's one GPU, if it does not say how many there are."""
+        if not isinstance(platform, dict) or len(self.gpus) != 1:
+            return platform
+        gpu = self.gpus[0]
+        if platform.setdefault("compute_units", gpu.units) != gpu.units:
+            text = f"compute_units: [[gpu]] {gpu.name} has {gpu.units}; leave it out here"
+            self.report.add(("platform", "compute_units"), text)
+        return platform
+
+    def check(self, values: dict[str, Any], where: Where) -> None:
+        """Reports profiles of a task that the file has not, and a GPU that it has not."""
+        pinned = values.get("gpu")
+        if pinned is not None and f"gpu {pinned}" not in self.reader.names:
+            self.report.add((*where, "gpu"), f"gpu: there is no GPU {quoted(pinned)}")
+            return
+        for index, segment in enumerate(values.get("segments") or []):
+            if "profile" in segment:
+                self._check(segment["profile"], values, (*where, "segments", index))
+
+    def _check(self, name: str, values: dict[str, Any], where: Where) -> None:
+        if name not in self.profiles:
+            if f"profile {name}" not in self.reader.names and not self.reader.lacks_file:
+                known = ", ".join(self.profiles) or "none"
+                self.report.add(where, f"profile: no [[profile]] is called {quoted(name)}; there are {known}")
+        elif not self.gpus and not self.reader.lacks_gpu:
+            self.report.add(where, "profile: the file has no [[gpu]] that it could be for")
+        elif self.gpus and self._kernel(name, values) is None:
+            text = f"profile: {name} has no [[profile.on]] for GPU {quoted(self._gpu(values).name)}"
+            self.report.add(where, text)
+
+    def _gpu(self, values: dict[str, Any]) -> SpatialGpu:
+        pinned = values.get("gpu")
+        return next((gpu for gpu in self.gpus if gpu.name == pinned), self.gpus[0])
+
+    def _kernel(self, name: str, values: dict[str, Any]) -> Kernel | None:
+        return self.profiles[name].on.get(self._gpu(values).kind) if name in self.profiles else None
+
+    def spelt_out(self, values: dict[str, Any]) -> list[dict[str, Any]]:
+        """A task's segments without names of profiles."""
+        found: list[dict[str, Any]] = []
+        for segment in values["segments"]:
+            if "profile" not in segment:
+                found.append(segment)
+                continue
+            kernel = self._kernel(segment["profile"], values) if self.gpus else None
+            if kernel is None:  # the file is refused anyway
+                found.append({"cpu": Span.exactly(0)})
+                continue
+            times = [Span(worst, best) for worst, best in zip(kernel.worst, kernel.best, strict=True)]
+            found += [{"copy": Span.exactly(kernel.copy_in)}] if kernel.copy_in else []
+            found.append({"kernel_times": times})
+            found += [{"copy": Span.exactly(kernel.copy_out)}] if kernel.copy_out else []
+        return found
+
+    def unmodelled(self) -> tuple[Problem, ...]:
+        """Several GPUs, which only plans of energy are about."""
+        if len(self.gpus) < 2:
+            return ()
+        text = f"gpu: bounds and simulations are about one GPU, and the file has {len(self.gpus)}; keep one [[gpu]]"
+        return (Problem(line_of(self.report.lines, ("gpu", 1)), f"{text} (gpurt plan energy takes several)"),)
