@@ -861,7 +861,7 @@ int gpurt_group_join(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u3
 	line_up_member(c, (u8)own);
 	c->runnable = runnable;
 	rejob(s, c, false, now);
-	/* What the client has is on the runlist with that of the others. */
+	/* The client's TSGs are on the runlist with those of the others. */
 	if (s->runner == e && !c->exempt) {
 		gpurt_updated(s, now, 0);
 		s->payer = e->budget;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Which clients may be on the runlist of one GPU.
+ * The scheduler decides which clients may be on the runlist of one GPU.
  *
- * Clients of one group own it together (group.h).  What is said of a client in a queue, or of the runner, holds for the
- * entry of its group; a client without a group is its own.
+ * Clients of one group own the GPU together (group.h).  Statements about a client in a queue, or about the runner, hold
+ * for the entry of its group.  A client without a group is its own.
  *
  * A host (the kernel module, the emulator, the simulator) reports what clients do; the scheduler answers
  * through struct gpurt_sched_ops.  At any time the runlist image is one of two: everyone, time-sliced
