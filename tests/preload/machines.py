@@ -97,6 +97,7 @@ class Program:
 
     def __init__(self, built: Path, gpu: FakeGpu, host: Path, how: str, family: str, extra: dict[str, str]) -> None:
         user = extra.pop("user", None)
+        loader = extra.pop("loader", "").split()  # of another C library than this machine's, with its options
         version = gpu.path.with_suffix(".version")
         version.write_text(extra.pop("version", "570.86.15") + "\n")
         environment = {
@@ -104,11 +105,12 @@ class Program:
             "GPURT_DEVICE": str(host), "LD_LIBRARY_PATH": str(built), "GPURT_VERBOSE": "1",
             "LD_PRELOAD": f"{built}/libgpurt-preload.so:{built}/libdriver.so", **extra,
         }  # fmt: skip
+        command = [*loader, built / "program", "hip" if family == "hip" else how]
         self.gpu = gpu
         self.complaints = gpu.path.with_suffix(f".{id(self)}.err")
         with self.complaints.open("wb") as err:
             self.process = subprocess.Popen(
-                [built / "program", "hip" if family == "hip" else how], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=err, env=environment, text=True, bufsize=1, user=user,
             )  # fmt: skip
         self.pid = self.process.pid

@@ -7,41 +7,104 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 CACHE = Path.home() / ".cache/gpurt/rocm"
-#: The runtime, and the libraries that it is linked to.
-RUNTIME = ("libhsakmt1", "libhsa-runtime64-1", "libdrm2", "libdrm-amdgpu1", "libnuma1", "libelf1")
-#: HIP, its compiler, and LLVM.
+#: What a program of another suite than this machine's runs with.
+SYSTEM = ("libc6", "libstdc++6", "libgcc-s1", "libdrm2", "libelf1t64", "libnuma1", "zlib1g", "libzstd1")
+#: HIP, its compiler, and LLVM, for this machine's runtime and for sid's.
 HIP = ("libamdhip64-5", "libamd-comgr2", "libllvm15")
+HIP_6 = ("libamdhip64-6", "libamd-comgr3", "libllvm21", "libxml2-16", "libffi8", "libedit2", "libtinfo6", "libbsd0",
+         "libmd0")  # fmt: skip
 
 
-def unpacked(package: str) -> Path:
+@dataclass(frozen=True)
+class Runtime:
+    """A release of ROCr.  ``suite``: Debian's, or empty for this machine's.  ``thunk``: libhsakmt is a library."""
+
+    name: str
+    suite: str
+    packages: tuple[str, ...]
+    thunk: bool = True
+
+
+OWN = Runtime("5.2.3", "", ("libhsakmt1", "libhsa-runtime64-1", "libdrm2", "libdrm-amdgpu1", "libnuma1", "libelf1"))
+TRIXIE = Runtime("6.1.2", "trixie", ("libhsakmt1", "libhsa-runtime64-1", *SYSTEM))
+SID = Runtime("6.4.3", "sid", ("libhsa-runtime64-1", *SYSTEM), thunk=False)
+
+
+def _apt(suite: str, root: Path) -> list[str]:
+    """apt's options: for another suite it has lists and a cache of its own below the root, and trusts Debian's keys."""
+    if not suite:
+        return ["-o", "APT::Sandbox::User=root"]
+    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Identifier: Packages"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()
+    mirror = next((one for one in found if one.rstrip("/").endswith("/debian")), None)
+    if mirror is None:
+        pytest.skip("no Debian archive in this machine's apt sources")
+    for folder in ("state/lists/partial", "cache/archives/partial"):
+        (root / folder).mkdir(parents=True)
+    (root / "status").touch()
+    (root / "sources").write_text(f"deb {mirror} {suite} main\n")
+    where = {"Etc::sourcelist": "sources", "State": "state", "State::status": "status", "Cache": "cache"}
+    options = [f"Dir::{name}={root / path}" for name, path in where.items()]
+    options += ["Dir::Etc::sourceparts=/dev/null", "APT::Sandbox::User=root"]
+    given = [word for one in options for word in ("-o", one)]
+    # If that fails, the download says so.
+    subprocess.run(["apt-get", "-qq", *given, "update"], capture_output=True, check=False)
+    return given
+
+
+def unpacked(package: str, suite: str = "") -> Path:
     """The folder with a package's files.  Downloads it once; skips if that is not possible."""
+    return _unpacked((package,), suite)[0]
+
+
+def _unpacked(packages: Sequence[str], suite: str) -> list[Path]:
+    """Of several, with one look at the suite's list."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         pytest.skip("AMD's runtime is taken from Debian's packages: needs apt-get and dpkg-deb")
-    if not (CACHE / package).exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as made:
-            command = ["apt-get", "download", "-q", "-o", "APT::Sandbox::User=root", package]
-            done = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
-            archives = list(Path(made).glob("*.deb"))
-            if done.returncode or not archives:
-                pytest.skip(f"apt-get has no package {package}: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
-            subprocess.run(["dpkg-deb", "-x", archives[0], Path(made) / "all"], check=True)
-            try:
-                os.rename(Path(made) / "all", CACHE / package)
-            except OSError:  # another test was faster
-                assert (CACHE / package).exists()
-    return CACHE / package
+    folders = {package: CACHE / suite / package for package in packages}
+    lacking = [package for package, folder in folders.items() if not folder.exists()]
+    if lacking:
+        (CACHE / suite).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE / suite) as made:
+            options = _apt(suite, Path(made) / "apt")
+            for package in lacking:
+                _fetch(package, folders[package], options, Path(made))
+    return list(folders.values())
 
 
-def libraries(packages: tuple[str, ...] = RUNTIME) -> str:
+def _fetch(package: str, folder: Path, options: list[str], made: Path) -> None:
+    """Downloads and unpacks a package."""
+    command = ["apt-get", "download", "-q", *options, package]
+    done = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
+    archives = list(made.glob(f"{package}_*.deb"))
+    if done.returncode or not archives:
+        pytest.skip(f"apt-get has no package {package}: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+    subprocess.run(["dpkg-deb", "-x", archives[0], made / package], check=True)
+    try:
+        os.rename(made / package, folder)
+    except OSError:  # another test was faster
+        assert folder.exists()
+
+
+def libraries(packages: Sequence[str], suite: str = "") -> str:
     """The folders with the packages' libraries, as LD_LIBRARY_PATH takes them."""
-    folders = [folder for package in packages for folder in unpacked(package).glob("**/*-linux-gnu") if folder.is_dir()]
-    return ":".join(str(folder) for folder in folders)
+    found = [one for folder in _unpacked(packages, suite) for one in folder.glob("**/*-linux-gnu") if one.is_dir()]
+    return ":".join(str(folder) for folder in found)
+
+
+def loader(runtime: Runtime, path: str) -> dict[str, str]:
+    """What a program is started with, to run with those libraries."""
+    if not runtime.suite:
+        return {"LD_LIBRARY_PATH": path}
+    (found,) = unpacked("libc6", runtime.suite).glob("usr/lib/*/ld-linux-*.so.*")
+    return {"loader": f"{found} --library-path {path}", "LD_LIBRARY_PATH": path}
 
 
 def lacking(library: Path, path: str) -> list[str]:

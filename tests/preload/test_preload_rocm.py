@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from links import eventually
 from machines import FAKES, FLAGS, LONG, FakeGpu, Program, Start, real_time
 from once import once
-from rocm import HIP, RUNTIME, lacking, libraries, unpacked
+from rocm import HIP, HIP_6, OWN, SID, TRIXIE, Runtime, lacking, libraries, loader, unpacked
 
 from pycontrol.live.control import Control
 
@@ -20,20 +21,33 @@ SHORT = "launch 0 20000"
 
 @pytest.fixture(scope="session")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with a libamdhip64.so over the real runtime."""
+    """The folder with a libamdhip64.so over the real runtime, and a libdrm_amdgpu for newer runtimes."""
 
     def build(folder: Path) -> None:
-        shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", "-Wl,-soname,libamdhip64.so", "-ldl", "-pthread"]
-        subprocess.run(["cc", *FLAGS, FAKES / "rocm.c", *shared, "-o", folder / "libamdhip64.so"], check=True)
+        for name, source in (("libamdhip64.so", "rocm.c"), ("drm/libdrm_amdgpu.so.1", "drm_amdgpu.c")):
+            (folder / name).parent.mkdir(exist_ok=True)
+            shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", f"-Wl,-soname,{Path(name).name}", "-ldl", "-pthread"]
+            subprocess.run(["cc", *FLAGS, FAKES / source, *shared, "-o", folder / name], check=True)
 
     return once(tmp_path_factory, "rocm", build)
 
 
+long = pytest.mark.skipif(not os.environ.get("GPURT_LONG"), reason="sid's packages change; GPURT_LONG=1 has them run")
+
+
+@pytest.fixture(params=[OWN, TRIXIE, pytest.param(SID, marks=long)], ids=lambda one: one.name)
+def runtime(request: pytest.FixtureRequest) -> Runtime:
+    """Each release of ROCr that the tests run."""
+    chosen: Runtime = request.param
+    return chosen
+
+
 @pytest.fixture
-def rocm(start: Start, shim: Path, built: Path) -> Callable[..., Program]:
+def rocm(start: Start, shim: Path, built: Path, runtime: Runtime) -> Callable[..., Program]:
     """Starts programs over the real runtime."""
-    path = f"{shim}:{built}:{libraries()}"
-    return lambda **extra: start(family="hip", LD_LIBRARY_PATH=path, **extra)
+    drm = f"{shim}/drm:" if runtime.suite else ""
+    how = loader(runtime, f"{shim}:{built}:{drm}{libraries(runtime.packages, runtime.suite)}")
+    return lambda **extra: start(family="hip", **how, **extra)
 
 
 Rocm = Callable[..., Program]
@@ -49,7 +63,8 @@ def test_real_time_work_comes_first(rocm: Rocm, plane: Control, gpu: FakeGpu) ->
     assert gpu.order() == [urgent.pid] * 2 + [background.pid]
 
 
-def test_its_queues_are_made_changed_and_destroyed(rocm: Rocm, plane: Control, gpu: FakeGpu) -> None:
+def test_its_queues_are_made_changed_and_destroyed(rocm: Rocm, runtime: Runtime, plane: Control, gpu: FakeGpu) -> None:
+    """ROCr 6.4 has libhsakmt inside, and changes a queue's priority only."""
     background, urgent = rocm(), real_time(plane, rocm())
     background.do("own-queue 100")
     before = len(gpu.groups(background.pid))
@@ -57,14 +72,15 @@ def test_its_queues_are_made_changed_and_destroyed(rocm: Rocm, plane: Control, g
     assert gpu.enabled(background.pid)
     urgent.do(LONG)
     eventually(lambda: not any(queue["enabled"] for queue in gpu.groups(background.pid)))
-    background.do("own-percentage 40")
+    background.do("own-percentage 40" if runtime.thunk else "own-priority 0")
     background.do("own-queue 100", "own-destroy 0")
     assert len(gpu.groups(background.pid)) == before
     assert not any(queue["enabled"] for queue in gpu.groups(background.pid))
     gpu.finish(urgent.pid)
     urgent.do("all")
-    eventually(lambda: sorted(queue["percentage"] for queue in gpu.groups(background.pid))[0] == 40)
-    assert gpu.enabled(background.pid)
+    what, wanted = ("percentage", 40) if runtime.thunk else ("priority", 0)
+    eventually(lambda: gpu.enabled(background.pid))
+    assert sorted(queue[what] for queue in gpu.groups(background.pid))[0] == wanted
 
 
 def test_its_masks_are_intersected(rocm: Rocm, gpu: FakeGpu) -> None:
@@ -88,14 +104,21 @@ def test_a_container_with_one_gpu(rocm: Rocm, depth: Callable[..., int], gpu: Fa
     assert (depth(program, 0), depth(program, 1)) == (0, 1)
 
 
-def test_the_real_hip(start: Start, built: Path, host: Path, plane: Control, gpu: FakeGpu, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("runtime", "packages"), [(OWN, HIP), pytest.param(SID, HIP_6, marks=long)], ids=["5.2.3", "6.4.3"]
+)
+def test_the_real_hip(
+    packages: tuple[str, ...], runtime: Runtime, start: Start, shim: Path, built: Path, host: Path, plane: Control,
+    gpu: FakeGpu, tmp_path: Path,
+) -> None:  # fmt: skip
     """Its queue is made before the first launch, and is switched.  Then it waits for the GPU to copy HIP's kernels."""
-    (library,) = unpacked("libamdhip64-5").glob("usr/lib/*/libamdhip64.so.5.*")
-    path = f"{tmp_path}:{built}:{libraries(HIP + RUNTIME)}"
-    if missing := lacking(library, path):
+    (library,) = unpacked(packages[0], runtime.suite).glob("usr/lib/*/libamdhip64.so.?.*.*")
+    drm = f"{shim}/drm:" if runtime.suite else ""
+    path = f"{tmp_path}:{built}:{drm}{libraries((*packages, *runtime.packages), runtime.suite)}"
+    if not runtime.suite and (missing := lacking(library, path)):
         pytest.skip(f"HIP needs {', '.join(missing)}")
     (tmp_path / "libamdhip64.so").symlink_to(library)
-    program = Program(built, gpu, host, "", "hip", {"LD_LIBRARY_PATH": path})
+    program = Program(built, gpu, host, "", "hip", loader(runtime, path))
     try:
         program.send("launch 0 1000")
         eventually(lambda: gpu.groups(program.pid))

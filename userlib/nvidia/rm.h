@@ -106,7 +106,7 @@ RM_LAYOUT(rm_transfer, 16);
 #define RM_DEVICE_INSTANCE_AT	0
 #define RM_GPU_INSTANCE_AT	8
 #define RM_TSG_ENGINE_AT	12
-/* By the major release: from 610.43.02 on hHandleVASpace is before it (a second source only: gVisor's nvproxy). */
+/* By the major release: from 610.43.02 on hHandleVASpace is before it (second sources: gVisor's nvproxy and others). */
 #define RM_CHANNEL_ENGINE_AT(major)	((major) < 610 ? 128 : 136)
 /* The engine types of the graphics engines, which compute runs on: cl2080_notification.h. */
 #define RM_ENGINE_IS_GRAPHICS(engine)	((engine) >= 1 && (engine) <= 8)

@@ -27,7 +27,9 @@ static struct {
 	int (*hsa_iterate_agents)(int (*)(struct agent, void *), void *);
 	int (*hsa_agent_get_info)(struct agent, int, void *);
 	int (*hsa_queue_create)(struct agent, uint32_t, uint32_t, void *, void *, uint32_t, uint32_t, void **);
+	int (*hsa_queue_destroy)(void *);
 	int (*hsa_amd_queue_cu_set_mask)(void *, uint32_t, const uint32_t *);
+	int (*hsa_amd_queue_set_priority)(void *, int);
 	int (*hsaKmtCreateQueue)(uint32_t, int, uint32_t, int, void *, uint64_t, void *, struct resource *);
 	int (*hsaKmtUpdateQueue)(uint64_t, uint32_t, int, void *, uint64_t, void *);
 	int (*hsaKmtSetQueueCUMask)(uint64_t, uint32_t, uint32_t *);
@@ -40,7 +42,7 @@ static struct device { struct agent agent; uint32_t node; void *queue; uint64_t 
 static unsigned int device_count;
 static int current, kfd = -1;
 static struct resource own;
-static void *ring;
+static void *ring, *runtimes;	/* an own queue: libhsakmt's, or ROCr's where that has libhsakmt inside (ROCm 6.4) */
 
 #define RING 4096
 /* HsaMemFlags: memory of the host that the GPU may execute from. */
@@ -97,11 +99,27 @@ static int make_queue(uint32_t percentage)
 	return api.hsaKmtCreateQueue(devices[current].node, PM4, percentage, 0, ring, RING, NULL, &own);
 }
 
+/* Calls that a test asks for, without libhsakmt. */
+static int by_runtime(const char *what, int value)
+{
+	uint32_t mask = (uint32_t)value;
+
+	if (!strcmp(what, "queue"))
+		return api.hsa_queue_create(devices[current].agent, 4096, 0, NULL, NULL, ~0u, ~0u, &runtimes);
+	if (!strcmp(what, "priority"))
+		return api.hsa_amd_queue_set_priority(runtimes, value);
+	if (!strcmp(what, "mask"))
+		return api.hsa_amd_queue_cu_set_mask(runtimes, 32, &mask);
+	return !strcmp(what, "destroy") ? api.hsa_queue_destroy(runtimes) : 64;
+}
+
 /* Calls of libhsakmt and ROCr that a test asks for. */
 EXPORT int fakeOwn(const char *what, int value)
 {
 	uint32_t mask[2] = { (uint32_t)value, 0 };
 
+	if (!api.hsaKmtCreateQueue && strcmp(what, "runtime-mask"))
+		return by_runtime(what, value);
 	if (!strcmp(what, "queue"))
 		return make_queue((uint32_t)value);
 	if (!strcmp(what, "percentage"))
@@ -118,7 +136,7 @@ EXPORT int hipInit(unsigned int flags)
 	void *runtime = dlopen("libhsa-runtime64.so.1", RTLD_NOW), *thunk = dlopen("libhsakmt.so.1", RTLD_NOW);
 
 	(void)flags;
-	if (!runtime || !thunk) {
+	if (!runtime) {
 		fprintf(stderr, "%s\n", dlerror());
 		return FAILED;
 	}
@@ -127,13 +145,17 @@ EXPORT int hipInit(unsigned int flags)
 	FIND(runtime, hsa_iterate_agents);
 	FIND(runtime, hsa_agent_get_info);
 	FIND(runtime, hsa_queue_create);
+	FIND(runtime, hsa_queue_destroy);
 	FIND(runtime, hsa_amd_queue_cu_set_mask);
-	FIND(thunk, hsaKmtCreateQueue);
-	FIND(thunk, hsaKmtUpdateQueue);
-	FIND(thunk, hsaKmtSetQueueCUMask);
-	FIND(thunk, hsaKmtDestroyQueue);
-	FIND(thunk, hsaKmtAllocMemory);
-	FIND(thunk, hsaKmtMapMemoryToGPU);
+	FIND(runtime, hsa_amd_queue_set_priority);
+	if (thunk) {
+		FIND(thunk, hsaKmtCreateQueue);
+		FIND(thunk, hsaKmtUpdateQueue);
+		FIND(thunk, hsaKmtSetQueueCUMask);
+		FIND(thunk, hsaKmtDestroyQueue);
+		FIND(thunk, hsaKmtAllocMemory);
+		FIND(thunk, hsaKmtMapMemoryToGPU);
+	}
 	kfd = open("/dev/kfd", O_RDWR | O_CLOEXEC);
 	return kfd < 0 || api.hsa_init() || api.hsa_iterate_agents(found, NULL) || !device_count ? FAILED : 0;
 }
