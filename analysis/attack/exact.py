@@ -80,7 +80,7 @@ def explore(
 
     ``periodic``: after its first release a task is released each period.  ``stop``: end with the first response beyond
     its limit.  ``finer``: releases come at such parts of a unit, too.  Of ``options`` counts what is not about releases
-    and demands.  Raises TooLargeError, before or after it has begun, and SimulationError.
+    and demands.  Raises TooManyStatesError, before or after it has begun, and SimulationError.
     """
     if options.policy != "timesliced":
         taskset = _endless(taskset)

@@ -76,14 +76,16 @@ static void respond_soonest(const struct rta *s, struct rta_task *t)
 	t->end = demand - last < t->deadline ? demand - last : t->deadline;
 }
 
-static void respond(struct rta *s, bool soonest)
+/* Where bounds look at single segments, and no tasks are equals, responses of tasks that use the GPU count only. */
+static void respond(struct rta *s, const struct rta_test *test, bool soonest)
 {
-	u32 i;
+	bool users = test->formula->segmented && !s->ties;
+	u32 i, count = users ? s->user_count : s->real_time;
 
 	s->soonest = soonest;
 	rta_forget_windows(s);
-	for (i = 0; i < s->real_time; i++) {
-		struct rta_task *t = &s->tasks[i];
+	for (i = 0; i < count; i++) {
+		struct rta_task *t = &s->tasks[users ? s->users[i] : i];
 
 		if (soonest)
 			respond_soonest(s, t);
@@ -102,7 +104,7 @@ static bool hopeless(struct rta *s, const struct rta_test *test)
 	u32 i, tried = 0;
 	bool passes = true;
 
-	respond(s, true);
+	respond(s, test, true);
 	if (test->formula->segmented && s->plain && !s->ties)
 		passes = test->formula->segmented->least(s);
 	for (i = s->real_time; passes && i && tried < TRIED; i--) {
@@ -113,7 +115,9 @@ static bool hopeless(struct rta *s, const struct rta_test *test)
 		passes = rta_passes(s, test, t);
 		tried++;
 	}
-	respond(s, false);
+	s->soonest = false;
+	if (passes)
+		respond(s, test, false);
 	return !passes;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Policy `boosted`: analysis/rta/boosted.py, term by term. */
-#include "rta_internal.h"
+#include "rta_least.h"
 
 /* How tasks wait for the GPU. */
 enum waiting {

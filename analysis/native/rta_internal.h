@@ -38,18 +38,18 @@ struct rta_part {
 	double inverse;
 };
 
-/* Sums over tasks of e / T and of J e / T. */
+/* Sums over tasks of e / T, of J e / T and of e. */
 struct rta_sums {
-	double rate, carried;
+	double rate, carried, once;
 };
 
 /* The real-time tasks of a CPU: entries begin to end - 1, most urgent first. */
 struct rta_cpu {
 	u32 begin, end;
 	u32 first_user, end_user;	/* those that use the GPU: places in `users` */
-	/* rta_windows.c, of the tasks that have been looked at */
+	/* rta_least.h, of the tasks that have been looked at */
 	struct rta_sums owners;
-	double outside;			/* of e / T, outside of their segments */
+	struct rta_sums above;		/* outside of their segments */
 	u32 below;			/* users that have not */
 };
 
@@ -309,13 +309,6 @@ const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bo
 int64_t rta_inside_length(struct rta *s, const struct rta_task *p, bool keep);
 /* The time that each segment of @t has besides its length: its updates, a switch, and an update in flight. */
 int64_t rta_update(const struct rta *s, const struct rta_task *t);
-/*
- * Finds what ceil(y) >= y alone says of the responses and ends of tasks; false: one is beyond its deadline.  The
- * function @outside says what a job takes of its CPU outside of windows at least.
- */
-typedef int64_t rta_outside(const struct rta *s, const struct rta_task *t);
-bool rta_least(struct rta *s, rta_outside *outside);
-bool rta_least_of(struct rta *s, struct rta_task *t, rta_outside *outside);
 /* Loads taskset @index of the batch.  Returns false if its sums could exceed 63 bits. */
 bool rta_load(struct rta *s, const struct gpurt_batch *batch, const struct rta_test *test, u32 index);
 /* One more than the highest CPU number of tasks @from to @to - 1; 0 if that is out of range. */
