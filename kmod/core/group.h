@@ -10,6 +10,8 @@
  * whole group.  The scheduler that begins one calls gpurt_sched_ops.regroup, and the host has every other GPU follow, one
  * at a time.
  *
+ * No host makes groups yet.
+ *
  * Under the lock policies a tenure stays on one GPU.  Policy `job` orders groups on each GPU by itself.
  *
  * The caller serialises all calls for all GPUs of a group.
