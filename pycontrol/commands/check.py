@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,11 +11,13 @@ import click
 from analysis import taskset
 from analysis.answers.chosen import about_others, beside_of, covering_test, tests
 from analysis.answers.loading import analysable
-from analysis.trace import load
+from analysis.taskset import TasksetFile
+from analysis.trace import Trace, load
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.live import fit
+from pycontrol.live.mismatch import bounds_of
 from pycontrol.output import documents, observed, render
-from pycontrol.run.check import against, unbounded
+from pycontrol.run.check import TaskCheck, against, unbounded
 from pycontrol.run.compared import compared
 from pycontrol.run.subject import beyond_the_bounds
 
@@ -38,7 +41,8 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     """Compare a trace's response times with the deadlines, and with a test's bounds.
 
     The answer is yes only if nothing in the trace speaks against it: no lost events, no jump of the clock, and nothing
-    that the file rules out (docs/watching.md).
+    that the file rules out (docs/watching.md).  Nor is it where a response is above a bound of the file's, as `gpurt
+    analyze` has it.
 
     A trace of `gpurt trace record` names processes, such as camera-13441.  That one is the task whose name,
     or whose command's
@@ -56,7 +60,8 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     apart = f"not compared with the bounds of {name}: {beyond}" if beyond else ""
     remarks = [*remarks, *([apart] if apart else []), *fit.lines(found)]
     missing = unbounded(lines, test) if test and not beyond else ""
-    why = against(seen) or apart or fit.against(found) or proof or missing
+    above = "" if name else _above(recorded, loaded, lines)
+    why = against(seen) or apart or fit.against(found) or proof or missing or above
     known = beside_of(loaded.taskset, test, proof or missing, name, "check")
     render.note(*remarks, as_json=as_json)
     whole = {
@@ -67,5 +72,17 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     text = observed.text(lines, bounds=test is not None and not beyond)
     render.emit(whole, as_json, "\n".join([text, *([f"NO: {why}"] if why else []), *known.lines()]))
     return 1 if why else 0
+
+
+def _above(recorded: Trace, loaded: TasksetFile, lines: Sequence[TaskCheck]) -> str:
+    """Which response is above a bound of the file's, where no test was named: `report` says no to it, too."""
+    test = None if loaded.lacks else covering_test(loaded.taskset, None).test
+    if test is None or beyond_the_bounds(recorded, loaded, test):
+        return ""
+    bounds = bounds_of(test, loaded.taskset)
+    for one in lines:
+        if not one.best_effort and one.mort is not None and one.mort > bounds.get(one.task, one.mort):
+            return f"{one.task} exceeded its bound of {test.name}"
+    return ""
 
 

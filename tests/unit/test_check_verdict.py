@@ -230,3 +230,18 @@ def test_a_task_that_the_test_does_not_bound_is_no_yes(gpurt: Gpurt, run: Trace,
     assert gpurt("trace", "check", path, tight)[0] == 0
     code, out, _ = gpurt("trace", "check", path, tight, *TEST, "--json")
     assert (code, json.loads(out)["why"]) == (1, "boosted-suspend has no bound of detector, mapper")
+
+
+def test_a_response_above_a_bound_is_a_no_of_check_and_of_report(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
+    """No deadline is missed; without a test named, too."""
+    ends = [event for event in run.events if event.kind is Kind.COMPLETE and event.task == "detector"]
+    late = [
+        replace(event, time=event.time + 4 * 10**6, duration=(event.duration or 0) + 4 * 10**6)
+        if event is ends[-2] else event
+        for event in run.events
+    ]  # fmt: skip
+    trace, path = replace(run, events=tuple(sorted(late, key=lambda event: event.time))), tmp_path / "run.json"
+    code, document = checked(gpurt, trace, path)
+    assert (code, document["tasks"]["detector"]["verdict"]) == (1, "ok")
+    assert document["why"] == "detector exceeded its bound of boosted-suspend", document["findings"]
+    assert gpurt("report", TWO, "--trace", path, "--elsewhere", "-o", tmp_path / "page.html")[0] == 1
