@@ -306,7 +306,7 @@ LAUNCHER = """
 import sys
 from pycontrol.run import crew, launch
 from analysis import rta, taskset
-launch.launch(taskset.load(sys.argv[1]), crew.Options(60, sys.argv[2]), lambda seconds: print(seconds, flush=True))
+launch.launch(taskset.load(sys.argv[1]), crew.CrewOptions(60, sys.argv[2]), lambda seconds: print(seconds, flush=True))
 """
 
 
