@@ -12,11 +12,12 @@ from analysis.answers.beside import Beside, beside
 from analysis.answers.chosen import about_others
 from analysis.answers.elsewhere import named as of_tests
 from analysis.chains.bounds import Bounded, bound_of
-from analysis.rta import Bound, Failure
+from analysis.model import Taskset
+from analysis.rta import Bound, Failure, Result, Test, Verdict
 from analysis.verdict import Answer, answer, slow_turns
 
 #: Tests and what they said.
-Results: TypeAlias = list[tuple[Any, Any]]
+Results: TypeAlias = list[tuple[Test, Result]]
 
 
 class Answered(NamedTuple):
@@ -34,7 +35,7 @@ class Answered(NamedTuple):
 
 
 def judge(
-    file: Path, system: Any, named: Sequence[Any] = (), shown: Sequence[Any] = (), notes: Sequence[str] = (), *,
+    file: Path, system: Taskset, named: Sequence[Test] = (), shown: Sequence[Test] = (), notes: Sequence[str] = (), *,
     terms: bool = True,
 ) -> Answered:  # fmt: skip
     """Whether every deadline of the taskset holds: by the tests that are named; by the file's policy if none is.
@@ -67,7 +68,7 @@ def judge(
     return Answered(data, results, verdict, found, bounded)
 
 
-def of_chains(system: Any, results: Results) -> Sequence[Bounded]:
+def of_chains(system: Taskset, results: Results) -> Sequence[Bounded]:
     """The chains' bounds: those of the first test that bounds all tasks, or of the first."""
     if not system.chains or not results:
         return [Bounded(chain, {}, "no test bounds its tasks") for chain in system.chains]
@@ -92,7 +93,7 @@ def _data(results: Results) -> list[dict[str, Any]]:
     return [_result(test, result) for test, result in results]
 
 
-def _result(test: Any, result: Any) -> dict[str, Any]:
+def _result(test: Test, result: Result) -> dict[str, Any]:
     return {
         "test": test.name, "policy": test.policy, "sound": test.sound, "note": test.note or None,
         "schedulable": result.schedulable, "units_by_task": result.units,
@@ -100,7 +101,7 @@ def _result(test: Any, result: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _task(verdict: Any) -> dict[str, Any]:
+def _task(verdict: Verdict) -> dict[str, Any]:
     """What a test says of a task; all keys are there, None if they say nothing."""
     data = dict.fromkeys(("deadline_ns", "wcrt_ns", "slack_ns", "in_time", "reason", "why", "terms"))
     if isinstance(verdict, Bound):

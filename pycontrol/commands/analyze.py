@@ -13,8 +13,9 @@ import click
 from analysis.answers.chosen import tests
 from analysis.answers.judged import Results, judge
 from analysis.answers.loading import analysable, modelled
-from analysis.rta import Bound, Failure
-from analysis.verdict import lacks_theta, slow_turns
+from analysis.model import Taskset
+from analysis.rta import Bound, Failure, Result, Test
+from analysis.verdict import Answer, lacks_theta, slow_turns
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.commands.options import FILE, JSON, Given, TaskName, TestName, command, time_of
@@ -70,7 +71,7 @@ def analyze(
     loaded = modelled(file) if measured else analysable(file, chosen if names else ())
     if explain is not None and explain not in {one.name for one in (*loaded.taskset, *loaded.taskset.chains)}:
         raise UsageError(f"--explain: {filename(file)} has no task and no chain {explain!r}")
-    notes, objections = list(loaded.notes), list[Any]()
+    notes, objections = list(loaded.notes), list[Objection]()
     if measured:
         from pycontrol.live import (
             updates,  # it takes a third of the time of an analysis, and this option alone needs it
@@ -126,14 +127,14 @@ def _shown(results: Results, explain: str | None) -> str:
     return "\n\n".join(_tabulated(test, result) for test, result in results)
 
 
-def _said(verdict: Any) -> str:
+def _said(verdict: Answer) -> str:
     """The verdict in one line."""
     if verdict.schedulable:
         return f"schedulable under policy {verdict.policy}"
     return f"NOT PROVED under policy {verdict.policy}: {verdict.why}"
 
 
-def _overview(results: Results, system: Any) -> str:
+def _overview(results: Results, system: Taskset) -> str:
     """One line for each test: its verdict, and the task with the least slack, or the cause of there being no bound."""
     rows = []
     for test, result in results:
@@ -147,14 +148,14 @@ def _overview(results: Results, system: Any) -> str:
     return render.table(("test", "policy", "proved", "least slack ms", "tightest task"), rows)
 
 
-def _with_region(loaded: Any, region: str | None) -> Any:
+def _with_region(loaded: Taskset, region: str | None) -> Taskset:
     """The taskset with the region that is given, not the file's."""
     if not region:
         return loaded
     return replace(loaded, platform=replace(loaded.platform, region=time_of(region, "--region")))
 
 
-def _tabulated(test: Any, result: Any) -> str:
+def _tabulated(test: Test, result: Result) -> str:
     rows = []
     for name, verdict in result.verdicts.items():
         if isinstance(verdict, Bound):
@@ -174,7 +175,7 @@ def _tabulated(test: Any, result: Any) -> str:
     return "\n".join([*lines, *_causes(result)])
 
 
-def _causes(result: Any) -> list[str]:
+def _causes(result: Result) -> list[str]:
     """Why tasks have no bound: each cause once, with the tasks whose bounds would rest on it."""
     lines = []
     for cause in result.causes:
@@ -184,7 +185,7 @@ def _causes(result: Any) -> list[str]:
     return lines
 
 
-def _explained(test: Any, result: Any, task: str) -> str:
+def _explained(test: Test, result: Result, task: str) -> str:
     verdict = result.verdicts[task]
     if isinstance(verdict, Failure):
         return f"{test.name}: {verdict}"

@@ -12,9 +12,10 @@ from analysis.energy import compiled
 from analysis.energy.cost import cost as priced
 from analysis.energy.cost import save
 from analysis.energy.file import load
-from analysis.energy.optimum import least
+from analysis.energy.model import System
+from analysis.energy.optimum import Optimum, least
 from analysis.energy.outcome import EnergyRun
-from analysis.energy.policies import POLICIES
+from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.power import Energy
 from analysis.energy.schedule import NoTableError, faults, make
 from analysis.energy.setup import counted
@@ -163,7 +164,7 @@ def optimum(
     return 0 if found.proved and found.energy is not None else 1
 
 
-def _gaps(system: Any, until: int, found: Any, options: Any) -> list[dict[str, Any]]:
+def _gaps(system: System, until: int, found: Optimum, options: Readings) -> list[dict[str, Any]]:
     """Each policy's energy over the same time, and how much more active energy than the optimum it needs."""
     rows = []
     for name, policy in POLICIES.items():

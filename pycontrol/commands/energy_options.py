@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from analysis.energy.model import System
 from analysis.energy.policies import POLICIES, Order, Readings
-from analysis.energy.setup import prepare
+from analysis.energy.setup import Setup, prepare
 from gpurt.errors import UsageError
 
 IGNORE_CPU = click.option("--ignore-cpu", is_flag=True, help="Leave CPU segments out, with a note.")
@@ -49,7 +50,7 @@ def OPTIONS(command: Callable[..., Any]) -> Callable[..., Any]:  # noqa: N802  a
 def options_of(
     compare: str, hold: str, window_jobs: str, utilization: str, late: str, infeasible: str, full: str, copies: str,
     best: str, order: str | None,
-) -> Any:  # fmt: skip
+) -> Readings:  # fmt: skip
     """The choices as analysis.energy has them."""
     return Readings(
         active=compare == "active", hold_job=hold == "job", ready_too=window_jobs == "all",
@@ -59,12 +60,12 @@ def options_of(
     )  # fmt: skip
 
 
-def default_policy(system: Any) -> str:
+def default_policy(system: System) -> str:
     """The policy where none is named."""
     return "sbeet-mg" if len(system.gpus) > 1 else "sbeet"
 
 
-def one_policy(system: Any, name: str, options: Any) -> Any:
+def one_policy(system: System, name: str, options: Readings) -> Setup:
     """A policy's tables for the system.  Raises UsageError if there is no such policy, or if it is for one GPU only."""
     if name not in POLICIES:
         raise UsageError(f"--policy: no policy is called {name!r}; there are {', '.join(POLICIES)}")
@@ -74,6 +75,6 @@ def one_policy(system: Any, name: str, options: Any) -> Any:
         raise UsageError(f"{'--best' if 'measured' in str(error) else '--policy'}: {error}") from None
 
 
-def setups(system: Any, names: tuple[str, ...], options: Any) -> list[Any]:
+def setups(system: System, names: tuple[str, ...], options: Readings) -> list[Setup]:
     """The tables of several policies, or of the default one; each name counts once."""
     return [one_policy(system, name, options) for name in dict.fromkeys(names or (default_policy(system),))]

@@ -19,6 +19,7 @@ from analysis.attack.closeness import table as closeness_table
 from analysis.attack.exact import sound_tests
 from analysis.attack.report import COLUMNS, Store, row, table, toml
 from analysis.experiments.plan import Settings
+from analysis.rta import Test
 from analysis.rta.registry import UNITS
 from analysis.rtgpu import attack as units
 from gpurt.errors import UsageError
@@ -209,6 +210,6 @@ def closeness(
     return 1 if any(row.broken and rta.find(row.test).sound for row in rows) else 0
 
 
-def _closeness(test: Any, tasksets: int, seed: int, kind: Kind) -> Closeness:
+def _closeness(test: Test, tasksets: int, seed: int, kind: Kind) -> Closeness:
     with render.progress(tasksets, test.name) as bar:
         return compare(test, tasksets, seed, bar.reach, kind)

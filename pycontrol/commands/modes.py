@@ -17,6 +17,7 @@ from analysis.answers.chosen import beside_of, covering_test
 from analysis.answers.hosts import unable
 from analysis.answers.loading import rewritable
 from analysis.choose import MIXED, MOST_READABLE, Choice, choices, effort, unsearched, with_modes
+from analysis.divide import Division
 from analysis.model import FORMS, Taskset
 from analysis.rta import TESTS
 from analysis.taskset.file import assumptions
@@ -149,8 +150,8 @@ def _write(file: Path, loaded: Taskset, best: Choice) -> None:
 
 
 def _choice(
-    file: Path, why: str, known: Beside, ways: Sequence[Choice] = (), divided: Sequence[Any] = (),
-    recommended: Any = None, written: bool = False, notes: Sequence[str] = (),
+    file: Path, why: str, known: Beside, ways: Sequence[Choice] = (), divided: Sequence[Division] = (),
+    recommended: Choice | Division | None = None, written: bool = False, notes: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """The JSON document; ``why``: it is not schedulable."""
     return {
@@ -167,7 +168,7 @@ def _ways(found: Sequence[Choice]) -> str:
     return render.table(("policy", "test", "least slack", "tasks wait", "GPU priorities"), rows)
 
 
-def _verdict(best: Any) -> str:
+def _verdict(best: Choice) -> str:
     """The answer in one line."""
     if not best.schedulable:
         return f"NOT PROVED: {NO_WAY}"
@@ -179,7 +180,7 @@ def _percent(slack: Fraction | None) -> str:
     return "-" if slack is None else f"{float(100 * slack):.1f} %"
 
 
-def _modes(choice: Any) -> str:
+def _modes(choice: Choice) -> str:
     modes = set(choice.modes.values())
     if len(modes) < 2:
         return f"all {modes.pop().value}" if modes else "-"
@@ -188,7 +189,7 @@ def _modes(choice: Any) -> str:
     return text if len(text) <= 60 else f"{busy} of {len(choice.modes)} busy"
 
 
-def _data(choice: Any) -> dict[str, Any]:
+def _data(choice: Choice) -> dict[str, Any]:
     return {
         "policy": choice.policy, "test": choice.test, "schedulable": choice.schedulable,
         "slack": choice.slack,
@@ -197,32 +198,32 @@ def _data(choice: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _divided(one: Any) -> dict[str, Any]:
+def _divided(one: Division) -> dict[str, Any]:
     return {
         "way": one.way, "test": one.test, "schedulable": one.slack is not None, "slack": one.slack,
         "units_by_task": one.units, "why": one.why or None, "needs": one.needs,
     }  # fmt: skip
 
 
-def _recommended(one: Any) -> dict[str, Any] | None:
+def _recommended(one: Choice | Division | None) -> dict[str, Any] | None:
     """The way with the most slack; ``needs`` is None for a policy, which hosts have."""
     if one is None:
         return None
-    way = getattr(one, "way", None) or one.policy
-    return {"way": way, "test": one.test, "slack": one.slack, "needs": getattr(one, "needs", None)}
+    way, needs = (one.way, one.needs) if isinstance(one, Division) else (one.policy, None)
+    return {"way": way, "test": one.test, "slack": one.slack, "needs": needs}
 
 
-def _comparison(divided: Sequence[Any], recommended: Any) -> list[str]:
+def _comparison(divided: Sequence[Division], recommended: Choice | Division | None) -> list[str]:
     """The ways that divide the GPU, and what follows if one of them is the best."""
     rows = [(one.way, one.test, _percent(one.slack), _units(one)) for one in divided]
     lines = ["ways that divide the GPU:", render.table(("way", "test", "least slack", "units"), rows)]
     lines += [f"no {one.way}: {one.why}" for one in divided if one.why]
-    if recommended in divided:
+    if isinstance(recommended, Division):
         lines.append(f"{recommended.way} leaves the most slack, {_percent(recommended.slack)}; {recommended.needs}")
     return lines
 
 
-def _units(one: Any) -> str:
+def _units(one: Division) -> str:
     units = one.units or {}
     text = ", ".join(f"{name} {count}" for name, count in units.items()) or "-"
     return text if len(text) <= 60 else f"{len(units)} tasks have units"

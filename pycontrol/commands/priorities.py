@@ -14,6 +14,7 @@ from analysis import compiled
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
 from analysis.answers.loading import rewritable
+from analysis.rta import Test
 from analysis.taskset.write import write_values
 from analysis.verdict import slow_turns
 from gpurt.errors import TooLargeError, UsageError
@@ -94,7 +95,7 @@ def priorities(file: Path, name: str | None, write: bool, as_json: bool) -> int:
 
 
 def _assigned(
-    file: Path, test: Any, notes: Sequence[str], tasks: Mapping[str, Any] = MappingProxyType({}),
+    file: Path, test: Test | None, notes: Sequence[str], tasks: Mapping[str, Any] = MappingProxyType({}),
     files: Sequence[Path] = (), why: str = "",
 ) -> dict[str, Any]:
     """The JSON document: ``tasks`` are those whose GPU priority is to change, ``files`` those that were written."""

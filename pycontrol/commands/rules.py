@@ -12,7 +12,7 @@ from gpurt.enums import Notice, Overrun
 from gpurt.errors import RefusedError, UsageError
 from gpurt.units import format_time
 from pycontrol.commands.options import GPU, JSON, PIDS, Pid, PolicyName, command, time_of
-from pycontrol.live.control import connect
+from pycontrol.live.control import ClientInfo, Control, connect
 from pycontrol.live.rules import possible
 from pycontrol.machine import procs
 from pycontrol.output import documents, render
@@ -23,7 +23,7 @@ from pycontrol.output.render import ms
 OWN = -1
 
 
-def _clients(control: Any, pids: tuple[int, ...], gpu: int | None) -> list[Any]:
+def _clients(control: Control, pids: tuple[int, ...], gpu: int | None) -> list[ClientInfo]:
     """The clients of these processes.  Raises RefusedError if one of the processes is no client."""
     found = [one for one in control.clients(gpu) if one.pid in pids]
     missing = set(pids) - {one.pid for one in found}

@@ -101,7 +101,7 @@ def _patched(device: str) -> list[PatchedGpu]:
         raise DeviceError(str(error)) from None
 
 
-def _on_runlist(one: Any) -> str:
+def _on_runlist(one: GpuStatus) -> str:
     if one.runner_pid:
         return str(one.runner_pid)
     return "everyone" if one.image is Image.ALL else "another user's"

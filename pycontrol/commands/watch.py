@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from logging.handlers import SysLogHandler
 from pathlib import Path
-from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from analysis.answers.chosen import covering_test
 from analysis.answers.loading import analysable
+from analysis.rta import Test
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from pycontrol.commands.options import JSON, TEST, command, time_of
 from pycontrol.ending import asked
@@ -164,13 +164,13 @@ class Teller:
 
     def __init__(self, as_json: bool, log: logging.Logger | None) -> None:
         self.as_json, self.log = as_json, log
-        self.counts: Counter[Any] = Counter()
+        self.counts: Counter[What] = Counter()
         self._window = 0
-        self._recent: Counter[tuple[Any, str]] = Counter()
-        self._held: Counter[tuple[Any, str]] = Counter()
+        self._recent: Counter[tuple[What, str]] = Counter()
+        self._held: Counter[tuple[What, str]] = Counter()
 
     def begin(
-        self, file: Path, test: Any, bounds: dict[str, int], objections: Sequence[Objection], notes: list[str]
+        self, file: Path, test: Test | None, bounds: dict[str, int], objections: Sequence[Objection], notes: list[str]
     ) -> None:
         """The watch has begun."""
         if self.as_json:
@@ -178,7 +178,7 @@ class Teller:
             render.emit_line({**begun, "objections": fit.data(objections), "notes": notes})
             return
         render.note(*notes, as_json=False)
-        compared = f"the bounds of {test.name}" if bounds else "deadlines only"
+        compared = f"the bounds of {test.name}" if bounds and test else "deadlines only"
         render.say(f"watching: {compared}; Ctrl-C ends it", err=True)
 
     def tell(self, findings: Iterable[Finding]) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis import compiled
+from analysis.model import Taskset
+from analysis.rta import Test
 from pycontrol.live.fit import Code, Defeats
 from pycontrol.live.objection import Objection
 from pycontrol.live.watch import CHANGING
@@ -15,7 +17,7 @@ from pycontrol.run.finding import Finding, What
 from pycontrol.run.judge import Judge
 
 
-def bounds_of(test: Any, taskset: Any) -> dict[str, int]:
+def bounds_of(test: Test | None, taskset: Taskset) -> dict[str, int]:
     """The test's bounds by task; none of tasks without one."""
     result = compiled.run(test, taskset) if test else None
     return {} if result is None else {

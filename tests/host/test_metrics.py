@@ -23,7 +23,7 @@ from watched import BOOT, BRIEF, FILE
 
 from gpurt import Client, job, segment
 from pycontrol.live.control import ClientInfo, Control, GpuStatus, connect
-from pycontrol.live.serving import address_of
+from pycontrol.live.listening import address_of
 from pycontrol.machine import procs
 
 pytest.importorskip("prometheus_client.parser", reason="needs prometheus-client: scripts/setup --with-tests")

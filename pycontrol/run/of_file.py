@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A taskset file's tasks, executed as real processes on a host, and what is known of that run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from analysis.model import FEDERATED, Waiting
+from analysis.partial import Partial
+from analysis.taskset import TasksetFile
+from analysis.trace import HOST
+from gpurt.enums import Policy
+from gpurt.errors import FileError, RefusedError, UsageError
+from gpurt.text import filename, visible
+from pycontrol.ending import raised
+from pycontrol.live import fit
+from pycontrol.live.control import Control, connect
+from pycontrol.live.fit_policy import owned
+from pycontrol.live.nvs import Nvs, domains_of
+from pycontrol.live.objection import Objection
+from pycontrol.output import render
+from pycontrol.run import crew, launch
+from pycontrol.run.check import TaskCheck, in_time, judged, missing, notes
+from pycontrol.run.confine import confine
+from pycontrol.run.crew import CrewOptions
+from pycontrol.run.placement import place
+
+#: Stand-ins take less than the worst case: what a machine adds of its own makes them late otherwise.
+SHARE = 80
+
+
+@dataclass(frozen=True)
+class Wished:
+    """How the user wants the tasks to run.  ``policy``: set first; None leaves the host's."""
+
+    device: str | None
+    seconds: float
+    waiting: Waiting | None
+    policy: str | None
+    share: int
+    tell: bool
+    trace_path: Path | None
+
+
+@dataclass(frozen=True)
+class Done:
+    """What is known of a run.  ``unsaved``: why its trace is not whole on disk.  ``doubt``: why no yes is proved."""
+
+    seen: launch.Run
+    policy: str
+    lines: Sequence[TaskCheck]
+    remarks: Sequence[str]
+    objections: Sequence[Objection]
+    unsaved: FileError | None
+    blind: str
+    doubt: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether jobs of every real-time task were seen, all met their deadlines, and host and run are the file's."""
+        whole = not (self.seen.interrupted or self.seen.failed or self.unsaved or self.blind or self.doubt)
+        return whole and in_time(self.lines)
+
+
+def of_file(loaded: TasksetFile, wished: Wished) -> Done:
+    """Runs the tasks.
+
+    Raises UsageError, DeviceError and RefusedError before anything is changed where they cannot run so.
+    """
+    policy = wished.policy
+    federated = _federated(loaded)
+    if policy == FEDERATED:
+        if not federated:
+            raise UsageError("--policy federated: the file is about another policy; "
+                             f"gpurt plan units {filename(loaded.path)} -o OWN writes one about it")  # fmt: skip
+        policy = Policy.TIMESLICED.word  # nobody orders the GPU
+    with connect(wished.device) as control:
+        host = _permitted(control, loaded, wished.waiting, policy)  # raises DeviceError before anything is changed
+        confined = confine(loaded, all(gpu.emulated for gpu in host.gpus), gpus=len(host.gpus))
+        if policy:
+            control.set_policy(policy)
+    found = fit.objections(loaded, host)
+    runs = host.gpus[0].policy.word
+    used = FEDERATED if federated and owned(loaded.taskset, host) else runs
+    options = crew.CrewOptions(wished.seconds, wished.device, used, wished.waiting,
+                               managed=runs not in ("timesliced", "job"),
+                               environments=confined.environments, tell=wished.tell, host=fit.saved(host),
+                               share=wished.share)  # fmt: skip
+    about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: options.host}
+    partial = Partial(wished.trace_path, about) if wished.trace_path else None
+    seen, domains, unsaved = _recorded(loaded, options, confined.domains, partial, wished.trace_path)
+    judgement = judged(seen.trace, loaded)
+    lines, blind = judgement.lines, missing(judgement, [name for name, one in seen.reports.items() if one.complete])
+    remarks = [*_stood_in(loaded, wished.share), *fit.lines(found), *confined.notes, *domains, *seen.notes,
+               *notes(lines, seen.trace),
+               *([blind] if blind else []), *([partial.failed] if partial and partial.failed else [])]  # fmt: skip
+    return Done(seen, used, lines, remarks, found, unsaved, blind, fit.against(found))
+
+
+def _federated(loaded: TasksetFile) -> bool:
+    """Whether tasks own units.  Raises UsageError if some have none."""
+    if loaded.taskset.policies != (FEDERATED,):
+        return False
+    if without := [task.name for task in loaded.taskset if task.uses_gpu and not task.partition]:
+        raise UsageError(f"{filename(loaded.path)}: {visible(without[0])} has no units of its own: "
+                         "gpurt plan units FILE -o OWN gives each task some")  # fmt: skip
+    return True
+
+
+def _stood_in(loaded: TasksetFile, share: int) -> list[str]:
+    """A remark on stand-ins: what a no means although they take less than the file permits."""
+    if all(name in loaded.launch and loaded.launch[name].command for name in (task.name for task in loaded.taskset)):
+        return []
+    return [
+        f"stand-ins take {share} % of each worst case (--share): if one is late all the same, this machine lent its "
+        "CPUs to others, or the host is not the file's"
+    ]
+
+
+def _recorded(
+    loaded: TasksetFile, options: CrewOptions, domains: dict[str, int], partial: Partial | None, path: Path | None
+) -> tuple[launch.Run, list[str], FileError | None]:  # fmt: skip
+    """The run, remarks on it, and why its trace is not whole on disk; None if it is."""
+    try:
+        seen, remarks = _launched(loaded, options, domains, partial)
+    except BaseException:
+        if partial and not partial.count:
+            partial.over()
+        raise
+    if path and partial:
+        try:
+            seen.trace.save(path)
+            partial.over()
+        except FileError as error:
+            return seen, remarks, partial.kept(error)
+    return seen, remarks, None
+
+
+def _launched(
+    loaded: TasksetFile, options: CrewOptions, domains: dict[str, int], partial: Partial | None
+) -> tuple[launch.Run, list[str]]:  # fmt: skip
+    """The run, in these domains (slices in ns by name), and remarks on them."""
+    with ExitStack() as stack:
+        stack.enter_context(raised())
+        remarks = stack.enter_context(domains_of(stack.enter_context(Nvs()), domains)) if domains else []
+        with render.progress(int(options.seconds * 10), "running") as bar:
+            seen = launch.launch(loaded, options, lambda passed: bar.reach(int(passed * 10)), partial)
+    return seen, remarks
+
+
+def _permitted(control: Control, loaded: TasksetFile, mode: Waiting | None, policy: str | None) -> fit.Host:
+    """What is known of the host, under the policy that it is to have.
+
+    Raises RefusedError if the host would refuse the tasks' segments.
+    """
+    host = fit.ask(control, loaded, policy)
+    try:
+        host = host.under(policy) if policy else host
+    except ValueError as error:
+        raise UsageError(f"policy {error}") from None
+    host = replace(host, ran=fit.Ran(mode, place(loaded.taskset).folded))
+    if why := fit.against(fit.objections(loaded, host), fit.Defeats.RUN):
+        raise RefusedError(why)
+    return host
