@@ -32,7 +32,7 @@ class Account:
     """How a task was measured.
 
     ``period``: as the user said, ns; None: the releases say it.
-    ``without``: the conditions that were left out, and why.  ``failures``, ``outputs``: see campaign.Measured.
+    ``without``: the conditions that were left out, and why.  ``failures``, ``outputs``: see campaign.Campaign.
     """
 
     name: str

@@ -249,7 +249,7 @@ def nvgpu(tree: Path, major: int) -> Iterator[Fact]:
     yield Fact("hints.EVENT_BYTES", hints.EVENT_BYTES, "sizeof(struct nvgpu_sched_event_arg)")
     yield Fact("hints.TSG_OPENED", hints.TSG_OPENED, "NVGPU_SCHED_STATUS_TSG_OPEN")
     for level in hints.HintLevel:
-        yield Fact(f"hints.Level.{level.name}", level.value, f"NVGPU_RUNLIST_INTERLEAVE_LEVEL_{level.name}")
+        yield Fact(f"hints.HintLevel.{level.name}", level.value, f"NVGPU_RUNLIST_INTERLEAVE_LEVEL_{level.name}")
 
 
 def has(header: Path, name: str) -> bool:
