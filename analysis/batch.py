@@ -26,7 +26,7 @@ Times: TypeAlias = "array[int] | NDArray[np.int64]"
 Numbers: TypeAlias = "array[int] | NDArray[np.uint32]"
 
 NUMBERS = ("cpu", "priority", "gpu_priority", "eta", "busy", "ends", "gaps")
-#: Of tasks whose thread serves several; all zeros elsewhere.
+#: Columns of tasks whose thread serves several tasks; all zeros elsewhere.
 SERVED = ("thread", "rank", "order")
 TIMES = (
     "period", "deadline", "cpu_time", "misc", "pure", "longest", "longest_misc", "longest_pure", "last", "last_misc",
@@ -141,8 +141,8 @@ class Batch:
 def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     """A batch of tasksets that share a platform, except the number of CPUs.
 
-    Raises OverflowError if a time or a sum of times exceeds 63 bits, and ValueError for different platforms, and for
-    tasks of which several jobs can be pending, which compiled tests do not know.
+    Raises OverflowError if a time or a sum of times exceeds 63 bits.  Raises ValueError for different platforms, and
+    for tasks of which several jobs can be pending: compiled tests do not know such tasks.
     """
     if any(taskset.pending for taskset in tasksets):
         raise ValueError("the compiled tests know neither release jitter nor deadlines beyond periods")

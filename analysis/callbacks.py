@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Order(str, Enum):
-    """Which pending job a thread serves next."""
+    """The rule by which a thread selects the pending job that it serves next."""
 
     FIFO = "fifo"
     PRIORITY = "priority"
@@ -25,7 +25,7 @@ class Order(str, Enum):
 
 
 class Callback(str, Enum):
-    """What releases the jobs of a task, in the words of ROS 2."""
+    """The entity that releases the jobs of a task, in the words of ROS 2."""
 
     TIMER = "timer"
     SUBSCRIPTION = "subscription"

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """The compiled tests: the same verdicts and bounds as the readable ones.  analysis.sweep has them for many tasksets.
 
-They compute with 64-bit integers.  A taskset whose sums could exceed that is recognised before its analysis, and the
-readable implementation decides it, as it does jobs that pend and GPU priorities for threads that serve several tasks.
-docs/readings.md has the proofs; tests hold both implementations equal.
+The compiled tests compute with 64-bit integers.  A taskset whose sums could exceed that is recognised before its
+analysis, and the readable implementation decides the taskset.  The readable implementation also decides jobs that pend,
+and GPU priorities for threads that serve several tasks.  The proofs are in docs/readings.md.  Tests hold both
+implementations equal.
 """
 
 from __future__ import annotations
@@ -221,7 +222,7 @@ def _overlapping(taskset: Taskset) -> bool:
 
 
 class _Found:
-    """What the compiled analysis writes of each task."""
+    """The arrays into which the compiled analysis writes its findings about each task."""
 
     def __init__(self, count: int) -> None:
         room = max(count, 1)
@@ -269,7 +270,7 @@ class _Explained:
         return verdict
 
     def _solved(self, index: int) -> Verdict:
-        """What the readable implementation says of one task, given the bounds that were known to it."""
+        """The readable implementation's verdict on one task, given the bounds that were known to it."""
         task = self.taskset.tasks[index]
         known, ends = (
             {name: time for name, time in times.items() if self._above(name, task.priority)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which tasks slow each other's GPU work down (contention-aware partitioning), and under another policy."""
+"""Tasks that slow each other's GPU work down (contention-aware partitioning), and a taskset under another policy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNKNOWN = "under policy timesliced best effort slows tasks down, and what that m
 
 
 class Neighbours:
-    """Which tasks that use the GPU execute beside others, by intensity: on the same units, and on all.
+    """The numbers of tasks that use the GPU and execute beside others, by intensity: on the same units, and on all.
 
     Best-effort work stands still while a real-time task owns its partition, unless the policy is `timesliced`.  It goes
     on in other partitions.  Nobody has to say of which intensity it is: it counts as any.  Where it is in no partition
@@ -37,7 +37,7 @@ class Neighbours:
             self.memory += task.intensity is Intensity.MEMORY or (task.best_effort and task.intensity is None)
 
     def always(self, task: Task) -> Fraction:
-        """What the task's GPU work is multiplied by wherever it executes.
+        """The factor by which the task's GPU work is multiplied wherever it executes.
 
         Another partition may hold a memory-intensive task as soon as there are two of them.  The factor then counts in
         every partitioning, also where they share one: it would make partitions depend on each other (readings.md).
@@ -45,7 +45,7 @@ class Neighbours:
         return self.cross if task.intensity is Intensity.MEMORY and self.memory > 1 else Fraction(1)
 
     def factor(self, task: Task) -> Fraction:
-        """What the task's GPU work is multiplied by where it executes."""
+        """The factor by which the task's GPU work is multiplied where it executes."""
         return self.always(task) * (task.conflict if self.conflict(task) else 1)
 
     def conflict(self, task: Task) -> bool:

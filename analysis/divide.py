@@ -20,7 +20,7 @@ from analysis.rtgpu.verdict import run, stated
 
 #: The ways: tasks own units and suspend, or wait busily; partitions, in which tasks are scheduled by priority.
 FEDERATED, FEDERATED_BUSY, PARTITIONS = "federated", "federated-busy", "partitions"
-#: What a federated way needs that no host provides.
+#: The needs of a federated way that no host meets.
 NO_HOST = "no host keeps kernels on their units or copies on the bus: the programs have to (docs/rtgpu.md)"
 #: What partitions need.
 OWN_GPUS = "the GPU has to offer these partitions, each one scheduled as a GPU of its own (docs/partitioning.md)"
@@ -60,7 +60,7 @@ def divisions(taskset: Taskset) -> list[Division]:
 def best(found: Sequence[choose.Choice], divided: Sequence[Division]) -> choose.Choice | Division | None:
     """The way with the most slack, by least slack, then the second least, and so on; None if there is none.
 
-    Of equals the one that shares the GPU in time, for hosts have it.  ``found``: the best one first.
+    Among equals the way that shares the GPU in time is the best, for hosts have it.  ``found``: the best one first.
     """
     shared = found[0] if found and found[0].schedulable else None
     merit = sorted(choose.slacks(shared.result)) if shared else []
@@ -92,7 +92,7 @@ def _federated(taskset: Taskset, way: str, name: str) -> Division:
 
 
 def _unknown(taskset: Taskset, system: System) -> str:
-    """What of a federated way is not known; empty if everything is.
+    """The first time that a federated way needs and that is not known, as text; empty if all are known.
 
     A plain GPU time was measured on the units that the task has now.  The tests by name take it for the same on any
     number (docs/rtgpu.md).  Here it would win over ways that give the task the whole GPU, by a bound that is too small.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What results depend on beside settings and seeds: the code that computes them."""
+"""The fingerprint of the code that computes results: they depend on it beside settings and seeds."""
 
 from __future__ import annotations
 

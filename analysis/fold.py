@@ -30,8 +30,8 @@ def units_of(task: Task, platform: Platform) -> int:
 def apart(taskset: Taskset) -> Taskset:
     """The taskset with a GPU segment for each copy and kernel, for time slices.
 
-    A program that waits for one before it asks for the next leaves its TSG without work meanwhile, which ends the TSG's
-    turn (docs/readings/gcaps.md, "Round robin").  Does nothing where it has been applied.
+    A program that waits for one before it asks for the next leaves its TSG without work meanwhile.  The lack of work
+    ends the TSG's turn (docs/readings/gcaps.md, "Round robin").  Does nothing where it has been applied.
     """
     if all(len(segment.parts) < 2 for task in taskset for segment in task.gpu_segments):
         return taskset

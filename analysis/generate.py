@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Random tasksets by the tables of the GCAPS paper (table 3) and the thesis (table 4.2).
 
-analysis/native/draft.c and generate.c draw them, in this order: tasks and load of each CPU; each task's utilization
-(C + G) / T by UUniFast, or by Dirichlet-rescale; which tasks use the GPU; periods, numbers of GPU segments, G / C and
-G^m / G; which tasks are best effort.  C is cut into eta + 1 CPU segments around eta GPU segments, at places drawn
-uniformly, and so is G.  Deadlines equal periods, priorities are rate monotonic, and the paper re-allocates tasks by
-worst fit decreasing.  A ratio G / C of 0 leaves empty GPU segments, which still begin and end.  All times are whole ns;
-taskset i of a seed is always the same.  Method `published` divides a load as the code that was published with the paper
-does: each task gets what UUniFast leaves to the others, so that one task gets most of it.
+The code in analysis/native/draft.c and generate.c draws the tasksets.  It first draws tasks and load of each CPU, then
+each task's utilization (C + G) / T by UUniFast, or by Dirichlet-rescale.  The tasks that use the GPU come next, then
+periods, numbers of GPU segments, G / C and G^m / G.  The best-effort tasks come last.  C is cut into eta + 1 CPU
+segments around eta GPU segments, at places drawn uniformly, and so is G.  Deadlines equal periods, priorities are rate
+monotonic, and the paper re-allocates tasks by worst fit decreasing.  A ratio G / C of 0 leaves empty GPU segments,
+which still begin and end.  All times are whole ns; taskset i of a seed is always the same.  Method `published` divides
+a load as the code that was published with the paper does.  Each task gets what UUniFast leaves to the others, so that
+one task gets most of the load.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from gpurt._gpurt import ffi, lib
 PLATFORM = Platform(4, alpha=800 * US, theta=200 * US, time_slice=1024 * US)
 
 METHODS = ("uunifast", "drs", "published")
-#: What the published code draws each task's utilization from where a number of tasks is given.
+#: The range from which the published code draws each task's utilization where a number of tasks is given.
 PUBLISHED_SHARE = (0.05, 0.3)
 
 

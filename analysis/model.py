@@ -32,7 +32,7 @@ FEDERATED = "federated"
 
 
 class Waiting(str, Enum):
-    """What a task does on its CPU while its pure GPU segment executes."""
+    """The behaviour of a task on its CPU while its pure GPU segment executes."""
 
     BUSY = "busy"
     SUSPEND = "suspend"
@@ -107,7 +107,7 @@ Segment: TypeAlias = CpuSegment | GpuSegment
 
 
 class Intensity(str, Enum):
-    """What a task's kernels use most (contention-aware partitioning, definition 1)."""
+    """The resource that a task's kernels use most (contention-aware partitioning, definition 1)."""
 
     COMPUTE = "compute"
     MEMORY = "memory"
@@ -127,11 +127,11 @@ class Partition:
     ``compute_units``: how many SMs or CUs; ``cu_mask``: which CUs, bit i for CU i.  None: not limited in that way.
     ``name``: of a partition that tasks share; None: what one task may use.  Such a partition may have its own
     ``policy``, ``slice`` (ns) and ``interleave`` of its TSGs, and update costs ``alpha`` and ``theta`` (ns).  None: as
-    the platform.  With a ``domain`` of a Tegra's scheduler the slice is that domain's.  NVIDIA's GPUs are divided by
-    ``mps_percentage`` of their SMs, by the name of an ``mps_partition`` that MPS's daemon has made, by the number of a
-    ``green_context``, or by the name of a ``mig`` instance.
-    ``shared``: its tasks are threads of one process, have one TSG together, and have their work done there in that
-    order; None: each task has a TSG.
+    the platform.  With a ``domain`` of a Tegra's scheduler the slice is that domain's.
+    NVIDIA's GPUs are divided in four ways.  ``mps_percentage``: of the SMs; ``mps_partition``: the name of one that
+    MPS's daemon has made.  ``green_context``: a number; ``mig``: the name of an instance.
+    ``shared``: the partition's tasks are threads of one process and have one TSG together, which does their work in
+    that order.  None: each task has a TSG.
     """
 
     compute_units: int | None = None
@@ -176,9 +176,9 @@ class Task:
     ``partition`` is its part of the GPU; None: all of it.  ``form`` is the one that its program states; None: the one
     that follows from ``waiting``.  ``conflict``: what its GPU work is slowed down by, where a task of the same
     ``intensity`` shares its partition.
-    ``thread``: the one that serves its jobs and those of other tasks, all of the same CPU, priorities and partition;
-    ``rank``: its place in that thread's order, 0 first; ``callback``: what releases its jobs there, if it is known.
+    ``thread``: the one that serves its jobs and those of other tasks, all of the same CPU, priorities and partition.
     None: its thread serves no other task.
+    ``rank``: its place in that thread's order, 0 first.  ``callback``: what releases its jobs there, if it is known.
     ``jitter``: how long after its arrival a job may be released, ns.  Arrivals are at least ``period`` apart.
     Responses and deadlines count from the release.
     ``max_period``: the longest distance of two arrivals, ns: the period where releases are periodic; None: a sporadic
@@ -303,16 +303,17 @@ class Chain:
 class Platform:
     """The machine: CPUs and one GPU that time-slices TSGs.  Costs are nanoseconds.
 
-    ``alpha``: runlist update; ``theta``: GPU context switch; ``epsilon`` = alpha + theta is what one
-    update costs in the analyses (ECRTS'24, definition 2); ``time_slice``: L of the default driver, as it is set.
+    ``alpha``: runlist update.  ``theta``: GPU context switch.  ``epsilon`` = alpha + theta is what one
+    update costs in the analyses (ECRTS'24, definition 2).  ``time_slice``: L of the default driver, as it is set.
     ``stretch``: slices may last longer than they are set to, as a Tegra's do (slices/driver.py).  ``policy``: how the
     GPU is scheduled, by the name of a policy that ships.  ``thread_cpu``: the CPU on which the host's thread of policy
     `job` stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then ``alpha`` is that,
     and ``theta`` 0.  ``sizes``: how many compute units a partition may have, ascending; empty: any number.
     ``cross_contention``: what memory-intensive work is slowed down by while another partition does such work.
     ``chip``: the GPU's name, for CU masks.  ``bus_chunk``: the longest part of a copy that nothing interrupts, ns,
-    where tasks own units; 0: whole copies.  ``region``: the longest work that a preemption of the GPU may have to wait
-    for, ns; 0: no longer one than the copies and blocks that segments name.
+    where tasks own units; 0: whole copies.
+    ``region``: the longest work that a preemption of the GPU may have to wait for, ns.  At 0 it is no longer than the
+    copies and blocks that segments name.
     """
 
     cpus: int
@@ -343,7 +344,7 @@ class Platform:
 
     @property
     def longest_switch(self) -> int:
-        """What a GPU context switch costs at most: theta, or epsilon where theta is unknown."""
+        """The most that a GPU context switch costs: theta, or epsilon where theta is unknown."""
         return self.theta if self.theta_known else self.epsilon
 
 
@@ -383,7 +384,7 @@ class Taskset:
 
     @property
     def unseen(self) -> str:
-        """What no bound has where real-time threads serve several tasks, as a remark; empty elsewhere."""
+        """A remark on the time that no bound has where real-time threads serve several tasks; empty elsewhere."""
         names = [name for name, tasks in self.threads.items() if not tasks[0].best_effort]
         if not names:
             return ""
@@ -409,7 +410,7 @@ class Taskset:
 
     @cached_property
     def parts(self) -> tuple[Partition, ...]:
-        """What is scheduled as a GPU of its own: the partitions that have a name; else the whole GPU is one."""
+        """The parts that are scheduled as GPUs of their own: partitions with a name; without any, the whole GPU."""
         of_tasks = (t.partition for t in self if t.partition)
         own = [one for one in (*self.partitions, *of_tasks) if one.own_gpu]
         return tuple({one.name: one for one in own}.values()) or (Partition(),)

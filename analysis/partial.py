@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A trace that goes to disk as it comes: a file beside the one that the whole trace will be.
 
-Whatever ends the recording, SIGKILL and a full disk included, what had come until then is in that file, and
-analysis.trace reads it, also where its last line is cut off.
+The file has all events that came before the recording ended, also if SIGKILL or a full disk ended it.  The reader in
+analysis.trace accepts the file, also where its last line is cut off.
 """
 
 from __future__ import annotations

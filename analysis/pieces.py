@@ -16,7 +16,7 @@ def finished(
 ) -> Iterator[tuple[Piece, Result]]:
     """Each piece and what ``call`` makes of it, in the order in which they finish.
 
-    What has not begun is cancelled if the reader goes away or a call fails.  Raises what a call raises.
+    Calls that have not begun are cancelled if the reader goes away or a call fails.  Raises what a call raises.
     """
     futures: dict[Future[Result], Piece] = {pool.submit(call, piece): piece for piece in pieces}
     try:

@@ -142,7 +142,7 @@ class _Gantt:
         return [(time - self._first) / self._scale for time in times]
 
     def bars(self, events: Sequence[tuple[Event, int]]) -> None:
-        """What executed on each GPU and CPU; what did so at the same time, in lanes of the row."""
+        """Draws the work that executed on each GPU and CPU; work at the same time is drawn in lanes of the row."""
         found: dict[Any, list[tuple[float, float]]] = {}
         for event, lane in events:
             if length := _length(event):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Whether the largest of repeated measurements still grows, judged by how many records the later ones set.
 
-A record is a value larger than all before it.  If every order of n values without ties is equally likely, as where
-their conditions were put into a random order and nothing else changes, value i is a record with probability 1 / i, and
+A record is a value larger than all before it.  Every order of n values without ties is equally likely if their
+conditions were put into a random order and nothing else changes.  Value i is then a record with probability 1 / i,
 independently of the others (A. Renyi, Theorie des elements saillants d'une suite d'observations, Ann. Fac. Sci. Univ.
-Clermont-Ferrand 8, 1962).  That holds for every distribution.  Ties only make records rarer.
+Clermont-Ferrand 8, 1962).  The theorem holds for every distribution.  Ties only make records rarer.
 """
 
 from __future__ import annotations

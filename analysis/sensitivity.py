@@ -54,7 +54,7 @@ class Grows(str, Enum):
 
     @property
     def words(self) -> str:
-        """What it is, in words."""
+        """The name of that which grows, in words."""
         return _WORDS[self.value]
 
 

@@ -39,7 +39,7 @@ class Shared:
         return [*folded(self.taskset), *([NO_SWITCHES] if free else [])]
 
     def bounds(self) -> dict[str, int]:
-        """Of a sound test of the policy and the waiting modes that are simulated, ns by task; empty without such."""
+        """Bounds of a sound test of the policy and waiting modes that are simulated, ns by task; empty without one."""
         mode, taskset = self.options.waiting, self.taskset
         if mode:
             # Forms stay as far as they are right for the mode, as the simulator has them.

@@ -66,7 +66,7 @@ MAX_STEPS = 10**9
 
 
 class SimulationError(ValueError):
-    """What is asked for cannot be simulated."""
+    """The request cannot be simulated."""
 
 
 class SuspensionError(SimulationError):
@@ -75,7 +75,7 @@ class SuspensionError(SimulationError):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was observed of one task, times in ns.  ``worst``: its MORT, of the job released at ``worst_release``."""
+    """The observations of one task, times in ns.  ``worst``: its MORT, of the job released at ``worst_release``."""
 
     jobs: int
     finished: int
@@ -92,7 +92,7 @@ class Observed:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What was observed of each task, and the trace if one was asked for."""
+    """The observations of each task, and the trace if one was asked for."""
 
     tasks: Mapping[str, Observed]
     trace: Trace | None = None
@@ -110,8 +110,8 @@ class Options:
     ``waiting`` overrides every task's own mode, and ``form`` every task's form under `boosted`.
     ``horizon``: jobs are released before that time, ns; 20 times the longest period unless given.  ``poll``: the period
     with which policy `job` looks, ns; 0: it is notified at once.  ``contention``: False: GPU work takes the taskset's
-    times, which contain all conflicts that there may be; True: it takes its time without them, and is slowed down while
-    there is one (kmod/core/vgpu.h, whole.h; by factors rounded down to thousandths).
+    times, which contain all conflicts that there may be.  True: GPU work takes its time without conflicts.  A conflict
+    slows the work down while it lasts, by a factor rounded down to thousandths (kmod/core/vgpu.h, whole.h).
     """
 
     policy: str = "segment"
@@ -220,7 +220,7 @@ class SimulatorCall:
         self.stats: Any = ffi.new("struct gpurt_sim_stats[]", max(1, len(taskset)))
 
     def observed(self) -> dict[str, Observed]:
-        """What was observed, by task."""
+        """The observations by task."""
         return {
             task.name: Observed(s.jobs, s.finished, s.misses, s.worst, s.worst_release, s.sum)
             for task, s in zip(self.taskset, self.stats, strict=False)

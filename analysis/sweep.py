@@ -20,8 +20,8 @@ def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) 
     """Whether each taskset of a batch is schedulable under the test of that name.
 
     ``integers``: without shortcuts, the recurrences as they are written; to compare with.
-    Raises ValueError for a test that is not compiled, or not for threads that serve several tasks where there are some,
-    and if more tasks of a taskset use the GPU than there are priorities to assign.
+    Raises ValueError for a test that is not compiled, or not for threads that serve several tasks where there are some.
+    Raises ValueError as well if more tasks of a taskset use the GPU than there are priorities to assign.
     """
     if np.any(batch.numbers["thread"]) and not (name in rta.TESTS and compiled.serves(rta.TESTS[name])):
         raise ValueError(f"{name} has no compiled form for threads that serve several tasks")
@@ -58,7 +58,7 @@ def _reduced(batch: Batch, test: rta.Test, threads: int) -> NDArray[np.bool_]:
     """A test with reduced pessimism: the test that it reduces, where overlaps cannot make a difference.
 
     Overlaps are subtracted for segments of at least three periods of another task, and only ever help tasks whose
-    GPU priorities are given; the readable implementation decides the rest.
+    GPU priorities are given.  The readable implementation decides the rest.
     """
     assert test.reduces is not None
     given = verdicts(batch, test.reduces, threads)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The trace: what happened in a run, simulated or real, in one format.
 
-A trace is stored as Chrome/Perfetto trace-event JSON (open it at ui.perfetto.dev or chrome://tracing), with a
-track for each CPU, each GPU and each task.  The arguments hold exact nanoseconds, so that nothing is lost on reading.
+A trace is stored as Chrome/Perfetto trace-event JSON: ui.perfetto.dev and chrome://tracing open it.  Each CPU, each GPU
+and each task has a track.  The arguments hold exact nanoseconds, so that nothing is lost on reading.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSION = 5
 READABLE = (1, 2, 3, 4, 5)
 #: Track groups of the file (Chrome's process ids).
 CPUS, GPUS, TASKS, BUSES = 1, 2, 3, 4
-#: What one of a group is called.
+#: The word for one member of a track group.
 GROUPS = {CPUS: "CPU", GPUS: "GPU", BUSES: "bus"}
 MAX_BYTES = 2**31
 GZIP = b"\x1f\x8b"
@@ -39,12 +39,12 @@ GZIP = b"\x1f\x8b"
 PRIORITIES, SLICES, HOST = "gpu_priorities", "slices", "host"
 #: Entry of the head of a file that was written while the events came (analysis.partial).
 PARTIAL = "partial"
-#: What is said of such a trace.
+#: The text that says of a partial trace that it is one.
 CUT_OFF = "the recording was cut off after this: what came later is not in the file"
 
 
 class Kind(str, Enum):
-    """What an event says."""
+    """The meaning of an event."""
 
     RELEASE = "release"
     COMPLETE = "complete"
@@ -110,7 +110,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What is known about a task: its priority, 0 for best effort, and its relative deadline, ns.
+    """The known facts about a task: its priority, 0 for best effort, and its relative deadline, ns.
 
     ``ended``: when the task's program ended if that was before the end of the run, ns.
     """
@@ -186,9 +186,9 @@ ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 def times_of(tasks: Iterable[Task]) -> str:
-    """What a trace's ``times`` is where its tasks executed for as long as a file said: a hash of that, in any order.
+    """The ``times`` of a trace whose tasks executed for as long as a file said: a hash of these times, in any order.
 
-    It covers names, periods and worst cases.  A run of other times says nothing of these.
+    The hash covers names, periods and worst cases.  A run of other times says nothing of these.
     """
     found = sorted(
         (task.name, task.period, [(one.time.worst,) if isinstance(one, CpuSegment) else (one.misc.worst, one.pure.worst)
@@ -198,9 +198,9 @@ def times_of(tasks: Iterable[Task]) -> str:
 
 
 def placed_of(tasks: Iterable[Task]) -> str:
-    """What a trace's ``placed`` is: a hash of where and how urgently tasks execute, in any order.
+    """The ``placed`` of a trace: a hash of where and how urgently tasks execute, in any order.
 
-    It covers names, CPUs, GPU priorities, partitions, waiting modes, stated forms, and threads that serve several
+    The hash covers names, CPUs, GPU priorities, partitions, waiting modes, stated forms, and threads that serve several
     tasks.  A run with others is one of another system.
     """
     found = sorted(
@@ -259,8 +259,8 @@ def place(event: Event) -> tuple[int, int]:
 class _Tracks:
     """The file's tracks: their ids, in the order in which they are shown, and their names.
 
-    Thread ids are above the process ids, and none is used twice: Perfetto takes a thread with the id of its process
-    for the process itself, and before release 52 named threads by their id alone.
+    Thread ids are above the process ids, and none is used twice.  Perfetto takes a thread with the id of its process
+    for the process itself.  Perfetto before release 52 named threads by their id alone.
     """
 
     def __init__(self, trace: Trace) -> None:

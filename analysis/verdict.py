@@ -44,9 +44,8 @@ class Answer:
 def stated(test: Test) -> bool:
     """Whether the test is sound, and a file can state the system that it is about.
 
-    Three kinds of systems cannot be stated: those with strictly periodic releases, for tasks are sporadic; under `job`
-    those with another polling period than the hosts' default; and under `boosted` those with other forms than follow
-    from waiting modes.
+    A file cannot state strictly periodic releases, for tasks are sporadic.  A file cannot state another polling period
+    under `job` than the hosts' default.
     """
     return test.sound and not test.periodic and (test.policy != "job" or test.poll == POLL)
 
@@ -66,8 +65,9 @@ def thread_moves(test: Test, taskset: Taskset) -> bool:
 def lacks_theta(test: Test, taskset: Taskset) -> bool:
     """Whether the test's bounds depend on theta by itself, and the file gives only epsilon, the sum of alpha and theta.
 
-    Zero is no default: these bounds would be too small.  The others depend on epsilon and on alpha, and those of
-    `boosted` on theta where tasks wait busily: there it counts as epsilon, which it cannot exceed.
+    Zero is no default: these bounds would be too small.  Bounds of other policies depend on epsilon and on alpha.
+    Bounds of `boosted` also depend on theta where tasks wait busily: theta then counts as epsilon, which theta cannot
+    exceed.
     """
     uses_gpu = any(task.uses_gpu for task in taskset.real_time)
     return test.policy in SWITCHING and uses_gpu and not taskset.platform.theta_known
@@ -179,7 +179,7 @@ def no_proof(test: Test, taskset: Taskset) -> str:
 
 
 def unlike_the_file(test: Test, taskset: Taskset) -> str:
-    """What a test is about that is not so in the file's system; empty if it is about that system."""
+    """The properties of the test's system that the file's system lacks; empty if the two systems are the same."""
     other = [f"policy {test.policy}"] if taskset.policies != (test.policy,) else []
     users = [task for task in taskset.real_time if task.uses_gpu]
     if test.waiting and any(task.waiting is not test.waiting for task in users):

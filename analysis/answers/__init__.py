@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What gpurt says of a whole system, for every command: why not, where it would hold, and what would help."""
+"""The answer about a whole system, for every command: why not, where the system would hold, and what would help."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is known beside a no, for every command: where it would hold, who misses a deadline, and what would help."""
+"""Facts beside a no, for every command: where the system would hold, which tasks miss a deadline, what would help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.model import Taskset
 from analysis.rta import Result, Test
 from analysis.verdict import unlike_the_file
 
-#: Of larger files nothing is searched beside the answer itself.
+#: The most tasks of a file for which facts are searched beside the answer itself.
 MOST_TASKS = 500
 
 
@@ -45,7 +45,7 @@ class Beside:
 def beside(
     taskset: Taskset, why: str, results: Sequence[tuple[Test, Result]], by_name: bool, command: str
 ) -> Beside:  # fmt: skip
-    """What is known beside a no about the taskset, for ``why`` that is not empty.
+    """The facts that are known beside a no about the taskset; none if ``why`` is empty.
 
     ``results``: of the tests that the user named (``by_name``), or of the one that the verdict rests on.  ``command``:
     the one that says no, which does not name itself as help.

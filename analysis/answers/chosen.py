@@ -53,7 +53,7 @@ def covering_test(taskset: Taskset, name: str | None) -> Chosen:
 
 
 def beside_of(taskset: Taskset, test: Test | None, why: str, name: str | None, command: str) -> Beside:
-    """What is known beside a command's no, where it rests on this test; ``name``: of the test that the user named."""
+    """The facts that are known beside a no that rests on this test.  ``name``: of the test that the user named."""
     if not why:
         return Beside()
     results = [(test, compiled.run(test, taskset))] if test and taskset.real_time else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What holds of another system than the file's: never a yes, but worth knowing."""
+"""Proofs about another system than the file's: never a yes, but worth knowing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def named(results: Sequence[tuple[Test, Result]], taskset: Taskset) -> tuple[str
 
 
 def another(test: Test, how: str) -> str:
-    """What says that a test is about another system than the file's."""
+    """The sentence that says that a test is about another system than the file's."""
     return f"{test.name} is about {how}: the file's system is another one"
 
 
@@ -60,7 +60,7 @@ def _says(policy: str) -> str:
 
 
 def _cures(test: Test, taskset: Taskset) -> Iterator[str]:
-    """What the file has to say to be about that system; nothing if no file can."""
+    """The statements that make the file describe the test's system; nothing if no file can."""
     if test.periodic or (test.policy == "job" and not test.poll) or test.policy not in (*Policy.words(), FEDERATED):
         return
     if taskset.policies != (test.policy,):

@@ -23,7 +23,7 @@ from gpurt.errors import TooLargeError, UsageError
 
 
 class Bar(Protocol):
-    """What shows how far a search is."""
+    """A display of how far a search is."""
 
     def update(self, n_steps: int) -> None:
         """So many steps more are done."""
@@ -75,8 +75,8 @@ def growth(
     """How much may grow.  ``own``: the times of single tasks, too.
 
     ``name``: the test; None: the one that the verdict on the taskset rests on.  ``clocks``: hardware such as
-    "orin=0.6".  Raises UsageError if there is no such test, for a wrong clock, or for clocks that make no difference;
-    TooLargeError for more tasks than are searched.
+    "orin=0.6".  Raises UsageError if there is no such test, for a wrong clock, or for clocks that make no difference.
+    Raises TooLargeError for more tasks than are searched.
     """
     hardware = _hardware(clocks)
     test, why, notes = covering_test(taskset, name)
@@ -111,7 +111,7 @@ def _margins(test: Test, taskset: Taskset, bar: Bar, own: bool, interrupted: Tol
 
 
 def _searched(name: str, taskset: Taskset, show: Show) -> PassingLimits:
-    """What else may change where tasks own units of the GPU."""
+    """The limits of what else may change where tasks own units of the GPU."""
     done, total = 0, units.effort(taskset)
     with show(total, "searching limits") as bar:
 

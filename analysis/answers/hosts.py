@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What each kind of host can do, of what a choice of policy and waiting modes asks for."""
+"""The kinds of hosts, and whether each can do what a choice of policy and waiting modes asks for."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Results: TypeAlias = list[tuple[Test, Result]]
 
 
 class Answered(NamedTuple):
-    """What is proved of a taskset.
+    """The answer about a taskset, with all that is proved of it.
 
     ``data``: the command's document.  ``results``: those that the document has.  ``verdict``: None where tests were
     named.  ``beside``: what is known beside a no.  ``chains``: their bounds, of the test that the answer rests on.
@@ -102,7 +102,7 @@ def _result(test: Test, result: Result) -> dict[str, Any]:
 
 
 def _task(verdict: Verdict) -> dict[str, Any]:
-    """What a test says of a task; all keys are there, None if they say nothing."""
+    """The verdict of a test on a task as data.  All keys are there; None: the verdict has no such value."""
     data = dict.fromkeys(("deadline_ns", "wcrt_ns", "slack_ns", "in_time", "reason", "why", "terms"))
     if isinstance(verdict, Bound):
         terms = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which time of a single task has to shrink least for a test to pass."""
+"""The time of a single task that has to shrink least for a test to pass."""
 
 from __future__ import annotations
 

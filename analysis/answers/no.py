@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is known beyond that a test failed: tasks that miss a deadline in a simulated schedule, and what would help."""
+"""Facts about a failed test: tasks that miss a deadline in a simulated schedule, and what would help."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def missed(taskset: Taskset, result: Result) -> list[str]:
 
 
 def helps(test: Test, taskset: Taskset) -> Iterator[str]:
-    """What would help where the test fails."""
+    """The commands that would help where the test fails, each with what it does or found."""
     if test.assignable and not test.assigns and _assignable(test, taskset):
         yield "gpurt plan priorities --write: GPU priorities are known with which every deadline holds"
         return

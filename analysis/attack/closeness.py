@@ -26,7 +26,7 @@ MOST = 200_000
 
 @dataclass(frozen=True)
 class Kind:
-    """Which tasksets: ``threads`` serve several tasks, several jobs of a task are ``pending``."""
+    """A kind of tasksets: ``threads`` serve several tasks, several jobs of a task are ``pending``."""
 
     threads: bool = False
     pending: bool = False
@@ -46,7 +46,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Closeness:
-    """What was found of a test.
+    """The findings about a test.
 
     ``ratios``: bound over exact worst case, ascending, of each task that another one delays and that takes any time.
     ``broken``: tasksets in which a schedule exceeds a bound; their ratios are left out.  ``counterexample``: the first

@@ -79,7 +79,7 @@ def explore(
     """Every schedule of the taskset; ``limits``: response times beyond which one is not followed, deadlines if None.
 
     ``periodic``: after its first release a task is released each period.  ``stop``: end with the first response beyond
-    its limit.  ``finer``: releases come at such parts of a unit, too.  Of ``options`` counts what is not about releases
+    its limit.  ``finer``: releases come at such parts of a unit, too.  All ``options`` count except those of releases
     and demands.  Raises TooManyStatesError, before or after it has begun, and SimulationError.
     """
     if options.policy != "timesliced":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the attack on the bounds found: a table, tasksets as files, and the results of the tests that are finished."""
+"""The findings of the attack on the bounds: a table, tasksets as files, and the results of tests that are finished."""
 
 from __future__ import annotations
 

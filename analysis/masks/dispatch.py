@@ -32,7 +32,7 @@ _M64 = 2**64 - 1
 
 
 class SimulationError(ValueError):
-    """What is asked for cannot be simulated, or would not end."""
+    """The request cannot be simulated, or its simulation would not end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def simulate(gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Setting
 
 
 def _interruptible(call: Callable[[], int]) -> int:
-    """What a long call to C returns.  It runs in a thread, because Ctrl-C is heard only where Python runs."""
+    """The result of a long call to C.  The call runs in a thread, because Ctrl-C is heard only where Python runs."""
     found: list[int] = []
     worker = Thread(target=lambda: found.append(call()), daemon=True)
     worker.start()

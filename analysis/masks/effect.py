@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a mask is worth: its effective compute units (section 4.3 of the paper; specification rules R3 to R6).
+"""The worth of a mask: its effective compute units (section 4.3 of the paper; specification rules R3 to R6).
 
-The dispatcher deals a kernel's blocks to shader engines in turn and waits for a full one, so that every engine with any
-CU enabled gets as many blocks as each other one: the engine with the fewest CUs sets the pace of all.
+The dispatcher deals a kernel's blocks to shader engines in turn and waits for a full one.  Every engine with any CU
+enabled therefore gets as many blocks as each other one.  The engine with the fewest CUs sets the pace of all.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The text of HSA_CU_MASK, with which ROCm confines a whole process: ``0:0xff; 1,2:0-7,32-39``.
 
 ROCr parses it in Flag::parse_masks() of core/util/flag.cpp.  It drops the first set that it does not understand and all
-that follow, without a word.  What it takes by accident ("-3", "3-", ids that no GPU has) is a mistake here as well.
+that follow, without a word.  Text that ROCr takes by accident ("-3", "3-", ids that no GPU has) is a mistake here, too.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is wrong with masks, by rule, each with the finding that it rests on (docs/cu-masks.md lists them)."""
+"""Faults of masks, by rule, each with the finding that it rests on (docs/cu-masks.md lists them)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which compute unit each bit of a mask is, by release of Linux (mqd_symmetrically_map_cu_mask() in kfd_mqd_manager.c).
+"""The compute unit of each bit of a mask, by release of Linux (mqd_symmetrically_map_cu_mask() in kfd_mqd_manager.c).
 
 Read in 6.1.192 and, for several XCCs, 6.12.117.  ``tests/masks/test_driver.py`` compiles the driver's function and
 compares, where its source is at hand.
@@ -25,7 +25,7 @@ PAIRS_READ: Release = (6, 1)
 XCCS_READ: Release = (6, 12)
 #: From GC 12.1 on, bits have a rule of their own (mqd_symmetrically_map_cu_mask_v12_1() in kfd_mqd_manager_v12_1.c).
 OTHER_RULE = 120_100
-#: What is assumed unless a release is given.
+#: The release that is assumed unless one is given.
 LATEST: Release = (6, 12)
 #: Bits of a mask that the driver takes at most.
 MOST_BITS = 1_024
@@ -48,7 +48,7 @@ class Unit:
         return MOST_UNITS * self.array + self.index
 
 
-#: What one bit of a mask enables: nothing past the chip's, one CU, or two of a pair.
+#: The CUs that one bit of a mask enables: none past the chip's, one CU, or two of a pair.
 Enabled: TypeAlias = tuple[Unit, ...]
 
 
@@ -74,7 +74,7 @@ def words(mask: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=64)
 def places(topology: Topology, release: Release = LATEST) -> tuple[Enabled, ...]:
-    """What each bit enables in the registers: as many bits as there are active CUs.
+    """The CUs that each bit enables in the registers: as many bits as there are active CUs.
 
     Not every place is a compute unit under Linux 5.14 and older: see `exists`.
     """

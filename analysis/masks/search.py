@@ -2,8 +2,8 @@
 """Places rectangles of compute units on shader engines, at the least cost: best-first search, and first fit.
 
 The search is A*.  A state is how many partitions are placed, and of each engine how many CUs are free and whether it
-is used; engines that are alike are interchangeable.  A cost is a tuple, compared from its first number on, and costs of
-partitions add up.
+is used or closed.  Engines that are alike are interchangeable.  A cost is a tuple, compared from its first number on,
+and costs of partitions add up.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def least(
                 if short is None:
                     continue
                 total = (max(total[0], so_far[0] + short * lacking), *total[1:])
-            # What is ahead depends on the state only: of equal states, the first of the cheapest is enough.
+            # The costs ahead depend on the state only: among equal states, the first of the cheapest is enough.
             state = _state(index + 1, after)
             if state in seen and seen[state] <= so_far:
                 continue
@@ -141,7 +141,7 @@ def placements(step: Step, engines: tuple[ShaderEngine, ...]) -> Iterator[tuple[
 
 
 def _ahead(steps: Sequence[Step]) -> list[Cost]:
-    """Of each step, a bound from below of what it and all later ones cost."""
+    """Lower bounds of the cost of each step together with all later ones, and 0 after the last."""
     bounds: list[Cost] = [(0,) * len(steps[0].shapes[0].cost)]
     for step in reversed(steps):
         cheapest = tuple(map(min, zip(*(shape.cost for shape in step.shapes), strict=True)))

@@ -7,7 +7,7 @@ from functools import cache
 
 from analysis.model import MS, US
 
-#: What the driver's setter accepts, ns.
+#: The slices that the driver's setter accepts, ns.
 SHORTEST, LONGEST = MS, 50 * MS
 #: The slice of a TSG that nobody sets, ns.
 DEFAULT = 1_024 * US

@@ -48,7 +48,7 @@ def _entry(table: Runlist, entry: Entry) -> Iterator[str]:
 
 
 def _waits(table: Runlist, entry: Entry) -> str:
-    """What the longest wait consists of."""
+    """The parts of the longest wait, as text."""
     told = []
     for (times, turn), same in groupby(table.waits(entry), key=lambda part: (part[0], table.turn(part[1]))):
         names = [_name(one) for _, one in same]

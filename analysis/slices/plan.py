@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Slices and interleave levels from what tasks demand: the least slices with which every task has a bound.
 
-For given levels the search finds the least slices that pass, if any pass: a longer slice of one TSG only lengthens the
-waits of others, so each slice can grow to the least that its own tasks need, until nothing changes.  Where tasks wait
-busily that may miss some: a longer slice of a task also shortens what it takes from others of its CPU.
+For given levels the search finds the least slices that pass, if any pass.  A longer slice of one TSG only lengthens the
+waits of others.  Each slice can therefore grow to the least that its own tasks need, until nothing changes.  Where
+tasks wait busily the search may miss some: a longer slice of a task also shortens what it takes from others of its CPU.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from analysis.slices.runlist import Entry, Level, Runlist, runlist
 
 #: How many choices of levels are tried.
 MOST_LEVELS = 500
-#: What TSGs of programs outside the file are called.
+#: The name of TSGs of programs outside the file.
 OTHERS = "(outside the file)"
 #: Why there is no plan although the taskset may have one.
 NONE_FOUND = "no slices and levels were found with which every task that uses the GPU has a bound"

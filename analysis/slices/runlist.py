@@ -57,13 +57,13 @@ class Runlist:
     def gap(self, entry: Entry) -> int:
         """The longest time between two turns of an entry with work, or before its first one, ns.
 
-        It holds whichever of the other entries have work or exist: the longest wait is that with all entries of the own
-        level and above, and with the longest one below it.
+        The gap holds whichever of the other entries have work or exist.  The longest wait is that with all entries of
+        the own level and above, and with the longest one below it.
         """
         return sum(times * self.turn(other) for times, other in self.waits(entry)) + self.theta
 
     def waits(self, entry: Entry) -> list[tuple[int, Entry]]:
-        """What the longest time between two turns has: how often others have turns in it, in the order of levels."""
+        """The turns of others in the longest time between two turns: how many each has, in the order of levels."""
         others = [other for other in self.entries if other is not entry]
         high, medium, low = ([one for one in others if one.level is level] for level in reversed(Level))
         if entry.level is Level.HIGH:
@@ -76,11 +76,11 @@ class Runlist:
         return above + [(1, one) for one in low]
 
     def _longest(self, entries: Sequence[Entry]) -> list[tuple[int, Entry]]:
-        """Of these, one at most has a turn."""
+        """The longest turn of these entries: one of them at most has a turn."""
         return [(1, max(entries, key=self.turn))] if entries else []
 
     def supply(self, entry: Entry) -> Supply:
-        """What the entry gets at least."""
+        """The supply that the entry gets at least."""
         return Supply(entry.kept, self.gap(entry))
 
     def of(self, task: Task) -> Entry:

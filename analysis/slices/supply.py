@@ -51,8 +51,8 @@ def response(supply: Supply, work: int, others: Callable[[int], int], limit: int
 def edf(jobs: Sequence[SporadicTask], supply: Supply) -> bool:
     """Whether preemptive EDF misses no deadline: dbf(t) <= sbf(t) at each deadline t (Shin and Lee, RTSS'03).
 
-    Jobs are released exactly when they arrive.  sbf(t) is at least s/(s+g) (t - g), so that deadlines matter up to
-    (sum of (T_i - D_i) U_i + g s/(s+g)) / (s/(s+g) - U).  False also if there are more than MOST_DEADLINES.
+    Jobs are released exactly when they arrive.  A lower bound of sbf(t) is s/(s+g) (t - g).  Deadlines therefore matter
+    up to (sum of (T_i - D_i) U_i + g s/(s+g)) / (s/(s+g) - U).  False also if there are more than MOST_DEADLINES.
     """
     share = Fraction(supply.slice, supply.slice + supply.gap)
     load = sum((Fraction(job.cost, job.period) for job in jobs), Fraction())

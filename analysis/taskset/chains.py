@@ -11,7 +11,7 @@ from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
 
 LIMITS = ("max_reaction", "max_age", "max_age_at_output")
-#: What no bound is about, and what to write.
+#: The links that no bound is about, and what to write instead.
 TRIGGERED = (
     'links: no bound is built for "triggered" links; a task with releases of its own, which reads the last value, '
     'has a link "sampled"'

@@ -57,7 +57,7 @@ OWN_PARTITION = {
         "which CUs the task may use",
     ),
 }
-#: What names may have, as in a regular expression, and how many of these.
+#: The characters that names may have, as in a regular expression, and how many of these.
 CHARACTERS, NAME_LENGTH = "A-Za-z0-9_.-", 64
 NAME = schema.string(f"^[{CHARACTERS}]{{1,{NAME_LENGTH}}}$", f"up to {NAME_LENGTH} letters, digits, '.', '_' and '-'")
 

@@ -144,7 +144,7 @@ def _interpret(
 def _tables(
     document: dict[str, Any], kind: str, fields: dict[str, Field] | Fields, report: Mistakes
 ) -> Iterator[tuple[int, dict[str, Any], int]]:
-    """Of each [[task]] or the like its number, its right fields, and how many problems there were before."""
+    """The number of each [[task]] or the like, its right fields, and how many problems there were before."""
     entries = document.get(kind, [])
     if not isinstance(entries, list):
         report.add((kind,), f"write [[{kind}]], with two brackets, for each {kind}")
@@ -314,7 +314,7 @@ def _unmodelled(taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
     )  # fmt: skip
 
 
-#: What bounds of policy timesliced assume (docs/readings/gcaps.md, "Round robin").
+#: The assumption of bounds of policy timesliced (docs/readings/gcaps.md, "Round robin").
 TURNS = (
     "under policy timesliced every bound assumes that a GPU segment hands over all its GPU work at once; a program "
     "that waits, or launches more, in between needs a GPU segment in the file for each piece"
@@ -322,7 +322,7 @@ TURNS = (
 
 
 def assumptions(taskset: Taskset) -> Iterator[str]:
-    """What every bound assumes that the user may not have meant."""
+    """The assumptions of every bound that the user may not have meant."""
     platform = taskset.platform
     if not any(t.uses_gpu for t in taskset.real_time):
         return
@@ -343,7 +343,7 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
 
 
 def _boosted(taskset: Taskset) -> Iterator[str]:
-    """What policy `boosted` makes of the file's costs, and what its hosts demand of the priorities."""
+    """The reading of the file's costs under policy `boosted`, and the demands of its hosts on the priorities."""
     if any(t.uses_gpu and t.waiting is Waiting.BUSY for t in taskset.real_time):
         if not taskset.platform.theta_known:
             yield "theta is missing in [platform]: it counts as epsilon, the most that it can be"

@@ -36,7 +36,7 @@ def percentage_of(units: int, there: int) -> int:
 
 
 def check(taskset: Taskset, report: Mistakes) -> None:
-    """What the partitions of a file say of each other, and of the chip."""
+    """Reports what the partitions of a file say wrong of each other, and of the chip."""
     partitions = taskset.partitions
     given = [(index, way) for index, one in enumerate(partitions) for way in WAYS if getattr(one, way) is not None]
     for index, way in given:
@@ -114,7 +114,7 @@ def _masked(taskset: Taskset) -> Iterator[tuple[Where, Partition]]:
 
 
 def unchecked(taskset: Taskset) -> Iterator[str]:
-    """What times by numbers of units assume of masks, where no chip says how its CUs are spread."""
+    """The assumption about masks in times by numbers of units, where no chip says how its CUs are spread."""
     if taskset.platform.chip is not None:
         return
     names = [task.name for task in taskset if task.partition and task.partition.cu_mask and _by_units(task)]

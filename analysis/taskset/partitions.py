@@ -63,7 +63,7 @@ def sizes(units: dict[str, int] | None, there: int, report: Mistakes) -> tuple[i
 
 
 def check(taskset: Taskset, report: Mistakes, unplaced: bool = False) -> None:
-    """What tables say of each other.  The taskset has each [[task]] and [[partition]] of the file, in its order.
+    """Reports what tables say wrong of each other.  The taskset has each [[task]] and [[partition]], in file order.
 
     ``unplaced``: the last task need not be in a partition.
     """

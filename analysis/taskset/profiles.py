@@ -164,7 +164,7 @@ class SpatialReader:
 
 
 class Profiles:
-    """What a file's tasks run that name profiles, for bounds and simulations of one GPU.
+    """The work of a file's tasks that name profiles, for bounds and simulations of one GPU.
 
     A job's copies and kernel become a copy, a kernel with a time for each number of units, and a copy.
     """

@@ -55,7 +55,7 @@ def _not_understood(path: Path) -> FileError:
 
 
 def _rest(tables: dict[str, Any]) -> dict[str, Any]:
-    """What may not change: all except [[partition]] and what tasks say of theirs."""
+    """The tables that may not change: all except [[partition]] and the partitions that tasks name."""
     tasks = [{key: value for key, value in task.items() if key != "partition"} for task in tables.get("task", [])]
     return {**tables, "task": tasks, "partition": None}
 

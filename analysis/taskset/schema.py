@@ -295,7 +295,7 @@ def quoted(text: str) -> str:
 
 
 def _key(path: Path) -> str:
-    """What a message calls the value at ``path``: its key, with its place if it is in an array."""
+    """The name of the value at ``path`` in a message: its key, with its place if it is in an array."""
     return f"{path[-2]}[{path[-1] + 1}]" if isinstance(path[-1], int) else path[-1]
 
 

@@ -49,7 +49,7 @@ SEGMENT = {
         "a copy in, a kernel and a copy out, as the [[profile]] of that name says",
     ),
 }  # fmt: skip
-#: What only goes with a kernel.
+#: The keys that only go with a kernel.
 _OF_KERNEL = {"overhead", "interleave", "block"}
 #: The keys of the other segments.
 _ALONE = ({"cpu"}, {"misc", "gpu"}, {"copy"}, {"kernel_times"}, {"profile"})

@@ -39,7 +39,7 @@ def misplaced(entry: dict[str, Any], path: Where, report: Mistakes) -> dict[str,
 
 
 def check(document: dict[str, Any], report: Mistakes) -> None:
-    """What the tables of threads and of their tasks say of each other, also of those with other mistakes."""
+    """Reports what the tables of threads and of their tasks say wrong of each other, also with other mistakes."""
     threads = {one["name"]: (at, one) for at, one in _tables(document, "thread") if isinstance(one.get("name"), str)}
     served: dict[str, list[tuple[int, dict[str, Any]]]] = {name: [] for name in threads}
     there = f"there are {', '.join(threads)}"[:200] if threads else "the file has no [[thread]]"

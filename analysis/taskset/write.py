@@ -25,7 +25,7 @@ else:  # pragma: no cover
 
 #: By key of a task's table, then by task.
 Values = Mapping[str, Mapping[str, int | str]]
-#: What a value of a task looks like: a number, or a string in either kind of quotes.
+#: The form of a task's value: a number, or a string in either kind of quotes.
 VALUE = r"(\d+|\"[^\"]*\"|'[^']*')"
 
 
@@ -35,7 +35,7 @@ def write_values(path: Path | str, values: Values, policy: str | None = None) ->
     ``policy``: what the platform's policy becomes; None leaves it.
 
     The file is replaced as a whole or not at all.  Raises FileError if it cannot be read or written, or if the change
-    would not leave a taskset file; TasksetError if it is not one now.
+    would not leave a taskset file.  Raises TasksetError if it is not one now.
     """
     path = Path(path)
     known = {task.name for task in load(path).taskset}
@@ -123,7 +123,7 @@ def _ending(line: str) -> str:
 def with_values(text: str, key: str, tasks: Mapping[str, int | str]) -> str:
     """The text with ``key`` replaced if the task has it, else added below its ``priority``.
 
-    What a thread has for all of its tasks is written there.
+    A key that a thread has for all of its tasks is written in the thread's table.
     """
     document = tomllib.loads(text)
     wanted = dict(tasks)
