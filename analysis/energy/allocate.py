@@ -97,7 +97,7 @@ def energy(setup: Setup, state: UnitsState, gpu: int | None, placed: list[Runnin
 def candidate(
     setup: Setup, state: UnitsState, gpu: int, job: ReleasedJob, units: int, until: int | None = None
 ) -> Candidate:
-    """What follows if the job gets ``units`` units now; ``until``: the end of the window, its finish unless given."""
+    """The outcome if the job gets ``units`` units now; ``until``: the end of the window, its finish unless given."""
     finish = planned(setup, gpu, job.task, units, state.now).finish
     coming = window(setup, state, gpu, job.task, finish if until is None else until)
     ok, placed = generate(setup, state, gpu, job, units, coming)
@@ -117,8 +117,8 @@ def allocate(setup: Setup, state: UnitsState, gpu: int, job: ReleasedJob) -> Can
     """Algorithm 2 on a GPU that is not full; None: the job waits.
 
     On an idle GPU: the candidate of least energy that keeps all deadlines, or of least energy if none does; ties go to
-    more units.  Beside a running job: as many units as are free, up to m^opt, if that keeps all deadlines and if
-    waiting for the whole GPU is not faster.
+    more units.  Beside a running job: as many units as are free, up to m^opt.  The job waits if that misses a deadline
+    or if waiting for the whole GPU is faster.
     """
     running = state.running[gpu]
     if not running:

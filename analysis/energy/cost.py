@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What an explicit schedule costs: a list of kernels, or a table of `gpurt plan energy schedule` (JSON)."""
+"""The cost of an explicit schedule: a list of kernels, or a table of `gpurt plan energy schedule` (JSON)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which GPU a task is assigned to: algorithm 4, the packings by decreasing utilization, and STGM's sets of units."""
+"""The assignment of tasks to GPUs: algorithm 4, the packings by decreasing utilization, and STGM's sets of units."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def decisions(setup: Setup, at: int) -> list[dict[str, Any]]:
 
 
 def _why(setup: Setup, state: UnitsState, job: ReleasedJob, decision: Dispatching | None) -> str:
-    """Which rule of algorithms 2 and 5 decided."""
+    """The rule of algorithms 2 and 5 that decided, in words."""
     home = setup.assigned[job.task]
     name = setup.system.gpus[home].name
     if decision is None and is_full(setup, state, home):

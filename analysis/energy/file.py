@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What energy commands read of a taskset file: [[gpu]], [[profile]] and [[task]] (docs/energy.md).
+"""The tables of a taskset file that energy commands read: [[gpu]], [[profile]] and [[task]] (docs/energy.md).
 
 ``load`` reports every mistake at once, each with its line.
 """

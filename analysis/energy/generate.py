@@ -19,7 +19,7 @@ TRIES = 10_000
 
 @dataclass(frozen=True)
 class Draw:
-    """What is drawn at a point.
+    """The parameters of the draw at a point.
 
     ``kind``: "uunifast" (figures 2.8 and chapter 3), "shares" (figure 2.9) or "stgm" (figure 2.10).  ``x``: the total
     utilization, the share of heavy tasks, or the number of tasks.  ``reference``: type of GPU and how many of its

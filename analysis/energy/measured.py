@@ -87,7 +87,7 @@ def _row(row: dict[str, str | None], line: int, units: int, problems: list[Probl
 
 
 def _mistakes(cells: dict[str, str], units: int) -> Iterator[str]:
-    """What is wrong with a line."""
+    """The mistakes in a line."""
     for key in ("power_uw", "error_uw"):
         cell = cells.get(key, "")
         if not cell and key != "power_uw":

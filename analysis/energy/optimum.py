@@ -3,8 +3,8 @@
 
 Kernels are moldable and not preempted; units and slots are held while a kernel executes, and copies need neither.  So
 the result is also a lower bound for schedulers that hold them longer.  Not regular: to delay a job can pay, so that
-every start counts.  A best-first search over (time, jobs left, kernels that run) with a lower bound that charges each
-kernel its units' share of the GPU's busy time.
+every start counts.  The method is a best-first search over (time, jobs left, kernels that run).  The search's lower
+bound charges each kernel its units' share of the GPU's busy time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _JobWays:
     bound: int
 
 
-#: What runs on a GPU: (end, units, m (pd - p)) for each kernel.
+#: The kernels that run on a GPU: (end, units, m (pd - p)) for each.
 _Running = tuple[tuple[int, int, int], ...]
 #: Time, jobs left as bits, what runs by GPU.
 _State = tuple[int, int, tuple[_Running, ...]]

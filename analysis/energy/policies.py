@@ -70,7 +70,7 @@ POLICIES: dict[str, UnitsPolicy] = {policy.name: policy for policy in _LISTED}
 
 @dataclass(frozen=True)
 class Readings:
-    """What the papers leave open; the defaults are the chosen readings.
+    """The choices that the papers leave open; the defaults are the chosen readings.
 
     ``active``: compare active energies of complete schedules, not energies of windows that differ.  ``hold_job``: a
     job keeps its units until its copy out is done.  ``ready_too``: windows hold ready jobs as well.  ``at_best``:
@@ -78,7 +78,7 @@ class Readings:
     still runs.  ``fastest``: an idle GPU on which no candidate keeps the deadlines gets the one that finishes first.
     ``order``: of the ready queue; None: the policy's own.
 
-    ``weigh``: algorithm 5 compares energies before a job waits for its full GPU, as lines 32 to 37 print; unless given
+    ``weigh``: algorithm 5 compares energies before a job waits for its full GPU, as lines 32 to 37 print.  Unless given
     a job waits whenever that keeps its deadline.  ``copies``: units draw active power from the dispatch to the end of
     the copy out, and are held as long.  ``measured``: m^opt and preferred GPUs by measured energies, not by the model.
     """

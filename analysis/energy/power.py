@@ -30,7 +30,7 @@ class Energy:
 
     @property
     def active(self) -> int:
-        """What a schedule can change: all of it except the static part."""
+        """The energy that a schedule can change: all of it except the static part."""
         return self.idle + self.dynamic
 
     @property

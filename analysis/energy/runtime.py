@@ -18,7 +18,7 @@ NEVER = 2**64 - 1
 
 @dataclass(frozen=True, slots=True)
 class UnitsGrant:
-    """What a job has got: ``units`` units from ``first`` on of a GPU, at ``granted`` ns.
+    """The grant of a job: ``units`` units from ``first`` on of a GPU, at ``granted`` ns.
 
     ``kernel``: its kernel's time on them in the worst case, ns.  ``copying``: that its kernel has ended.
     """
@@ -87,7 +87,7 @@ class UnitsRuntime:
         return int(lib.gpurt_units_next(self._raw))
 
     def grant(self, task: int, job: int) -> UnitsGrant | None:
-        """What that job holds or held; None unless it is the task's running one."""
+        """The grant that the job holds or held; None unless the job is the task's running one."""
         one = self.tasks[task]
         if one.running == lib.GPURT_UNITS_IDLE or one.run.number != job:
             return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The cyclic schedule: what a policy does with periodic jobs and worst cases, as a table that is replayed by time.
 
-Theorem: if releases are strictly periodic with the given offsets, and no execution, interference included, exceeds its
-worst case, then a job that is dispatched at the table's time on the table's units finishes no later than in the table.
+Theorem: let releases be strictly periodic with the given offsets, and let no execution, interference included, exceed
+its worst case.  A job that is dispatched at the table's time on the table's units then finishes no later than there.
 Units are disjoint in the table over the worst-case intervals, hence over shorter ones, and starts are fixed, so there
 is no anomaly.  It does not hold for sporadic tasks: a job that comes just after its slot waits up to a period.
 """
@@ -96,7 +96,7 @@ def make(setup: Setup) -> Table:
 
 
 def _state(setup: Setup, outcome: Outcome, now: int) -> object:
-    """What is ready and what runs just before ``now``, with times relative to it."""
+    """The jobs that are ready and those that run just before ``now``, with times relative to it."""
     started = {(one.task, one.job) for one in outcome.dispatches if one.at < now}
     running = [
         (one.task, one.gpu, one.units, one.first, one.at - now)
@@ -123,9 +123,9 @@ def _on_own_units(setup: Setup, one: Dispatch) -> Dispatch:
 
 
 def faults(table: Table) -> list[str]:
-    """What is wrong with a table: deadlines, jobs left out, and units or slots held twice; empty if nothing is.
+    """The faults of a table: deadlines, jobs left out, and units or slots held twice; empty if there are none.
 
-    It looks at the prefix and two cycles, from the model alone.
+    The check looks at the prefix and two cycles, from the model alone.
     """
     system, end = table.setup.system, table.begin + 2 * table.length
     found, dispatches = [], list(table.unrolled(2))

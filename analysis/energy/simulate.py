@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The readable simulation of a spatial GPU in virtual time; analysis/native/energy_sim.c is the compiled one.
 
-At each instant at which something happens: jobs that are done finish, ready jobs at their deadline are skipped, jobs
-are released, and one pass over the ready queue dispatches (algorithm 1; specification, section 2.1).
+The simulation does the same at each instant at which something happens.  Jobs that are done finish, ready jobs at their
+deadline are skipped, and jobs are released.  One pass over the ready queue then dispatches (algorithm 1; specification,
+section 2.1).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from analysis.energy.state import Dispatching, ReleasedJob, RunningJob, UnitsSta
 
 #: A time that never comes.
 NEVER = 2**64 - 1
-#: What decides about a job.
+#: The function that decides about a job.
 Choose = Callable[[Setup, UnitsState, ReleasedJob], "Dispatching | None"]
 
 

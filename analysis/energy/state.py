@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a scheduler knows when it decides: jobs that are ready, jobs that run, and when the next ones can come."""
+"""The facts that a scheduler decides by: jobs that are ready, jobs that run, and when the next ones can come."""
 
 from __future__ import annotations
 

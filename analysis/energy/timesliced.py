@@ -88,8 +88,8 @@ def _segment(segment: dict[str, Any], kernel: Kernel, units: int) -> dict[str, A
 def executions(system: TimeSliced, trace: Trace) -> list[Execution]:
     """When kernels executed in a run, preemption by preemption.
 
-    The first part of a job's GPU time is its copy in, the last one its copy out; of a job that is not done in the trace
-    all after the copy in counts as kernel.  Raises UsageError if the trace is not whole.
+    The first part of a job's GPU time is its copy in, the last one its copy out.  All time after the copy in counts as
+    kernel if the job is not done in the trace.  Raises UsageError if the trace is not whole.
     """
     pieces: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
     for event in trace.events:
@@ -111,7 +111,7 @@ def executions(system: TimeSliced, trace: Trace) -> list[Execution]:
 
 
 def energy(system: TimeSliced, trace: Trace, horizon: int) -> Energy:
-    """What the GPU costs over [0, horizon), fJ.  Raises UsageError if the trace is not whole."""
+    """The energy of the GPU over [0, horizon), fJ.  Raises UsageError if the trace is not whole."""
     return closed_form(system.gpu, executions(system, trace), 0, horizon)
 
 

@@ -46,7 +46,7 @@ def _events(setup: Setup, one: Dispatch) -> list[Event]:
 
 
 def _power(setup: Setup, gpu: int, runs: list[Execution], horizon: int) -> tuple[tuple[int, int], ...]:
-    """What a GPU draws from each instant on, mW, rounded down."""
+    """The power that a GPU draws from each instant on, mW, rounded down."""
     device = setup.system.gpus[gpu]
     found = [(0, device.static // 1000)]
     for now, power in steps(device, runs):

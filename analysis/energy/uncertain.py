@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What follows if the powers are not quite those of the file: the same runs at the corners of their errors."""
+"""The consequences of powers that are not quite those of the file: the same runs at the corners of their errors."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from gpurt.units import format_power, format_time
 
 @dataclass(frozen=True)
 class Timed:
-    """What a kernel takes with 1, 2, ... units, and its copies, ns; ``powers``: the GPU's with as many units, uW."""
+    """The times of a kernel with 1, 2, ... units, and of its copies, ns; ``powers``: the GPU's with as many, uW."""
 
     times: Sequence[Span]
     copy_in: int = 0
@@ -37,7 +37,8 @@ def filled(name: str, spans: Mapping[int, Span], gpu: Profiled, margin: int = 0)
     """The times on 1 to M units from those that were measured; worst cases get ``margin`` percent more, rounded up.
 
     A number of units that jobs never get has the longest time of all: nothing uses it.  Raises FitError if a number
-    that jobs may get was not measured, for nothing says that more units are faster; or one that the GPU has not.
+    that jobs may get was not measured, for nothing says that more units are faster.  Raises FitError, too, if a number
+    was measured that exceeds the GPU's units.
     """
     if (largest := max(spans)) > gpu.fit.units:
         raise FitError(f"{name} was measured on {largest} units, and the GPU has {gpu.fit.units}")

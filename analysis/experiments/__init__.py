@@ -15,5 +15,5 @@ _LISTED = (*gcaps.EXPERIMENTS, *thesis.EXPERIMENTS, *boosted.EXPERIMENTS, *rtgpu
 EXPERIMENTS: dict[str, Schedulability] = {experiment.name: experiment for experiment in _LISTED}
 #: Misses and energy; they need the published profiles.
 ENERGY: dict[str, EnergyExperiment] = {experiment.name: experiment for experiment in energy.EXPERIMENTS}
-#: What is not drawn at points in pieces.
+#: The experiments that are not drawn at points in pieces.
 STUDIES: dict[str, Study] = {study.name: study for study in (*otterness.STUDIES, *zahaf.STUDIES)}

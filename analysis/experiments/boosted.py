@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What boosting is worth: all sound tests on the same tasksets and with the same costs (docs/boosted-bounds.md)."""
+"""The worth of boosting: all sound tests on the same tasksets and with the same costs (docs/boosted-bounds.md)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from analysis.model import MS
 SECOND = 1000 * MS
 #: Judged, missed, energy and active energy in mJ, of each taskset and curve.
 Numbers: TypeAlias = "list[list[list[float]]]"
-#: What a row has beside panel, x, curve and tasksets; each with the ends of its interval.
+#: The measures of a row beside panel, x, curve, base and tasksets, each with the ends of its interval.
 MEASURES = ("missed_percent", "less_missed_percent", "energy_j", "active_j", "active_less_j", "job_mj", "job_less_mj")
 
 
@@ -83,9 +83,10 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
     def rows(self, results: Results[Numbers], settings: Settings) -> list[Row]:
         """A row for each point and curve.
 
-        missed_percent: missed of judged jobs.  energy_j and active_j: means a taskset.  less_missed_percent and
-        active_less_j: those of this curve minus its base curve's on the same tasksets.  job_mj: active energy for each
-        job in time; job_less_mj: minus the base curve's.  Each has the ends of its 95 % interval.
+        ``missed_percent``: missed of judged jobs.  ``energy_j`` and ``active_j``: means a taskset.
+        ``less_missed_percent`` and ``active_less_j``: those of this curve minus its base curve's on the same tasksets.
+        ``job_mj``: active energy for each job in time.  ``job_less_mj``: minus the base curve's.  Each has the ends of
+        its 95 % interval.
         """
         bootstrap = Bootstrap(settings.tasksets, settings.seed)
         found: list[Row] = []

@@ -74,7 +74,7 @@ def plan(experiment: Experiment[Point, Result], settings: Settings) -> list[Work
 
 
 def evaluate(experiment: Experiment[Point, Result], settings: Settings, work: Work) -> Result:
-    """What a piece gives; called in other processes and on other machines."""
+    """The result of a piece of work; called in other processes and on other machines."""
     _, point = experiment.panels[work.panel].points[work.point]
     return experiment.evaluate(point, settings, work.start, work.count)
 

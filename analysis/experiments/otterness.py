@@ -2,7 +2,8 @@
 """Tables 1 and 2 and figure 9 of "Exploring AMD GPU scheduling details ..." (RTNS'21), in simulation.
 
 The dispatch model stands for the Radeon VII.  One number of the paper's data goes in: a block of MM1024 takes 172.6 us
-of a compute unit (176.75 ms on one, for 1,024 blocks), and two of them, or eight of MM256, are executed side by side.
+of a compute unit (176.75 ms on one, for 1,024 blocks).  Two of these blocks, or eight of MM256, are executed side by
+side.
 """
 
 from __future__ import annotations

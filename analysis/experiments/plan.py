@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What an experiment is: tasksets drawn at the points of panels, what is counted of each, and rows of numbers."""
+"""The parts of an experiment: tasksets drawn at the points of panels, what is counted of each, and rows of numbers."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from analysis.experiments.rows import Row
 
-#: What tasksets of a point are drawn from.
+#: The parameters that tasksets of a point are drawn from.
 Point = TypeVar("Point")
-#: What a piece of work counts: what JSON keeps as it is, for checkpoints.
+#: The counts of a piece of work, of types that JSON keeps as they are, for checkpoints.
 Result = TypeVar("Result")
 #: Results by panel and point: those of the point's pieces, in the order of their tasksets.
 Results: TypeAlias = "Sequence[Sequence[Sequence[Result]]]"
@@ -21,7 +21,7 @@ Results: TypeAlias = "Sequence[Sequence[Sequence[Result]]]"
 
 @dataclass(frozen=True)
 class Settings:
-    """What the results depend on beside the code.
+    """The settings that the results depend on beside the code.
 
     ``method``: how utilizations are drawn.  ``profiles``: the folder of published profiles, for those that need it.
     """
@@ -77,7 +77,7 @@ class Experiment(ABC, Generic[Point, Result]):
 
     @abstractmethod
     def evaluate(self, point: Point, settings: Settings, start: int, count: int) -> Result:
-        """What tasksets ``start`` to ``start + count - 1`` of a point give."""
+        """The result of tasksets ``start`` to ``start + count - 1`` of a point."""
 
     @abstractmethod
     def rows(self, results: Results[Result], settings: Settings) -> list[Row]:
@@ -88,5 +88,5 @@ class Experiment(ABC, Generic[Point, Result]):
         """Draws the pictures ``NAME*.form`` into the folder and returns their paths."""
 
     def point_identity(self, point: Point, settings: Settings) -> Any:
-        """What tells the tasksets of this point from others, for checkpoints."""
+        """The value that tells the tasksets of this point from others, for checkpoints."""
         return str(point)

@@ -15,7 +15,7 @@ Row: TypeAlias = Mapping[str, Any]
 def write_rows(rows: Sequence[Row], path: Path, columns: Sequence[str] = ()) -> None:
     """Writes these columns of the rows as CSV, all if none are named.
 
-    Numbers have four decimals at most.  What a row lacks is empty.
+    Numbers have four decimals at most.  A value that a row lacks is empty.
     """
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(

@@ -18,7 +18,7 @@ CURVES = (
     Curve("STGM, as probably evaluated", "stgm-published"),
     Curve("STGM, our bound", "stgm"),
 )
-#: What a run shows: the tasks on the units that the tight test finds, or on equal shares where it finds none.
+#: Curves of tests and of runs.  The tasks run on the units that the tight test finds, or, without any, on equal shares.
 OBSERVED = (
     *CURVES[:3],
     Curve("no miss seen, worst lengths", "rtgpu-tight", observed="worst"),

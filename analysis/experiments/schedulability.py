@@ -21,7 +21,7 @@ from analysis.model import Platform
 from analysis.rtgpu import generate as units
 from analysis.rtgpu import sweep as units_sweep
 
-#: What tasksets of a point are drawn from.
+#: The parameters that tasksets of a point are drawn from.
 Drawable: TypeAlias = "Parameters | units.Parameters"
 #: Schedulable tasksets by the label of a curve.
 Counts: TypeAlias = "dict[str, int]"

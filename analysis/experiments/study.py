@@ -12,7 +12,7 @@ from analysis.experiments.rows import Row
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the source says, whether it holds here, and the numbers that show it, or why it does not."""
+    """A claim of the source, whether it holds here, and the numbers that show it, or why it does not."""
 
     text: str
     reproduced: bool

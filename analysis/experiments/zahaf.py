@@ -139,7 +139,7 @@ def _plot(axes: Any, figure: Figure, rows: Sequence[Row], curve: str, marker: st
 
 
 def _plot_bounds(axes: Any, rows: Sequence[Row]) -> None:
-    """What no and every conflict would cost, of the tasksets that the variant with most of them schedules."""
+    """Plots the load with no and with every conflict, of the tasksets of the variant that schedules most of them."""
     for key, label in (("lower", "no conflict"), ("upper", "all in conflict")):
         most: dict[float, tuple[int, float]] = {}
         for row in rows:

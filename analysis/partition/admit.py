@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Online admission: a place for one more task, so that nobody admitted before loses his guarantee.
 
-Tests of different partitions are independent.  So only the partition that changes could fail, and every partition is
+Tests of different partitions are independent, so that only the partition that changes could fail.  Every partition is
 tested once more in any case: a task may also make contention between partitions count.
 """
 

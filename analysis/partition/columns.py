@@ -2,10 +2,10 @@
 """The fewest units for more tasks than dynamic programming takes: set partitioning, solved by HiGHS through scipy.
 
 A column is a set of tasks that fits a partition, and costs the fewest units on which it does.  All columns that an
-optimum may have are listed, so that the optimum of the integer programme is that of the problem, for any test inside a
-partition.  That is for many tasks of which few fit together.  HiGHS computes in floating point: what it answers is
-checked exactly here, with the test itself, and that no better answer exists rests on its bound, which has to be within
-half a partition.  Needs the extra ``exact``.
+optimum may have are listed.  The optimum of the integer programme is therefore that of the problem, for any test inside
+a partition.  The method is for many tasks of which few fit together.  HiGHS computes in floating point, so that its
+answer is checked exactly here, with the test itself.  The proof that no better answer exists rests on the bound of
+HiGHS, which has to be within half a partition.  Needs the extra ``exact``.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class _Columns:
     def of(cls, sizes: Mapping[int, int], count: int, few: bool) -> _Columns:
         """The sets of ``sizes``.  ``few``: without those that no optimum needs.
 
-        A set that needs more units than one of its tasks and the rest do apart is in no optimum; one that needs as many
-        may be, because it is one partition less.
+        A set that needs more units than one of its tasks and the rest do apart is in no optimum.  A set that needs as
+        many may be in one, because it is one partition less.
         """
         wanted = {
             tasks: size for tasks, size in sizes.items()
@@ -91,7 +91,7 @@ class _Columns:
 
     @property
     def costs(self) -> NDArray[np.int64]:
-        """Of a set: units count first, and then that it is a partition."""
+        """The cost of each set: units count first, and then that it is a partition."""
         return (self.count + 1) * self.sizes + 1
 
 

@@ -2,10 +2,10 @@
 """Planning where tasks of all partitions share CPUs: the tests `gcaps-suspend` and `gcaps-busy` inside partitions.
 
 With D for R in every jitter, the bounds of `partitioned-suspend` for a partition's tasks depend on its members and its
-size, and on nothing else that sizes change: G^e of other partitions does not appear.  They do not grow with the size,
-by L4.  So they can be the test that merges ask for.  Bounds under busy waiting depend on all sizes; they only check
-what was planned for suspension, and partitions of tasks that fail grow.  Whether all tasks have bounds is decided for
-the whole file in the end (docs/readings/inside-partitions.md, "GCAPS inside partitions").
+size.  These bounds depend on nothing else that sizes change: G^e of other partitions does not appear.  The bounds do
+not grow with the size, by L4.  So they can be the test that merges ask for.  Bounds under busy waiting depend on all
+sizes; they only check what was planned for suspension, and partitions of tasks that fail grow.  Whether all tasks have
+bounds is decided for the whole file in the end (docs/readings/inside-partitions.md, "GCAPS inside partitions").
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _in_place(task: Task, part: Partition, item: Item, conflict: bool) -> Task:
 
 
 def verdict(taskset: Taskset, workload: Workload, places: Sequence[Place]) -> Result:
-    """What the test of the workload says of the taskset divided so, tasks without GPU work included."""
+    """The verdicts of the workload's test on the taskset divided so, tasks without GPU work included."""
     return rta.find(TESTS[workload.inside]).run(placed(taskset, workload, places))
 
 
@@ -102,7 +102,7 @@ def places_of(found: Allocation) -> list[Place]:
 
 
 def plan(taskset: Taskset, workload: Workload, variant: str, order: str | None) -> Allocation | Infeasible:
-    """What a variant or `best` makes of the workload, each partition grown until all tasks have bounds.
+    """The result of a variant or `best` for the workload, each partition grown until all tasks have bounds.
 
     If units run out first, the allocation is as it was last; ``verdict`` says which task has no bound.
     """

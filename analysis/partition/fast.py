@@ -183,7 +183,7 @@ def sweep(
 
 
 def _summary(workload: Workload, variant: str, order: str) -> tuple[int, int, int, int, int]:
-    """What the readable planner says, as C would."""
+    """The readable planner's result in the form in which C gives it."""
     if variant == readable_exact.EXACT:
         found = readable_exact.exact(workload)
     else:

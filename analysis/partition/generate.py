@@ -86,7 +86,7 @@ def _uunifast(parameters: Parameters, random: np.random.Generator, count: int) -
 
 
 def results(parameters: Parameters, tasks: NDArray[Any], ways: Sequence[Way]) -> NDArray[Any]:
-    """What each way makes of each taskset, under EDF as in the paper."""
+    """The result of each way for each taskset, under EDF as in the paper."""
     return sweep(tasks, parameters.units, "edf", ways, lambda row: workload(row, parameters.units))
 
 

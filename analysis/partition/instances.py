@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What NVIDIA's green contexts and MIG offer: least sizes and steps, profiles of instances, and where instances fit."""
+"""The offer of NVIDIA's green contexts and MIG: least sizes and steps, instances' profiles, and where instances fit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which sizes a mechanism offers that divides a GPU, and what [[partition]] says of each partition under it."""
+"""The sizes under a mechanism that divides a GPU, and what [[partition]] says of each partition under it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GREEN, MIG = "green-context", "mig"
 NAMES = (CU_MASK, MPS, STATIC, TPC, VIRTUAL, GREEN, MIG)
 #: SMs that are whole chunks of MPS's static partitions, which have 2 on Tegra, 4 on cards before Hopper, 8 since.
 CHUNKS = 8
-#: What is known of the GPU: for CU masks, for green contexts, for MIG (plainest() of its profiles); else None.
+#: The known facts about the GPU: for CU masks, for green contexts, for MIG (plainest() of its profiles); else None.
 Hardware = Topology | Grain | tuple[Profile, ...] | None
 #: green_context of [[partition]] is 0 to 255.
 MOST_CONTEXTS = 256
@@ -57,7 +57,7 @@ def most(name: str, hardware: Hardware = None) -> int | None:
 def realised(
     name: str, units: int, parts: Sequence[tuple[str, int]], hardware: Hardware
 ) -> tuple[list[Partition], str]:
-    """What the file says of partitions of these names and sizes; and why the mechanism has no such ones, if so."""
+    """The file's partitions of these names and sizes; and why the mechanism has no such ones, if so."""
     made = [Partition(size, name=part) for part, size in parts]
     if name == MPS:
         shares = [percentage_of(size, units) for _, size in parts]

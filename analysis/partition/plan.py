@@ -37,7 +37,7 @@ def members(taskset: Taskset) -> tuple[Task, ...]:
 
 
 def homeless(taskset: Taskset) -> str:
-    """Which best-effort task uses the GPU, if this is divided anew; empty if none does.
+    """A sentence on a best-effort task that uses the GPU, if the GPU is divided anew; empty if none does.
 
     Partitions are planned for real-time tasks.  A task in none of them may execute in all (partition_order.homeless).
     """
@@ -53,7 +53,7 @@ def workload(
 ) -> Workload:  # fmt: skip
     """The workload of a taskset.  ``units`` and ``sizes``: instead of those of its platform.
 
-    A job counts with all that it does: its CPU time and 3 epsilon for each GPU segment are a part that no size changes
+    A job counts with all that it does.  Its CPU time and 3 epsilon for each GPU segment are a part that no size changes
     (docs/readings/partitioning.md, "Partitioning").  Raises Unplannable for a test that is not about jobs like these.
     """
     platform = taskset.platform
@@ -129,7 +129,7 @@ def _scales(segment: GpuSegment) -> bool:
 
 
 def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infeasible:
-    """What a variant, `best` or `exact` makes of a workload.  Raises Unplannable for more tasks than `exact` takes."""
+    """The result of a variant, `best` or `exact`.  Raises Unplannable for more tasks than `exact` takes."""
     if variant == BEST:
         return fast.best(given)
     if variant != EXACT:
@@ -153,7 +153,7 @@ def steps(found: Allocation) -> tuple[variants.MergeStep, ...]:
 
 
 def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
-    """What an allocation is proved under that the file does not state, or states otherwise."""
+    """The conditions of an allocation's proof that the file does not state, or states otherwise."""
     if len(members(taskset)) > 1:
         yield "each partition has to be scheduled as a GPU of its own, with one task at a time in it"
     others = [task.name for task in taskset.real_time if not task.uses_gpu]
@@ -175,9 +175,9 @@ def conditions(taskset: Taskset, inside: str) -> Iterator[str]:
 
 
 def shared_cpus(taskset: Taskset) -> str:
-    """Which real-time tasks share a CPU with one that uses the GPU; empty if none does.
+    """A sentence on real-time tasks that share a CPU with one that uses the GPU; empty if none does.
 
-    What they wait for each other is no part of any test inside a partition, so that nothing is proved of whole jobs.
+    The time that such tasks wait for each other is no part of any test inside a partition: no whole job is proved.
     """
     for cpu in sorted({task.cpu for task in members(taskset)}):
         there = [task.name for task in taskset.real_time if task.cpu == cpu]
@@ -218,7 +218,7 @@ def why_not(outcome: Infeasible, given: Workload) -> str:
 
 
 def per_task(found: Allocation) -> dict[str, dict[str, Any]]:
-    """Of each task its partition's number, its time there in ns, and whether it is in conflict."""
+    """The number of each task's partition, the task's time there in ns, and whether the task is in conflict."""
     told: dict[str, dict[str, Any]] = {}
     for at, part in enumerate(found.parts):
         flags = found.workload.conflicts(part.tasks)

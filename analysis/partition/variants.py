@@ -67,7 +67,7 @@ class Allocation:
 def run(
     workload: Workload, variant: str, order: str = ORDERS[0], merger: Merger | None = None
 ) -> Allocation | Infeasible:  # fmt: skip
-    """What a variant makes of the workload.  An allocation that does not fit is where the heuristic was stuck."""
+    """The result of a variant for the workload.  An allocation that does not fit is where the heuristic was stuck."""
     merger = merger or Merger(workload)
     start = merger.singles()
     if isinstance(start, Infeasible):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is partitioned: tasks whose GPU work scales with compute units, and the sizes that partitions may have."""
+"""The input of partitioning: tasks whose GPU work scales with compute units, and the sizes that partitions may have."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """How many units each task gets (RTGPU section 5.5; docs/readings/rtgpu.md, "Least allocation").
 
-``least`` goes down the priorities and gives each task as few units as it needs.  That finds an allocation whenever
+``least`` goes down the priorities and gives each task as few units as it needs.  It finds an allocation whenever
 there is one if units of a task never help others (``Method.exact_least``) and no kernel's bounds grow with units.
 ``search`` is exact for every method: depth first, in the order of priorities.  ``grid`` and ``greedy`` are the paper's.
 An allocation is a tuple of units, by task, from the most urgent one; 0 for a task without kernels.
@@ -203,8 +203,8 @@ def most_slack(system: System, units: Units, found: Allocation | None = None) ->
     """The allocation with the largest least slack, (D - R) / D; of equals the one with the fewest units.
 
     ``found``: the allocation that ``find`` finds, if that is known.
-    Exact by depth-first search from the least allocation up if that is at most MOST_SEARCHED allocations; else units
-    are handed out one step at a time, to the task with the least slack, while that makes it larger.
+    The result is exact if at most MOST_SEARCHED allocations are to be searched, depth first, from the least one up.
+    Otherwise units are handed out one step at a time, to the task with the least slack, while that makes it larger.
     """
     found = found or find(system, units)
     if found is None:

@@ -66,7 +66,7 @@ class System:
 
     @cached_property
     def users(self) -> tuple[bool, ...]:
-        """Which of the tasks have kernels."""
+        """Whether each of the tasks has kernels."""
         return tuple(needs_units(task) for task in self.tasks)
 
     @cached_property
@@ -80,7 +80,7 @@ class System:
 
     @cached_property
     def _best_effort(self) -> tuple[Chain, ...]:
-        """Of best-effort tasks only copies matter, and these do not depend on units."""
+        """The chains of best-effort tasks: only their copies matter, and copies do not depend on units."""
         found = [chain(task, 1) for task in self.taskset if task.best_effort]
         return tuple(merged(one) if self.method.merges else one for one in found)
 
@@ -92,7 +92,7 @@ class System:
         return self._chains[key]
 
     def respond(self, index: int, units: Sequence[int], known: Mapping[str, int]) -> Response:
-        """What the method says of a task if the tasks have these units.  ``known``: bounds of other tasks, ns."""
+        """The method's response for a task if the tasks have these units.  ``known``: bounds of other tasks, ns."""
         task, found = self.tasks[index], [self.chain(i, given) for i, given in enumerate(units)]
         higher = [c for i, c in enumerate(found) if i != index and c.task.priority >= task.priority]
         lower = [c for c in found if c.task.priority < task.priority]
@@ -113,7 +113,7 @@ class System:
         return self._copies_beside() or self._shares()
 
     def _copies_beside(self) -> str | None:
-        """Which task's copies wait for kernels, because the GPU has no copy engine; None if none do."""
+        """A sentence on a task whose copies wait for kernels, because the GPU has no copy engine; None if none do."""
         if self.taskset.platform.copy_engine or not any(self.users):
             return None
         copying = (t.name for t in self.taskset if any(isinstance(p, Copy) for s in t.gpu_segments for p in s.parts))
@@ -122,7 +122,7 @@ class System:
         return found and f"{found} copies, and {why}"
 
     def _shares(self) -> str | None:
-        """Which two tasks with kernels the file puts on the same units; None if each one has its own."""
+        """A sentence on two tasks with kernels that the file puts on the same units; None if each has its own."""
         users = [(task, task.partition) for task in self.taskset if task.partition and needs_units(task)]
         for (task, its), (other, others) in combinations(users, 2):
             if (its.name is not None and its.name == others.name) or (its.cu_mask or 0) & (others.cu_mask or 0):

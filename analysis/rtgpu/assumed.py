@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What bounds of tasks that own units assume of a file.  Remarks only: nothing here analyses."""
+"""Assumptions about a file in bounds of tasks that own units.  Remarks only: nothing here analyses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from analysis.model import Copy, CpuSegment, Task, Taskset
 
 
 def assumed(taskset: Taskset) -> list[str]:
-    """What bounds of tasks that own units assume that the file's author may not have meant, a sentence each."""
+    """Assumptions in bounds of tasks that own units, a sentence each: the file's author may not have meant these."""
     plain = [
         task.name for task in taskset.real_time
         if any(one.pure.worst and not (one.parts or one.scaling) for one in task.gpu_segments)

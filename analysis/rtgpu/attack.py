@@ -45,7 +45,7 @@ class Break:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the attack found.  ``highest``: the highest observed / bound of a task that others delay."""
+    """The findings of the attack.  ``highest``: the highest observed / bound of a task that others delay."""
 
     tasksets: int = 0
     bounded: int = 0

@@ -25,7 +25,7 @@ KINDS = {Need.CPU: TermKind.CPU_PREEMPTION, Need.BUS: TermKind.BUS}
 
 @dataclass(frozen=True)
 class Above:
-    """What the tasks of higher or equal priority can execute: on the task's CPU, and on the bus."""
+    """The work that tasks of higher or equal priority can execute: on the task's CPU, and on the bus."""
 
     names: Mapping[Need, tuple[str, ...]]
     workloads: Mapping[Need, tuple[Workload, ...]]

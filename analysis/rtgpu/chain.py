@@ -13,7 +13,7 @@ from analysis.rtgpu import kernel
 
 
 class Need(Enum):
-    """What a step executes on."""
+    """The resource that a step executes on."""
 
     CPU = 0
     BUS = 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The compiled bounds and allocation: the same allocations and integers as the readable ones, for many sets at once.
 
-They compute with 64-bit integers, and for tasks of distinct priorities.  What else there is, the readable
-implementation decides; ``find`` says so.
+The compiled code computes with 64-bit integers, and for tasks of distinct priorities.  The readable implementation
+decides everything else; ``find`` says so.
 """
 
 from __future__ import annotations

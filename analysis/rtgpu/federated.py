@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """`gpurt simulate --policy federated`: each task with kernels has units of its own, and copies go by the core's bus.
 
-Nothing waits on the GPU or is preempted there.  Which copy is next, kmod/core/bus.c decides.
+Nothing waits on the GPU or is preempted there.  The bus of kmod/core/bus.c decides which copy is next.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Federated:
         return assumed(self.system.taskset)
 
     def bounds(self) -> dict[str, int]:
-        """What the sound test of the waiting mode says of these units, ns by task."""
+        """The bounds of the sound test of the waiting mode on these units, ns by task."""
         result = on_units(self.system, self.given)
         return {task.name: wcrt for task in self.order if (wcrt := result.wcrt(task.name)) is not None}
 

@@ -98,7 +98,7 @@ def _between(digits: str, most: int) -> bool:
 
 
 def table(measured: MeasuredSpans) -> Kernel:
-    """The measured times.  Of a number that was not measured it is known that fewer units can be used.
+    """The measured times.  A number that was not measured has the time of fewer units, since fewer can be used.
 
     Raises ValueError if a single unit was not measured.
     """
@@ -114,7 +114,7 @@ def formula(measured: MeasuredSpans, interleave: int, overhead: int | None = Non
     """The formula with the least overhead that bounds every measurement, or with the given one.
 
     ``interleave``: alpha in thousandths.  Lemma 5.1 bounds time t on m units if ``GL >= (2m t - alpha GW) / (2m - 1)``.
-    ``minimum``: no task gets fewer units.  GW is then as many times the time on so many: the formula bounds what was
+    ``minimum``: no task gets fewer units.  GW is then as many times the time on so many.  The formula bounds what was
     measured all the same, and says nothing about fewer units.  Raises ValueError if the time on the minimum was not
     measured, or if the overhead exceeds the time on one unit.
     """

@@ -140,7 +140,7 @@ def _overhead(length: int, parameters: Parameters) -> int:
 
 
 def _pattern(p: Parameters) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """What each step of a job needs, and the rows of its kernels."""
+    """The resource that each step of a job needs, and the rows of its kernels."""
     need, row = [], []
     for i in range(p.segments):
         need.append(lib.GPURT_RTGPU_CPU)

@@ -10,7 +10,7 @@ from analysis.model import Kernel
 
 #: ``Kernel.interleave`` of a kernel whose halves do not slow each other down.
 WHOLE = 1000
-#: That of one of which nothing says how much they do.  They take no longer than one after the other.
+#: ``Kernel.interleave`` where nothing says how much halves slow each other down.  They take no longer than in sequence.
 LONGEST = 2 * WHOLE
 
 
@@ -26,9 +26,9 @@ class KernelSpan:
 def on(kernel: Kernel, units: int) -> KernelSpan:
     """GR on exactly so many units, two blocks on each (lemma 5.1).
 
-    The upper bound is ``(alpha GW - GL) / 2g + GL``, and ``alpha b (1 - 1 / 2g)`` for blocks of up to b ns, since 2g
-    virtual units that take blocks from a list finish at most so much later than if work divided without end (Graham
-    1969).  Rounded up; the lower bound ``GW / 2g`` is rounded down.
+    The upper bound is ``(alpha GW - GL) / 2g + GL``, and ``alpha b (1 - 1 / 2g)`` more for blocks of up to b ns.  The
+    2g virtual units take blocks from a list, and finish at most so much later than if work divided without end (Graham
+    1969).  The upper bound is rounded up, the lower bound ``GW / 2g`` down.
     """
     if kernel.times:
         span = kernel.times[units - 1]
@@ -48,7 +48,7 @@ def most_units(kernel: Kernel, units: int) -> int:
 def best_of(kernel: Kernel, units: int) -> KernelSpan:
     """GR if the kernel may leave units idle: on a number with the shortest worst case.
 
-    Of equals nothing says which one it uses, so that the shortest best case of them counts.
+    The shortest best case of equals counts, because nothing says which of them the kernel uses.
     """
     found = (on(kernel, used) for used in range(1, most_units(kernel, units) + 1))
     return min(found, key=lambda time: (time.worst, time.best))

@@ -63,7 +63,7 @@ METHODS = {
 
 @dataclass(frozen=True)
 class Response:
-    """What a method says of one task: a bound, ns, or, if not ``solved``, a value beyond the deadline.
+    """A method's response for one task: a bound, ns, or, if not ``solved``, a value beyond the deadline.
 
     ``rests_on``: the tasks that must have a bound, too.  ``form``: which of R1 to R4 it is; "" for STGM.
     """

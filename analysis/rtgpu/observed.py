@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What measurements say of kernels by number of units: times, interleaving, conflicts, and what bounds them.
+"""Measurements of kernels by number of units: times, interleaving, conflicts, and what bounds them.
 
 Interleaving: alpha of RTGPU's figure 6, how long two launches at once take on the same units, as a multiple of one.
 Conflicts: the factors of contention-aware partitioning, figure 4, of a kernel beside another one.  Memory- or
@@ -18,7 +18,7 @@ from analysis.partition import scaling
 
 
 class How(str, Enum):
-    """What else executes: nothing; the same kernel, once, on the same units; another one there, or on other units."""
+    """The other work: none; the same kernel, once, on the same units; another kernel there, or on other units."""
 
     ALONE = "alone"
     TWICE = "twice"
@@ -28,7 +28,7 @@ class How(str, Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured: a kernel on so many units, and what else executes; ``other``: the kernel beside, or empty."""
+    """A case to measure: a kernel on so many units, and what else executes; ``other``: the kernel beside, or empty."""
 
     kernel: str
     units: int

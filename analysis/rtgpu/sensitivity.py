@@ -35,7 +35,7 @@ class Trial(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PassingLimits:
-    """What passes; None if nothing does.
+    """The limits that pass; None if nothing does.
 
     ``units``: the fewest of the GPU's.  ``interleave``: the largest alpha of all kernels.  ``overhead`` and ``copies``:
     the largest factors of all kernels' overheads and of all copies.  ``chunk``: the longest chunk of copies, ns, where

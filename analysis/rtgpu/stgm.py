@@ -22,8 +22,9 @@ OWN = "readings: STGM"
 class Busy:
     """The demands of a task that spins, and a bound ``x -> amount`` on what lower copies take, ns.
 
-    A job without any demand of its own still needs its CPU once, also behind a job that is released at the instant at
-    which it would be over.  Its window is one ns longer (``closed``), as in analysis/rta/recurrence.py.
+    A job without any demand of its own still needs its CPU once.  Such a job also waits behind one that is released at
+    the instant at which the first would be over.  The job's window is one ns longer (``closed``), as in
+    analysis/rta/recurrence.py.
     """
 
     demands: tuple[Demand, ...]
@@ -32,7 +33,7 @@ class Busy:
 
     @property
     def closed(self) -> int:
-        """What is added to the window, ns."""
+        """The time that is added to the window, ns."""
         return 0 if self.demands[0].amount else 1
 
     def at(self, window: int) -> int:

@@ -34,7 +34,7 @@ def run(name: str, taskset: Taskset) -> Result:
 
 
 def mixed(taskset: Taskset) -> str:
-    """Which two tasks wait in different modes; empty if all that use the GPU wait in one."""
+    """A sentence on two tasks that wait in different modes; empty if all that use the GPU wait in one."""
     first = {task.waiting: task.name for task in reversed(taskset.real_time) if task.uses_gpu}
     if len(first) < 2:
         return ""
@@ -42,7 +42,7 @@ def mixed(taskset: Taskset) -> str:
 
 
 def other_mode(waiting: Waiting | None, taskset: Taskset) -> str:
-    """Which task waits in another mode than a test's; empty if none does."""
+    """A sentence on a task that waits in another mode than a test's; empty if none does."""
     for task in taskset.real_time:
         if task.uses_gpu and waiting is not None and task.waiting is not waiting:
             return f"{task.name} waits in mode {task.waiting.value}, and the test is about mode {waiting.value}"

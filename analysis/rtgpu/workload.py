@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How much a task can execute on a resource in any window (RTGPU lemmas 2.1, 5.2 and 5.4 in one form), and the search
-for the least window that is long enough.
+"""How much a task can execute on a resource in any window (RTGPU lemmas 2.1, 5.2 and 5.4 in one form).
+
+The search for the least window that is long enough is here, too.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Workload:
 
     @cached_property
     def work(self) -> int:
-        """What a job executes, ns."""
+        """The time that a job executes, ns."""
         return sum(self.lengths)
 
     @cached_property
@@ -48,9 +49,9 @@ class Workload:
         return done + jobs * self.work + more, run
 
     def _job(self, begin: int, window: int, last: int) -> tuple[int, int, int]:
-        """What segments ``begin`` to n - 1 and the gaps after them execute in a window.
+        """The work of segments ``begin`` to n - 1, with the gaps after them, in a window.
 
-        Returns it, the rest of the window (-1 if it ends earlier), and how long slope 1 lasts beyond the window.
+        Returns the work, the rest of the window (-1 if it ends earlier), and how long slope 1 lasts beyond the window.
         """
         done, left = 0, window
         for index in range(begin, len(self.lengths)):
@@ -98,7 +99,7 @@ def workload(chain: Chain, need: Need, end: int) -> Workload:
             gaps[-1] += step.best
     before, after, inner = gaps[0], gaps[-1], gaps[1:-1]
     period = chain.task.period
-    # Of a task that has a bound, 0 <= first <= later.  Others are analysed as well, to say how late they are.
+    # A task that has a bound has 0 <= first <= later.  Other tasks are analysed as well, to say how late they are.
     later = max(period - sum(lengths) - sum(inner), 0)
     first = max(min(period - end + before + after, later), 0)
     return Workload(tuple(lengths), tuple(inner) if lengths else (), first, later)
@@ -138,8 +139,8 @@ def least_window(constant: int, others: Sequence[Workload], limit: int) -> Windo
     """Searches the least solution up to ``limit`` ns.
 
     While some W has slope 1, x falls behind the right-hand side by the same amount or more, so that the search jumps
-    over such stretches.  It starts below every solution: W(t) is at least U t, U the share of the resource that the
-    task's jobs take, since some window of length t in any periodic schedule has that much (readings: RTGPU, search).
+    over such stretches.  The search starts below every solution: W(t) is at least U t, U the share of the resource that
+    the task's jobs take.  Some window of length t in any periodic schedule has that much (readings: RTGPU, search).
     """
     rate = sum(other.work * SCALE // other.cycle for other in others if other.lengths)
     if constant == 0:
