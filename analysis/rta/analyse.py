@@ -81,7 +81,7 @@ def _depends(task: Task, culprit: str) -> Failure:
 
 
 def _culprit(needs: Needs, failed: AbstractSet[str | None]) -> str | None:
-    """Of the tasks without a bound that a task needs, the first by name; None if there is none."""
+    """The first by name of the tasks without a bound that a task needs; None if there is none."""
     lost = [name for names in needs if not names.isdisjoint(failed) for name in names & failed if name]
     return min(lost, default=None)
 

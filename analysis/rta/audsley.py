@@ -2,8 +2,8 @@
 """GPU priority assignment: Audsley's method on GPU segments (ECRTS'24, sections 5.3 and 6.4).
 
 Levels are filled from the lowest.  On each CPU only the unassigned task of lowest CPU priority is tried.  The order
-of GPU priorities on a CPU therefore equals that of CPU priorities by construction, and no feasible assignment is lost
-to a check afterwards.  A task's test depends only on the set of tasks with higher GPU priority (every jitter uses
+of GPU priorities on a CPU therefore equals that of CPU priorities by construction.  No feasible assignment is lost to a
+check afterwards.  A task's test depends only on the set of tasks with higher GPU priority (every jitter uses
 D_h), and its bound grows with that set.  Therefore the method is optimal if CPU priorities are distinct on each CPU,
 for `boosted-suspend` up to one term.  A thread that serves several tasks has one level, and takes part as a whole.
 docs/readings/gcaps.md, "Audsley", has the proof.
@@ -113,7 +113,7 @@ def _numbers(tasks: list[Task]) -> list[int]:
 def _candidates(unassigned: list[Task], any_order: bool) -> list[Task]:
     """Lowest CPU priority first: all, or the lowest of each CPU, of equals that of the lower CPU.
 
-    Of equals on a CPU, the last in the file.
+    The lowest of equals on a CPU is the last in the file.
     """
     if any_order:
         return unassigned[::-1]
@@ -124,8 +124,8 @@ def _candidates(unassigned: list[Task], any_order: bool) -> list[Task]:
 def _rider(task: Task, taskset: Taskset, waiting: Waiting | None) -> str | None:
     """The GPU-using task whose GPU priority decides a CPU-only task's bound; None if there is none.
 
-    That is the lowest GPU-using task above it on its CPU that waits busily: its waiting time contains that of the
-    other ones above it.
+    The task is the lowest GPU-using one above it on its CPU that waits busily, an equal included.  Its waiting time
+    contains that of the other ones above it.
     """
     if _first(task, taskset) is not None:
         return None

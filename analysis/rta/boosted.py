@@ -89,8 +89,9 @@ def gaps(task: Task, taskset: Taskset | None = None) -> int:
 def longest_turn(task: Task, taskset: Taskset, responses: Mapping[str, int]) -> int | None:
     """How long a begin or end of the task waits at most for its turn at the update lock, ns; None: longer than SPIN.
 
-    An update may be in progress.  Each decision that comes meanwhile of a task of at least its GPU priority goes first:
-    two for each segment of the jobs that are pending in that time (L3).  ``responses``: the tasks' bounds, ns.
+    An update may be in progress.  Each decision that comes meanwhile of a task of at least its GPU priority goes first.
+    Each segment of the jobs that are pending in that time makes two decisions (L3).
+    ``responses``: the tasks' bounds, ns.
     """
     alpha = taskset.platform.alpha
     others = [t for t in taskset.real_time if t.uses_gpu and t is not task]
@@ -118,7 +119,7 @@ def last_segment(task: Task) -> GpuSegment | None:
 
 @dataclass(frozen=True)
 class _Charges:
-    """What is charged to one task, and what is the same for all of it."""
+    """The charges to one task, and what is the same for all of them."""
 
     form: Boosted
     task: Task
@@ -153,7 +154,7 @@ class _Charges:
 
     @property
     def update(self) -> int:
-        """What an update takes of the CPU, ns: with the switch back if a lower task spins for that, raised."""
+        """The time that an update takes of the CPU, ns: with the switch back if a lower task spins for it, raised."""
         return self.system.epsilon if self.switching else self.system.taskset.platform.alpha
 
     def listed(self, cpu: int, count: int) -> list[Demand | Shared]:
@@ -191,7 +192,7 @@ class _Charges:
         return [Demand(TermKind.BLOCKING, longest + 2 * update, BEFORE)]
 
     def _raised(self, task: Task, count: int) -> int:
-        """What so many segments of the task take of its CPU at most, raised, ns; where all tasks suspend themselves."""
+        """The most that so many segments of the task take of its CPU, raised, ns; where all tasks suspend."""
         return count * (max(s.misc.worst for s in task.gpu_segments) + 2 * self.system.taskset.platform.alpha)
 
     def _sleeps(self, h: Task) -> bool:
@@ -199,7 +200,7 @@ class _Charges:
         return self.system.sleeps(h) and not self.form.spins(h)
 
     def _from_all_lower(self, count: int) -> Iterator[Demand | Shared]:
-        """What tasks below on the CPU take.  A thread that serves several of them is inside one segment at most."""
+        """Demands of tasks below on the CPU.  A thread that serves several of them is inside one segment at most."""
         grouped: dict[str, list[Demand]] = {}
         for j in self.lower:
             outside = self._from_lower(j, count)
@@ -213,14 +214,14 @@ class _Charges:
             yield OneAtATime(name, demands)
 
     def _from_lower(self, j: Task, count: int) -> Demand:
-        """What a task below takes outside of the task's segments: raised, one segment in each gap between them."""
+        """The demand of a task below outside of the task's segments: raised, one segment in each gap between them."""
         pieces = [s.misc.worst + (s.pure.worst if self.form.holds(j) else 0) for s in j.gpu_segments]
         update = self.system.epsilon if self.form.spins(j) else self.update
         cap = count * (max(pieces) + 2 * update)
         return self._wider(bounded(TermKind.BLOCKING, j, sum(pieces) + 2 * update * j.eta, cap, LOWER, self.system))
 
     def outside(self, h: Task) -> int:
-        """What a job of a task above takes of the CPU outside of segments; all of it if it spins, ns."""
+        """The time that a job of a task above takes of the CPU outside of segments; all of it if it spins, ns."""
         if not h.uses_gpu:
             return h.cpu_time
         if not self.form.spins(h):
@@ -230,7 +231,10 @@ class _Charges:
         return h.cpu_time + owned(h, self.system) + late
 
     def _from_higher(self, h: Task) -> Iterator[Demand]:
-        """What a task above on the CPU, or an equal, takes.  One that is above and never sleeps has no jitter."""
+        """The demands of a task above on the CPU, or of an equal.
+
+        A task above that never sleeps has the jitter of its release and of short suspensions only.
+        """
         outside = self.outside(h)
         if not self._sleeps(h) and h.priority > self.task.priority:
             jitter = h.jitter + self.short.from_level(h.priority)
@@ -248,7 +252,7 @@ class _Charges:
         yield from self._carried(h, theta)
 
     def _wider(self, demand: Demand) -> Demand:
-        """What counts from before the release, while tasks above sleep for short times."""
+        """The demand with what counts of it from before the release, while tasks above sleep for short times."""
         return replace(demand, jitter=demand.jitter + self.short.longest) if self.short.inside else demand
 
     def _late(self, h: Task, demand: Demand) -> Demand:
@@ -270,7 +274,7 @@ class _Charges:
         yield Demand(TermKind.BLOCKING, amount + switch, SHORT, h.name)
 
     def _remote(self) -> Iterator[Demand]:
-        """What owners on other CPUs take: all of it from ``level`` up, else the switches back after them."""
+        """The demands of owners on other CPUs: all of them from ``level`` up, else the switches back after them."""
         spun = self.switching or (bool(self._before) and self.form.holds(self.task))
         switch = self.system.taskset.platform.longest_switch if spun else 0
         for w in self.system.gpu_tasks:
@@ -288,7 +292,7 @@ class _Charges:
         return TermKind.GPU_PREEMPTION if self.task.uses_gpu else TermKind.INDIRECT_DELAY
 
     def _either(self, one: Task, whole: Demand, *outside: Demand) -> Demand:
-        """What an owner takes: in all its jobs, or outside of windows and in them, if that is less."""
+        """The demand of an owner: in all its jobs, or outside of windows and in them, if that is less."""
         parts = list(outside)
         for p, taken in self.windows:
             if p.segment_priority > one.segment_priority:
@@ -303,7 +307,7 @@ class _Charges:
         return replace(whole, instead=tuple(parts))
 
     def _inside(self, p: Task) -> Mapping[str, int] | None:
-        """What owners take inside the segments of a job of a waiter."""
+        """The time that owners take inside the segments of a job of a waiter, ns by task; None: it is not known."""
         if p is self.task:
             return inside(p, self.system)
         if len(self.system.gpu_tasks) > MOST:

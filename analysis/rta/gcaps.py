@@ -2,8 +2,8 @@
 """GCAPS: preemptive priority-based GPU scheduling (ECRTS'24, section 6.3), as policy `segment` implements it.
 
 Some lemmas of the paper do not hold for a GPU that is owned from a segment's begin to its end.  The bounds here differ
-from those lemmas.  docs/readings/gcaps.md, "GCAPS: the GPU is owned from begin to end", has the argument and the proof.
-ecrts24_printed.py has the paper to the letter.
+from those lemmas.  The argument and the proof are in docs/readings/gcaps.md, "GCAPS: the GPU is owned from begin to
+end".  The paper to the letter is in ecrts24_printed.py.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def suspend(task: Task, system: System) -> list[Demand | Shared]:
 def _preempting(
     tasks: Iterable[Task], system: System, *, owning: bool, below: Task | None = None
 ) -> list[Demand]:  # fmt: skip
-    """What tasks above on the same CPU add if none of them spins; ``owning``: also while they own the GPU.
+    """The demands of tasks above on the same CPU if none of them spins; ``owning``: also while they own the GPU.
 
     One without GPU work needs no jitter, unless its thread can sleep, or it has the priority of ``below``, whose thread
     serves several tasks.
@@ -60,9 +60,9 @@ def busy(task: Task, system: System) -> list[Demand | Shared]:
     """Demands under busy waiting: ECRTS'24 equation 1 with lemmas 8 to 12.
 
     A higher task of the same CPU holds the CPU for its whole job.  At a begin it can sleep on the update lock while a
-    lower task of another CPU updates the runlist.  That wait is charged, so that no jitter is needed.  It is charged
-    whether the other task is lower or not: that would depend on the order among higher GPU priorities, and Audsley's
-    method needs a test that does not depend on it.
+    lower task of another CPU updates the runlist.  This wait is charged, so that no jitter is needed.  The charge does
+    not depend on whether the other task is lower.  Otherwise it would depend on the order among higher GPU priorities,
+    and Audsley's method needs a test that does not.
     """
     eps = system.epsilon
     demands: list[Demand | Shared] = [*own(task, system)]
@@ -106,7 +106,7 @@ def mixed(task: Task, system: System) -> list[Demand | Shared]:
 
 
 def _remote(task: Task, level: int, system: System, kind: TermKind) -> Shared:
-    """What owners on other CPUs of at least GPU priority ``level`` add; many tasks share these demands."""
+    """The demands of owners on other CPUs of at least GPU priority ``level``; many tasks share these demands."""
     return system.shared(
         (task.cpu, level, task.priority, kind),
         lambda: ownership(system.remote_owners(task.cpu, level), system, kind),

@@ -51,7 +51,7 @@ def _own(task: Task, system: System) -> list[Demand]:
 
 
 def _cpu(task: Task, system: System) -> list[Demand]:
-    """What preempts the task on its CPU if holders sleep during G^e."""
+    """The demands that preempt the task on its CPU if holders sleep during G^e."""
     demands = []
     for h in system.hpp(task):
         amount = h.cpu_time + h.misc_time
@@ -62,7 +62,10 @@ def _cpu(task: Task, system: System) -> list[Demand]:
 
 
 def _spinning(task: Task, system: System) -> list[Demand]:
-    """What preempts it if holders spin: a job's G^e takes the CPU too.  A job sleeps until its grant: hence jitter."""
+    """The demands that preempt the task if holders spin: a job's G^e takes the CPU too.
+
+    A job sleeps until its grant: hence jitter.
+    """
     demands = []
     for h in system.hpp(task):
         amount = h.cpu_time + h.gpu_time + 2 * system.epsilon * h.eta
@@ -159,8 +162,8 @@ def _hold(holder: Task, waiter: Task, system: System) -> _Hold:
 def _delaying(holder: Task, system: System) -> list[Task]:
     """Tasks whose CPU segments can prolong the holder's request.
 
-    These are the tasks above it on its CPU.  The end of its segment can also wait for the update lock behind a more
-    urgent task that has been given the lock but not its CPU: the tasks above that one count too.
+    These are the tasks above it on its CPU.  The end of its segment can also wait for the update lock, behind a more
+    urgent task that has the lock but not its CPU.  The tasks above that urgent task count too.
     """
     delaying = {t.name: t for t in system.hpp(holder)}
     owners = [o for o in system.gpu_tasks if o.cpu != holder.cpu and o.segment_priority >= holder.segment_priority]

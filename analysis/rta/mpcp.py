@@ -48,7 +48,7 @@ def own(task: Task, system: System) -> list[Demand]:
 
 
 def held(task: Task, system: System) -> int:
-    """What context switches add to the time for which a job holds the GPU."""
+    """The time that context switches add while a job holds the GPU, ns."""
     return task.eta * system.taskset.platform.theta
 
 
@@ -122,7 +122,7 @@ def _boosted(task: Task, system: System) -> Iterable[Demand]:
 
 
 def _queue(task: Task, system: System) -> list[Shared]:
-    """What the task waits for in the queue: a lower request, and on other CPUs requests of at least its priority."""
+    """The requests that delay the task in the queue: a lower one, and on other CPUs those of at least its priority."""
     if not task.uses_gpu:
         return []
     level = task.segment_priority

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which tasks wait for which where partitions share CPUs, and where no bound holds because they wait in a circle.
+"""The order in which tasks wait for each other where partitions share CPUs: no bound holds where they form a circle.
 
-docs/readings/inside-partitions.md has the reasons.  A *CPU edge* leads from a task that uses the GPU to one above it
-on its CPU, a *GPU edge* to one of another CPU in its partition of at least its GPU priority.
+The reasons are in docs/readings/inside-partitions.md.  A *CPU edge* leads from a task that uses the GPU to one above it
+on its CPU.  A *GPU edge* leads to one of another CPU in its partition of at least its GPU priority.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def on_one_bus(taskset: Taskset) -> str | None:
 def out_of_order(taskset: Taskset, spins: bool) -> str | None:
     """Why no bound holds under these priorities; None if they are in order.  ``spins``: whether tasks wait busily.
 
-    Within a partition the order is that of one GPU.  Tasks that spin must not wait in a circle across partitions, and
-    those of them that use the GPU must not be equals on a CPU.
+    Within a partition the order is that of one GPU.  If tasks spin, none may wait in a circle across partitions, and
+    tasks that use the GPU must not be equals on a CPU.
     """
     reason = one_sided(taskset)
     for name in sorted({home(t) or "" for t in taskset.real_time if t.uses_gpu}):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """GCAPS where each partition of the GPU has an owner and an update lock of its own, and all partitions share CPUs.
 
-docs/readings/inside-partitions.md has the theorems and their proofs.  *Own* partition: that of the analysed
-task; *foreign*: any other.  What partitions add to the bounds of one GPU is the work of foreign tasks on CPUs: on the
-task's own, and on those of owners that it waits for.  Updates of less urgent foreign tasks are a part of that, since
+The theorems and their proofs are in docs/readings/inside-partitions.md.  *Own* partition: that of the analysed task;
+*foreign*: any other.  Partitions add the work of foreign tasks on CPUs to the bounds of one GPU.  These CPUs are the
+task's own, and those of owners that it waits for.  Updates of less urgent foreign tasks are a part of that, since
 nothing preempts an update.
 """
 
@@ -86,7 +86,7 @@ def _in_flight(task: Task, counted: Iterable[Task], system: System) -> Demand:
 
 
 def _above(task: Task, h: Task, system: System) -> Iterator[Demand]:
-    """What a task above on the CPU, or of its priority, takes if it suspends."""
+    """The demands of a task above on the CPU, or of the same priority, if it suspends."""
     if not h.uses_gpu:
         yield Demand(TermKind.CPU_PREEMPTION, h.cpu_time, CPU, h.name, h.period)
         return
@@ -106,7 +106,7 @@ def _updates(tasks: Iterable[Task], system: System) -> Iterator[Demand]:
 
 
 def _charged(owners: Iterable[Task], system: System, *, spinning: bool) -> Iterator[Demand]:
-    """What owners on other CPUs take, and what executes on their CPUs while they wait for these.
+    """The demands of owners on other CPUs, and of what executes on their CPUs while they wait for these.
 
     A task that is the only one of the lowest priority that owners have on a CPU preempts none of them with its C.
     """
@@ -128,7 +128,7 @@ def _charged(owners: Iterable[Task], system: System, *, spinning: bool) -> Itera
 
 
 def _taken(h: Task, system: System, owning: bool) -> int:
-    """What a job's segments take: all of them if it owns the GPU or spins, else their work and updates on the CPU."""
+    """The time of a job's segments: all of it if it owns the GPU or spins, else their work and updates on the CPU."""
     if owning:
         return h.gpu_time + 2 * _epsilon(h, system) * h.eta
     return h.misc_time + 2 * _alpha(h, system) * h.eta

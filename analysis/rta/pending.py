@@ -44,7 +44,7 @@ class Window:
 
 
 def verdict_of(task: Task, demands_of: Demands, system: System) -> tuple[Verdict, Needs]:
-    """What a formula says of a task of which several jobs may be pending, and the tasks that this rests on."""
+    """A formula's verdict on a task of which several jobs may be pending, and the tasks that the verdict rests on."""
     demands = demands_of(task, system)
     if too_long := _too_long(task, demands, system):
         return too_long, needs_of(demands)
@@ -134,7 +134,7 @@ def _overload(
 
 
 def constant_of(demands: Sequence[Demand | Shared]) -> int:
-    """What no other task causes, ns."""
+    """The sum of the demands that no other task causes, ns."""
     return sum(d.amount for d in demands if isinstance(d, Demand) and d.source is None)
 
 
@@ -145,7 +145,7 @@ def _failure(task: Task, window: Window) -> Failure:
 
 
 def _terms(task: Task, demands_of: Demands, system: System, window: Window) -> Callable[[], tuple[Term, ...]]:
-    """What the bound consists of: one job's own part, that of the jobs before, what others take, less the release."""
+    """The terms of the bound: one job's own part, that of the jobs before, what others take, less the release."""
 
     def terms() -> tuple[Term, ...]:
         assert isinstance(window.end, Bound)

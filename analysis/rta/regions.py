@@ -33,7 +33,7 @@ def _region(part: Copy | Kernel) -> int:
 
 
 def folded(taskset: Taskset) -> list[str]:
-    """What a simulation of a GPU that is shared in time leaves out of copies and kernels, a sentence; none if nothing.
+    """A sentence on what a simulation of a GPU shared in time leaves out of copies and kernels; none if nothing.
 
     The tests add the longest copy or block to every context switch.  The simulator interrupts them anywhere.
     """
@@ -48,9 +48,8 @@ def folded(taskset: Taskset) -> list[str]:
 def whole_segments(taskset: Taskset) -> Taskset:
     """The taskset as tests of a GPU that is shared in time see it.
 
-    Copies and kernels in a row are one GPU segment.  It has no parts any more, and every context switch may have to
-    wait for the longest copy or block among them, or for the platform's ``region``.  Does nothing where it has been
-    applied.
+    Copies and kernels in a row are one GPU segment, which has no parts any more.  Every context switch may have to wait
+    for the longest copy or block among them, or for the platform's ``region``.  Does nothing where it has been applied.
     """
     platform = taskset.platform
     if not platform.region and not any(segment.parts for task in taskset for segment in task.gpu_segments):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a schedulability test says of each task: a bound and its terms, or why there is none."""
+"""The verdict of a schedulability test on each task: a bound and its terms, or why there is none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpurt.units import exact_ms
 
 
 class TermKind(str, Enum):
-    """What a term of a bound accounts for."""
+    """The cause of delay that a term of a bound accounts for."""
 
     OWN = "own execution"
     UPDATES = "own runlist updates"
@@ -55,7 +55,7 @@ class Bound:
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """What the bound consists of."""
+        """The terms that the bound consists of."""
         return self.breakdown()
 
     @property
@@ -94,8 +94,9 @@ class Failure:
     ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for ABOVE_PERIOD; 0 for
     DEPENDS_ON, GPU_ORDER, NO_UNITS, WAITING, PARTITIONS, THREAD and PENDING.  ``largest``: the largest term there.
     ``culprit``: for DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no
-    units, for WAITING who waits how, for PARTITIONS, THREAD and PENDING why the test says nothing of them, for TOO_LONG
-    how much longer.  OVERLOAD: the demand grows faster than time passes, so that the test fails for any deadline.
+    units.  For WAITING: which task waits how.  For PARTITIONS, THREAD and PENDING: why the test says nothing of them.
+    For TOO_LONG: how much longer.  OVERLOAD: the demand grows faster than time passes, so that the test fails for any
+    deadline.
     """
 
     task: str
@@ -135,7 +136,7 @@ Verdict: TypeAlias = Bound | Failure | BestEffort
 
 @dataclass(frozen=True)
 class Result:
-    """What one test says of a taskset: a verdict for each task, in the order of the taskset.
+    """The verdicts of one test on a taskset: one for each task, in the order of the taskset.
 
     ``units``: the units of the GPU that each task with a kernel has, where tasks own units.
     """
@@ -174,7 +175,7 @@ class Result:
     def why(self) -> str:
         """Why the test has no bound of some task: the cause, and what follows from it; empty if it bounds all.
 
-        Every command says it in these words.  Of several causes it names the first, in the order of the taskset.
+        Every command says it in these words.  The first of several causes is named, in the order of the taskset.
         """
         if not self.failures:
             return ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Partitions whose tasks share no CPU: each is a system of its own, with a GPU of its own.
 
-What delays a task is on its CPU or in its partition (docs/partitioning.md).  Where neither leads to a task of another
-partition, any test of one GPU bounds each system by itself.
+All that delays a task is on its CPU or in its partition (docs/partitioning.md).  Where neither leads to a task of
+another partition, any test of one GPU bounds each system by itself.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from analysis.rta.partition_order import home, homeless, on_one_bus
 def separate(taskset: Taskset) -> list[Taskset]:
     """The systems that a taskset with several partitions consists of, each with one GPU; empty if it is no such.
 
-    Policy `job` is left out, as its threads execute on one CPU for all partitions, and so is `timesliced`, whose times
-    depend on tasks beside (``conflicts.under``).
+    Policy `job` is left out, as its threads execute on one CPU for all partitions.  Policy `timesliced` is left out, as
+    its times depend on tasks beside (``conflicts.under``).
     """
     policies = {part.policy or taskset.platform.policy for part in taskset.parts} | {*taskset.policies}
     mixed = len(policies) > 1 or policies & {"job", "timesliced"}
@@ -50,7 +50,7 @@ def _system(taskset: Taskset, group: list[Task], policy: str) -> Taskset:
 
 
 def _alone(task: Task) -> Task:
-    """The task where its partition is the whole GPU.  What its TSG has in time stays."""
+    """The task where its partition is the whole GPU.  A partition that only shares the GPU in time stays."""
     part = task.partition
     if part is None or not part.own_gpu:
         return task

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Short suspensions of tasks above on the CPU, counted as such, not as jitter, where all tasks suspend themselves.
 
-A task above that sleeps seldom is better charged for the time that it can sleep: its jobs then need no jitter, and all
-tasks above it can be pending that much longer.  docs/readings/boosted.md, "Short suspensions", has the proof.
+A task above that sleeps seldom is better charged for the time that it can sleep.  Its jobs then need no jitter, and all
+tasks above it can be pending that much longer.  The proof is in docs/readings/boosted.md, "Short suspensions".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SCALE = 1 << 20
 
 @dataclass(frozen=True)
 class Short:
-    """Of tasks whose sleep counts as such: by name, how long a job is inside its segments; their segments a job."""
+    """Tasks whose sleep counts as such: by name, how long a job is inside its segments, priority and segments a job."""
 
     inside: Mapping[str, int] = field(default_factory=dict)
     levels: Mapping[str, int] = field(default_factory=dict)

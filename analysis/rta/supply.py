@@ -44,7 +44,7 @@ def demands(sharing: Sharing, table: Runlist | None = None, waiting: Waiting | N
 
 
 def _preemptions(task: Task, system: System, table: Runlist, sharing: Sharing, jitter: bool) -> Iterator[Demand]:
-    """What higher tasks of its CPU take, also while they spin.  ``jitter``: some task of the CPU may suspend."""
+    """The demands of higher tasks of its CPU, also while they spin.  ``jitter``: some task of the CPU may suspend."""
     for h in system.hpp(task):
         spins = h.uses_gpu and (h.waiting is Waiting.BUSY or not jitter)
         spun = sum(demand.amount for demand in on_gpu(h, table, sharing, system)) + h.pure_time if spins else 0
@@ -54,7 +54,7 @@ def _preemptions(task: Task, system: System, table: Runlist, sharing: Sharing, j
 
 
 def on_gpu(task: Task, table: Runlist, sharing: Sharing, system: System) -> list[Demand]:
-    """What a job's pure GPU segments take beyond their own time, and the tasks of its TSG that this rests on."""
+    """The time that a job's pure GPU segments take beyond their own, and the tasks of its TSG that this rests on."""
     entry = table.of(task)
     supply = table.supply(entry)
     mates = [t for t in entry.tasks if t.name != task.name and not t.best_effort]
@@ -76,7 +76,7 @@ def _by_priority(mates: Sequence[Task], system: System) -> Callable[[int], int]:
 
 
 def _by_deadline(task: Task, mates: Sequence[Task], system: System) -> Callable[[int], int]:
-    """Of those, the jobs whose deadlines are between the release of the task's job and its deadline."""
+    """The work of those jobs whose deadlines are between the release of the task's job and its deadline."""
     rows = [(t.period, system.jitter(t, t.pure_time), t.pure_time, task.deadline // t.period + 1) for t in mates]
     return lambda window: sum(
         min(-(-(window + jitter) // period), most) * work for period, jitter, work, most in rows

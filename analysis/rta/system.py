@@ -39,7 +39,7 @@ class System:
         return self._shared[key]
 
     def once(self, key: str, make: Callable[[], Made]) -> Made:
-        """What ``make`` returns, computed once for each key."""
+        """The value that ``make`` returns, computed once for each key."""
         if key not in self._once:
             self._once[key] = make()
         made: Made = self._once[key]
@@ -115,5 +115,5 @@ class System:
         return min(self.ends.get(task.name, task.deadline), self.known.get(task.name, task.deadline))
 
 
-#: What an analysis is: the demands that make up the response time of a task.
+#: An analysis: the demands that make up the response time of a task.
 Demands: TypeAlias = Callable[[Task, System], "Sequence[Demand | Shared]"]

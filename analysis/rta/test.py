@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a schedulability test is: a formula, and the facts about it that the registry states."""
+"""The parts of a schedulability test: a formula, and the facts about it that the registry states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpurt.enums import Form
 
 #: The policy under which TSGs have turns.
 TURNS = "timesliced"
-#: What the name of a test ends with that assigns GPU priorities.
+#: The end of the name of each test that assigns GPU priorities.
 SUFFIX = "+gpu-priority"
 
 
@@ -29,7 +29,7 @@ SUFFIX = "+gpu-priority"
 class Test:
     """A named schedulability test.  The fields, apart from ``assigns``, are a row of the registry.
 
-    What it bounds:
+    Its scope:
         ``policy``: the policy that the bound is for; the attack simulates it, and ``analysis.choose`` proposes it if it
         ships.  ``waiting``: how tasks wait for the GPU; None: each task in its own mode.  ``poll``: how often policy
         `job` looks, ns.  ``periodic``: the bound holds for strictly periodic releases only, not for sporadic ones.
@@ -40,15 +40,15 @@ class Test:
         ``threads``: it holds where a thread serves several tasks; other tests refuse such a taskset.
         ``pending``: it holds where several jobs of a task are pending, because of release jitter or deadlines beyond
         periods; other tests refuse such a taskset.
-    What is known of it:
+    Its standing:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
         ``demands``: the readable formula.  ``ends``: the same of a job up to the end of its last GPU segment, if other
         tasks' bounds look at that.  ``instead``: another formula, which counts where the first has no bound.
         ``compiled``: the name of its formula in analysis/native/rta_formulas.h,
         None if it has none.  ``reduces``: the name of the test that it equals except where segments are long enough to
-        overlap with whole jobs of other tasks.  ``analysis``: of a test that has no sum of demands, such as those of
-        tasks that own units of the GPU; it replaces ``demands`` and everything that follows from them.
+        overlap with whole jobs of other tasks.  ``analysis`` replaces ``demands``, and everything that follows from
+        them, in a test that has no sum of demands.  Tests of tasks that own units of the GPU are such.
     How it is used:
         ``assignable``: whether the registry also has it with ``+gpu-priority``.  ``free``: the experiments run it where
         updates and context switches cost nothing, as the papers do.
@@ -115,7 +115,7 @@ class Test:
         return self.policy != TURNS and not self.any_order
 
     def equals(self, spins: bool) -> Equals:
-        """Which tasks of equal priority have no bound; ``spins``: whether some task waits busily."""
+        """The condition under which tasks of equal priority have a bound; ``spins``: whether some task waits busily."""
         if self.policy == "job" or (self.partitions and spins):
             return Equals.UNBOUNDED
         if self.policy != "segment" or not spins:
@@ -213,7 +213,7 @@ class Test:
     def refusal(self, taskset: Taskset) -> Result | None:
         """A failure for every task where no bound can hold, because of partitions or priorities; None elsewhere.
 
-        Of a taskset as ``seen`` returns it.
+        The taskset is one that ``seen`` returns.
         """
         if self.policy == TURNS and taskset.platform.policy != TURNS:
             return self._refused(taskset, Reason.PARTITIONS, UNKNOWN)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The thesis, chapter 4: the kernel thread (lemmas 12, 13) and the reduced pessimism (lemmas 19 to 21), as they hold.
 
-Repaired, lemmas 14 to 16 of the ioctl approach are the bounds of gcaps.py.  docs/readings/thesis.md, "Thesis", has the
-proofs and what is wrong in the print, which is in thesis_printed.py.
+Repaired, lemmas 14 to 16 of the ioctl approach are the bounds of gcaps.py.  The proofs, and what is wrong in the print,
+are in docs/readings/thesis.md, "Thesis".  The print is in thesis_printed.py.
 """
 
 from __future__ import annotations

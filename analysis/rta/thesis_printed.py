@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The thesis, section 4.6, to the letter: kept to compare with, not to rely on.
 
-docs/readings/thesis.md says what is wrong with each lemma, and how damaged places are read: x_i of equation 4.1 by
-the condition of its proof, BX^c of lemma 19 by analogy with equation 4.7.
+docs/readings/thesis.md says what is wrong with each lemma, and how damaged places are read.  The condition of its proof
+settles x_i of equation 4.1; analogy with equation 4.7 settles BX^c of lemma 19.
 """
 
 from __future__ import annotations

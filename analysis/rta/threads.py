@@ -2,8 +2,8 @@
 """Bounds of tasks whose jobs one thread serves, one at a time.  docs/readings/threads.md.
 
 Until a job of such a task is over, its thread is like a task that executes one job after another: the *chain*.  Its
-segments are those of all jobs that the thread can serve meanwhile, and the formula of the policy bounds it.  Which jobs
-these are follows from the thread's order.  Formulas leave out the tasks that the thread itself serves (System.hpp).
+segments are those of all jobs that the thread can serve meanwhile, and the formula of the policy bounds it.  The
+thread's order decides which jobs these are.  Formulas leave out the tasks that the thread itself serves (System.hpp).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Company:
 def verdict_of(
     task: Task, demands_of: Demands, system: System, instead: Demands | None = None
 ) -> tuple[Verdict, Needs]:  # fmt: skip
-    """What a formula says of a task, and the tasks that this rests on; what ``instead`` says where it has no bound.
+    """A formula's verdict on a task, and the tasks that it rests on; where it has no bound, the one of ``instead``.
 
     Raises Unbounded as the formula does.
     """
@@ -195,7 +195,7 @@ class Chains:
         return [d for d in self.demands_of(chain, self.system) if isinstance(d, Demand) and d.source is None]
 
     def _terms(self, task: Task, counts: Mapping[str, int], bound: Bound, lemma: str) -> tuple[Term, ...]:
-        """What the chain's bound consists of: the task's own part, the jobs served before, what others take."""
+        """The terms of the chain's bound: the task's own part, the jobs served before, what others take."""
         own = [Term(d.kind, None, d.amount, d.lemma) for d in self._constant(task) if d.amount]
         served = [
             Term(TermKind.SERVED, t.name, counts[t.name] * self.own(t), lemma)

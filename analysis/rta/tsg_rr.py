@@ -19,7 +19,7 @@ def suspend(task: Task, system: System) -> list[Demand]:
 
 
 def preemptions(task: Task, system: System) -> list[Demand]:
-    """What higher tasks take on its CPU while it does not hold it busily: lemma 7."""
+    """The demands of higher tasks on the task's CPU while the task does not hold it busily: lemma 7."""
     demands = []
     for h in system.hpp(task):
         amount = h.cpu_time + h.misc_time

@@ -4,7 +4,7 @@
 A window is the time from a task's asking for a begin to the end of the update at its end.  No CPU segment of another
 task delays it, for owners are raised.  So what an owner takes is bounded by its jobs in the windows, not in the whole
 response time.  Its jobs in a window are those whose GPU activity can still go on, up to the end of its last segment.
-docs/readings/boosted.md, "Owners inside segments", has the proofs.
+The proofs are in docs/readings/boosted.md, "Owners inside segments".
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def owned(task: Task, system: System) -> int:
 def owners(task: Task, system: System, level: int | None = None) -> dict[str, Demand]:
     """By task of at least its GPU priority, or ``level``, on any CPU: what it takes as an owner.
 
-    The context switch after its last end comes after what is known of that end.  Only ends of tasks that are more
-    urgent than this one count as known, so that its windows are the same whenever they are asked for.
+    The context switch after its last end comes after what is known of that end.  Only ends of more urgent tasks count
+    as known, so that the windows of this task are the same whenever they are asked for.
     """
     if not task.uses_gpu:
         return {}
@@ -45,7 +45,7 @@ def owners(task: Task, system: System, level: int | None = None) -> dict[str, De
 
 
 def owner(other: Task, system: System, amount: int | None = None, *, known: bool = True) -> Demand:
-    """What one owner takes in a window, or ``amount`` of each job; ``known``: whether its end is."""
+    """The demand of one owner in a window, or ``amount`` of each job; ``known``: whether its end is."""
     amount = owned(other, system) if amount is None else amount
     end = system.end(other) if known else other.deadline
     jitter = other.jitter + max(end + system.taskset.platform.theta - amount, 0)
@@ -74,7 +74,7 @@ def length(task: Task, system: System) -> int:
 
 
 def in_flight(task: Task, system: System) -> int:
-    """What its begins wait for updates of tasks of other CPUs that have a lower GPU priority, ns.
+    """The time that its begins wait for updates of tasks of other CPUs that have a lower GPU priority, ns.
 
     Its own update, or that of the owner, then abandons the context switch.
     """
