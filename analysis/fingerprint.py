@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The fingerprint of the code that computes results: they depend on it beside settings and seeds."""
+"""The fingerprint of the code that computes results: results depend on this code beside settings and seeds."""
 
 from __future__ import annotations
 

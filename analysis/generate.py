@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Random tasksets by the tables of the GCAPS paper (table 3) and the thesis (table 4.2).
 
-The code in analysis/native/draft.c and generate.c draws the tasksets.  It first draws tasks and load of each CPU, then
-each task's utilization (C + G) / T by UUniFast, or by Dirichlet-rescale.  The tasks that use the GPU come next, then
-periods, numbers of GPU segments, G / C and G^m / G.  The best-effort tasks come last.  C is cut into eta + 1 CPU
+The code in analysis/native/draft.c and generate.c draws the tasksets.  The code first draws tasks and load of each CPU,
+then each task's utilization (C + G) / T by UUniFast, or by Dirichlet-rescale.  The tasks that use the GPU come next,
+then periods, numbers of GPU segments, G / C and G^m / G.  The best-effort tasks come last.  C is cut into eta + 1 CPU
 segments around eta GPU segments, at places drawn uniformly, and so is G.  Deadlines equal periods, priorities are rate
 monotonic, and the paper re-allocates tasks by worst fit decreasing.  A ratio G / C of 0 leaves empty GPU segments,
 which still begin and end.  All times are whole ns; taskset i of a seed is always the same.  Method `published` divides

@@ -312,8 +312,8 @@ class Platform:
     ``cross_contention``: what memory-intensive work is slowed down by while another partition does such work.
     ``chip``: the GPU's name, for CU masks.  ``bus_chunk``: the longest part of a copy that nothing interrupts, ns,
     where tasks own units; 0: whole copies.
-    ``region``: the longest work that a preemption of the GPU may have to wait for, ns.  At 0 it is no longer than the
-    copies and blocks that segments name.
+    ``region``: the longest work that a preemption of the GPU may have to wait for, ns.  With 0 none is longer than
+    the copies and blocks that segments name.
     """
 
     cpus: int

@@ -47,8 +47,8 @@ def _busy(costs: list[int], periods: list[int], blocking: int) -> int | None:
 def _fixed_priority(index: int, costs: list[int], periods: list[int]) -> int | None:
     """Non-preemptive fixed priorities on one resource: the longest response of the jobs in a busy period.
 
-    A job that starts stays.  w: when job q starts at the latest; jobs released at w still go first.  Among
-    equal periods the job that comes first goes first, so that each task counts as above the other.
+    A job that starts stays.  w: when job q starts at the latest; jobs released at w still go first.  Among equal
+    periods the job that comes first goes first, so that each task counts as above the other.
     """
     above = [j for j, period in enumerate(periods) if period <= periods[index] and j != index]
     below = [j for j, period in enumerate(periods) if period > periods[index]]

@@ -124,7 +124,7 @@ def _candidates(unassigned: list[Task], any_order: bool) -> list[Task]:
 def _rider(task: Task, taskset: Taskset, waiting: Waiting | None) -> str | None:
     """The GPU-using task whose GPU priority decides a CPU-only task's bound; None if there is none.
 
-    The task is the lowest GPU-using one above it on its CPU that waits busily, an equal included.  Its waiting time
+    The rider is the lowest GPU-using task above it on its CPU, or an equal, that waits busily.  Its waiting time
     contains that of the other ones above it.
     """
     if _first(task, taskset) is not None:

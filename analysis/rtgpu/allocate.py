@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """How many units each task gets (RTGPU section 5.5; docs/readings/rtgpu.md, "Least allocation").
 
-``least`` goes down the priorities and gives each task as few units as it needs.  It finds an allocation whenever
+``least`` goes down the priorities and gives each task as few units as it needs.  This finds an allocation whenever
 there is one if units of a task never help others (``Method.exact_least``) and no kernel's bounds grow with units.
 ``search`` is exact for every method: depth first, in the order of priorities.  ``grid`` and ``greedy`` are the paper's.
 An allocation is a tuple of units, by task, from the most urgent one; 0 for a task without kernels.

@@ -10,7 +10,7 @@ from analysis.model import Kernel
 
 #: ``Kernel.interleave`` of a kernel whose halves do not slow each other down.
 WHOLE = 1000
-#: ``Kernel.interleave`` where nothing says how much halves slow each other down.  They take no longer than in sequence.
+#: ``Kernel.interleave`` where nothing says how much halves slow each other down: at most, they take as long as in turn.
 LONGEST = 2 * WHOLE
 
 
