@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What holds for all tests: signals, and which tests run unless all are asked for."""
+"""Settings of all tests: signals, and which tests run unless all are asked for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ settings.load_profile("gpurt")
 #: Every wait of a test that is not slow ends then, seconds.  Most waits end by themselves after PATIENCE (links.py).
 LIMIT = 600
 
-# Tests begin with the default disposition of every signal and with none blocked, whatever their caller has: children
+# Tests begin with the default disposition of every signal and with none blocked, whatever their caller has.  Children
 # inherit both, and some tests send signals to a child.  A shell without job control ignores SIGINT, nohup ignores
 # SIGHUP.  Python itself ignores SIGPIPE and SIGXFSZ, and does not pass that on.
 for number in signal.valid_signals() - {signal.SIGPIPE, signal.SIGXFSZ}:
@@ -65,8 +65,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leaves out what is marked `slow` unless it is asked for: by --all, by -m, or by naming its file or folder.
 
-    What remains of it comes first, and of that what takes longest: no worker is left with a long test at the end.
-    While a worker runs a test it has another one already, so what follows a long test is short.
+    Slow tests that remain come first, the longest before the others: no worker is left with a long test at the end.
+    A worker that runs a test has another one already, so a short test follows each long one.
     """
     slow = [item for item in items if item.get_closest_marker("slow")]
     others = [item for item in items if not item.get_closest_marker("slow")]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """A process that prints from when to when it was ready and not executed, on each CPU.
 
-Its arguments are a descriptor and CPUs.  In that file, at the place of each CPU in that list, it writes until when it
-has looked there: a double, in seconds of the monotonic clock.
+Its arguments are a descriptor and CPUs.  The process writes into that file, at the place of each CPU in that list,
+until when it has looked at the CPU.  The time is a double, in seconds of the monotonic clock.
 """
 
 from __future__ import annotations

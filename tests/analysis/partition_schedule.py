@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What executes in a partition, job by job: the oracle of the tests inside partitions.  It shares no code with them."""
+"""The schedule of a partition, job by job: the oracle for schedulability tests inside partitions.
+
+This oracle shares no code with those tests.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the bounds of `boosted` rest on: each fact is taken out of the core or the simulator, and a bound must break.
+"""Facts behind the bounds of `boosted`: each is taken out of the core or the simulator, and a bound must break.
 
 Without a fact a schedule exists that breaks a bound.  So the attack, which breaks none as the code stands, sees it.
 """

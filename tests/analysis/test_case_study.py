@@ -147,6 +147,6 @@ def test_table_5_is_restored_where_table_4_is_rounded(
     ("gcaps-busy", (15, 30, 97, 59, 80)), ("gcaps-busy-printed", (15, 29, 82.2, 56.8, 76.8)),
 ])  # fmt: skip
 def test_bounds_of_the_example_file(case_study: TasksetFile, name: str, bounds: tuple[float, ...]) -> None:
-    """What docs/readings/gcaps.md compares with table 5: G^m is a tenth of G in the file."""
+    """The bounds that docs/readings/gcaps.md compares with table 5: G^m is a tenth of G in the file."""
     result = rta.find(name).run(case_study.taskset)
     assert [result.wcrt(task.name) for task in case_study.taskset.real_time] == [ms(bound) for bound in bounds]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `gpurt plan energy` guarantees, against schedules by hand: bounds of one job at a time, and cyclic tables.
+"""Guarantees of `gpurt plan energy`, against schedules by hand: bounds of one job at a time, and cyclic tables.
 
 Nothing here uses the project's simulations.  GPURT_LONG=1 takes a hundred times as many systems.
 """
@@ -26,7 +26,7 @@ PERIODS = [(4, 8, 16), (6, 12), (5, 10, 20), (3, 4, 6), (10,), (7, 14, 21)]
 
 
 def systems(seed: str, count: int, most_gpus: int) -> Iterator[tuple[random.Random, System]]:
-    """Of a few ns, so that instants coincide; kernels may take no time, and longer on more units."""
+    """Systems with times of a few ns, so that instants coincide; kernels may take no time, and longer on more units."""
     for number in range(count * TIMES):
         rng = random.Random(f"{seed} {number}")
         gpus = tuple(gpu(rng, at) for at in range(rng.randint(1, most_gpus)))

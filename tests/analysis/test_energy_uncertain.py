@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What follows if powers are off."""
+"""The spread of results if the powers in a system are off."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_some_schedule_exceeds_an_unsound_bound(name: str) -> None:
 
 
 def test_bounds_are_close_to_exact_worst_cases() -> None:
-    """What docs/closeness.md says of a larger sample, as far as a small one shows it."""
+    """A small sample shows, as far as it can, what docs/closeness.md says of a larger one."""
     found = closeness(rta.find("boosted-suspend"), 150, seed=1)
     assert (found.tasksets, found.broken) == (150, 0)
     assert list(found.ratios) == sorted(found.ratios)

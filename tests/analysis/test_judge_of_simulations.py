@@ -66,7 +66,7 @@ def runs(taskset: Taskset, rng: random.Random) -> Iterator[Options]:
 
 
 def objections(file: TasksetFile, options: Options, offsets: list[int] | None) -> list[Finding]:
-    """What the judge finds broken of what the analysis assumes.  Raises SimulationError."""
+    """The assumptions of the analysis that the judge finds broken.  Raises SimulationError."""
     taskset = under(file.taskset, options.policy, everywhere=True) or file.taskset
     trace = simulate(taskset, options, offsets, events=EVENTS).trace
     assert trace is not None

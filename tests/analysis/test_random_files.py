@@ -28,7 +28,10 @@ TIMES = 100 if os.environ.get("GPURT_LONG") else 1
 
 
 def files(seed: str, count: int, unit: int = 0, kind: str = "") -> Iterator[tuple[random.Random, str, Taskset]]:
-    """Of so many files, or more, those that bounds can be about.  ``unit``, ``kind``: of each, not drawn ones."""
+    """The files that bounds can be about, among ``count`` random ones (GPURT_LONG=1: 100 times as many).
+
+    ``unit``, ``kind``: those of each file, not drawn ones.
+    """
     for number in range(count * TIMES):
         rng = random.Random(f"{seed} {number}")
         drawn = Drawn(rng)

@@ -36,7 +36,7 @@ def flat(taskset: Taskset, chunk: int = 0) -> compiled.Batch:
 
 
 def seen(taskset: Taskset, given: Sequence[int], way: Way = Way(), cycles: int = 1) -> list[Stretch]:  # noqa: B008
-    """What happens if all are released at 0."""
+    """The stretches of a run in which all tasks are released at 0."""
     return simulate(flat(taskset), 0, RTGPU, given, [0] * len(taskset), way, cycles, room=1000)[1]
 
 

@@ -42,8 +42,8 @@ def test_alone_a_task_takes_what_it_demands_and_its_updates() -> None:
 def figure_3(epsilon: float) -> Taskset:
     """Consistent with the text of ECRTS'24 example 1: t1 on one core, t2 and t3 on another; t1 asks for the GPU at 3.
 
-    t1 is released at 1, executes 2, then its segment (0.25 + 1) and 0.25 more: 3.5 by itself.  t3 holds the GPU
-    from 0.5 + epsilon on for 5.75, so that a lock makes t1 wait 3.25.
+    Task t1 is released at 1, executes 2, then its segment (0.25 + 1) and 0.25 more: 3.5 by itself.  Task t3 holds the
+    GPU from 0.5 + epsilon on for 5.75, so that a lock makes t1 wait 3.25.
     """
     return taskset(
         task("t1", 0, 9, 50, cpu(2), gpu(0.25, 1), cpu(0.25)),

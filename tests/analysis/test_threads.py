@@ -79,7 +79,7 @@ def in_ms(**times: float | None) -> dict[str, int | None]:
 
 
 def picked(system: Taskset, name: str) -> int | None:
-    """What the theorem of the thread's order says of a task, without theorem 1."""
+    """The bound of a task by the theorem of the thread's order, without theorem 1; None if there is none."""
     chains = Chains(system.threads["executor"], TESTS["boosted"].demands, System(system))
     (found,) = chains._picked(next(t for t in chains.served if t.name == name))
     return found.wcrt if isinstance(found, Claim) else None

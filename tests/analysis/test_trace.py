@@ -186,7 +186,7 @@ def test_missing_file() -> None:
 
 
 def test_a_trace_that_gzip_has_compressed(tmp_path: Path) -> None:
-    """Viewers take such files.  What is cut off or damaged is said in a line."""
+    """Viewers take such files.  A line says that a file is cut off or damaged."""
     plain, packed = tmp_path / "run.json", tmp_path / "run.json.gz"
     Trace({}, (Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000),)).save(plain)
     packed.write_bytes(gzip.compress(plain.read_bytes()))

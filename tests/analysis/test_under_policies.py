@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is said of a file under another policy than its own holds for the file with that policy."""
+"""Answers about a file under another policy than its own hold for the file with that policy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Worked examples of both papers in virtual time: the response times that their text states.
 
-The figures are not in the text that we have.  Where the text gives no lengths, those here are ours, chosen so that
-everything that the text does state comes out of one taskset; the simulator is not told what to answer.
+The figures are not in the text that we have.  Lengths that the text does not give are ours: everything that the text
+does state comes out of one taskset with them.  The simulator is not told what to answer.
 """
 
 from __future__ import annotations

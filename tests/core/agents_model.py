@@ -13,7 +13,7 @@ UNLIMITED = lib.GPURT_AGENT_UNLIMITED
 
 @dataclass(eq=False)
 class Process:
-    """What is known of one process; of its agent while `agent` holds."""
+    """Facts about one process, and about its agent while `agent` holds."""
 
     name: int
     user: int = UNLIMITED

@@ -9,7 +9,7 @@ from agents_model import LIMIT, Model, Process
 
 from gpurt._gpurt import ffi, lib
 
-#: Of the processes, in turn.
+#: The users of the processes, in turn.
 USERS = (1000, 1000, lib.GPURT_AGENT_UNLIMITED)
 STEPS = {lib.GPURT_AGENTS_NO_UPDATE: "", lib.GPURT_AGENTS_OFF: "off", lib.GPURT_AGENTS_ON: "on"}
 DRIVERS = ("nvidia-rm", "kfd-queue", "a-name-of-thirty-one-characters", "x")

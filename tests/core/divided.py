@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """A model of a divided virtual GPU that steps through time one ns at a time, written from docs/design.md.
 
-It knows nothing of the compiled one: work is a fraction, and who slows whom down is asked anew in each ns.
+The model knows nothing of the compiled one: work is a fraction, and slow-downs are found anew in each ns.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Part:
         return self.queues[self.holder][0]
 
     def settle(self, now: int) -> None:
-        """What is due at this instant."""
+        """Does what is due at this instant."""
         if self.executing(now) and self.used >= self.slice_ and len(self.allowed()) > 1:
             assert self.holder is not None
             self.ring.remove(self.holder)

@@ -159,7 +159,7 @@ def test_the_limit_is_that_of_the_user_who_registers_the_agent() -> None:
 
 
 def test_more_names_of_drivers_than_fit_do_no_harm() -> None:
-    """Who came first is told of, also when others have gone."""
+    """Names that came first are told of, also when others have gone."""
     most, unlimited = lib.GPURT_AGENT_NAMES, lib.GPURT_AGENT_UNLIMITED
     pair, facts = Pair(most + 2, BOUND, False), ffi.new("struct gpurt_agents_facts *")
     for name in range(most + 2):

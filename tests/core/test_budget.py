@@ -1,4 +1,4 @@
-"""What a budget guarantees to others: in any time its clients own the GPU for so long at most, whatever they do."""
+"""The guarantee of a budget to others: in any time its clients own the GPU for so long at most, whatever they do."""
 
 from __future__ import annotations
 

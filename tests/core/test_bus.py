@@ -16,7 +16,7 @@ BOUND = 7
 
 @dataclass(frozen=True)
 class Model:
-    """Who has the bus, who waits in the order of coming, and at which level each has asked last."""
+    """The holder of the bus, the waiters in the order of coming, and the level at which each has asked last."""
 
     levels: tuple[int, ...] = (0,) * CLIENTS
     holder: int | None = None
@@ -95,7 +95,7 @@ class Bus:
         return 0
 
     def check(self, model: Model) -> None:
-        """What is in its memory is what the model says, and nothing else."""
+        """The memory of the bus has what the model says, and nothing else."""
         holder = self.raw.holder
         assert (None if holder == ffi.NULL else self.nodes.index(holder)) == model.holder
         states = [RUNNING if i == model.holder else PENDING if i in model.waiting else IDLE for i in range(CLIENTS)]

@@ -16,7 +16,7 @@ Steps = list[tuple[int, bool]]
 
 
 class Host:
-    """A host with clients in a segment each, which has the core decide who is told."""
+    """A host with clients in a segment each; the core decides which of them the host tells."""
 
     def __init__(self) -> None:
         self.grants = ffi.new("struct gpurt_grants *")
@@ -55,7 +55,7 @@ class Host:
 
 
 def expected(steps: Steps) -> list[list[int]]:
-    """Who hears what: each of its own gains by updates that succeed, and of what it loses after such a gain."""
+    """The events that each client hears: its own gains by updates that succeed, and its losses after such gains."""
     heard: list[list[int]] = [[] for _ in range(CLIENTS + 1)]
     owner, has = CLIENTS, {CLIENTS}
     for new, fails in steps:

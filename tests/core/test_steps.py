@@ -36,7 +36,7 @@ def steps(folder: Path, root: Path) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def figures(lines: list[str]) -> dict[str, int]:
-    """What the program printed, by policy and operation."""
+    """The figures that the program printed, by policy and operation."""
     return {name: int(figure) for name, figure in (line.rsplit(maxsplit=1) for line in lines)}
 
 

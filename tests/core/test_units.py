@@ -95,7 +95,7 @@ class Players:
         return self
 
     def look(self, now: int) -> None:
-        """What has become of jobs that waited."""
+        """Looks at the jobs that waited: each is granted, skipped or still pending."""
         for number, (task, job, release) in list(self.waiting.items()):
             grant = self.units.grant(task, number)
             if grant:

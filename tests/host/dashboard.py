@@ -12,7 +12,7 @@ from typing import Any
 from served import Key
 
 PATH = Path(__file__).resolve().parents[2] / "docs/grafana-dashboard.json"
-#: What Prometheus adds to the labels that are served.
+#: The labels that Prometheus adds to those that are served.
 ADDED = {"instance", "job"}
 
 

@@ -17,7 +17,7 @@ from pycontrol.readable import readable
 
 #: Starts a host with options and returns its socket.
 StartHost = Callable[..., Path]
-#: What Python executes for a host with virtual GPUs.
+#: The arguments of Python for a host with virtual GPUs.
 EMULATE = ("-m", "pycontrol.cli", "emulate")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which users may connect to a host, what the others are told, and what may stand in the socket's place."""
+"""Users who may connect to a host, the answer to others, and files that may stand in the socket's place."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_folder_that_may_not_be_entered_is_named(start_host: StartHost, folder
 def test_members_of_the_group_may_use_the_host_and_not_change_it(
     start_host: StartHost, folder: Path, other: As
 ) -> None:
-    """What they may do with the module's device, which udev gives to a group."""
+    """The module's device allows the same to a group that udev gives it to."""
     start_host(f"--socket={folder / 'host.sock'}", "--group=0", "--mode=600")
     assert other(*GPURT, "status", group=0).returncode == 4
     (folder / "more").mkdir()

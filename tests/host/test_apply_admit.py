@@ -67,7 +67,7 @@ def apply(capsys: pytest.CaptureFixture[str]) -> Apply:
 
 
 def priority(host: Path) -> list[int | None]:
-    """What the control plane has set for this process."""
+    """The priorities that the control plane has set for this process's clients."""
     with connect(str(host)) as control:
         return [one.set_priority for one in control.clients() if one.pid == os.getpid()]
 

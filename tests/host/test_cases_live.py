@@ -54,7 +54,7 @@ def recorded(host: Path, trace: Path) -> Iterator[None]:
 
 
 def findings(trace: Path, file: str, capfd: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
-    """What `gpurt trace check` finds, the first of each kind."""
+    """The findings of `gpurt trace check`, the first of each kind."""
     capfd.readouterr()
     assert cli.run(["trace", "check", str(trace), str(CASES / file), "--json"]) == 1
     found = json.loads(capfd.readouterr().out)["findings"]

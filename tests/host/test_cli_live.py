@@ -529,7 +529,7 @@ def test_apply_looks_at_what_bounds_of_boosted_demand_of_a_host(
 def test_measured_bounds_are_those_of_the_host_s_policy(
     gpurt: Gpurt, host: Path, tmp_path: Path, policy: str
 ) -> None:
-    """What the host has measured says nothing of another policy than the one it runs."""
+    """A host's measurements say nothing of another policy than the one that the host runs."""
     path = tmp_path / "set.toml"
     path.write_text(taskset_of(("mine", ""), policy=policy))
     with SocketClient(host) as client:

@@ -51,7 +51,7 @@ class Prometheus:
         self._address = address
 
     def get(self, path: str, **values: str) -> Any:
-        """What an endpoint of its API has."""
+        """The data that an endpoint of its API answers with."""
         query = urllib.parse.urlencode({name.replace("match", "match[]"): value for name, value in values.items()})
         with urllib.request.urlopen(f"http://{self._address}/api/v1/{path}?{query}", timeout=PATIENCE) as answer:
             return json.loads(answer.read())["data"]

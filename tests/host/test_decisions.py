@@ -191,7 +191,7 @@ def test_without_cgroups_of_version_2_a_rule_is_refused(tmp_path: Path, monkeypa
 
 
 class Caller:
-    """What calls need of a connection with one client."""
+    """The part of a connection with one client that calls need."""
 
     def __init__(self, world: World, number: int) -> None:
         self._client, self.world = world.client(number), world
@@ -211,7 +211,7 @@ class Caller:
 
 
 def test_marks_of_a_client_are_told_up_to_its_share() -> None:
-    """What is lost is counted for the client that told of too many, and no other client loses any."""
+    """Lost marks are counted for the client that told of too many, and no other client loses any."""
     world = World(VirtualGpu, Shape())
     world.now = 10 * MS
     one, other = Caller(world, 1), Caller(world, 2)

@@ -26,11 +26,11 @@ from pycontrol.live.control import UpdateLatency, connect
 openmetrics = pytest.importorskip(
     "prometheus_client.openmetrics.parser", reason="needs prometheus-client: scripts/setup --with-tests"
 )
-#: What Prometheus 2.42 asks for with --enable-feature=native-histograms.
+#: The header that Prometheus 2.42 sends with --enable-feature=native-histograms.
 NATIVE = {"Accept": "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,"
                     "application/openmetrics-text;version=1.0.0;q=0.8,application/openmetrics-text;version=0.0.1;q=0.75,"
                     "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"}  # fmt: skip
-#: What the first 14 bytes of a request that never ends are.
+#: The first 14 bytes of a request that never ends.
 DRIP = b"GET /metrics H"
 
 
@@ -173,7 +173,7 @@ def test_each_scraper_gets_a_format_that_it_asked_for(shared: tuple[Path, Served
     assert kind.startswith(settled)
     names = {one.name for one in openmetrics.text_string_to_metric_families(data.decode())}
     assert {"gpurt_host_up", "gpurt_runlist_update_seconds", "gpurt_runlist_updates"} <= names
-    # What prometheus-client calls 2.0.0 is not what its specification says, and other versions are its error 500.
+    # Version 2.0.0 in prometheus-client is not what its specification says, and other versions are its error 500.
     for version in ("2.0.0", "9", "abc"):
         kind, data = served.get({"Accept": f"application/openmetrics-text;version={version},text/plain;q=0.1"})
         assert (kind, b"# EOF" in data) == (plain, False)

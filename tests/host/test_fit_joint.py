@@ -105,7 +105,7 @@ def test_a_recording_of_any_host_keeps_what_the_host_was(
     start_host: StartHost, tmp_path: Path, capfd: pytest.CaptureFixture[str], priority: int, command: tuple[str, ...],
     codes: set[str],
 ) -> None:  # fmt: skip
-    """`gpurt trace record` knows no file.  What changes meanwhile, and a client that is gone at the end, counts."""
+    """`gpurt trace record` knows no file.  Changes meanwhile count, and so does a client that is gone at the end."""
     host, file, trace = start_host("--policy=segment"), tmp_path / "set.toml", tmp_path / "run.json"
     comm = Path("/proc/self/comm").read_text(encoding="utf-8").strip()
     text = FILE.format(waiting="suspend", alpha="20s").replace("boosted", "segment").replace("spinner", comm)

@@ -78,7 +78,7 @@ def on_sms(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def said(
     program: Path, host: Path, task: str, jobs: int = 1, **settings: str
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    """What the program says of so many jobs, a period apart."""
+    """The program's run with so many jobs, a period apart, and its output."""
     environment = {**os.environ, "GPURT_DEVICE": str(host), **settings}
     return subprocess.run([program, task, "3000000", str(jobs)], capture_output=True, text=True, env=environment,
                           timeout=PATIENCE, check=False)  # fmt: skip

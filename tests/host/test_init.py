@@ -25,7 +25,7 @@ from pycontrol.run.first_file import Process, served, text_of
 from pycontrol.run.placement import fifo_permitted
 
 ME = os.getpid()
-#: What replaces each ? of a key.
+#: The value that replaces the ? of each key.
 VALUES = {"policy": '"segment"', "cpu": "0", "priority": "9", "period": '"1s"', "deadline": '"1s"',
           "waiting": '"suspend"', "alpha": '"1ms"', "theta": '"0ns"'}  # fmt: skip
 

@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def reports(folder: Path, order: str, *tasks: str) -> dict[str, TaskReport]:
-    """What gpurt-task reports of these tasks on one thread, whose options are given by name."""
+    """The reports of gpurt-task about these tasks on one thread, by name; a task's name comes before its options."""
     words: list[str] = []
     for rank, options in enumerate(tasks):
         name, *others = options.split()
@@ -49,7 +49,7 @@ LATE = "--period=1ns --segments=cpu:2ms --jobs=2"
     ("order", "expected"), [("priority", "aabb"), ("ros2", "abab"), ("ros2-live-timers", "aabb"), ("fifo", "abab")]
 )
 def test_pending_jobs_are_served_in_the_order_of_the_thread(order: str, expected: str, tmp_path: Path) -> None:
-    """Of ros2-live-timers both are timers, of which the first has none left to skip."""
+    """Both tasks of ros2-live-timers are timers; the first has no release left to skip."""
     timer = " --timer --period=1ms" if order == "ros2-live-timers" else ""
     found = reports(tmp_path, order, f"a {LATE}{timer}", f"b {LATE}")
     assert sequence(found) == expected

@@ -115,7 +115,7 @@ class Hosts:
     buses = latency
 
     def segments(self, collector: HostCollector, what: str = "segments") -> dict[str, float]:
-        """What a scrape has, by client."""
+        """The values of one metric in a scrape, by client."""
         (family,) = [one for one in collector.collect() if one.name == f"gpurt_client_{what}"]
         return {one.labels["client"]: one.value for one in family.samples}
 
@@ -129,7 +129,7 @@ def mine(host: Path) -> ClientInfo:
 
 
 def test_a_host_that_was_restarted_numbers_its_clients_anew(mine: ClientInfo) -> None:
-    """What the new client does must not be counted as the task's that had its number."""
+    """The new client's segments must not be counted for the task that had the client's number."""
     hosts = Hosts(mine)
     names = {mine.pid: "camera", mine.pid + 1: "rogue"}
     collector = HostCollector(lambda: cast("Control", hosts), Naming.NONE, 9, lambda one: names[one.pid])

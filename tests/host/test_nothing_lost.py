@@ -41,7 +41,7 @@ priority = 10
 period = "20ms"
 segments = [{ cpu = "1ms" }]
 """
-#: Of a run that something else ends, seconds.
+#: The length of a run that something else ends, seconds.
 LONG = 600.0
 
 

@@ -66,7 +66,7 @@ os.execvp(words[0], words)
 
 
 def told(log: Path) -> str:
-    """What a host says at its start."""
+    """The log of a host after its start."""
     eventually(lambda: "serving" in log.read_text())
     return log.read_text()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the host does when it cannot find out what decides about a process."""
+"""The host's behaviour when it cannot find out the facts that decide about a process."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """One suite for both hosts: they must not differ.
 
-Without GPURT_TEST_DEVICE every test starts its own emulator.  With GPURT_TEST_DEVICE=/dev/gpurt, as root in a
-kernel that has the module loaded, the same tests run against the module; GPURT_TEST_MODULE is gpurt.ko's path.
+Without GPURT_TEST_DEVICE every test starts its own emulator.  The same tests run against the module with
+GPURT_TEST_DEVICE=/dev/gpurt, as root, in a kernel that has the module loaded.  GPURT_TEST_MODULE is gpurt.ko's path.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Obedience:
-    """What is expected of agents: to answer within `bound_ms`, and whether updates `wait` for those that are late.
+    """Rules for agents: they answer within `bound_ms`, and updates `wait` for late agents, or do not.
 
     `limit` is how many an ordinary user may have.
     """
@@ -107,7 +107,7 @@ class Emulators:
 
 
 def has(parameter: str) -> str:
-    """What the module has; nothing if it is not loaded."""
+    """The value of a parameter of the module; empty if it is not loaded or has no such parameter."""
     path = PARAMETERS / parameter
     return path.read_text().strip() if path.exists() else ""
 

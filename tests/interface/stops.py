@@ -53,7 +53,7 @@ class Scene:
         self.pause(self.actor.pid)
 
     def answer(self) -> tuple[int, dict[str, int]]:
-        """What the call answers."""
+        """The code and the fields that the call answers with."""
         answer: tuple[int, dict[str, int]] = self.actor.run(outcome)
         return answer
 

@@ -157,7 +157,7 @@ class Machine:
         self.history.append(f"{operation.__name__} {pair.facts.name}")
         operation(pair)
         self.pass_time()
-        # What a call does is done when it has returned; that a budget is used up, or a process gone, comes later.
+        # Effects of a call are there when the call has returned; the end of a budget, or of a process, comes later.
         later = operation == self.kill or any(p.facts.budget.limit == 1 for p in self.pairs)
         end = time.monotonic() + (PATIENCE if later else 0)
         while self.seen() != self.wanted():

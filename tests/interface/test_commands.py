@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the control plane shows: status, clients, latencies and events."""
+"""Answers of the control plane: status, clients, latencies and events."""
 
 from __future__ import annotations
 

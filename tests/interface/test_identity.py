@@ -138,7 +138,7 @@ ACTS = {
 
 
 def results(client: Client) -> set[int]:
-    """What each call that acts returns."""
+    """The results of all calls that act."""
     return {client.code(code, **fields) for code, fields in ACTS.values()}
 
 

@@ -26,7 +26,7 @@ Make = Callable[[gpurt.Client], AbstractContextManager[object]]
 
 
 class Interrupted(Exception):
-    """What the handler raises."""
+    """The exception that the signal's handler raises."""
 
 
 class Signals:

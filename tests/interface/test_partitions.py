@@ -141,7 +141,7 @@ def test_work_of_other_kinds_and_of_one_client_does_not(host: Path, connect: Con
 def test_memory_work_is_slowed_down_while_another_partition_does_such(divided: Path) -> None:
     """One partition begins later, at most 2 s.  Its 1 s takes 1.5; of the other's 3 s, 1 is done meanwhile.
 
-    The rest is done at full pace.  What the second executes as compute intensive then slows nobody down.
+    The rest is done at full pace.  Compute-intensive work of the second partition then slows nobody down.
     """
     with client_of(divided) as one, client_of(divided) as two:
         long, short = Part(one, 0), Part(two, 1)

@@ -234,7 +234,7 @@ def test_an_ordinary_user_does_not_learn_of_others_processes(
 
 
 def rules_seen(client: Client) -> list[tuple[bool, int | None, str | None, str | None]]:
-    """What the host tells of its rules."""
+    """The rules that the host tells this client of."""
     with control(str(client.host)) as plane:
         return [(one.exempt, one.pid, one.comm, one.cgroup) for one in plane.rules()]
 
@@ -263,7 +263,7 @@ def test_an_ordinary_user_learns_that_there_are_rules_and_which_name_its_process
 
 
 def in_new_namespace(client: Client, outside: int) -> str:
-    """What the first process of a new pid namespace sees and may do."""
+    """The report of the first process in a new pid namespace: what the process sees and may do."""
     assert libc.unshare(CLONE_NEWPID) == 0
     return in_child(lambda: report(client.host, outside))
 

@@ -497,7 +497,7 @@ def name_of_another(client: Client) -> str:
 
 
 def both_begin(clients: list[Client]) -> list[tuple[int, int]]:
-    """What each thread has once it has begun."""
+    """The scheduling of each thread once the thread has begun."""
     seen, ids, begun, done = [], [], threading.Event(), threading.Event()
 
     def body(client: Client, priority: int) -> None:

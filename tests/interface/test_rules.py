@@ -69,7 +69,7 @@ def cgroups(plane: Control) -> bool:
 
 
 def what(one: RuleInfo) -> tuple[bool, int | str | None]:
-    """What a rule says, and of which processes."""
+    """The effect of a rule, and the processes that the rule names."""
     return one.exempt, one.pid or one.comm or one.cgroup
 
 
@@ -165,7 +165,7 @@ def parts(transport: Transport) -> Iterator[list[tuple[bool, tuple[bool, int | s
 
 
 def test_an_answer_ends_although_rules_are_made_all_the_time(plane: Control) -> None:
-    """What changes while the answer is read is in it or not; the module says that there was a change."""
+    """Rules that change while the answer is read are in it or not; the module says that there was a change."""
     names = [f"rule {number}" for number in range(600)]
     for name in names:
         plane.set_exempt(True, comm=name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which client owns the GPU, as the clients see it: begin, end and wait under policy `segment`."""
+"""Ownership of the GPU as the clients see it: begin, end and wait under policy `segment`."""
 
 from __future__ import annotations
 

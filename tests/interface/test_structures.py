@@ -91,7 +91,7 @@ def test_query_tells_the_longest_update_and_the_policy(start_host: Callable[...,
 
 
 class TestSizes:
-    """What the interface's manual says of structures that grow: each call, by a client of its own."""
+    """Rules of the interface's manual for structures that grow: each call, by a client of its own."""
 
     def test_the_exact_size_is_right(self, another: Connect) -> None:
         assert {code: another().exchange(code, bytes_of(code))[0] for code in KINDS} == OUTCOMES

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * For cbmc (scripts/check-core), which follows every path: the bus with three clients of which ASKED have asked for it, at
- * any of LEVELS levels, and then any call of any of them.  On all paths cbmc proves that there is no undefined behaviour
- * and that the assertions hold: one copy at a time, none preempted, the most urgent request next, and equals as they
- * came.  With -DPLANT_BUG the proof must fail.
+ * For cbmc (scripts/check-core), which follows every path: the bus and three clients.  ASKED of the clients have asked
+ * for the bus, at any of LEVELS levels; then any client makes any call.  On all paths cbmc proves that the assertions
+ * hold and that there is no undefined behaviour.  Assertions are: one copies at a time, none is preempted, the most
+ * urgent request is next, and equals go as they came.  With -DPLANT_BUG the proof must fail.
  */
 #include "../../../kmod/core/bus.h"
 

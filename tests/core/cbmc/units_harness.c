@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * For cbmc (scripts/check-core), which follows every path: jobs of two clients under the rule RULE (enum
- * gpurt_sbeet_rule) on two GPUs of two units.  What the clients say, and how much time passes before, are branches, EVENTS
- * of them in a row.  With -DFIRST one of two kernels has ended before.  On all paths there is no undefined behaviour and
- * the assertions hold.  -DTIMES: instead how long a GPU was busy, for any 64-bit times of a job.  With -DPLANT_BUG the
- * proof must fail.
+ * gpurt_sbeet_rule) on two GPUs of two units.  Branches are what the clients say and how much time passes before,
+ * EVENTS of them in a row.  With -DFIRST one of two kernels has ended before.  On all paths there is no undefined
+ * behaviour and the assertions hold.  Instead -DTIMES asks how long a GPU was busy, for any 64-bit times of a job.
+ * With -DPLANT_BUG the proof must fail.
  */
 #include "../../../userlib/units/units.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * explore DEPTH KIND PRIORITY... : runs every sequence of DEPTH events for clients of these own priorities, from every
- * policy, and checks the state after every event.  KIND 0: every event that decides; 1: likewise, and every client has
- * a budget; 2: budgets, and what policy `boosted` is told, from `segment` and `boosted`.
+ * policy.  The explorer checks the state after every event.  KIND 0: every event that decides; 1: likewise, and every
+ * client has a budget; 2: budgets, and what policy `boosted` is told, from `segment` and `boosted`.
  *
  * Two sequences that lead to the same state have the same continuations.  So each state is expanded once, at the
  * least depth at which it is met (breadth first).  The explorer stores a state as its last event and the state
@@ -46,7 +46,7 @@ static bool visited(u32 policy)
 			  policy == GPURT_POLICY_SEGMENT || policy == GPURT_POLICY_BOOSTED;
 }
 
-/* What the host tells of a client's thread under `boosted`. */
+/* The events that a host tells of a client's thread under `boosted`. */
 static void boost_letters(u32 i)
 {
 	u32 form;
@@ -120,7 +120,7 @@ static void step(struct world *w, const u8 *path, u32 length)
 		fail(w, wrong, path, length);
 }
 
-/* What comes before the first event: the policy and, if asked for, budgets that are soon used up. */
+/* Prepares the world for the first event: sets the policy and, if asked for, budgets that are soon used up. */
 static void prepare(struct world *w)
 {
 	struct event set = { OP_POLICY, 0, first_policy, 0 };

@@ -95,7 +95,7 @@ static void raised(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 to, 
 	(void)s, (void)c, (void)to, (void)now;
 }
 
-/* What is due is in gpurt_group_gpu.unsettled, and any other step may come before it. */
+/* The flag gpurt_group_gpu.unsettled says that gpurt_group_settle() is due; any other step may come before it. */
 static void regroup(struct gpurt_sched *s, struct gpurt_group *group, u64 now)
 {
 	(void)s, (void)group, (void)now;

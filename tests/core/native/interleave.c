@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every state that the core's interleaving can reach with TSGs of given levels, whatever they do and in whatever order:
- * get work, run out of it, have a turn, end it.  In each of them no TSG with work has waited for more turns of others
- * than analysis/slices/runlist.py charges (Runlist.waits).
+ * Every state that the core's interleaving can reach with TSGs of given levels.  TSGs do anything in any order: get
+ * work, run out of it, have a turn, end it.  In each state no TSG with work has waited for more turns of others than
+ * analysis/slices/runlist.py charges (Runlist.waits).
  *
  *     interleave 0 1 2 2        the level of each TSG, at most 5
  *
- * A state is what decides the future: the order of each ring, which TSGs had their turn in the pass of their level, whose
- * turn it is, and how many turns of each other a TSG has waited for.  Passes count for ever, so of them only that is kept.
- * Prints the number of states and steps; exit code 1: a TSG waited too long, and the shortest way to it.
+ * A state is what decides the future.  The state holds the order of each ring, the holder of the turn, and how many
+ * turns of each other a TSG has waited for.  Passes count for ever, so a state holds only which TSGs had their turn in
+ * the pass of their level.  The program prints the number of states and steps; exit code 1: a TSG waited too long, and
+ * the shortest way to it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -161,7 +161,7 @@ static void charge(struct model *m, u64 now)
 		f->demoted = demotion(m);
 }
 
-/* What was @old came to other places: last there; the runner stays ahead of its new equals. */
+/* Client @i, which was @old, comes to other places: last there; the runner stays ahead of its new equals. */
 static void arrive(struct model *m, int i, const struct facts *old)
 {
 	struct facts *f = &m->c[i];

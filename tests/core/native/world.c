@@ -221,7 +221,7 @@ static const char *check_commits(const struct world *w, const struct event *e, c
 	return NULL;
 }
 
-/* What was said of one client follows from what became of it, and can be understood by a listener. */
+/* Events of one client follow from what became of the client, and a listener can understand them. */
 static const char *check_events(struct world *w, const struct before *b, int i)
 {
 	static const u32 facts[] = { GPURT_EVENT_BEGIN, GPURT_EVENT_END, GPURT_EVENT_GONE, GPURT_EVENT_OVERRUN };

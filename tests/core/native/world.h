@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The scheduler, a driver that only notes what it is told, a listener that only hears the events, and the
- * model, side by side.  world_step() gives all of them the same event and says what they disagree on.
+ * model, side by side.  All of them get the same event from world_step(), which says what they disagree on.
  */
 #ifndef GPURT_TEST_WORLD_H
 #define GPURT_TEST_WORLD_H

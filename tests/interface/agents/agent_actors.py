@@ -29,7 +29,7 @@ NOBODY = 65534
 
 @dataclass(frozen=True)
 class Order:
-    """What GPURT_IOC_ORDER or GPURT_IOC_AGENT says; `code` is 0 or -errno."""
+    """The answer of GPURT_IOC_ORDER or GPURT_IOC_AGENT; `code` is 0 or -errno."""
 
     code: int
     sequence: int
@@ -138,7 +138,7 @@ def strike(actor: Actor) -> None:
 
 
 def comes(actor: Actor, function: Callable[[Any], Any] = look) -> Any:
-    """What the process is told, once it is."""
+    """The first answer of `function` in the process that is not None."""
     found: list[Any] = []
 
     def there() -> bool:
@@ -166,7 +166,7 @@ def shortly(actor: Actor, function: Callable[[Any], Any] = look) -> None:
 
 
 def takes(actor: Actor, other: Actor, priority: int) -> None:
-    """A process takes the GPU from another one, whose agent waits and who obeys."""
+    """A process takes the GPU from another one, whose agent waits and obeys."""
     actor.run(begin, priority)
     order = comes(other)
     assert order.on == 0

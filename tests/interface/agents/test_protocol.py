@@ -413,7 +413,7 @@ def test_sixty_four_processes_never_run_side_by_side(patient: Control, make: Mak
 
 
 def wrong_calls(client: Any) -> dict[str, int]:
-    """Of a process whose agent waits for an order."""
+    """The errors of calls that a process must not make while its agent waits for an order."""
     with client_of(client.host) as stranger:
         return {
             "agent": enlist(stranger).code,
