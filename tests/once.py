@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What takes long to make and never changes is made once for all workers of a test run."""
+"""A folder that takes long to make and never changes is made once for all workers of a test run."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import standstill
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """The folder of that name, with what ``make`` has written into it.  No test may write into it.
 
-    The worker that comes first calls ``make``; others wait.  What failed, by an exception or a skip, is tried again by
-    the next one.  A test that is run again after a standstill gets a folder of its own.
+    The worker that comes first calls ``make``; others wait.  A failure, by an exception or a skip, has the
+    next one try again.  A test that is run again after a standstill gets a folder of its own.
     """
     if standstill.attempt:
         folder = factory.mktemp(name)

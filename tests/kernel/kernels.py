@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests of this folder share: running the scripts that build and boot kernels, and programs for inside."""
+"""Helpers of this folder's tests: running the scripts that build and boot kernels, and programs for inside."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def run_once(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[s
 
 
 def explain(run: subprocess.CompletedProcess[str]) -> str:
-    """What went wrong in the machine, the end of its output last."""
+    """The reason why a run in the machine went wrong, the end of its output last."""
     return f"{MEANING.get(run.returncode, f'exit code {run.returncode}')}\n{run.stderr[-6000:]}\n{run.stdout[-6000:]}"
 
 
@@ -121,7 +121,7 @@ def fake_driver(kernel: str) -> Path:
 
 @contextlib.contextmanager
 def amdgpu_source() -> Iterator[Path | None]:
-    """The sources of Linux 6.1, which the debug kernel is built from and which stay meanwhile; None: not there."""
+    """The sources of Linux 6.1, from which the debug kernel is built; they stay meanwhile.  None: there are none."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gpurt/kernels"
     if not (cache / "source-6.1/drivers/gpu/drm/amd").is_dir():
         yield None

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Run as root on a booted kernel with gpurt.ko: the data plane end to end, and clients that die or execute
- * another program inside a segment.  Prints one line a failure.
+ * A program to run as root on a booted kernel with gpurt.ko.  The program tries the data plane end to end, and clients
+ * that die or execute another program inside a segment.  Prints one line a failure.
  */
 #include <errno.h>
 #include <fcntl.h>

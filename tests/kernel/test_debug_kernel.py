@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The module in a kernel that reports whatever it can (scripts/debug-run): abused, and with memory that is short.
 
-What is planted in debug/planted is reported there, hence silence about gpurt.ko means something.
+Mistakes that are planted in debug/planted are reported there, hence silence about gpurt.ko means something.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def programs(tmp_path: Path, name: str) -> Path:
 
 
 def suites(name: str) -> list[str]:
-    """What runs in that kernel."""
+    """The folders or files of tests that run in that kernel."""
     parts = PARTS.get(name, CALLS)
     if name == FULL or (LONG and name != NEWEST):
         return EVERYTHING

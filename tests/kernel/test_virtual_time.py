@@ -2,13 +2,13 @@
 """The real module against the simulator, to the nanosecond: real processes in user-mode Linux, whose time is virtual.
 
 One process a task (virtual_time/runner.c) sleeps until its releases, executes, begins, submits, waits and ends through
-/dev/gpurt.  In virtual time execution takes no time by itself, so processes execute by asking a helper module for it
-(virtual_time/burn), which can be preempted every microsecond; hence all times here are multiples of that.  User-mode
-Linux has one CPU, hence all tasksets as well; and there must be no second best-effort task, for Linux shares the CPU
-fairly between those while the simulator serves them in order.  What happens at the same instant has no defined order:
-random tasksets in which it would matter are drawn again (Case.is_stable).
+/dev/gpurt.  Execution takes no time by itself in virtual time, so processes ask a helper module for it
+(virtual_time/burn).  The helper can be preempted every microsecond; hence all times here are multiples of that.
+User-mode Linux has one CPU, hence all tasksets as well.  There must be no second best-effort task, for Linux shares the
+CPU fairly between those while the simulator serves them in order.  Events at the same instant have no defined order:
+random tasksets in which their order would matter are drawn again (Case.is_stable).
 
-What the timers cost: nothing; they go off in the nanosecond they are set for.  Without high-resolution timers
+The timers cost nothing: they go off in the nanosecond they are set for.  Without high-resolution timers
 (highres=off) whatever is timed waits for the next tick, 10 ms apart here; the last test shows it.
 """
 

@@ -32,7 +32,7 @@ def mean_ms(*streams: LaunchStream, launches: int = 30, cut_ahead: bool = True) 
 
 
 def both(topology: Topology, streams: list[LaunchStream], setting: Settings = THREE) -> list[list[int]]:
-    """What both implementations say, after holding them equal."""
+    """The answer of both implementations, which are held equal."""
     gpu = dispatcher(streams, topology)
     found = simulate(gpu, streams, setting)
     assert found == Readable(gpu, streams, setting).run()
@@ -42,7 +42,7 @@ def both(topology: Topology, streams: list[LaunchStream], setting: Settings = TH
 def test_blocks_are_dealt_in_turn_by_hand() -> None:
     """Two engines with 2 and 1 CUs, of which a block fills one: block j is on engine j % 2.
 
-    Blocks 0 and 2 start at 0 on engine 0, block 1 on engine 1, where block 3 waits in the slot; so block 4 can be dealt
+    Blocks 0 and 2 start at 0 on engine 0, block 1 on engine 1, where block 3 waits in the slot.  Block 4 can be dealt
     to engine 0 only at once, and block 5 only when block 3 has started, at 10.  Blocks 1, 3, 5: 10 each.
     """
     stream = LaunchStream("a", 0b0111, 6, 2048, 10, 10)

@@ -68,7 +68,7 @@ def test_all_bits_together_are_all_units(chip: Topology) -> None:
 
 @given(st.sampled_from(list(CHIPS.values())), st.integers(0, 2**320 - 1), st.sampled_from([OLD, (6, 1)]))
 def test_registers_are_what_is_enabled(chip: Topology, mask: int, release: tuple[int, int]) -> None:
-    """Of the registers' bits, those that are CUs of the chip."""
+    """Only bits of the registers that are CUs of the chip count."""
     found = {
         Unit(xcc, engine, bit // 16, bit % 16)
         for xcc, engines in enumerate(registers(mask, chip, release))

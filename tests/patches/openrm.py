@@ -25,7 +25,7 @@ FILES = {"nvidia.ko": "kernel-open/nvidia.ko", "nv-kernel.o": "src/nvidia/_out/L
 
 
 def key(source: Path) -> str:
-    """Of all that the module depends on, in one word."""
+    """One word for all that the module depends on."""
     patches = sorted((ROOT / "kmod/patches/nvidia-open").rglob("*.patch"))
     files = [source / "version.mk", CACHE / KERNEL / "version", SCRIPT, *patches]
     text = b"".join(one.read_bytes() for one in files) + f"{source.resolve()} {FLAGS}".encode()
@@ -33,7 +33,7 @@ def key(source: Path) -> str:
 
 
 def patched(source: Path | None, folder: Path) -> Path:
-    """That tree, with the patches, as a new folder; skips the test if there is no tree."""
+    """A copy of that tree with the patches, in a new folder; skips the test if there is no tree."""
     tree = copy_of(source, "nvidia-open", folder, whole=True)
     code, _, err = patch_driver("nvidia-open", tree)
     assert code == 0, err

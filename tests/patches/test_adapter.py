@@ -9,7 +9,7 @@ import pytest
 from alone import code_of, expect_notice, run
 
 FILES = ["port.h", "drv.h", "port_processes.h", "port_gpu.h", "port_processes.c", "port_gpu.c", "port.c"]
-#: What each of these breaks is noticed: a line of the adapter, and what it becomes.
+#: Mutants that must be noticed, by what each breaks: a line of the adapter, and what it becomes.
 MUTANTS = {
     "all clients are told with the lock held": ("#define AT_ONCE 8", "#define AT_ONCE 1000000"),
     "the worker does not come back": ("list_add_tail(&p->news, &all->news);\n\tqueue_work(", "("),

@@ -24,11 +24,11 @@ FUNCTIONS = [
     "switch_processes", "kfd_dqm_commit", "register_process", "unregister_process", "create_queue_cpsch",
     "wait_on_destroy_queue", "destroy_queue_cpsch", "process_termination_cpsch",
 ]  # fmt: skip
-#: What newer releases do, and how their code shows it.
+#: Features of newer releases, and how their code shows them.
 FEATURES = {"PARTITIONS": "node->node_id", "HIBERNATES": "dqm_evict_mqd_bo", "USER_QUEUES": "userq_doorbell_xa"}
 ONLY_IN_NEWER = {"wait_on_destroy_queue"}
 AMDGPU = [case for case in CASES if case.values[0] == "amdgpu"]
-#: What each of these breaks is noticed: a line of the driver, and what it becomes.
+#: Mutants that must be noticed, by what each breaks: a line of the driver, and what it becomes.
 MUTANTS = {
     "an eviction stays when the last queue goes": ("qpd->evicted -= qpd->off;", ";"),
     "new processes are not born off": ("if (qpd->off && qpd->evicted++ == 0)", "if (false)"),

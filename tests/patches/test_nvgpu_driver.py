@@ -3,8 +3,8 @@
 
 Runlists, TSGs, channels, preemption, recovery, watchdog, the opening and closing of TSGs, and what the patches add.
 The scheduler of kmod/core says who may run.  After each random step the hardware, which decodes runlists, may execute
-that and nothing else.  Defects that are tested there: a TSG that is released by its last channel; drifting copies; ids
-from 64 up; TSGs without channels; R36's stale list; the watchdog; what the driver does by itself puts nobody back.
+that and nothing else.  Tested defects: a TSG that is released by its last channel; drifting copies; ids from 64 up;
+TSGs without channels; R36's stale list; the watchdog.  Actions of the driver by itself put nobody back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CUT = {"sched.c": [f"gk20a_sched_ctrl_{name}" for name in ("tsg_added", "tsg_rem
        "ioctl_tsg.c": [f"nvgpu_ioctl_tsg_{name}" for name in ("open", "release", "dev_release")]}  # fmt: skip
 CORE = [ROOT / f"kmod/core/{one}.c" for one in ("sched", "queue", "budget", "boost")]
 OURS = [HERE / "driver.c", HERE / "core.c", *CORE]
-#: What each of these breaks is noticed: a file, a line of it, and what it becomes.  Only R36 has the last one.
+#: Mutants to be noticed, by what each breaks: a file, a line of it, and what it becomes.  Only R36 has the last one.
 MUTANTS = {
     "a channel that is closed last releases its TSG untold":
         ("common/fifo/tsg.c", "\t\tg->fifo.tsg_released(g, tsg);", "\t\t;"),
@@ -48,7 +48,7 @@ ONLY_R36 = 1
 
 
 def system_file(tree: Path) -> str:
-    """What the driver has for Linux: the port, and functions cut out of two files."""
+    """The driver's part for Linux: the port, and functions cut out of two files."""
     top = tree / TOP / "os/linux"
     parts = [re.sub(r"^#include .*\n", "", (top / name).read_text(), flags=re.M)
              for name in ("gpurt_port.h", "gpurt.h", "gpurt.c")]  # fmt: skip

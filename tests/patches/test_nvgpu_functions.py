@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""nvgpu's own runlists, patched, in user space (nvgpu/harness.c), for trees that GPURT_NVGPU_SOURCE names; and the port
-that the patches add (nvgpu/port.c), which needs no tree.
+"""nvgpu's own runlists, patched, in user space (nvgpu/harness.c), for trees that GPURT_NVGPU_SOURCE names.
 
-Defects of published patches, and of the driver, that are tested there: a TSG comes back by the driver's own updates;
-ids from 64 up; TSGs without channels; R36's stale list; the watchdog; user domains of the GSP's scheduler.
+The port that the patches add (nvgpu/port.c) is tested, too, and needs no tree.
+
+Tested defects of published patches, and of the driver: a TSG comes back by the driver's own updates; ids from 64 up;
+TSGs without channels.  Others are R36's stale list, the watchdog, and user domains of the GSP's scheduler.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ TOP = "drivers/gpu/nvgpu"
 NVGPU = [case for case in CASES if case.values[0] == "nvgpu"]
 INCLUDES = [TOP, f"{TOP}/include", "nvsched/include", f"{TOP}/include/external-nvs", "include", "include/uapi",
             "userspace/include", f"{TOP}/common"]  # fmt: skip
-#: What each of these breaks is noticed: a line of the driver, and what it becomes.  Only R36 has the last three.
+#: Mutants to be noticed, by what each breaks: a line of the driver, and what it becomes.  Only R36 has the last three.
 MUTANTS = {
     "all are on the list": ("if ((f->tsg_may_run != NULL) && !f->tsg_may_run(g, tsg)) {", "if (false) {"),
     "nothing is preempted": ("tsg->preempt_due = tsg->preempt_due || !tsg->off_runlist;", ";"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The files that the patches add to NVIDIA's driver, in user space, without NVIDIA's sources: nvidia/harness.c.
 
-What they need of RM is in nvidia/rm.h.  Its numbers and layouts are held against NVIDIA's headers where
+The header nvidia/rm.h has what those files need of RM.  Its numbers and layouts are held against NVIDIA's headers where
 GPURT_OPENRM_SOURCE names trees.
 """
 
@@ -21,7 +21,7 @@ RELEASES = sorted(one.parent for one in (ROOT / "kmod/patches/nvidia-open").glob
 KO, RM = "kernel-open/nvidia", "src/nvidia"
 FIFO = "kernel/gpu/fifo/kernel_fifo_gpurt"
 FILES = [f"{KO}/gpurt_port.h", f"{RM}/inc/{FIFO}.h", f"{RM}/src/{FIFO}.c", f"{KO}/nv-gpurt.h", f"{KO}/nv-gpurt.c"]
-#: What each of these breaks is noticed: a line of the driver, and what it becomes.
+#: Mutants that must be noticed, by what each breaks: a line of the driver, and what it becomes.
 MUTANTS = {
     "what GSP schedules runs": ("if (bEnable && _apply(pGpu, pGroup) != NV_OK)", "if (NV_FALSE)"),
     "a process switches itself on":
@@ -107,7 +107,7 @@ def test_planted_bugs_are_found(tmp_path: Path) -> None:
         assert run(code.replace(old, new), tmp_path, "32", fast=True).returncode != 0, name
 
 
-#: What nvidia/rm.h says of GSP and of RM, as a program that NVIDIA's headers have to compile.
+#: The facts of nvidia/rm.h about GSP and RM, as a program that NVIDIA's headers have to compile.
 FACTS = """
 #include "nvtypes.h"
 #include "nvstatus.h"

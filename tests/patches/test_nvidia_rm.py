@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """RM with the patches, as a process: rm/harness.c.  RM is the real one (nv-kernel.o), the firmware is made for tests.
 
-Real are RM's start, a card's attachment, clients, devices, calls of processes, and RM's locks; constructors and
+RM's start, a card's attachment, clients, devices, calls of processes, and RM's locks are real.  Constructors and
 destructors of groups and channels are the harness's own, because NVIDIA's need memory of a card.
 """
 
@@ -119,7 +119,7 @@ def symbols(file: Path, *options: str) -> set[str]:
 
 
 def stubs(rm: Path, ours: list[Path], folder: Path) -> Path:
-    """What RM needs and nobody has: functions that do nothing and return 0, and jumps that kernels replace."""
+    """Symbols that RM needs and nobody has: functions that do nothing and return 0, and jumps that kernels replace."""
     have = set().union(*(symbols(one, "--defined-only") for one in ours))
     lines = [".text"]
     for name in sorted(symbols(rm, "--undefined-only") - have):
@@ -160,6 +160,6 @@ def test_whoever_asks_rm_what_must_not_run_does_not(_driver: str, source: Path |
         assert text.count(old) == 1, name
         (tmp_path / "mutant.c").write_text(text.replace(old, new))
         mutant = shop.weak(shop.compile(tmp_path / "mutant.c"))
-        # Of two weak symbols the linker takes the first.
+        # The linker takes the first of two weak symbols.
         done = subprocess.run([linked(tmp_path, "mutated", [*objects, mutant, rm])], capture_output=True, text=True)
         assert done.returncode != 0, name

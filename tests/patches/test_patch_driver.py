@@ -24,7 +24,7 @@ def written(tree: Path, files: Files) -> Path:
 
 
 def patch(old: Files, new: Files) -> str:
-    """What differs, as a patch."""
+    """The differences of two trees, as a patch."""
     text = "Subject: [PATCH] change\n\nWhy.\n---\n"
     for name in sorted(old.keys() | new.keys()):
         before, after = old.get(name, []), new.get(name, [])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from alone import code_of, expect_notice, run
 
-#: What each of these breaks is noticed: a line of the module, and what it becomes.
+#: Mutants that must be noticed, by what each breaks: a line of the module, and what it becomes.
 MUTANTS = {
     "what others read is freed": ("call_rcu(&rule->rcu, rule_free);", "rule_free(&rule->rcu);"),
     "who reads keeps others from changing rules": (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What holds for every patch of a GPU driver, without the driver's sources."""
+"""Rules that hold for every patch of a GPU driver, without the driver's sources."""
 
 from __future__ import annotations
 

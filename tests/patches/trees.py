@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the tests of this folder share: running scripts/patch-driver, and the trees of files that it changes."""
+"""Helpers of this folder's tests: running scripts/patch-driver, and the trees of files that it changes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * failslab: does everything the module offers, again and again, each time with the next memory allocation on the
- * way failing, until one time none is left to fail.  A call must then fail with ENOMEM (ENOBUFS: netlink's own
- * words for it) or do its work all the same, and afterwards everything must work.  Prints a line for each thing
- * with how many allocations were made to fail; exits 1 when one ended in any other way.
+ * failslab: does everything the module offers, again and again, until no memory allocation is left to fail.  Each time
+ * the next allocation on the way fails.  A call must then fail with ENOMEM (ENOBUFS: netlink's own words for it) or do
+ * its work all the same, and afterwards everything must work.  Prints a line for each thing with how many allocations
+ * were made to fail; exits 1 when one ended in any other way.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -20,7 +20,7 @@
 	} \
 } while (0)
 
-/* What there is; a thing that makes one leaves it to be undone by `after`. */
+/* The objects that there are; a thing that makes one leaves it to be undone by `after`. */
 static int fd = -1, control = -1, family, fail_nth = -1;
 static uint32_t tsg;
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * hammer N SEED PROCESSES: so many processes do N random things in all to /dev/gpurt and the control plane: every call
- * with good and bad arguments, opening, closing, duplicating, forking, executing, dying.  Whatever the calls answer is
- * right; it is the kernel that must have nothing to say.  Prints what was done and how often it succeeded.
+ * hammer N SEED PROCESSES: so many processes do N random things in all to /dev/gpurt and the control plane.  Things
+ * are every call with good and bad arguments, opening, closing, duplicating, forking, executing and dying.  Whatever
+ * the calls answer is right; it is the kernel that must have nothing to say.  Prints what was done and how often it
+ * succeeded.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -29,7 +30,7 @@ struct counters {
 	unsigned long done[THINGS], good[THINGS];
 };
 
-/* What all processes share. */
+/* The memory that all processes share. */
 struct progress {
 	unsigned long to_go;
 	struct counters counters[];
@@ -89,7 +90,7 @@ static pid_t somebody(void)
 	return pid > 0 && below(2) ? pid : getpid();
 }
 
-/* What the command is meant to come with. */
+/* Adds the attributes that the command is meant to come with. */
 static void add_usual(struct genl *m, uint8_t command)
 {
 	switch (command) {

@@ -20,9 +20,9 @@ NOBODY = 65534
 
 @dataclass(frozen=True)
 class Seen:
-    """What was seen during an attack."""
+    """Observations during an attack of attacker.c."""
 
-    #: Of victim.c, by name; times in ns.
+    #: Figures of victim.c, by name; times in ns.
     victim: dict[str, int]
     #: How often each attack was tried, and how often it got what it tried.
     attacks: dict[str, tuple[int, int]]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * attacker HOW [ATTACK...]: an unprivileged user who may open /dev/gpurt does his worst with it, in the ways of the
- * table of attacks, or in those that are named.  He stops at SIGTERM, when he has tried each attack, or after two
- * minutes.  With HOW "device" he does.  With "nothing" he does the same with /dev/null, on which every call fails at
- * once, and with netlink and eventfds that are not gpurt's: that costs as much of the CPUs, and the module has no part
- * in it.
+ * attacker HOW [ATTACK...]: an unprivileged user who may open /dev/gpurt does his worst with it.  Attacks are those of
+ * the table of attacks, or those that are named.  He stops at SIGTERM, when he has tried each attack, or after two
+ * minutes.  With HOW "device" he attacks.  With "nothing" he does the same with /dev/null, on which every call fails
+ * at once, and with netlink and eventfds that are not gpurt's.  Attacks on nothing cost as much of the CPUs, and the
+ * module has no part in them.
  *
  * Prints NAME DONE GOOD, a line each: how often the attack was tried, and how often it got what it tried.
  */
@@ -227,8 +227,8 @@ static void nested(void)
 }
 
 /*
- * As many agents at a time as one may have, and more, that answer what is not true, or nothing; new processes, so that
- * each is waited for.
+ * Agents that answer what is not true, or nothing: as many at a time as one may have, and more.  Each agent is a new
+ * process, so that it is waited for.
  */
 static void agents(void)
 {

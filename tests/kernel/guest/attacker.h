@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What attacker.c does with a descriptor or a socket; each function says whether that went well. */
+/* Calls of attacker.c on a descriptor or a socket; each function says whether its call went well. */
 #ifndef ATTACKER_H
 #define ATTACKER_H
 

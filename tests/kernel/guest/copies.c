@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * copies N SEED [boosted]: N times a client is killed at a random instant of its life, in which it copies in chunks, while
- * another one copies too and wants the bus.  Every fourth victim executes another program instead, every fourth exits
- * by itself, every third is best effort, and every fifth has a child that keeps its descriptor.  Exits 1 if the bus was
- * not handed on, if two had it at once, or if anything is left.  With `boosted` all are of FIFO priority 10, which the
- * survivor must have after each of its copies.
+ * copies N SEED [boosted]: N times a client that copies in chunks is killed at a random instant of its life.  Another
+ * client copies too and wants the bus.  Every fourth victim executes another program instead, every fourth exits by
+ * itself, and every third is best effort.  Every fifth victim has a child that keeps its descriptor.  Exits 1 if the
+ * bus was not handed on, if two had it at once, or if anything is left.  With `boosted` all are of FIFO priority 10,
+ * which the survivor must have after each of its copies.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -112,7 +112,7 @@ int main(int argc, char **argv)
 		printf("ends: %s: the GPU was not handed on: %s\n", how, strerror(errno));
 		return 1;
 	}
-	/* What keeps the memory is still there. */
+	/* The owner, which keeps the memory, is still there. */
 	if (!strcmp(how, "core"))
 		MUST(!waitpid(owner, NULL, WNOHANG));
 	printf("granted\n");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * killed N SEED [boosted]: N times a client of priority 60 is killed at a random instant of its life, most of which it
- * spends in a segment with work queued, while one of priority 50 waits for the GPU and must get it.  Every fourth
- * victim executes another program instead, every fourth exits by itself.  Prints how many were seen to have been killed;
- * exits 1 when the GPU was not handed on, or anything is left.  With `boosted` the GPU priorities are 20 and 15, and all
- * are of FIFO priority 10, which the survivor must have after each of its segments.
+ * killed N SEED [boosted]: N times a client of priority 60 is killed at a random instant of its life.  The victim
+ * spends most of its life in a segment with work queued.  A client of priority 50 waits for the GPU meanwhile and must
+ * get it.  Every fourth victim executes another program instead, every fourth exits by itself.  Prints how many were
+ * seen to have been killed; exits 1 when the GPU was not handed on, or anything is left.  With `boosted` the GPU
+ * priorities are 20 and 15, and all are of FIFO priority 10, which the survivor must have after each of its segments.
  */
 #include <errno.h>
 #include <fcntl.h>

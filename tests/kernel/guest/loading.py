@@ -44,7 +44,7 @@ def unload() -> None:
 
 
 class KernelLog:
-    """What the kernel says from now on, without another process, which takes long in an emulated machine."""
+    """The kernel's lines from now on, read without another process, which takes long in an emulated machine."""
 
     def __init__(self) -> None:
         self.file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * marks COUNT: tells of so many beginnings of jobs as fast as it can, then of an end after a pause in which its share is
- * whole again, which it prints "done" for.  It ends with its input.  Exits with the error of a call.
+ * marks COUNT: tells of so many beginnings of jobs as fast as it can.  After a pause in which its share is whole
+ * again, the program tells of an end and prints "done".  The program ends with its input.  Exits with the error of a
+ * call.
  */
 #include <errno.h>
 #include <fcntl.h>

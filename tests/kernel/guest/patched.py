@@ -158,7 +158,7 @@ def granted(client: Client) -> int:
 
 
 def facts() -> list[dict[str, str]]:
-    """What the module says of patched drivers' GPUs."""
+    """The module's facts about patched drivers' GPUs."""
     lines = (PARAMETERS / "patched").read_text().splitlines()
     return [dict(word.split("=", 1) for word in line.split(" ", 6)) for line in lines]
 

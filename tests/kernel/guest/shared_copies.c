@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * shared_copies N: six threads of FIFO priority 10 call GPURT_IOC_COPY at random, N times each, three of them on each of
- * two descriptors, so that threads end, continue and withdraw each other's copies.  Exits 1 if a thread stays above its
- * priority once all copies have ended, or if the bus is not free then; a thread that is never woken keeps it for ever,
- * and the alarm kills it.
+ * shared_copies N: six threads of FIFO priority 10 call GPURT_IOC_COPY at random, N times each.  Three threads call on
+ * each of two descriptors, so that threads end, continue and withdraw each other's copies.  Exits 1 if a thread stays
+ * above its priority once all copies have ended, or if the bus is not free then.  A thread that is never woken keeps
+ * the program from ending, and the alarm kills it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whose an agent is, where that takes a kernel: users, user namespaces, and a process that executes another program."""
+"""Owners of agents, where that takes a kernel: users, user namespaces, and a process that executes another program."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SECONDS = 2.0
 #: Of the kernel's memory, bytes: less than what docs/kernel-inside.md says of a client, and for all clients of the
 #: attacker, of whom about 1,300 exist at a time, one of them with all TSGs.
 CLIENT, ATTACKER = 2_500_000, 32_000_000
-#: What no attack may ever get counts as so many.
+#: A success that no attack may ever have counts as so many.
 BREACH = 1 << 63
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Policy `boosted`: threads are raised for their segments, and whatever happens to them meanwhile, never stay so.
 
-What a thread's scheduling is, is asked of the kernel by sched_getscheduler(2) and sched_getparam(2).
+Tests ask the kernel for a thread's scheduling by sched_getscheduler(2) and sched_getparam(2).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The queue manager of patched amdgpu, as a module, under gpurt.ko: kfd_driver/.
 
-What runs are the driver's own files, down to the packets that they write for the firmware.  The hardware reads those
-packets, and a TSG's word is whether it executes the process's queue.  The line that tells of a bug is the hardware's: a
-queue is mapped twice, a runlist replaces one that is not unmapped, memory is freed that the hardware uses.
+The driver's own files run, down to the packets that they write for the firmware.  The hardware reads those packets,
+and a TSG's word is whether it executes the process's queue.  The hardware writes the line that tells of a bug.  Bugs
+are: a queue is mapped twice, a runlist replaces one that is not unmapped, memory is freed that the hardware uses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(params=["HWS", "MES"])
 def options(request: pytest.FixtureRequest) -> list[str]:
-    """Of the driver's module: which firmware the hardware has."""
+    """Options of the driver's module: they say which firmware the hardware has."""
     return ["mes=1"] if request.param == "MES" else []
 
 

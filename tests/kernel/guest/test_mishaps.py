@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What can go wrong with a GPU, one by one, as the virtual GPU has it go wrong on demand (kmod/drv/vgpu_faults.c)."""
+"""Mishaps of a GPU, one by one, as the virtual GPU has them on demand (kmod/drv/vgpu_faults.c)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Patched nvidia.ko, built from NVIDIA's sources, in a kernel with gpurt.ko and a card that is none: fake_pci/.
 
-Real are the module with all of RM, its probe and removal, and what the patches add around RM: the worker, locks,
-references on processes, the port.  The card cannot be opened, so RM has no channels, and nothing is switched; fake_pci
-tells what RM would tell of channels.
+The module is real with all of RM, its probe and removal.  The patches' additions around RM are real, too: the worker,
+locks, references on processes, the port.  The card cannot be opened, so RM has no channels, and nothing is switched;
+fake_pci tells what RM would tell of channels.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _needed() -> Iterator[None]:
 
 @pytest.mark.parametrize("first", ["gpurt", "nvidia"])
 def test_both_orders_of_loading(first: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of a card that nobody has opened RM does not know yet whether it can be switched, so there is no GPU."""
+    """RM does not know yet whether a card that nobody has opened can be switched, so there is no GPU."""
     with card():
         for name in ("gpurt", "nvidia") if first == "gpurt" else ("nvidia", "gpurt"):
             load("vgpus=0") if name == "gpurt" else insert_driver()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """GPUs of patched drivers (kmod/drv/port_gpu.c), with a driver that has the port and no GPU: fake_driver/.
 
-The driver writes a line that tells of a bug into the kernel's log if gpurt breaks a rule of kmod/drv/port.h; no test
+The driver writes a line that tells of a bug into the kernel's log if gpurt breaks a rule of kmod/drv/port.h.  No test
 passes with such a line.  Numbers in names are those of defects (docs/kernel.md, "Patching a driver").
 """
 

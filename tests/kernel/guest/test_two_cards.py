@@ -2,8 +2,8 @@
 """Unmodified HIP programs under the preload library, two cards, and amdgpu's patched queue manager below gpurt.ko.
 
 The program's own calls go to the model of KFD in tests/preload/fakes.  Each of its queues is also one of kfd_driver.ko,
-which says whether that card executes it.  So what is tried is the way from a launch to the card: the library finds the
-host's number of the program's card, begins a segment there, and the driver takes the others off that card alone.
+which says whether that card executes it.  The test tries the way from a launch to the card.  The library finds the
+host's number of the program's card and begins a segment there, and the driver takes the others off that card alone.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * victim SECONDS: measures, as root, what others do to real-time tasks.  On each CPU a thread of FIFO priority 90 is
- * woken about each millisecond, at every phase of what happens each millisecond, and measures how late it executes.  A
- * process of FIFO priority 80, on any CPU, begins a segment on every GPU in turn, waits until it has the GPU, and ends
- * the segment.  Under policy `boosted` that priority is 20.  Under policy `job`, where runnable tasks have the GPU, it
- * submits work of 100 us instead, and spins until that is done.  It exits 1 if it waits for a minute.
+ * victim SECONDS: measures, as root, what others do to real-time tasks.  A thread of FIFO priority 90 on each CPU is
+ * woken about each millisecond, and measures how late it executes.  Its wake-ups come at every phase of what happens
+ * each millisecond.  A process of FIFO priority 80, on any CPU, takes every GPU in turn: it begins a segment, waits
+ * for the GPU, and ends the segment.  Under policy `boosted` that priority is 20.  Under policy `job`, where runnable
+ * tasks have the GPU, the process submits work of 100 us instead, and spins until that is done.  The process exits 1
+ * if it waits for a minute.
  *
- * Prints NAME VALUE, a line each: "latency_ns", "latency_p999_ns", and the "wakeups" of all CPUs; "served", how often
- * the client had a GPU; "begin_ns" and "end_ns", the longest time from a begin to the GPU (or for how much longer than
- * it takes work was not done) and that of an end.
+ * Prints NAME VALUE, a line each.  Lines "latency_ns", "latency_p999_ns" and "wakeups" are of all CPUs.  The line
+ * "served" says how often the client had a GPU.  The line "begin_ns" is the longest time from a begin to the GPU (or
+ * for how much longer than it takes work was not done).  The line "end_ns" is the longest time of an end.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,7 +37,7 @@
 #define PERIOD (MS + 7000)
 
 static unsigned long long until;
-/* Of all CPUs: each thread fills its part. */
+/* Latencies of all CPUs: each thread fills its part. */
 static unsigned long long *late;
 static size_t most, count[MAX_CPUS];
 
@@ -158,8 +159,9 @@ static void use_gpus(void)
 }
 
 /*
- * A process of its own: under policy `job` the states of all threads of a process count.  It ends once @over is closed:
- * where the kernel is not preempted, a task of its CPU would wait until it has torn down its memory.
+ * A process of its own: under policy `job` the states of all threads of a process count.  The process ends once @over
+ * is closed.  Where the kernel is not preempted, a task of its CPU would wait until the process has torn down its
+ * memory.
  */
 static pid_t start_client(int *over)
 {

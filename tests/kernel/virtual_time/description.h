@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What runner.c is told: see there. */
+/* The description that runner.c reads: see there. */
 #ifndef DESCRIPTION_H
 #define DESCRIPTION_H
 

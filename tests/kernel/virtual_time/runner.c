@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * runner FILE: executes a taskset against the real module, one process a task, where time is virtual, and prints
- * one line a job: the task's name, the job's number, its release and its completion, in ns since the first instant.
+ * runner FILE: executes a taskset against the real module, one process a task, where time is virtual.  The runner
+ * prints one line a job: the task's name, the job's number, its release and its completion, in ns since the first
+ * instant.
  *
  * The file says, a line each (times in ns; empty lines and those that begin with # are skipped):
  *
@@ -29,7 +30,7 @@
 #define POLICY_AHEAD 50000000ULL
 #define INSTANT_GRID 10000000ULL
 
-/* What the processes share. */
+/* The memory that the processes share. */
 struct shared {
 	uint64_t base;
 	uint64_t completion[TASKS][JOBS];
@@ -90,7 +91,7 @@ static void end(const struct job_state *s)
 		MUST(!ioctl(s->gpu, GPURT_IOC_END, &e));
 }
 
-/* Of form fence it says that it begins to spin for that work.  Whether there is nothing to spin for. */
+/* A job of form fence says that it begins to spin for that work.  Returns whether there is nothing to spin for. */
 static int is_over(const struct job_state *s, const struct gpurt_wait *wait)
 {
 	struct gpurt_wait look = *wait;

@@ -2,8 +2,8 @@
 """Tasksets of one CPU for the real module in virtual time: what the runner is told, what the simulator predicts.
 
 All times are multiples of GRAIN, for that is how finely virtual execution can be preempted (burn/burn.h).  Every job
-ends with execution on the CPU: to the simulator a job that ends with a GPU segment is over when that segment is, while
-a process learns of it only once it has the CPU again.
+ends with execution on the CPU.  To the simulator a job that ends with a GPU segment is over when that segment is.  A
+process learns of the segment's end only once it has the CPU again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from analysis.trace import Kind
 from gpurt._gpurt import lib
 
 GRAIN = US
-#: What programs call, by policy; see runner.c.
+#: The calls that programs make, by policy; see runner.c.
 CALLS = {
     "timesliced": "none", "job": "none", "segment": "segment", "boosted": "segment", "lock-priority": "wait",
     "lock-fifo": "wait",
@@ -53,7 +53,7 @@ class Case:
         return len(range(self.offsets[index], self.horizon, self.taskset.tasks[index].period))
 
     def module_parameters(self) -> str:
-        """What the module is loaded with."""
+        """The parameters with which the module is loaded."""
         platform = self.taskset.platform
         policy = 0 if self.options.policy == "job" else POLICIES[self.options.policy]
         costs = (f"vgpu_alpha_ns={platform.alpha}", f"vgpu_theta_ns={platform.theta}")
@@ -108,8 +108,8 @@ class Case:
     def is_calm(self) -> bool:
         """Policy `job`: whether the thread never notices a second change before it is done with the first.
 
-        The simulator takes all changes that are noticed together, and those that come while the thread is busy, for
-        one update; the module's thread makes one after the other.
+        The simulator makes one update for all changes that are noticed together or come while the thread is busy.  The
+        module's thread makes one after the other.
         """
         window, changes = self.options.poll or self.taskset.platform.alpha, []
         done = self.predicted()

@@ -44,7 +44,7 @@ class Guest:
         return completions(self.output(cases, *options))
 
     def output(self, cases: Sequence[Case], *options: str) -> str:
-        """What the runner printed, case after case."""
+        """The runner's output, case after case."""
         script = "insmod $GPURT_OUT/burn.ko || exit 1\n"
         for case in cases:
             (self.folder / case.name).write_text(case.description())

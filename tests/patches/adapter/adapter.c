@@ -428,7 +428,7 @@ static void test_a_gpu_that_cannot_be_added(void)
 	port_gpu_removed(&handles[1]);	/* was never added */
 }
 
-/* What stayed would have the driver's commit() called when its module has gone. */
+/* A GPU that stayed would have the driver's commit() called when its module has gone. */
 static void test_a_gpu_that_is_added_twice(void)
 {
 	const struct gpurt_gpu *first;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The rules about processes (kmod/base/rules.c, as rules.inc), read and changed at once: what one CPU does in the middle of what
- * another one reads is done here by the function that is told of each rule.
+ * The rules about processes (kmod/base/rules.c, as rules.inc), read and changed at once.  The function that is told of
+ * each rule does here what one CPU does in the middle of another one's reading.
  */
 #include "shim.h"
 
@@ -12,14 +12,14 @@
 #define smp_load_acquire(p) (*(p))
 #define smp_store_release(p, v) (*(p) = (v))
 
-/* Who reads the entry goes on. */
+/* A reader of the entry goes on. */
 static void list_del_rcu(struct list_head *entry)
 {
 	entry->next->prev = entry->prev;
 	entry->prev->next = entry->next;
 }
 
-/* What is given to call_rcu() while somebody reads is kept until nobody does. */
+/* Functions that are given to call_rcu() while somebody reads are kept until nobody does. */
 static struct {
 	struct rcu_head *head;
 	void (*function)(struct rcu_head *head);
@@ -121,7 +121,7 @@ static bool is_barred(int process)
 	return gpurt_rule_holds(GPURT_RULE_BARRED, &pids[process], "x");
 }
 
-/* Whom the walk has told of. */
+/* The processes that the walk has told of. */
 static int told[PROCESSES], tellings;
 
 /* Another CPU removes this rule and the next one meanwhile, makes one, and asks. */
@@ -149,7 +149,7 @@ static void test_rules_that_change_while_they_are_read(void)
 		put_on(&pids[i], true);
 	last = gpurt_rules_last();
 	assert(!gpurt_rules_walk(0, last, &before, change_while_told, NULL));
-	/* Of the second one it may be told or not. */
+	/* The walk may tell of the second one or not. */
 	assert(told[0] == 0 && told[tellings - 1] == 2 && tellings <= 3);
 	assert(!gpurt_rules_walk(last, last, &after, change_while_told, NULL) && told[tellings - 1] == 2);
 	assert(before && after && before != after);

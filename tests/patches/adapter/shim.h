@@ -27,7 +27,7 @@ static void *allocate(size_t size, bool may_fail)
 #define kzalloc(size, flags) allocate(size, !((flags) & __GFP_NOFAIL))
 #define kfree_rcu(p, member) free(p)
 
-/* What the adapter logs. */
+/* The lines that the adapter logs, counted. */
 static int logged;
 
 static inline void count_line(const char *format, ...)

@@ -378,7 +378,7 @@ static void test_user_queues(bool mes)
 }
 #endif
 
-/* What comes while somebody has the GPU is off: a new process, a new queue; and a queue that is off can be destroyed. */
+/* A process or queue that comes while somebody has the GPU is off; and a queue that is off can be destroyed. */
 static void test_born_off(bool mes)
 {
 	start(mes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Enough of amdgpu beside kfd_device_queue_manager.c for the functions that the patches change to run in user space: those
- * of 6.1 to 7.3, so structures have the members of all.
+ * Enough of amdgpu beside kfd_device_queue_manager.c for the functions that the patches change to run in user space.
+ * Those functions are of 6.1 to 7.3, so structures have the members of all.
  */
 #include "../linux.h"
 
@@ -189,7 +189,7 @@ static inline void dqm_unlock(struct device_queue_manager *dqm)
 #define WARN_ON(x) WARN_ON_ONCE(x)
 #define strscpy(to, from, size) ((void)snprintf(to, size, "%s", from))
 
-/* What describes a queue is unpinned for hibernation, and pinned again; 7.3 does it when it evicts and restores. */
+/* A queue's MQD is unpinned for hibernation, and pinned again; 7.3 does it when it evicts and restores. */
 static bool hibernates;
 
 static inline void dqm_evict_mqd_bo(struct device_queue_manager *dqm, struct queue *q)

@@ -8,7 +8,7 @@
 #define CORE_CLIENTS 4
 
 void core_start(unsigned int policy);
-/* Of one client: something that it does; returns whether it may. */
+/* One client does something; returns whether it may. */
 bool core_step(int client, unsigned int what, unsigned int priority);
 void core_tsgs(int client, int change);
 void core_killed(int client);

@@ -4,7 +4,8 @@
  * from ioctls, and what the patches add.  The scheduler of kmod/core says who may run.  After each step what the hardware
  * may execute is compared with the scheduler's answer.  Compiled with R=35 or R=36 for the driver's release.
  *
- * What is not nvgpu's here: ioctls of channels (setup_bind is two calls that it makes), memory, and the engines.
+ * Parts that are not nvgpu's here: ioctls of channels (setup_bind is two calls that it makes), memory, and the
+ * engines.
  */
 #include <pthread.h>
 
@@ -254,7 +255,7 @@ static int open_tsg(struct file *file)
 #endif
 }
 
-/* What processes have, and what the scheduler says of it. */
+/* TSGs and channels that processes have, and what the scheduler says of them. */
 static struct {
 	bool exists, is_open;		/* is_open: has a descriptor */
 	int process;
@@ -369,7 +370,7 @@ static bool pending_lists(void)
 	return false;
 }
 
-/* What the hardware may execute is what the scheduler and the processes want. */
+/* The hardware may execute what the scheduler and the processes want, and nothing else. */
 static void check_lists(void)
 {
 	bool may[IDS] = { false }, must[IDS] = { false }, is, some_off = false;
@@ -402,7 +403,7 @@ static void check_engines(void)
 				assert(process_may_run(tsgs[t].process));
 }
 
-/* Who has TSGs is known to gpurt, and by a reference to the process. */
+/* Processes that have TSGs are known to gpurt, and each TSG has a reference to its process. */
 static void check_owners(void)
 {
 	int t, p, count[PROCESSES] = { 0 };
@@ -432,7 +433,7 @@ static void update(void)
 	check_engines();
 }
 
-/* What gpurt does after the driver has called hooks, and after a client has done something. */
+/* Does what gpurt does after the driver has called hooks, and after a client has done something. */
 static void settle(void)
 {
 	static bool due;
@@ -563,7 +564,7 @@ static void set_up(int c)
 	gk20a_idle(g);
 }
 
-/* What the ioctls of a TSG do. */
+/* One of the ioctls of a TSG, at random. */
 static void ask_of_tsg(int t)
 {
 	static const u32 levels[] = { NVGPU_FIFO_RUNLIST_INTERLEAVE_LEVEL_LOW, NVGPU_FIFO_RUNLIST_INTERLEAVE_LEVEL_MEDIUM,
@@ -681,7 +682,7 @@ static void break_something(void)
 	}
 }
 
-/* What hangs recovers by itself, or is reset; a list that is pending comes in force. */
+/* Engines that hang recover by themselves, or are reset; a list that is pending comes in force. */
 static void mend(void)
 {
 	int r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Runlists and engines of a GPU of Tegra, to nvgpu.  Each runlist has an engine.  It executes a TSG of the list that is in
- * force, one whose channels are not all disabled, until it takes another, or is told to preempt; a new list alone takes no
- * context off it.  An engine can hang, and a list can stay pending.
+ * Runlists and engines of a GPU of Tegra, to nvgpu.  Each runlist has an engine.  The engine executes a TSG of the
+ * list that is in force, one whose channels are not all disabled.  The engine does so until it takes another TSG, or
+ * is told to preempt; a new list alone takes no context off it.  An engine can hang, and a list can stay pending.
  */
 #ifndef PATCHES_HARDWARE_H
 #define PATCHES_HARDWARE_H

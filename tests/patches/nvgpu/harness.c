@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * nvgpu's own common/fifo/runlist.c, patched, on hardware that decodes the runlists that it is given, and keeps executing
- * what it executes until that is preempted.  After each step the hardware is compared with a model.  Compiled with R=35
- * or R=36 for the driver's release.
+ * nvgpu's own common/fifo/runlist.c, patched, on hardware that decodes the runlists that it is given.  The hardware
+ * keeps executing a TSG until that TSG is preempted.  After each step the hardware is compared with a model.  Compiled
+ * with R=35 or R=36 for the driver's release.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ static struct nvgpu_runlist *runlist_of(u32 tsgid)
 	return &g->fifo.active_runlists[tsgid % RUNLISTS];
 }
 
-/* What the driver uses of the rest of it, besides stubs.h. */
+/* Functions of the rest of the driver that runlists use, besides stubs.h. */
 void nvgpu_mutex_init(struct nvgpu_mutex *mutex) {}
 void nvgpu_mutex_destroy(struct nvgpu_mutex *mutex) {}
 
@@ -444,7 +444,7 @@ static void test_no_callback(void)
 	stop();
 }
 
-/* What the driver does by itself puts nobody back; ids from 64 up are as good as others. */
+/* Updates of the driver by itself put nobody back; ids from 64 up are as good as others. */
 static void test_stays_off(void)
 {
 	start();
@@ -552,8 +552,8 @@ static void test_too_long(void)
 }
 
 /*
- * Who is off takes room all the same: else more would be admitted than fits when all are on, and then no list could be
- * built any more, not even one without a channel that is closed.
+ * A TSG that is off takes room all the same: else more would be admitted than fits when all are on.  Then no list
+ * could be built any more, not even one without a channel that is closed.
  */
 static void test_no_room_for_all(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The file os/linux/gpurt.c that the patches add to nvgpu (driver.inc), between a gpurt and a driver that only write down
- * what they are called for.
+ * The file os/linux/gpurt.c that the patches add to nvgpu (driver.inc), between a gpurt and a driver.  Both of these
+ * only write down what they are called for.
  */
 #include "../linux.h"
 
@@ -13,7 +13,7 @@ static bool may_take_a_mutex(void)
 	return true;
 }
 
-/* What it uses of nvgpu. */
+/* The parts of nvgpu that the file uses. */
 struct gk20a;
 struct nvgpu_tsg {
 	struct pid *owner;

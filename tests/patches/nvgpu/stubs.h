@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What nvgpu's runlists use of the rest of the driver, where nothing depends on it.  Locks are those of the harness. */
+/* Parts of the driver that nvgpu's runlists use, where nothing depends on them.  Locks are those of the harness. */
 #ifndef PATCHES_STUBS_H
 #define PATCHES_STUBS_H
 

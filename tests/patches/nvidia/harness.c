@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The files that the patches add to NVIDIA's driver, between a GSP that keeps who is scheduled and who is off, and a gpurt
- * that gives the GPU to one process, or to all.  What runs is compared after each random step.
+ * The files that the patches add to NVIDIA's driver, between a GSP and a gpurt.  The GSP keeps what is scheduled and
+ * what is off; gpurt gives the GPU to one process, or to all.  The harness compares what runs after each random step.
  */
 #include <unistd.h>
 
@@ -489,7 +489,7 @@ static void test_refusals(void)
 	}
 }
 
-/* What commits when the machine or the GPU sleeps, or is closed. */
+/* Commits while the machine or the GPU sleeps, or is closed. */
 static void test_sleep(void)
 {
 	start();

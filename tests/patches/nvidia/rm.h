@@ -5,7 +5,7 @@
  */
 #include "../linux.h"
 
-/* What both sides call things. */
+/* Types and constants as both sides call them. */
 typedef uint8_t NvU8, NvBool;
 typedef uint32_t NvU32, NvHandle, NV_STATUS;
 typedef struct nv_state {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * A card for RM, in a process: attached as the driver attaches one, with a firmware (GSP) made for tests behind RM's
- * calls of it; and the constructors of groups and channels, of which the real ones need memory of the card.
+ * calls of it.  The constructors of groups and channels are here too, because the real ones need memory of the card.
  */
 #include <nv.h>
 #include <nv-priv.h>
@@ -487,7 +487,7 @@ static OBJGPU *gpu;
 static long stack[4096];	/* unused by RM of this architecture */
 #define SP ((nvidia_stack_t *)stack)
 
-/* Of osinit.c's order, what comes before the firmware is loaded. */
+/* The steps of osinit.c, in its order, that come before the firmware is loaded. */
 static void attach_gpu(void)
 {
 	GPUATTACHARG arg;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * RM (nv-kernel.o) with the patches, in a process: what processes ask of it, by its own interface, with its own locks,
- * and whose channels the firmware then executes.  card.h is the card.
+ * RM (nv-kernel.o) with the patches, in a process; card.h is the card.  Processes ask RM by its own interface, with
+ * its own locks.  Tests see whose channels the firmware then executes.
  */
 #include "card.h"
 
@@ -268,7 +268,7 @@ static void test_doors(NvBool switches_on)
 	close_users();
 }
 
-/* What a process has switched off itself, gpurt does not switch on. */
+/* Channels that a process has switched off itself are not switched on by gpurt. */
 static void test_own_off(void)
 {
 	start();
@@ -380,7 +380,7 @@ static void schedule_again(void)
 	MUST_OK(schedule(&b, GROUP, NV_TRUE));
 }
 
-/* What others do during a commit waits for its end. */
+/* Calls of others during a commit wait for its end. */
 static void test_beside(void (*what)(void), NvBool switches_on)
 {
 	start();

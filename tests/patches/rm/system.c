@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What RM (nv-kernel.o) asks of its operating system, for a process with one thread, or for a time two.  NVIDIA's
- * os-interface.h says how these are called; it is not included here, because RM's headers and the C library's do not go
- * together.  What is not here does nothing, and returns 0.  A wait that would never end, and an assertion of RM that
- * fails, end the process.
+ * The operating system that RM (nv-kernel.o) asks, for a process with one thread, or for a time two.  NVIDIA's
+ * os-interface.h says how these functions are called; it is not included here, because RM's headers and the C
+ * library's do not go together.  Functions that are not here do nothing, and return 0.  A wait that would never end,
+ * and an assertion of RM that fails, end the process.
  */
 #include <pthread.h>
 #include <stdarg.h>
@@ -241,7 +241,7 @@ static uint32_t try(void *l, bool (*take)(struct lock *l))
 	return ret;
 }
 
-/* With "all" held.  Whoever waited looks again, and is counted again if it still waits. */
+/* With "all" held.  Each thread that waited looks again, and is counted again if it still waits. */
 static void something_changed(void)
 {
 	waiting = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A module with mistakes, one a value of `bug`: the kernel of scripts/debug-run must report each, for otherwise its
+ * A module with mistakes, one a value of `bug`.  The kernel of scripts/debug-run must report each, for otherwise its
  * silence about gpurt.ko would mean nothing.
  */
 #include <linux/delay.h>

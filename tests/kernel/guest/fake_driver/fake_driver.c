@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A GPU driver with gpurt's port and without a GPU.  It has the locks that patched drivers have, and holds them where
- * those do: a mutex of all GPUs in added(), removed() and tsgs(); in added() a GPU's power, which commit() waits for; a
- * mutex of the runlist and a spin lock in the other hooks.  What gpurt may not do is a line "BUG: fake_driver" in the
- * kernel's log.
+ * A GPU driver with gpurt's port and without a GPU.  The driver has the locks that patched drivers have, and holds
+ * them where those do.  Hooks added(), removed() and tsgs() hold a mutex of all GPUs, and added() a GPU's power, which
+ * commit() waits for.  The other hooks hold a mutex of the runlist and a spin lock.  A line "BUG: fake_driver" in the
+ * kernel's log says that gpurt did what it may not do.
  *
- * /dev/fake_gpu: to write a GPU's number opens a TSG there, which closes with the descriptor; to read says whether the
- * TSG is on the runlist: "on" or "off".  The rest is module parameters.
+ * A write of a GPU's number to /dev/fake_gpu opens a TSG there, which closes with the descriptor.  A read says whether
+ * the TSG is on the runlist: "on" or "off".  The rest is module parameters.
  */
 #include <linux/delay.h>
 #include <linux/fs.h>
@@ -361,7 +361,7 @@ static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR, .name = "fake_gpu", .fops = &tsg_operations, .mode = 0666,
 };
 
-/* What happens to all GPUs when a parameter is written. */
+/* Events of all GPUs, each when its parameter is written. */
 
 static void reset_begins_or_ends(struct fake_gpu *gpu, bool begins)
 {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A PCI function for nvidia.ko to be loaded with, on a bus of its own: 0042:00:01.0.  It is a card (GA102), whose BARs
- * are memory that the kernel was told to leave alone (mem=1024M on its command line) and whose registers say which chip
- * it is; or (bridge=1) a bridge, with which nvidia.ko stays loaded without a card.  No firmware answers, so the card
- * cannot be opened.
+ * A PCI function for nvidia.ko to be loaded with, on a bus of its own: 0042:00:01.0.  The function is a card (GA102);
+ * or (bridge=1) a bridge, with which nvidia.ko stays loaded without a card.  The card's BARs are memory that the
+ * kernel was told to leave alone (mem=1024M on its command line).  The card's registers say which chip it is.  No
+ * firmware answers, so the card cannot be opened.
  *
- * What the driver would be told then, this tells it by the driver's own functions, through the parameter "tell":
+ * The parameter "tell" tells the driver, by its own functions, what it would be told of an open card:
  *	opened			the card is open
  *	channel N		the process N has a channel more, which is the first, second and so on of all
  *	closed I		the I-th channel is closed
  *	killed I		the firmware has stopped it because it failed
  *	reset, done		the card is being reset; it is usable again
  *	may I			whether that channel may run: the parameter "may" says Y or N afterwards
- * The functions of RM (nv-kernel.o) that are executed are those of loading, probing and removal, and the one that says
- * whether the card is refused.
+ *
+ * RM's functions (nv-kernel.o) that are executed are those of loading, probing and removal, and one that says whether
+ * the card is refused.
  */
 #include <linux/io.h>
 #include <linux/kprobes.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The hardware below amdgpu's queue manager, and what else of amdgpu that calls.  Of the scheduler's firmware there are
- * two kinds, which amdgpu knows apart by enable_mes: one reads packets (HWS), and executes the queues that the last
- * runlist names until it is told to unmap them; the other is told of each queue (MES).
+ * The hardware below amdgpu's queue manager, and what else of amdgpu the queue manager calls.  Firmware of the
+ * scheduler has two kinds, which amdgpu knows apart by enable_mes.  One kind reads packets (HWS), and executes the
+ * queues that the last runlist names until it is told to unmap them.  The other kind is told of each queue (MES).
  *
  * An address of the GPU is one of the kernel here.  A queue's is that of its MQD.
  */

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * amdgpu's queue manager as the patches leave it, with gpurt's port and its packets, as a module: what is above it,
- * processes and resets, is here; what is below, the hardware, is in hardware.c.  All of amdgpu needs a card.
+ * amdgpu's queue manager as the patches leave it, with gpurt's port and its packets, as a module.  This file has what
+ * is above the queue manager, processes and resets; hardware.c has what is below, the hardware.  All of amdgpu needs a
+ * card.
  *
- * /dev/fake_gpu is fake_driver's: to write a card's number makes a queue there, which goes with the descriptor; to read
- * says whether the hardware has it mapped: "on" or "off".  What must not happen is a line "BUG: kfd_driver" in the
- * kernel's log.
+ * A write of a card's number to /dev/fake_gpu, which is fake_driver's, makes a queue there; the queue goes with the
+ * descriptor.  A read says whether the hardware has the queue mapped: "on" or "off".  A line "BUG: kfd_driver" in the
+ * kernel's log says that something happened that must not happen.
  */
 #include "kfd_device_queue_manager.c"
 #include "kfd_gpurt.c"
@@ -36,7 +37,7 @@ static DECLARE_RWSEM(cards_sem);	/* held to read while a card is used */
 static LIST_HEAD(programs);
 static DEFINE_MUTEX(programs_lock);	/* the list; held while all are evicted */
 
-/* What KFD knows of a process, while that has descriptors. */
+/* KFD's knowledge of a process, while the process has descriptors. */
 struct program {
 	struct kfd_process process;	/* first */
 	struct list_head node;
@@ -89,7 +90,7 @@ static struct program *program_make(void)
 	return p;
 }
 
-/* That of the current process. */
+/* The program of the current process, which is made if there is none. */
 static struct program *program_get(void)
 {
 	struct program *p, *found = NULL;
@@ -289,7 +290,7 @@ static struct miscdevice device = {
 	.minor = MISC_DYNAMIC_MINOR, .name = "fake_gpu", .fops = &queue_operations, .mode = 0666,
 };
 
-/* Of every process, or the one of that number (0: every) on the card.  As MMU notifiers do, which reclaim calls. */
+/* Evicts or restores the process of that number (0: all) on the card, as MMU notifiers do, which reclaim calls. */
 static void evict_or_restore(struct card *card, pid_t number, bool evict)
 {
 	struct device_queue_manager *dqm = card->kfd.dqm;
@@ -413,7 +414,7 @@ static void bring_to(uint count)
 	up_write(&cards_sem);
 }
 
-/* What happens when a parameter is written. */
+/* Events, each when its parameter is written. */
 
 struct happening {
 	void (*happen)(uint number);
