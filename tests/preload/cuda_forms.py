@@ -37,7 +37,7 @@ static unsigned long long value_of(const void *argument, size_t size)
 #define NOTE(argument) noted.values[noted.count++] = value_of(&argument, sizeof(argument))
 #define CALLED(name, other) if (!noted.symbol || strcmp(noted.symbol, name)) { other; } noted.times++; noted.count = 0
 """
-#: What functions do that are called by others than the caller.
+#: The bodies of functions that are called by others than the caller.
 ANSWERS = {
     "cuDriverGetVersion": "*driverVersion = CUDA_VERSION; return CUDA_SUCCESS",
     "cuGetExportTable": "return CUDA_ERROR_NOT_FOUND",

@@ -55,11 +55,11 @@ def installed() -> list[Path]:
 
 @dataclass(frozen=True)
 class Headers:
-    """What the headers declare: functions by their symbols, and forms of functions.
+    """The declarations of the headers: functions by their symbols, and forms of functions.
 
-    A form is the function's name, the version since which the look-up answers with it, and its ending: `_ptsz` or
-    `_ptds` for the per-thread default stream.  A parameter is a letter of cuda.table, or the name of a structure that
-    is passed by value.  Of functions that work on other libraries' objects (OpenGL) only the names are known.
+    A form is the function's name, the version since which the look-up answers with it, and its ending.  The ending is
+    `_ptsz` or `_ptds` for the per-thread default stream.  A parameter is a letter of cuda.table, or the name of a
+    structure that is passed by value.  Functions that work on other libraries' objects (OpenGL) are known by name only.
     """
 
     symbols: dict[str, tuple[str, ...]]
@@ -88,7 +88,7 @@ def preprocessed(include: Path) -> str:
 
 
 def read(include: Path) -> Headers:
-    """What the headers in that folder declare."""
+    """The declarations of the headers in that folder."""
     text = preprocessed(include)
     types = Types(text)
     symbols = re.findall(r"\bCUresult\s+(cu[A-Z]\w*)\s*\(([^;]*)\)\s*;", text)

@@ -22,7 +22,7 @@ PROTOTYPE = r"\bhipError_t\s+(hip[A-Z]\w*)\s*\(([^;{]*?)\)\s*;"
 
 
 def flags() -> list[str]:
-    """What the compiler needs to find and read the headers."""
+    """The options that the compiler needs to find and read the headers."""
     return ["-D__HIP_PLATFORM_AMD__", f"-I{unpacked('libamdhip64-dev')}/usr/include"]
 
 

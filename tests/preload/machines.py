@@ -67,7 +67,7 @@ class FakeGpu:
         self.ask("refuse", name=name, times=times, status=status)
 
     def machine(self, *gpus: dict[str, int], release: tuple[int, int] = (6, 1), cwsr: int = 1) -> None:
-        """What AMD's driver runs on, before a program opens it: GPUs (topology.KfdGpu), kernel, module parameter."""
+        """Sets AMD's driver's machine before a program opens it: GPUs (topology.KfdGpu), kernel, module parameter."""
         self.ask("machine", gpus=gpus, release=release, cwsr=cwsr)
 
     def finish(self, pid: int) -> None:

@@ -5,8 +5,8 @@
 
 DEVICE: where one of the fake's GPUs is, and @ its number in the fake.
 
-The decisions, the calls and the control plane are those of `gpurt serve`.  Of a patched driver it has what a program
-can see: the tier, no agents (EOPNOTSUPP), and updates that the fake GPU carries out without the program.
+The decisions, the calls and the control plane are those of `gpurt serve`.  Programs see what a patched
+driver shows: the tier, no agents (EOPNOTSUPP), and updates that the fake GPU carries out without the program.
 """
 
 from __future__ import annotations

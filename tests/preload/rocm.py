@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 CACHE = Path.home() / ".cache/gpurt/rocm"
-#: What a program of another suite than this machine's runs with.
+#: The packages that a program of another suite than this machine's runs with.
 SYSTEM = ("libc6", "libstdc++6", "libgcc-s1", "libdrm2", "libelf1t64", "libnuma1", "zlib1g", "libzstd1")
 #: HIP, its compiler, and LLVM, for this machine's runtime and for sid's.
 HIP = ("libamdhip64-5", "libamd-comgr2", "libllvm15")
@@ -65,7 +65,7 @@ def unpacked(package: str, suite: str = "") -> Path:
 
 
 def _unpacked(packages: Sequence[str], suite: str) -> list[Path]:
-    """Of several, with one look at the suite's list."""
+    """The folders of several packages, with one look at the suite's list."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         pytest.skip("AMD's runtime is taken from Debian's packages: needs apt-get and dpkg-deb")
     folders = {package: CACHE / suite / package for package in packages}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which of the host's GPUs a program's work is on: its address decides, whatever the program calls the device."""
+"""The host's GPU that a program's work is on: its address decides, whatever the program calls the device."""
 
 from __future__ import annotations
 

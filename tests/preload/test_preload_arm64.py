@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What depends on how a machine passes parameters, thunks and wrappers: on this machine and on arm64."""
+"""Thunks and wrappers, which depend on how a machine passes parameters, on this machine and on arm64."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(folder: Path, library: Path, name: str, flags: list[str]) -> list[str]:
-    """What a caller says of a driver's library that is written from headers, and of the wrappers in front of it."""
+    """A caller's lines on a driver's library that is written from headers, and on the wrappers in front of it."""
     common = [arm64.COMPILER, "-std=gnu11", "-O0", "-w", *flags]
     shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}", "-o", folder / name]
     subprocess.run([*common, *shared, folder / "library.c"], check=True)

@@ -84,7 +84,7 @@ def test_a_patched_driver_does_not_switch_user_queues_either(
 
 @pytest.fixture
 def mps(tmp_path: Path) -> dict[str, str]:
-    """What a client of MPS has in its environment."""
+    """The variables that a client of MPS has in its environment."""
     (tmp_path / "pipes").mkdir()
     (tmp_path / "pipes/control").touch()
     return {"FAKE_MPS": "1", "CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "pipes")}

@@ -75,7 +75,7 @@ print(runtime.cudaGetDeviceCount(ctypes.byref(devices)))
 def test_the_table_knows_what_the_real_runtime_looks_up(cuda: Path, strict: Path, built: Path, tmp_path: Path) -> None:
     """It looks up all functions when it is first used.  Then it asks for what has no names, and the fake has none.
 
-    That of CUDA 13.5 also looks up functions that no header has (cuSubgridCreate): they are passed on and counted.
+    CUDA 13.5's runtime also looks up functions that no header has (cuSubgridCreate): they are passed on and counted.
     """
     asked = tmp_path / "asked"
     environment = {

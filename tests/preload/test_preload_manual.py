@@ -18,7 +18,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: What the tutorial's program needs of CUDA's header.  The fake library loads no files.
+#: The parts of CUDA's header that the tutorial's program needs.  The fake library loads no files.
 HEADER = """#include <stddef.h>
 typedef struct context *CUcontext;
 typedef struct stream *CUstream;

@@ -68,7 +68,7 @@ def test_instances_do_not_wait_for_each_other(start: Start, plane: Control, gpu:
 
 
 def numbered(text: str) -> str:
-    """What a process says of the GPU that it is on."""
+    """The number and the driver that a process tells of the GPU that it is on."""
     return next(line for line in text.splitlines() if "tier T1" in line).removeprefix("gpurt: ").partition(":")[0]
 
 

@@ -20,7 +20,7 @@ def without_firmware(gpu: FakeGpu) -> None:
 
 
 def calls(gpu: FakeGpu, program: Program) -> list[str]:
-    """What the driver was asked to do through the program's descriptor."""
+    """The calls of the driver through the program's descriptor."""
     return list(gpu.ask()["calls"].get(str(program.pid), []))
 
 

@@ -85,7 +85,7 @@ def test_real_time_work_comes_first_and_the_program_switches_nothing(
 
 
 def calls(gpu: FakeGpu, program: Program) -> list[str]:
-    """What the program's descriptors have called, as far as the fake remembers."""
+    """The calls through the program's descriptors, as far as the fake remembers."""
     made: list[str] = gpu.ask()["calls"].get(str(program.pid), [])
     return made
 

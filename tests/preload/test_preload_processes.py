@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What programs do to their own process: raw forks, cancelled threads, signal handlers, unloaded libraries."""
+"""Actions of programs on their own process: raw forks, cancelled threads, signal handlers, unloaded libraries."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_waiting_for_another_context_than_the_current_one(start: Start, depth: D
 
 
 def test_a_version_that_is_not_known_yet(start: Start, depth: Depth) -> None:
-    """What it has is passed on as it is, and counted."""
+    """Functions of that version are passed on as they are, and counted."""
     program = start("proc", FAKE_CUDA="14000")
     program.do("launch 0 1000", "all")
     assert depth(program) == 0

@@ -36,7 +36,7 @@ def passed(letters: tuple[str, ...]) -> str:
 
 
 def wrong(headers: Headers, table: wrappers.Table) -> list[str]:
-    """What the headers have and the table does not, or has otherwise."""
+    """Functions that the headers have and the table does not, or has otherwise."""
     found = [f"{name}: not classified" for name in sorted(headers.names() - {row.name for row in table.rows})
              if name not in table.passing]  # fmt: skip
     symbols = {row.symbol + ending: row for row in table.rows for ending in {"", row.threads}}

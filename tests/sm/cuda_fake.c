@@ -2,9 +2,10 @@
 /*
  * A libcuda.so.1 for green contexts: a GPU of FAKE_SMS SMs, of which one split has FAKE_GROUPS groups of FAKE_STEP.
  *
- * Kernels take no time.  A stream has a clock of its own, which a launch moves on by the kernel's time: work / SMs, but no
- * less than its floor; longer by FAKE_SAME thousandths beside work of another stream of the same context that is queued, by
- * FAKE_APART beside such of another context, if both are memory-bound.  FAKE_LOG names a file that has each context made.
+ * Kernels take no time.  A stream has a clock of its own, which a launch moves on by the kernel's time: work / SMs,
+ * but no less than its floor.  Queued work of another stream of the same context multiplies that time by FAKE_SAME
+ * thousandths.  Queued work of another context multiplies it by FAKE_APART thousandths, if both are memory-bound.
+ * FAKE_LOG names a file that has each context made.
  */
 #include <cuda.h>
 #include <pthread.h>
@@ -158,7 +159,7 @@ CUresult cuEventCreate(CUevent *event, unsigned int flags)
 	return (CUresult)flags;
 }
 
-/* What the program launches: @work ns on one SM, @floor ns at least. */
+/* A launch of the program: @work ns on one SM, @floor ns at least. */
 void fake_kernel(CUstream which, double work, double floor, unsigned int memory)
 {
 	struct stream *stream = (struct stream *)which, *other;

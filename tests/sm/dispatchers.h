@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What the dispatchers know of a launch; the range is what hostile ones keep blocks out of. */
+/* Facts of a launch that dispatchers know; hostile ones keep blocks out of the range. */
 struct scene {
 	gpurt_sm_range range;
 	unsigned int turn;		/* of round_robin */

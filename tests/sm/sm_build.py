@@ -58,14 +58,14 @@ def fake_driver(folder: Path) -> tuple[str, ...]:
 
 
 def ptx(source: Path, output: Path, arch: str, threads: int) -> str:
-    """What clang makes of a CUDA kernel, for an architecture such as sm_70."""
+    """The code that clang makes of a CUDA kernel, for an architecture such as sm_70."""
     options = (f"--cuda-gpu-arch={arch}", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version")
     _device("cuda", options, source, output, threads)
     return output.read_text()
 
 
 def amdgcn(source: Path, output: Path, arch: str, threads: int) -> str:
-    """What clang makes of a HIP kernel, for an architecture such as gfx90a."""
+    """The code that clang makes of a HIP kernel, for an architecture such as gfx90a."""
     _device("hip", (f"--offload-arch={arch}", "-nogpuinc", "-nogpulib"), source, output, threads)
     return output.read_text()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `gpurt measure code` takes as room for two blocks, against NVIDIA's occupancy calculator (cuda_occupancy.h)."""
+"""Room for two blocks as `gpurt measure code` takes it, against NVIDIA's occupancy calculator (cuda_occupancy.h)."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_a_node_that_refuses_at_any_step(board: Board, call: str) -> None:
 
 
 def test_what_cannot_be_put_back_is_named() -> None:
-    """Of processes that still live."""
+    """Only priorities of processes that still live are named."""
     host = Host()
     host.wrong, host.for_good = 2, True
     with pytest.raises(RefusedError, match=f"the host refuses; not put back: the priority of process {ME}$"):

@@ -170,7 +170,7 @@ def standard_input(content: bytes) -> Iterator[str]:
 
 @contextmanager
 def pipe(content: bytes, form: str = "/dev/fd/{}") -> Iterator[str]:
-    """What the shell makes of <(...): the name of a pipe's descriptor."""
+    """The name of a pipe's descriptor, which the shell makes of <(...)."""
     reader, writer = os.pipe()
     os.write(writer, content)
     os.close(writer)
@@ -257,7 +257,7 @@ def refused(others: dict[str, str], capfd: pytest.CaptureFixture[str], monkeypat
     return both
 
 
-#: What can be read only once.
+#: The inputs that can be read only once.
 ONCE = ("a pipe", "standard input", "process substitution", "a descriptor")
 
 

@@ -30,7 +30,7 @@ FIGURES = {
     "simulate": {"simulate.jobs_per_s"},
     "watch": {"watch.cpu_us_per_event", "watch.cpu_percent_at_10000_events_per_s"},
 }
-#: What those may be at most: a begin and an end over two ioctls that do nothing; beside 1,000 clients over beside one.
+#: Limits of figures: a begin and an end over two ioctls that do nothing; beside 1,000 clients over beside one.
 COUNTED = {
     f"kernel.counted.{figure}": most
     for kind in ("real_time", "best_effort")

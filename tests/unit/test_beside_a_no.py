@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What commands say beside a no: the same of the same file, and what helps does."""
+"""Commands say the same beside a no of the same file, and what they say helps does help."""
 
 from __future__ import annotations
 

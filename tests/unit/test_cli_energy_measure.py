@@ -141,7 +141,7 @@ class Stalling:
 
 
 def test_the_programs_time_begins_with_the_window(run: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which is late if the sensor is."""
+    """The window is late if the sensor is."""
     monkeypatch.setattr(find, "chosen", lambda names: [Stalling()])
     words = ["energy", "--interval", "1ms", "--discard", "100ms", "--json"]
     (one,) = document(run(*words, "--", "sleep", "0.6")[1], "energy")["rounds"]

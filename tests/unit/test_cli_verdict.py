@@ -179,7 +179,7 @@ def test_assigned_priorities_are_analysed(gpurt: Gpurt, write: Write) -> None:
 
 
 def test_choose_proposes_what_a_file_can_state(write: Write) -> None:
-    """And analyze says of that file what choose said.  What the file does not state, it does not propose."""
+    """And analyze says of that file what choose said.  No test is proposed that needs what the file does not state."""
     for statement in ("cpus = 1", "cpus = 1\nthread_cpu = 0"):
         proposed = {choice.test for choice in choices(load(write(SPINNER.replace("cpus = 1", statement))).taskset)}
         assert ("thesis-kthread-busy" in proposed) == ("thread_cpu" in statement)
@@ -226,7 +226,7 @@ def test_a_named_test_without_real_time_tasks_proves_nothing(gpurt: Gpurt, write
 
 
 def test_epsilon_is_never_taken_as_zero(gpurt: Gpurt, write: Write) -> None:
-    """Of all values, zero gives the smallest bounds: a file without it gets no answer, and 0ns must be written."""
+    """Zero gives the smallest bounds of all values: a file without it gets no answer, and 0ns must be written."""
     without = SPINNER.replace('epsilon = "1ms"\n', "").replace('"busy"', '"suspend"')
     for name in ("analyze", "plan modes", "plan priorities", "margins", "simulate", "apply"):
         code, out, err = gpurt(name, write(without))
@@ -274,7 +274,7 @@ def test_assign_says_why_nothing_helps(gpurt: Gpurt, write: Write) -> None:
 def test_assign_promises_nothing_where_threads_spin_for_longer_than_hosts_let_them(
     gpurt: Gpurt, write: Write, own: bool
 ) -> None:
-    """Of six tasks the last may wait for five others' updates, each 2 of 3 ms: with the file's order, and with others.
+    """The last of six tasks may wait for five others' updates, each 2 of 3 ms: with the file's order, and with others.
 
     Where the file's order fails, t5 has the highest GPU priority, and t0 no time for its segment.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tree of commands: what a glance at the help shows, one meaning for an option, completion, who imports whom."""
+"""The tree of commands: the help at a glance, one meaning for an option, completion, and imports of one by another."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def test_nothing_but_the_command_line_imports_commands() -> None:
-    """What commands compute stands in rooms, which reports and other commands ask as well."""
+    """Computations of commands stand in rooms, which reports and other commands ask as well."""
     users = {path.relative_to(ROOT).as_posix() for folder in ("pycontrol", "analysis", "userlib/gpurt")
              for path in (ROOT / folder).rglob("*.py")
              if any(one.startswith("pycontrol.commands") for one in imports(path))}  # fmt: skip

@@ -15,7 +15,7 @@ KERNEL = {"LINUX_VERSION_CODE": "KERNEL_VERSION(5, 10, 0)", "CONFIG_64BIT": "1",
 
 
 def errors(folder: Path, kernel: dict[str, str]) -> list[str]:
-    """What the preprocessor has to say for a kernel with these macros.  Its own headers are empty."""
+    """Errors of the preprocessor for a kernel with these macros.  The kernel's own headers are empty."""
     for header in re.findall(r"#include <(.*)>", COMPAT.read_text()):
         (folder / header).parent.mkdir(parents=True, exist_ok=True)
         (folder / header).touch()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What README.md and docs/ show is what the commands print, and the commands and files that they name exist."""
+"""README.md and docs/ show what the commands print, and the commands and files that these pages name exist."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `gpurt measure board --driver` makes of checks that hang, die or fail; tests/kernel/guest has a driver."""
+"""Answers of `gpurt measure board --driver` to checks that hang, die or fail; tests/kernel/guest has a driver."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ SOME_MORE = "for _ in range(6): time.sleep(0.05); os.write(1, b'.')"
 
 
 def found_with(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, then: str, afterwards: str) -> Diagnosis:
-    """What that check finds about the program; the driver takes it off by making a file."""
+    """The diagnosis of the program by that check; the driver takes it off by making a file."""
     off = folder / "off"
 
     @contextmanager

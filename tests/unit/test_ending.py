@@ -83,7 +83,7 @@ def gpurt(*words: str) -> list[str]:
 
 
 def rest_of(terminal: int) -> bytes:
-    """What is still to be read of a terminal that no process has open."""
+    """The bytes that are still to be read of a terminal that no process has open."""
     shown = b""
     with suppress(OSError):  # EIO, which is its end
         while more := os.read(terminal, 1000):

@@ -33,7 +33,7 @@ def codes(file: TasksetFile, host: Host) -> dict[str, tuple[Defeats, ...]]:
 
 
 def expected(host: Host, file: File, name: str) -> Iterator[str]:
-    """What a reader of the manual expects, from what the file is about and what the host says."""
+    """The objections that a reader of the manual expects, from what the file is about and what the host says."""
     runs, real = host.gpus[0].policy.word, host.gpus[0].tier is not Tier.VIRTUAL
     if runs != file.policy:
         yield "policy"
@@ -165,7 +165,7 @@ def test_priorities_that_apply_is_about_to_set_are_no_objection() -> None:
 
 @pytest.mark.parametrize("title", HOSTS)
 def test_a_trace_keeps_the_host(title: str) -> None:
-    """What `check` objects to is what `run` did on that host."""
+    """Objections of `check` are those to what `run` did on that host."""
     ran = replace(HOSTS[title], ran=Ran(folded=True), fifo=False)
     meta = {"placement": "folded", "scheduling": "default class", "policy": ran.gpus[0].policy.word}
     for file in PARSED.values():

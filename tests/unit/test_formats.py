@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def said(code: str, *paths: Path) -> list[str]:
-    """What a new interpreter prints, with these folders before all others."""
+    """The words that a new interpreter prints, with these folders before all others."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*paths, ROOT)))}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     return done.stdout.split()

@@ -16,7 +16,7 @@ def numbers(kind: str, chapter: str, first: int, last: int) -> set[str]:
     return {f"{kind} {chapter}{number}" for number in range(first, last + 1)}
 
 
-#: What each paper prints.
+#: The numbered parts that each paper prints.
 PRINTED = {
     "sBEET": numbers("algorithm", "", 1, 3) | numbers("figure", "2.", 1, 10) | numbers("table", "2.", 1, 2)
     | numbers("example", "", 4, 5) | {"theorem 1", "lemma 2", "definition 3"},
@@ -55,7 +55,7 @@ def test_no_number_of_a_paper_is_left_out() -> None:
 
 
 def test_every_experiment_is_in_a_row() -> None:
-    """What is repeated is found from its paper; those that are ours are named here."""
+    """Repeated experiments are found from their paper; those that are ours are named here."""
     ours = {"boosted-0us", "boosted-300us", "boosted-1000us", "mg-all-jobs"}
     named = {word for rows in tables().values() for _, where, _ in rows
              for word in re.findall(r"`gpurt experiment run ([^`]+)`", where)}  # fmt: skip

@@ -29,7 +29,7 @@ from pycontrol.run.judge import JUMP, MANY, Judge
 from pycontrol.run.seen import MOST_OPEN
 
 MS = 1_000_000
-#: What the head of a recording says.
+#: The facts in the head of a recording.
 META = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": "segment", "gpus": "1"}
 FILE = """[platform]
 cpus = 2
@@ -405,7 +405,7 @@ def test_a_clock_that_jumps_back(file: TasksetFile) -> None:
 
 
 def test_a_flood_of_jobs_that_end_at_once_takes_no_memory(file: TasksetFile) -> None:
-    """What a job leaves behind until its deadline has passed is thrown away before; those under way are kept."""
+    """Records of ended jobs are thrown away before the jobs' deadlines; those of jobs under way are kept."""
     judge = Judge(file, {"fast": 8 * MS})
     hung = job("slow", 7, 0, 1)[:2]
     found(judge, hung)
@@ -419,7 +419,7 @@ def test_a_flood_of_jobs_that_end_at_once_takes_no_memory(file: TasksetFile) -> 
 
 
 def test_what_a_client_lost_of_its_own_jobs_leaves_out_that_task_only(file: TasksetFile) -> None:
-    """Both jobs end late.  Of the task whose ends were not told the judge does not know when they ended."""
+    """Both jobs end late.  The judge does not know when jobs ended whose ends were not told."""
     judge = Judge(file, {})
     for task in ("fast", "slow"):
         for event in (Event(0, Kind.RELEASE, task, 0), Event(0, Kind.START, task, 0, 0)):

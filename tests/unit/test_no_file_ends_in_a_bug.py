@@ -45,7 +45,7 @@ CALLS: dict[str, list[list[str]]] = {
     "plan energy cost": [["{out}"]], "plan energy explain": [[]], "measure powers": [[]], "plan energy optimum": [[]],
     "plan energy schedule": [[]], "plan energy simulate": [[]], "measure kernel": [[]],
 }  # fmt: skip
-#: Of these commands the file is no positional argument.
+#: These commands do not take the file as a positional argument.
 NAMED = {"emulate": "--taskset", "serve": "--energy-file"}
 #: Those that ask a host.  It may not answer (4), or refuse (5).
 LIVE = {"run", "apply", "watch", "emulate", "serve"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What tests share is made once, by the first that can, and again for a test that a standstill had fail."""
+"""Folders that tests share are made once, by the first that can, and again for a test that a standstill had fail."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = [*sorted((ROOT / "examples").glob("*.toml")), *sorted((ROOT / "examples/energy").glob("*.toml"))]
 ENERGY = ROOT / "examples/energy"
 ONE, TWO = ENERGY / "example5.toml", ENERGY / "toy.toml"
-#: What the profiles of ONE say, in segments of their own.
+#: The times in the profiles of ONE, in segments of their own.
 SPELT_OUT = {
     name: f'{{ copy = "1ms" }}, {{ kernel_times = [{", ".join(times)}] }}, {{ copy = "1ms" }}'
     for name, times in {

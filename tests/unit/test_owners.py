@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whose processes pass for a file's tasks, from a made-up /proc."""
+"""Owners of processes that pass for a file's tasks, from a made-up /proc."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_a_wheel_of_the_source_distribution_works_and_says_what_it_lacks(sdist: 
     shutil.rmtree(tmp_path / "tree")
     clean = tmp_path / "clean"
     done(sys.executable, "-m", "venv", "--without-pip", clean)
-    # What it depends on is there already; files that name folders are not read from a folder that one of them names.
+    # Dependencies are there already; files that name folders are not read from a folder that one of them names.
     (site,) = clean.glob("lib/python*/site-packages")
     (site / "others.pth").write_text(f"{Path(tomlkit.__file__).parents[1]}\n")
     done(sys.executable, "-m", "pip", f"--python={clean}/bin/python", "install", "-q", "--no-deps", wheel)

@@ -182,13 +182,13 @@ def test_a_split_that_the_driver_refuses_is_a_no(
 
 
 def test_profiles_are_read(fake_nvml: Any) -> None:
-    """Of 14 SMs there are three: the one of which seven fit is taken."""
+    """Three profiles have 14 SMs: the one of which seven fit is taken."""
     fake_nvml.fake_mig(0, MIG)
     assert mig.read(0) == ("Fake 0", A100)
 
 
 def test_the_a100_s_combinations() -> None:
-    """Of NVIDIA's guide to MIG: seven of 1g, three of 2g and one of 1g, 4g and 3g, two of 3g and no 1g beside them."""
+    """NVIDIA's guide to MIG: seven of 1g, three of 2g and one of 1g, 4g and 3g, two of 3g and no 1g beside them."""
 
     def starts(*sizes: int) -> list[int] | None:
         found = placed(A100, sizes)

@@ -71,7 +71,7 @@ def test_sizes_that_masks_cannot_have_together() -> None:
 
 @pytest.mark.parametrize(("percentage", "units"), [(27, 34), (25, 32), (29, 38), (100, 132), (26, 34), (1, 0), (7, 8)])
 def test_what_an_h200_guarantees(percentage: int, units: int) -> None:
-    """Measured on 132 SMs (docs/hardware): the even number below the percentage.  That 1 % gave 8 does not count."""
+    """Measured on 132 SMs (docs/hardware): the even number below the percentage.  The 8 SMs of 1 % do not count."""
     assert guaranteed(percentage, 132) == units
     least = percentage_of(units, 132)
     assert not units or guaranteed(least, 132) >= units > guaranteed(least - 1, 132)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the control plane makes of the lines in which the module tells of patched drivers."""
+"""The control plane reads the lines in which the module tells of patched drivers."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_a_gpu_that_nvml_loses(fake_nvml: Any) -> None:
 
 
 def test_the_fake_is_strict(fake_nvml: Any) -> None:
-    """What the real library refuses, too; nothing works before it is initialised."""
+    """The fake refuses what the real library refuses; nothing works before it is initialised."""
     import pynvml
 
     handle, number = ctypes.c_void_p(), ctypes.c_ulonglong()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What commands say that take long, and what they answer to files that are too large."""
+"""Progress of commands that take long, and their answers to files that are too large."""
 
 from __future__ import annotations
 

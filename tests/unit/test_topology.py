@@ -15,7 +15,7 @@ from gpurt.errors import DeviceError, FileError
 from pycontrol.machine import topology
 from pycontrol.machine.topology import gpus
 
-#: What sysfs has of real chips, in the order of NAMES.  Old releases have no num_xcc.
+#: The values in sysfs of real chips, in the order of NAMES.  Old releases have no num_xcc.
 REAL: dict[str, tuple[int, int, int, int, int, int | None, int]] = {
     "radeon-vii": (240, 4, 1, 16, 4, None, 90006), "mi60": (256, 4, 1, 16, 4, 1, 90006),
     "mi100": (480, 8, 1, 16, 4, 1, 90008), "mi300x": (1216, 32, 1, 10, 4, 8, 90402),
@@ -43,7 +43,7 @@ def write(root: Path, *nodes: dict[str, int] | None) -> Path:
 
 
 def answer(bitmaps: list[list[int]], wide: bool = False, active: int | None = None) -> bytes:
-    """What a render node answers for one XCC: bitmaps[engine][array]."""
+    """The answer of a render node for one XCC: bitmaps[engine][array]."""
     words = [0] * 16
     for engine, arrays in enumerate(bitmaps):
         for array, bits in enumerate(arrays):

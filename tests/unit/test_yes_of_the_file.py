@@ -97,7 +97,7 @@ def test_late_is_what_missed_a_deadline(gpurt: Gpurt, tmp_path: Path) -> None:
 
 
 def test_partitions_without_common_cpus_are_systems_of_their_own(gpurt: Gpurt, tmp_path: Path) -> None:
-    """What a planner writes is analysed, under any policy of one GPU; each partition has its own update costs."""
+    """A planner's file is analysed, under any policy of one GPU; each partition has its own update costs."""
     file = tmp_path / "set.toml"
     for policy in ("boosted", "segment"):
         file.write_text(APART.format(policy))

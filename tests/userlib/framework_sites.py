@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 CACHE = Path.home() / f".cache/gpurt/frameworks-{sys.implementation.cache_tag}"
-#: What pip is asked for, one attempt after the other.  PyTorch's own index has builds without CUDA, which are small.
+#: Arguments of pip, one attempt after the other.  PyTorch's own index has builds without CUDA, which are small.
 ASKED: dict[str, list[list[str]]] = {
     "torch": [["--index-url", "https://download.pytorch.org/whl/cpu", "torch"], ["torch"]],
     "numba": [["numba"]],

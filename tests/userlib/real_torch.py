@@ -33,7 +33,7 @@ PROGRAM = Path(__file__).with_name("torch_workers.py")
 
 
 class Host:
-    """What the host knows of this process's segments; as a stream it notes how many are open when it is waited for."""
+    """The host's facts about this process's segments; as a stream it notes how many are open when it is waited for."""
 
     waits: list[int]
 
@@ -177,7 +177,7 @@ def test_what_is_decorated_breaks_the_graph(host: Host) -> None:
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 def test_what_is_exported_has_no_segment(host: Host) -> None:
-    """The page says so.  What is exported must be decorated again."""
+    """The page says so.  Exported models must be decorated again."""
     model = Model()
     made = [torch.export.export(model, (ones(),)).module(), torch.fx.symbolic_trace(model)]
     host.waits.clear()

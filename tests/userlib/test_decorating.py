@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a segment is put around, and where its object goes: it covers all of it, or says that it cannot."""
+"""Things that a segment is put around, and places where its object goes: it covers them all, or says that it cannot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pycontrol.run.emulator import Emulator
 
 
 class Host:
-    """What the host knows of this process's segments."""
+    """The host's facts about this process's segments."""
 
     def __init__(self, control: Control, client: Client) -> None:
         self._control, self.client = control, client
@@ -176,7 +176,7 @@ def test_a_coroutine_that_asyncio_does_not_execute_begins_nothing(host: Host) ->
 
 @pytest.mark.parametrize("kind", ["module", "class"])
 def test_async_waits_for_no_thread_s_current_device(host: Host, kind: str) -> None:
-    """That is what torch.cuda and PyCUDA's class Context wait for; the thread that waits has another current one."""
+    """Both torch.cuda and PyCUDA's class Context wait for a thread's current device; the waiting thread has another one."""
     waits: list[int] = []
     given: Any = types.ModuleType("whole")
     given.synchronize = lambda: waits.append(host.depth())

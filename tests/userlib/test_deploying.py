@@ -42,7 +42,7 @@ def variables() -> dict[str, str]:
 
 
 def command(pid: int, priority: str) -> list[str]:
-    """What systemd executes when the service's program is `pid`: it knows both forms of a variable."""
+    """The command that systemd executes when the service's program is `pid`: systemd knows both forms of a variable."""
     known = {"GPURTPriority": priority, "MAINPID": str(pid)}
     words = shlex.split(settings()["ExecStartPost"].removeprefix("+"))
     return [re.sub(r"\$\{?(\w+)\}?", lambda found: known[found[1]], word) for word in words]

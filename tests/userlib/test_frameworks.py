@@ -37,7 +37,7 @@ def test_segments_end_when_their_work_is_done(name: str, socket: str) -> None:
 
 
 def test_without_a_stream_they_end_before(socket: str) -> None:
-    """What the test above looks at can fail."""
+    """The comparison of the test above can fail."""
     program = PROGRAMS["CuPy"].replace("gpurt.segment(stream=stream)", "gpurt.segment()")
     assert program != PROGRAMS["CuPy"]
     assert -1 in whole(execute(program + "\nstream.synchronize()\n", socket, str(FAKES)))

@@ -21,7 +21,7 @@ ME = os.getpid()
 
 
 class Host:
-    """What the host knows of this process's segments."""
+    """The host's facts about this process's segments."""
 
     def __init__(self, control: Control, client: Client) -> None:
         self._control, self.client = control, client

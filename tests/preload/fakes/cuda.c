@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A minimal libcuda.so.1 over the fake GPU.  FAKE_MPS=1: another process makes its groups, as MPS's
- * server does: the preload library sees nothing of them.  A context is one time-slice group, made with the driver's own ioctls
- * (FAKE_FAMILY: nvidia or nvgpu); a kernel of N blocks runs N microseconds; work of a context completes in order.
- * FAKE_CHANNELS: how many channels the group has.  FAKE_GROUPS: how many groups, the others for copies.  FAKE_BARE=1: one
- * channel without a group instead.  FAKE_BARE=late: there is no subdevice until the program makes one.  FAKE_MIG=GPU.INSTANCE.COMPUTE: the device belongs to that GPU instance,
- * and to its compute instance if one is named.  CUDA_VISIBLE_DEVICES=2,1: the program's devices 0 and 1 are these.  Device N
- * is on bus 4 + N, as nvidia.py has it; FAKE_NO_ADDRESS=1: that cannot be found out.
+ * A minimal libcuda.so.1 over the fake GPU.  FAKE_MPS=1: another process makes its groups, as MPS's server does: the
+ * preload library sees nothing of them.  A context is one time-slice group, made with the driver's own ioctls
+ * (FAKE_FAMILY: nvidia or nvgpu).  A kernel of N blocks runs N microseconds; work of a context completes in order.
+ * FAKE_CHANNELS: how many channels the group has.  FAKE_GROUPS: how many groups, the others for copies.  FAKE_BARE=1:
+ * one channel without a group instead.  FAKE_BARE=late: there is no subdevice until the program makes one.
+ * FAKE_MIG=GPU.INSTANCE.COMPUTE: the device belongs to that GPU instance, and to its compute instance if one is named.
+ * CUDA_VISIBLE_DEVICES=2,1: the program's devices 0 and 1 are these.  Device N is on bus 4 + N, as nvidia.py has it;
+ * FAKE_NO_ADDRESS=1: that cannot be found out.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -112,7 +113,7 @@ static int capability(int gpu, int instance, int compute)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Of the device's subdevice. */
+/* Makes the instances that FAKE_MIG names, below the device's subdevice. */
 static int join_instance(const struct context *c)
 {
 	struct { uint64_t capability; uint32_t id, pad; } params = { 0 };
@@ -295,7 +296,7 @@ static int duplicate(const struct context *c)
 	       rm_alloc(c->fd, c->client, TWIN, channel, 0xc86f) < 0 || rm_schedule(c, channel, 1);
 }
 
-/* What a program does with its own channels and groups: see program.c. */
+/* Calls of a program on its own channels and groups: see program.c. */
 EXPORT int fakeOwn(const char *what, int value)
 {
 	struct rm_disable d = { .off = !strcmp(what, "disable"), .count = 1 };

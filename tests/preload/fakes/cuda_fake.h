@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of the fake libcuda share. */
+/* Declarations that the files of the fake libcuda share. */
 #ifndef CUDA_FAKE_H
 #define CUDA_FAKE_H
 

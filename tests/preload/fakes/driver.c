@@ -23,7 +23,7 @@ static int is_node(const char *path)
 	       !strcmp(path, "/dev/kfd") || !strncmp(path, "/dev/dri/", 9);
 }
 
-/* What the kernel says of GPUs is in a folder beside the fake GPU's socket. */
+/* The kernel's files about GPUs are in a folder beside the fake GPU's socket. */
 static const char *redirected(const char *path, char *to, size_t size)
 {
 	static const char *const subtrees[] = { "/sys/devices/virtual/kfd/", "/sys/class/kfd/", "/sys/module/amdgpu/",
@@ -92,8 +92,9 @@ static void *nested_of_kfd(unsigned int number, unsigned char *argument, uint32_
 }
 
 /*
- * Of RM_ALLOC of a GPU instance or a compute instance.  The driver copies what the class has, whatever size it is told
- * (rmapiParamsCopyInit() in param_copy.c).  In place of the descriptor that permits it, its cookie goes to the fake GPU.
+ * Parameters for RM_ALLOC of a GPU instance or a compute instance.  The driver copies what the class has, whatever
+ * size it is told (rmapiParamsCopyInit() in param_copy.c).  In place of the descriptor that permits it, its cookie
+ * goes to the fake GPU.
  */
 static void *nested_of_instance(uint64_t address, uint32_t *size)
 {
@@ -106,9 +107,9 @@ static void *nested_of_instance(uint64_t address, uint32_t *size)
 }
 
 /*
- * The parameters of RM_CONTROL and RM_ALLOC, and a bitmap of groups are behind a pointer at a fixed place.  In place of
- * the channel that nvgpu binds to a group or unbinds, or of the domain that it puts a group into, its cookie goes to the
- * fake GPU.
+ * The parameters of RM_CONTROL and RM_ALLOC, and a bitmap of groups are behind a pointer at a fixed place.  The fake
+ * GPU gets the cookie of the channel that nvgpu binds to a group or unbinds, in place of the channel.  The same goes
+ * for the domain that nvgpu puts a group into.
  */
 static void *nested_of(unsigned long request, unsigned char *argument, uint32_t *size)
 {
@@ -152,9 +153,9 @@ static void *nested_of(unsigned long request, unsigned char *argument, uint32_t 
 }
 
 /*
- * FAKE_CARDS=1, beside the module of tests/kernel/guest/kfd_driver: with each queue of KFD the process makes one there, too,
- * on the card with the same number, and that goes when the queue is destroyed.  It says whether the patched driver lets
- * the process run.
+ * FAKE_CARDS=1 is for use beside the module of tests/kernel/guest/kfd_driver.  With each queue of KFD the process
+ * makes one in that module, too, on the card with the same number.  The queue there goes when KFD's queue is
+ * destroyed.  It says whether the patched driver lets the process run.
  */
 static void on_card(unsigned int number, const void *argument)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the models of the driver families share: objects, their owners, error codes."""
+"""Parts that the models of the driver families share: objects, their owners, error codes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Caller:
 
 @dataclass
 class Faults:
-    """What is to go wrong, by the name of an operation: so often, and how."""
+    """The operations that are to go wrong, by name: so often, and how."""
 
     refuse: dict[str, list[int]] = field(default_factory=dict)  # name -> [times, status or errno]
     delay: dict[str, int] = field(default_factory=dict)  # name -> ns before the answer

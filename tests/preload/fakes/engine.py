@@ -33,7 +33,7 @@ class Group:
         return self.enabled and bool(self.works)
 
     def facts(self) -> dict[str, object]:
-        """What else a driver's model tells a test."""
+        """Further facts that a driver's model tells a test."""
         return {}
 
     def note(self, start: int, end: int) -> None:

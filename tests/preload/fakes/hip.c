@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A minimal libamdhip64.so over the fake GPU: kernels of N blocks run N microseconds.  As in the real one, a device's
- * queue is made when a stream is first used (hip_device.cpp of ROCm 6.2), and devices are those GPUs of the topology that
- * the process may use, in the order of HIP_VISIBLE_DEVICES, which counts those that ROCR_VISIBLE_DEVICES leaves.
+ * queue is made when a stream is first used (hip_device.cpp of ROCm 6.2).  Devices are those GPUs of the topology that
+ * the process may use, in the order of HIP_VISIBLE_DEVICES.  Numbers in HIP_VISIBLE_DEVICES count the GPUs that
+ * ROCR_VISIBLE_DEVICES leaves.
  */
 #define _GNU_SOURCE
 #include <link.h>

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """A model of AMD's compute driver (KFD), as strict as drivers/gpu/drm/amd/amdkfd of Linux 6.1.192 and 6.12.117.
 
-Numbers and layouts repeat userlib/preload/kfd.h on purpose and take nothing from it: a wrong number there must disagree
-with this file, so that a test fails.  Not modelled: that work runs from rings (a test submits it), events, SVM, page
-tables, evictions, and the sizes of a queue's save area, which 6.12 checks.
+Numbers and layouts repeat userlib/preload/kfd.h on purpose and take nothing from it.  A wrong number there must
+disagree with this file, so that a test fails.  The model leaves out the execution of work from rings (a test submits
+work), events, SVM, page tables and evictions.  It also leaves out the sizes of a queue's save area, which 6.12 checks.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ NOT_PERMITTED, INVALID_ARGUMENT, INVALID_PARENT, INVALID_STATE = 0x1B, 0x1F, 0x3
 NOT_SUPPORTED, NOT_FOUND, IN_USE = 0x56, 0x57, 0x63
 #: The id that profilers subscribe to; it is no GPU instance.
 PROFILING = 0xFFFFFFFE
-#: Which ids of GPU instances occupy each of a GPU's eight places: those of one line never exist together.
+#: The ids of GPU instances that occupy each of a GPU's eight places: ids of one line never exist together.
 PLACES = (
     (0, 1, 3, 7), (0, 1, 3, 8), (0, 1, 4, 9), (0, 1, 4, 10), (0, 2, 5, 11), (0, 2, 5, 12), (0, 2, 6, 13), (0, 2, 6, 14),
 )  # fmt: skip
@@ -66,7 +66,7 @@ def permits(cookie: int, number: int) -> bool:
 
 @dataclass
 class Above:
-    """What is above a new instance: the kinds of its parent and of that one's children, the device's GPU and share."""
+    """Facts above a new instance: the kinds of its parent and of the parent's children, the device's GPU and share."""
 
     parent: int
     siblings: set[int]

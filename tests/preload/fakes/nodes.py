@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which driver's model is behind a device node."""
+"""The models of drivers that are behind device nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS = {
 
 
 def file_of(path: str, caller: Caller, engines: list[Engine], faults: Faults) -> File:
-    """What opening that node makes."""
+    """The file that opening that node makes."""
     if path.startswith("/dev/nvidia-caps/nvidia-cap"):
         return Cap(path, caller, engines, faults)
     if path.startswith(f"{nvs.NODE}-"):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """A model of nvgpu (Tegra): control, group, channel and scheduling nodes, as strict as L4T r32.7.1, 35.6.0 and r36.4.
 
-A group runs if one of its channels is set up and enabled.  Whatever the driver itself does with a group begins with a
-disabled group and ends with an enabled one, without a memory of what it was (common/fifo/tsg.c, common/gr/gr_setup.c).
+A group runs if one of its channels is set up and enabled.  Each action of the driver itself on a group begins with a
+disabled group and ends with an enabled one.  The driver does not remember what the group was before (common/fifo/tsg.c,
+common/gr/gr_setup.c).
 """
 
 from __future__ import annotations

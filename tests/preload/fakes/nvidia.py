@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """A model of NVIDIA's resource manager (RM), as strict as the sources: open-gpu-kernel-modules 535.54.03 to 595.45.04.
 
-Numbers and layouts repeat userlib/nvidia/rm.h on purpose and take nothing from it: a wrong number there must disagree
+Numbers and layouts repeat userlib/nvidia/rm.h on purpose and take nothing from it.  A wrong number there must disagree
 with this file, so that a test fails.
 
-What the firmware does with a call is not in these sources.  Where the headers document it, this model does that.
+The firmware's part in a call is not in these sources.  Where the headers document it, this model does that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LAST = {"schedule-volta": (550, 163, 1), "start": (560, 35, 3)}
 
 @dataclass
 class Release:
-    """What differs between releases."""
+    """The differences between releases of the driver."""
 
     text: str
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the kernel says of NVIDIA's GPUs in sysfs, among other devices of a machine."""
+"""The kernel's files about NVIDIA's GPUs in sysfs, among other devices of a machine."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A program that does with a GPU what it is told to on stdin, a line each, and answers "ok", "busy" or an error a line.
- * Its first argument says how it finds the driver API: link, dlsym, proc or ptsz; or hip.  FAKE_CUDA: the version that it
- * asks for, as a program does that was built with that CUDA.  FAKE_LIMIT: how many descriptors it may have.
+ * A program that does with a GPU what it is told to on stdin, a line each.  The program answers "ok", "busy" or an
+ * error a line.  Its first argument says how it finds the driver API: link, dlsym, proc or ptsz; or hip.  FAKE_CUDA:
+ * the version that it asks for, as a program does that was built with that CUDA.  FAKE_LIMIT: how many descriptors it
+ * may have.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What program.c does with its process: children, threads that are cancelled, signal handlers, descriptors. */
+/* Actions of program.c on its own process: children, threads that are cancelled, signal handlers, descriptors. */
 #ifndef PROGRAM_PROCESS_H
 #define PROGRAM_PROCESS_H
 

@@ -59,7 +59,7 @@ class Server:
         self.unlocked = 0  # when nobody holds nvgpu's lock any more, ns
 
     def machine(self, gpus: list[dict[str, Any]], release: Iterable[int] = (6, 1), cwsr: int = 1) -> None:
-        """What AMD's driver runs on, from now on."""
+        """Sets the machine that AMD's driver runs on, from now on."""
         Kfd.MACHINE = Machine([Gpu(**gpu) for gpu in gpus], tuple(release))
         write(self.sysfs, Kfd.MACHINE.gpus, cwsr)
 

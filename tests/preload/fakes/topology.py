@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the kernel says of AMD's GPUs in sysfs: the topology that user space reads before it opens /dev/kfd.
+"""The kernel's files about AMD's GPUs in sysfs: the topology that user space reads before it opens /dev/kfd.
 
 The names and their meanings are those of node_show() in kfd_topology.c, Linux 6.1.192 and 6.12.117.
 """

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * How programs in tests reach the fake GPU: a Unix SOCK_SEQPACKET socket named by FAKE_GPU.  An open node is a
- * connection, so that dup, fork and SCM_RIGHTS keep it open and its last close is seen, as with a driver's file.
- * Everything else is one request and one answer on a connection of its own, which names the file by its socket's cookie.
+ * connection, so that dup, fork and SCM_RIGHTS keep it open.  The last close of a node is seen, as with a driver's
+ * file.  Everything else is one request and one answer on a connection of its own, which names the file by its
+ * socket's cookie.
  */
 #ifndef FAKE_WIRE_H
 #define FAKE_WIRE_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tells whether memory is still in the CPU's caches: how long one pass over a chain of cache lines takes while they
- * are, and once after standard input has given a line.  Prints "ready" before that, and then both times, ns.
+ * Tells whether memory is still in the CPU's caches.  The program measures one pass over a chain of cache lines while
+ * they are, and one after standard input has given a line.  Prints "ready" before that, and then both times, ns.
  */
 #define _GNU_SOURCE
 #include <sched.h>

@@ -3,8 +3,8 @@
  * A libcuda.so.1 for tests of what a GPU offers.  As the driver's, it answers nothing before cuInit() and checks devices;
  * it knows a few attributes only.  A context must not be created: it has no function for that.
  *
- * fake_gpu() configures it: one GPU, number 0.  fake_clusters() says of what parts its SMs are: a group is in one of them, as
- * on an H200 (132 SMs, 15 groups of 8); without it all SMs are one.
+ * Calls of fake_gpu() configure it: one GPU, number 0.  Calls of fake_clusters() say of what parts its SMs are.  A
+ * group is in one of the parts, as on an H200 (132 SMs, 15 groups of 8); without such a call all SMs are one part.
  */
 #include <stdio.h>
 

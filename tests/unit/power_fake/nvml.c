@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A libnvidia-ml.so.1 for tests, as strict as NVML's documentation: nothing works before nvmlInit and after the last
- * nvmlShutdown, handles and pointers are checked, buffers must be large enough, parts without an energy counter say
- * "not supported", and a field has a result of its own, without which its value means nothing.
+ * A libnvidia-ml.so.1 for tests, as strict as NVML's documentation.  Nothing works before nvmlInit and after the last
+ * nvmlShutdown, handles and pointers are checked, and buffers must be large enough.  Parts without an energy counter
+ * say "not supported".  A field has a result of its own, without which its value means nothing.
  *
  * fake_* configure it.  Its counter grows with CLOCK_MONOTONIC, in steps.
  */
@@ -24,7 +24,7 @@ struct field_value {
 };
 _Static_assert(sizeof(struct field_value) == 40, "nvmlFieldValue_t");
 
-/* What a GPU has of MIG; NO_PLACES: its user may not ask for placements; NO_SMS: a profile without SMs. */
+/* MIG as a GPU has it; NO_PLACES: its user may not ask for placements; NO_SMS: a profile without SMs. */
 enum mig { NO_MIG, MIG, NO_PLACES, NO_SMS };
 struct profile_info {
 	unsigned int id, p2p, slices, instances, sms, copy, decoders, encoders, jpeg, ofa;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * NVIDIA's numbers and layouts, as far as the fakes here need them.  They repeat userlib/nvidia/rm.h on purpose and
- * include nothing of it: a wrong number there must disagree with this file, so that a test fails.
+ * include nothing of it.  A wrong number there must disagree with this file, so that a test fails.
  */
 #ifndef PROBE_FAKE_H
 #define PROBE_FAKE_H

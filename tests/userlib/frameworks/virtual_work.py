@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the stand-ins for frameworks share: streams whose work is on the virtual GPU of this process's own client."""
+"""Parts shared by stand-ins for frameworks: streams whose work is on the virtual GPU of this process's own client."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Stream:
 
 
 def current_stream() -> Stream:
-    """That of this thread."""
+    """The stream of this thread, which is made at the first call."""
     if not hasattr(_current, "stream"):
         _current.stream = Stream()
     return _current.stream
