@@ -16,8 +16,8 @@ import standstill
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """The folder of that name, with what ``make`` has written into it.  No test may write into it.
 
-    The worker that comes first calls ``make``; others wait.  A failure, by an exception or a skip, has the
-    next one try again.  A test that is run again after a standstill gets a folder of its own.
+    The worker that comes first calls ``make``; others wait.  A failure, by an exception or a skip, has the next one
+    try again.  A test that is run again after a standstill gets a folder of its own.
     """
     if standstill.attempt:
         folder = factory.mktemp(name)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tasksets that bounds of own units must refuse, and terms that sharing the GPU in time must add.
-
-Those terms are for copies and blocks.
-"""
+"""Tasksets that bounds of own units must refuse, and what sharing the GPU in time must add for copies and blocks."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_equals_on_a_cpu_have_no_bound_where_waiting_keeps_the_cpu() -> None:
 
 
 def test_equals_deadlock_under_segment_when_the_owner_sleeps_at_the_update_lock() -> None:
-    """The attack found that t2, which ends, sleeps at the update lock behind its equal t0, and t0 then spins for t2.
+    """The attack found that t2 sleeps at the update lock as it ends, behind its equal t0, which then spins for t2.
 
     Both asked while r was updating, so that t0 has been given the lock by the time t2 is done.
     """

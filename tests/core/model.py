@@ -1,8 +1,7 @@
 """A model of kmod/core/sched.c that is simple enough to be seen to be right.
 
-It is the table of policies in docs/policies.md, with docs/readings/gcaps.md, "Algorithm 1", in Python.  Every
-step computes anew which client runs, from the clients in a segment, their priorities, and the order in which they
-came.
+It is the table of policies in docs/policies.md, with docs/readings/gcaps.md, "Algorithm 1", in Python.  Every step
+computes anew which client runs, from the clients in a segment, their priorities, and the order in which they came.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ PATHS = dict(paths())
 
 
 def caller(capture: pytest.CaptureFixture[Any], *first: str) -> Gpurt:
-    """A caller of the command with ``first`` and then its own arguments.  A command with its groups is one or several."""
+    """A call of the command with ``first`` and then its own arguments.  A command with its groups is one or several."""
 
     def call(*arguments: object) -> tuple[int, str, str]:
         words = [word for one in arguments for word in (str(one).split() if str(one) in PATHS else [str(one)])]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Members that drivers of earlier releases rely on (kmod/drv/drv.h): new members come at the end."""
+"""Members that drivers built against an earlier release rely on (kmod/drv/drv.h): new members come at the end."""
 
 from __future__ import annotations
 

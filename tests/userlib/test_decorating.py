@@ -176,7 +176,7 @@ def test_a_coroutine_that_asyncio_does_not_execute_begins_nothing(host: Host) ->
 
 @pytest.mark.parametrize("kind", ["module", "class"])
 def test_async_waits_for_no_thread_s_current_device(host: Host, kind: str) -> None:
-    """Both torch.cuda and PyCUDA's class Context wait for a thread's current device; the waiting thread has another one."""
+    """Both torch.cuda and PyCUDA's class Context wait for a current device; the thread that waits has another one."""
     waits: list[int] = []
     given: Any = types.ModuleType("whole")
     given.synchronize = lambda: waits.append(host.depth())

@@ -66,7 +66,7 @@ def permits(cookie: int, number: int) -> bool:
 
 @dataclass
 class Above:
-    """Facts above a new instance: the kinds of its parent and of the parent's children, the device's GPU and share."""
+    """The place of a new instance: the kinds of its parent and of the parent's children, the device's GPU and share."""
 
     parent: int
     siblings: set[int]
