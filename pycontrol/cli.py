@@ -96,7 +96,7 @@ class LazyGroup(click.Group):
 
 
 def _sentences(entry: CommandEntry) -> str:
-    """What the help of a group says."""
+    """The text of a group's help."""
     usual = f"Without a command: {entry.usual}." if entry.usual else ""
     return "\n\n".join(filter(None, [f"{entry.summary[:1].upper()}{entry.summary[1:]}.", entry.about, usual]))
 
@@ -215,7 +215,7 @@ def _command_in(given: Sequence[str]) -> str | None:
 
 
 def explain(error: BaseException) -> ShownError:
-    """What to tell the user about an exception that a command raised."""
+    """The message to the user about an exception that a command raised."""
     if isinstance(error, TasksetError):
         return ShownError(tuple(str(error).split("\n")), error.exit_code, error.problems)
     if isinstance(error, GpurtError):

@@ -296,7 +296,7 @@ def _escapes(root: Path) -> Iterator[Diagnosis]:
 
 
 def _patched_driver(gpus: list[PatchedGpu]) -> Diagnosis:
-    """What the module switches itself is not believed before a board has been tried."""
+    """The module's own switching is not believed before a board has been tried."""
     troubles = [one.trouble for one in gpus if one.trouble]
     if troubles:
         return Diagnosis("GPU driver", Status.WARN, "; ".join(troubles), "docs/kernel.md says what each means")

@@ -4,8 +4,9 @@
 Those that compute end soon, also while C code executes (`soon`).
 
 Python calls a signal's handler between two lines of Python, in the main thread.  A call of C code, or the end of a pool
-of threads, can keep it from that for minutes.  So another thread is told of the signal as well, by the descriptor that
-Python's own handler in C writes to, and ends the process if the main thread has not done so after GRACE.
+of threads, can keep Python from that for minutes.  So another thread is told of the signal as well, by the descriptor
+that Python's own handler in C writes to.  The other thread ends the process if the main thread has not done so after
+GRACE.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from types import FrameType
 from gpurt import files
 from pycontrol.start import ENDS, interrupt
 
-#: What ends a recording: Ctrl-C, a service's or a batch job's end, and that of a terminal or an ssh session.
+#: The signals that end a recording: Ctrl-C, a service's or a batch job's end, and that of a terminal or an ssh session.
 RECORDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How long the main thread has to end by itself, seconds.
 GRACE = 0.5

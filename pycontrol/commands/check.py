@@ -40,12 +40,11 @@ trace is of another taskset."""
 def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     """Compare a trace's response times with the deadlines, and with a test's bounds.
 
-    The answer is yes only if nothing in the trace speaks against it: no lost events, no jump of the clock, and nothing
-    that the file rules out (docs/watching.md).  Nor is it where a response is above a bound of the file's, as `gpurt
-    analyze` has it.
+    The answer is yes only if nothing in the trace speaks against it.  Lost events, a jump of the clock, and whatever
+    the file rules out (docs/watching.md) make the answer no.  A response above a bound of the file's, as `gpurt
+    analyze` has it, makes the answer no, too.
 
-    A trace of `gpurt trace record` names processes, such as camera-13441.  That one is the task whose name,
-    or whose command's
+    A trace of `gpurt trace record` names processes.  Process camera-13441 is the task whose name, or whose command's
     program, is camera.
     """
     test = tests((name,))[0] if name else None
@@ -75,7 +74,7 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
 
 
 def _above(recorded: Trace, loaded: TasksetFile, lines: Sequence[TaskCheck]) -> str:
-    """Which response is above a bound of the file's, where no test was named: `report` says no to it, too."""
+    """The response above a bound of the file's, in words, where no test was named: `report` says no to it, too."""
     test = None if loaded.lacks else covering_test(loaded.taskset, None).test
     if test is None or beyond_the_bounds(recorded, loaded, test):
         return ""

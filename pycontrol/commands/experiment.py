@@ -140,7 +140,7 @@ def _run(chosen: Any, settings: Settings, output: Path, form: str, jobs: int, fr
 
 
 def _document(made: Produced) -> dict[str, Any]:
-    """What is told of an experiment."""
+    """The document about an experiment."""
     told = [{key if key != "schedulable" else "schedulable_tasksets": value for key, value in row.items()}
             for row in made.rows]  # fmt: skip
     claims = {} if made.claims is None else {"claims": made.claims}

@@ -43,7 +43,8 @@ def init(
 ) -> int:  # fmt: skip
     """Write a first taskset file from running processes.
 
-    What nobody has measured is a "?" in the file.  No command takes the file before each of them is replaced.
+    Each "?" in the file stands for a value that nobody has measured.  No command takes the file before each "?" is
+    replaced.
     """
     if output and os.path.lexists(output) and output.is_file():
         raise UsageError(f"{visible(output)}: is there already; name another file with -o")

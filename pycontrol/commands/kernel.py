@@ -45,7 +45,7 @@ def kernel(
 ) -> int:  # fmt: skip
     """Make a kernel segment of measured times, by number of SMs or CUs.
 
-    What was measured is no proof of a bound: add a margin.
+    Measured times are no proof of a bound: add a margin.
     """
     if as_table and overhead is not None:
         raise UsageError("--table and --overhead exclude each other: a table has no overhead")

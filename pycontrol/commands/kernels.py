@@ -60,7 +60,7 @@ def kernels(
 ) -> int:  # fmt: skip
     """Measure a program's kernels by number of SMs or CUs: times, interleaving, conflicts.
 
-    What was measured is no proof of a bound: add a margin.  No GPU has executed this yet, only fake drivers
+    Measured times are no proof of a bound: add a margin.  No GPU has executed this yet, only fake drivers
     (docs/rtgpu.md).
     """
     if pair_units and not pairs:

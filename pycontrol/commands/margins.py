@@ -91,7 +91,7 @@ def _shown(limits: PassingLimits) -> str:
 
 
 def _tightest(found: Sequence[Margin]) -> str:
-    """Which single time may grow the least, in words."""
+    """The single time that may grow the least, in words."""
     single = [(one.factor, one) for one in found if one.task and one.factor is not None and one.most is not None]
     if not single:
         return "no task's time limits it"

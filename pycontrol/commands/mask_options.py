@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the parts of `gpurt plan masks` share: which GPU is meant, under which Linux, and how masks are written."""
+"""Shared options of the parts of `gpurt plan masks`: the GPU, the release of Linux, and the notation of masks."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _count(name: str, key: str, text: str) -> int:
 
 
 def _row(stream: LaunchStream, times: Sequence[int]) -> dict[str, Any]:
-    """What was seen of a stream; its times are null if no kernel of it ended."""
+    """The row of a stream, with its observed times; the times are null if no kernel of the stream ended."""
     some = list(times) or None
     return {
         "name": stream.name, "launches": len(times), "minimum_ns": min(times, default=None),

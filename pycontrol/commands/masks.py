@@ -95,7 +95,7 @@ def _part(part: Part, where: Target) -> dict[str, Any]:
 
 
 def _mask_data(bits: int, where: Target) -> dict[str, Any]:
-    """What every part says of a mask: its effect, and how it is handed to ROCm, to KFD and to the hardware."""
+    """The data that every part tells of a mask: its effect, and its form for ROCm, for KFD and for the hardware."""
     seen = effect(bits, where.topology, where.release)
     return {
         "mask": f"{bits:#x}", "hsa_cu_mask": write({where.gpu: bits}) if bits else None, "words": words(bits),

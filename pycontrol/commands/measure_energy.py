@@ -120,7 +120,7 @@ def _keep(record: Record, label: dict[str, str], sensors: list[Sensor], one: Rou
 
 
 def _label(gpu: str | None, clock: str | None) -> dict[str, str]:
-    """What the user says about the GPU.  Raises UsageError."""
+    """The GPU's name and clock, as the user gives them; empty if not given.  Raises UsageError."""
     if gpu is not None and not NAME.fullmatch(gpu):
         raise UsageError("--gpu-name: expected a name of letters, digits, '.', '_' and '-'")
     if clock is not None and not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?(MHz|GHz)", clock):

@@ -98,7 +98,7 @@ def modes(device: str | None, file: Path, write: bool, kind: str | None, as_json
 
 
 def _beside(loaded: Taskset, why: str) -> Beside:
-    """What is known of the file as it stands, where no way holds."""
+    """The facts about the file as it stands, where no way holds."""
     return beside_of(loaded, covering_test(loaded, None).test if why else None, why, None, "plan modes")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What several commands share: their class, arguments, options and parameter types."""
+"""The class, arguments, options and parameter types that several commands share."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Given(click.types.StringParamType):
 
 
 def _there() -> ModuleType:
-    """What completion asks; --help does not need these imports."""
+    """The module that completion asks; --help does not need its imports."""
     from pycontrol.live import there
 
     return there
@@ -254,7 +254,7 @@ def apart(outputs: Iterable[Path | None], *inputs: Path) -> None:
 
 
 def _place(path: Path) -> tuple[int, int] | str | None:
-    """What tells a file from others, whether it is there or not; None of a device or a pipe."""
+    """An identity of a file, whether the file is there or not; None for a device or a pipe."""
     try:
         seen = os.stat(path)
     except (OSError, ValueError):  # a NUL in the name

@@ -116,7 +116,7 @@ def powers(
 
 
 def _pairs(option: str, given: Sequence[str], found: Fit) -> dict[str, str]:
-    """What an option says of kernels that were fitted.  Raises UsageError."""
+    """An option's values for fitted kernels, by kernel.  Raises UsageError."""
     pairs: dict[str, str] = {}
     for one in given:
         name, equals, what = one.partition("=")

@@ -28,7 +28,7 @@ def naming(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _named(pid: int | None, comm: str | None, cgroup: str | None, *, adding: bool) -> tuple[dict[str, Any], str]:
-    """What names the processes, as in documents, and in words.
+    """The name that the user gives the processes: as in documents, and in words.
 
     Raises:
         UsageError: none or several are given, or no process can match.

@@ -53,8 +53,9 @@ def run(
 ) -> int:  # fmt: skip
     """Run a taskset's tasks as real processes, pinned and prioritised, and report their response times.
 
-    Whatever ends the run early (Ctrl-C, SIGTERM, SIGHUP, a task that fails, a host that goes), what was seen until then
-    is reported, and written to the trace.  While the run goes on, FILE.partial of -o has the host's events.
+    Ctrl-C, SIGTERM, SIGHUP, a task that fails, or a host that goes ends the run early.  The command then reports
+    everything seen until then, and writes it to the trace.  While the run goes on, FILE.partial of -o has the host's
+    events.
 
     With --auto, execute any program with the preload library: docs/unpatched.md.
     """

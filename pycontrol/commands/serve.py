@@ -37,7 +37,7 @@ from pycontrol.run.placement import fifo_permitted
 
 #: The policy that a host starts with where files default to one that needs rights that it does not have.
 WITHOUT_RIGHTS = "segment"
-#: What programs on real GPUs may keep to units by.
+#: The mechanisms by which programs on real GPUs may keep to units.
 MECHANISMS = [one.value for one in Mechanism if one is not Mechanism.VIRTUAL]
 
 
@@ -331,7 +331,7 @@ def serve(
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
 
-    Each process takes its own time-slice groups off the GPU and puts them back when this host orders it to.
+    Each process takes its own time-slice groups off the GPU and puts them back when this host orders it to.  The page
     docs/unpatched.md lists the drivers that this works on, and its limits.
     """
     if not lib.GPURT_AGENT_BOUND_MIN_NS <= answer_bound <= lib.GPURT_AGENT_BOUND_MAX_NS:

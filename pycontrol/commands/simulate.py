@@ -111,7 +111,7 @@ def simulate(
 
 
 def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy_simulate.Costs | None) -> Subject:
-    """What is simulated, with the times under that policy.  Raises UsageError, SimulationError."""
+    """The subject of the simulation, with the times under that policy.  Raises UsageError, SimulationError."""
     federated = options.policy == POLICY
     if costs and federated:
         raise UsageError("--energy: nothing prices policy federated")
@@ -124,7 +124,7 @@ def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy
 
 
 def _worst(subject: Subject, offsets: int) -> Simulation:
-    """What was observed in so many runs.  Raises SimulationError."""
+    """The observations of so many runs.  Raises SimulationError."""
     with render.progress(offsets, "simulating") as bar:
         return subject.worst_over_offsets(offsets, bar.reach)
 

@@ -102,7 +102,7 @@ def slices(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the user asks for."""
+    """The user's request."""
 
     file: TasksetFile
     text: str

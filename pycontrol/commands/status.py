@@ -115,7 +115,7 @@ def _forms(clients: list[Any]) -> str:
 
 
 def _partition(one: GpuStatus) -> str:
-    """Which partition of which GPU a virtual GPU is, in words."""
+    """The words about a virtual GPU that is a partition: the GPU that it is part of, and its compute units."""
     units = f"{one.partition_units} compute unit{'s' if one.partition_units != 1 else ''}"
     text = f"a partition of virtual GPU {one.partition_of}, with {units}"
     if one.cross > lib.GPURT_FACTOR_ONE:
@@ -262,7 +262,7 @@ def rules(device: str | None, gpu: int | None, as_json: bool) -> int:
 
 
 def _ruled(one: RuleInfo) -> tuple[str, str, str]:
-    """What a rule does, which processes it is for, and when it was made by this machine's clock."""
+    """A rule's effect, the processes that the rule is for, and the time when it was made by this machine's clock."""
     effect = "exempt" if one.exempt else "bar"
     made = time.time() - (time.monotonic_ns() - one.since_ns) / 1e9
     return effect, _processes(one), time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(made))

@@ -90,8 +90,8 @@ def times(
 ) -> int:  # fmt: skip
     """Run a program many times, with inputs and conditions varied, and write its segments' observed times as a task.
 
-    What was observed is no bound: docs/manual/measure-times.md. What the program itself writes on stdout goes to
-    stderr, unless all that is printed goes to a file (-o without --json).
+    Observed times are no bound: docs/manual/measure-times.md.  The program's own stdout goes to stderr, unless all that
+    is printed goes to a file (-o without --json).
     """
     _check(command, inputs, timeout, duration, period)
     _check_checkpoint(checkpoint, output)
@@ -112,7 +112,7 @@ def times(
 
 
 class _Wanted(NamedTuple):
-    """What the user wants of the results."""
+    """The user's wishes for the results."""
 
     name: str | None
     period: int | None
@@ -223,7 +223,7 @@ def _check(
 
 
 def _here(device: str | None, priority: int | None, beside: str | None) -> Here:
-    """What conditions depend on.  Raises DeviceError: no host; RefusedError: no such priority; UsageError."""
+    """The circumstances of conditions.  Raises DeviceError: no host; RefusedError: no such priority; UsageError."""
     try:
         words = shlex.split(beside or "")
     except ValueError as error:
@@ -238,7 +238,7 @@ def _here(device: str | None, priority: int | None, beside: str | None) -> Here:
 
 
 def _library() -> str:
-    """What LD_PRELOAD has for a program under the preload library."""
+    """The value of LD_PRELOAD for a program under the preload library."""
     return preload.environment(preload.find(), None)["LD_PRELOAD"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What policy `boosted` needs of the demonstration: priorities that the host orders, and the right to raised ones."""
+"""The needs of policy `boosted` in the demonstration: priorities that the host orders, and the right to raised ones."""
 
 from __future__ import annotations
 

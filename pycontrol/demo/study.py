@@ -31,7 +31,7 @@ from pycontrol.run.emulator import Emulator
 CASE_STUDY = Path("examples") / "case-study.toml"
 #: Number of random first releases with which each set-up is simulated.
 OFFSETS = 200
-#: What `--policy` accepts: policies, or single set-ups.
+#: The values that `--policy` accepts: policies, or single set-ups.
 CHOICES = tuple(dict.fromkeys([*(s.policy for s in SETUPS), *(s.name for s in SETUPS)]))
 
 
@@ -90,7 +90,7 @@ def _simulate(setup: Approach, tasks: Taskset, seed: int) -> dict[str, Observed]
 
 
 def _analysed(setup: Approach, file: TasksetFile, options: StudyOptions) -> dict[str, TaskResult]:
-    """What bounds and virtual time say of each task; nothing of this machine yet."""
+    """Each task's bound and its response in virtual time; nothing of this machine yet."""
     bounds, why = _bound(setup.test, file.taskset)
     return {
         name: TaskResult(None, 0, 0, None, seen.worst if seen.finished else None, bounds[name], why.get(name, ""))
@@ -268,7 +268,7 @@ def draw(results: Results, options: StudyOptions) -> list[Path]:
 
 
 def claim(results: Results) -> str:
-    """What virtual time says of the bounds."""
+    """The verdict of virtual time on the bounds."""
     verdict = "do NOT hold" if results.unsound else f"hold, over {results.offsets} random offsets for each policy"
     return f"Bounds are claims for the system in the file, in virtual time: there they {verdict}"
 

@@ -92,7 +92,7 @@ def virtual_time(results: Results) -> RenderableType:
 
 
 def this_machine(results: Results) -> RenderableType:
-    """What the tasks did here, with the bounds only where this machine is as the file says."""
+    """The tasks' results here, with the bounds only where this machine is as the file says."""
     title = f"{results.taskset} on this machine"
     grid = _grid(
         results, title if results.comparable else f"{title}, which is not the file's: no bound speaks of it",

@@ -23,7 +23,7 @@ from pycontrol.machine import procs
 
 @dataclass(frozen=True)
 class Obedience:
-    """What is expected of agents: to answer within `bound` ns; whether to go on without one that does not.
+    """The demands on agents: an answer within `bound` ns, and whether to go on without an agent that gives none.
 
     `limit` is how many agents a user may have who is not the administrator.
     """
@@ -186,7 +186,7 @@ class AgentGpu(Gpu):
     ) -> None:
         """The agent of a process says how many TSGs there are; `done` gets the result and the order that holds.
 
-        That is a decision like any other: no agent comes in the middle of an update.
+        The agent's coming is a decision like any other: no agent comes in the middle of an update.
         """
         process: Process = client.own
 

@@ -24,7 +24,7 @@ MOST_ASKED = 64
 
 @dataclass(frozen=True)
 class Asked:
-    """What a thread was asked to raise itself to, and what it had then."""
+    """The scheduling that a thread was asked to raise itself to, and the scheduling that it had then."""
 
     own: Scheduling
     raised: Scheduling
@@ -92,7 +92,7 @@ class Boost:
             self.may = False
 
     def _own(self, thread: HostThread, has: Scheduling) -> Scheduling:
-        """Of what the thread has: without what it has raised itself to, as it was asked to."""
+        """The thread's scheduling, without the raise that it was asked for and has made."""
         asked = self.asked.get(thread)
         return asked.own if asked and has == asked.raised else has
 

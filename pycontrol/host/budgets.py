@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The administrator's budgets of the user-space host: which there are, and which client is under which."""
+"""The administrator's budgets of the user-space host, and the budget that each client is under."""
 
 from __future__ import annotations
 

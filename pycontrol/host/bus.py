@@ -67,7 +67,7 @@ class Bus:
 
     @property
     def holder(self) -> Copier | None:
-        """Who has the bus."""
+        """The copier that has the bus; None if none has."""
         return self._by_node.get(self.raw.holder)
 
     def admit(self, copier: Copier, thread: HostThread, level: int, peer: Peer, barred: bool) -> int:

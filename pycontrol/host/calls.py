@@ -46,7 +46,7 @@ class Caller(Protocol):
         """The thread that made the call under way.  Raises Refusal EPERM if it is not one of this process."""
 
     def scheduling(self, thread: HostThread) -> Scheduling:
-        """What the thread that makes a call has, apart from being raised."""
+        """The scheduling of the thread that makes a call, apart from being raised."""
 
     def client(self, gpu: Gpu) -> GpuClient:
         """Its client on a GPU, made on first use."""
@@ -80,7 +80,7 @@ class Call:
 
 
 def granted(made: Any, answer: Call) -> Answer:
-    """What a begin that waits answers when its client has the GPU, or when a signal comes first."""
+    """The answer of a begin that waits, when its client has the GPU, or when a signal comes first."""
 
     def happened(outcome: int, _when: int) -> None:
         if outcome == -errno.EINTR:

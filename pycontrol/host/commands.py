@@ -240,7 +240,7 @@ class Commands:
         in_turn(steps, lambda: done(0))
 
     def known(self, client: GpuClient, ask: Callable[[Peer], T], otherwise: T) -> T:
-        """What is asked of the client's process, or `otherwise` if that is not known: then the client goes."""
+        """The answer of `ask` for the client's process, or `otherwise` if that is not known: then the client goes."""
         try:
             return ask(client.peer)
         except procs.Unreadable as error:
@@ -273,7 +273,7 @@ class Commands:
 
 
 def partition(facts: Facts) -> Record:
-    """What a GPU is a partition of."""
+    """The attributes of a GPU that is a partition; none of another GPU."""
     names = ("PARTITION_OF", "PARTITION_UNITS", "CROSS")
     return list(zip(names, facts.partition, strict=True)) if facts.partition else []
 

@@ -92,7 +92,7 @@ class Connection:
         return self._thread
 
     def scheduling(self, thread: HostThread) -> Scheduling:
-        """What the thread that makes a call has, apart from being raised."""
+        """The scheduling of the thread that makes a call, apart from being raised."""
         found = thread.own_now()
         self.callers.note(self.tid, thread.tid, found.own)
         return found

@@ -17,7 +17,7 @@ from pycontrol.host.peer import tell_senders
 
 @dataclass(frozen=True)
 class Access:
-    """Who may connect: the socket's permission bits, and its group; None: the group of this process."""
+    """The right to connect: the socket's permission bits, and its group; None: the group of this process."""
 
     mode: int = 0o660
     group: int | None = None

@@ -5,9 +5,9 @@ Every decision of the scheduler goes through `Gpu.update`.  It waits in the orde
 is in flight; then it is taken.  If the core asks for an update, that stays in flight until the kind of GPU says that it
 is finished.  Only then is the caller answered and the next decision taken.
 
-What carries out a runlist update and what work is on the GPU is the business of the two kinds of GPU: `VirtualGpu`
-(virtual.py) and `AgentGpu` (agents.py).  The core calls back in the middle of its decisions; what a callback learns is
-kept and acted upon afterwards (`Gpu.settle`), so that no request is answered from inside the core.
+The two kinds of GPU, `VirtualGpu` (virtual.py) and `AgentGpu` (agents.py), carry out runlist updates, and know the work
+on the GPU.  The core calls back in the middle of its decisions.  A callback keeps what it learns, and `Gpu.settle` acts
+upon that afterwards, so that no request is answered from inside the core.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a GPU says of itself; times in ns, 0 where unknown."""
+    """The facts that a GPU tells of itself; times in ns, 0 where unknown."""
 
     tier: Tier
     driver: str
@@ -103,7 +103,7 @@ class Facts:
 
 
 class Mark(NamedTuple):
-    """What a program says of a job: its task, its number, and how long it executed on CPUs, ns (0: not known)."""
+    """A program's statement about a job: its task, its number, and how long it executed on CPUs, ns (0: not known)."""
 
     task: str
     job: int
@@ -205,7 +205,7 @@ class Gpu(ABC):
 
     @abstractmethod
     def facts(self) -> Facts:
-        """What it says of itself."""
+        """The facts that the GPU tells of itself."""
 
     @abstractmethod
     def commit(self, only: GpuClient | None, now: int) -> None:
@@ -517,7 +517,7 @@ class Gpu(ABC):
         self.update(Decision(decide, done, lambda: URGENT))
 
     def exempt(self, client: GpuClient, exempt: bool, done: Callable[[int], None], call: bool = False) -> None:
-        """Keeps the client's TSGs on every runlist, or no longer.  Of several calls the last one counts."""
+        """Keeps the client's TSGs on every runlist, or no longer.  The last of several calls counts."""
 
         def decide(now: int) -> int:
             if bool(client.core.exempt) != client.exempt:
@@ -537,7 +537,7 @@ class Gpu(ABC):
     def put_under(
         self, client: GpuClient, allowance: Allowance | None, done: Callable[[int], None], call: bool = False
     ) -> None:
-        """Puts the client under an allowance's budget.  Of several calls the last one counts."""
+        """Puts the client under an allowance's budget.  The last of several calls counts."""
 
         def decide(now: int) -> int:
             budget = client.allowance.budget(self.index) if client.allowance else ffi.NULL

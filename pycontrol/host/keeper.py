@@ -20,7 +20,7 @@ from pycontrol.machine import procs
 #: Thread id (0: the slot is free), process id, what it had before and what it was raised to: policy and priority each.
 SLOT = struct.Struct("=IIIIII")
 SLOTS = 16384
-#: What the process is called (prctl(2)).
+#: The name of the process (prctl(2)).
 NAME, PR_SET_NAME = b"gpurt-keeper", 15
 
 

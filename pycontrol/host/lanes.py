@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whose packet the user-space host reads next: the most urgent connection's, and users in turn where several are equal.
+"""The user-space host reads the most urgent connection's packet next, and users' in turn where several are equal.
 
 Each lane has the connections of one level and one user in an epoll of its own, and one epoll has all lanes.  So a turn
 costs the same however many connections have sent something.  Within a lane the kernel hands connections out in turn.
 
-Lanes of agents are in turn with the most urgent ones: an update may wait for an agent's answer, and an agent that sends
-more than answers delays others by a packet each.
+Lanes of agents are in turn with the most urgent ones, because an update may wait for an agent's answer.  An agent that
+sends more than answers delays others by a packet each.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The user-space host: the module's interface on a Unix socket, over virtual GPUs or over agents.
 
-One process, one thread, one epoll loop with one timer.  Nothing in it blocks on a client: sockets do not block,
-what a client does not read is bounded, and a client that breaks the rules gets an error and is counted.
+One process, one thread, one epoll loop with one timer.  Nothing in the loop blocks on a client: sockets do not block,
+and a client's unread data is bounded.  A client that breaks the rules gets an error and is counted.
 """
 
 from __future__ import annotations

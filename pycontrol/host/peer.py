@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The process at the other end of a socket, and the processes that the administrator's rules name.
 
-The kernel names the process that connected (SO_PEERCRED).  Which of its threads calls, the library says (threads.py).
+The kernel names the process that connected (SO_PEERCRED).  The library says which of its threads calls (threads.py).
 """
 
 from __future__ import annotations

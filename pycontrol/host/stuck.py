@@ -24,7 +24,7 @@ SOME, REST = 32, 1_000_000
 
 
 class Threads(NamedTuple):
-    """What a look at a process's threads shows: whether none wants a CPU, and how long all have executed, ns."""
+    """The result of a look at a process's threads: whether none wants a CPU, and how long all have executed, ns."""
 
     asleep: bool
     executed: int
@@ -92,7 +92,7 @@ class Stuck:
             gpu.tell(gpu, runner, EventKind.STUCK, now, None, now - int(self._raw.since))
 
     def _look(self, runner: GpuClient) -> Threads | None:
-        """What is known of its threads; None: there are more to look at."""
+        """The result of a look at the runner's threads; None: there are more to look at."""
         about = runner, int(runner.core.segments)
         if self._walk is None or about != self._about:
             self._about, self._walk = about, look_at(runner.peer.pid)
@@ -139,7 +139,7 @@ def left_by(client: GpuClient) -> bool:
 
 
 def status(stuck: Stuck) -> list[tuple[str, Any]]:
-    """What GPURT_CMD_GET_STATUS says of it."""
+    """The attributes about the stuck owner in the answer to GPURT_CMD_GET_STATUS."""
     time = stuck.time
     return [
         ("STUCK_BOUND_NS", stuck.limit), ("STUCKS", stuck.count), *([("STUCK_NS", time)] if time else []),

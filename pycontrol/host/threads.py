@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Threads of clients: which one calls, what its own scheduling is, and raising it under policy `boosted`.
 
-A thread is raised by giving it SCHED_FIFO at a priority above the normal ones.  It is lowered to what it had before,
-and only if what it has is still what it was raised to: what its user changed meanwhile stays.  A thread that is
+A thread is raised by giving it SCHED_FIFO at a priority above the normal ones.  A raised thread is lowered to what it
+had before, and only if it still has what it was raised to: a change by its user meanwhile stays.  A thread that is
 SCHED_DEADLINE or SCHED_OTHER, or above the priority in question already, is left alone.
 
 Thread ids are used again.  An open file below /proc/PID/task/TID belongs to one thread for good: reading it fails once
@@ -46,7 +46,7 @@ NONE = Scheduling(os.SCHED_OTHER, 0)
 
 
 def scheduling(tid: int) -> Scheduling:
-    """What a thread has now.  Raises ProcessLookupError."""
+    """The scheduling that a thread has now.  Raises ProcessLookupError."""
     return Scheduling(os.sched_getscheduler(tid), os.sched_getparam(tid).sched_priority)
 
 
@@ -112,7 +112,7 @@ class HostThread:
         return readable(self.file)
 
     def own(self) -> Scheduling:
-        """What it has apart from being raised; nothing once it has ended."""
+        """The thread's scheduling apart from being raised; nothing once the thread has ended."""
         return self.own_now() if self.alive() else NONE
 
     def own_now(self) -> Scheduling:

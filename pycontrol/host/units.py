@@ -252,7 +252,7 @@ class Space:
                 job.ended.finish(0, job.kernel_end)
 
     def status(self, gpu: int) -> list[tuple[str, Value]]:
-        """What GPURT_CMD_GET_STATUS says of a GPU's units."""
+        """The attributes about a GPU's units in the answer to GPURT_CMD_GET_STATUS."""
         tasks = self.units.tasks
         return [
             ("UNIT_POLICY", self.setup.policy.name), ("MECHANISM", self.mechanism.value),

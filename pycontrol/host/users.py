@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the user-space host keeps for one user: connections, calls under way, and memory.
+"""The user-space host's account of one user: connections, calls under way, and memory.
 
 An account counts what all connections of a user have together.  The administrator's accounts have no limit.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pycontrol.host.wire import Refusal
 
-#: What the host keeps for a TSG and its latest completions, for an item of work, and for a long answer, bytes.
+#: The host's memory for a TSG and its latest completions, for an item of work, and for a long answer, bytes.
 TSG, WORK, ANSWER = 32 << 10, 1 << 10, 64 << 10
 
 

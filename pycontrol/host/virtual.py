@@ -37,7 +37,7 @@ class Tsg:
 
 @dataclass(eq=False)
 class Context:
-    """What a client has on the virtual GPU."""
+    """A client's context, groups and waiters on the virtual GPU."""
 
     context: Any
     tsgs: dict[int, Tsg] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class VirtualGpu(Gpu):
         lib.gpurt_vgpu_exempt(self.vgpu, client.own.context, exempt, now)
 
     def quiet(self) -> tuple[bool, bool, int]:
-        """What its runlist says."""
+        """Whether the GPU executes nothing; whether others' work is queued; when the owner's work ended last, ns."""
         asked = ffi.new("bool *")
         idle = bool(lib.gpurt_vgpu_quiet(self.vgpu, asked))
         return idle, bool(asked[0]), self.runner.own.last_done if self.runner else 0

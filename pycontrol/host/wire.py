@@ -63,7 +63,7 @@ class Malformed(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What an answer repeats of its request."""
+    """The part of a request that its answer repeats."""
 
     kind: int = SOCKET_FAMILY
     sequence: int = 0
