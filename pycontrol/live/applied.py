@@ -16,7 +16,7 @@ from pycontrol.machine import procs
 
 
 class Priorities(Protocol):
-    """What of a host's control plane is needed here."""
+    """The part of a host's control plane that is needed here."""
 
     def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:
         """As Control has it."""

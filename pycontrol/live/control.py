@@ -24,7 +24,7 @@ _Known = TypeVar("_Known", bound=Words)
 
 #: The pid that a host reports if an event concerns no single process.
 NO_PID = 0
-#: What is wrong with a host without a GPU, and what to do; the module has none unless a parameter asks for one.
+#: The trouble with a host without a GPU, and the remedy; the module has none unless a parameter asks for one.
 NO_GPU = "the host has no GPU; load gpurt.ko with vgpus=1 or agent_gpus=1"
 
 
@@ -35,8 +35,8 @@ class GpuStatus:
     ``runner_pid`` is 0 while all clients share the GPU, and if this process may not know whose client has it.
 
     ``late``: number of processes whose agent has not carried out an order in time.  While it is not 0, isolation is
-    lost.  ``refused``: how often an agent was refused since the host started, because its user had too many; the work
-    of such a process is never taken off the GPU.
+    lost.  ``refused``: how often an agent was refused since the host started, because its user had too many.  The work
+    of a process whose agent was refused is never taken off the GPU.
 
     ``normal``: under policy `boosted`, the highest CPU priority of threads that are not raised; 0 if the host cannot do
     that policy.  ``barred``: how many clients the administrator has barred from being raised.
@@ -219,8 +219,8 @@ class EventRecord:
 class RuleInfo:
     """A rule of the administrator's: it exempts processes, or else it bars them from being raised.
 
-    One of ``pid``, ``comm`` and ``cgroup`` is not None: it names the processes.  That is 0 or empty if this process may
-    not know whose they are.  ``since_ns``: when the rule was made, CLOCK_MONOTONIC.
+    One of ``pid``, ``comm`` and ``cgroup`` is not None: it names the processes.  The name is 0 or empty if this process
+    may not know whose they are.  ``since_ns``: when the rule was made, CLOCK_MONOTONIC.
     """
 
     exempt: bool
@@ -377,7 +377,7 @@ class Control:
         return replace(record, detail=stuck.text(record.gpu, owner, record.latency_ns, self.clients(record.gpu)))
 
     def _of_process(self, record: EventRecord) -> EventRecord:
-        """What an event does not say of its client's process is looked up, once for each client."""
+        """The event with its client's process: a process that no event says is looked up, once for each client."""
         if not record.client or record.pid != NO_PID:
             return record
         if record.client not in self._processes:
@@ -437,7 +437,7 @@ def _gpu(gpu: int | None) -> dict[str, Value]:
 
 
 def _process(pid: int | None, comm: str | None, cgroup: str | None) -> dict[str, Value]:
-    """Which processes a rule is for."""
+    """The attributes that name the processes of a rule."""
     named: dict[str, Value | None] = {"PID": pid, "COMM": comm, "CGROUP": cgroup}
     return {key: value for key, value in named.items() if value is not None}
 

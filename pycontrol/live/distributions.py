@@ -3,8 +3,8 @@
 
 A native histogram of schema n has the bounds 2^(i / 2^n) seconds (prometheus.io/docs/specs/native_histograms).  None of
 them is an edge of the host's buckets, which are (4..7) 2^k ns.  So all that a bucket of the host has is counted where
-its longest time belongs: no time is in a lower bucket than it belongs to; it is in a higher one if a bound lies between
-it and the longest.  Bounds are 9 % apart, edges of the host at least 14 %: no two buckets become one.
+its longest time belongs.  No time is in a lower bucket than it belongs to.  A time is in a higher one if a bound lies
+between that time and the longest.  Bounds are 9 % apart, edges of the host at least 14 %: no two buckets become one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pycontrol.live.control import Durations
 NS = 1_000_000_000
 #: The schema of native histograms: the coarsest whose bounds are closer together than the host's edges.
 SCHEMA = 3
-#: Of the host's log-linear histograms, every fourth edge from 1 us to 17 s is a classic bucket here.
+#: Every fourth edge of the host's log-linear histograms, from 1 us to 17 s, is a classic bucket here.
 EDGES = [bucket for bucket in range(0, lib.GPURT_HIST_BUCKETS, lib.GPURT_HIST_SUB)
          if 1_000 <= int(lib.gpurt_hist_floor(bucket)) <= 20_000_000_000]  # fmt: skip
 #: Upper edges of response times, ns: 100 us to 50 s.
@@ -78,8 +78,9 @@ def of_host(name: str, text: str, label: str, found: Iterable[tuple[Durations, s
 def buckets_of(times: Durations) -> list[tuple[str, float]]:
     """Cumulative counts.  A bucket of the host ends below an edge, Prometheus's at it: times are whole ns.
 
-    The module does not stop its scheduler to read them, so that its count may be of another moment than its buckets
-    (put_times() in kmod/calls/netlink_get.c): Prometheus gives up all it has read where buckets do not add up to it.
+    The module does not stop its scheduler to read the times, so that its count may be of another moment than its
+    buckets (put_times() in kmod/calls/netlink_get.c).  Prometheus gives up all it has read where buckets do not add up
+    to the count.
     """
     found = [(repr((int(lib.gpurt_hist_floor(edge)) - 1) / 1e9), float(sum(times.buckets[:edge]))) for edge in EDGES]
     return [*found, ("+Inf", float(sum(times.buckets)))]
@@ -127,7 +128,7 @@ class ResponseCollector:
 
 @dataclass
 class _Seen:
-    """What was seen of a task: counts by classic and by native bucket, the sum, ns, and since when, seconds."""
+    """The observed times of a task: counts by classic and by native bucket, the sum, ns, and since when, seconds."""
 
     created: float
     classic: list[int] = field(default_factory=lambda: [0] * (len(RESPONSES) + 1))

@@ -27,7 +27,7 @@ KINDS = {
     EventKind.STUCK: Kind.STUCK,
     EventKind.MEMBER_DIED: Kind.MEMBER_DIED,
 }
-#: What was lost of a client that tells of jobs faster than it may.
+#: The loss of a client that tells of jobs faster than it may.
 MARKS_LOST = "beginnings and ends of its jobs were not told: it tells of too many"
 #: How often the reading thread checks whether to end, seconds.
 GLANCE = 0.1
@@ -62,9 +62,9 @@ def to_events(record: EventRecord, task: str) -> Iterator[Event]:
 
 
 class Names:
-    """What traces call the process of an event, from the events so far.
+    """The names that traces give the processes of events, from the events so far.
 
-    That is the task that ``known`` says the process is, or the task whose jobs it said were its client's, or COMM-PID.
+    A name is the task that ``known`` has for the process, or the task of the jobs that its client told of, or COMM-PID.
     An event about a job is named by the task that the process says.  The name is empty if no single process is meant.
     """
 
@@ -86,7 +86,7 @@ class Names:
 
 
 def streamed(partial: Partial, known: Mapping[int, str]) -> Callable[[EventRecord], None]:
-    """What writes each event to a file as it comes; ``known``: see `Names`, may grow."""
+    """A function that writes each event to a file as it comes; ``known``: see `Names`, may grow."""
     names = Names(known)
     return lambda record: partial.add(to_events(record, names.of(record)))
 
@@ -164,7 +164,7 @@ def _process(record: EventRecord) -> str | None:
 
 
 def process(record: EventRecord) -> str:
-    """What a trace calls the process of an event: COMM-PID."""
+    """The name that a trace gives the process of an event: COMM-PID."""
     return f"{record.comm}-{record.pid}"
 
 

@@ -20,7 +20,7 @@ from pycontrol.live.protobuf import CONTENT_TYPE, encode
 
 #: A scraper that neither sends nor takes anything for so long is given up, seconds.
 PATIENCE = 10.0
-#: Of more connections than this the oldest is closed, which is a stuck one: a scrape takes milliseconds.
+#: The oldest of more connections than this is closed: it is a stuck one, for a scrape takes milliseconds.
 MOST = 32
 _PROTOBUF = "application/vnd.google.protobuf"
 #: The versions of text that prometheus-client writes as their specifications say (docs/watching.md, "Metrics").

@@ -29,7 +29,7 @@ __all__ = ["MARGIN", "UPDATES", "Code", "Defeats", "Host", "Objection", "Ran", "
 QUESTIONS = (described, policies, noticing, costs, boosted, partitions, failures, machine, clients)
 #: So many updates a host must have timed before their maximum, with the margin, counts as alpha.
 UPDATES = 1000
-#: What is added to the longest update that was seen, unless the user states another share of it.
+#: The share that is added to the longest update that was seen, unless the user states another.
 MARGIN = Fraction(1, 5)
 _ORDER = {code: at for at, code in enumerate(Code)}
 

@@ -14,7 +14,7 @@ from pycontrol.live.objection import Code, Objection
 
 
 def clients(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """What is wrong with each client."""
+    """The objections to each client."""
     tasks = {task.name: task for task in file.taskset}
     for one in host.clients:
         names = host.names.get(one.pid, ())
@@ -24,7 +24,7 @@ def clients(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def process(one: ClientInfo) -> str:
-    """Whose client it is, in words."""
+    """The process of a client, in words."""
     return f"process {one.pid} ({visible(one.comm)})" if one.pid else "a process that this user may not know"
 
 

@@ -21,7 +21,7 @@ from pycontrol.live.objection import Code, Objection
 def demanded(taskset: Taskset, part: Partition | None = None) -> Platform:
     """The platform with the policy and the update costs of a partition.
 
-    None: with the least costs of those that real-time tasks use, as nothing says which is which.
+    None: with the least costs of the partitions that real-time tasks use, as nothing tells these apart.
     """
     platform = taskset.platform
     if part is not None:
@@ -61,7 +61,7 @@ def costs(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def _dearer(taskset: Taskset, part: Partition | None, gpu: GpuStatus) -> Iterator[Objection]:
-    """Which costs of a virtual GPU are above the file's.  No host knows what a switch of a real one takes."""
+    """The costs of a virtual GPU that are above the file's.  No host knows what a switch of a real one takes."""
     if not gpu.emulated:
         return
     platform = demanded(taskset, part)
@@ -106,7 +106,7 @@ def failures(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def isolation(gpu: GpuStatus, before: GpuStatus | None = None) -> Iterator[str]:
-    """What no event tells: why the GPU was not only used as the scheduler said.
+    """The reasons, told by no event, why the GPU was not only used as the scheduler said.
 
     ``before``: an earlier status, of which only what came since counts; processes that are late now count all the same.
     """

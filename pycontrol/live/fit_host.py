@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is known of a host when it is compared with a taskset file, and how a running one is asked for it."""
+"""The known facts of a host that is compared with a taskset file, and the questions to a running one."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Ran:
 
 @dataclass(frozen=True)
 class Host:
-    """What is known of a host.
+    """The known facts of a host.
 
     ``policy`` and ``count`` of GPUs: all that a trace may say of them; None, 0: not even that.  Beside GPUs ``policy``
     is one that they had before.  ``known``: False of a real host that a trace does not describe.  ``raises``: whether
     the host raises other processes' threads; None: it was not asked.  ``thread_stays``: whether the GPUs' threads stay
     on CPU 0.  ``sleeps``: whether updates of virtual GPUs sleep.  ``troubles``: of patched drivers.  ``cpus``: the
     numbers of the CPUs; None: not known.  ``fifo``: whether this user, or the one who ran the tasks, may use
-    SCHED_FIFO.  ``programs``: of processes, by pid, the name and the fingerprint of the command; ``names``: the tasks
-    that they may be; ``homes``: the partitions that they were started in.  ``ran``: how tasks run, where `gpurt run`
-    starts them.
+    SCHED_FIFO.  ``programs``: the name of each process, and the fingerprint of its command, by pid.  ``names``: the
+    tasks that processes may be.  ``homes``: the partitions that processes were started in.  ``ran``: how tasks run,
+    where `gpurt run` starts them.
     """
 
     gpus: Sequence[GpuStatus] = ()
@@ -82,7 +82,7 @@ class Host:
 
 
 def ask(control: Control, file: TasksetFile, policy: str | None = None) -> Host:
-    """What a running host says of itself, and this machine of it and of its clients' processes.
+    """The facts that a running host tells of itself, and this machine of the host and of its clients' processes.
 
     ``policy``: one that the host is about to have.  Raises DeviceError if it has no GPU or does not answer.
     """

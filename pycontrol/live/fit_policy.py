@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Objections to how a host schedules its GPUs: policies, what they need of the host, and who uses which GPU."""
+"""Objections to how a host schedules its GPUs: policies, their needs of the host, and the users of each GPU."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _ms(time: int) -> str:
 
 
 def boosted(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """What policy `boosted` demands of a host.  It refuses what it cannot do, whatever the file's policy is."""
+    """The demands of policy `boosted` on a host.  The host refuses what it cannot do, whatever the file's policy is."""
     taskset = file.taskset
     defeats = tuple(
         what for what, names in ((Defeats.BOUNDS, taskset.policies), (Defeats.RUN, _run_by(host))) if "boosted" in names

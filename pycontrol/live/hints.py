@@ -26,7 +26,7 @@ NODES = ("/dev/nvgpu/igpu0/sched", "/dev/nvhost-sched-gpu")
 GET_TSGS, GET_TSGS_BY_PID, TSG_GET_PARAMS = 0xC0105301, 0xC0185303, 0xC0205304
 TSG_SET_TIMESLICE, TSG_SET_RUNLIST_INTERLEAVE = 0x40085305, 0x40085306
 LOCK_CONTROL, GET_API_VERSION, GET_TSG, PUT_TSG = 0x5307, 0x80045309, 0x4004530A, 0x4004530B
-#: What a read of the node returns, struct nvgpu_sched_event_arg: a bit for each kind of event.
+#: The result of a read of the node, struct nvgpu_sched_event_arg: a bit for each kind of event.
 EVENT_BYTES, TSG_OPENED = 16, 1
 #: Shortest and longest slice that the driver accepts, us.
 SLICE_LIMITS = (1_000, 50_000)

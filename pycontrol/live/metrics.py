@@ -25,11 +25,11 @@ from pycontrol.machine import procs
 from pycontrol.run.finding import What
 from pycontrol.run.judge import Judge
 
-#: What clients are called that have no name of their own here.
+#: The name of clients that have no name of their own here.
 OTHER = "other"
 #: How long a host may take for an answer before it is told to be down, seconds: Prometheus gives a scrape 10.
 ANSWER = 4.0
-#: What is added up of clients, by the metric's name, and how it is explained.
+#: The values of clients that are added up, by the metric's name, and their explanations.
 SUMS: dict[str, tuple[Callable[[ClientInfo], float], str]] = {
     "gpurt_client_segments": (lambda one: one.segments, "GPU segments that clients began"),
     "gpurt_client_preemptions": (lambda one: one.preemptions, "how often clients were preempted"),
@@ -40,7 +40,7 @@ SUMS: dict[str, tuple[Callable[[ClientInfo], float], str]] = {
 
 
 class Naming(str, Enum):
-    """Whose processes' names are told to everyone who reads the metrics."""
+    """The processes whose names are told to every reader of the metrics."""
 
     NONE = "none"
     OWN = "own"
@@ -56,7 +56,7 @@ class _Known:
     before: dict[str, float]
 
     def values(self) -> dict[str, float]:
-        """What has been counted of it in all, by metric."""
+        """The counts of the client in all, by metric."""
         return {metric: value(self.last) for metric, (value, _) in SUMS.items()}
 
     def may_be(self, one: ClientInfo) -> bool:
@@ -69,8 +69,9 @@ class _Known:
     def update(self, one: ClientInfo) -> None:
         """Takes what is known now.
 
-        Of the client that owns the GPU a host adds the time since its last decision, and takes that back if the GPU was
-        suspended or reset meanwhile; the module does not stop its scheduler to read it (held() in calls/netlink_get.c).
+        A host adds the time since its last decision for the client that owns the GPU.  The host takes that time back if
+        the GPU was suspended or reset meanwhile.  The module does not stop its scheduler to read the time (held() in
+        calls/netlink_get.c).
         """
         self.last = replace(one, held_ns=max(one.held_ns, self.last.held_ns))
 
@@ -151,7 +152,7 @@ class HostCollector:
         yield from self._sums(clients)
 
     def _sums(self, clients: Iterable[ClientInfo]) -> Iterator[Metric]:
-        """What clients that have gone did still counts, and under the name that they had: counters never go back."""
+        """The work of clients that have gone still counts, under the name that they had: counters never go back."""
         found = {(one.gpu, one.client): one for one in clients}
         for key in self._live.keys() - found.keys():
             self._live.pop(key).leave(self._past)
@@ -229,7 +230,7 @@ def _states(gpus: Iterable[int], clients: Iterable[ClientInfo]) -> Metric:
 
 
 class JudgeCollector:
-    """What a judge has counted; ``running``: whether it still gets events."""
+    """The counts of a judge; ``running``: whether the judge still gets events."""
 
     def __init__(self, judge: Judge, running: Callable[[], bool]) -> None:
         self._judge, self._running = judge, running

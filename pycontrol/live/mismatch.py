@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the judge of a running host is told beside its events: bounds, and why they do not speak of the host."""
+"""The judge of a running host is told bounds beside its events, and the reasons why bounds do not speak of the host."""
 
 from __future__ import annotations
 

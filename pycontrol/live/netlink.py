@@ -41,7 +41,7 @@ Attributes: TypeAlias = Mapping[str, Value]
 
 #: Prefix of attribute names in C; Python leaves it out.
 PREFIX = "GPURT_A_"
-#: What pyroute2 calls these types.
+#: The names that pyroute2 has for these types.
 PYROUTE2 = {"u32": "uint32", "u64": "uint64", "string": "asciiz", "binary": "cdata"}
 #: Number of each attribute, by its name without the prefix.
 NUMBERS: dict[str, int] = {
@@ -67,7 +67,7 @@ NLA_TYPE_MASK = 0x3FFF
 SO_RCVBUFFORCE = 33
 #: Bytes of events that may wait to be read.
 ROOM = 8 << 20
-#: What is wrong with a number that only a later release's header names.
+#: The trouble with a number that only a later release's header names.
 LATER = "which this release of gpurt does not know: use the host's release"
 #: A host that has not answered after this time counts as hung, seconds.
 PATIENCE = 30.0

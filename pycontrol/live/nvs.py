@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Scheduling domains of Tegra's nvgpu (NVS): sets of TSGs that take turns by table, made for as long as a run.
 
-Numbers and structures are those of nvgpu-nvs.h in L4T R35 and R36, and what the driver does was read in ioctl_nvs.c and
-nvs_sched.c there.  R34 and earlier lack them, or have others.  Nothing here has run on hardware.
+Numbers and structures are those of nvgpu-nvs.h in L4T R35 and R36.  The driver's behaviour was read in ioctl_nvs.c and
+nvs_sched.c there.  R34 and earlier lack these structures, or have others.  Nothing here has run on hardware.
 
 A domain outlives its maker.  The driver removes only what no TSG is in and whose node is not open.
 """
@@ -29,7 +29,7 @@ NODE = "/dev/nvgpu/igpu0/nvsched"
 CREATE, REMOVE, QUERY = 0xC0584E01, 0x40104E02, 0xC0184E03
 #: R35's thread keeps the length of a turn in 32 bits.
 LONGEST_NS = 2**32 - 1
-#: What ends a run before its time.
+#: The signals that end a run before its time.
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How long TSGs of programs that were killed may keep a domain, s.
 PATIENCE = 10.0

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Defeats(str, Enum):
-    """What an objection speaks against: the bounds of the file, or a run of its tasks, which the host would refuse."""
+    """The target of an objection: the bounds of the file, or a run of its tasks, which the host would refuse."""
 
     BOUNDS = "bounds"
     RUN = "run"
@@ -53,7 +53,7 @@ class Code(str, Enum):
     CPU_PRIORITY = "cpu-priority"
 
 
-#: What most objections defeat, and what those do that the host would answer with a refusal.
+#: Most objections defeat the bounds; those that the host would answer with a refusal defeat both.
 BOUNDS: tuple[Defeats, ...] = (Defeats.BOUNDS,)
 BOTH: tuple[Defeats, ...] = (Defeats.BOUNDS, Defeats.RUN)
 

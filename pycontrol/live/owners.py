@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Whose processes do the tasks' jobs and segments, as this machine says: the names that a host tells are their word."""
+"""The owners of the processes that do the tasks' jobs and segments, as this machine says.
+
+The names that a host tells are only the processes' word.
+"""
 
 from __future__ import annotations
 

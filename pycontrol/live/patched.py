@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the kernel module says of GPUs whose driver is patched: kmod/drv/port.c, parameter ``patched``."""
+"""The kernel module's word on GPUs whose driver is patched: kmod/drv/port.c, parameter ``patched``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FACTS = Path("/sys/module/gpurt/parameters/patched")
 class PatchedGpu:
     """A GPU of a patched driver, which the module switches unless ``condition`` is `refused`.
 
-    ``condition``: `on`, `refused`, `unable` (the driver says that it cannot switch for now), `resetting`, `suspended`;
-    `more`: no GPU, but how many there are that the module had no room to list.  ``device`` is `-` if the driver itself
-    is refused.  ``asks``: how often the driver asked who may be on a list, for
-    a list that it built by itself while a client had the GPU.  Each such list may cost that client a context switch.
+    ``condition``: `on`, `refused`, `unable` (the driver says that it cannot switch for now), `resetting`, `suspended`,
+    or `more`.  `more` is no GPU, but how many there are that the module had no room to list.  ``device`` is `-` if the
+    driver itself is refused.  ``asks``: how often the driver asked who may be on a list that it built by itself while a
+    client had the GPU.  Each such list may cost that client a context switch.
     ``gpu``: the host's number, if it switches it.
     ``errno``: what the last update returned, negative; 0: it was carried out.
     """
@@ -38,7 +38,7 @@ class PatchedGpu:
 
     @property
     def trouble(self) -> str | None:
-        """What a user has to know, in a line; None if all is well."""
+        """The trouble that a user has to know of, in a line; None if all is well."""
         name = self.driver if self.device == "-" else f"{self.driver} {self.device}"
         if self.condition == "refused":
             return f"{name}: not switched by gpurt.ko: {self.reason}"

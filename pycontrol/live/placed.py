@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which partition a process is in: what `gpurt run` wrote into its environment."""
+"""The partition that a process is in, from what `gpurt run` wrote into its environment."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Metrics in Prometheus's protocol buffers, the one format in which its releases read native histograms.
 
-What is written: delimited messages io.prometheus.client.MetricFamily (io/prometheus/client/metrics.proto of
+The output is delimited messages io.prometheus.client.MetricFamily (io/prometheus/client/metrics.proto of
 github.com/prometheus/client_model).  The wire format is that of protobuf.dev/programming-guides/encoding: a key is the
 number of a field and the type of its value.
 """
@@ -16,13 +16,13 @@ from prometheus_client.samples import Sample
 
 from pycontrol.live.distributions import SCHEMA, Distributions, Native
 
-#: What is asked for, and answered.
+#: The content type that is asked for, and answered.
 CONTENT_TYPE = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
 #: Wire types.
 _VARINT, _DOUBLE, _BYTES = 0, 1, 2
-#: Of kinds of metrics: enum MetricType, and the field of Metric that has the value.
+#: The number of each kind of metric in enum MetricType, and the field of Metric that has the value.
 _KINDS = {"counter": (0, 3), "gauge": (1, 2), "info": (1, 2), "histogram": (4, 7)}
-#: What a family is called in this format: the name of its samples.
+#: The ends of families' names in this format: a family has the name of its samples.
 _SUFFIXES = {"counter": "_total", "info": "_info"}
 #: Values of at most this are zero: the least bound that every schema has, as Prometheus's own library has it.
 ZERO = 2.0**-128
@@ -65,7 +65,7 @@ def _histograms(metric: Metric) -> Iterator[tuple[_Labels, bytes]]:
 
 
 def _part(sample: Sample, suffix: str) -> bytes:
-    """What a sample of a classic histogram is in its message."""
+    """The part of a classic histogram's message that a sample is."""
     if suffix == "_bucket":
         return _bytes(3, _number(1, int(sample.value)) + _double(2, float(sample.labels["le"])))
     if suffix == "_created":

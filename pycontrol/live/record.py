@@ -35,11 +35,11 @@ def record(
 ) -> tuple[Trace, str]:  # fmt: skip
     """Records events for ``seconds``, or until SIGINT, SIGTERM or SIGHUP; tasks are named COMM-PID.
 
-    The recorder calls ``begin`` with what is known before the first event, for the head of a trace, and what that
-    returns with each event as it comes; and ``progress`` with the number of events so far: first when it has
-    subscribed, then after each list of events.  With ``tracepoints`` the events come from tracefs instead of netlink.
-    The trace has every event that the host sent before the end, and the host as it was at the looks of `Looks`.  Must
-    be called from the main thread, because it handles signals.
+    The recorder calls ``begin`` with what is known before the first event, for the head of a trace.  The recorder calls
+    the function that ``begin`` returns with each event as it comes.  It calls ``progress`` with the number of events so
+    far: first when the recorder has subscribed, then after each list of events.  With ``tracepoints`` the events come
+    from tracefs instead of netlink.  The trace has every event that the host sent before the end, and the host as it
+    was at the looks of `Looks`.  Must be called from the main thread, because it handles signals.
 
     Returns the trace, and why it ends early: the host has gone.  Empty if it has not.
 
@@ -79,7 +79,7 @@ def record(
 
 
 class Looks:
-    """What is known of a host since the recording began.  ``asks``: a connection that gets no events."""
+    """The known facts of a host since the recording began.  ``asks``: a connection that gets no events."""
 
     def __init__(self, asks: Control) -> None:
         self.host = look(asks)

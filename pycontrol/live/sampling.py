@@ -21,10 +21,10 @@ Key: TypeAlias = "tuple[int, int]"
 
 @dataclass(frozen=True)
 class Sample:
-    """What the host says at one time, ns, and which part of the GPU's time since an earlier sample each client had.
+    """The host's word at one time, ns, and each client's part of the GPU's time since an earlier sample.
 
-    ``shares``: that part, 0 to 1.  ``shared``: the part of it in which nobody owned the GPU and all clients in
-    segments shared it; it is estimated from looks, and counts as divided equally.
+    ``shares``: that part, 0 to 1.  ``shared``: the portion of that part in which nobody owned the GPU and all clients
+    in segments shared it.  The portion is estimated from looks, and counts as divided equally.
     """
 
     time: int

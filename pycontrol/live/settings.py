@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the partitions of a taskset file set on a Tegra for the processes of its tasks."""
+"""The settings of a taskset file's partitions on a Tegra for the processes of its tasks."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """Plans slices and levels for what runs on a Tegra, and sets them: those of all tasks of a file, or none.
 
 The node lists the TSGs of all processes.  Those of the file's tasks get slices and levels; all others count with what
-they have.  What the driver does was read in nvgpu (os/linux/sched.c); docs/readings/own.md, "Time partitions".
+they have.  The driver's behaviour was read in nvgpu (os/linux/sched.c); docs/readings/own.md, "Time partitions".
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Planned:
         return [task.name for task in users if not self.running.of.get(task.name)]
 
     def settings(self) -> Iterator[Setting]:
-        """What processes of real-time tasks do not have yet of the plan."""
+        """The settings of the plan that processes of real-time tasks do not have yet."""
         for entry in self.table.entries if self.table else ():
             level = HintLevel[entry.level.word.upper()]
             for hints in self.running.of.get(entry.tasks[0].name, ()):
@@ -71,7 +71,7 @@ class Changed(RefusedError):
 
 
 def running(file: TasksetFile, there: Sequence[Hints]) -> RunningGroups:
-    """Which of these TSGs are whose."""
+    """The owners of these TSGs."""
     of: dict[str, list[Hints]] = defaultdict(list)
     others, why, notes = [], list[str](), list[str]()
     groups = {task.name: group for group in tsgs(file.taskset) for task in group}
@@ -125,7 +125,7 @@ def planned(file: TasksetFile, now: RunningGroups, headroom: int) -> Planned:
 
 
 def _counted(taskset: Taskset, now: RunningGroups, headroom: int) -> tuple[Taskset, int, list[Partition]]:
-    """What `plan.with_others` takes: best-effort tasks count with the TSGs that they have, as other programs do."""
+    """The input of `plan.with_others`: best-effort tasks count with the TSGs that they have, as other programs do."""
     known = [_home(one) for one in now.others]
     kept: list[Task] = []
     for task in taskset:

@@ -15,7 +15,7 @@ from pycontrol.machine import procs
 if TYPE_CHECKING:
     from pycontrol.live.control import ClientInfo, GpuStatus
 
-#: Of so many threads, and of so many clients that wait, each is named.
+#: Each of so many threads, and each of so many clients that wait, is named.
 MANY = 8
 
 
@@ -62,7 +62,7 @@ def who(pid: int, name: str) -> str:
 
 
 def text(gpu: int, owner: tuple[int, int, str], time: int, clients: Iterable[ClientInfo]) -> str:
-    """What there is to say of an owner (its client's number, its pid, its name) that has been stuck for ``time`` ns."""
+    """The words about an owner (its client's number, its pid, its name) that has been stuck for ``time`` ns."""
     client, pid, name = owner
     threads = ", ".join(map(str, sleepers(pid))) or "not known to this user"
     others = ", ".join(_names(waiting(gpu, clients, client))) or "work that is queued outside segments"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Time slices and interleave levels of several processes on a Tegra at once: all are set, or none.
 
-What the driver does was read in nvgpu of L4T r35.1, r35.6, r36.2 and r36.4 (os/linux/sched.c, common/fifo/tsg.c).
+The driver's behaviour was read in nvgpu of L4T r35.1, r35.6, r36.2 and r36.4 (os/linux/sched.c, common/fifo/tsg.c).
 Nothing here has run on hardware; `gpurt measure board --tegra` says what a board has.
 
 - A call that changes a TSG stores the new value first and then reloads the runlist.  If the reload fails, the call
@@ -26,7 +26,7 @@ US = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all TSGs of a process are to have; None: stays as it is."""
+    """The slice and the level that all TSGs of a process are to have; None: stays as it is."""
 
     pid: int
     slice_us: int | None = None

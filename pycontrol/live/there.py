@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What completion looks at: hosts, tests, and the tasks of a file."""
+"""The things that completion looks at: hosts, tests, and the tasks of a file."""
 
 from __future__ import annotations
 

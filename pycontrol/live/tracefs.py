@@ -27,7 +27,7 @@ ROOTS = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 LINE = re.compile(rb"\d\.\d{6}: gpurt_(\w+): (.*)")
 LOST = re.compile(rb"CPU:\d+ \[LOST (\d+) EVENTS\]")
 LATENCY = re.compile(r"(.*) latency_ns=(\d+)", re.DOTALL)
-#: What has a latency after the names, by the name of its tracepoint.
+#: The names of the tracepoints that have a latency after the names.
 LATENT = ("work", "late", "copy_begin", "job_begin", "job_end")
 #: Size of the kernel's buffer for each CPU, KiB.
 BUFFER_KB = 4096
@@ -85,7 +85,7 @@ def _instance() -> Iterator[Path]:
 
 
 def _read(pipe: int) -> bytes:
-    """What a trace has, a part of it if it is much; empty if there is nothing."""
+    """The unread text of a trace, or the first part of much text; empty if there is nothing."""
     with suppress(BlockingIOError):
         return os.read(pipe, CHUNK)
     return b""

@@ -36,8 +36,8 @@ CHANGING = {Code.POLICY: What.POLICY, Code.ISOLATION: What.LATE}
 class Watcher:
     """One host, watched by a judge, which must have been made with ``patience`` PATIENCE.
 
-    ``control`` gets the events, ``asks`` is a second connection for requests: a host closes one that leaves answers
-    unread, and of one that only leaves events unread it drops events, and says so.
+    ``control`` gets the events, ``asks`` is a second connection for requests.  A host closes a connection that leaves
+    answers unread.  The host drops events of a connection that only leaves events unread, and says so.
     """
 
     def __init__(self, control: Control, asks: Control, judge: Judge) -> None:
@@ -51,7 +51,7 @@ class Watcher:
     def findings(self, stop: threading.Event, until: int | None = None) -> Iterator[list[Finding]]:
         """Yields what is found, perhaps nothing, every TICK seconds, until ``stop`` is set or it is ``until``, ns.
 
-        What comes first is the list of what is wrong at the beginning; the subscription holds then.
+        The first list has what is wrong at the beginning; the subscription holds then.
 
         Raises:
             DeviceError: the host is gone.
@@ -78,7 +78,7 @@ class Watcher:
         yield self._rest(stream)
 
     def _rest(self, stream: Iterator[EventRecord]) -> list[Finding]:
-        """What happened before the end, and is still unread: the watch may be late, and a miss be among it."""
+        """The findings of unread events from before the end: the watch may be late, and a miss be among them."""
         over, found = time.monotonic_ns(), []
         time.sleep(PATIENCE / NS)  # so much later the host may tell of it
         end = time.monotonic() + LINGER
@@ -127,7 +127,7 @@ class Watcher:
         return self.judge.blind(now, f"{slept}; what was under way is left out") if slept else []
 
     def _look(self) -> list[Finding]:
-        """What no event tells: the host's policy, and clients that never began a segment."""
+        """The findings that no event tells: the host's policy, and clients that never began a segment."""
         found: list[Finding] = []
         host = Host(self.asks.status())
         for one in (*policies(self.judge.file, host), *failures(self.judge.file, host)):

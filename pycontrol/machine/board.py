@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a Tegra's unpatched driver offers for partitions: `gpurt measure board --tegra`.  Changes nothing.
+"""The offers of a Tegra's unpatched driver for partitions: `gpurt measure board --tegra`.  Changes nothing.
 
 Nothing here has run on hardware.
 """

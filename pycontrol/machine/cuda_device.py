@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What CUDA's driver says of a GPU without a context: name, SMs, compute capability, and how its SMs can be split.
+"""CUDA's driver describes a GPU without a context: name, SMs, compute capability, and how its SMs can be split.
 
 Written after cuda.h.
 """
@@ -16,7 +16,7 @@ from gpurt.text import visible
 LIBRARY = "libcuda.so.1"
 #: CUdevice_attribute: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, _COMPUTE_CAPABILITY_MAJOR and _MINOR.
 COUNT, MAJOR, MINOR = 16, 75, 76
-#: What cuDeviceGetName() may fill.
+#: The bytes that cuDeviceGetName() may fill.
 NAME = 256
 #: More SMs than any GPU has: an answer above it is none.
 MOST_SMS = 4096

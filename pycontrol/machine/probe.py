@@ -27,7 +27,7 @@ from pycontrol.live import patched
 from pycontrol.live.control import Control, GpuStatus, connect
 from pycontrol.readable import readable
 
-#: What the probe's own segments have: above every program that it may disturb.
+#: The priority of the probe's own segments: above every program that it may disturb.
 PRIORITY = 98
 SEGMENTS = 1_000
 #: How often a program is taken off and put back.
@@ -48,7 +48,7 @@ LOOK = "look into the kernel's log (dmesg) before anything else"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is probed: a host, the GPU of a patched driver there, and a program that uses that GPU all the time."""
+    """The probed things: a host, the GPU of a patched driver there, and a program that uses that GPU all the time."""
 
     device: str
     gpu: int
@@ -81,7 +81,7 @@ def target(device: str | None, load: str | None) -> Target:
 
 
 def run(checks: list[Check], probed: Target) -> Iterator[Diagnosis]:
-    """What each check found, in order.  A check that ends without an answer, or takes too long, has failed."""
+    """The findings of each check, in order.  A check that ends without an answer, or takes too long, has failed."""
     for check in checks:
         yield _limited(check, probed)
 
@@ -266,7 +266,7 @@ def _loaded(probed: Target) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _progress(program: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether the program prints something within that time.  What it printed is gone then."""
+    """Whether the program prints something within that time.  The printed bytes are gone then."""
     assert program.stdout
     return readable(program.stdout, seconds) and bool(os.read(program.stdout.fileno(), 1 << 16))
 
@@ -384,7 +384,7 @@ WITH_LOAD = [
     Check("a program that is killed while it is off", 60, _killed),
     Check("programs that come and go beside the owner", 30, _foreign),
 ]
-#: What this cannot do for the user, and why.
+#: The checks that the probe cannot do for the user, and how the user does them.
 BY_HAND = {
     "TSG ids from 64 (defect 4)": "run the probe again with 70 idle GPU programs beside it",
     "spinning tasks (defect 12)": "run the taskset, and look for `timeout` and `recover` in dmesg",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What /proc says about processes.  For a process that is gone or hidden, the functions return None or empty.
+"""The facts about processes in /proc.  For a process that is gone or hidden, the functions return None or empty.
 
 They raise Unreadable if this process cannot find out, for example because it has no free descriptor.
 """
@@ -20,7 +20,7 @@ from gpurt.errors import RuntimeFailure
 PROC = Path("/proc")
 #: Bytes of a process's name (comm) that the kernel keeps: TASK_COMM_LEN without the NUL.
 NAME_BYTES = 15
-#: Of a thread that ends (include/linux/sched.h).
+#: The flag of a thread that ends (include/linux/sched.h).
 PF_EXITING = 0x4
 #: Scheduling classes whose priority counts as real time.
 REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
@@ -164,7 +164,7 @@ def cgroup(pid: int) -> str:
 
 
 def has_thread(pid: int, tid: int) -> bool:
-    """Whether the process has a thread of that id.  That takes no descriptor."""
+    """Whether the process has a thread of that id.  The answer takes no descriptor."""
     return (PROC / str(pid) / "task" / str(tid)).exists()
 
 
@@ -216,7 +216,7 @@ def command(pid: int) -> list[str]:
 
 
 def by_name(wanted: str) -> Iterator[int]:
-    """Pids of the processes whose name or whose command's last path component is `wanted`."""
+    """Pids of the processes with `wanted` as their name, or as the last path component of their command."""
     for pid in psutil.pids():
         arguments = command(pid)
         if name(pid) == wanted or (arguments and Path(arguments[0]).name == wanted):

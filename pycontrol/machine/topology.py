@@ -2,10 +2,11 @@
 """The compute units of this machine's AMD GPUs, from KFD's topology in sysfs and from the render node.
 
 sysfs gives sums only.  Where CUs are harvested, the render node says which shader array lacks some (query DEV_INFO of
-DRM_IOCTL_AMDGPU_INFO, include/uapi/drm/amdgpu_drm.h); without it they are assumed to be spread evenly, if they can be.
+DRM_IOCTL_AMDGPU_INFO, include/uapi/drm/amdgpu_drm.h).  Without that node the CUs are assumed to be spread evenly, if
+they can be.
 
-A folder may stand for the machine: a copy of /sys/class/kfd/kfd/topology, with the answers of render nodes as files
-dri/renderD128 and so on.
+A folder may stand for the machine.  The folder is a copy of /sys/class/kfd/kfd/topology, with the answers of render
+nodes as files dri/renderD128 and so on.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ SYSFS = Path("/sys/class/kfd/kfd/topology")
 NODES = Path("/dev/dri")
 #: The request, and what it asks for: _IOW('d', 0x45, struct drm_amdgpu_info) and AMDGPU_INFO_DEV_INFO.
 INFO, DEV_INFO = 0x40206445, 0x16
-#: Of struct drm_amdgpu_info_device: its first 120 bytes, which all releases have.
+#: Offsets in struct drm_amdgpu_info_device, and the length of its beginning, 120 bytes, which all releases have.
 ENGINES, ARRAYS, ACTIVE, BITMAP, SIZE = 20, 24, 48, 56, 120
 #: GC 11 keeps the bitmaps of engines 4 and up two columns further (kfd_mqd_manager.c; 6.12 has it for 12 as well).
 WIDE = range(110_000, 130_000)
@@ -103,7 +104,7 @@ def _topology(folder: Path, root: Path | None, call: Call) -> Topology:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What sysfs says: ``active`` CUs of all XCCs in ``engines`` times ``arrays`` shader arrays of ``width`` CUs."""
+    """The sums of sysfs: ``active`` CUs of all XCCs in ``engines`` times ``arrays`` shader arrays of ``width`` CUs."""
 
     name: str
     gfx: int
@@ -172,7 +173,7 @@ class _Shape:
 
 
 def _render_node(minor: int, root: Path | None, call: Call) -> bytes | None:
-    """What the render node answers; None if there is none, or it may not be asked.  Raises ValueError."""
+    """The answer of the render node; None if there is no node, or it may not be asked.  Raises ValueError."""
     if not 128 <= minor < 256:
         return None
     name = f"renderD{minor}"

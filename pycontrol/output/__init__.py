@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What commands print (docs/output.md): tables and lines for people, documents for programs."""
+"""The output of commands (docs/output.md): tables and lines for people, documents for programs."""

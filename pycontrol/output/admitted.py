@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is printed of a task that asked for a place among partitions."""
+"""The output about a task that asked for a place among partitions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is said of chains: a table of their bounds, and the parts of each."""
+"""The output about chains: a table of their bounds, and the parts of each."""
 
 from __future__ import annotations
 

@@ -90,10 +90,10 @@ def seen(
     *, best_effort: bool, jobs: int, mort: int | None, wcrt: int | None, deadline: int, misses: int | None,
     above: bool = False,
 ) -> dict[str, Any]:
-    """What was seen of a task in a run, simulated or real.
+    """The observations of a task in a run, simulated or real.
 
-    ``verdict``: "ok", "missed" (a deadline), "above-bound" (``mort`` exceeds ``wcrt``, or ``above``:
-    a job that is not done did), "unseen" (no job of a real-time task), or "best-effort".
+    ``verdict``: "ok", "missed" (a deadline), "above-bound", "unseen" (no job of a real-time task), or "best-effort".
+    Verdict "above-bound": ``mort`` exceeds ``wcrt``, or ``above``: a job that is not done did.
     """
     if best_effort:
         verdict = "best-effort"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the energy commands print: sums over runs, tables for people, and objects of the JSON documents."""
+"""The output of the energy commands: sums over runs, tables for people, and objects of the JSON documents."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def explain_text(setup: Setup, rows: Sequence[Mapping[str, Any]], shown: Sequenc
 
 
 class Off:
-    """What follows if powers are off by ``percent``, at ``count`` corners."""
+    """The consequences of powers that are off by ``percent``, at ``count`` corners."""
 
     def __init__(self, percent: int, count: int, spreads: Sequence[Spread]) -> None:
         self.percent, self.count, self.spreads = percent, count, spreads

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `run` and `trace check` print of observed response times."""
+"""The output of `run` and `trace check` about observed response times."""
 
 from __future__ import annotations
 

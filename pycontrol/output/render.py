@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What commands print: text for people, and one JSON document for programs (docs/output.md)."""
+"""The output of commands: text for people, and one JSON document for programs (docs/output.md)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def remark(text: str) -> None:
 
 
 def discard(descriptor: int) -> None:
-    """What is still in Python's buffer for a descriptor goes nowhere, instead of failing once more at exit."""
+    """The rest in Python's buffer for a descriptor goes nowhere, instead of failing once more at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
@@ -140,8 +140,8 @@ def document(command: str | None, data: Mapping[str, Any]) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """A value as JSON has it.
 
-    A dataclass becomes an object of its fields, a member of an enumeration the word that the command line uses for it,
-    a path its text, and a fraction a number.
+    A dataclass becomes an object of its fields, and a member of an enumeration the word that the command line uses for
+    it.  A path becomes its text, and a fraction a number.
     """
     if isinstance(value, Words):
         return value.word
@@ -167,7 +167,7 @@ def progress(total: int, label: str) -> Progress:
 
 
 def _said(key: str) -> Any:
-    """What the user said by an option of all commands; None if nothing."""
+    """The user's word by an option of all commands; None if there is none."""
     context = click.get_current_context(silent=True)
     return context and context.meta.get(key)
 

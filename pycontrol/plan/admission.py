@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `gpurt plan add` reads and says: a taskset file with one more task, and the place that was found for it."""
+"""The input and output of `gpurt plan add`: a taskset file with one more task, and the place that was found for it."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def places_of(taskset: Taskset, given: Workload, name: str) -> list[Place]:
 def standing(taskset: Taskset, why: str) -> str:
     """Why a file does not hold as it is, which ``why`` says; empty if each of its partitions passes admission's test.
 
-    That test, `fp`, needs a CPU for each task; it also is for policy boosted.  Tasks without GPU work are no part of it
-    and have to be in time by themselves.
+    Admission's test, `fp`, needs a CPU for each task; it also is for policy boosted.  Tasks without GPU work are no
+    part of the test and have to be in time by themselves.
     """
     if not any(part.own_gpu for part in taskset.partitions) or plan.shared_cpus(taskset):
         return why

@@ -40,7 +40,7 @@ MOST_UNITS = 4096
 
 
 def _offer(wish: Wish, taskset: Taskset) -> Offer | None:
-    """What the mechanism offers; None without one.  Raises UsageError, DeviceError."""
+    """The offer of the mechanism; None without one.  Raises UsageError, DeviceError."""
     if wish.mechanism is None:
         if wish.gpu is not None:
             raise UsageError("--gpu goes with --mechanism cu-mask, green-context or mig")
@@ -150,7 +150,7 @@ def refused(output: Path, text: str) -> str:
 
 @dataclass(frozen=True)
 class Wish:
-    """What the user wants: the options of the command, each as its help says."""
+    """The user's wishes: the options of the command, each as its help says."""
 
     inside: str
     variant: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a mechanism offers that divides a GPU: read from the file's chip or from this machine's GPU."""
+"""The offer of a mechanism that divides a GPU: read from the file's chip or from this machine's GPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CURE = "without it give the sizes: --units, --sizes and --max-partitions"
 
 @dataclass(frozen=True)
 class Offer:
-    """What is known of the GPU.
+    """The known facts of the GPU.
 
     ``units``: its SMs, if the device says them.  ``title``: the device, in words.  ``device``: its number.
     """
@@ -36,7 +36,7 @@ class Offer:
 
 
 def read(mechanism: str, device: int | None, taskset: Taskset, units: int | None) -> Offer:
-    """What the mechanism offers on the GPU.  ``units``: what the user says that it divides, or None.
+    """The offer of the mechanism on the GPU.  ``units``: what the user says that it divides, or None.
 
     Raises UsageError; DeviceError if NVIDIA's GPU is not there, or has no such mechanism.
     """
@@ -135,7 +135,7 @@ def unconfirmed(offer: Offer, sizes: Sequence[int]) -> str:
 
 
 def conditions(offer: Offer, sizes: Sequence[int]) -> list[str]:
-    """What the user has to know of a plan of such sizes before it holds."""
+    """The facts that the user has to know of a plan of such sizes before it holds."""
     if offer.mechanism == ways.MPS:
         return ["MPS limits how many SMs a program uses, not which: partitions are not isolated"]
     if offer.mechanism == ways.STATIC:

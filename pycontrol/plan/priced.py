@@ -27,7 +27,7 @@ class Costs:
 
     @classmethod
     def asked(cls, file: Path, energy: bool, units: str, plot: Path | None) -> Costs | None:
-        """What the options ask for; None without --energy.  Raises as analysis.energy.timesliced.load does."""
+        """The costs that options ask for; None without --energy.  Raises as analysis.energy.timesliced.load does."""
         if not energy:
             if plot or units != "whole":
                 raise UsageError("--plot and --kernel-units go with --energy; gpurt trace plot draws a trace")
@@ -67,7 +67,7 @@ class Costs:
         return with_power(self.system, trace, horizon)
 
     def document(self) -> dict[str, Any]:
-        """What the JSON document has besides: energies in uJ, and the jobs of the run that was priced."""
+        """The further keys of the JSON document: energies in uJ, and the jobs of the run that was priced."""
         assert self.energy
         return {
             **energy_data(self.energy), "busy_ns": self.busy, "horizon_ns": self.horizon,

@@ -20,7 +20,7 @@ _FJ = 10**9  # in a microjoule
 
 @dataclass(frozen=True, slots=True)
 class SensorEnergy:
-    """What a sensor says about a window.
+    """The energy of a window, as a sensor tells it.
 
     ``error``: uJ; if ``bounded``, the true energy differs by no more, if the counter is right whenever it changes.
     Otherwise it is how far the readings leave the energy open: half the change between neighbours, over time.
@@ -85,11 +85,11 @@ def round_div(a: int, b: int) -> int:
 class CounterAccount:
     """Readings of an energy counter.
 
-    Let the window be read at b and f, and c be the counter.  c is the true energy at some instant before the reading,
-    and grows to the true energy of a later instant at the next change.  So true(b) is in [c(b), c(b) + s], where s is
-    the first change seen after b, and true(f) likewise.  Hence the error is at most the larger one of both changes, and
-    once the counter's resolution, by which it may be cut off.  A counter's range may be its largest value, after which
-    0 is one unit of its 32 bits more: each wrap may lack that.
+    Let the window be read at b and f, and c be the counter.  The counter is the true energy at some instant before the
+    reading.  At the next change the counter grows to the true energy of a later instant.  So true(b) is in
+    [c(b), c(b) + s], where s is the first change seen after b, and true(f) likewise.  Hence the error is at most the
+    larger one of both changes, and once the counter's resolution, by which it may be cut off.  A counter's range may be
+    its largest value, after which 0 is one unit of its 32 bits more: each wrap may lack that.
     """
 
     def __init__(self, about: SensorFacts) -> None:

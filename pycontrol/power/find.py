@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which sensors this machine has, and which one is meant."""
+"""The sensors that this machine has, and the one that is meant."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a program costs: it is repeated until the sensors resolve it."""
+"""The energy that a program costs: the program is repeated until the sensors resolve its energy."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def measure(
 ) -> Round:
     """Runs the program, at least once and until every sensor has changed often enough, and reads the sensors.
 
-    A sensor that fails ends the measurement, but not the program.  Ctrl-C, which ``noted`` knows of, ends both.  What
-    was read until then counts.
+    A sensor that fails ends the measurement, but not the program.  Ctrl-C, which ``noted`` knows of, ends both.  The
+    readings until then count.
 
     Raises:
         RuntimeFailure: the program cannot be started.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """NVIDIA GPUs through NVML (nvidia-ml-py, the extra ``nvml``).
 
-Energy in mJ since the driver was loaded exists on Volta and newer; on other parts, and on Jetson boards, NVML says "not
-supported", which is no 0.  nvmlDeviceGetPowerUsage() is the mean of a second on Ampere and newer, except on GA100, and
-an instantaneous value before; the fields 185 and 186 say which of both they are.  A field has a result of its own, and
-its value means nothing if that is not success.
+Energy in mJ since the driver was loaded exists on Volta and newer.  On other parts, and on Jetson boards, NVML says
+"not supported", which is no 0.  The result of nvmlDeviceGetPowerUsage() is the mean of a second on Ampere and newer,
+except on GA100, and an instantaneous value before.  Field 185 is the mean, and field 186 the instantaneous value.  A
+field has a result of its own, and its value means nothing if that is not success.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Device:
         return int(self.library.nvmlDeviceGetTotalEnergyConsumption(self.handle)) * MJ
 
     def power(self) -> int:
-        """What nvmlDeviceGetPowerUsage() says, uW."""
+        """The result of nvmlDeviceGetPowerUsage(), uW."""
         return int(self.library.nvmlDeviceGetPowerUsage(self.handle)) * MW
 
     def field(self, number: int) -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What to measure, in an order by chance: what drifts, such as the temperature, is then no function of the units."""
+"""The turns of a measurement, in an order by chance: a drift, as of temperature, is no function of the units then."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpurt.errors import UsageError
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _COUNT = re.compile("[1-9][0-9]{0,3}")
-#: What stands for the kernel and its units in the program's arguments.
+#: The words that stand for the kernel and its units in the program's arguments.
 KERNEL, UNITS = "{kernel}", "{units}"
 
 
@@ -26,7 +26,7 @@ class Turn:
 
     @property
     def about(self) -> str:
-        """What is measured, for people."""
+        """The kernel and the units that are measured, for people."""
         return f"{self.kernel} on {self.units} units" if self.kernel else "no kernel"
 
 

@@ -21,7 +21,7 @@ AFTER_INTERRUPT, AFTER_TERM = 1.0, 5.0
 class Program:
     """A running program, whose end can be waited for with a timeout that is exact also for short programs.
 
-    What it writes on stdout goes to stderr.  Raises RuntimeFailure if it cannot be started.
+    The program's stdout goes to stderr.  Raises RuntimeFailure if the program cannot be started.
     """
 
     def __init__(self, command: Sequence[str]) -> None:

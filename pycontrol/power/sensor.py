@@ -19,7 +19,7 @@ class SensorError(RuntimeFailure):
 
 
 class SensorKind(Enum):
-    """What the numbers of a sensor are."""
+    """The meaning of a sensor's numbers."""
 
     COUNTER = "counter"  # energy since some time in the past, uJ
     INSTANT = "instant"  # power at a time, uW
@@ -37,7 +37,7 @@ class Scope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SensorFacts:
-    """What is known of a sensor without reading it.
+    """The facts that are known of a sensor without reading it.
 
     ``range``: a counter that reaches it goes on at 0; None if it never wraps.  ``resolution``: the least difference
     of two values; uJ or uW.
@@ -70,7 +70,7 @@ class Sensor(Protocol):
 
     @property
     def about(self) -> SensorFacts:
-        """What is known of it."""
+        """The known facts of the sensor."""
         ...
 
     def value(self) -> int:
