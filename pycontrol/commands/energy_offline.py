@@ -50,8 +50,8 @@ def schedule(
 ) -> int:  # fmt: skip
     """Make the cyclic table of strictly periodic tasks, and check it.
 
-    If every release is periodic with the file's offsets, and no execution exceeds its worst case, then jobs that start
-    at the table's times finish no later than in the table.
+    Jobs that start at the table's times finish no later than in the table.  The conditions: every release is periodic
+    with the file's offsets, and no execution exceeds its worst case.
     """
     apart([output], file)
     loaded = load(file, ignore_cpu)

@@ -2,7 +2,7 @@
 """Threads of clients: which one calls, what its own scheduling is, and raising it under policy `boosted`.
 
 A thread is raised by giving it SCHED_FIFO at a priority above the normal ones.  A raised thread is lowered to what it
-had before, and only if it still has what it was raised to: a change by its user meanwhile stays.  A thread that is
+had before, and only if it still has what it was raised to.  A change by its user meanwhile stays.  A thread that is
 SCHED_DEADLINE or SCHED_OTHER, or above the priority in question already, is left alone.
 
 Thread ids are used again.  An open file below /proc/PID/task/TID belongs to one thread for good: reading it fails once

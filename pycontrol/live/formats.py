@@ -2,7 +2,8 @@
 """pyroute2's formats of netlink messages, without the rest of pyroute2.
 
 ``import pyroute2.netlink`` imports all of pyroute2 first: its databases, sockets and asyncio.  All of pyroute2 takes
-five times as long as the formats do, and longer than all else that a host or a command imports when it starts.
+five times as long as the formats do.  The import takes longer than all else that a host or a command imports when it
+starts.
 """
 
 from __future__ import annotations

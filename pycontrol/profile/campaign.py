@@ -37,7 +37,7 @@ def measure(
 ) -> Campaign:  # fmt: skip
     """Executes the runs that the checkpoint lacks.  The first one that fails, or Ctrl-C, ends the measurement.
 
-    What was complete before is kept.
+    Runs that were complete before are kept.
 
     Args:
         plan: the runs, at least one.

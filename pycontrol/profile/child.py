@@ -2,8 +2,8 @@
 """Executes a program that ends with its parent; a script that imports nothing of gpurt, so that it is quick.
 
 Arguments: the parent's id, a descriptor, a SCHED_FIFO priority or 0, a library to preload or nothing, and the command.
-The program gets a process group of its own.  Through the descriptor, which the program does not get, goes the CPU time
-used so far, ns; or `!` and an error number if the program cannot be executed.
+The program gets a process group of its own.  The descriptor, which the program does not get, takes the CPU time used so
+far, ns.  If the program cannot be executed, the descriptor takes `!` and an error number.
 """
 
 import ctypes

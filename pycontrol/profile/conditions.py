@@ -38,7 +38,7 @@ class Condition(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """What conditions depend on.
+    """The circumstances of conditions.
 
     ``gpus``: of the host.  ``priority``: what the program gets, None for its own.  ``beside``: the user's co-runner.
     """
@@ -49,7 +49,7 @@ class Here:
 
 
 def described(gpus: Sequence[GpuStatus]) -> list[dict[str, str | int]]:
-    """What times depend on of a host, by GPU; JSON."""
+    """The properties of a host that times depend on, by GPU; JSON."""
     return [
         {"driver": one.driver, "tier": one.tier.word, "policy": one.policy.word, "alpha_ns": one.alpha_ns,
          "theta_ns": one.theta_ns, "slice_ns": one.slice_ns} for one in gpus
@@ -88,8 +88,8 @@ def choose(named: Sequence[str], here: Here) -> tuple[list[Condition], dict[Cond
     """The conditions to measure under, and why the others are left out.
 
     Args:
-        named: what the user named; all that can be made if that is empty, except drop-caches, and `gpu` only for
-            programs with a priority: a best-effort program shares the GPU with the co-runner.
+        named: what the user named.  If that is empty: all that can be made, except drop-caches, and `gpu` only for
+            programs with a priority.  A best-effort program would share the GPU with the co-runner.
         here: what is there.
 
     Raises:
@@ -123,7 +123,7 @@ def left_out(without: Mapping[Condition, str]) -> list[str]:
 
 
 def about(condition: Condition, here: Here) -> str:
-    """What a condition does, in words."""
+    """The effect of a condition, in words."""
     size = f"{buffer_size() >> 20} MiB"
     return {
         Condition.QUIET: "nothing beside the program, except what the machine does anyway",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A measured task as an entry of a taskset file.  What was not measured is a `?`, which no command takes."""
+"""A measured task as an entry of a taskset file.  A value that was not measured is a `?`, which no command takes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _period(account: Account) -> str:
 
 
 def _account(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
-    """What was done and seen, line by line."""
+    """The account of what was done and seen, line by line."""
     results = account.results
     jobs, size = sum(len(one.jobs.jobs) for one in results), len(results[0].jobs.jobs[0].segments)
     gpus = {f"{one.driver} ({one.tier.word}), policy {one.policy.word}" for one in account.here.gpus}
@@ -129,7 +129,7 @@ def _unedited(lines: Sequence[str]) -> bool:
 
 
 def remarks(account: Account) -> list[str]:
-    """What the user should know of the runs beside their times."""
+    """The facts that the user should know of the runs beside their times."""
     results = account.results
     notes = []
     pairs = len({one.condition for one in account.plan}) * len({one.given for one in account.plan})
@@ -167,7 +167,7 @@ def _whole(time: int) -> str:
 
 
 def _line(one: MeasuredTime) -> str:
-    """What was seen of a time."""
+    """The line about the observations of a time."""
     where = f"run {one.run.number} ({one.run.condition.value}{_given(one.run)})"
     each = ", ".join(f"{condition.value} {format_time(time)}" for condition, time in one.by_condition.items())
     return (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the times of a measurement depend on, as far as gpurt can see it: runs of different things have no common worst
+"""The things that a measurement's times depend on, as far as gpurt sees: runs of different things have no common worst
 case.  It does not see libraries that a program loads, files that it opens by itself, nor its environment."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHUNK = 1 << 20
 
 
 def identity(plan: Sequence[Planned], options: ProfileOptions, here: Here) -> dict[str, Any]:
-    """What was asked for, and of which host and machine; JSON.
+    """The request, and the host and machine that it is of; JSON.
 
     Left out: what only ends runs (the timeout), or only says how times are written.
     """
@@ -48,7 +48,7 @@ def _folder() -> str:
 
 
 def unlike(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """What differs between two identities, in words; empty if nothing does."""
+    """The first difference between two identities, in words; empty if there is none."""
     for name in {**now, **before}:
         if before.get(name) != now.get(name):
             return f"{name} was {_shown(before.get(name))}, and is {_shown(now.get(name))}"
@@ -80,7 +80,7 @@ class Contents:
         self.hashes = {path: _hash(path) for path in self._stamps}
 
     def compare(self, before: Mapping[str, str], outputs: Sequence[str], cut_off: Planned | None = None) -> str:
-        """Which file has another content than it had, in words; empty if none.
+        """The file that has another content than it had, in words; empty if none.
 
         ``cut_off``: the run during which everything ended.  A file of its command that was not there before is its.
         """
@@ -126,7 +126,7 @@ def _changed(path: str) -> RuntimeFailure:
 
 
 def _stamp(path: str) -> tuple[int, ...]:
-    """What changes with a file's content; empty if it is gone."""
+    """The numbers that change with a file's content; empty if the file is gone."""
     try:
         seen = os.stat(path)
     except OSError:

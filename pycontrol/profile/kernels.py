@@ -22,7 +22,7 @@ MOST_UNITS = 4096
 
 @dataclass(frozen=True)
 class Offer:
-    """What a program can measure: the units of its GPU, how it keeps kernels to them, and its kernels."""
+    """The offer of a program that measures: the units of its GPU, how it keeps kernels to them, and its kernels."""
 
     units: PartitionSizes
     mechanism: str
@@ -30,7 +30,7 @@ class Offer:
 
 
 def ask(command: Sequence[str], seconds: float) -> Offer:
-    """What the program says of itself.  Raises RuntimeFailure if it is not one of gpurt_measure.h, or fails."""
+    """The program's word on itself.  Raises RuntimeFailure if it is not one of gpurt_measure.h, or fails."""
     kernels: list[str] = []
     units, mechanism = None, ""
     for line in _output([*command, "list"], seconds).splitlines():

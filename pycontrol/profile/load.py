@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What co-runners do, until they are killed; a script.  `cpu NUMBER BYTES`: copies memory on that CPU.  `gpu`: keeps a
-virtual GPU busy.  Each writes a line once it does."""
+"""The work of co-runners until they are killed; a script.  `cpu NUMBER BYTES`: copies memory on that CPU.  `gpu`: keeps
+a virtual GPU busy.  Each co-runner writes a line once it does."""
 
 import os
 import sys

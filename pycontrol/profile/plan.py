@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which input and condition each run has, and in which order."""
+"""The input and the condition of each run, and the order of runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pycontrol.profile.conditions import Condition
 #: How often the program runs unless the user says it, where that is enough for each pair of input and condition.
 DEFAULT_RUNS = 20
 MOST_RUNS = 100_000
-#: What stands in a command's words for the input.
+#: The text that stands in a command's words for the input.
 PLACE = "{}"
 
 
@@ -35,8 +35,8 @@ class Planned:
 def plan(runs: int | None, inputs: Sequence[str], conditions: Sequence[Condition], seed: int) -> list[Planned]:
     """The runs.  Each input and each condition has one at least, and pairs of them as equally many as can be.
 
-    The order is drawn at random, each order as likely as the others.  So what changes with time, such as a GPU that
-    gets warm, is no property of a condition; and without such a change every order of the results is equally likely.
+    The order is drawn at random, each order as likely as the others.  So a change with time, as of a GPU that gets
+    warm, is no property of a condition.  Without such a change every order of the results is equally likely.
 
     Args:
         runs: how many; None: as many as are needed, or DEFAULT_RUNS if these are more.

@@ -56,7 +56,7 @@ class ProfileOptions:
 
 @dataclass(frozen=True, slots=True)
 class ProfileResult:
-    """What a run has shown.  ``segments``: all, of jobs or not.  ``cpu``: of the whole process; ``wall``; ns."""
+    """The observations of a run.  ``segments``: all, of jobs or not.  ``cpu``: of the whole process; ``wall``; ns."""
 
     planned: Planned
     jobs: Jobs
@@ -72,7 +72,7 @@ def execute(planned: Planned, options: ProfileOptions, here: Here) -> ProfileRes
         DeviceError: there is no host.
         RefusedError: the condition cannot be made.
         RuntimeFailure: the run does not count: the program or a co-runner failed, took too long, used no GPU segment,
-            or not all of it was seen.
+            or was not seen whole.
         KeyboardInterrupt: the program has been ended.
     """
     command = planned.command(options.command)
@@ -227,7 +227,7 @@ def read(
 
 
 def _change(records: Sequence[EventRecord], pid: int) -> str:
-    """What changed during a run by which its times are others, in words; empty if nothing did."""
+    """The change during a run by which its times are others, in words; empty if there was none."""
     for one in records:
         if one.kind is EventKind.COMMIT and one.cause is Cause.POLICY:
             return f"the policy of GPU {one.gpu} was changed during the run"

@@ -16,9 +16,9 @@ from pycontrol.live.control import EventRecord
 from pycontrol.run.trace import merge
 
 Interval = tuple[int, int]
-#: What is cut off and had taken so many times as long as any that ended is no ordinary one that had bad luck.
+#: A segment or job that is cut off at so many times the longest that ended is no ordinary one with bad luck.
 HANGS = 2
-#: What happens to a client's segments, in order of time.
+#: The events of a client's segments, in order of time.
 STEPS = frozenset((EventKind.BEGIN, EventKind.GRANT, EventKind.RESUME, EventKind.PREEMPT, EventKind.END))
 
 
@@ -27,8 +27,8 @@ class Segment:
     """A GPU segment from its begin to its end, ns of CLOCK_MONOTONIC.
 
     ``pure``, G^e: how long it owned the GPU and had work on it.  ``misc``, G^m: how long it owned the GPU otherwise.
-    Of a host that does not see work, ``misc`` is None, and ``pure`` is how long it owned the GPU.  Both contain what
-    updates of the runlist and context switches took meanwhile; ``least`` has them without that: 0 where it is not
+    If the host does not see work, ``misc`` is None, and ``pure`` is how long the segment owned the GPU.  Both contain
+    what updates of the runlist and context switches took meanwhile; ``least`` has them without that: 0 where it is not
     known.  ``work``: whether it had any.
     """
 
@@ -59,8 +59,8 @@ class MeasuredJob:
 class Jobs:
     """The jobs of a run.  ``task``: what the program calls the task, empty if it announces no jobs.
 
-    ``outside``: how many segments are of no job.  ``apart``: the least distance between two releases in a row, ns, and
-    ``distances``: of how many; None and 0 if it announces no jobs, or only one.
+    ``outside``: how many segments are of no job.  ``apart``: the least distance between two releases in a row, ns.
+    ``distances``: the number of distances.  The two are None and 0 if the program announces no jobs, or only one.
     """
 
     jobs: tuple[MeasuredJob, ...]
@@ -94,7 +94,7 @@ class _OpenPart:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What the host's own work takes: a context switch, ns, None if the host does not see work; and all its updates.
+    """The times of the host's own work: a context switch, ns, None if the host does not see work; and all its updates.
 
     ``updates``: by GPU, sorted.
     """
@@ -130,7 +130,7 @@ def segments(records: Sequence[EventRecord], costs: Costs, cut: bool = False) ->
 
     Raises:
         RuntimeFailure: the time of a segment is not known: work went on after its end, it had not ended, or a clock
-            went back; or one that was cut off may be the longest by far.
+            went back.  Or a segment that was cut off may be the longest by far.
     """
     found: list[Segment] = []
     now: dict[tuple[int, int], _OpenPart] = {}

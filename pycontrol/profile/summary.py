@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the runs have shown of each time of a job: the largest and the smallest, where, and whether it still grows.
+"""The observations of each time of a job in the runs: the largest and the smallest, where, and whether it still grows.
 
-What was observed is no bound: a run that was not made may take longer.
+Observed times are no bound: a run that was not made may take longer.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class MeasuredTime:
 
     @property
     def name(self) -> str:
-        """What it is in messages."""
+        """The name of the time in messages."""
         return f"segment {self.segment}'s {self.what}" if self.segment else f"the job's {self.what}"
 
     @property
@@ -164,7 +164,7 @@ def _time(what: str, segment: int, results: Sequence[ProfileResult], margin: Fra
 
 
 def chances(runs: int) -> str:
-    """What further runs may show, in words."""
+    """The chances of larger times in further runs, in words."""
     few = "" if runs >= FEWEST else f"; {FEWEST} at least are needed to see whether they still grow"
     return (
         f"if runs are alike, another {runs} of them exceed each of these times with a chance of up to 1/2, the next "

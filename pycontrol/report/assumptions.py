@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What bounds assume, and how far each assumption was checked.  Nothing counts as checked that was not."""
+"""The assumptions of bounds, and how far each was checked.  Nothing counts as checked that was not."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pycontrol.run.finding import Finding, What
 
 
 class Support(str, Enum):
-    """What speaks for an assumption."""
+    """The support for an assumption."""
 
     CHECKED = "checked"
     UNREFUTED = "unrefuted"
@@ -39,7 +39,7 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What there is to check assumptions with.
+    """The evidence to check assumptions with.
 
     ``result``: the test's.  ``gpus`` and ``latency``: of the host, empty if none was asked.  ``traces``: by name.
     ``objections``: to this machine and the host, as far as they were asked.  ``findings``: by name, of the traces of
@@ -60,7 +60,7 @@ class Evidence:
         return "; ".join(one.line() for one in self.objections if one.code in codes and Defeats.BOUNDS in one.defeats)
 
     def against(self, *kinds: What) -> str:
-        """What was seen of these kinds; empty if nothing was."""
+        """The findings of these kinds, in words; empty if there are none."""
         for name, findings in self.findings:
             if told := [one for one in findings if one.what in kinds]:
                 more = f", and {len(told) - 1} more like it" if len(told) > 1 else ""
@@ -115,13 +115,13 @@ def _subject(evidence: Evidence) -> Assumption:
 
 
 def _threads(evidence: Evidence) -> list[Assumption]:
-    """What bounds of threads that serve several tasks assume beside that."""
+    """The further assumptions of bounds where threads serve several tasks."""
     unseen = evidence.file.taskset.unseen
     return [Assumption("A thread sees each of its jobs when it is released.", Support.UNCHECKED, unseen)] * bool(unseen)
 
 
 def _partitions(evidence: Evidence) -> list[Assumption]:
-    """What bounds of several partitions assume beside that."""
+    """The further assumptions of bounds of several partitions."""
     if not evidence.file.taskset.partitioned:
         return []
     updates = "The task that begins or ends a segment executes the runlist's update, on its own CPU."

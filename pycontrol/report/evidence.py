@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What `gpurt report` says of a system, as one document: those of other commands, and how far they were checked."""
+"""The document of `gpurt report` about a system: the documents of other commands, and how far they were checked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from pycontrol.run.finding import Finding
 
 #: In larger files the report leaves out how far the times of single tasks may grow.
 MOST_SEARCHED = 100
-#: What no bound covers, however it was found.
+#: The things that no bound covers, however the bound was found.
 UNCOVERED = (
     "Another machine, kernel, driver, clock rate or program than the times in the file are of.",
     "Times in the file that are too small. gpurt measures times; it does not bound them.",
@@ -57,7 +57,7 @@ UNCOVERED = (
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the report is made of.
+    """The inputs of the report.
 
     ``raw`` and ``traces``: the files' contents by name.  ``elsewhere``: this machine is not the one that the system
     runs on.
@@ -162,7 +162,7 @@ def _machine(device: str | None) -> dict[str, Any]:
 
 
 def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> tuple[dict[str, Any], Sequence[Finding]]:
-    """What a trace has, with bounds where they speak of its run, and what `gpurt trace check` finds in it."""
+    """The content of a trace, with bounds where they speak of its run, and the findings of `gpurt trace check`."""
     why = subject.beyond_the_bounds(recorded, file, test)
     seen, notes = compared(path, recorded, file, None if why else test)
     if test and why:
@@ -225,7 +225,7 @@ def _segment(one: Segment) -> dict[str, Any]:
 
 
 def _left_out(file: TasksetFile, test: Test | None) -> list[str]:
-    """What this file's bounds leave out beside that."""
+    """The further things that this file's bounds leave out."""
     found = []
     if names := [task.name for task in file.taskset if task.best_effort]:
         found.append(f"Best-effort tasks, to which nothing is guaranteed: {', '.join(names)}.")
@@ -253,7 +253,10 @@ def _versions() -> dict[str, str]:
 
 
 def _commands(given: Inputs, test: Test | None) -> list[str]:
-    """What makes the report, and each part of it, again.  Names that only open descriptors have are theirs alone."""
+    """The commands that make the report, and each part of it, again.
+
+    Names that only open descriptors have are theirs alone.
+    """
     file, named = given.file.path, ["--test", given.test] if given.test else []
     device = ["--device", given.device] if given.device and not given.elsewhere else []
     traces = [path for path, _, _ in given.traces]

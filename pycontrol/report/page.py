@@ -29,7 +29,7 @@ SUPPORT = {
     "checked": "checked, holds", "unrefuted": "seen to hold, not proved", "unchecked": "UNCHECKED",
     "refuted": "DOES NOT HOLD",
 }  # fmt: skip
-#: What each policy does, in a sentence.
+#: The effect of each policy, in a sentence.
 POLICIES = {
     "timesliced": "All programs share the GPU in the driver's round robin.",
     "segment": "The real-time client in a GPU segment with the highest priority has the GPU alone; if there is none, "
@@ -87,7 +87,7 @@ def _spelt(key: str, value: Any) -> str:
 
 
 def _shown(value: Any) -> Any:
-    """What stands for a value on the page: text of others has no control characters there."""
+    """The form of a value on the page: text of others has no control characters there."""
     if value is None:
         return "-"
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

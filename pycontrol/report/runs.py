@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a report shows of a trace: when its jobs were released and finished, and how response times are distributed."""
+"""A trace in a report: when its jobs were released and finished, and how response times are distributed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BINS = 48
 
 
 def too_close(recorded: Trace, file: TasksetFile) -> str:
-    """Which task was released earlier than its period and jitter allow, or before its last release; empty: none."""
+    """The task that was released earlier than its period and jitter allow, or before its last release; empty: none."""
     names, tasks = meant(recorded, file), {task.name: task for task in file.taskset}
     releases: dict[str, list[int]] = {}
     for event in recorded.events:
@@ -47,9 +47,9 @@ def placed(recorded: Trace) -> bool:
 
 
 def unfinished(recorded: Trace, file: TasksetFile) -> dict[str, tuple[int, int]]:
-    """Of each task that has some: how many jobs were not finished when the recording ended, and the longest wait, ns.
+    """The number of each task's jobs that were not finished when the recording ended, and the longest wait, ns.
 
-    No response time is known of these.
+    No response time is known of unfinished jobs.  Tasks without such jobs are left out.
     """
     names, end = meant(recorded, file), recorded.end
     found: dict[str, list[int]] = {}

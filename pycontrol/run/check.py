@@ -20,7 +20,7 @@ FEW = 2
 #: Why the answer about a taskset without a real-time task is no.
 NOTHING = "there is no real-time task, so nothing was observed"
 
-#: What to look at where tasks of a real run missed deadlines.
+#: The advice where tasks of a real run missed deadlines.
 LATE = (
     "tasks were late: `gpurt doctor` says what delays them on this machine, `gpurt analyze` whether the file's times "
     "leave them in time at all"
@@ -99,7 +99,7 @@ def notes(lines: Sequence[TaskCheck], trace: Trace) -> list[str]:
 
 @dataclass(frozen=True)
 class Judged:
-    """What was seen: a line for each task of the file, and what was found, in order of time."""
+    """The verdict on a run: a line for each task of the file, and the findings, in order of time."""
 
     lines: Sequence[TaskCheck]
     findings: Sequence[Finding]
@@ -130,13 +130,13 @@ def incomplete(seen: Judged) -> str:
 
 
 def _gone(lines: Sequence[TaskCheck]) -> str:
-    """Which real-time tasks were not there to the end; empty if all were.  They delayed no other then."""
+    """The real-time tasks that were not there to the end; empty if all were.  Such tasks delayed no other then."""
     gone = [line.task for line in lines if not line.best_effort and line.ended is not None]
     return f"jobs of {', '.join(gone)} are missing: the program ended before the run did" if gone else ""
 
 
 def missing(seen: Judged, reported: Collection[str]) -> str:
-    """Of which real-time tasks jobs may be missing, as they did not report them all by themselves; empty if of none."""
+    """The real-time tasks whose jobs may be missing, as they did not report all by themselves; empty if of none."""
     told = [line.task for line in seen.lines if not line.best_effort and line.task not in reported]
     if not told or all(one.what.sort is not Sort.BLIND for one in seen.findings):
         return _gone(seen.lines)
@@ -144,7 +144,7 @@ def missing(seen: Judged, reported: Collection[str]) -> str:
 
 
 def unbounded(lines: Sequence[TaskCheck], test: Test) -> str:
-    """Which tasks the test has no bound of; empty if it bounds every real-time task."""
+    """The real-time tasks that the test has no bound of; empty if it bounds every real-time task."""
     without = [line.task for line in lines if not line.best_effort and line.bound is None]
     return f"{test.name} has no bound of {', '.join(without)}" if without else ""
 
@@ -155,7 +155,7 @@ def compare(trace: Trace, file: TasksetFile, test: Test | None = None) -> Sequen
 
 
 def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
-    """What a trace shows; ``test``: whose bounds to compare with."""
+    """The verdict on a trace; ``test``: whose bounds to compare with."""
     result = compiled.run(test, file.taskset) if test else None
     bounds = {task.name: result.wcrt(task.name) for task in file.taskset} if result else {}
     parts = len(file.taskset.parts)

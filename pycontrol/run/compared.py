@@ -14,12 +14,12 @@ from pycontrol.run.check import Judged, judged, meant, notes
 from pycontrol.run.finding import Sort, What
 from pycontrol.run.subject import of_another_taskset
 
-#: Of broken assumptions, so many are printed.
+#: The number of broken assumptions that are printed at most.
 SHOWN = 5
 
 
 def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[Judged, list[str]]:
-    """What a trace has of each task of the file, what was found in it, and remarks on the trace.
+    """The observations of each task of the file in a trace, the findings, and remarks on the trace.
 
     ``trace``: its name.  ``test``: whose bounds to compare with.  Raises FileError if it is of another taskset, or
     speaks of none of the tasks.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a program has to find in its environment so that it uses its partition only.
+"""The environment that a program has to find so that it uses its partition only.
 
 All partitions of a file are checked against the machine before any program starts.  On AMD's GPUs the preload library
 masks each queue before it is active, and ROCm masks its own by HSA_CU_MASK.  On a Tegra that library puts each TSG into
@@ -30,9 +30,9 @@ from pycontrol.run import preload, sms
 
 #: Names in a program's environment.
 MASK, HSA_MASK = "GPURT_CU_MASK", "HSA_CU_MASK"
-#: Which GPU of the host a program uses.
+#: The GPU of the host that a program uses.
 GPU = "GPURT_GPU"
-#: What HIP and OpenCL give each of their queues, of which ROCm takes what HSA_MASK has, too.
+#: The mask that HIP and OpenCL give each of their queues: ROCm takes the units of it that HSA_MASK has, too.
 HIP_MASK = "ROC_GLOBAL_CU_MASK"
 CONTEXT, SPLIT = "GPURT_GREEN_CONTEXT", "GPURT_GREEN_SPLIT"
 STATIC = "CUDA_MPS_SM_PARTITION"
@@ -50,7 +50,7 @@ UNBOUNDED = (
 
 @dataclass(frozen=True)
 class Confined:
-    """What each task's program gets in its environment besides, and remarks.
+    """The additions to the environment of each task's program, and remarks.
 
     ``domains``: which are to be there while programs run, slices in ns by name.
     """
@@ -116,7 +116,7 @@ def _virtual(taskset: Taskset, gpus: int, made: dict[str, dict[str, str]]) -> li
 
 
 def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """What the programs of one partition get, and remarks."""
+    """The environment of one partition's programs, and remarks."""
     made: dict[str, str] = {}
     notes: list[str] = []
     if part.cu_mask is not None:

@@ -13,8 +13,9 @@ FEW = 1024
 class Due:
     """Jobs, each with times at which it is to be looked at.
 
-    A job that ends early leaves its entries behind.  When more are held than twice those that were of use at the last
-    look, ``open_`` says of each whether it still is: it is called with the task's name and the job's release, ns.
+    A job that ends early leaves its entries behind.  When more entries are held than twice those that were of use at
+    the last look, ``open_`` says of each whether it still is.  ``open_`` is called with the task's name and the job's
+    release, ns.
     """
 
     def __init__(self, open_: Callable[[str, int], bool]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a judge finds wrong in a running system, or in a trace of one."""
+"""The findings of a judge in a running system, or in a trace of one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Sort(str, Enum):
 
 
 class What(str, Enum):
-    """What was found; the value is its name in JSON and metrics."""
+    """The kind of a finding; the value is its name in JSON and metrics."""
 
     BOUND = "bound"
     DEADLINE = "deadline"
@@ -80,7 +80,7 @@ class Finding:
 
 @dataclass
 class Log:
-    """What was found so far.  ``excuses``: kinds that are no broken promise, since the system was idle last."""
+    """The findings so far.  ``excuses``: kinds that are no broken promise, since the system was idle last."""
 
     counts: Counter[tuple[What, str]] = field(default_factory=Counter)
     excuses: dict[What, None] = field(default_factory=dict)

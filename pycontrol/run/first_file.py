@@ -46,7 +46,7 @@ class Process:
 
 
 def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
-    """What is known of a process; None if there is none.  ``clients``: of the host."""
+    """The known facts of a process; None if there is none.  ``clients``: of the host."""
     command = tuple(procs.command(pid))
     here = procs.process(pid)
     real_time = {thread: found.priority for thread in procs.threads(pid) if (found := procs.stat(thread)) and

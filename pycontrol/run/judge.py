@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The one judge of observed jobs and segments: `gpurt trace check` feeds it a trace, `gpurt watch` a host's events.
 
-It compares with what the analysis promises (bounds, deadlines), and with what the analysis assumes (segments' worst
-cases, CPU times, periods, the cost of updates, the set of clients), and keeps the two apart.
+The judge compares with the promises of the analysis (bounds, deadlines), and with its assumptions, and keeps the two
+apart.  The assumptions are segments' worst cases, CPU times, periods, the cost of updates, and the set of clients.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pycontrol.run.seen import MOST_OPEN, OpenJob, SeenTask, Tally, meaning
 from pycontrol.run.segments import Segments
 from pycontrol.run.serving import Serving
 
-#: What ``jump`` is of running hosts, ns: they tell of an update after events that are younger.
+#: The ``jump`` of running hosts, ns: they tell of an update after events that are younger.
 JUMP = 1_000_000_000
-#: Of so many undeclared names each is told; the others are one.
+#: Each of so many undeclared names is told; the others are one.
 MANY = 1000
 
 
@@ -64,7 +64,7 @@ class Judge:
         return self._log.counts
 
     def tally(self, task: str) -> Tally:
-        """What was seen of a task of the file."""
+        """The observations of a task of the file."""
         return self._tasks[task].tally
 
     def feed(self, event: Event, priority: int | None = None) -> list[Finding]:
@@ -114,7 +114,7 @@ class Judge:
             self._latest = event.time
 
     def _forget(self) -> None:
-        """What is under way may have ended unseen, and other things may have begun."""
+        """Jobs and segments under way may have ended unseen, and others may have begun."""
         self._due.clear()
         self._serving.clear()
         for seen in self._tasks.values():
@@ -181,7 +181,7 @@ class Judge:
         self._settle()
 
     def _ended(self, seen: SeenTask, event: Event, release: int) -> OpenJob:
-        """Takes the job out that ends.  What has begun before the judge saw it, or not told of it, has no segments."""
+        """Takes the job out that ends.  A job that began before the judge saw it, or untold, has no segments."""
         job, text = seen.jobs.pop(release, None), ""
         if job is None and seen.tells:
             text = "ended, and had not begun, or ended twice: two programs do its jobs, and the bound is for one"
@@ -245,7 +245,7 @@ class Judge:
         return max(task.deadline, self.bounds.get(task.name, 0))
 
     def _settle(self) -> None:
-        """What was broken before does not matter once the system is idle, as far as the judge can know."""
+        """The assumptions broken before do not matter once the system is idle, as far as the judge can know."""
         if self._log.excuses and not any(seen.active for seen in self._tasks.values()):
             self._log.excuses.clear()
 

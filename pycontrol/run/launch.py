@@ -31,7 +31,7 @@ class Run:
     """The outcome of a run.  ``reports`` lacks tasks that are the user's own commands, and tasks that were killed.
 
     ``interrupted``: the exit code that says how the user ended the run before its time; 0: nobody did.  ``failed``:
-    what ended it else, empty if nothing did; ``gone``: the host.  What was seen until then is here all the same.
+    what ended it else, empty if nothing did; ``gone``: the host.  The events seen until then are here all the same.
     """
 
     placement: Placement
@@ -81,9 +81,9 @@ def _unseen(
 
 
 def _failures(before: Sequence[GpuStatus], listener: Listener, over: int) -> tuple[list[Event], bool]:
-    """What no event tells of the run, as events at its end, and whether the host has gone.
+    """The failures that no event tells of the run, as events at its end, and whether the host has gone.
 
-    That is why the GPUs were not used as the scheduler said.
+    A failure is a reason why the GPUs were not used as the scheduler said.
     """
     try:
         return [Event(over, Kind.LATE, detail=text) for text in failures_of(before, listener.control.gpus())], False
@@ -92,7 +92,7 @@ def _failures(before: Sequence[GpuStatus], listener: Listener, over: int) -> tup
 
 
 def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]) -> tuple[dict[str, str], list[str]]:
-    """What the file says of TSGs and GPU priorities that nobody has set: for the trace, and remarks.
+    """The file's settings of TSGs and GPU priorities that nobody has made: for the trace, and remarks.
 
     ``seen``: GPU priorities by task.  Those of the file's own tasks are set, those of programs of the user's are not.
     """

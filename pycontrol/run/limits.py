@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a taskset file allows segments, jobs and updates to take."""
+"""The times that a taskset file allows segments, jobs and updates to take."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LOCKS = ("lock-priority", "lock-fifo")
 class Limits:
     """The limits under ``policy``, on a host with so many ``gpus``.  Without update costs in the file some are unknown.
 
-    A host with a GPU for each partition has the partitions' order.  Any other host does not say whose updates are
-    which, so that the costliest partition's count there.
+    A host with a GPU for each partition has the partitions' order.  Any other host does not say which partition an
+    update is of, so that the costliest partition's count there.
     """
 
     def __init__(self, file: TasksetFile, policy: str, gpus: int) -> None:
@@ -33,10 +33,11 @@ class Limits:
         self._delays = {task.name: self._delaying(task) for task in taskset}
 
     def _delaying(self, task: Task) -> list[tuple[Task, int]] | None:
-        """What makes the owner's end late: tasks, and what a job takes of the owner's time at most, ns.
+        """The tasks that make the owner's end late, and what a job of each takes of the owner's time at most, ns.
 
-        None: nothing says how much.  So it is where tasks share a TSG, which has work of all on the GPU while one of
-        them owns it, and where tasks of other partitions can have the CPU for as long as they wait there (``_beside``).
+        None: nothing says how much.  So it is where tasks share a TSG, which has work of all on the GPU while one task
+        owns it.  So it is, too, where tasks of other partitions can have the CPU for as long as they wait there
+        (``_beside``).
 
         Tasks of its CPU that are no less urgent may have it.  At the gate the owner lets those pass that are no less
         urgent on the GPU.  One of them has its turn even if its own CPU is executing a more urgent task, which the
@@ -97,7 +98,7 @@ class Limits:
         return self._cpu[task.name]
 
     def segment(self, task: Task, held: Held, owned: int) -> tuple[int, int] | None:
-        """Of a segment that owned the GPU for so long, its declared worst case, and for how long it may own it, ns.
+        """The declared worst case of a segment that owned the GPU for so long, and how long it may own the GPU, ns.
 
         It owns the GPU until its end has been decided, which other tasks delay (``_delaying``).
         """

@@ -47,7 +47,7 @@ class Wished:
 
 @dataclass(frozen=True)
 class Done:
-    """What is known of a run.  ``unsaved``: why its trace is not whole on disk.  ``doubt``: why no yes is proved."""
+    """The known facts of a run.  ``unsaved``: why its trace is not whole on disk.  ``doubt``: why no yes is proved."""
 
     seen: launch.Run
     policy: str
@@ -152,7 +152,7 @@ def _launched(
 
 
 def _permitted(control: Control, loaded: TasksetFile, mode: Waiting | None, policy: str | None) -> fit.Host:
-    """What is known of the host, under the policy that it is to have.
+    """The known facts of the host, under the policy that it is to have.
 
     Raises RefusedError if the host would refuse the tasks' segments.
     """

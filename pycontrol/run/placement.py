@@ -12,9 +12,9 @@ from analysis.model import Taskset
 
 RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
 RT_PERIOD = Path("/proc/sys/kernel/sched_rt_period_us")
-#: What the trace of a run says of its placement.
+#: The words of a run's trace about its placement.
 FOLDED, UNFOLDED = "folded", "as in the file"
-#: What it says of the tasks' scheduling class.
+#: The words of a run's trace about the tasks' scheduling class.
 FIFO, DEFAULT_CLASS = "SCHED_FIFO", "default class"
 
 
@@ -56,8 +56,8 @@ class Placement:
 def place(taskset: Taskset, available: Collection[int] | None = None) -> Placement:
     """Maps the file's CPUs to the machine's: one to one if there are enough, else several to one (folded).
 
-    To fold, it goes through the file's CPUs in descending order of real-time work, then of all work, and maps each to
-    the CPU of this machine that has the least work so far.
+    Folding goes through the file's CPUs in descending order of real-time work, then of all work.  Each is mapped to the
+    CPU of this machine that has the least work so far.
 
     Args:
         taskset: the tasks.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Which task of a file a process is."""
+"""The task of a file that a process is."""
 
 from __future__ import annotations
 

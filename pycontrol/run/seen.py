@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a judge keeps of the tasks of a file while it looks at their jobs and segments."""
+"""The memory of a judge about the tasks of a file while the judge looks at their jobs and segments."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from analysis.taskset import TasksetFile
 from pycontrol.run.arrivals import Arrivals
 from pycontrol.run.programs import tasks_of
 
-#: Of a task that has more jobs or segments under way than this, a program is broken.
+#: A program is broken if its task has more jobs or segments under way than this.
 MOST_OPEN = 1000
 
 
 def meaning(file: TasksetFile, name: str) -> str | None:
     """The task of the file that a name in a trace means: the task of that name.
 
-    `gpurt trace record` names a process NAME-PID.  That means the task which that process is (``tasks_of``),
-    if there is only
-    one.  None: the name means no task.
+    `gpurt trace record` names a process NAME-PID.  The name means the task that the process is (``tasks_of``), if there
+    is only one.  None: the name means no task.
     """
     program, _, pid = name.rpartition("-")
     tasks = [task.name for task in file.taskset if task.name == name]
@@ -30,7 +29,7 @@ def meaning(file: TasksetFile, name: str) -> str | None:
 
 @dataclass
 class Tally:
-    """What was seen of a task; times in ns.  ``misses`` has jobs that were not done by their deadline, too.
+    """The observations of a task; times in ns.  ``misses`` has jobs that were not done by their deadline, too.
 
     ``longest``: for how long a segment owned the GPU at most; ``owned``, ``waited``: for how long all segments owned
     it, and waited for it.  ``jitter``: how long after its release a job began at most.  ``above``: jobs that were not
@@ -114,7 +113,7 @@ class SeenTask:
         self.tells, self.told, self.lost = True, True, False
 
     def forget(self) -> None:
-        """What it does is not known from now on."""
+        """The task's doings are not known from now on."""
         self.lost = self.active or self.told or self.tally.segments > 0
         self.tells = False
         self.arrivals.forget()
@@ -143,7 +142,7 @@ class SeenTask:
 
 
 def on_cpu(task: Task) -> int:
-    """What a job executes on its CPU at most, ns."""
+    """The longest time that a job executes on its CPU, ns."""
     busy = task.waiting is Waiting.BUSY
     pieces = [one.time.worst if isinstance(one, CpuSegment) else one.misc.worst + one.pure.worst * busy
               for one in task.segments]  # fmt: skip

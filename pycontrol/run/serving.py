@@ -22,8 +22,8 @@ class Past:
 class Serving:
     """Takes the beginnings and ends of jobs that processes tell of, in the order in which they come.
 
-    A process that never has two jobs under way at once, and lets one wait for another that the file gives no right to
-    delay it, has one thread for both.
+    A process has one thread for two tasks if it never has jobs of both under way at once, and lets one wait for the
+    other without right.  The file gives the right to delay a task.
     """
 
     def __init__(self, taskset: Taskset, log: Log) -> None:
@@ -58,7 +58,7 @@ class Serving:
         self._past.pop(pid, None)
 
     def clear(self) -> None:
-        """What is under way is not known."""
+        """The jobs under way are not known."""
         self._open.clear()
         self._past.clear()
 

@@ -14,10 +14,10 @@ NOTE = (
 
 
 def ranges(taskset: Taskset) -> tuple[dict[int, dict[str, str]], str]:
-    """What programs find in their environment, by id() of their partition, and a remark; "" if there is none.
+    """The environment that programs find, by id() of their partition, and a remark; "" if there is none.
 
-    Partitions that only say how many units they have get SMs in the order of the file, the named ones first, then those
-    of single tasks.  No SM is in two.  If a mechanism of the driver's divides the GPU, if there are fewer units, or if
+    Partitions that only say how many units they have get SMs in the file's order: the named ones first, then those of
+    single tasks.  No SM is in two.  If a mechanism of the driver's divides the GPU, if there are fewer units, or if
     nothing says how many there are, none.
     """
     there = taskset.platform.compute_units

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a trace is about: whether it is of the file's tasks, and whether bounds speak of its run."""
+"""The subject of a trace: whether it is of the file's tasks, and whether bounds speak of its run."""
 
 from __future__ import annotations
 

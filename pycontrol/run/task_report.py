@@ -23,8 +23,8 @@ class CpuTimes:
 class GpuTimes:
     """Times of a GPU segment, in this order.
 
-    The task calls begin (``begin``), begin returns (``begun``), the task submits work (``submit``), the GPU completes
-    the work (``completed``), the task notices (``seen``), and end returns (``end``).
+    The task calls begin (``begin``), begin returns (``begun``), and the task submits work (``submit``).  The GPU
+    completes the work (``completed``), the task notices (``seen``), and end returns (``end``).
     """
 
     begin: int

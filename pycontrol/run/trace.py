@@ -192,7 +192,7 @@ def assemble(
         tasks: the tasks that ran.
         reports: what they reported, by name.
         busy: whether a task waited busily, by name.
-        host: the host's events, with task names, in order of time.  What they say of jobs counts for tasks that did not
+        host: the host's events, with task names, in order of time.  Their word on jobs counts for tasks that did not
             report.
         times: what becomes time 0, and when the run was over, ns of CLOCK_MONOTONIC.
         ended: when the programs ended that did not run until the run was over, by task, ns of CLOCK_MONOTONIC.

@@ -29,7 +29,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a kernel's code says.
+    """The facts that a kernel's code tells.
 
     ``uses_header``: it has the marks of gpurt_sm_run().  ``unclear``: why its paths are not known, empty if they are.
     ``most_threads``: threads of a block that it was compiled for, None if it does not say.
@@ -67,7 +67,7 @@ class Code:
 
 
 def after_reads(steps: Sequence[Instruction]) -> set[int]:
-    """What may be executed after the SM's number was read."""
+    """The instructions that may be executed after the SM's number was read."""
     return reachable(steps, [at for place, step in enumerate(steps) if step.reads for at in following(steps, place)])
 
 
@@ -97,7 +97,7 @@ def stores_after(steps: Sequence[Instruction]) -> bool:
 
 
 def reachable(steps: Sequence[Instruction], begins: Sequence[int], ends: AbstractSet[int] = frozenset()) -> set[int]:
-    """What may be executed from some instructions on, those of ``ends`` included, and nothing after these."""
+    """The instructions that may be executed from ``begins`` on, those of ``ends`` included, and nothing after these."""
     seen = set[int]()
     left = [at for at in begins if at < len(steps)]
     while left:

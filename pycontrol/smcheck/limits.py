@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a block may use so that two fit on an SM, by architecture.
+"""The resources that a block may use so that two fit on an SM, by architecture.
 
-The numbers are NVIDIA's: the CUDA programming guide's table of technical specifications by compute capability, the
-traits of architectures in libcu++, and cuda_occupancy.h of CUDA 13.0.  They agree where they name the same one.
+The numbers are NVIDIA's, of three sources.  The sources are the CUDA programming guide's table of technical
+specifications by compute capability, the traits of architectures in libcu++, and cuda_occupancy.h of CUDA 13.0.  The
+sources agree where they name the same number.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SMS = {
 }  # fmt: skip
 #: An SM's registers.  A warp takes them in units that are a multiple of this many for each of its threads.
 REGISTERS, GRAIN = 65536, 8
-#: What a block takes of shared memory beside its own, from 8.0 on.
+#: The shared memory that a block takes beside its own, from 8.0 on.
 RESERVED = 1024
 #: Bytes of shared memory of a block above which its program has to ask for them, with any architecture.
 USUAL_SHARED = 48 * 1024
@@ -34,7 +35,7 @@ class Room:
 
 
 def room(arch: str) -> Room:
-    """What two blocks leave each other.  Raises ValueError for an architecture that is not known."""
+    """The room that two blocks leave each other.  Raises ValueError for an architecture that is not known."""
     # sm_90a and sm_100f are those SMs, with instructions that no other has.
     found = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if found is None or found[1] not in SMS:

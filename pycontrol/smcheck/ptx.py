@@ -15,7 +15,7 @@ HEAD = re.compile(rf"\.(entry|func)\b(?:\s*\.\w+)*\s*(?:\([^)]*\)\s*)?({NAME})")
 OPENS = re.compile(r"[;{]")
 BRACE = re.compile(r"[{}]")
 MOST_THREADS = re.compile(r"\.maxntid\s+(\d{1,9})(?:\s*,\s*(\d{1,9}))?(?:\s*,\s*(\d{1,9}))?")
-#: What may stand before an instruction: a scope's brace, a line number, a label.
+#: The text that may stand before an instruction: a scope's brace, a line number, a label.
 BEFORE = re.compile(rf"\s*(?:[{{}}]|\.loc\b[^\n]*(?:\n|$)|({NAME})\s*:(?!:))")
 INSTRUCTION = re.compile(r"(@!?[\w$%]+\s+)?([a-z]\w*)((?:\.|::)[\w.:]*)?(?:\s+([^\s{}:;][^:;]*|\{[^:;]*))?")
 DECLARES = re.compile(r"\.(?:reg|shared|local|param|pragma|branchtargets)\b")

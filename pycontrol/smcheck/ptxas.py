@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What kernels use of an SM, as ptxas -v says."""
+"""The resources of an SM that kernels use, as ptxas -v says."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ PROPERTIES = re.compile(r"ptxas info\s*: Function properties for ([\w$]+)\s*")
 STACK = re.compile(r"\s*(\d{1,9}) bytes stack frame, (\d{1,9}) bytes spill stores, (\d{1,9}) bytes spill loads\s*")
 USED = re.compile(r"ptxas info\s*: Used (\d{1,9}) registers((?:, [^,]+)*)\s*")
 SHARED = re.compile(r"(\d{1,9})(?:\+(\d{1,9}))? bytes smem")
-#: What else stands in a line "Used", and says nothing of registers or shared memory.
+#: The further words of a line "Used", which say nothing of registers or shared memory.
 OTHER = re.compile(r"used \d+ barriers|\d+(?:\+\d+)? bytes (?:cmem\[\d+\]|lmem|gmem|cumulative stack size)"
                    r"|\d+ (?:textures|samplers|surfaces)")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a kernel uses on an architecture: registers of a thread, bytes of a block; the rest, of a thread.
+    """The resources of a kernel on an architecture: registers of a thread, bytes of a block; the rest, of a thread.
 
     ``spilled``: bytes of stores and loads of registers in memory; ``stack``: bytes of its stack.
     """

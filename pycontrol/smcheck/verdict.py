@@ -18,7 +18,7 @@ from pycontrol.smcheck.ptxas import Use
 
 MAX_BYTES = 16 * 2**20
 EXPECTED = "PTX, or what ptxas -v prints"
-#: What an assembler's text for AMD's GPUs has, and how an object for them begins: ELF of machine EM_AMDGPU.
+#: The marks of an assembler's text for AMD's GPUs, and the beginning of an object for them: ELF of machine EM_AMDGPU.
 AMDGCN = re.compile(r"^\s*\.(?:amdgcn_target|amdhsa_kernel|amdgpu_hsa_kernel)\b", re.MULTILINE)
 ELF, MACHINE, EM_AMDGPU = b"\x7fELF", slice(18, 20), b"\xe0\0"
 NOT_JUDGED = (
@@ -29,7 +29,7 @@ NOT_JUDGED = (
 
 @dataclass
 class Said:
-    """What texts say of kernels."""
+    """The facts that texts tell of kernels."""
 
     codes: list[Code] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
