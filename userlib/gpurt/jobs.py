@@ -48,8 +48,8 @@ class Job:
     """A job of a task; ``number`` is its number at the host.
 
     Raises:
-        OSError: ENOENT, the host's file has no such task; EBUSY, the task is another client's, or has a pending job;
-            EOPNOTSUPP, the host shares no units; EINVAL, released before boot or more than an hour from now.
+        OSError: ENOENT, the host's file has no such task.  EBUSY, the task is another client's, or has a pending job.
+            EOPNOTSUPP, the host shares no units.  EINVAL, released before boot or more than an hour from now.
     """
 
     def __init__(self, client: Client, task: str, release: int = 0) -> None:

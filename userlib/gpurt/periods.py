@@ -96,8 +96,8 @@ class periodic:  # noqa: N801  (reads as a statement)
         client: as for `job`.
 
     Raises:
-        OSError: EINVAL, no such name can be, the period is not positive or above an hour, or the first release was
-            before boot or is more than an hour from now; EBUSY as for `job`.
+        OSError: EINVAL, no such name can be, or the period is not positive or above an hour.  EINVAL, the first release
+            was before boot or is more than an hour from now.  EBUSY as for `job`.
     """
 
     def __init__(self, task: str | None, period: int, first: int = 0, *, client: Client | None = None) -> None:

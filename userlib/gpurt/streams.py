@@ -48,7 +48,7 @@ def chosen(given: Given, elsewhere: bool = False) -> Stream:
     """The stream of a segment that begins.  ``elsewhere``: another thread than this one waits for it.
 
     Raises:
-        TypeError: a function returned none; or it is a module or a class, for another thread:
+        TypeError: a function returned none; or it is a module or a class, for another thread.
             ``torch.cuda.synchronize()`` waits for the current device, and each thread has its own.
     """
     stream = given if _waits(given) else cast("Callable[[], object]", given)()

@@ -22,9 +22,9 @@
  *
  * Policy `boosted` (gpurt/uapi.h, "Raised threads") raises the thread that begins a segment.  A program states its form
  * with the flags of gpurt_segment_begin(), or the environment does for it: GPURT_FORM=self, owner or fence.  Without
- * either the form is `self`, which is right only for threads that never spin inside a segment.  (cudaStreamSynchronize()
- * spins unless the device has cudaDeviceScheduleBlockingSync.)  A thread that may not be raised begins no segment under
- * this policy.  One line on stderr says once what it lacks.
+ * either the form is `self`, which is right only for threads that never spin inside a segment.  A thread spins in
+ * cudaStreamSynchronize() unless the device has cudaDeviceScheduleBlockingSync.  A thread that may not be raised begins
+ * no segment under this policy.  One line on stderr says once what it lacks.
  *
  * If the host cannot raise threads, the library raises the calling thread before the segment begins.  The library
  * lowers it after the client's last segment has ended, the client is closed, or a call finds that the host is gone.
@@ -189,8 +189,8 @@ int gpurt_job_end(struct gpurt_handle *handle);
  * came before the release; call it again, or stop.  Other errors are those of gpurt_job_begin() and _end().  With
  * handle NULL and no host it works without telling anybody.
  *
- * The first release is at @first_ns, CLOCK_MONOTONIC; 0: a period from now.  gpurt_periodic_init() returns -EINVAL if
- * the period is 0 or above an hour, or the first release is more than an hour from now.
+ * The first release is at @first_ns, CLOCK_MONOTONIC; 0: a period from now.  The result of gpurt_periodic_init() is
+ * -EINVAL if the period is 0 or above an hour, or the first release is more than an hour from now.
  */
 struct gpurt_periodic {
 	struct gpurt_handle *handle;

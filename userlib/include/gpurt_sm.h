@@ -27,8 +27,8 @@
  * Threads: half of what an SM holds (1024 where it holds 2048, 768 of 1536, 512 of 1024), so that two blocks fit and a
  * third does not.  `gpurt measure code` says whether registers and shared memory leave room for two.
  *
- * hold_ns: for how long a block outside of the range keeps its place at most, so that the dispatcher puts later blocks of
- * the launch elsewhere.  It delays other tasks' kernels by as much; 0: it leaves at once.  HIP: it leaves at once.
+ * hold_ns: the longest time that a block outside of the range keeps its place, so that the dispatcher puts later blocks
+ * of the launch elsewhere.  It delays other tasks' kernels by as much; 0: it leaves at once.  HIP: it leaves at once.
  *
  * All threads of a block call gpurt_sm_run(), and all of them call the body, which may use __syncthreads().  The SM is
  * read once in a block: a preempted context may continue elsewhere.  Hence one context for all tasks (threads of one process, or
@@ -235,10 +235,10 @@ struct gpurt_sm_report {
 };
 
 /*
- * Executes logical blocks 0 to @total - 1 in @range.  @launch(range, control) launches the kernel, waits for it, and
- * returns 0 or an error, which is returned.  -EINVAL: the range is empty or too large, or there are too many blocks.
- * -EIO: the kernel ended before its work, so that some logical blocks were begun.  @report: unless it is NULL, what
- * happened.
+ * Executes logical blocks 0 to @total - 1 in @range.  The function @launch(range, control) launches the kernel, waits
+ * for it, and returns 0 or an error, which is returned.  Error -EINVAL: the range is empty or too large, or there are
+ * too many blocks.  Error -EIO: the kernel ended before its work, so that some logical blocks were begun.  Unless
+ * @report is NULL, it gets what happened.
  */
 template <class Launch>
 int gpurt_sm_launch(struct gpurt_sm_range range, unsigned int total, unsigned int hold_ns,

@@ -143,8 +143,8 @@ static bool refused_percentage(uint32_t percentage)
 }
 
 /*
- * Stores the settings that the program wants for its queue, to be restored when it may run.  @held: the driver was not
- * told the percentage, and has the queue inactive.
+ * Stores the settings that the program wants for its queue, to be restored when it may run.  With @held the driver was
+ * not told the percentage, and has the queue inactive.
  */
 static void want(struct tsg *tsg, uint64_t ring, uint32_t ring_size, uint32_t percentage, uint32_t priority, bool held)
 {

@@ -3,10 +3,10 @@
  * Wrappers of a library's entry points, by what a function does.  Each macro defines the function that a program finds, and
  * a slot for the real function.  The slot is filled when the program looks the function up by name, or on first use.
  *
- * All have the same parameters: the symbol, whether its default stream is that of the thread, the stream that it gives
- * work to or waits for (NULL: the default stream), the parameters and the arguments.  A parameter that a macro reads has
- * one of these names: stream, event, context, made (where the new stream goes), flags.  wrappers.py writes them from a
- * table.
+ * All have the same parameters: the symbol, whether its default stream is that of the thread, the stream, the
+ * parameters and the arguments.  A function gives work to that stream or waits for it (NULL: the default stream).  A
+ * parameter that a macro reads has one of these names: stream, event, context, made (where the new stream goes), flags.
+ * wrappers.py writes them from a table.
  *
  * A file that includes this header defines FAILURE, what a wrapper returns if there is no real function, and:
  *	void *library_symbol(const char *name)			the real function
@@ -20,8 +20,8 @@
 struct entry_point {
 	const char *name;	/* the symbol */
 	/*
-	 * For look-ups that select a variant: the name without a suffix, the flag, and the versions for which the
-	 * library that is asked answers with this function: from @since on, but not from @until on.
+	 * For look-ups that select a variant: the name without a suffix, the flag, and the versions.  The library that
+	 * is asked answers with this function from version @since on, but not from @until on.
 	 */
 	const char *base;
 	bool per_thread;

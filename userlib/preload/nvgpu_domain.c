@@ -2,9 +2,9 @@
 /*
  * GPURT_DOMAIN: the scheduling domain of nvgpu in which the process's time-slice groups execute.  `gpurt run` makes it.
  *
- * The driver takes a group into a domain as long as none of the group's channels is active (nvgpu_tsg_bind_domain() in
- * common/fifo/tsg.c, L4T r35 and r36).  So it is put there as soon as the program has it.  Outside its domain its work
- * would take other tasks' turns.  So a process whose group cannot be put there ends.
+ * The driver takes a group into a domain as long as none of the group's channels is active.  The code is
+ * nvgpu_tsg_bind_domain() in common/fifo/tsg.c, L4T r35 and r36.  So a group is put there as soon as the program has
+ * it.  Outside its domain its work would take other tasks' turns.  So a process whose group cannot be put there ends.
  */
 #include <errno.h>
 #include <fcntl.h>

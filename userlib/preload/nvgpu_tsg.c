@@ -4,12 +4,12 @@
  * DISABLE and PREEMPT on it take the group off the GPU.  ENABLE puts it back.
  *
  * The driver enables groups on many other occasions, and it does not remember that they were disabled.  To bind a channel
- * to a group enables nothing.  What enables, in L4T r32.7.1, 35.6.0 and r36.4:
- *	SETUP_BIND and its older forms, on the channel: from then on it runs (common/fifo/channel.c, tsg_gv11b_fusa.c);
- *	UNBIND, and the end of a channel's last descriptor: the group's other channels (common/fifo/tsg.c);
- *	on a channel: PREEMPT, SET_PREEMPTION_MODE, ALLOC_OBJ_CTX (common/gr/gr_setup.c), ENABLE, SET_BOOSTED_CTX, and
- *	ZCULL_BIND in r32;
- *	every call that finds the GPU without power: all channels of all processes (common/fifo/channel.c,
+ * to a group enables nothing.  These calls enable, in L4T r32.7.1, 35.6.0 and r36.4.
+ *	SETUP_BIND and its older forms, on the channel: from then on it runs (common/fifo/channel.c, tsg_gv11b_fusa.c).
+ *	UNBIND, and the end of a channel's last descriptor: the group's other channels (common/fifo/tsg.c).
+ *	On a channel: PREEMPT, SET_PREEMPTION_MODE, ALLOC_OBJ_CTX (common/gr/gr_setup.c), ENABLE, SET_BOOSTED_CTX, and
+ *	ZCULL_BIND in r32.
+ *	Every call that finds the GPU without power: all channels of all processes (common/fifo/channel.c,
  *	nvgpu_channel_resume_all_serviceable_ch(), in r32 gk20a_channel_resume()).  Work that is submitted with SUBMIT keeps
  *	the power on until it is done.  So a group that is off can be enabled then only if it has no such work, and is
  *	switched again when it gets some.

@@ -4,9 +4,9 @@
  *
  * GPURT_NVIDIA_METHOD:
  *	disable		FIFO_DISABLE_CHANNELS.  The driver documents that the channels are preempted and stay off
- *			(ctrl2080fifo.h), its UVM part does the same (nv_gpu_ops.c), and it is marked to take the driver's
- *			system-wide lock for reading only.  The driver has it only where GSP firmware runs the GPU
- *			(kernel_fifo_ctrl.c; all of release 570.86.15).
+ *			(ctrl2080fifo.h).  The driver's UVM part does the same (nv_gpu_ops.c).  The call is marked to take
+ *			the driver's system-wide lock for reading only.  The driver has it only where GSP firmware runs the
+ *			GPU (kernel_fifo_ctrl.c; all of release 570.86.15).
  *	schedule	GPFIFO_SCHEDULE off, then PREEMPT with wait.  Both take that lock for writing.  Under GSP firmware
  *			the group goes on (H200, release 580.159.04: docs/hardware), so this is a hint there, tier T0.
  *	timeslice	the shortest slice instead of off: a hint, tier T0.

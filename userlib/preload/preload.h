@@ -161,8 +161,8 @@ void agent_move_file(const struct gpu_file *from, struct gpu_file *to);
 /* The tier that was reached has changed: agent_settle() tells the host. */
 void agent_retell(const struct tsg *tsg);
 /*
- * The TSG may have been switched on behind the agent's back, or has a channel from now on.  agent_catch_up() then
- * applies the last order to it.
+ * The TSG may have been switched on behind the agent's back, or has a channel from now on.  The last order is then
+ * applied to it by agent_catch_up().
  */
 void agent_refresh(struct tsg *tsg);
 /* The same for a TSG that is off the GPU now. */
@@ -187,8 +187,9 @@ unsigned int agent_gpus(unsigned int *gpus, unsigned int size);
 /* Called without the lock: asks the host once which GPUs it has. */
 void numbers_learn(void);
 /*
- * Called with the lock held.  The host's number of the GPU at @address, which is its driver's @index-th: a PCI address as
- * 0000:c1:00.0, "" for a GPU that is not on PCI, NULL if it cannot be found out.  NO_GPU: the host has none there; says so.
+ * Called with the lock held.  The host's number of the GPU at @address, which is its driver's @index-th.  The address
+ * is a PCI address as 0000:c1:00.0, "" for a GPU that is not on PCI, or NULL if it cannot be found out.  NO_GPU: the
+ * host has none there; says so.
  */
 unsigned int numbers_of(const char *driver, const char *address, unsigned int index);
 /* cuDeviceGetPCIBusId() and hipDeviceGetPCIBusId() */
