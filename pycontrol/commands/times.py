@@ -223,7 +223,7 @@ def _check(
 
 
 def _here(device: str | None, priority: int | None, beside: str | None) -> Here:
-    """The circumstances of conditions.  Raises DeviceError: no host; RefusedError: no such priority; UsageError."""
+    """The basis of conditions.  Raises DeviceError: no host; RefusedError: no such priority; UsageError."""
     try:
         words = shlex.split(beside or "")
     except ValueError as error:

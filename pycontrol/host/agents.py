@@ -186,7 +186,7 @@ class AgentGpu(Gpu):
     ) -> None:
         """The agent of a process says how many TSGs there are; `done` gets the result and the order that holds.
 
-        The agent's coming is a decision like any other: no agent comes in the middle of an update.
+        The agent's arrival is a decision like any other: no agent comes in the middle of an update.
         """
         process: Process = client.own
 

@@ -78,7 +78,7 @@ def of_host(name: str, text: str, label: str, found: Iterable[tuple[Durations, s
 def buckets_of(times: Durations) -> list[tuple[str, float]]:
     """Cumulative counts.  A bucket of the host ends below an edge, Prometheus's at it: times are whole ns.
 
-    The module does not stop its scheduler to read the times.  So its count may be of another moment than its buckets
+    The module does not stop its scheduler to read the times.  So a count may be of another moment than its buckets
     (put_times() in kmod/calls/netlink_get.c).  Prometheus gives up all it has read where buckets do not add up to the
     count.
     """

@@ -38,7 +38,7 @@ class Condition(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """The circumstances of conditions.
+    """The circumstances that conditions depend on.
 
     ``gpus``: of the host.  ``priority``: what the program gets, None for its own.  ``beside``: the user's co-runner.
     """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The things that a measurement's times depend on, as far as gpurt sees: runs of different things have no common worst
-case.  It does not see libraries that a program loads, files that it opens by itself, nor its environment."""
+case.  gpurt does not see libraries that a program loads, files that a program opens by itself, nor its environment."""
 
 from __future__ import annotations
 

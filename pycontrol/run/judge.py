@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The one judge of observed jobs and segments: `gpurt trace check` feeds it a trace, `gpurt watch` a host's events.
 
-The judge compares with the promises of the analysis (bounds, deadlines), and with its assumptions, and keeps the two
-apart.  The assumptions are segments' worst cases, CPU times, periods, the cost of updates, and the set of clients.
+The judge compares with the promises of the analysis (bounds, deadlines), and with the assumptions of the analysis, and
+keeps the two apart.  The assumptions are segments' worst cases, CPU times, periods, the cost of updates, and the set of
+clients.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ class Judge:
         self._settle()
 
     def _ended(self, seen: SeenTask, event: Event, release: int) -> OpenJob:
-        """Takes the job out that ends.  A job that began before the judge saw it, or untold, has no segments."""
+        """Takes the job out that ends.  A job whose beginning the judge did not see, or learn of, has no segments."""
         job, text = seen.jobs.pop(release, None), ""
         if job is None and seen.tells:
             text = "ended, and had not begun, or ended twice: two programs do its jobs, and the bound is for one"

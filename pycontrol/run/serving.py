@@ -22,8 +22,8 @@ class Past:
 class Serving:
     """Takes the beginnings and ends of jobs that processes tell of, in the order in which they come.
 
-    A process has one thread for two tasks if it never has jobs of both under way at once, and lets one wait for the
-    other without right.  The file gives the right to delay a task.
+    A process has one thread for two tasks if jobs of both are never under way at once, and one wrongly awaits the
+    other.  A wait is wrong if the file gives the other task no right to delay the one that waits.
     """
 
     def __init__(self, taskset: Taskset, log: Log) -> None:
