@@ -111,7 +111,7 @@ static struct gpurt_allowance *create(u32 attr, const char *path, struct pid *pi
  * and none was to be made.  Returns -ENOMEM, or -ENOBUFS and why.
  */
 int gpurt_allowance_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_allowance **allowance,
-		    const char **why)
+			const char **why)
 {
 	rt_mutex_lock(&allowances_lock);
 	*allowance = find(attr, path, pid);
@@ -221,7 +221,8 @@ struct allowance_update {
 
 static int decide_allowance(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	struct gpurt_allowance **allowance = &container_of(u, struct allowance_update, u)->allowance, *left = u->client->allowance;
+	struct gpurt_allowance **allowance = &container_of(u, struct allowance_update, u)->allowance;
+	struct gpurt_allowance *left = u->client->allowance;
 	struct gpurt_budget *budget = *allowance ? &(*allowance)->budget[gpu->index] : NULL;
 
 	if (u->client->gone)
@@ -238,7 +239,9 @@ static int decide_allowance(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 n
  */
 void gpurt_allowance_apply(struct gpurt_client *client)
 {
-	struct allowance_update g = { .u = { .decide = decide_allowance, .client = client, .level = GPURT_GATE_CONTROL } };
+	struct allowance_update g = {
+		.u = { .decide = decide_allowance, .client = client, .level = GPURT_GATE_CONTROL },
+	};
 	bool done;
 
 	do {

@@ -28,7 +28,7 @@ struct gpurt_allowance {
 };
 
 int gpurt_allowance_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_allowance **allowance,
-		    const char **why);
+			const char **why);
 void gpurt_allowance_settle(struct gpurt_allowance *allowance);
 void gpurt_allowance_put(struct gpurt_allowance *allowance);
 void gpurt_allowance_describe(struct gpurt_client *client, u64 *limit, u64 *period, u32 *action);

@@ -2,13 +2,13 @@
 /*
  * Groups: clients that need one another own the GPU together, on one GPU or several.
  *
- * On each GPU one entry stands in the scheduler's queues for all members of a group.  While it owns the GPU, the TSGs of
- * all members are on the runlist, also of those that are in no segment.  A tenure of the group lasts from the first begin
- * of a member on any GPU to the last end.  For so long the group has a key: its level, and a stamp that the tenure got
- * when it began.  All GPUs order groups by that key alike, so two groups never wait for each other
- * (docs/readings/groups.md).  The key of a group does not change while it is in a queue.  Exceptions are operations on the
- * whole group.  The scheduler that begins one calls gpurt_sched_ops.regroup, and the host has every other GPU follow, one
- * at a time.
+ * On each GPU one entry stands in the scheduler's queues for all members of a group.  While it owns the
+ * GPU, the TSGs of all members are on the runlist, also of those that are in no segment.  A tenure of the
+ * group lasts from the first begin of a member on any GPU to the last end.  For so long the group has a
+ * key: its level, and a stamp that the tenure got when it began.  All GPUs order groups by that key alike,
+ * so two groups never wait for each other (docs/readings/groups.md).  The key of a group does not change
+ * while it is in a queue.  Exceptions are operations on the whole group.  The scheduler that begins one
+ * calls gpurt_sched_ops.regroup, and the host has every other GPU follow, one at a time.
  *
  * No host makes groups yet.
  *

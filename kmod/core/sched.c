@@ -523,8 +523,8 @@ void gpurt_sched_client_init(struct gpurt_sched_client *c)
 }
 
 /*
- * The new policy may know another order among equals, but an equal never preempts: the runner comes first.  A group keeps
- * its place among segments, which is the same on all GPUs.
+ * The new policy may know another order among equals, but an equal never preempts: the runner comes first.
+ * A group keeps its place among segments, which is the same on all GPUs.
  */
 static void stay_first(struct gpurt_sched *s, struct gpurt_sched_client *c)
 {
@@ -550,9 +550,9 @@ static bool is_spanned(const struct gpurt_sched *s)
 }
 
 /*
- * A real-time client that is in the middle of a segment keeps the GPU if the new policy lets it.  -EOPNOTSUPP: the host
- * cannot raise threads, which policy `boosted` needs; -EBUSY: under a lock policy the tenure of a group stays on one GPU,
- * and a group is in segments on several.
+ * A real-time client that is in the middle of a segment keeps the GPU if the new policy lets it.
+ * -EOPNOTSUPP: the host cannot raise threads, which policy `boosted` needs; -EBUSY: under a lock policy the
+ * tenure of a group stays on one GPU, and a group is in segments on several.
  */
 int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 {
@@ -592,9 +592,10 @@ void gpurt_tick(struct gpurt_sched *s, u64 now)
 }
 
 /*
- * Begins a segment of @c, whose task has priority @own at present and asks for @hint (0: for its own).
- * A member of a group counts at the level of its group's tenure.  Returns -EOVERFLOW if nested too deeply, -EINVAL for a
- * priority out of range, -EOPNOTSUPP if the tenure of a group would span GPUs and one of them has a lock policy.
+ * Begins a segment of @c, whose task has priority @own at present and asks for @hint (0: for its own).  A
+ * member of a group counts at the level of its group's tenure.  Returns -EOVERFLOW if nested too deeply,
+ * -EINVAL for a priority out of range, -EOPNOTSUPP if the tenure of a group would span GPUs and one of them
+ * has a lock policy.
  */
 int gpurt_begin(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, u32 hint, u64 now)
 {
@@ -677,8 +678,8 @@ int gpurt_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 own, bool
 }
 
 /*
- * The control plane sets a priority, 0..99, or GPURT_PRIORITY_OWN to undo.  -EOPNOTSUPP: the client is in a group, whose
- * level counts (gpurt_group_set_level()).
+ * The control plane sets a priority, 0..99, or GPURT_PRIORITY_OWN to undo.  -EOPNOTSUPP: the client is in a
+ * group, whose level counts (gpurt_group_set_level()).
  */
 int gpurt_set_priority(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 priority, u64 now)
 {
@@ -836,8 +837,8 @@ void gpurt_group_gpu_init(struct gpurt_group_gpu *g, struct gpurt_group *group, 
 }
 
 /*
- * The client, whose thread has priority @own, is a member from now on, until it is gone.  -EBUSY: it is in a segment, or
- * in a group already; -EDQUOT: it is under another budget than the group.
+ * The client, whose thread has priority @own, is a member from now on, until it is gone.  -EBUSY: it is in
+ * a segment, or in a group already; -EDQUOT: it is under another budget than the group.
  */
 int gpurt_group_join(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
 {
@@ -873,8 +874,8 @@ int gpurt_group_join(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u3
 }
 
 /*
- * The control plane sets the group's level, 0..99, or GPURT_PRIORITY_OWN to undo: of a tenure under way too, on all GPUs.
- * To be called for one of its GPUs.
+ * The control plane sets the group's level, 0..99, or GPURT_PRIORITY_OWN to undo: of a tenure under way
+ * too, on all GPUs.  To be called for one of its GPUs.
  */
 int gpurt_group_set_level(struct gpurt_group_gpu *g, u32 level, u64 now)
 {

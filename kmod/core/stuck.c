@@ -80,8 +80,9 @@ u64 gpurt_stuck_time(const struct gpurt_stuck *k, const struct gpurt_sched *s, u
 }
 
 /*
- * Whether a client that is gone leaves others behind who may wait for it and are in segments: members of its group on any
- * GPU, or clients of the same budget.  gpurt_gone() takes it out of its group: to be asked before.
+ * Whether a client that is gone leaves others behind who may wait for it and are in segments: members of
+ * its group on any GPU, or clients of the same budget.  gpurt_gone() takes it out of its group: to be asked
+ * before.
  */
 bool gpurt_stuck_leaves(const struct gpurt_sched_client *c)
 {
