@@ -87,13 +87,14 @@ CONTROLS = {
     "nobody is raised": Control("boosted-suspend", policy="segment"),
     "nobody is raised, busy": Control("boosted-busy", policy="segment"),
     "only who has the gate is raised": Control(
-        "boosted-suspend", BOOST, "b->form == GPURT_FORM_FENCE && b->working ? 0 : c->level", "0", form=Form.OWNER
+        "boosted-suspend", BOOST, "b->form == GPURT_FORM_FENCE && b->working ? 0 : c->entry->level", "0",
+        form=Form.OWNER,
     ),
     "the gate is not part of it": Control(
         "boosted-busy", BOOST, "	if (b->turn)\n		return GPURT_RAISED_TOP;\n", "", form=Form.OWNER
     ),
     "all that raise themselves are at one level": Control(
-        "boosted-suspend", BOOST, "return c->depth ? c->level : b->asked;", "return 1;", form=Form.SELF
+        "boosted-suspend", BOOST, "return c->depth ? c->entry->level : b->asked;", "return 1;", form=Form.SELF
     ),
     "tasks that spin raise themselves": Control("boosted-suspend", waiting=Waiting.BUSY, form=Form.SELF),
     "threads stay raised after an end": Control(
