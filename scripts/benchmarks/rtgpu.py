@@ -15,7 +15,7 @@ from analysis.experiments import EXPERIMENTS
 from analysis.experiments.engine import run as run_experiment
 from analysis.experiments.plan import Settings
 from analysis.model import MS, CpuSegment, Platform, Span, Task, Taskset
-from analysis.rtgpu import sweep
+from analysis.rtgpu import compiled, sweep
 from analysis.rtgpu.analyse import System, Units
 from analysis.rtgpu.generate import TABLE, draw
 from analysis.rtgpu.method import METHODS, RTGPU
@@ -37,7 +37,7 @@ def allocation(sets: int) -> Iterator[tuple[str, float, str]]:
         parameters = replace(TABLE, tasks=7, units=28, utilization=0.6)
         tasksets = [draw(parameters, 2, 1, index).taskset(0) for index in range(sets)]
         systems = [System(METHODS[name], taskset) for taskset in tasksets]
-        longest = max(seconds(lambda s=system: sweep.run(s, Units(28)), 1) for system in systems)
+        longest = max(seconds(lambda s=system: compiled.run(s, Units(28)), 1) for system in systems)
         yield f"rtgpu.{name}.7_tasks_28_units.ms", longest * 1e3, "ms"
 
 
@@ -47,7 +47,7 @@ def nanosecond() -> float:
     long = Task("a", 0, 2, 100 * second, 100 * second, (CpuSegment(Span.exactly(second)),))
     short = Task("b", 0, 1, 100 * second, 100 * second, (CpuSegment(Span.exactly(1)),))
     system = System(RTGPU, Taskset(Platform(1), (long, short)))
-    return seconds(lambda: sweep.bounds(system, (0, 0)), 5) * 1e3
+    return seconds(lambda: compiled.bounds(system, (0, 0)), 5) * 1e3
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:

@@ -87,7 +87,9 @@ PLANTED = {
         "sched", "	if (c->demoted == GPURT_DEMOTED_SEGMENT)\n		c->demoted = GPURT_NOT_DEMOTED;\n", ""
     ),
     "bitmap keeps an empty level": ("queue", "if (list_empty(&q->level[level]))", "if (0)"),
-    "bitmap's words mixed up": ("queue", "i * BITS + fls64(", "fls64("),
+    "bitmap's words mixed up": (
+        "queue", "for (i = GPURT_LEVEL_WORDS - 1; i >= 0; i--)", "for (i = 0; i < GPURT_LEVEL_WORDS; i++)"
+    ),
     "budget never used up": (
         "budget", "if (!b->overrun && b->used >= b->limit)", "if (!b->overrun && b->used > U64_MAX - 1)"
     ),
