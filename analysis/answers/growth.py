@@ -28,6 +28,9 @@ class Bar(Protocol):
     def update(self, n_steps: int) -> None:
         """So many steps more are done."""
 
+    def reach(self, done: int) -> None:
+        """So many steps are done, with those before."""
+
 
 #: Begins to show a search of so many steps under a title.
 Show = Callable[[int, str], AbstractContextManager[Bar]]
@@ -112,16 +115,10 @@ def _margins(test: Test, taskset: Taskset, bar: Bar, own: bool, interrupted: Tol
 
 def _searched(name: str, taskset: Taskset, show: Show) -> PassingLimits:
     """The limits of what else may change where tasks own units of the GPU."""
-    done, total = 0, units.effort(taskset)
+    total = units.effort(taskset)
     with show(total, "searching limits") as bar:
-
-        def step(steps: int) -> None:
-            nonlocal done
-            done += steps
-            bar.update(steps)
-
-        found = units.limits(METHODS[name], taskset, step)
-        bar.update(total - done)
+        found = units.limits(METHODS[name], taskset, bar.update)
+        bar.reach(total)
     return found
 
 

@@ -73,9 +73,8 @@ def analyze(
         raise UsageError(f"--explain: {filename(file)} has no task and no chain {explain!r}")
     notes, objections = list(loaded.notes), list[Objection]()
     if measured:
-        from pycontrol.live import (
-            updates,  # it takes a third of the time of an analysis, and this option alone needs it
-        )
+        # It takes a third of the time of an analysis, and this option alone needs it.
+        from pycontrol.live import updates
 
         loaded, objections, remarks = updates.with_measured(loaded, device, margin)
         notes += remarks

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,9 +14,9 @@ from analysis.answers.chosen import about_others, beside_of, covering_test, test
 from analysis.answers.loading import analysable
 from analysis.taskset import TasksetFile
 from analysis.trace import Trace, load
+from analysis.verdict import answer
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.live import fit
-from pycontrol.live.mismatch import bounds_of
 from pycontrol.output import documents, observed, render
 from pycontrol.run.check import TaskCheck, against, unbounded
 from pycontrol.run.compared import compared
@@ -59,8 +60,9 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     apart = f"not compared with the bounds of {name}: {beyond}" if beyond else ""
     remarks = [*remarks, *([apart] if apart else []), *fit.lines(found)]
     missing = unbounded(lines, test) if test and not beyond else ""
-    above = "" if name else _above(recorded, loaded, lines)
-    why = against(seen) or apart or fit.against(found) or proof or missing or above
+    why = against(seen) or apart or fit.against(found) or proof or missing
+    if not why and not name:
+        why = _above(recorded, loaded, lines)
     known = beside_of(loaded.taskset, test, proof or missing, name, "check")
     render.note(*remarks, as_json=as_json)
     whole = {
@@ -75,13 +77,11 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
 
 def _above(recorded: Trace, loaded: TasksetFile, lines: Sequence[TaskCheck]) -> str:
     """The response above a bound of the file's, in words, where no test was named: `report` says no to it, too."""
-    test = None if loaded.lacks else covering_test(loaded.taskset, None).test
-    if test is None or beyond_the_bounds(recorded, loaded, test):
+    known = None if loaded.lacks else answer(loaded.taskset)
+    if not known or not known.test or not known.result or beyond_the_bounds(recorded, loaded, known.test):
         return ""
-    bounds = bounds_of(test, loaded.taskset)
-    for one in lines:
-        if not one.best_effort and one.mort is not None and one.mort > bounds.get(one.task, one.mort):
-            return f"{one.task} exceeded its bound of {test.name}"
-    return ""
+    bounded = [replace(one, bound=known.result.wcrt(one.task)) for one in lines if not one.best_effort]
+    above = next((one.task for one in bounded if one.above_bound), None)
+    return f"{above} exceeded its bound of {known.test.name}" if above else ""
 
 

@@ -77,8 +77,9 @@ def schedule(
         "begin_ns": table.begin, "length_ns": table.length, "energy_uj": round(energy / 10**9), "table": rows,
         "files": [output] if output and not wrong else [],
     }  # fmt: skip
-    cells = [(ms(one.at), loaded.system.tasks[one.task].name, str(one.job), loaded.system.gpus[one.gpu].name,
-              f"{one.first}-{one.first + one.units - 1}", ms(one.finish)) for one in table.cycle]
+    cells = [(ms(one.at), str(row["task"]), str(one.job), str(row["gpu_name"]),
+              f"{one.first}-{one.first + one.units - 1}", ms(one.finish))
+             for one, row in zip(table.cycle, rows, strict=True)]  # fmt: skip
     lines = [render.table(("at ms", "task", "job", "GPU", "units", "done ms"), cells), ""]
     lines.append(f"repeats every {ms(table.length)} ms from {ms(table.begin)} ms on; {data.joules(energy)} J a cycle")
     lines += [f"MISSED: {one}" for one in wrong[:10]] or ["every job meets its deadline if dispatched by this table"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -140,18 +141,21 @@ def _text(row: dict[str, Any]) -> str:
 
 def _write(output: Path, rows: list[dict[str, Any]]) -> list[Path]:
     """The table as Markdown and CSV, and each counterexample as a taskset file."""
-    files = [output / "attack.md", output / "attack.csv"]
-    found = [row for row in rows if row["counterexample"]]
-    files += [output / f"{row['test']}.toml" for row in found]
     lines = io.StringIO(newline="")
     writer = csv.DictWriter(lines, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    texts = [table(rows) + "\n", lines.getvalue(), *(row["counterexample"]["taskset"] for row in found)]
-    for path, text in zip(files, texts, strict=True):
+    texts = {output / "attack.md": table(rows) + "\n", output / "attack.csv": lines.getvalue()}
+    return _saved(texts | {output / f"{row['test']}.toml": row["counterexample"]["taskset"]
+                           for row in rows if row["counterexample"]})  # fmt: skip
+
+
+def _saved(texts: Mapping[Path, str]) -> list[Path]:
+    """Writes each text to its file."""
+    for path, text in texts.items():
         with written(path) as file:
             file.write(text.encode())
-    return files
+    return list(texts)
 
 
 @command(
@@ -190,9 +194,6 @@ def closeness(
     rows = [_closeness(test, tasksets, seed, Kind(threads, pending)) for test in tests]
     texts = {path: closeness_table(rows) + "\n"}
     texts |= {output / f"{row.test}.toml": toml(row.counterexample) for row in rows if row.counterexample}
-    for one, text in texts.items():
-        with written(one) as file:
-            file.write(text.encode())
     data: list[dict[str, Any]] = [
         {
             "test": row.test, "sound": rta.find(row.test).sound, "tasksets": row.tasksets, "bounded": row.bounded,
@@ -202,8 +203,8 @@ def closeness(
         }
         for row in rows
     ]  # fmt: skip
-    files = list(texts)
-    text = f"{closeness_table(rows)}\n\n{', '.join(map(str, files))}"
+    files = _saved(texts)
+    text = f"{texts[path]}\n{', '.join(map(str, files))}"
     render.emit({"seed": seed, "files": files, "tests": data}, as_json, text)
     if large := sum(row.large for row in rows):
         render.note(f"{large} tasksets were left out: they have more states than are looked at", as_json=as_json)

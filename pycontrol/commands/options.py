@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -131,19 +130,14 @@ class Given(click.types.StringParamType):
         return super().convert(value, param, ctx)
 
 
-def _there() -> ModuleType:
-    """The module that completion asks; --help does not need its imports."""
-    from pycontrol.live import there
-
-    return there
-
-
 class Host(Given):
     """A host: the module's device, or a socket."""
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The hosts that are there, and files."""
-        there = [str(one) for one in _there().places() if one.exists() and str(one).startswith(incomplete)]
+        from pycontrol.live.control import places  # completion needs it, --help does not
+
+        there = [str(one) for one in places() if one.exists() and str(one).startswith(incomplete)]
         return [*map(CompletionItem, there), CompletionItem(incomplete, type="file")]
 
 
@@ -154,8 +148,9 @@ class TestName(Given):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The names of all tests."""
-        tests = _there().TESTS
-        return [CompletionItem(name, help=test.title) for name, test in tests.items() if name.startswith(incomplete)]
+        from analysis.rta import TESTS  # completion needs it, --help does not
+
+        return [CompletionItem(name, help=test.title) for name, test in TESTS.items() if name.startswith(incomplete)]
 
 
 class TaskName(Given):
@@ -165,10 +160,12 @@ class TaskName(Given):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The names in the file, as far as it can be read."""
+        from analysis.taskset import load  # completion needs it, --help does not
+
         words = os.environ.get("COMP_WORDS", "").split()  # click has not read the arguments of a line that is not over
         for file in (word for word in words if word.endswith(".toml")):
             with suppress(GpurtError):
-                return [CompletionItem(task.name) for task in _there().load(Path(file)).taskset
+                return [CompletionItem(task.name) for task in load(Path(file)).taskset
                         if task.name.startswith(incomplete)]  # fmt: skip
         return []
 
@@ -191,7 +188,9 @@ class GpuNumber(click.IntRange):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The GPUs of the host, if there is one."""
-        with suppress(GpurtError), _there().connect(ctx.find_root().params.get("device")) as control:
+        from pycontrol.live.control import connect  # completion needs it, --help does not
+
+        with suppress(GpurtError), connect(ctx.find_root().params.get("device")) as control:
             numbers = [str(one.gpu) for one in control.gpus()]
             return [CompletionItem(one) for one in numbers if one.startswith(incomplete)]
         return []

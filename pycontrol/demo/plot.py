@@ -21,7 +21,11 @@ from pycontrol.demo.results import Results, TaskInfo, TaskResult
 
 #: Colours of Okabe and Ito, told apart with every kind of colour vision: the best bar, the others, one that is late.
 BEST, OTHER, LATE = "#0072b2", "#b8c4cc", "#e69f00"
-DEADLINE, BOUND, RATE = "#d55e00", "#111111", "#666666"
+#: Styles of the marks, in panels and in the legend.
+BOUND: dict[str, Any] = {"color": "#111111", "lw": 2.4}
+DEADLINE: dict[str, Any] = {"color": "#d55e00", "lw": 1.4, "ls": (0, (4, 2))}
+RATE: dict[str, Any] = {"color": "#666666", "lw": 1.2, "ls": ":"}
+SEEN: dict[str, Any] = {"color": "#111111", "ls": "none", "ms": 4.5, "mfc": "white", "mew": 0.9}
 #: Panels in a row; the part of a panel that the deadline, or the longest bar below LONGEST deadlines, takes.
 COLUMNS, FILLED, LONGEST = 4, 0.78, 1.3
 HEIGHT = 0.72
@@ -66,14 +70,14 @@ def _urgent(axes: Any, task: TaskInfo, results: Results) -> None:
         ends = [seen]
         if one.bound:
             ends.append(one.bound / 1e6)
-            axes.plot([ends[-1]] * 2, [place - 0.45, place + 0.45], color=BOUND, lw=2.4, zorder=3)
+            axes.plot([ends[-1]] * 2, [place - 0.45, place + 0.45], **BOUND, zorder=3)
         if one.observed:
             here = one.observed / 1e6
             mark = "o" if here < limit else ">"
-            axes.plot(min(here, limit * 0.99), place, mark, ms=4.5, mfc="white", mec=BOUND, mew=0.9, zorder=4)
+            axes.plot(min(here, limit * 0.99), place, marker=mark, **SEEN, zorder=4)
             ends += [here] * (here < limit)
         _number(axes, place, min(max(ends), limit * 0.87), f"{seen:.3g}" if one.simulated else "no job")
-    axes.axvline(deadline, color=DEADLINE, lw=1.4, ls=(0, (4, 2)), zorder=1)
+    axes.axvline(deadline, **DEADLINE, zorder=1)
     axes.set_xlim(0, limit)
     axes.set_title(f"{task.name}\nCPU {task.cpu}, priority {task.priority}", fontsize=9, loc="left")
     axes.set_xlabel("longest response time (ms)", fontsize=8)
@@ -87,7 +91,7 @@ def _best_effort(axes: Any, task: TaskInfo, results: Results) -> None:
         axes.barh(place, rate or 0, HEIGHT, color=BEST if place in best else OTHER, zorder=2)
         _number(axes, place, rate or 0, "not run" if rate is None else f"{rate:.3g}")
     released = 1e9 / task.period
-    axes.axvline(released, color=RATE, lw=1.2, ls=":", zorder=3)
+    axes.axvline(released, **RATE, zorder=3)
     axes.set_xlim(0, max([released, *(rate or 0 for rate in rates)]) / FILLED)
     axes.set_title(f"{task.name}\nCPU {task.cpu}, best effort", fontsize=9, loc="left")
     axes.set_xlabel("jobs finished per second, on this machine", fontsize=8)
@@ -97,13 +101,13 @@ def _legend(axes: Any, results: Results) -> None:
     """In a cell of its own."""
     here = "longest response time on this machine" + ("" if results.comparable else ",\nwhich is not the file's")
     marks = [
-        Line2D([], [], color=BOUND, lw=2.4, label="proved bound (WCRT)"),
-        Line2D([], [], color=DEADLINE, lw=1.4, ls=(0, (4, 2)), label="deadline"),
+        Line2D([], [], **BOUND, label="proved bound (WCRT)"),
+        Line2D([], [], **DEADLINE, label="deadline"),
         Patch(color=BEST, label="shortest bound for this task, or most jobs"),
         Patch(color=OTHER, label="other policies"),
         Patch(color=LATE, label="misses its deadline in simulation"),
-        Line2D([], [], color=BOUND, marker="o", ms=4.5, mfc="white", mew=0.9, ls="none", label=here),
-        Line2D([], [], color=RATE, lw=1.2, ls=":", label="rate of release"),
+        Line2D([], [], marker="o", **SEEN, label=here),
+        Line2D([], [], **RATE, label="rate of release"),
     ]
     axes.legend(handles=marks, loc="center left", frameon=False, fontsize=8, borderaxespad=0)
 

@@ -65,7 +65,7 @@ class TaskCheck:
 
 
 def in_time(lines: Sequence[TaskCheck]) -> bool:
-    """Whether there are real-time tasks, and what was seen of each is well (``Line.failed``)."""
+    """Whether there are real-time tasks, and what was seen of each is well (``TaskCheck.failed``)."""
     return not all(line.best_effort for line in lines) and not any(line.failed for line in lines)
 
 

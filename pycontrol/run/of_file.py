@@ -22,7 +22,7 @@ from pycontrol.live.fit_policy import owned
 from pycontrol.live.nvs import Nvs, domains_of
 from pycontrol.live.objection import Objection
 from pycontrol.output import render
-from pycontrol.run import crew, launch
+from pycontrol.run import launch
 from pycontrol.run.check import TaskCheck, in_time, judged, missing, notes
 from pycontrol.run.confine import confine
 from pycontrol.run.crew import CrewOptions
@@ -47,7 +47,7 @@ class Wished:
 
 @dataclass(frozen=True)
 class Done:
-    """The known facts of a run.  ``unsaved``: why its trace is not whole on disk.  ``doubt``: why no yes is proved."""
+    """The known facts of a run.  ``unsaved``: why its trace is not whole on disk."""
 
     seen: launch.Run
     policy: str
@@ -56,7 +56,11 @@ class Done:
     objections: Sequence[Objection]
     unsaved: FileError | None
     blind: str
-    doubt: str
+
+    @property
+    def doubt(self) -> str:
+        """Why no yes is proved; empty if nothing speaks against it."""
+        return fit.against(self.objections)
 
     @property
     def passed(self) -> bool:
@@ -85,7 +89,7 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
     found = fit.objections(loaded, host)
     runs = host.gpus[0].policy.word
     used = FEDERATED if federated and owned(loaded.taskset, host) else runs
-    options = crew.CrewOptions(wished.seconds, wished.device, used, wished.waiting,
+    options = CrewOptions(wished.seconds, wished.device, used, wished.waiting,
                                managed=runs not in ("timesliced", "job"),
                                environments=confined.environments, tell=wished.tell, host=fit.saved(host),
                                share=wished.share)  # fmt: skip
@@ -97,7 +101,7 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
     remarks = [*_stood_in(loaded, wished.share), *fit.lines(found), *confined.notes, *domains, *seen.notes,
                *notes(lines, seen.trace),
                *([blind] if blind else []), *([partial.failed] if partial and partial.failed else [])]  # fmt: skip
-    return Done(seen, used, lines, remarks, found, unsaved, blind, fit.against(found))
+    return Done(seen, used, lines, remarks, found, unsaved, blind)
 
 
 def _federated(loaded: TasksetFile) -> bool:

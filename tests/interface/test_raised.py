@@ -426,7 +426,8 @@ def test_the_thread_that_began_is_raised_and_no_other(spawn: Spawn, plane: Contr
 
 def test_a_thread_that_ends_while_it_is_raised_troubles_nobody(spawn: Spawn, plane: Control, form: int) -> None:
     actor, other = spawn(at(5)), spawn(at(4))
-    tid, _ = actor.run(thread_begins, "exit", form)
+    tid, seen = actor.run(thread_begins, "exit", form)
+    assert seen == [(FIFO, N + 6), (FIFO, 5)]
     eventually(lambda: tid not in procs.threads(actor.pid))
     assert of(plane, actor.pid).raised == 0
     assert other.do("begin", flags=form) == PENDING
@@ -437,7 +438,8 @@ def test_a_thread_that_ends_while_it_is_raised_troubles_nobody(spawn: Spawn, pla
 
 def test_a_raised_thread_that_executes_another_program_is_lowered(spawn: Spawn, form: int) -> None:
     actor = spawn(at(5))
-    tid, _ = actor.run(thread_begins, "exec", form)
+    tid, seen = actor.run(thread_begins, "exec", form)
+    assert seen == [(FIFO, N + 6), (FIFO, 5)]
     actor.start(tell_thread)
     eventually(lambda: tid not in procs.threads(actor.pid))
     eventually(lambda: has(actor.pid) == (FIFO, 6))

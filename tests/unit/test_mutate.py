@@ -63,10 +63,20 @@ def test_the_tests_of_a_source_are_those_that_name_it_and_its_folder_s(mutate: A
     assert mutate.suites(ROOT / "pycontrol/output/progress.py")[0] == ["tests/unit/test_progress.py"]
 
 
+def worktrees() -> str:
+    return subprocess.run(["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_source_without_tests_is_refused() -> None:
+    done = subprocess.run([SCRIPT, "kmod/drv"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no folder has the tests of kmod/drv/" in done.stderr
+
+
 def test_what_no_test_notices_is_said() -> None:
     """The tests of prose know nothing of the changed file.  The working tree stays as it is."""
     path = ROOT / "pycontrol/start.py"
-    before = path.read_text(encoding="utf-8")
+    before, others = path.read_text(encoding="utf-8"), worktrees()
     command = [str(SCRIPT), "--count", "1", "--tests", "tests/unit/test_prose.py", "pycontrol/start.py"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
@@ -74,5 +84,4 @@ def test_what_no_test_notices_is_said() -> None:
     assert "SURVIVED" in done.stdout
     assert done.stdout.endswith("0 of 1 killed (0 %)\n")
     assert path.read_text(encoding="utf-8") == before
-    worktrees = subprocess.run(["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "gpurt-mutate" not in worktrees
+    assert worktrees() == others
