@@ -10,13 +10,12 @@ void gpurt_group_init(struct gpurt_group *g, u64 *stamps)
 }
 
 /* The level of a tenure that begins now: what the control plane set, else the highest known of its members' threads. */
-u32 gpurt_group_level(const struct gpurt_group *g)
+u8 gpurt_group_level(const struct gpurt_group *g)
 {
 	struct list_head *first = gpurt_queue_first(&g->members);
+	u32 own = first ? list_entry(first, struct gpurt_sched_client, in_order)->own : 0;
 
-	if (g->set != GPURT_PRIORITY_OWN)
-		return g->set;
-	return first ? list_entry(first, struct gpurt_sched_client, in_order)->own : 0;
+	return (u8)gpurt_begin_level(g->set, own, 0);
 }
 
 /* A member began a segment on some GPU.  Stamps of groups are even: a client that came since is behind them. */
@@ -24,7 +23,7 @@ void gpurt_group_opened(struct gpurt_group *g)
 {
 	if (g->open++)
 		return;
-	g->level = (u8)gpurt_group_level(g);
+	g->level = gpurt_group_level(g);
 	g->stamp = 2 * ++*g->stamps;
 }
 
@@ -36,11 +35,6 @@ void gpurt_group_closed(struct gpurt_group *g, u32 segments)
 		g->demoted = false;
 }
 
-static bool locks(const struct gpurt_sched *s)
-{
-	return s->policy == GPURT_POLICY_LOCK_PRIORITY || s->policy == GPURT_POLICY_LOCK_FIFO;
-}
-
 /* Whether the group is in a segment on another GPU; @lock: on one whose owner cannot be preempted. */
 bool gpurt_group_elsewhere(const struct gpurt_group_gpu *here, bool lock)
 {
@@ -49,7 +43,7 @@ bool gpurt_group_elsewhere(const struct gpurt_group_gpu *here, bool lock)
 
 	list_for_each(node, &here->group->gpus) {
 		g = list_entry(node, struct gpurt_group_gpu, in_group);
-		if (g != here && g->core.depth && (!lock || locks(g->sched)))
+		if (g != here && g->core.depth && (!lock || gpurt_policy_locks(g->sched->policy)))
 			return true;
 	}
 	return false;

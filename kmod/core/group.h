@@ -39,7 +39,7 @@ struct gpurt_group {
 };
 
 void gpurt_group_init(struct gpurt_group *g, u64 *stamps);
-u32 gpurt_group_level(const struct gpurt_group *g);
+u8 gpurt_group_level(const struct gpurt_group *g);
 void gpurt_group_opened(struct gpurt_group *g);
 void gpurt_group_closed(struct gpurt_group *g, u32 segments);
 bool gpurt_group_elsewhere(const struct gpurt_group_gpu *here, bool lock);

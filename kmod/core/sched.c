@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include "sched.h"
 
+/* Whether the owner keeps the GPU until its segment ends. */
+bool gpurt_policy_locks(u32 policy)
+{
+	return policy == GPURT_POLICY_LOCK_PRIORITY || policy == GPURT_POLICY_LOCK_FIFO;
+}
+
 static bool locking(const struct gpurt_sched *s)
 {
-	return s->policy == GPURT_POLICY_LOCK_PRIORITY || s->policy == GPURT_POLICY_LOCK_FIFO;
+	return gpurt_policy_locks(s->policy);
 }
 
 static bool has_job(const struct gpurt_sched_client *c)
@@ -101,12 +107,25 @@ static void line_up(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 leve
 
 	if (!c->group) {
 		c->stamp = s->stamps ? 2 * *s->stamps + 1 : 0;
-	} else {
-		c->stamp = c->group->group->stamp;
-		while (last != equals && in_segment(last)->stamp > c->stamp)
-			last = last->prev;
+		gpurt_queue_add(&s->segments, &c->in_segments, level);
+		return;
 	}
+	c->stamp = c->group->group->stamp;
+	while (last != equals && in_segment(last)->stamp > c->stamp)
+		last = last->prev;
 	gpurt_queue_add_after(&s->segments, last, &c->in_segments, level);
+}
+
+/* Takes @node off level @old of @q, if it is there.  True: it is to be put on level @new now. */
+static bool moves(struct gpurt_queue *q, struct list_head *node, u8 old, u8 new, bool want)
+{
+	bool in = !list_empty(node);
+
+	if (in && want && old == new)
+		return false;
+	if (in)
+		gpurt_queue_del(q, node, old);
+	return want;
 }
 
 /* Moves the client from level @old of the segments (if it is there) to @new (if @want). */
@@ -114,13 +133,11 @@ static void move_segment(struct gpurt_sched *s, struct gpurt_sched_client *c, u8
 {
 	bool in = !list_empty(&c->in_segments);
 
-	if (in && want && old == new)
+	if (!moves(&s->segments, &c->in_segments, old, new, want))
 		return;
-	if (in)
-		gpurt_queue_del(&s->segments, &c->in_segments, old);
 	if (want && in && c == s->runner && !c->group)
 		line_up_first(s, c, new);
-	else if (want)
+	else
 		line_up(s, c, new);
 }
 
@@ -129,13 +146,11 @@ static void move_job(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 old
 {
 	bool in = !list_empty(&c->in_jobs);
 
-	if (in && want && old == new)
+	if (!moves(&s->jobs, &c->in_jobs, old, new, want))
 		return;
-	if (in)
-		gpurt_queue_del(&s->jobs, &c->in_jobs, old);
-	if (want && in && c == s->runner)
+	if (in && c == s->runner)
 		gpurt_queue_add_first(&s->jobs, &c->in_jobs, new);
-	else if (want)
+	else
 		gpurt_queue_add(&s->jobs, &c->in_jobs, new);
 }
 
@@ -364,6 +379,15 @@ void gpurt_updated(struct gpurt_sched *s, u64 now, u64 theta)
 	arm(s);
 }
 
+/* Asks for an update to the runner's runlist; it supersedes one that is not over.  Budget @from pays, unless NULL. */
+static void ask(struct gpurt_sched *s, struct gpurt_budget *from, u32 cause, u64 now)
+{
+	gpurt_updated(s, now, 0);
+	s->payer = from;
+	s->asked = now;
+	s->ops->commit(s, s->runner, cause, now);
+}
+
 /*
  * Brings the runlist to what the policy wants now.  No update where nothing changes.  @by: the client whose call or end
  * this is; NULL: none.
@@ -380,10 +404,7 @@ static void decide(struct gpurt_sched *s, struct gpurt_sched_client *by, u32 cau
 		s->updating = s->policy == GPURT_POLICY_BOOSTED;
 		if (old)
 			refresh_boost(s, old, now);
-		gpurt_updated(s, now, 0);
-		s->payer = payer(old, next, by);
-		s->asked = now;
-		s->ops->commit(s, next, cause, now);
+		ask(s, payer(old, next, by), cause, now);
 		tell(s, old, now);
 	}
 	arm(s);
@@ -406,10 +427,9 @@ static void line_up_member(struct gpurt_sched_client *c, u8 own)
 {
 	struct gpurt_queue *members = &c->entry->group->group->members;
 
-	if (!list_empty(&c->in_order))
-		gpurt_queue_del(members, &c->in_order, c->own);
+	if (moves(members, &c->in_order, c->own, own, true))
+		gpurt_queue_add(members, &c->in_order, own);
 	c->own = own;
-	gpurt_queue_add(members, &c->in_order, own);
 }
 
 /*
@@ -441,16 +461,19 @@ static void leave(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 
 	c->depth = 0;
 	c->hint = 0;
-	if (e != c && depth) {
+	if (e != c) {
+		/* A member that dies at the gate is raised, and in no segment. */
+		refresh_boost(s, c, now);
+		if (!depth)
+			return;
 		list_del_init(&c->in_segments);
 		c->granted = c->granted && engaged(s, c);
-		refresh_boost(s, c, now);
 		gpurt_group_closed(e->group->group, depth);
 		e->depth -= depth;
+		if (e->depth)
+			return;
 		c = e;
 	}
-	if (c->depth || c->entry != c)
-		return;
 	if (c->group)
 		list_del_init(&c->group->in_sched);
 	if (c->demoted == GPURT_DEMOTED_SEGMENT)
@@ -475,8 +498,9 @@ static void rejob_member(struct gpurt_sched *s, struct gpurt_sched_client *c, bo
 	e->runnable = !list_empty(&e->group->working);
 	e->tsgs = e->runnable;
 	if (e->runnable && !group_had && !e->depth)
-		e->own = (u8)gpurt_group_level(e->group->group);
-	rejob(s, e, group_had, now);
+		e->own = gpurt_group_level(e->group->group);
+	if (has_job(e) != group_had)
+		rejob(s, e, group_had, now);
 }
 
 /* The client's task or its TSGs changed; @had says whether it had a job before. */
@@ -562,7 +586,7 @@ int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 		return -EOPNOTSUPP;
 	if (policy == s->policy)
 		return 0;
-	if ((policy == GPURT_POLICY_LOCK_PRIORITY || policy == GPURT_POLICY_LOCK_FIFO) && is_spanned(s))
+	if (gpurt_policy_locks(policy) && is_spanned(s))
 		return -EBUSY;
 	charge(s, now);
 	s->policy = policy;
@@ -708,11 +732,9 @@ int gpurt_set_budget(struct gpurt_sched *s, struct gpurt_budget *b, u64 limit, u
 	return 0;
 }
 
-/* From now on the client, or its group here, is under that budget, which is zero where it is new; NULL: under none. */
-void gpurt_join_budget(struct gpurt_sched *s, struct gpurt_sched_client *client, struct gpurt_budget *b, u64 now)
+/* As gpurt_join_budget(); the caller decides afterwards. */
+static void move_to_budget(struct gpurt_sched *s, struct gpurt_sched_client *c, struct gpurt_budget *b, u64 now)
 {
-	struct gpurt_sched_client *c = client->entry;
-
 	if (c->budget == b)
 		return;
 	charge(s, now);
@@ -724,6 +746,16 @@ void gpurt_join_budget(struct gpurt_sched *s, struct gpurt_sched_client *client,
 	c->budget = b;
 	if (b)
 		b->queued += (u32)queued(c);
+}
+
+/* From now on the client, or its group here, is under that budget, which is zero where it is new; NULL: under none. */
+void gpurt_join_budget(struct gpurt_sched *s, struct gpurt_sched_client *client, struct gpurt_budget *b, u64 now)
+{
+	struct gpurt_sched_client *c = client->entry;
+
+	if (c->budget == b)
+		return;
+	move_to_budget(s, c, b, now);
 	decide(s, NULL, GPURT_CAUSE_BUDGET, now);
 }
 
@@ -734,8 +766,7 @@ void gpurt_set_exempt(struct gpurt_sched *s, struct gpurt_sched_client *c, bool 
 	c->exempt = exempt;
 	if (!s->runner || s->runner == c->entry)
 		return;
-	gpurt_updated(s, now, 0);
-	s->ops->commit(s, s->runner, GPURT_CAUSE_EXEMPT, now);
+	ask(s, NULL, GPURT_CAUSE_EXEMPT, now);
 	if (!c->depth && !engaged(s, c))
 		return;
 	if (exempt)
@@ -855,20 +886,16 @@ int gpurt_group_join(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u3
 	charge(s, now);
 	c->runnable = false;
 	rejob(s, c, had, now);
-	gpurt_join_budget(s, e, c->budget, now);
-	gpurt_join_budget(s, c, NULL, now);
+	move_to_budget(s, e, c->budget, now);
+	move_to_budget(s, c, NULL, now);
 	c->entry = e;
 	g->members++;
 	line_up_member(c, (u8)own);
 	c->runnable = runnable;
 	rejob(s, c, false, now);
 	/* The client's TSGs are on the runlist with those of the others. */
-	if (s->runner == e && !c->exempt) {
-		gpurt_updated(s, now, 0);
-		s->payer = e->budget;
-		s->asked = now;
-		s->ops->commit(s, e, GPURT_CAUSE_EXEMPT, now);
-	}
+	if (s->runner == e && !c->exempt)
+		ask(s, e->budget, GPURT_CAUSE_EXEMPT, now);
 	decide(s, NULL, GPURT_CAUSE_JOB, now);
 	return 0;
 }
@@ -883,7 +910,7 @@ int gpurt_group_set_level(struct gpurt_group_gpu *g, u32 level, u64 now)
 		return -EINVAL;
 	g->group->set = (u8)level;
 	if (g->group->open) {
-		g->group->level = (u8)gpurt_group_level(g->group);
+		g->group->level = gpurt_group_level(g->group);
 		regroup(g->sched, g, now);
 	}
 	gpurt_group_settle(g, now);

@@ -150,6 +150,7 @@ int gpurt_group_set_level(struct gpurt_group_gpu *g, u32 level, u64 now);
 void gpurt_group_settle(struct gpurt_group_gpu *g, u64 now);
 
 u32 gpurt_begin_level(u32 set, u32 own, u32 hint);
+bool gpurt_policy_locks(u32 policy);
 bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_sched_client *c);
 u32 gpurt_state_of(const struct gpurt_sched *s, const struct gpurt_sched_client *c);
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from native_build import CORE, LONG, NATIVE, compile_program, core_sources
+from native_build import LONG, NATIVE, compile_program, copy_tree, core_sources
 from once import once
 
 CORES = ("sched", "group", "boost", "queue", "budget")
@@ -115,11 +115,7 @@ VARIANTS = {
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_of_the_rules_gets_stuck(tmp_path: Path, name: str) -> None:
     changes, policy, overruns = VARIANTS[name]
-    for path in [*CORE.glob("*.[ch]"), *(CORE.parent / "uapi").glob("*.h"), NATIVE / "gangs.c"]:
-        copy = tmp_path / path.relative_to(CORE.parents[1])
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
-    core = tmp_path / "kmod/core"
+    core = copy_tree(tmp_path) / "kmod/core"
     for file, right, wrong in changes:
         path = core / (f"{file}.h" if file == "env" else f"{file}.c")
         text = path.read_text(encoding="utf-8")

@@ -320,3 +320,17 @@ def test_boosted_raises_the_members_that_are_inside_while_the_group_owns() -> No
     rival = machine.client()
     machine.begin(rival, own=9)
     assert machine.raised[b] == 0  # from the start of the update that takes the GPU away
+
+
+@pytest.mark.parametrize("member", [False, True])
+def test_a_client_that_dies_at_the_gate_is_lowered(member: bool) -> None:
+    """It has asked, and has the gate, but is in no segment."""
+    m = Machine(BOOSTED)
+    client = m.client(Group(m) if member else None)
+    assert lib.gpurt_boost_form(client, lib.GPURT_FORM_OWNER) == 0
+    lib.gpurt_boost_ask(m.gpus[0], client, 7, 0)
+    lib.gpurt_boost_turn(m.gpus[0], client, True, 0)
+    assert m.raised[client] == lib.GPURT_RAISED_TOP
+    lib.gpurt_gone(m.gpus[0], client, 0)
+    lib.gpurt_boost_over(m.gpus[0], client, 0)
+    assert m.raised[client] == 0
