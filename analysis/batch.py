@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -198,17 +198,20 @@ def _row(task: Task) -> _Row:
 def _serving(tasksets: Sequence[Taskset]) -> dict[str, Numbers]:
     """By SERVED, of each task: the number of the thread that serves it and others, its rank and the order."""
     if not any(taskset.threads for taskset in tasksets):
-        return dict.fromkeys(SERVED, array("I", bytes(array("I").itemsize * sum(map(len, tasksets)))))
-    rows = [_served(taskset, task) for taskset in tasksets for task in taskset]
+        return dict.fromkeys(SERVED, u32([0] * sum(map(len, tasksets))))
+    rows = [row for taskset in tasksets for row in _served(taskset)]
     return {name: u32(row[at] for row in rows) for at, name in enumerate(SERVED)}
 
 
-def _served(taskset: Taskset, task: Task) -> tuple[int, int, int]:
-    """Zeros if its thread serves no other."""
-    if task.thread is None or task.thread.name not in taskset.threads or task.best_effort:
-        return 0, 0, 0
-    timer = lib.GPURT_RTA_TIMER if task.callback is Callback.TIMER else 0
-    return list(taskset.threads).index(task.thread.name) + 1, task.rank, ORDERS[task.thread.order] + timer
+def _served(taskset: Taskset) -> Iterator[tuple[int, int, int]]:
+    """The rows of the tasks; zeros for one whose thread serves no other."""
+    numbers = {name: number for number, name in enumerate(taskset.threads, 1)}
+    for task in taskset:
+        if task.thread is None or task.thread.name not in numbers or task.best_effort:
+            yield 0, 0, 0
+            continue
+        timer = lib.GPURT_RTA_TIMER if task.callback is Callback.TIMER else 0
+        yield numbers[task.thread.name], task.rank, ORDERS[task.thread.order] + timer
 
 
 def _cut(task: Task) -> Sequence[tuple[int, int, int]]:

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from analysis.batch import Batch, pointer
 from gpurt._gpurt import lib
 
 
-def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) -> NDArray[np.bool_]:
+def verdicts(batch: Batch, name: str, integers: bool = False) -> NDArray[np.bool_]:
     """Whether each taskset of a batch is schedulable under the test of that name.
 
     ``integers``: without shortcuts, the recurrences as they are written; to compare with.
@@ -26,21 +24,12 @@ def verdicts(batch: Batch, name: str, threads: int = 1, integers: bool = False) 
     if np.any(batch.numbers["thread"]) and not (name in rta.TESTS and compiled.serves(rta.TESTS[name])):
         raise ValueError(f"{name} has no compiled form for threads that serve several tasks")
     if name in rta.TESTS and rta.TESTS[name].reduces:
-        return _reduced(batch, rta.TESTS[name], threads)
+        return _reduced(batch, rta.TESTS[name])
     answers = np.empty(len(batch), np.uint8)
     facts, view, out = compiled.facts(name), batch.view(), pointer("u8", answers)
     flags = lib.GPURT_RTA_ASSIGN * name.endswith(rta.SUFFIX) | lib.GPURT_RTA_INTEGERS * integers
-
-    def part(bounds: tuple[int, int]) -> int:
-        return int(lib.gpurt_rta_verdicts(view, facts, flags, *bounds, out))
-
-    if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            statuses = list(pool.map(part, _parts(len(batch), 8 * threads)))
-    else:
-        statuses = [part((0, len(batch)))]
-    if any(statuses):
-        compiled.refuse(min(statuses))
+    if status := lib.gpurt_rta_verdicts(view, facts, flags, 0, len(batch), out):
+        compiled.refuse(status)
     if (answers == lib.GPURT_RTA_TOO_MANY).any():
         raise ValueError("more tasks use the GPU than there are GPU priorities")
     schedulable: NDArray[np.bool_] = answers == lib.GPURT_RTA_YES
@@ -54,16 +43,16 @@ def _readable(batch: Batch, name: str, answers: NDArray[np.bool_], which: Iterab
     return answers
 
 
-def _reduced(batch: Batch, test: rta.Test, threads: int) -> NDArray[np.bool_]:
+def _reduced(batch: Batch, test: rta.Test) -> NDArray[np.bool_]:
     """A test with reduced pessimism: the test that it reduces, where overlaps cannot make a difference.
 
     Overlaps are subtracted for segments of at least three periods of another task, and only ever help tasks whose
     GPU priorities are given.  The readable implementation decides the rest.
     """
     assert test.reduces is not None
-    given = verdicts(batch, test.reduces, threads)
+    given = verdicts(batch, test.reduces)
     overlapping = np.array([_overlaps(batch, index) for index in range(len(batch))], np.bool_)
-    answers = verdicts(batch, test.reduces + rta.SUFFIX, threads) if test.assigns else given
+    answers = verdicts(batch, test.reduces + rta.SUFFIX) if test.assigns else given
     return _readable(batch, test.name, answers | given, np.flatnonzero(overlapping & ~given))
 
 
@@ -74,8 +63,3 @@ def _overlaps(batch: Batch, index: int) -> bool:
         return True
     longest = batch.pieces.longest(int(batch.pieces.first[begin]), int(batch.pieces.first[end]))
     return bool(longest >= 3 * min(batch.times["period"][begin:end]))
-
-
-def _parts(count: int, pieces: int) -> list[tuple[int, int]]:
-    """Ranges of tasksets, several for each thread because some tasksets take longer than others."""
-    return list(pairwise(count * piece // pieces for piece in range(pieces + 1)))

@@ -39,7 +39,7 @@ def least(test: Test, taskset: Taskset) -> Less | None:
     None if no single one suffices, or if that is not to be had with a few compiled verdicts.
     """
     times = own_times(taskset)
-    served = taskset.threads and (test.assigns or not test.threads)
+    served = taskset.threads and not compiled.serves(test)
     if len(times) > MOST_TIMES or served or taskset.pending or not compiled.takes(test.name):
         return None
     found: Less | None = None

@@ -69,10 +69,7 @@ class _Reader(SpatialReader):
             if deadline > period:
                 self.report.add((*where, "deadline"), "deadline: must be at most the period")
             profile = self._profile(where, values, profiles)
-            pinned = values.get("gpu")
-            if pinned is not None and f"gpu {pinned}" not in self.names:
-                self.report.add((*where, "gpu"), f"gpu: there is no GPU {quoted(pinned)}")
-            elif profile is not None:
+            if self.knows_gpu(values.get("gpu"), where) and profile is not None:
                 kernels = self._placed(where, values, gpus, profile)
                 offset = values.get("offset", 0)
                 found.append(Task(values["name"], period, deadline, kernels, offset, profile.name))
@@ -96,10 +93,7 @@ class _Reader(SpatialReader):
             self.report.add((*where, "segments"), f"segments: a job is one kernel, got {len(names)}")
             return None
         index, name = names[0]
-        if name not in profiles and f"profile {name}" not in self.names and not self.lacks_file:
-            known = ", ".join(profiles) or "none"
-            text = f"profile: no [[profile]] is called {quoted(name)}; there are {known}"
-            self.report.add((*where, "segments", index), text)
+        self.check_profile(name, profiles, (*where, "segments", index))
         return profiles.get(name)
 
     def _placed(

@@ -44,13 +44,7 @@ static void fail(struct bounds *b, u32 index, u8 state, u32 cause)
 /* Whether the thread of @t serves the task of that index, too. */
 static bool served_by(const struct rta *s, const struct rta_task *t, u32 index)
 {
-	const struct rta_cpu *cpu = &s->cpu[t->cpu];
-	const struct rta_task *h;
-
-	for (h = s->tasks + cpu->begin; t->thread && h < s->tasks + cpu->end; h++)
-		if (h->index == index)
-			return rta_sibling(h, t);
-	return false;
+	return t->thread && s->batch->thread[t->at - t->index + index] == t->thread;
 }
 
 /* Finds the bound of one task.  All more urgent tasks have been done. */

@@ -141,34 +141,22 @@ static uint64_t *needs_of(const struct rta *s, u32 row)
 	return s->needs_of ? s->needs_of + (size_t)s->words * row : NULL;
 }
 
-/* Whether the chain has as many jobs of each recurring task as a window of that length can. */
-static bool same(struct rta *s, const struct rta_test *test, const struct company *c, int64_t window)
+/* The chain of what the thread serves in a window.  Returns the jobs of recurring tasks: counts only grow with windows. */
+static int64_t collect(struct rta *s, const struct rta_test *test, const struct company *c, int64_t window)
 {
-	u32 i, n = 0;
-
-	for (i = c->all.begin; c->recurring && i < c->all.at; i++) {
-		struct rta_task *j = task_at(s, i);
-		int64_t jobs = count(s, test, j, c, window);
-
-		if (!jobs)
-			continue;
-		if (s->chain[n].task != j || s->chain[n].count != jobs)
-			return false;
-		n++;
-	}
-	return true;
-}
-
-static void collect(struct rta *s, const struct rta_test *test, const struct company *c, int64_t window)
-{
+	int64_t jobs, sum = 0;
 	u32 i;
 
 	s->chained = 0;
-	for (i = c->all.begin; c->recurring && i < c->all.at; i++)
-		chain(s, task_at(s, i), count(s, test, task_at(s, i), c, window));
+	for (i = c->all.begin; c->recurring && i < c->all.at; i++) {
+		jobs = count(s, test, task_at(s, i), c, window);
+		chain(s, task_at(s, i), jobs);
+		sum += jobs;
+	}
 	for (i = c->once; i < c->until; i++)
 		if (i != c->all.at)
 			chain(s, task_at(s, i), 1);
+	return sum;
 }
 
 /*
@@ -180,11 +168,11 @@ static int64_t least(struct rta *s, const struct rta_test *test, struct rta_task
 {
 	uint64_t *scratch = needs_of(s, s->count + 1), *kept = s->needs;
 	struct rta_task self = *t;
-	int64_t window = 1, bound;
+	int64_t jobs, more = collect(s, test, c, 1), bound;
 	u32 i;
 
 	do {
-		collect(s, test, c, window);
+		jobs = more;
 		chain(s, &self, 1);
 		become(s, t, &c->all, limit);
 		s->needs = scratch;
@@ -193,12 +181,11 @@ static int64_t least(struct rta *s, const struct rta_test *test, struct rta_task
 		bound = rta_solve(s, test, t);
 		s->needs = kept;
 		*t = self;
-		window = bound;
-	} while (bound >= 0 && !same(s, test, c, window));
-	if (bound < 0)
-		return -1;
-	if (scratch)
-		merge(s, needs, scratch);
+		if (bound < 0)
+			return -1;
+		more = collect(s, test, c, bound);
+	} while (more != jobs);
+	merge(s, needs, scratch);
 	for (i = c->all.begin; needs && c->recurring && i < c->all.at; i++)
 		if (claim(s, test, task_at(s, i)) >= 0)
 			merge(s, needs, needs_of(s, task_at(s, i)->index));
@@ -276,8 +263,6 @@ static int64_t claim(struct rta *s, const struct rta_test *test, struct rta_task
 		memset(other, 0, s->words * sizeof(*other));
 	one = collapsed(s, test, t, &all, needs);
 	two = picked(s, test, t, &all, other);
-	if (needs && one < 0)
-		memset(needs, 0, s->words * sizeof(*needs));
 	if (needs && two >= 0 && (one < 0 || two < one))
 		memcpy(needs, other, s->words * sizeof(*needs));
 	t->claim = one < 0 || (two >= 0 && two < one) ? two : one;

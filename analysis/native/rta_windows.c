@@ -181,15 +181,18 @@ static u32 segment_lengths(const struct gpurt_batch *b, const struct rta_task *t
 	return n;
 }
 
-/* Adds what each owner takes inside each segment, and how long that is; false: a segment is longer than the deadline. */
-static bool find_inside(const struct rta *s, const struct rta_task *t, struct rta_owners *o, int64_t *inside,
-			int64_t *length)
+/*
+ * Adds what each owner takes inside each segment of these jobs of @t or of its chain, and how long that is; false: a segment is
+ * longer than the deadline.
+ */
+static bool find_inside(const struct rta *s, const struct rta_task *t, const struct rta_jobs *of, struct rta_owners *o,
+			int64_t *inside, int64_t *length)
 {
 	const struct gpurt_batch *b = s->batch;
 	int64_t w = -1, taken = 0, own, update = rta_update(s, t), sorted[SORTED];
-	u32 i, n, few = segment_lengths(b, t, sorted, SORTED), first = b->piece[t->at];
+	u32 i, n, few = segment_lengths(b, of->task, sorted, SORTED), first = b->piece[of->task->at];
 
-	for (i = 0; i < t->eta; i++) {
+	for (i = 0; i < of->task->eta; i++) {
 		own = update + (few ? sorted[i] : b->piece_misc[first + i] + b->piece_pure[first + i]);
 		if (w < 0 || own + taken < w) {		/* not the window before and what is more of this segment */
 			w = below_window(s, o, own, t->deadline);
@@ -198,36 +201,8 @@ static bool find_inside(const struct rta *s, const struct rta_task *t, struct rt
 		if (w < 0 || !find_window(o, own, t->deadline, &w, &taken))
 			return false;
 		for (n = 0; n < o->count; n++)
-			inside[o->user[n]] += o->taken[n];
-		*length += w + !own;
-	}
-	return true;
-}
-
-/* The same of a task that stands for a chain of jobs. */
-static bool find_inside_chain(const struct rta *s, const struct rta_task *t, struct rta_owners *o, int64_t *inside,
-			      int64_t *length)
-{
-	const struct gpurt_batch *b = s->batch;
-	int64_t update = rta_update(s, t);
-	u32 j, piece, n;
-
-	for (j = 0; j < s->chained; j++) {
-		const struct rta_jobs *jobs = &s->chain[j];
-
-		for (piece = b->piece[jobs->task->at]; piece + 1 < b->piece[jobs->task->at + 1]; piece++) {
-			int64_t own = update + b->piece_misc[piece] + b->piece_pure[piece], taken;
-			int64_t w = below_window(s, o, own, t->deadline);
-
-			if (w < 0)
-				return false;
-			taken = owners_at(o, w + !own);
-			if (!find_window(o, own, t->deadline, &w, &taken))
-				return false;
-			for (n = 0; n < o->count; n++)
-				inside[o->user[n]] += jobs->count * o->taken[n];
-			*length += jobs->count * (w + !own);
-		}
+			inside[o->user[n]] += of->count * o->taken[n];
+		*length += of->count * (w + !own);
 	}
 	return true;
 }
@@ -236,6 +211,8 @@ const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bo
 {
 	struct rta_owners *o = s->owners;
 	u32 row = s->user_count > RTA_WINDOWED ? 0 : p->chained ? s->user_count : p->user;
+	const struct rta_jobs self = { p, 1 }, *of = p->chained ? s->chain : &self;
+	const struct rta_jobs *end = of + (p->chained ? s->chained : 1);
 	int64_t *inside = o->inside + (size_t)row * s->user_count;
 	u8 *known = &o->known[row];
 
@@ -243,10 +220,10 @@ const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bo
 		memset(inside, 0, s->user_count * sizeof(*inside));
 		list_owners(s, p, level, o);
 		o->length[row] = 0;
-		if (p->chained)
-			*known = find_inside_chain(s, p, o, inside, &o->length[row]) ? INSIDE : TOO_LONG;
-		else
-			*known = find_inside(s, p, o, inside, &o->length[row]) ? INSIDE : TOO_LONG;
+		*known = INSIDE;
+		for (; of < end && *known == INSIDE; of++)
+			if (!find_inside(s, p, of, o, inside, &o->length[row]))
+				*known = TOO_LONG;
 	}
 	return *known == INSIDE ? inside : NULL;
 }

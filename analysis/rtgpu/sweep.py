@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,7 +18,7 @@ from gpurt._gpurt import lib
 RUNS = 10
 
 
-def verdicts(batch: compiled.Batch, method: Method, units: Units, threads: int = 1) -> NDArray[np.bool_]:
+def verdicts(batch: compiled.Batch, method: Method, units: Units) -> NDArray[np.bool_]:
     """Whether there is an allocation for each taskset; kernels' bounds must not grow with units.
 
     Raises Endless if a search did not end.
@@ -29,17 +26,7 @@ def verdicts(batch: compiled.Batch, method: Method, units: Units, threads: int =
     answers = np.zeros(len(batch), np.uint8)
     view, out, given = batch.view(), pointer("u8", answers), compiled.units_of(units)
     facts = compiled.facts_of(method, not method.exact_least)
-
-    def part(bounds: tuple[int, int]) -> int:
-        return int(lib.gpurt_rtgpu_verdicts(view, facts, *bounds, given, out))
-
-    ranges = list(pairwise(len(batch) * i // (8 * threads) for i in range(8 * threads + 1)))
-    if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            statuses = list(pool.map(part, ranges))
-    else:
-        statuses = [part(one) for one in ranges]
-    if any(statuses):
+    if lib.gpurt_rtgpu_verdicts(view, facts, 0, len(batch), given, out):
         raise MemoryError
     if (answers == lib.GPURT_RTGPU_MANY).any():
         raise allocate.Endless

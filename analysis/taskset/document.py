@@ -24,17 +24,18 @@ def json_schema() -> dict[str, Any]:
     root = schema.table_schema(
         {"platform": Field(schema.table(PLATFORM), "the machine", required=True)}
     )
-    root["properties"]["task"] = {"type": "array", "items": _task_schema(), "description": "the tasks"}
-    threads = {"type": "array", "items": schema.table_schema(THREAD), "description": "threads that serve several tasks"}
-    root["properties"]["thread"] = threads
-    chains = {"type": "array", "items": schema.table_schema(CHAIN), "description": "chains of tasks"}
-    root["properties"]["chain"] = chains
-    shared = schema.table_schema(SHARED_PARTITION)
-    root["properties"]["partition"] = {"type": "array", "items": shared, "description": "parts of the GPU"}
-    gpus = {"type": "array", "items": schema.table_schema(GPU), "description": "GPUs, with their power"}
-    root["properties"]["gpu"] = gpus
-    either = {"anyOf": [schema.table_schema(PROFILE), schema.table_schema(FROM_FILE)]}
-    root["properties"]["profile"] = {"type": "array", "items": either, "description": "what named kernels take"}
+    lists = {
+        "task": (_task_schema(), "the tasks"),
+        "thread": (schema.table_schema(THREAD), "threads that serve several tasks"),
+        "chain": (schema.table_schema(CHAIN), "chains of tasks"),
+        "partition": (schema.table_schema(SHARED_PARTITION), "parts of the GPU"),
+        "gpu": (schema.table_schema(GPU), "GPUs, with their power"),
+        "profile": (
+            {"anyOf": [schema.table_schema(PROFILE), schema.table_schema(FROM_FILE)]}, "what named kernels take"
+        ),
+    }  # fmt: skip
+    for key, (items, about) in lists.items():
+        root["properties"][key] = {"type": "array", "items": items, "description": about}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "gpurt taskset",

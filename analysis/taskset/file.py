@@ -108,8 +108,10 @@ def _interpret(
     if "platform" not in document:
         report.add((), "[platform] is missing: the machine that the tasks run on")
     profiles = Profiles(path, document, report)
-    machine = document.get("platform", {"cpus": schema.MAX_CPUS, "compute_units": schema.MAX_UNITS})
-    platform = _platform(profiles.with_units(machine), report)
+    machine: object = {"cpus": schema.MAX_CPUS, "compute_units": schema.MAX_UNITS}
+    if "platform" in document:
+        machine = profiles.with_units(document["platform"])
+    platform = _platform(machine, report)
     partitions: dict[str, Partition] = {}
     for index, values, before in _tables(document, "partition", SHARED_PARTITION, report):
         partitions_of_file.check_units(values, platform, ("partition", index), report)

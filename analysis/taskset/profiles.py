@@ -31,7 +31,7 @@ class SpatialReader:
     def __post_init__(self) -> None:
         self.notes: list[str] = []
         self.lacks_file = self.lacks_gpu = False
-        self.names: dict[str, str] = {}
+        self.names: set[str] = set()
         self.clocks: dict[str, str] = {}
 
     def tables(
@@ -45,10 +45,11 @@ class SpatialReader:
         if not entries and missing:
             self.report.add((), f"[[{key}]] is missing: {missing}")
         found: list[tuple[Where, dict[str, Any] | None]] = []
+        plain, included = schema.table(table), schema.table(spatial.FROM_FILE)
         for index, entry in enumerate(entries):
             before = len(self.report.problems)
-            fitting = spatial.FROM_FILE if key == "profile" and isinstance(entry, dict) and "file" in entry else table
-            values = schema.table(fitting).read(entry, (key, index), self.report)
+            kind = included if key == "profile" and isinstance(entry, dict) and "file" in entry else plain
+            values = kind.read(entry, (key, index), self.report)
             self._once(key, index, values or (entry if isinstance(entry, dict) else {}))
             found.append(((key, index), values if len(self.report.problems) == before else None))
         return found
@@ -59,7 +60,20 @@ class SpatialReader:
             return
         if f"{key} {name}" in self.names:
             self.report.add((key, index, "name"), f"name: {quoted(name)} is taken by another {key}")
-        self.names[f"{key} {name}"] = name
+        self.names.add(f"{key} {name}")
+
+    def knows_gpu(self, name: str | None, where: Where) -> bool:
+        """Whether the file has the GPU that a task names, if it names one; else that is a mistake."""
+        if name is None or f"gpu {name}" in self.names:
+            return True
+        self.report.add((*where, "gpu"), f"gpu: there is no GPU {quoted(name)}")
+        return False
+
+    def check_profile(self, name: str, profiles: dict[str, Profile], where: Where) -> None:
+        """Reports a profile that the file has not."""
+        if name not in profiles and f"profile {name}" not in self.names and not self.lacks_file:
+            known = ", ".join(profiles) or "none"
+            self.report.add(where, f"profile: no [[profile]] is called {quoted(name)}; there are {known}")
 
     def gpus(self, missing: str = "") -> list[SpatialGpu]:
         """The GPUs of the file."""
@@ -180,16 +194,15 @@ class Profiles:
         if not isinstance(platform, dict) or len(self.gpus) != 1:
             return platform
         gpu = self.gpus[0]
-        if platform.setdefault("compute_units", gpu.units) != gpu.units:
+        units = platform.get("compute_units", gpu.units)
+        if units != gpu.units:
             text = f"compute_units: [[gpu]] {gpu.name} has {gpu.units}; leave it out here"
             self.report.add(("platform", "compute_units"), text)
-        return platform
+        return {**platform, "compute_units": units}
 
     def check(self, values: dict[str, Any], where: Where) -> None:
         """Reports profiles of a task that the file has not, and a GPU that it has not."""
-        pinned = values.get("gpu")
-        if pinned is not None and f"gpu {pinned}" not in self.reader.names:
-            self.report.add((*where, "gpu"), f"gpu: there is no GPU {quoted(pinned)}")
+        if not self.reader.knows_gpu(values.get("gpu"), where):
             return
         for index, segment in enumerate(values.get("segments") or []):
             if "profile" in segment:
@@ -197,9 +210,7 @@ class Profiles:
 
     def _check(self, name: str, values: dict[str, Any], where: Where) -> None:
         if name not in self.profiles:
-            if f"profile {name}" not in self.reader.names and not self.reader.lacks_file:
-                known = ", ".join(self.profiles) or "none"
-                self.report.add(where, f"profile: no [[profile]] is called {quoted(name)}; there are {known}")
+            self.reader.check_profile(name, self.profiles, where)
         elif not self.gpus and not self.reader.lacks_gpu:
             self.report.add(where, "profile: the file has no [[gpu]] that it could be for")
         elif self.gpus and self._kernel(name, values) is None:

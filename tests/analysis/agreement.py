@@ -64,7 +64,7 @@ def disagreement(name: str, taskset: Taskset) -> str | None:
         if not same(verdict, single.verdicts[task]):
             return f"{name}: {task}: {verdict} against {single.verdicts[task]}"
     test = rta.find(name)
-    if taskset.pending or (taskset.threads and (test.assigns or not test.threads)):  # batches take no such tasksets
+    if taskset.pending or (taskset.threads and not compiled.serves(test)):  # batches take no such tasksets
         return None
     if compiled.has(name) and bool(sweep.verdicts(from_tasksets([taskset]), name)[0]) is not readable.schedulable:
         return f"{name}: {readable.schedulable} against {not readable.schedulable}"

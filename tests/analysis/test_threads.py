@@ -202,12 +202,12 @@ def test_the_compiled_form_says_the_same(test: rta.Test) -> None:
     for golden in GOLDEN.values():
         system = replace(golden, platform=replace(golden.platform, policy=test.policy))
         assert disagreement(test.name, system) is None
-    if compiled.takes(test.name) and not (test.threads and not test.assigns):
+    if compiled.takes(test.name) and not compiled.serves(test):
         with pytest.raises(ValueError, match="no compiled form for threads that serve several tasks"):
             sweep.verdicts(from_tasksets([system]), test.name)
 
 
-@pytest.mark.parametrize("name", [name for name, test in rta.TESTS.items() if test.threads and not test.assigns])
+@pytest.mark.parametrize("name", [name for name, test in rta.TESTS.items() if compiled.serves(test)])
 def test_random_threads_have_the_same_bounds_and_failures_compiled(name: str) -> None:
     rng, seen = random.Random(f"threads {name}"), Counter[str]()
     while seen["sets"] < 60 * MANY:
