@@ -10,12 +10,15 @@ WORK, DEEP = 1_000_000, 4
 
 
 def cpu(number: int, size: int) -> None:
-    """Copies memory, with nothing but the time that no other thread of the CPU wants."""
+    """Copies memory, with nothing but the time that no other thread of the CPU wants.
+
+    It gets its memory before, with a share of the CPU, for on a busy machine that would take for ever.
+    """
     os.sched_setaffinity(0, {number})
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     source, target = bytes(max(size // 2, 1)), memoryview(bytearray(max(size // 2, 1)))
     target[:] = source
     print("ready", flush=True)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     while True:
         target[:] = source
 

@@ -85,8 +85,8 @@ def test_inputs_and_conditions_are_varied_and_the_largest_is_found(profile: Prof
         "--condition", "cpu", "--segments", "2", "--margin", "10%", "--period", "33ms", "--", "python", "program.py",
         "1", "{}",
     )  # fmt: skip
-    assert (code, err) == (0, "")
     document = json.loads(out)
+    assert (code, err, document["why"]) == (0, "", None)
     runs = runs_of(tmp_path)
     assert [[run["argument"]] for run in document["executions"]] == [words[1:] for words in runs]
     assert {"2", "30"} == {words[1] for words in runs}
