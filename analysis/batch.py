@@ -144,6 +144,8 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
     Raises OverflowError if a time or a sum of times exceeds 63 bits.  Raises ValueError for different platforms, and
     for tasks of which several jobs can be pending: compiled tests do not know such tasks.
     """
+    if any(taskset.platform.cpu_latency for taskset in tasksets):
+        raise ValueError("the compiled tests know no cpu_latency, except as a part of segments")
     if any(taskset.pending for taskset in tasksets):
         raise ValueError("the compiled tests know neither release jitter nor deadlines beyond periods")
     sliced = [task for taskset in tasksets for task in apart(taskset)]

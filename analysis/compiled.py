@@ -21,6 +21,7 @@ from analysis.rta.order import Equals
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import System
 from analysis.rta.threads import verdict_of
+from analysis.rta.wakeups import contended
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import TooLargeError
 
@@ -92,6 +93,8 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
     The readable implementation explains a bound when its terms are read.
     """
     if _unknown(test, taskset):
+        if taskset.platform.cpu_latency:
+            check_size(test, taskset)
         return test.run(taskset)
     if systems := test.systems(taskset):
         return test.together(taskset, [run(test, one) for one in systems])
@@ -107,8 +110,15 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
 
 
 def _unknown(test: rta.Test, taskset: Taskset) -> bool:
-    """Whether no compiled formula is about such tasks: several pending jobs, own units, threads that it refuses."""
-    return test.analysis is not None or bool(taskset.pending) or bool(taskset.threads and not test.threads)
+    """Whether no compiled formula is about such tasks: several pending jobs, own units, threads that it refuses.
+
+    Nor is one about wake-ups of those that wait for the update lock.
+    """
+    platform = taskset.platform
+    woken = (platform.cpu_latency or platform.woken) and (not test.latency or contended(taskset))
+    return (
+        test.analysis is not None or bool(woken) or bool(taskset.pending) or bool(taskset.threads and not test.threads)
+    )
 
 
 def serves(test: rta.Test) -> bool:

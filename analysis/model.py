@@ -314,6 +314,8 @@ class Platform:
     where tasks own units; 0: whole copies.
     ``region``: the longest work that a preemption of the GPU may have to wait for, ns.  With 0 none is longer than
     the copies and blocks that segments name.
+    ``cpu_latency``: what a wake-up of a thread takes of its CPU at most, ns, until the thread executes.  ``woken``: the
+    same, where the tasks' segments contain their wake-ups already (rta/wakeups.py).
     """
 
     cpus: int
@@ -331,6 +333,8 @@ class Platform:
     bus_chunk: int = 0
     stretch: bool = False
     region: int = 0
+    cpu_latency: int = 0
+    woken: int = 0
 
     @property
     def epsilon(self) -> int:
@@ -399,9 +403,14 @@ class Taskset:
         return tuple(task for task in self.real_time if task.pends)
 
     def unserved(self, what: str) -> str:
-        """Why ``what`` cannot be told of these tasks, because threads serve several or jobs are pending; else empty."""
+        """Why ``what`` cannot be told of these tasks: threads serve several, jobs are pending, or wake-ups take time.
+
+        Empty if it can.
+        """
         for name in self.threads:
             return f"thread {name} serves several tasks, of which {what} knows nothing"
+        if self.platform.cpu_latency:
+            return f"the platform has cpu_latency, of which {what} knows nothing"
         return next((f"{task.name} has {task.why_pends}, of which {what} knows nothing" for task in self.pending), "")
 
     def served_with(self, task: Task) -> tuple[Task, ...]:

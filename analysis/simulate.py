@@ -215,7 +215,8 @@ class SimulatorCall:
             "cross": _factor(platform.cross_contention, "cross_contention") if slows else lib.GPURT_FACTOR_ONE,
             "execution": EXECUTION[options.execution], "job_cpu": options.job_cpu, "sporadic": options.sporadic,
             "boost": options.policy in BOOSTED_LOCKS,
-            "poll": options.poll, "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_STEPS,
+            "poll": options.poll, "latency": platform.cpu_latency,
+            "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_STEPS,
         })  # fmt: skip
         self.stats: Any = ffi.new("struct gpurt_sim_stats[]", max(1, len(taskset)))
 

@@ -29,6 +29,7 @@ MEASURE = {
     "kernels": CommandEntry("measure a program's kernels by number of units", "kernels", "kernels"),
     "kernel": CommandEntry("make a kernel of times measured by number of units", "kernel", "kernel"),
     "code": CommandEntry("check the compiled code of a kernel of gpurt_sm.h", "code", "code"),
+    "latency": CommandEntry("measure how late threads wake on this machine", "latency", "latency"),
     "energy": CommandEntry("measure the energy that a program needs", "measure_energy", "energy"),
     "sensors": CommandEntry("list the sensors of power and energy", "measure_energy", "sensors"),
     "powers": CommandEntry("fit a GPU's powers to measurements", "powers", "powers"),

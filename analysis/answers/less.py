@@ -40,7 +40,8 @@ def least(test: Test, taskset: Taskset) -> Less | None:
     """
     times = own_times(taskset)
     served = taskset.threads and not compiled.serves(test)
-    if len(times) > MOST_TIMES or served or taskset.pending or not compiled.takes(test.name):
+    readable = served or taskset.pending or taskset.platform.cpu_latency
+    if len(times) > MOST_TIMES or readable or not compiled.takes(test.name):
         return None
     found: Less | None = None
     for name, what, now in times:

@@ -63,7 +63,7 @@ def unit_of(taskset: Taskset, poll: int = 0) -> int:
     turns = [part.slice or taskset.platform.time_slice for part in taskset.parts]
     own = [t.partition.slice for t in taskset if t.partition and t.partition.slice]
     tasks = [time for t in taskset for time in (t.period, t.deadline, t.jitter, *_times(t))]
-    return math.gcd(*costs, *turns, *own, *tasks, poll) or 1
+    return math.gcd(*costs, *turns, *own, *tasks, poll, taskset.platform.cpu_latency) or 1
 
 
 def explore(
@@ -111,9 +111,9 @@ def explore(
     return Exact(times, unit, found.states, found.steps, late)
 
 
-def ways(test: Test) -> Iterator[Options]:
-    """The systems that a test's bounds are for."""
-    for form in test.forms:
+def ways(test: Test, taskset: Taskset | None = None) -> Iterator[Options]:
+    """The systems that a test's bounds are for; of a taskset, those that its bounds are for."""
+    for form in test.forms if taskset is None else test.forms_of(taskset):
         yield Options(test.policy, test.waiting, poll=test.poll, form=form)
 
 
@@ -144,7 +144,7 @@ def compare(test: Test, taskset: Taskset, states: int = STATES, finer: int = 1) 
         return None
     exact: dict[str, int] = {}
     looked = 0
-    for options in ways(test):
+    for options in ways(test, taskset):
         found = explore(taskset, options, bounds, states, periodic=test.periodic, stop=True, finer=finer)
         looked += found.states
         exact = {name: max(exact.get(name, 0), found.worst[name]) for name in bounds}
@@ -183,7 +183,7 @@ def in_units(taskset: Taskset, unit: int) -> Taskset:
         return taskset
     platform = replace(
         taskset.platform, alpha=taskset.platform.alpha // unit, theta=taskset.platform.theta // unit,
-        time_slice=taskset.platform.time_slice // unit,
+        time_slice=taskset.platform.time_slice // unit, cpu_latency=taskset.platform.cpu_latency // unit,
     )  # fmt: skip
     tasks = tuple(
         replace(t, period=t.period // unit, deadline=t.deadline // unit, jitter=t.jitter // unit,

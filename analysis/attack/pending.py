@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tasksets of which several jobs of a task can be pending, to attack bounds with."""
+"""Tasksets of which several jobs of a task can be pending, or wake-ups take time, to attack bounds with."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from analysis.model import MS, Task, Taskset
 def with_random_pending(taskset: Taskset, rng: random.Random) -> Taskset:
     """The taskset with release jitter and deadlines beyond the period for some of its tasks, in whole ms."""
     return replace(taskset, tasks=tuple(_pending(task, rng) for task in taskset))
+
+
+def with_latency(taskset: Taskset, latency: int) -> Taskset:
+    """The taskset on a platform whose wake-ups take up to ``latency`` ns."""
+    return replace(taskset, platform=replace(taskset.platform, cpu_latency=latency))
 
 
 def _pending(task: Task, rng: random.Random) -> Task:

@@ -51,7 +51,8 @@ class Store:
         """Reads the file if there is one.  Raises ValueError if it is of a run with other settings, and OSError."""
         self.path = path
         self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps,
-                       "threads": effort.threads, "pending": effort.pending}  # fmt: skip
+                       "threads": effort.threads, "pending": effort.pending,
+                       "with_latency": effort.latency}  # fmt: skip
         self.rows: dict[str, dict[str, Any]] = {}
         for index, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else []):
             try:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from analysis import rta
-from analysis.attack.pending import with_random_pending
+from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
 from analysis.attack.threads import with_random_threads
-from analysis.model import MS, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
+from analysis.model import MS, US, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
 from analysis.simulate import Options, simulate, worst_over_offsets
 
@@ -31,13 +31,14 @@ class Effort:
     """For each taskset and way of execution: runs from random first releases, then steps of local search.
 
     ``threads``: in tasksets of tests that bound them, threads serve several tasks.  ``pending``: likewise, several jobs
-    of a task are pending.
+    of a task are pending.  ``latency``: likewise, wake-ups take time.
     """
 
     runs: int = 20
     steps: int = 40
     threads: bool = False
     pending: bool = False
+    latency: bool = False
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,8 @@ def _batch(batch: Batch) -> Outcome:
             taskset = with_random_threads(taskset, rng)
         if effort.pending and test.pending:
             taskset = with_random_pending(taskset, rng)
+        if effort.latency and test.latency:
+            taskset = with_latency(taskset, rng.choice([10, 50, 200]) * US)
         outcome = outcome.joined(attack_one(test, taskset, rng, effort))
     return outcome
 
@@ -180,7 +183,7 @@ def prioritised(test: Test, taskset: Taskset) -> Taskset:
 def ways(test: Test, taskset: Taskset, rng: random.Random) -> Iterator[Options]:
     """Worst-case execution with periodic releases; and random execution, sporadic unless the test is ``periodic``."""
     horizon = 6 * max(t.period for t in taskset)
-    for form in test.forms:
+    for form in test.forms_of(taskset):
         for execution in ("worst", "random"):
             late = execution == "random" and not test.periodic
             yield Options(

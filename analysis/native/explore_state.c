@@ -58,6 +58,8 @@ static void strip_task(struct job_task *t, u64 now)
 	t->until -= now;
 	if (t->step != EXECUTING && t->step != ASLEEP_GRANT)
 		t->left = 0;
+	if (t->step < EXECUTING)
+		t->waking = 0;
 	if (!linked(&t->turn.node))
 		memset(&t->turn, 0, sizeof(t->turn));
 	strip_backlog(t, now);

@@ -51,6 +51,7 @@ struct job_task {
 	bool wanted;		/* policy `job`: whether the kernel thread has noticed its job */
 	u32 at;			/* index of its segment */
 	u64 left;		/* EXECUTING: how long it still needs the CPU, ns */
+	u64 waking;		/* what is left of its wake-up, which takes its CPU, ns */
 	u64 until;		/* UPDATING: when the update is done */
 	u64 ready_since;	/* smaller is earlier; orders tasks of equal priority */
 	struct gpurt_turn turn;	/* its wait for the update lock, up to UPDATING */
@@ -121,6 +122,8 @@ void sim_reordered(struct part *p, const struct gpurt_vgpu_tsg *tsg, u64 when);
 
 /* sim_task.c: what a task does */
 void sim_start_job(struct sim *s, struct job_task *t);
+/* The same by a thread that has just ended a job: it does not wake up for this one. */
+void sim_go_on(struct sim *s, struct job_task *t);
 /* Does the next thing that takes no time for a task that has its CPU.  Returns false if there is none. */
 bool sim_act(struct sim *s, struct job_task *t);
 /* Wakes the tasks whose wait for the GPU is over.  Returns whether there were any. */

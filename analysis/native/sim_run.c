@@ -64,7 +64,7 @@ static void reschedule(struct sim *s, struct cpu *cpu)
 /* Whether the task that a CPU executes does something that takes no time. */
 static bool acts(const struct sim *s, const struct job_task *t)
 {
-	switch (t ? t->step : IDLE) {
+	switch (t && !t->waking ? t->step : IDLE) {
 	case EXECUTING:
 		return !t->left;
 	case REQUESTING:
@@ -231,7 +231,9 @@ u64 sim_next(const struct sim *s)
 	}
 	for (i = 0; i < s->config->cpus; i++) {
 		t = s->cpus[i].running;
-		if (t && t->step == EXECUTING && s->now + t->left < next)
+		if (t && t->waking && s->now + t->waking < next)
+			next = s->now + t->waking;
+		if (t && !t->waking && t->step == EXECUTING && s->now + t->left < next)
 			next = s->now + t->left;
 		if (t && t->step == UPDATING && t->until < next)
 			next = t->until;
@@ -262,7 +264,9 @@ void sim_pass(struct sim *s, u64 next)
 
 	for (i = 0; i < s->config->cpus; i++) {
 		t = s->cpus[i].running;
-		if (t && t->step == EXECUTING)
+		if (t && t->waking)
+			t->waking -= next - s->now;
+		else if (t && t->step == EXECUTING)
 			t->left -= next - s->now;
 	}
 	s->now = next;

@@ -37,8 +37,10 @@ static void set_step(struct sim *s, struct job_task *t, enum step step)
 
 static void ready(struct sim *s, struct job_task *t, enum step step)
 {
-	if (t->step < EXECUTING)
+	if (t->step < EXECUTING) {
 		t->ready_since = ++s->order;
+		t->waking = s->config->latency ? demand(s, s->config->latency, 0) : 0;
+	}
 	set_step(s, t, step);
 }
 
@@ -62,6 +64,12 @@ void sim_start_job(struct sim *s, struct job_task *t)
 	enter_segment(s, t);
 }
 
+void sim_go_on(struct sim *s, struct job_task *t)
+{
+	sim_start_job(s, t);
+	t->waking = 0;
+}
+
 static void finish_job(struct sim *s, struct job_task *t)
 {
 	u64 release = t->backlog[t->head], response = s->now - release;
@@ -81,7 +89,7 @@ static void finish_job(struct sim *s, struct job_task *t)
 	if (t->task->thread)
 		sim_served(s, t);
 	else if (t->queued)
-		sim_start_job(s, t);
+		sim_go_on(s, t);
 }
 
 static void enter_segment(struct sim *s, struct job_task *t)
@@ -236,6 +244,8 @@ static void request_lock(struct sim *s, struct job_task *t)
 
 bool sim_act(struct sim *s, struct job_task *t)
 {
+	if (t->waking)
+		return false;
 	switch (t->step) {
 	case EXECUTING:
 		if (t->left)

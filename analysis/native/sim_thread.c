@@ -102,7 +102,8 @@ void sim_served(struct sim *s, struct job_task *t)
 	next = serve(s, t->task->thread);
 	if (!next || !next->served || !running)
 		return;
-	/* One thread: it keeps its CPU, and its place among those of equal priority. */
+	/* One thread: it keeps its CPU, and its place among those of equal priority, and does not wake up. */
+	next->waking = 0;
 	next->ready_since = t->ready_since;
 	sim_switch_to(s, cpu, next);
 }

@@ -90,6 +90,7 @@ struct gpurt_sim_config {
 	u32 sporadic;			/* arrivals are later than the period by up to a tenth of it, jitter is drawn */
 	u32 boost;			/* policies lock-*: the holder executes above every priority of its CPU */
 	u64 poll;			/* policy `job`: polling period; 0: notified at once */
+	u64 latency;			/* what a wake-up takes of the CPU at most, before the thread goes on */
 	u64 horizon;			/* jobs are released before this time */
 	u64 seed;
 	u64 max_events;			/* gives up after so many steps */

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from analysis.model import MS, CpuSegment, GpuSegment, Task, Taskset, Waiting
+from analysis.rta import wakeups
 from analysis.rta.mpcp import bounded, recurring
 from analysis.rta.recurrence import Demand, OneAtATime, Shared
 from analysis.rta.result import TermKind
@@ -165,13 +166,16 @@ class _Charges:
             *self._from_all_lower(1 if self.form.spins(self.task) else count + self.short.gaps),
             *(demand for h in self.system.hpp(self.task) for demand in self._from_higher(h)),
             *self._remote(),
+            *wakeups.handed(self.task, self.system),
         ]
 
     def _own(self, cpu: int) -> list[Demand]:
         """The switch after an end delays the task itself only where a lower task spins for it, raised."""
         task, platform = self.task, self.system.taskset.platform
+        woken = wakeups.own(task, self.system, Waiting.SUSPEND)
         return [
-            Demand(TermKind.OWN, cpu + task.gpu_time, OWN),
+            Demand(TermKind.OWN, cpu + task.gpu_time - woken, OWN),
+            Demand(TermKind.WAKE_UPS, woken, wakeups.LEMMA),
             Demand(TermKind.UPDATES, (platform.alpha + platform.theta + self.update) * task.eta, OWN),
             Demand(TermKind.BLOCKING, in_flight(task, self.system) if task.uses_gpu else 0, LOCK),
         ]

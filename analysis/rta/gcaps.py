@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.model import Task, Waiting
+from analysis.rta import wakeups
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import TermKind
 from analysis.rta.system import System
@@ -21,7 +22,7 @@ OWNED = "ECRTS'24 lemmas 10, 11 and 13, for ownership from begin to end (reading
 
 def suspend(task: Task, system: System) -> list[Demand | Shared]:
     """Demands under self-suspension: ECRTS'24 equation 1 with lemmas 8, 9, 13 to 15."""
-    demands: list[Demand | Shared] = [*own(task, system)]
+    demands: list[Demand | Shared] = [*own(task, system, Waiting.SUSPEND), *wakeups.handed(task, system)]
     demands += _preempting(system.hpp(task), system, owning=task.uses_gpu, below=task)
     if task.uses_gpu:
         demands.append(_remote(task, task.segment_priority, system, TermKind.GPU_PREEMPTION))
@@ -65,7 +66,7 @@ def busy(task: Task, system: System) -> list[Demand | Shared]:
     and Audsley's method needs a test that does not.
     """
     eps = system.epsilon
-    demands: list[Demand | Shared] = [*own(task, system)]
+    demands: list[Demand | Shared] = [*own(task, system, Waiting.BUSY), *wakeups.handed(task, system)]
     higher = system.hpp(task)
     contended = any(other.cpu != task.cpu for other in system.gpu_tasks)
     for h in higher:
@@ -113,11 +114,12 @@ def _remote(task: Task, level: int, system: System, kind: TermKind) -> Shared:
     )
 
 
-def own(task: Task, system: System) -> list[Demand]:
+def own(task: Task, system: System, waiting: Waiting | None = None) -> list[Demand]:
     """The task's own demand and the blocking of lemma 8: C + G + 2 eps eta + (eta + 1) eps."""
-    eps = system.epsilon
+    eps, woken = system.epsilon, wakeups.own(task, system, waiting)
     return [
-        Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "ECRTS'24 equation 1"),
+        Demand(TermKind.OWN, task.cpu_time + task.gpu_time - woken, "ECRTS'24 equation 1"),
+        Demand(TermKind.WAKE_UPS, woken, wakeups.LEMMA),
         Demand(TermKind.UPDATES, 2 * eps * task.eta, "ECRTS'24 section 6.3, G*"),
         Demand(TermKind.BLOCKING, (task.eta + 1) * eps, "ECRTS'24 lemma 8"),
     ]

@@ -20,6 +20,8 @@ from gpurt.units import exact_ms
 #: A search gives up after so many jobs that are pending without a gap.
 MOST_JOBS = 300
 LEMMA = "readings: pending jobs"
+#: What a job takes its thread at least.
+OWN = (TermKind.OWN, TermKind.WAKE_UPS, TermKind.UPDATES)
 
 #: Names of the tasks that a bound rests on, in several sets.
 Needs = Sequence[frozenset["str | None"]]
@@ -100,7 +102,7 @@ def _too_long(task: Task, demands: Sequence[Demand | Shared], system: System) ->
 
     Counts of its jobs by other tasks need that the most that these charge for a job is no longer either.
     """
-    own = sum(d.amount for d in demands if isinstance(d, Demand) and d.kind in (TermKind.OWN, TermKind.UPDATES))
+    own = sum(d.amount for d in demands if isinstance(d, Demand) and d.kind in OWN)
     if system.pending:
         own = max(own, task.cpu_time + task.gpu_time + 2 * system.epsilon * task.eta)
     if own <= task.period:

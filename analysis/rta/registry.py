@@ -44,7 +44,7 @@ _NO_SWITCH = "leaves out context switches"
 GCAPS = (
     Test(
         "gcaps-suspend", "GCAPS, self-suspension", "ECRTS'24 lemmas 8, 9, 13-15", "segment", SUSPEND,
-        gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True, pending=True,
+        gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True, pending=True, latency=True,
     ),
     Test(
         "gcaps-suspend-printed", "GCAPS, self-suspension, as printed", "ECRTS'24 lemmas 8, 9, 13-15",
@@ -53,7 +53,7 @@ GCAPS = (
     ),
     Test(
         "gcaps-busy", "GCAPS, busy waiting", "ECRTS'24 lemmas 8-12", "segment", BUSY,
-        gcaps.busy, compiled="gcaps-busy", assignable=True, pending=True,
+        gcaps.busy, compiled="gcaps-busy", assignable=True, pending=True, latency=True,
     ),
     Test(
         "gcaps-busy-printed", "GCAPS, busy waiting, as printed", "ECRTS'24 lemmas 8-12", "segment", BUSY,
@@ -70,7 +70,7 @@ BOOSTED = (
         "boosted-suspend", "boosted owners, self-suspension", "readings: boosted, owners inside segments", "boosted",
         SUSPEND, boosted.SUSPEND.demands, ends=boosted.SUSPEND.ends, instead=boosted.SUSPEND.short,
         compiled="boosted-suspend", forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True, threads=True,
-        pending=True,
+        pending=True, latency=True,
     ),
     Test(
         "boosted-busy", "boosted owners, busy waiting", "readings: boosted", "boosted", BUSY,

@@ -24,6 +24,7 @@ class TermKind(str, Enum):
     OVERLAP = "saved by overlap"
     BUS = "copies of other tasks"
     SERVED = "jobs of its thread"
+    WAKE_UPS = "wake-ups"
     PENDING = "its own jobs before"
     RELEASED = "before its release"
 
@@ -78,23 +79,27 @@ class Reason(str, Enum):
     PARTITIONS = "other partitions than the test is about"
     THREAD = "the other jobs of its thread"
     PENDING = "several pending jobs"
+    LATENCY = "wake-ups of threads"
     TOO_LONG = "a job longer than the period"
 
 
 #: Reasons that ``culprit`` tells in words.
 _TOLD = (
-    Reason.GPU_ORDER, Reason.NO_UNITS, Reason.WAITING, Reason.PARTITIONS, Reason.THREAD, Reason.PENDING, Reason.TOO_LONG
+    Reason.GPU_ORDER, Reason.NO_UNITS, Reason.WAITING, Reason.PARTITIONS, Reason.THREAD, Reason.PENDING,
+    Reason.LATENCY, Reason.TOO_LONG,
 )  # fmt: skip
+
+_OF_ALL = (Reason.GPU_ORDER, Reason.PARTITIONS, Reason.PENDING, Reason.LATENCY)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """No bound within the deadline is known.  Tests are sufficient: the task may meet it all the same.
 
-    ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for ABOVE_PERIOD; 0 for
-    DEPENDS_ON, GPU_ORDER, NO_UNITS, WAITING, PARTITIONS, THREAD and PENDING.  ``largest``: the largest term there.
-    ``culprit``: for DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no
-    units.  For WAITING: which task waits how.  For PARTITIONS, THREAD and PENDING: why the test says nothing of them.
+    ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for ABOVE_PERIOD; 0 for reasons
+    without a recurrence.  ``largest``: the largest term there.  ``culprit``: for DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what
+    has no units.  For WAITING: which task waits how.  For PARTITIONS, THREAD, PENDING and LATENCY: why the test says
+    nothing of them.
     For TOO_LONG: how much longer.  OVERLOAD: the demand grows faster than time passes, so that the test fails for any
     deadline.
     """
@@ -181,7 +186,7 @@ class Result:
             return ""
         cause = self.causes[0]
         others = [one.task for one in self.failures if one is not cause]
-        if not others or cause.reason in (Reason.GPU_ORDER, Reason.PARTITIONS, Reason.PENDING):  # of all tasks at once
+        if not others or cause.reason in _OF_ALL:  # of all tasks at once
             return str(cause)
         listed = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
         return f"{cause}; no bound of {listed} either"

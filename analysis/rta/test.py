@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from analysis.conflicts import UNKNOWN, under
 from analysis.fold import apart
 from analysis.model import FORMS, Sharing, Taskset, Waiting
+from analysis.rta import wakeups
 from analysis.rta.analyse import analyse
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
@@ -39,7 +40,7 @@ class Test:
         ``partitions``: it holds where tasks of several partitions share CPUs; other tests refuse such a taskset.
         ``threads``: it holds where a thread serves several tasks; other tests refuse such a taskset.
         ``pending``: it holds where several jobs of a task are pending, because of release jitter or deadlines beyond
-        periods; other tests refuse such a taskset.
+        periods; other tests refuse such a taskset.  ``latency``: it holds where wake-ups take time; others refuse that.
     Its standing:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
@@ -77,6 +78,7 @@ class Test:
     free: bool = False
     threads: bool = False
     pending: bool = False
+    latency: bool = False
     assigns: bool = False
 
     @property
@@ -93,6 +95,11 @@ class Test:
     def usual(self) -> bool:
         """Whether the bound holds for the forms that follow from waiting modes."""
         return None in self.forms or FORMS[self.waiting or Waiting.SUSPEND][0] in self.forms
+
+    def forms_of(self, taskset: Taskset) -> tuple[Form | None, ...]:
+        """The forms in which the bounds of the taskset hold."""
+        woken = taskset.platform.cpu_latency or taskset.platform.woken
+        return tuple(form for form in self.forms if form is not Form.OWNER) if woken else self.forms
 
     def fits(self, taskset: Taskset) -> bool:
         """Whether the bound holds for these tasks: their forms under `boosted`, their TSGs under `timesliced`."""
@@ -150,6 +157,8 @@ class Test:
 
     def _analyse(self, taskset: Taskset, assume: bool = False, brief: bool = False) -> Result:
         ends, instead = (None, None) if assume else (self.ends, self.instead)
+        if taskset.platform.woken and wakeups.contended(taskset):
+            instead = None  # its proof has no wake-ups at the update lock
         return analyse(
             self.name, self.demands, taskset, assume_deadlines=assume, end_of=ends, brief=brief, pending=self.pending,
             instead=instead,
@@ -176,11 +185,16 @@ class Test:
         return self._refused(taskset, Reason.PARTITIONS, reason) if reason else None
 
     def _unserved(self, taskset: Taskset) -> Result | None:
-        """A failure for every task where the test says nothing of a thread that serves several, or of pending jobs."""
+        """A failure for every task where the test says nothing of a thread that serves several, or of pending jobs.
+
+        Likewise of wake-ups.
+        """
         if why := self._unknown_thread(taskset):
             return self._refused(taskset, Reason.THREAD, why)
-        why = self._unknown_pending(taskset)
-        return self._refused(taskset, Reason.PENDING, why) if why else None
+        if why := self._unknown_pending(taskset):
+            return self._refused(taskset, Reason.PENDING, why)
+        why = wakeups.refusal(self.name, self.latency, self.policy, taskset)
+        return self._refused(taskset, Reason.LATENCY, why) if why else None
 
     def _unknown_pending(self, taskset: Taskset) -> str | None:
         for task in taskset.pending:
@@ -201,14 +215,15 @@ class Test:
         return None
 
     def seen(self, taskset: Taskset) -> Taskset:
-        """The taskset as the formula sees it: copies and kernels are GPU segments.
+        """The taskset as the formula sees it: copies and kernels are GPU segments, wake-ups are parts of segments.
 
         Where TSGs have turns each is one of its own, but not in what is unsound, hence as printed, in any case.  Best
         effort slows tasks down there.
         """
         if self.policy == TURNS:
             taskset = under(taskset, self.policy, everywhere=True) or taskset
-        return whole_segments(apart(taskset) if self.policy == TURNS and self.sound else taskset)
+        whole = whole_segments(apart(taskset) if self.policy == TURNS and self.sound else taskset)
+        return wakeups.contained(whole, self.waiting)
 
     def refusal(self, taskset: Taskset) -> Result | None:
         """A failure for every task where no bound can hold, because of partitions or priorities; None elsewhere.

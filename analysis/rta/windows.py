@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.fixed_point import Diverged, least_fixed_point
 from analysis.model import GpuSegment, Task
+from analysis.rta import wakeups
 from analysis.rta.recurrence import Demand
 from analysis.rta.result import TermKind
 from analysis.rta.system import System
@@ -90,7 +91,8 @@ def _window(task: Task, segment: GpuSegment, found: Sequence[Demand], system: Sy
     """The length of a window, closed, for it may take no time; None if it is longer than the deadline."""
     platform = system.taskset.platform
     own = segment.misc.worst + segment.pure.worst + 2 * platform.alpha + platform.theta
-    own += in_flight(task, system) // task.eta
+    own += in_flight(task, system) // task.eta + wakeups.window(system)
+    found = [*found, *wakeups.others(task, system)]
     closed = 0 if own else 1
     try:
         window = least_fixed_point(lambda w: own + sum(o.at(w + closed) for o in found), own, task.deadline)

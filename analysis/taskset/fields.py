@@ -42,6 +42,10 @@ PLATFORM = {
         "the longest thread block or copy chunk, which every preemption of the GPU may have to wait for; no longer one "
         "than segments name unless given",
     ),
+    "cpu_latency": Field(
+        schema.time(),
+        "what a wake-up of a thread takes of its CPU at most, until it executes (measure latency); none unless given",
+    ),
     "policy": Field(
         schema.choice(*Policy.words(), FEDERATED), f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"
     ),

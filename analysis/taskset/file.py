@@ -193,6 +193,7 @@ def _platform(value: object, report: Mistakes) -> Platform | None:
         partitions_of_file.sizes(values.get("units"), values.get("compute_units", 0), report),
         values.get("cross_contention", Fraction(1)), values.get("chip"),
         values.get("bus_chunk", 0), stretch=True, region=values.get("region", 0),
+        cpu_latency=values.get("cpu_latency", 0),
     )  # fmt: skip
 
 

@@ -38,6 +38,8 @@ THREADS = click.option("--serving-threads", "threads", is_flag=True,
 PENDING = click.option("--pending", is_flag=True,
                        help="With release jitter and deadlines beyond periods; of tests that bound those.")  # fmt: skip
 
+LATENCY = click.option("--latency", is_flag=True, help="Wake-ups of threads take time; of tests that bound that.")
+
 
 @command(
     computes=True,
@@ -64,16 +66,17 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
               help="Number of steps of local search after that.")  # fmt: skip
 @THREADS
 @PENDING
+@LATENCY
 @FOLDER
 @click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
 @JSON
 def attack(
     names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int, threads: bool, pending: bool,
-    output: Path, fresh: bool, as_json: bool,
+    latency: bool, output: Path, fresh: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Search for schedules that break a bound: random first releases, then local search (docs/soundness.md)."""
-    tests = _tests(names, list(rta.TESTS.values()), threads, pending)
-    effort = search.Effort(runs, steps, threads, pending)
+    tests = _tests(names, list(rta.TESTS.values()), threads, pending, latency)
+    effort = search.Effort(runs, steps, threads, pending, latency)
     store = _store(output, tasksets, seed, effort, fresh)
     for test in tests:
         if test.name not in store.rows:
@@ -90,7 +93,7 @@ def attack(
     return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
 
 
-def _tests(names: tuple[str, ...], usual: list[Any], threads: bool, pending: bool) -> list[Any]:
+def _tests(names: tuple[str, ...], usual: list[Any], threads: bool, pending: bool, latency: bool = False) -> list[Any]:
     """The tests of these names, or the usual ones.  Raises UsageError for a name, and one without such bounds."""
     try:
         tests = [rta.find(name) for name in names] or usual
@@ -99,6 +102,7 @@ def _tests(names: tuple[str, ...], usual: list[Any], threads: bool, pending: boo
     for asked, key, what in (
         (threads, "threads", "threads that serve several tasks"),
         (pending, "pending", "tasks of which several jobs are pending"),
+        (latency, "latency", "wake-ups of threads"),
     ):
         if wrong := [test.name for test in tests if asked and not getattr(test, key) and test.name in names]:
             raise UsageError(f"{wrong[0]} has no bounds for {what}")

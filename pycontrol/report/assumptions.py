@@ -78,6 +78,7 @@ def judged(evidence: Evidence) -> list[Assumption]:
             "Outside its GPU segments no task waits for another one, for a lock, or for a device.", Support.UNCHECKED,
             "the file's author states it; gpurt has no check of it",
         ),
+        _latency(evidence),
         Assumption(
             "Threads above the tasks' priorities, interrupts and the kernel take no time that the file does not have.",
             Support.UNCHECKED, "the checks of the machine name what is known of it",
@@ -112,6 +113,16 @@ def _subject(evidence: Evidence) -> Assumption:
     if evidence.result and (slow := slow_turns(test, taskset, evidence.result)):
         return Assumption(assumed, Support.REFUTED, slow)
     return Assumption(assumed, Support.CHECKED, "policy, waiting modes and forms are those of the test")
+
+
+def _latency(evidence: Evidence) -> Assumption:
+    taskset = evidence.file.taskset
+    latency = taskset.platform.cpu_latency
+    if not latency:
+        text = "the file has no cpu_latency; gpurt measure latency measures it"
+        return Assumption("A thread executes at once when it wakes.", Support.UNCHECKED, text)
+    text = "the file's author states it; gpurt measure latency measures it, and no measurement is a bound"
+    return Assumption(f"A wake-up of a thread takes up to {exact_ms(latency)} of its CPU.", Support.UNCHECKED, text)
 
 
 def _threads(evidence: Evidence) -> list[Assumption]:

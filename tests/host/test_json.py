@@ -28,9 +28,10 @@ TWO = str(ROOT / "examples/two-programs.toml")
 #: Commands without a result: their output is for a shell or an editor, or they serve until they are ended.
 WITHOUT = {"schema", "completion", "emulate", "serve"}
 #: Commands whose documents are tested elsewhere: tests/preload, on a fake driver; tests/unit/test_cli_energy.py;
-#: tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py; tests/sm/test_measure.py.
-ELSEWHERE = ("set slice", "plan energy", "measure board", "watch", "measure energy", "measure sensors",
-             "measure powers", "measure import", "measure kernels")  # fmt: skip
+#: tests/unit/test_latency.py; tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py;
+#: tests/sm/test_measure.py.
+ELSEWHERE = ("measure latency", "set slice", "plan energy", "measure board", "watch", "measure energy",
+             "measure sensors", "measure powers", "measure import", "measure kernels")  # fmt: skip
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment
@@ -98,6 +99,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
 #: Calls that end with an error, and their exit codes.
 WRONG: list[tuple[list[str], int]] = [
     (["measure", "code", "PTX", "--kernel", "no", "--json"], 2),
+    (["measure", "latency", "--duration", "0s", "--json"], 2),
     (["analyze", "--json"], 2), (["analyze", "/nonexistent", "--json"], 3), (["analyze", "BROKEN", "--json"], 3),
     (["simulate", "FILE", "--runs", "0", "--json"], 2), (["--device", "/nonexistent", "status", "--json"], 4),
     (["set", "budget", "4194304", "--time", "1ms", "--period", "1s", "--json"], 5),

@@ -68,6 +68,7 @@ epsilon = "1ms"
 time_slice = "1ms"
 bus_chunk = "1ms"
 region = "0.1ms"
+cpu_latency = "0ms"
 compute_units = 4
 [[task]]
 name = "camera"
