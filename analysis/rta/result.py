@@ -97,9 +97,10 @@ class Failure:
     """No bound within the deadline is known.  Tests are sufficient: the task may meet it all the same.
 
     ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for ABOVE_PERIOD; 0 for reasons
-    without a recurrence.  ``largest``: the largest term there.  ``culprit``: for DEPENDS_ON the task that has no bound,
-    for GPU_ORDER what is out of order, for NO_UNITS what has no units.  For WAITING: which task waits how.  For
-    PARTITIONS, THREAD, PENDING and LATENCY: why the test says nothing of them.  For TOO_LONG: how much longer.  OVERLOAD: the demand grows faster than time passes, so that the test fails for any
+    without a recurrence.  ``largest``: the largest term there.
+    ``culprit``: for DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no
+    units.  For WAITING: which task waits how.  For PARTITIONS, THREAD, PENDING and LATENCY: why the test says nothing.
+    For TOO_LONG: how much longer.  OVERLOAD: the demand grows faster than time passes, so that the test fails for any
     deadline.
     """
 
