@@ -13,8 +13,7 @@ from analysis.model import Waiting
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
 from pycontrol.commands.options import JSON, Output, PolicyName, Time, apart, command
-from pycontrol.live import fit
-from pycontrol.output import observed, render
+from pycontrol.output import render
 from pycontrol.run import crew, preload
 from pycontrol.run.of_file import SHARE, Wished, of_file
 
@@ -27,9 +26,8 @@ Examples:
   gpurt run --auto -- ./detector --frames 100      an unmodified program, automatic segments
 
 \b
-Exit codes: 0 jobs of every real-time task were seen and met their deadlines; 1 otherwise, or there is no such task,
-or events were lost that tell of the jobs of some, or the host or the run is not what the file says (the table of
-objections in docs/output.md); 2 wrong usage;
+Exit codes: 0 `gpurt trace check` says yes to the run (docs/watching.md, "When the answer is yes"); 1 it says no;
+2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 4 no host, or it has gone; 5 the policy is refused;
 6 a task failed; 130 Ctrl-C or SIGHUP; 143 SIGTERM.
 With --auto: the program's own; 126 it cannot be executed; 127 it is not found."""
@@ -72,19 +70,19 @@ def run(
     wished = Wished(device, duration / 1e9, Waiting(waiting) if waiting else None, policy, share, tell, trace_path)
     done = of_file(loaded, wished)
     render.note(*done.remarks, as_json=as_json)
-    seen, doubt = done.seen, done.doubt
+    seen = done.seen
     whole = {
-        "file": loaded.path, "policy": done.policy, "in_time": done.passed, "interrupted": bool(seen.interrupted),
-        "failed": seen.failed or None, "tasks": observed.data(done.lines), "objections": fit.data(done.objections),
-        "notes": done.remarks, "files": [trace_path] if trace_path and not done.unsaved else [],
+        "file": loaded.path, "policy": done.policy, **done.verdict.data(), "in_time": not done.why,
+        "why": done.why or None, "interrupted": bool(seen.interrupted), "failed": seen.failed or None,
+        "notes": done.remarks,
+        "files": [trace_path] if trace_path and not done.unsaved else [],
     }  # fmt: skip
-    text = observed.text(done.lines, bounds=False)
-    render.emit(whole, as_json, f"{text}\nNO: {doubt}" if doubt else text)
+    render.emit(whole, as_json, done.verdict.text())
     if done.unsaved:
         raise done.unsaved
     if seen.failed:
         raise DeviceError(seen.failed) if seen.gone else RuntimeFailure(seen.failed)
-    return seen.interrupted or (0 if done.passed else 1)
+    return seen.interrupted or (1 if done.why else 0)
 
 
 def _refuse_options_of_tasksets() -> None:

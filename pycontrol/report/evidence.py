@@ -31,13 +31,12 @@ from pycontrol.doctor import examine
 from pycontrol.live import fit
 from pycontrol.live.control import connect
 from pycontrol.live.fit_host import Host, ask, online
-from pycontrol.output import documents, observed, render
+from pycontrol.output import documents, render
 from pycontrol.report import runs
 from pycontrol.report.assumptions import Assumption, Evidence, Support, judged
 from pycontrol.run import subject
-from pycontrol.run.check import incomplete
-from pycontrol.run.compared import compared
 from pycontrol.run.finding import Finding
+from pycontrol.run.verdict import verdict
 
 #: In larger files the report leaves out how far the times of single tasks may grow.
 MOST_SEARCHED = 100
@@ -99,7 +98,7 @@ def gather(given: Inputs) -> dict[str, Any]:
                                "gpurt margins has it"]  # fmt: skip
     host, known = (None, fit.Host()) if given.elsewhere else _host(given.device, file)
     objections = fit.objections(file, known)
-    judged_runs = [_run(path, recorded, file, test) for path, recorded, _ in given.traces]
+    judged_runs = [_run(path, recorded, file, given.test) for path, recorded, _ in given.traces]
     seen = [run for run, _ in judged_runs]
     findings = [(filename(run["trace"]), told) for run, told in judged_runs if run["comparable"]]
     pairs = [(filename(path), recorded) for path, recorded, _ in given.traces]
@@ -128,18 +127,12 @@ def _why(analysis: Mapping[str, Any], assumptions: Sequence[Assumption], seen: S
     """Why the evidence does not support that every deadline holds; empty if it does, as far as it goes."""
     if not analysis["schedulable"]:
         return f"not proved: {analysis['why']}"
-    for run in seen:
-        for name, one in run["tasks"].items():
-            if run["comparable"] and one["wcrt_ns"] and (one["waited_ns"] or 0) > one["wcrt_ns"]:
-                return f"a job of {name} was unfinished in {run['trace']} for longer than its bound"
-            if run["comparable"] and one["verdict"] in ("above-bound", "missed"):
-                what = "exceeded its bound" if one["verdict"] == "above-bound" else "missed a deadline"
-                return f"{name} {what} in {run['trace']}"
+    if against := next((f"{run['trace']}: {run['against']}" for run in seen if run["against"]), ""):
+        return against
     refuted = [one for one in assumptions if one.support is Support.REFUTED]
     if refuted:
         return f"an assumption does not hold: {refuted[0].assumption} {refuted[0].text}"
-    doubts = [(run["trace"], run["against"] or run["incomplete"]) for run in seen if run["comparable"]]
-    return next((f"{trace}: {doubt}" for trace, doubt in doubts if doubt), "")
+    return ""
 
 
 def _host(device: str | None, file: TasksetFile) -> tuple[dict[str, Any], Host]:
@@ -161,27 +154,20 @@ def _machine(device: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _run(path: Path, recorded: Trace, file: TasksetFile, test: Test | None) -> tuple[dict[str, Any], Sequence[Finding]]:
-    """The content of a trace, with bounds where they speak of its run, and the findings of `gpurt trace check`."""
-    why = subject.beyond_the_bounds(recorded, file, test)
-    seen, notes = compared(path, recorded, file, None if why else test)
-    if test and why:
-        notes.append(f"not compared with the bounds: {why}")
-    gone, found = subject.lost(recorded, file), fit.objections(file, fit.of_trace(recorded, file))
-    notes += fit.lines(found)
-    if gone:
-        notes.append(f"events were lost {gone} times while it was recorded: jobs may be missing, the longest too")
-    spread, open_ = runs.distributions(recorded, file), runs.unfinished(recorded, file)
+def _run(path: Path, recorded: Trace, file: TasksetFile, test: str | None) -> tuple[dict[str, Any], Sequence[Finding]]:
+    """The content of a trace, what `gpurt trace check` answers about it (``against``: its no), and its findings."""
+    answer = verdict(path, recorded, file, test)
+    spread, open_, known = runs.distributions(recorded, file), runs.unfinished(recorded, file), answer.data()
     tasks = {}
-    for name, one in observed.data(seen.lines).items():
+    for name, one in known["tasks"].items():
         count, waited = open_.get(name, (0, None))
         tasks[name] = {**one, "distribution": spread.get(name), "unfinished_jobs": count, "waited_ns": waited}
     return {
-        "trace": path, "comparable": not why, "why": why or None, "lost": gone, "incomplete": incomplete(seen) or None,
-        "objections": fit.data(found), "against": fit.against(found) or None,
+        "trace": path, "comparable": known["comparable"], "why": answer.beyond or None,
+        "lost": subject.lost(recorded, file), "objections": known["objections"], "against": answer.why or None,
         "meta": {key: value for key, value in recorded.meta.items() if key != HOST}, "length_ns": recorded.end,
-        "tasks": tasks, "notes": list(dict.fromkeys(notes)),
-    }, seen.findings  # fmt: skip
+        "tasks": tasks, "notes": answer.remarks,
+    }, answer.seen.findings  # fmt: skip
 
 
 def _system(file: TasksetFile) -> dict[str, Any]:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis import compiled
@@ -64,11 +64,6 @@ class TaskCheck:
         return not self.best_effort and (not self.jobs or self.misses > 0 or self.above_bound)
 
 
-def in_time(lines: Sequence[TaskCheck]) -> bool:
-    """Whether there are real-time tasks, and what was seen of each is well (``TaskCheck.failed``)."""
-    return not all(line.best_effort for line in lines) and not any(line.failed for line in lines)
-
-
 def notes(lines: Sequence[TaskCheck], trace: Trace) -> list[str]:
     """Remarks for the user: why no job was seen or was late, which programs ended early, and what the trace lacks."""
     silent = [f"{line.task} ({line.segments})" for line in lines if line.segments and not line.jobs]
@@ -111,7 +106,7 @@ def against(seen: Judged) -> str:
         return incomplete(seen)
     for line in seen.lines:
         if not line.best_effort and (line.above_bound or line.misses):
-            return f"{line.task} {'exceeded its bound' if line.above_bound else 'missed a deadline'}"
+            return f"{line.task} {'missed a deadline' if line.misses else 'exceeded its bound'}"
     if why := incomplete(seen):
         return why
     return f"{seen.findings[0].what.value}: {seen.findings[0].line()}" if seen.findings else ""
@@ -133,14 +128,6 @@ def _gone(lines: Sequence[TaskCheck]) -> str:
     """The real-time tasks that were not there to the end; empty if all were.  Such tasks delayed no other then."""
     gone = [line.task for line in lines if not line.best_effort and line.ended is not None]
     return f"jobs of {', '.join(gone)} are missing: the program ended before the run did" if gone else ""
-
-
-def missing(seen: Judged, reported: Collection[str]) -> str:
-    """The real-time tasks whose jobs may be missing, as they did not report all by themselves; empty if of none."""
-    told = [line.task for line in seen.lines if not line.best_effort and line.task not in reported]
-    if not told or all(one.what.sort is not Sort.BLIND for one in seen.findings):
-        return _gone(seen.lines)
-    return f"jobs of {', '.join(told)} may be missing: events were lost, or a clock jumped"
 
 
 def unbounded(lines: Sequence[TaskCheck], test: Test) -> str:

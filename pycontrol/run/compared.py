@@ -12,7 +12,7 @@ from gpurt.errors import FileError
 from gpurt.text import filename, visible
 from pycontrol.run.check import Judged, judged, meant, notes
 from pycontrol.run.finding import Sort, What
-from pycontrol.run.subject import of_another_taskset
+from pycontrol.run.subject import lost, of_another_taskset
 
 #: The number of broken assumptions that are printed at most.
 SHOWN = 5
@@ -36,6 +36,8 @@ def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | Non
     seen = judged(recorded, loaded, test)
     broken = [one for one in seen.findings if one.what.sort is not Sort.PROMISE and one.what is not What.LOST]
     remarks = notes(seen.lines, recorded)
+    if gone := lost(recorded, loaded):
+        remarks.append(f"events were lost {gone} times while it was recorded: jobs may be missing, the longest too")
     if loaded.lacks:
         remarks.append("the file has no epsilon: updates, and the lengths of segments, were not judged")
     said = {Sort.ASSUMPTION: "an assumption of the analysis was broken", Sort.BLIND: "not everything was seen"}

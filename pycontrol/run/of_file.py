@@ -20,13 +20,12 @@ from pycontrol.live import fit
 from pycontrol.live.control import Control, connect
 from pycontrol.live.fit_policy import owned
 from pycontrol.live.nvs import Nvs, domains_of
-from pycontrol.live.objection import Objection
 from pycontrol.output import render
 from pycontrol.run import launch
-from pycontrol.run.check import TaskCheck, in_time, judged, missing, notes
 from pycontrol.run.confine import confine
 from pycontrol.run.crew import CrewOptions
 from pycontrol.run.placement import place
+from pycontrol.run.verdict import Verdict, verdict
 
 #: Stand-ins take less than the worst case: what a machine adds of its own makes them late otherwise.
 SHARE = 80
@@ -47,26 +46,22 @@ class Wished:
 
 @dataclass(frozen=True)
 class Done:
-    """The known facts of a run.  ``unsaved``: why its trace is not whole on disk."""
+    """The known facts of a run, and what `gpurt trace check` says of its trace.
+
+    ``unsaved``: why the trace is not whole on disk.
+    """
 
     seen: launch.Run
     policy: str
-    lines: Sequence[TaskCheck]
+    verdict: Verdict
     remarks: Sequence[str]
-    objections: Sequence[Objection]
     unsaved: FileError | None
-    blind: str
 
     @property
-    def doubt(self) -> str:
-        """Why no yes is proved; empty if nothing speaks against it."""
-        return fit.against(self.objections)
-
-    @property
-    def passed(self) -> bool:
-        """Whether jobs of every real-time task were seen, all met their deadlines, and host and run are the file's."""
-        whole = not (self.seen.interrupted or self.seen.failed or self.unsaved or self.blind or self.doubt)
-        return whole and in_time(self.lines)
+    def why(self) -> str:
+        """Why the answer is no: also because the trace is not of the whole run; empty: it is yes."""
+        early = "the run was interrupted" if self.seen.interrupted else ""
+        return self.verdict.why or self.seen.failed or early or str(self.unsaved or "")
 
 
 def of_file(loaded: TasksetFile, wished: Wished) -> Done:
@@ -86,7 +81,6 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
         confined = confine(loaded, all(gpu.emulated for gpu in host.gpus), gpus=len(host.gpus))
         if policy:
             control.set_policy(policy)
-    found = fit.objections(loaded, host)
     runs = host.gpus[0].policy.word
     used = FEDERATED if federated and owned(loaded.taskset, host) else runs
     options = CrewOptions(wished.seconds, wished.device, used, wished.waiting,
@@ -96,12 +90,10 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
     about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: options.host}
     partial = Partial(wished.trace_path, about) if wished.trace_path else None
     seen, domains, unsaved = _recorded(loaded, options, confined.domains, partial, wished.trace_path)
-    judgement = judged(seen.trace, loaded)
-    lines, blind = judgement.lines, missing(judgement, [name for name, one in seen.reports.items() if one.complete])
-    remarks = [*_stood_in(loaded, wished.share), *fit.lines(found), *confined.notes, *domains, *seen.notes,
-               *notes(lines, seen.trace),
-               *([blind] if blind else []), *([partial.failed] if partial and partial.failed else [])]  # fmt: skip
-    return Done(seen, used, lines, remarks, found, unsaved, blind)
+    answer = verdict(wished.trace_path or loaded.path, seen.trace, loaded)
+    remarks = [*_stood_in(loaded, wished.share), *confined.notes, *domains, *seen.notes, *answer.remarks,
+               *([partial.failed] if partial and partial.failed else [])]  # fmt: skip
+    return Done(seen, used, answer, list(dict.fromkeys(remarks)), unsaved)
 
 
 def _federated(loaded: TasksetFile) -> bool:

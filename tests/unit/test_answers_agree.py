@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -17,7 +18,7 @@ from calls import Gpurt, caller, everywhere
 from fit_cases import FILES, HOSTS, Fake
 
 from analysis.taskset import parse
-from analysis.trace import HOST, Trace, load
+from analysis.trace import HOST, Event, Kind, Trace, load
 from gpurt.enums import Policy
 from pycontrol.live import fit
 from pycontrol.live.control import connect
@@ -127,11 +128,12 @@ class OnHost(Commands):
         everywhere(patch, connect, lambda *_: Fake(known))
         everywhere(patch, placement.place, partial(placement.place, available=range(4)))
         patch.setattr(launch, "launch", lambda file, options, progress, partial: self._run(options))
+        self.spoil: Callable[[Trace], Trace] = lambda trace: trace
 
     def _run(self, options: Any) -> launch.Run:
         scheduling = placement.FIFO if self.known.fifo else placement.DEFAULT_CLASS
         meta = {"policy": options.policy, HOST: options.host, "scheduling": scheduling}
-        trace = replace(self.trace, meta={**self.trace.meta, **meta})
+        trace = self.spoil(replace(self.trace, meta={**self.trace.meta, **meta}))
         return launch.Run(placement.place(self.loaded.taskset), self.known.fifo, (), {}, 3.0, 0, trace)
 
     def answers(self, *commands: str) -> dict[str, tuple[bool, list[dict[str, Any]]]]:
@@ -180,6 +182,53 @@ def test_commands_list_the_same_objections_and_none_says_yes_beside_one(
                 wanted = wanted if yes or found else []
             assert found == fit.data(wanted), command
             assert not (yes and fit.against(wanted)), command
+
+
+def _slow_update(trace: Trace) -> Trace:
+    return replace(trace, events=(*trace.events, Event(trace.end, Kind.COMMIT, "", None, 10**9, gpu=0, detail="end")))
+
+
+def _hung(trace: Trace) -> Trace:
+    """A job is not done after half a second; its deadline is yet to come."""
+    hung = Event(trace.end, Kind.RELEASE, "camera", 99_999)
+    return replace(trace, events=(*trace.events, hung), until=trace.end + 500 * 10**6)
+
+
+def _lost(trace: Trace) -> Trace:
+    return replace(trace, events=(*trace.events, Event(trace.end, Kind.LOST, detail="7 events lost")))
+
+
+def _late(trace: Trace) -> Trace:
+    return replace(trace, events=(*trace.events, Event(trace.end, Kind.COMPLETE, "lidar", 99_999, 1_500_000_000)))
+
+
+@pytest.mark.parametrize(("spoil", "why"), [
+    (lambda trace: trace, None), (_slow_update, "epsilon: a runlist update (end) on GPU 0 took longer"),
+    (_hung, "camera exceeded its bound"), (_lost, "not everything was seen: 7 events lost"),
+    (_late, "lidar missed a deadline"),
+])  # fmt: skip
+@pytest.mark.parametrize("title", ["emulator segment", "emulator boosted"])
+def test_a_run_is_judged_as_its_trace_is(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, title: str,
+    spoil: Callable[[Trace], Trace], why: str | None,
+) -> None:  # fmt: skip
+    """By `run`, `trace check` and `report`, also under another policy than the file's."""
+    host, trace = OnHost(caller(capfd), monkeypatch, HOSTS[title], tmp_path / "set.toml", "segment suspend"), "run.json"
+    host.spoil = spoil
+    code, ran = host("run", host.file, "-o", tmp_path / trace)
+    checked = host("trace", "check", tmp_path / trace, host.file)
+    keys = ("test", "comparable", "in_time", "why", "tasks", "findings", "objections")
+    assert (code, {key: ran[key] for key in keys}) == (checked[0], {key: checked[1][key] for key in keys})
+    _, page = host("report", host.file, "--elsewhere", "--trace", tmp_path / trace, "-o", tmp_path / "page.html")
+    assert (page["holds"], page["traces"][0]["against"]) == (ran["in_time"], ran["why"])
+    if title == "emulator boosted":
+        assert not ran["comparable"]
+        assert ran["why"]
+    else:
+        assert (bool(ran["why"]), (ran["why"] or "").startswith(why or "")) == (bool(why), True), ran["why"]
+    lines = [host.gpurt(*words)[1].splitlines()[-1:] for words in (
+        ("run", host.file), ("trace", "check", tmp_path / trace, host.file))]  # fmt: skip
+    assert lines[0] == lines[1]
 
 
 @pytest.mark.parametrize("title", ["emulator segment", "emulator boosted", "serve kfd boosted", "two GPUs boosted"])

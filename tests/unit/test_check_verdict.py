@@ -16,7 +16,6 @@ from placed import COUPLED
 from analysis.simulate import Options, simulate
 from analysis.taskset import load as load_taskset
 from analysis.trace import About, Event, Kind, Trace
-from pycontrol.run.check import judged, missing
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = ROOT / "examples/two-programs.toml"
@@ -109,7 +108,6 @@ def test_programs_that_ended_early_are_no_evidence_for_the_rest_of_the_run(
     short = replace(run, events=events, tasks={**run.tasks, "detector": gone})
     code, document = checked(gpurt, short, tmp_path / "run.json", *TEST)
     assert (code, document["why"]) == (1, "jobs of detector are missing: the program ended before the run did")
-    assert missing(judged(short, load_taskset(TWO)), ["detector", "mapper"]) == document["why"]
 
 
 def test_a_simulation_that_stands_still_is_not_over(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
@@ -147,7 +145,7 @@ def test_bounds_are_not_compared_with_another_kind_of_run(
     assert re.match(rf"not compared with the bounds of boosted-suspend: .*{why}", document["why"])
     assert all(one["wcrt_ns"] is None for one in document["tasks"].values())
     code, document = checked(gpurt, other, tmp_path / "run.json")  # its deadlines were met, perhaps by that alone
-    assert (code, document["comparable"], why in document["why"]) == (1, True, True)
+    assert (code, document["comparable"], why in document["why"]) == (1, False, True)
     if key == "policy":
         assert document["why"] == f"the run was under policy {value or 'unknown'}, the file says boosted"
 
@@ -187,13 +185,6 @@ def test_what_was_not_seen_is_no_yes(gpurt: Gpurt, run: Trace, tmp_path: Path) -
     assert checked(gpurt, replace(run, events=(*run.events, lost, late)), path)[1]["why"].startswith("not everything")
     events = tuple(sorted(missed.events, key=lambda event: event.time))
     assert checked(gpurt, replace(run, events=events), path)[1]["why"] == "detector missed a deadline"
-
-
-def test_a_run_that_lost_events_misses_jobs_of_programs_that_did_not_report(run: Trace) -> None:
-    seen = judged(replace(run, events=(*run.events, Event(run.end, Kind.LOST))), load_taskset(TWO))
-    assert missing(seen, {"detector"}) == "jobs of mapper may be missing: events were lost, or a clock jumped"
-    assert missing(seen, {"detector", "mapper"}) == ""  # their reports do not come as events
-    assert missing(judged(run, load_taskset(TWO)), ()) == ""
 
 
 def test_two_runs_in_one_trace(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
@@ -242,6 +233,15 @@ def test_a_response_above_a_bound_is_a_no_of_check_and_of_report(gpurt: Gpurt, r
     ]  # fmt: skip
     trace, path = replace(run, events=tuple(sorted(late, key=lambda event: event.time))), tmp_path / "run.json"
     code, document = checked(gpurt, trace, path)
-    assert (code, document["tasks"]["detector"]["verdict"]) == (1, "ok")
-    assert document["why"] == "detector exceeded its bound of boosted-suspend", document["findings"]
+    assert (code, document["test"], document["tasks"]["detector"]["verdict"]) == (1, "boosted-suspend", "above-bound")
+    assert document["why"] == "detector exceeded its bound", document["findings"]
     assert gpurt("report", TWO, "--trace", path, "--elsewhere", "-o", tmp_path / "page.html")[0] == 1
+
+
+def test_a_job_that_is_not_done_within_its_bound_is_a_no(gpurt: Gpurt, run: Trace, tmp_path: Path) -> None:
+    """Its deadline is yet to come, and its bound of 13.1 ms is over; no test is named."""
+    hung = Event(run.end, Kind.RELEASE, "detector", 99_999)
+    for after, well in ((13, True), (14, False)):
+        trace = replace(run, events=(*run.events, hung), until=run.end + after * 10**6)
+        code, document = checked(gpurt, trace, tmp_path / "run.json")
+        assert (code == 0, document["why"]) == (well, None if well else "detector exceeded its bound")
