@@ -7,11 +7,12 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from pycontrol import cli, commands
+from pycontrol import cli, commands, live
 from pycontrol.table import paths
 
 #: Takes arguments; returns the exit code, stdout and stderr.
@@ -33,9 +34,14 @@ def caller(capture: pytest.CaptureFixture[Any], *first: str) -> Gpurt:
 
 
 def everywhere(patch: pytest.MonkeyPatch, known: object, fake: object) -> None:
-    """Puts ``fake`` in the place of ``known`` in each module that has it, also in those of commands."""
-    for one in pkgutil.walk_packages(commands.__path__, "pycontrol.commands."):
-        importlib.import_module(one.name)
+    """Puts ``fake`` in the place of ``known`` in each module that has it, also in those that commands import later.
+
+    A module that was imported meanwhile would keep ``fake`` for tests to come.
+    """
+    for folder in (commands, live):
+        for one in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
+            with suppress(ImportError):  # what is optional is not installed
+                importlib.import_module(one.name)
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in ("pycontrol", "analysis"):
             for key in [key for key, value in vars(module).items() if value is known]:
