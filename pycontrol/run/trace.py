@@ -116,7 +116,7 @@ def held(events: Sequence[Event], tasks: Iterable[str]) -> dict[str, list[Interv
         events: the host's.
         tasks: names of all tasks, for policies under which tasks begin no segments.
     """
-    runlist = _Runlist(tasks, any(event.kind is Kind.BEGIN for event in events))
+    runlist = _Runlist(tasks, any(event.kind in (Kind.BEGIN, Kind.END) for event in events))
     since: dict[str, int] = dict.fromkeys(runlist.on(), 0)
     result: dict[str, list[Interval]] = {}
     for event in events:
@@ -162,16 +162,17 @@ def _within(whole: Interval, parts: Iterable[Interval]) -> list[Interval]:
 
 
 def owned_events(host: Sequence[Event], tasks: Collection[str]) -> Iterator[Event]:
-    """When the GPU could execute the work of these tasks, of whose jobs nothing is known.
+    """When the GPU could execute the work of these tasks, of whose jobs nothing is known, from the first event on.
 
     Args:
         host: the host's events, in order of time.
         tasks: their names.
     """
     stalls = merge((e.time, e.time + (e.duration or 0)) for e in host if e.kind is Kind.COMMIT)
+    first = min((event.time for event in host), default=0)  # a recording may begin in the middle of segments
     for task, owned in held(host, tasks).items():
-        for whole in owned if task in tasks else ():
-            for start, end in subtract(whole, stalls):
+        for low, high in owned if task in tasks else ():
+            for start, end in subtract((max(low, first), high), stalls):
                 yield Event(start, Kind.GPU, task, None, end - start, gpu=0)
 
 

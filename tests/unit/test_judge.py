@@ -605,6 +605,16 @@ def test_what_a_stranger_lost_of_its_own_is_no_loss_of_a_trace(file: TasksetFile
     assert notes([], trace)[-3:] == ["fast: 3 of its own", "stranger-7: 3 of its own", "4 events lost"]
 
 
+def test_a_recording_may_begin_in_the_middle_of_segments(file: TasksetFile) -> None:
+    """Nothing is made up about the time before: no use of the GPU since the machine was started."""
+    end = EventRecord(EventKind.END, 10**12, 0, 3, 77, "slow", 10, None, 0, 0)
+    other = replace(end, client=4, pid=78, comm="fast", priority=20, time_ns=10**12 + 5 * MS)
+    told = [end, replace(other, kind=EventKind.GRANT), replace(other, time_ns=10**12 + 9 * MS)]
+    trace = assemble(told, META, 10**12 + 9 * MS)
+    assert trace.end == 9 * MS
+    assert all(event.time + (event.duration or 0) <= trace.end for event in trace.events)
+
+
 def test_each_segment_of_a_job_is_held_to_its_own_length(file: TasksetFile) -> None:
     """The second of `slow` has 1 ms; the first, with 11 ms, is no excuse for it."""
     judge = Judge(file, {})
