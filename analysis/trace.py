@@ -77,7 +77,8 @@ class Event:
 
     START: a job began to execute, ``duration`` after its release.  LATE: an agent has not carried out an order in time,
     so that isolation is lost.  STUCK: the task sleeps inside its segment, the GPU executes nothing, and others wait for
-    it.  MEMBER_DIED: its process died, and others under the same budget are in segments.  ``executed``: of COMPLETE,
+    it.  MEMBER_DIED: its process died, and others of its group, or under the
+    same budget, are in segments.  ``executed``: of COMPLETE,
     how long the job executed on CPUs by its own account, ns.
 
     ``task`` is empty if an event concerns all tasks or none.

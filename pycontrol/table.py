@@ -77,6 +77,7 @@ SET = {
     "policy": CommandEntry("change the scheduling policy", "rules", "policy"),
     "budget": CommandEntry("limit how long processes may own the GPU", "rules", "budget"),
     "exempt": CommandEntry("keep processes on the runlist, whichever task runs", "processes", "exempt"),
+    "group": CommandEntry("have processes own the GPU together", "groups", "group"),
     "bar": CommandEntry("keep processes from being raised on their CPUs", "processes", "bar"),
     "slice": CommandEntry("set time slices of any process on a Tegra", "slice", "slice_"),
 }

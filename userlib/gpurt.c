@@ -101,9 +101,20 @@ static int environment_gpu(uint32_t *gpu)
 	return 0;
 }
 
+static int join_group(struct gpurt_handle *h, const char *name)
+{
+	struct gpurt_group_join join = { .size = sizeof(join) };
+
+	if (strlen(name) >= sizeof(join.name))
+		return -EINVAL;
+	strcpy(join.name, name);
+	return call(h, GPURT_IOC_GROUP_JOIN, &join, GPURT_IS_ANSWERED);
+}
+
 int gpurt_open(struct gpurt_handle **handle, const char *device)
 {
 	struct gpurt_query query = { .size = sizeof(query) };
+	const char *group = getenv("GPURT_GROUP");
 	struct gpurt_handle *h = calloc(1, sizeof(*h));
 	int err;
 
@@ -125,6 +136,8 @@ int gpurt_open(struct gpurt_handle **handle, const char *device)
 		err = -EPROTO;
 	if (err == -ENOTTY)
 		err = -EPROTO;
+	if (!err && group && *group)
+		err = join_group(h, group);
 	if (err) {
 		gpurt_close(h);
 		return err;
@@ -208,6 +221,13 @@ int gpurt_handle_gpu(struct gpurt_handle *h, uint32_t *gpu)
 	if (!err)
 		*gpu = h->gpu;
 	return err;
+}
+
+int gpurt_group_join(struct gpurt_handle *h, const char *name)
+{
+	int err = resolve(&h);
+
+	return err ? err : join_group(h, name);
 }
 
 int gpurt_query_host(struct gpurt_handle *h, struct gpurt_query *query)

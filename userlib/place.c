@@ -103,8 +103,17 @@ void gpurt_explain(const char *device, int err, char *text, size_t size)
 		explain_refusal(place, text, size);
 	else if (err == -ENXIO && getenv("GPURT_GPU"))
 		snprintf(text, size, "the host has no GPU %s (GPURT_GPU); see gpurt status", getenv("GPURT_GPU"));
+	else if (err == -EINVAL && getenv("GPURT_GROUP"))
+		snprintf(text, size, "GPURT_GROUP is not a name of 1 to %d printable characters, or GPURT_GPU no number",
+			 GPURT_NAME_LEN - 1);
 	else if (err == -EINVAL && getenv("GPURT_GPU"))
 		snprintf(text, size, "GPURT_GPU is not the number of a GPU, 0 to %d", GPURT_MAX_GPUS - 1);
+	else if (err == -EOPNOTSUPP && getenv("GPURT_GROUP"))
+		snprintf(text, size, "this host has no groups, and GPURT_GROUP names one; groups are on virtual GPUs "
+			 "(gpurt emulate)");
+	else if (err == -EDQUOT && getenv("GPURT_GROUP"))
+		snprintf(text, size, "the host permits %d groups of a user, %d members of a group, one budget for all of them, "
+			 "and so many connections as --user-connections says", GPURT_MAX_USER_GROUPS, GPURT_MAX_MEMBERS);
 	else if (err == -EDQUOT)
 		snprintf(text, size, "the host permits this user no more connections; end programs, or start it with a "
 			 "higher --user-connections");

@@ -341,6 +341,12 @@ static long do_job(struct gpurt_file *file, union gpurt_argument *a)
 	return -EOPNOTSUPP;
 }
 
+/* Groups are the user-space host's. */
+static long do_group_join(struct gpurt_file *file, union gpurt_argument *a)
+{
+	return -EOPNOTSUPP;
+}
+
 static long do_job_mark(struct gpurt_file *file, union gpurt_argument *a)
 {
 	struct gpurt_client *client = gpurt_file_client(file, a->job_mark.gpu);
@@ -359,6 +365,7 @@ static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a
 	[_IOC_NR(GPURT_IOC_END)] = do_end,
 	[_IOC_NR(GPURT_IOC_WAIT)] = do_wait,
 	[_IOC_NR(GPURT_IOC_COPY)] = do_copy,
+	[_IOC_NR(GPURT_IOC_GROUP_JOIN)] = do_group_join,
 	[_IOC_NR(GPURT_IOC_TSG_OPEN)] = do_tsg_open,
 	[_IOC_NR(GPURT_IOC_TSG_CLOSE)] = do_tsg_close,
 	[_IOC_NR(GPURT_IOC_SUBMIT)] = do_submit,

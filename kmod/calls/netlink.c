@@ -30,6 +30,7 @@ static const struct genl_ops ops[] = {
 	SET(GPURT_CMD_SET_BUDGET, gpurt_nl_set_budget),
 	SET(GPURT_CMD_SET_EXEMPT, gpurt_nl_set_exempt),
 	SET(GPURT_CMD_SET_BARRED, gpurt_nl_set_barred),
+	SET(GPURT_CMD_SET_GROUP, gpurt_nl_set_group),
 };
 
 static void __init fill_policy(struct nla_policy *policy, const struct gpurt_attribute *a)

@@ -20,5 +20,6 @@ int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info);
 int gpurt_nl_set_budget(struct sk_buff *skb, struct genl_info *info);
 int gpurt_nl_set_exempt(struct sk_buff *skb, struct genl_info *info);
 int gpurt_nl_set_barred(struct sk_buff *skb, struct genl_info *info);
+int gpurt_nl_set_group(struct sk_buff *skb, struct genl_info *info);
 
 #endif

@@ -372,3 +372,10 @@ int gpurt_nl_set_barred(struct sk_buff *skb, struct genl_info *info)
 	return set_rule(skb, info, GPURT_RULE_BARRED, GPURT_A_BARRED,
 			"BARRED is 0 or 1, with exactly one of PID, COMM and CGROUP", apply_bars);
 }
+
+int gpurt_nl_set_group(struct sk_buff *skb, struct genl_info *info)
+{
+	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
+
+	return err ? err : gpurt_nl_refuse(info->extack, -EOPNOTSUPP, "the kernel module has no groups yet");
+}

@@ -24,6 +24,8 @@ static const struct gpurt_request requests[] = {
 	  .required = HAS(EXEMPT), .optional = HAS(PID) | HAS(COMM) | HAS(CGROUP) },
 	{ GPURT_CMD_SET_BARRED, .administrator = true,
 	  .required = HAS(BARRED), .optional = HAS(PID) | HAS(COMM) | HAS(CGROUP) },
+	{ GPURT_CMD_SET_GROUP, .administrator = true,
+	  .required = HAS(GROUP) | HAS(PID) },
 };
 
 /* The attribute with that number; NULL: there is none. */

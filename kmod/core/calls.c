@@ -83,6 +83,11 @@ static bool is_name(const char *name, u32 size)
 	return i && i < size;
 }
 
+static bool group_join_valid(const union gpurt_argument *a)
+{
+	return !a->group_join.flags && is_name(a->group_join.name, sizeof(a->group_join.name));
+}
+
 static bool agent_valid(const union gpurt_argument *a)
 {
 	const struct gpurt_agent *g = &a->agent;
@@ -138,6 +143,7 @@ static const struct gpurt_call calls[] = {
 	CALL(END, end, false, end_valid),
 	CALL(WAIT, wait, true, wait_valid),
 	CALL(COPY, copy, true, copy_valid),
+	CALL(GROUP_JOIN, group_join, false, group_join_valid),
 	CALL(TSG_OPEN, tsg, true, tsg_open_valid),
 	CALL(TSG_CLOSE, tsg, false, tsg_close_valid),
 	CALL(SUBMIT, submit, true, submit_valid),

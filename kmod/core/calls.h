@@ -16,6 +16,7 @@ union gpurt_argument {
 	struct gpurt_end end;
 	struct gpurt_wait wait;
 	struct gpurt_copy copy;
+	struct gpurt_group_join group_join;
 	struct gpurt_tsg tsg;
 	struct gpurt_submit submit;
 	struct gpurt_tsg_shape shape;

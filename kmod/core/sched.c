@@ -34,6 +34,30 @@ u32 gpurt_begin_level(u32 set, u32 own, u32 hint)
 	return hint ? hint : own;
 }
 
+/* The level at which a client counts now.  In a group it is that of the tenure, or of a tenure that began now. */
+u32 gpurt_client_level(const struct gpurt_sched_client *c)
+{
+	const struct gpurt_group *g = c->entry->group ? c->entry->group->group : NULL;
+
+	if (!g)
+		return c->level;
+	if (!g->open)
+		return gpurt_group_level(g);
+	return g->demoted ? 0 : g->level;
+}
+
+/* The level of a segment of @c that begins now; @own and @hint as for gpurt_begin_level(). */
+u32 gpurt_client_begin_level(const struct gpurt_sched_client *c, u32 own, u32 hint)
+{
+	const struct gpurt_group *g = c->entry->group ? c->entry->group->group : NULL;
+	u32 level;
+
+	if (!g)
+		return gpurt_begin_level(c->set, own, hint);
+	level = gpurt_client_level(c);
+	return !g->open && g->set == GPURT_PRIORITY_OWN && own > level ? own : level;
+}
+
 static u8 level_of(const struct gpurt_sched_client *c)
 {
 	if (c->demoted)
@@ -868,35 +892,97 @@ void gpurt_group_gpu_init(struct gpurt_group_gpu *g, struct gpurt_group *group, 
 }
 
 /*
- * The client, whose thread has priority @own, is a member from now on, until it is gone.  -EBUSY: it is in
- * a segment, or in a group already; -EDQUOT: it is under another budget than the group.
+ * A client that is in a segment of @level has become a member: its @depth open segments are the group's from now on.  A
+ * tenure that begins with it has at least that level.
  */
-int gpurt_group_join(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
+static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 depth, u8 level, u64 now)
 {
-	struct gpurt_sched_client *e = &g->core;
-	struct gpurt_sched *s = g->sched;
-	bool runnable = c->runnable, had = has_job(c);
+	struct gpurt_group_gpu *g = c->entry->group;
 
-	if (own > GPURT_MAX_PRIORITY)
-		return -EINVAL;
-	if (c->depth || c->entry != c)
-		return -EBUSY;
-	if (g->members && e->budget != c->budget)
-		return -EDQUOT;
+	gpurt_group_opened(g->group);
+	if (g->group->open == 1 && level > g->group->level)
+		g->group->level = level;
+	g->core.depth++;
+	c->depth = depth;
+	enter(s, c, now);
+	g->group->open += depth - 1;
+	g->core.depth += depth - 1;
+}
+
+/* As gpurt_group_move(); nothing forbids it. */
+static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
+{
+	bool runnable = c->runnable, had = has_job(c), self = c->boost.self, granted = c->granted, on;
+	struct gpurt_sched_client *e = &g->core, *old;
+	struct gpurt_sched *s = g->sched;
+	u32 depth = c->depth;
+	u8 level;
+
 	charge(s, now);
+	on = gpurt_on_runlist(s, c);
+	level = c->level;
+	c->depth = 0;
+	c->hint = 0;
+	c->demoted = GPURT_NOT_DEMOTED;
 	c->runnable = false;
 	rejob(s, c, had, now);
 	move_to_budget(s, e, c->budget, now);
 	move_to_budget(s, c, NULL, now);
 	c->entry = e;
 	g->members++;
+	if (g->group->set == GPURT_PRIORITY_OWN)
+		g->group->set = c->set;
+	if (s->runner == c)
+		s->runner = e;
 	line_up_member(c, (u8)own);
 	c->runnable = runnable;
 	rejob(s, c, false, now);
+	if (depth) {
+		c->boost.self = self;
+		bring(s, c, depth, level, now);
+		c->granted = granted;
+	}
 	/* The client's TSGs are on the runlist with those of the others. */
 	if (s->runner == e && !c->exempt)
 		ask(s, e->budget, GPURT_CAUSE_EXEMPT, now);
+	old = s->runner;
 	decide(s, NULL, GPURT_CAUSE_JOB, now);
+	if (depth && !on && s->runner == old && gpurt_on_runlist(s, c))
+		gained(s, c, now);
+}
+
+/*
+ * The client, whose thread has priority @own, is a member from now on, until it is gone.  The priority that the control
+ * plane has set for it is the group's, unless one was set for that.  -EBUSY: it is in a segment, or in a group already;
+ * -EDQUOT: it is under another budget than the group.
+ */
+int gpurt_group_add(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
+{
+	if (own > GPURT_MAX_PRIORITY)
+		return -EINVAL;
+	if (c->depth || c->entry != c)
+		return -EBUSY;
+	if (g->members && g->core.budget != c->budget)
+		return -EDQUOT;
+	become_member(g, c, own, now);
+	return 0;
+}
+
+/*
+ * The administrator makes the client a member, also in the middle of a segment: the cure where programs wait for one
+ * another.  What the client has open counts at the key of the group's tenure.  If the group is in none, one begins, and
+ * the group comes after its equals.  Other errors than gpurt_group_add()'s: -EOPNOTSUPP, a tenure would span GPUs of
+ * which one has a lock policy.
+ */
+int gpurt_group_move(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u64 now)
+{
+	if (c->entry != c)
+		return -EBUSY;
+	if (g->members && g->core.budget != c->budget)
+		return -EDQUOT;
+	if (c->depth && !g->core.depth && gpurt_group_elsewhere(g, !locking(g->sched)))
+		return -EOPNOTSUPP;
+	become_member(g, c, c->own, now);
 	return 0;
 }
 

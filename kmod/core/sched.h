@@ -145,11 +145,14 @@ void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 n
 void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
 
 void gpurt_group_gpu_init(struct gpurt_group_gpu *g, struct gpurt_group *group, struct gpurt_sched *s);
-int gpurt_group_join(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now);
+int gpurt_group_add(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now);
+int gpurt_group_move(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u64 now);
 int gpurt_group_set_level(struct gpurt_group_gpu *g, u32 level, u64 now);
 void gpurt_group_settle(struct gpurt_group_gpu *g, u64 now);
 
 u32 gpurt_begin_level(u32 set, u32 own, u32 hint);
+u32 gpurt_client_begin_level(const struct gpurt_sched_client *c, u32 own, u32 hint);
+u32 gpurt_client_level(const struct gpurt_sched_client *c);
 bool gpurt_policy_locks(u32 policy);
 bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_sched_client *c);
 u32 gpurt_state_of(const struct gpurt_sched *s, const struct gpurt_sched_client *c);

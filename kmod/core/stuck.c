@@ -81,15 +81,15 @@ u64 gpurt_stuck_time(const struct gpurt_stuck *k, const struct gpurt_sched *s, u
 
 /*
  * Whether a client that is gone leaves others behind who may wait for it and are in segments: members of
- * its group on any GPU, or clients of the same budget.  gpurt_gone() takes it out of its group: to be asked
- * before.
+ * its group on any GPU, or clients of the same budget.  @elsewhere: open segments of the same program on other GPUs.
+ * gpurt_gone() takes the client out of its group: to be asked before.
  */
-bool gpurt_stuck_leaves(const struct gpurt_sched_client *c)
+bool gpurt_stuck_leaves(const struct gpurt_sched_client *c, u32 elsewhere)
 {
 	u32 own;
 
 	if (c->entry != c)
-		return c->entry->group->group->open > c->depth;
+		return c->entry->group->group->open > c->depth + elsewhere;
 	own = !list_empty(&c->in_segments) || !list_empty(&c->in_jobs);
 
 	return c->budget && c->budget->queued > own;

@@ -52,6 +52,6 @@ bool gpurt_stuck_asked(const struct gpurt_sched *s);
 bool gpurt_stuck_seen(struct gpurt_stuck *k, const struct gpurt_sched *s, u64 limit,
 		      const struct gpurt_stuck_look *look);
 u64 gpurt_stuck_time(const struct gpurt_stuck *k, const struct gpurt_sched *s, u64 now);
-bool gpurt_stuck_leaves(const struct gpurt_sched_client *c);
+bool gpurt_stuck_leaves(const struct gpurt_sched_client *c, u32 elsewhere);
 
 #endif

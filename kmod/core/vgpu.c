@@ -167,7 +167,7 @@ static void execute(struct gpurt_vgpu *v)
 static void rotate(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
 {
 	t->turn = ++v->turns;
-	list_move_tail(&t->in_ctx, &t->ctx->ready);
+	list_move_tail(&t->in_ctx, &t->ctx->together->ready);
 	if (t->ctx->exempt)
 		list_move_tail(&t->in_exempt, &v->exempt);
 }
@@ -388,7 +388,7 @@ u64 gpurt_vgpu_commit(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only, u64 now
 
 void gpurt_vgpu_ctx_init(struct gpurt_vgpu_ctx *ctx)
 {
-	*ctx = (struct gpurt_vgpu_ctx){ .exempt = false };
+	*ctx = (struct gpurt_vgpu_ctx){ .together = ctx };
 	INIT_LIST_HEAD(&ctx->ready);
 }
 
@@ -407,8 +407,10 @@ void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool ex
 	renew(v);
 	ctx->exempt = exempt;
 	at = v->exempt.next;
-	list_for_each(pos, &ctx->ready) {
+	list_for_each(pos, &ctx->together->ready) {
 		t = list_entry(pos, struct gpurt_vgpu_tsg, in_ctx);
+		if (t->ctx != ctx)
+			continue;
 		if (!exempt) {
 			list_del_init(&t->in_exempt);
 			continue;
@@ -417,6 +419,28 @@ void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool ex
 			at = at->next;
 		list_add_tail(&t->in_exempt, at);
 	}
+}
+
+/*
+ * From now on the TSGs of @ctx, which is in no group, are on the runlist of @group.  They take their places among the
+ * group's in order of turns.
+ */
+void gpurt_vgpu_unite(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, struct gpurt_vgpu_ctx *group, u64 now)
+{
+	struct list_head *at;
+	struct gpurt_vgpu_tsg *t;
+
+	gpurt_vgpu_advance(v, now);
+	renew(v);
+	ctx->together = group;
+	at = group->ready.next;
+	while (!list_empty(&ctx->ready)) {
+		t = list_first_entry(&ctx->ready, struct gpurt_vgpu_tsg, in_ctx);
+		while (at != &group->ready && list_entry(at, struct gpurt_vgpu_tsg, in_ctx)->turn < t->turn)
+			at = at->next;
+		list_move_tail(&t->in_ctx, at);
+	}
+	gpurt_vgpu_happen(v);
 }
 
 void gpurt_vgpu_tsg_open(struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_ctx *ctx)

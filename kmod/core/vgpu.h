@@ -16,7 +16,8 @@
  * GPU is a partition of one (whole.h), memory-intensive kernels are also slowed down across partitions.
  *
  * The runlist is everyone's TSGs or one context's (and the exempt contexts'); changing it costs the same
- * however many there are.  Time comes in as an argument; gpurt_vgpu_next() says when something will happen
+ * however many there are.  Contexts of a group are on the runlist together, as that of one more context
+ * which has no TSGs of its own.  Time comes in as an argument; gpurt_vgpu_next() says when something will happen
  * next.  The caller serialises calls and owns all memory; the operations must not call back into the GPU.
  *
  * A call first does everything that is due at its time, however much that is.  A host that must not take long calls
@@ -57,7 +58,8 @@ struct gpurt_vgpu_work {
 };
 
 struct gpurt_vgpu_ctx {
-	struct list_head ready;		/* TSGs that have work */
+	struct list_head ready;		/* TSGs that have work, of all contexts that are together with it */
+	struct gpurt_vgpu_ctx *together;	/* on whose runlist its TSGs are: itself, or the context of its group */
 	u32 queued[GPURT_INTENSITY_COUNT];	/* work items by intensity */
 	bool exempt;
 };
@@ -120,6 +122,7 @@ u64 gpurt_vgpu_commit_here(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only);
 u64 gpurt_vgpu_commit(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *only, u64 now);
 
 void gpurt_vgpu_ctx_init(struct gpurt_vgpu_ctx *ctx);
+void gpurt_vgpu_unite(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, struct gpurt_vgpu_ctx *group, u64 now);
 void gpurt_vgpu_tsg_open(struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_ctx *ctx);
 void gpurt_vgpu_tsg_close(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now);
 void gpurt_vgpu_shape(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 slice, u32 level, u64 now);

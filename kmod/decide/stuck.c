@@ -109,7 +109,7 @@ static bool has_ended(struct pid *tgid)
 
 static int decide_died(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 {
-	if (gpurt_stuck_leaves(&u->client->core))
+	if (gpurt_stuck_leaves(&u->client->core, 0))
 		gpurt_event(gpu, u->client, GPURT_EVENT_MEMBER_DIED, now, 0, 0);
 	return 0;
 }

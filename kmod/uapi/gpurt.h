@@ -79,6 +79,14 @@
  *	has given the bus back.  A user-space host without GPURT_CAP_RAISES refuses copies under
  *	`boosted`: EOPNOTSUPP.
  *
+ * GPURT_IOC_GROUP_JOIN	struct gpurt_group_join			(GPURT_CAP_GROUPS only)
+ *	Makes the client a member of the group called `name` (see "Groups").  It is one on every GPU until it
+ *	is gone.  Groups of two users are two groups, whatever their names.  The first member makes the
+ *	group, and the last one that goes takes the group along.  Joining it again does nothing.
+ *	EOPNOTSUPP: the host has no groups.  EBUSY: the client is in a segment, or in another group.
+ *	EDQUOT: the user has GPURT_MAX_USER_GROUPS groups, or the group has GPURT_MAX_MEMBERS members,
+ *	or client and group are under different budgets.
+ *
  * GPURT_IOC_TSG_OPEN, GPURT_IOC_TSG_CLOSE	struct gpurt_tsg		(GPURT_CAP_VGPU only)
  *	Open a time-slice group on a virtual GPU; `tsg` is its number among the client's.  Closing one drops its
  *	work; closing the last one while in a segment ends the segment.  EMFILE: the client has
@@ -228,8 +236,21 @@
  * sees:
  * STUCK_BOUND_NS of GPURT_CMD_GET_STATUS is 0 for the others.
  *
- * GPURT_EVENT_MEMBER_DIED follows GPURT_EVENT_GONE of a client whose process died, if other clients under the same
- * budget are inside segments: they may wait for it.
+ * GPURT_EVENT_MEMBER_DIED follows GPURT_EVENT_GONE of a client whose process died.  Other members of its group, or other
+ * clients under the same budget, are inside segments then: they may wait for it.
+ *
+ * Groups
+ * ------
+ * Programs that need one another join a group, and own a GPU together.  While the group owns a GPU, the TSGs of all
+ * members are on the runlist, also those of members that are in no segment.  A tenure of the group lasts from the first
+ * begin of a member on any GPU to the last end, and has one level.  The level is what GPURT_CMD_SET_PRIORITY set for a
+ * member, also before it joined.  Otherwise it is the highest known priority of the members' threads when the tenure
+ * began.  The priority that a segment asks for does not count.  All GPUs order groups alike, by level, and among equals by when their
+ * tenures began.  So no two groups wait for each other, on one GPU or on several.  Inside a segment, a member may wait
+ * for its own group and for groups of higher levels, and for nobody else.
+ * A group has one budget on each GPU.  When it is used up and demotes, the group is best effort on all GPUs until its
+ * tenure ends.  With policy `boosted` each member's thread is raised as that of a client without a group.
+ * Under the lock policies a tenure stays on one GPU.  A begin on another one is EOPNOTSUPP.
  *
  * Units
  * -----
@@ -311,14 +332,23 @@
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS, PERIOD_NS, OVERRUN, OVERRUNS, FORM, RAISED,
- *			  BARRED, COPY, COPIES.
+ *			  BARRED, COPY, COPIES, GROUP.
+ *			  GROUP is there for members of a group, and told to those who are told PID.
+ *			  PRIORITY, DEMOTED, HELD_NS and the budget of a member are its group's.
  *			  BUDGET_NS, PERIOD_NS and OVERRUN are those of the budget that the client is
  *			  under.  A client under none has 0 and 0, and no OVERRUN.
  *			  RAISED is the CPU priority that the client's thread is raised to; 0: it is not.
  *			  COPY is what the client has of the bus (enum gpurt_state).  COPIES says how
  *			  often it was given the bus.
  * GPURT_CMD_SET_PRIORITY PID, PRIORITY (0..99, or GPURT_PRIORITY_OWN to undo), GPU (optional)
+ *			  The priority of a group's member is its group's.
  *			  ESRCH: no client with that pid.  ERANGE: see "Raised threads".
+ * GPURT_CMD_SET_GROUP	  GROUP, PID.  The process's clients join that group of its user, as by
+ *			  GPURT_IOC_GROUP_JOIN, but also in the middle of a segment.  It is the cure where one
+ *			  program waits for another (GPURT_EVENT_STUCK).  Clients to come join it by themselves or not at
+ *			  all.  ESRCH: no client with that pid.  EINVAL: no name.  Others as
+ *			  GPURT_IOC_GROUP_JOIN; EOPNOTSUPP also where a tenure would span GPUs of which one
+ *			  has a lock policy.
  * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`;
  *			  GPURT_POLL_MIN_NS to GPURT_POLL_MAX_NS).  EOPNOTSUPP: `boosted`, where the host cannot do it;
  *			  any policy, on a host with GPURT_CAP_UNITS.
@@ -356,6 +386,7 @@
  * GPURT_CMD_EVENT	  sent to multicast groups: EVENT, TIME_NS, GPU, CLIENT, PID, COMM,
  *			  PRIORITY; for commits CAUSE and LATENCY_NS, for completed work LATENCY_NS since its
  *			  submission, for COPY_BEGIN since it asked for the bus, for lost events LOST; for
+ *			  members of a group GROUP, where PID is told; for
  *			  JOB_BEGIN and JOB_END JOB, LATENCY_NS since the job's release, CPU_NS if it is known, LOST
  *			  (GPURT_IOC_JOB_MARK) and TASK, which group GPURT_GENL_EVENTS gets empty
  */
@@ -400,6 +431,8 @@
 #define GPURT_MIN_BUDGET_PERIOD_NS	1000000ULL
 #define GPURT_MAX_BUDGET_PERIOD_NS	1000000000000000000ULL
 #define GPURT_MAX_BUDGET_CLIENTS	64
+#define GPURT_MAX_MEMBERS	32
+#define GPURT_MAX_USER_GROUPS	64
 #define GPURT_COPY_BOUND_NS	1000000000ULL
 #define GPURT_FOREVER		0xffffffffffffffffULL
 #define GPURT_COMM_LEN		16
@@ -419,6 +452,7 @@ enum gpurt_caps {
 	GPURT_CAP_AGENTS	= 1 << 3,	/* agents in the programs carry out commits */
 	GPURT_CAP_RAISES	= 1 << 4,	/* policy `boosted`: the host raises threads */
 	GPURT_CAP_UNITS		= 1 << 5,	/* JOB_* calls work */
+	GPURT_CAP_GROUPS	= 1 << 6,	/* GROUP_JOIN works */
 };
 
 enum gpurt_policy {
@@ -505,7 +539,7 @@ enum gpurt_event {
 	GPURT_EVENT_JOB_BEGIN,		/* its program says that a job begins; LATENCY_NS: since the release */
 	GPURT_EVENT_JOB_END,		/* its program says that a job is over; LATENCY_NS: since the release */
 	GPURT_EVENT_STUCK,		/* the owner sleeps while others wait; LATENCY_NS: for so long */
-	GPURT_EVENT_MEMBER_DIED,	/* its process died, and others of the same budget are in segments */
+	GPURT_EVENT_MEMBER_DIED,	/* its process died; others of its group or budget are in segments */
 	GPURT_EVENT_COUNT,
 };
 
@@ -619,6 +653,12 @@ struct gpurt_copy {
 	__u64 granted_ns;		/* out of BEGIN and NEXT, CLOCK_MONOTONIC */
 };
 
+struct gpurt_group_join {
+	__u32 size;
+	__u32 flags;			/* none yet */
+	char name[GPURT_NAME_LEN];	/* NUL-terminated */
+};
+
 struct gpurt_tsg {
 	__u32 size;
 	__u32 gpu;
@@ -721,6 +761,7 @@ struct gpurt_job_mark {
 #define GPURT_IOC_END		_IOWR(GPURT_IOC_MAGIC, 0x02, struct gpurt_end)
 #define GPURT_IOC_WAIT		_IOWR(GPURT_IOC_MAGIC, 0x03, struct gpurt_wait)
 #define GPURT_IOC_COPY		_IOWR(GPURT_IOC_MAGIC, 0x04, struct gpurt_copy)
+#define GPURT_IOC_GROUP_JOIN	_IOWR(GPURT_IOC_MAGIC, 0x05, struct gpurt_group_join)
 #define GPURT_IOC_TSG_OPEN	_IOWR(GPURT_IOC_MAGIC, 0x10, struct gpurt_tsg)
 #define GPURT_IOC_TSG_CLOSE	_IOWR(GPURT_IOC_MAGIC, 0x11, struct gpurt_tsg)
 #define GPURT_IOC_SUBMIT	_IOWR(GPURT_IOC_MAGIC, 0x12, struct gpurt_submit)
@@ -748,6 +789,7 @@ enum gpurt_cmd {
 	GPURT_CMD_SET_BARRED,
 	GPURT_CMD_GET_BUS,
 	GPURT_CMD_GET_RULES,
+	GPURT_CMD_SET_GROUP,
 	GPURT_CMD_COUNT,
 };
 
@@ -774,6 +816,7 @@ enum gpurt_attr {
 	GPURT_A_PID,			/* u32 */
 	GPURT_A_COMM,			/* string */
 	GPURT_A_CGROUP,			/* string */
+	GPURT_A_GROUP,			/* string */
 	GPURT_A_STATE,			/* u32, enum gpurt_state */
 	GPURT_A_PRIORITY,		/* u32, what decides now */
 	GPURT_A_OWN_PRIORITY,		/* u32 */

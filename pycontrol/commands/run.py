@@ -15,6 +15,7 @@ from gpurt.files import check_writable
 from pycontrol.commands.options import JSON, Output, PolicyName, Time, apart, command
 from pycontrol.output import render
 from pycontrol.run import crew, preload
+from pycontrol.run.grouped import check_group
 from pycontrol.run.of_file import SHARE, Wished, of_file
 
 
@@ -24,17 +25,20 @@ Examples:
   gpurt run set.toml --duration 30s -o run.json
   gpurt trace check run.json set.toml --test boosted-suspend
   gpurt run --auto -- ./detector --frames 100      an unmodified program, automatic segments
+  gpurt run --group llm -- ./engine --workers 4    it and what it starts own the GPU together
 
 \b
 Exit codes: 0 `gpurt trace check` says yes to the run (docs/watching.md, "When the answer is yes"); 1 it says no;
 2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 4 no host, or it has gone; 5 the policy is refused;
 6 a task failed; 130 Ctrl-C or SIGHUP; 143 SIGTERM.
-With --auto: the program's own; 126 it cannot be executed; 127 it is not found."""
+With --auto or --group: the program's own; 126 it cannot be executed; 127 it is not found.
+With --group also 5: the host has no groups, or no place in this one."""
 )
 @click.argument("what", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
 @click.option("--auto", is_flag=True, help="Run an unmodified program: its GPU work becomes real-time segments.")
-@click.option("--priority", type=click.IntRange(1, 99), help="With --auto: SCHED_FIFO priority of the program.")
+@click.option("--priority", type=click.IntRange(1, 99), help="With --auto, --group: the program's SCHED_FIFO priority.")
+@click.option("--group", metavar="NAME", help="Run a program whose processes own the GPU together, as a group.")
 @click.option("--duration", metavar="TIME", type=Time(), default="10s", show_default=True, help="Length of the run.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
 @click.option("--policy", type=PolicyName(), metavar="NAME", help="Set the host's policy first; federated: timesliced.")
@@ -45,7 +49,7 @@ With --auto: the program's own; 126 it cannot be executed; 127 it is not found."
 @JSON
 @click.pass_obj
 def run(
-    device: str | None, what: tuple[str, ...], auto: bool, priority: int | None, duration: int,
+    device: str | None, what: tuple[str, ...], auto: bool, priority: int | None, group: str | None, duration: int,
     waiting: str | None, policy: str | None, share: int, tell: bool,
     trace_path: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
@@ -55,13 +59,16 @@ def run(
     everything seen until then, and writes it to the trace.  While the run goes on, FILE.partial of -o has the host's
     events.
 
-    With --auto, execute any program with the preload library: docs/unpatched.md.
+    With --auto, execute any program with the preload library: docs/unpatched.md.  With --group, execute a program whose
+    processes need one another: docs/manual/waiting.md.
     """
-    if auto:
+    if auto or group is not None:
         _refuse_options_of_tasksets()
-        preload.execute(what, device, priority)
+        if group is not None:
+            check_group(device, group)
+        preload.execute(what, device, priority, group, auto)
     if len(what) != 1 or priority:
-        raise UsageError("name one taskset file, or give --auto -- COMMAND; --priority goes with --auto")
+        raise UsageError("name one taskset file, or give --auto or --group NAME, and -- COMMAND")
     apart([trace_path], Path(what[0]))
     loaded = taskset.load(Path(what[0]))
     crew.CrewOptions(duration / 1e9)  # raises UsageError before anything is changed
@@ -86,9 +93,9 @@ def run(
 
 
 def _refuse_options_of_tasksets() -> None:
-    """Raises UsageError if the user gave an option that --auto would ignore."""
+    """Raises UsageError if the user gave an option that --auto and --group would ignore."""
     context = click.get_current_context()
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE
-        if given and option.name not in ("what", "auto", "priority"):
-            raise UsageError(f"{option.opts[0]} goes with a taskset file, not with --auto")
+        if given and option.name not in ("what", "auto", "priority", "group"):
+            raise UsageError(f"{option.opts[0]} goes with a taskset file, not with --auto or --group")

@@ -14,7 +14,7 @@ from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
-from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Tell
+from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell
 from pycontrol.host.threads import Band
 from pycontrol.host.waiter import Waiter
 from pycontrol.host.wire import Refusal
@@ -116,7 +116,7 @@ class AgentGpu(Gpu):
 
     # Updates and time
 
-    def commit(self, only: GpuClient | None, now: int) -> None:
+    def commit(self, only: Owner | None, now: int) -> None:
         """Has the agents carry out an update."""
         lib.gpurt_agents_commit(self.agents, only.own.raw if only else ffi.NULL, now)
 

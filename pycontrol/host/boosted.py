@@ -50,7 +50,7 @@ class Boost:
         """
         self.may = self.may and self.core.depth > 0
         own = self._own(thread, has)
-        level = int(lib.gpurt_begin_level(self.core.set, own.own, made.priority))
+        level = int(lib.gpurt_client_begin_level(self.core, own.own, made.priority))
         result = 0
         if not self.core.depth:
             self.thread = thread
@@ -70,11 +70,11 @@ class Boost:
         """
         if sched.policy != BOOSTED or self.may or self.core.depth:
             return False
-        return bool(lib.gpurt_begin_level(self.core.set, own, made.priority))
+        return bool(lib.gpurt_client_begin_level(self.core, own, made.priority))
 
     def end(self, sched: Any, now: int) -> None:
         """Before an end comes to the gate."""
-        lib.gpurt_boost_ask(sched, self.core, self.core.level, now)
+        lib.gpurt_boost_ask(sched, self.core, lib.gpurt_client_level(self.core), now)
 
     def bar(self, barred: bool) -> None:
         """The administrator's rules about the client.  A thread that this host has raised is lowered.

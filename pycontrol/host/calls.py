@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
 from pycontrol.host.agents import AgentGpu
 from pycontrol.host.gpu import Decision, Gpu, GpuClient, Mark
-from pycontrol.host.peer import Peer
+from pycontrol.host.groups import Groups, Member
 from pycontrol.host.threads import HostThread, Scheduling
 from pycontrol.host.units import KINDS as UNIT_KINDS
 from pycontrol.host.units import Space
@@ -26,6 +27,7 @@ KINDS = {
     lib.GPURT_IOC_END: "struct gpurt_end",
     lib.GPURT_IOC_WAIT: "struct gpurt_wait",
     lib.GPURT_IOC_COPY: "struct gpurt_copy",
+    lib.GPURT_IOC_GROUP_JOIN: "struct gpurt_group_join",
     lib.GPURT_IOC_TSG_OPEN: "struct gpurt_tsg",
     lib.GPURT_IOC_TSG_CLOSE: "struct gpurt_tsg",
     lib.GPURT_IOC_SUBMIT: "struct gpurt_submit",
@@ -37,10 +39,8 @@ KINDS = {
 }
 
 
-class Caller(Protocol):
+class Caller(Member, Protocol):
     """A connection, as the calls see it."""
-
-    peer: Peer
 
     def thread(self) -> HostThread:
         """The thread that made the call under way.  Raises Refusal EPERM if it is not one of this process."""
@@ -96,17 +96,19 @@ class Calls:
     """Carries out calls; `deadlines` gets those that wait for a limited time.  `space`: None if no units are shared."""
 
     def __init__(
-        self, gpus: Sequence[Gpu], clock: Callable[[], int], deadlines: Deadlines, space: Space | None = None
-    ) -> None:
+        self, gpus: Sequence[Gpu], clock: Callable[[], int], deadlines: Deadlines, groups: Groups,
+        space: Space | None = None,
+    ) -> None:  # fmt: skip
         self.gpus = gpus
         self.clock = clock
         self.deadlines = deadlines
+        self.groups = groups
         self.space = space
         self._handlers = {
             lib.GPURT_IOC_QUERY: self.query, lib.GPURT_IOC_BEGIN: self.begin, lib.GPURT_IOC_END: self.end,
             lib.GPURT_IOC_WAIT: self.wait, lib.GPURT_IOC_COPY: self.copy, lib.GPURT_IOC_TSG_OPEN: self.tsg_open,
             lib.GPURT_IOC_TSG_CLOSE: self.tsg_close, lib.GPURT_IOC_SUBMIT: self.submit,
-            lib.GPURT_IOC_TSG_SHAPE: self.tsg_shape,
+            lib.GPURT_IOC_TSG_SHAPE: self.tsg_shape, lib.GPURT_IOC_GROUP_JOIN: self.group_join,
             lib.GPURT_IOC_AGENT: self.agent, lib.GPURT_IOC_ORDER: self.order,
             lib.GPURT_IOC_JOB_MARK: self.job_mark,
             **(space.handlers if space else dict.fromkeys(UNIT_KINDS, no_units)),
@@ -142,6 +144,7 @@ class Calls:
         made.version, made.gpus = lib.GPURT_VERSION, len(self.gpus)
         facts = gpu.facts()
         made.caps = facts.caps | (Cap.RAISES if gpu.band.able else 0) | (Cap.UNITS if self.space else 0)
+        made.caps |= Cap.GROUPS if self.groups.able else 0
         made.policy, made.tier, made.device = gpu.sched.policy, facts.tier, facts.device.encode()
         made.epsilon_ns = max(latency.max for latency in gpu.latency.values())
         answer(0)
@@ -180,7 +183,7 @@ class Calls:
                 answer(result)
 
         def level() -> int:
-            return int(lib.gpurt_begin_level(client.core.set, own, made.priority))
+            return int(lib.gpurt_client_begin_level(client.core, own, made.priority))
 
         def outdated() -> bool:
             return client.boost.outdated(gpu.sched, own, made)
@@ -214,7 +217,8 @@ class Calls:
             if result == -errno.EINTR:
                 answer(result)
                 return
-            gpu.update(Decision(decide, answer, lambda: int(client.core.level), client, call=True, ask=ask))
+            level = partial(lib.gpurt_client_level, client.core)
+            gpu.update(Decision(decide, answer, level, client, call=True, ask=ask))
 
         if drain:
             virtual(gpu).wait_idle(client, answer.waits(drained))
@@ -289,6 +293,12 @@ class Calls:
             return
         copier.own, copier.hint, copier.request = own, priority, made.request
         gpu.bus.request(copier, level, waiter)
+
+    def group_join(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+        """GPURT_IOC_GROUP_JOIN."""
+        name = bytes(ffi.buffer(made.name)).partition(b"\0")[0].decode("ascii")
+        own = caller.scheduling(caller.thread()).own
+        self.groups.join(caller, name, own, False, answer)
 
     def tsg_open(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_OPEN."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import errno
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
 from typing import Any, TypeVar
@@ -15,6 +15,7 @@ from gpurt.enums import Command, Image
 from pycontrol.host import stuck
 from pycontrol.host.budgets import Allowance, Budgets
 from pycontrol.host.gpu import CONTROL, Decision, Facts, Gpu, GpuClient
+from pycontrol.host.groups import Groups, Member
 from pycontrol.host.peer import Named, Peer, Rule, Rules
 from pycontrol.host.units import Space
 from pycontrol.host.wire import Refusal
@@ -48,6 +49,8 @@ class Commands:
         clock: Callable[[], int],
         space: Space | None = None,
         expel: Callable[[GpuClient, Exception], None] = lambda _client, _error: None,
+        groups: Groups | None = None,
+        connections: Callable[[], Collection[Member]] = tuple,
     ):
         self.gpus = gpus
         self.rules = rules
@@ -56,6 +59,8 @@ class Commands:
         self.clock = clock
         self.space = space
         self.expel = expel
+        self.groups = groups or Groups(gpus, False)
+        self.connections = connections
 
     def carry_out(
         self, peer: Peer, command: Command, request: Request, done: Callable[[list[Record] | Iterator[Record]], None]
@@ -80,6 +85,7 @@ class Commands:
             Command.SET_BUDGET: self.set_budget,
             Command.SET_EXEMPT: self.set_exempt,
             Command.SET_BARRED: self.set_barred,
+            Command.SET_GROUP: self.set_group,
         }
         if command is Command.GET_RULES:
             done(self.listed(peer))
@@ -102,7 +108,7 @@ class Commands:
     def status(self, peer: Peer, request: Request) -> Iterator[Record]:
         """GPURT_CMD_GET_STATUS."""
         for gpu in self.chosen(request):
-            runner, facts = gpu.runner, gpu.facts()
+            runner, facts = gpu.runner.voice if gpu.runner else None, gpu.facts()
             yield [
                 ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
                 ("TIER", int(facts.tier)), ("DRIVER", facts.driver),
@@ -125,20 +131,22 @@ class Commands:
         for client in clients:
             if client.id not in gpu.clients:
                 continue
-            core = client.core
-            held = core.held_ns + (self.clock() - gpu.sched.since if gpu.runner is client else 0)
+            core, owner = client.core, client.group or client
+            held = owner.core.held_ns + (self.clock() - gpu.sched.since if gpu.runner is owner else 0)
             known = peer.may_know(client.peer)
             yield [
                 ("GPU", gpu.index), ("CLIENT", client.id),
                 ("PID", client.peer.pid if known else 0), ("COMM", client.peer.comm if known else ""),
-                ("STATE", gpu.state(client)), ("PRIORITY", core.level),
-                ("OWN_PRIORITY", core.own), ("SET_PRIORITY", core.set), ("DEPTH", core.depth),
-                ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(core.demoted))),
+                ("STATE", gpu.state(client)), ("PRIORITY", lib.gpurt_client_level(core)),
+                ("OWN_PRIORITY", core.own), ("DEPTH", core.depth),
+                ("SET_PRIORITY", client.group.group.raw.set if client.group else core.set),
+                ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(owner.core.demoted))),
                 ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
-                *budget_of(core), ("OVERRUNS", core.overruns),
+                *budget_of(owner.core), ("OVERRUNS", core.overruns),
                 ("FORM", core.boost.form), ("RAISED", max(client.boost.raised, client.copier.raised)),
                 ("BARRED", int(client.boost.barred)),
                 ("COPY", client.copier.node.state), ("COPIES", client.copier.node.copies),
+                *([("GROUP", client.group.group.name)] if client.group and known else []),
             ]  # fmt: skip
 
     def latencies(self, _peer: Peer, request: Request) -> Iterator[Record]:
@@ -192,6 +200,25 @@ class Commands:
                 raise Refusal(errno.ERANGE, f"policy boosted: priorities are 1 to {gpu.band.normal}, not {priority}")
         return [partial(set_priority, gpu, client, priority) for gpu, client in found]
 
+    def set_group(self, request: Request) -> list[Step]:
+        """GPURT_CMD_SET_GROUP."""
+        pid, name = int(request["PID"]), str(request["GROUP"])
+        if not name or not (name.isascii() and name.isprintable()):
+            raise Refusal(errno.EINVAL, "attribute GPURT_A_GROUP must be printable ASCII, and not empty")
+        members = [one for one in self.connections() if one.peer.pid == pid and one.clients]
+        if not members:
+            raise Refusal(errno.ESRCH, f"process {pid} is no client of the GPU")
+        for one in members:
+            self.groups.check(one, name, moved=True)
+        return [partial(self.move, one, name) for one in members]
+
+    def move(self, member: Member, name: str, done: Callable[[int], None]) -> None:
+        """Makes a connection a member of a group, if it still can be."""
+        try:
+            self.groups.join(member, name, 0, True, done)
+        except Refusal as refusal:
+            done(-refusal.error)
+
     def set_policy(self, request: Request) -> list[Step]:
         """GPURT_CMD_SET_POLICY."""
         if self.space:
@@ -200,6 +227,9 @@ class Commands:
         policy, notice = int(request["POLICY"]), int(request.get("NOTICE", lib.GPURT_NOTICE_POLL))
         if policy >= lib.GPURT_POLICY_COUNT:
             raise Refusal(errno.EINVAL, f"no policy {policy}")
+        if lib.gpurt_policy_locks(policy) and (group := self.groups.spanning):
+            why = f"group {group.name} is in segments on several GPUs, which no lock policy can have; try again later"
+            raise Refusal(errno.EBUSY, why)
         if notice >= lib.GPURT_NOTICE_COUNT:
             raise Refusal(errno.EINVAL, f"no way to notice: {notice}")
         if notice != lib.GPURT_NOTICE_POLL:
@@ -307,6 +337,14 @@ def times_of(latency: Any) -> Record:
 
 def set_priority(gpu: Gpu, client: GpuClient, priority: int, done: Callable[[int], None]) -> None:
     """Has the decision taken that changes a client's priority, of its segments and of its copies."""
+
+    if seat := client.group:
+
+        def decide(now: int) -> int:
+            return int(lib.gpurt_group_set_level(seat.raw, priority, now))
+
+        gpu.update(Decision(decide, done, lambda: CONTROL, client))
+        return
 
     def decided(result: int) -> None:
         if not client.gone:

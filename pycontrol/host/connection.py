@@ -18,6 +18,7 @@ from gpurt.enums import Command, EventKind
 from pycontrol.host.calls import Call
 from pycontrol.host.feed import Feed
 from pycontrol.host.gpu import Gpu, GpuClient
+from pycontrol.host.groups import Group
 from pycontrol.host.lanes import AGENTS, Lane
 from pycontrol.host.peer import Peer
 from pycontrol.host.threads import Callers, HostThread, Scheduling, Threads
@@ -60,6 +61,7 @@ class Connection:
         self.host, self.sock, self.id = host, sock, id_
         self.peer, self.pidfd, self.account = peer, pidfd, account
         self.clients: dict[int, GpuClient] = {}
+        self.group: Group | None = None  # of which it is a member
         self.answers: deque[tuple[int, bytes]] = deque()  # each with the number of the first event that comes after it
         self.queued = 0
         self.streams: deque[tuple[int, Iterator[bytes]]] = deque()  # long answers, made as the client reads
@@ -223,7 +225,7 @@ class Connection:
 
 def gpu_level(client: GpuClient, own: int) -> int:
     """The level of a client's next segment, begun by a thread of that priority as its last one was."""
-    return int(lib.gpurt_begin_level(client.core.set, own, client.hint))
+    return int(lib.gpurt_client_begin_level(client.core, own, client.hint))
 
 
 class Timer:

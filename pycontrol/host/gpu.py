@@ -24,6 +24,7 @@ from gpurt.enums import Cause, EventKind, Tier
 from pycontrol.host.boosted import Boost
 from pycontrol.host.budgets import Allowance
 from pycontrol.host.bus import Bus, Copier
+from pycontrol.host.groups import Group, Seat
 from pycontrol.host.peer import Peer
 from pycontrol.host.stuck import Stuck, left_by
 from pycontrol.host.threads import Band
@@ -54,6 +55,22 @@ class GpuClient:
     account: Account = field(default_factory=Account)  # of its user
     hint: int = 0  # the priority that its last outermost begin asked for
     awaited: bool = False  # it is an agent, for whose answers updates wait
+    group: Seat | None = None  # of whose group it is a member
+
+    @property
+    def voice(self) -> GpuClient:
+        """The client that events about this owner name."""
+        return self
+
+    @property
+    def members(self) -> list[GpuClient]:
+        """The clients that own the GPU when this owner does."""
+        return [self]
+
+
+
+#: Who may own a GPU: a client, or the members of a group.
+Owner = GpuClient | Seat
 
 
 @dataclass(eq=False)
@@ -80,7 +97,7 @@ class Decision:
 class Update:
     """A runlist update in flight, and what happened since it was asked for."""
 
-    only: GpuClient | None
+    only: Owner | None
     cause: Cause
     began: int
     events: list[tuple[GpuClient | None, EventKind, int]] = field(default_factory=list)
@@ -142,6 +159,12 @@ def gpurt_py_raise(sched: Any, client: Any, level: int, _now: int) -> None:
     ffi.from_handle(sched.host).on_raise(client, level)
 
 
+@ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
+def gpurt_py_regroup(sched: Any, group: Any, _now: int) -> None:
+    """From the core: the key of a group changed; its other GPUs have to follow."""
+    ffi.from_handle(sched.host).on_regroup(group)
+
+
 def ignore(_result: int) -> None:
     """Nobody waits for the decision."""
 
@@ -166,11 +189,13 @@ class Gpu(ABC):
         self.bus = Bus(band, self._copied, clock)
         self.stuck = Stuck(self, clock)
         self.theta = 0  # how long a context switch takes, ns; 0: unknown
-        self.runner: GpuClient | None = None  # the client that has the GPU alone, once that is carried out
+        self.runner: Owner | None = None  # who has the GPU alone, once that is carried out
         self.latency = {cause: ffi.new("struct gpurt_latency *") for cause in Cause}
         self.notice, self.poll_ns = lib.GPURT_NOTICE_POLL, lib.GPURT_POLL_DEFAULT_NS
         self.in_flight: Update | None = None
         self._by_core: dict[Any, GpuClient] = {}  # pointers to the same object are equal
+        self._seats: dict[Any, Seat] = {}  # of groups, by their entries
+        self._regrouped: list[Group] = []  # whose other GPUs have to follow
         self.copiers: dict[Copier, GpuClient] = {}
         self._waiting: dict[Any, Decision] = {}
         self._current: Decision | None = None
@@ -184,7 +209,8 @@ class Gpu(ABC):
         self.barred = self.tsgs = 0  # clients, and TSGs of all clients
         self._grants = ffi.new("struct gpurt_grants *")  # gains that hold once updates succeed again
         self._handle = ffi.new_handle(self)
-        ops = {"commit": lib.gpurt_py_commit, "event": lib.gpurt_py_event, "raise": lib.gpurt_py_raise}
+        names = ("commit", "event", "raise", "regroup")
+        ops = {name: getattr(lib, f"gpurt_py_{name}") for name in names}
         self._sched_ops = ffi.new("struct gpurt_sched_ops *", ops)
         self._turns = ffi.new("struct gpurt_turns *")
         lib.gpurt_turns_init(self._turns)
@@ -208,7 +234,7 @@ class Gpu(ABC):
         """The facts that the GPU tells of itself."""
 
     @abstractmethod
-    def commit(self, only: GpuClient | None, now: int) -> None:
+    def commit(self, only: Owner | None, now: int) -> None:
         """Begins a runlist update; `finished` says when it is over, perhaps before this returns."""
 
     @abstractmethod
@@ -227,6 +253,10 @@ class Gpu(ABC):
     def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
         """A client is to be on every runlist, or no longer; an update follows if it makes a difference."""
 
+    def unite(self, client: GpuClient, seat: Seat, now: int) -> None:
+        """A client is a member of a group now: its TSGs are on the runlist with those of the other members."""
+        raise NotImplementedError("this kind of GPU has no groups")
+
     def quiet(self) -> tuple[bool, bool, int]:
         """Whether it executes nothing; whether work of others is queued; when work of the owner's ended last, ns."""
         return False, False, 0
@@ -235,10 +265,14 @@ class Gpu(ABC):
 
     def on_commit(self, only: Any, cause: int, now: int) -> None:
         """The runlist is to be `only`."""
-        self._apply(self._by_core.get(only), Cause(cause), now)
+        self._apply(self._owner(only), Cause(cause), now)
 
-    def _apply(self, only: GpuClient | None, cause: Cause, now: int) -> None:
-        self.in_flight = Update(only, cause, now)
+    def _owner(self, core: Any) -> Owner | None:
+        return self._by_core.get(core) or self._seats.get(core)
+
+    def _apply(self, only: Owner | None, cause: Cause, now: int) -> None:
+        before = self.in_flight.events if self.in_flight else []  # a decision may ask twice
+        self.in_flight = Update(only, cause, now, before)
         self.commit(only, now)
 
     def finished(self, err: int, latency: int) -> None:
@@ -255,7 +289,8 @@ class Gpu(ABC):
         else:
             lib.gpurt_retry_init(self._retry)
         lib.gpurt_latency_record(self.latency[update.cause], latency)
-        self.tell(self, update.only, EventKind.COMMIT, update.began, update.cause, latency)
+        owner = update.only.voice if update.only else None
+        self.tell(self, owner, EventKind.COMMIT, update.began, update.cause, latency)
         for client, kind, when in update.events:
             self._report(client, kind, when)
         if recovered:
@@ -298,7 +333,25 @@ class Gpu(ABC):
         if client:
             client.boost.level(level)
 
+    def on_regroup(self, raw: Any) -> None:
+        """Notes the group, whose other GPUs follow afterwards."""
+        self._regrouped += [seat.group for seat in self._seats.values() if seat.group.raw == raw]
+
+    def seated(self, seat: Seat) -> None:
+        """A group comes to this GPU."""
+        self._seats[seat.core] = seat
+
+    def _follow(self) -> None:
+        while self._regrouped:
+            for seat in self._regrouped.pop().seats.values():
+                if seat.raw.unsettled:
+                    seat.gpu.update(Decision(seat.follow, ignore, lambda: URGENT))
+
     # The way of a decision
+
+    def decision(self, decide: Callable[[int], int], done: Callable[[int], None], client: GpuClient) -> Decision:
+        """A decision of the control plane, in the order of the client's calls."""
+        return Decision(decide, done, lambda: CONTROL, client, call=True)
 
     def update(self, decision: Decision) -> None:
         """Has a decision taken, now or in its turn."""
@@ -377,6 +430,7 @@ class Gpu(ABC):
         try:
             while True:
                 self._answer()
+                self._follow()
                 if not self._carried_out() and not self._take_next():
                     break
         finally:
@@ -390,8 +444,9 @@ class Gpu(ABC):
         if self.in_flight:
             return
         changed, self._changed = self._changed, []
-        for client in (self.runner, *changed, *self._exempt):
-            if client and client in self._granted:
+        owners = self.runner.members if self.runner else []
+        for client in (*owners, *changed, *self._exempt):
+            if client in self._granted:
                 self._check(client)
         self.answer_more()
 
@@ -421,7 +476,7 @@ class Gpu(ABC):
     def state(self, client: GpuClient) -> int:
         """The client's state (enum gpurt_state) on the runlist that holds: the last one that was carried out."""
         state = int(lib.gpurt_state_of(self.sched, client.core))
-        on = not self.fault and (self.runner in (None, client) or client.core.exempt)
+        on = not self.fault and (not self.runner or self.runner in (client, client.group) or client.core.exempt)
         return state if on or state != lib.GPURT_STATE_RUNNING else int(lib.GPURT_STATE_PENDING)
 
     def wait_grant(self, client: GpuClient, waiter: Waiter) -> None:
@@ -465,7 +520,7 @@ class Gpu(ABC):
             lib.gpurt_retry_hurry(self._retry, now)
         self._retry_now = False
         if self._retry.at <= now:
-            self._apply(self._by_core.get(self.sched.runner), Cause(self._retry.cause), now)
+            self._apply(self._owner(self.sched.runner), Cause(self._retry.cause), now)
         elif self.sched.deadline <= now:
             lib.gpurt_tick(self.sched, now)
         return 0
@@ -497,9 +552,13 @@ class Gpu(ABC):
 
         def decide(now: int) -> int:
             self.tsgs -= client.core.tsgs
+            others = left_by(client)
             lib.gpurt_gone(self.sched, client.core, now)
-            if left_by(client):
+            if others:
                 self.on_event(client.core, EventKind.MEMBER_DIED, now)
+            if client.group:
+                client.group.members.remove(client)
+                client.group.afford(now)
             return 0
 
         def done(_result: int) -> None:
@@ -510,6 +569,8 @@ class Gpu(ABC):
             self.part(client, self.clock())
             del self._by_core[client.core]
             del self.copiers[client.copier]
+            if client.group and not client.group.members:
+                self._seats.pop(client.group.core, None)
 
         client.gone = True
         self.bus.release(client.copier)
@@ -540,6 +601,9 @@ class Gpu(ABC):
         """Puts the client under an allowance's budget.  The last of several calls counts."""
 
         def decide(now: int) -> int:
+            if client.group:
+                client.group.afford(now)
+                return 0
             budget = client.allowance.budget(self.index) if client.allowance else ffi.NULL
             lib.gpurt_join_budget(self.sched, client.core, budget, now)
             return 0

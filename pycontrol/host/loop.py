@@ -27,7 +27,8 @@ from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands, Record
 from pycontrol.host.connection import Connection, Timer
 from pycontrol.host.feed import Feed, Told
-from pycontrol.host.gpu import Gpu, GpuClient, Mark, Tell
+from pycontrol.host.gpu import Gpu, GpuClient, Mark, Tell, ignore
+from pycontrol.host.groups import Groups
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.lanes import Lane, Lanes, urgency
 from pycontrol.host.pace import Pace, is_real_time
@@ -35,6 +36,7 @@ from pycontrol.host.peer import Peer, Rules, administers, credentials, receive, 
 from pycontrol.host.threads import Threads
 from pycontrol.host.units import Space
 from pycontrol.host.users import Account, Accounts, UserLimits
+from pycontrol.host.virtual import VirtualGpu
 from pycontrol.host.waiter import FOREVER, Deadlines
 from pycontrol.host.wire import Malformed, Refusal, finish, head_of, message, refuse, reply, request
 from pycontrol.live.netlink import PACKET
@@ -54,7 +56,7 @@ COPIES = (EventKind.COPY_ASK, EventKind.COPY_BEGIN, EventKind.COPY_END)
 
 def level_of(client: GpuClient, kind: EventKind) -> int:
     """The priority that decides in what an event is about."""
-    return int(client.copier.node.level if kind in COPIES else client.core.level)
+    return int(client.copier.node.level if kind in COPIES else lib.gpurt_client_level(client.core))
 
 
 class Host:
@@ -93,9 +95,10 @@ class Host:
         self._resting = 0  # until when nothing is done that is not urgent; 0: it is not resting
         self.gpus = make(self.tell)
         self.space = space
-        self.calls = Calls(self.gpus, time.monotonic_ns, self.deadlines, space)
+        self.groups = Groups(self.gpus, not space and all(isinstance(gpu, VirtualGpu) for gpu in self.gpus))
+        self.calls = Calls(self.gpus, time.monotonic_ns, self.deadlines, self.groups, space)
         self.commands = Commands(self.gpus, self.rules, self.budgets, lambda: self.malformed, time.monotonic_ns, space,
-                                 self.expel)  # fmt: skip
+                                 self.expel, self.groups, self.connections.values)  # fmt: skip
         self.lanes = Lanes()
         self.timer = Timer()
         self.lanes.watch(self.timer.fd)
@@ -357,6 +360,8 @@ class Host:
         allowance = self.budgets.of(peer, None)
         client = gpu.join(next(self.ids), peer, exempt, allowance, connection.account)
         gpu.bar(client, barred)
+        if connection.group:
+            self.groups.enroll(connection.group, gpu, client, 0, False, ignore)
         return client
 
     def expel(self, client: GpuClient, error: Exception) -> None:
@@ -394,6 +399,7 @@ class Host:
             self.space.leave(connection)
         for index, client in connection.clients.items():
             self.gpus[index].leave(client)
+        self.groups.leave(connection)
         self.users.disconnect(connection.account)
 
     def _serve_one(self, connection: Connection, events: int) -> None:
@@ -523,6 +529,7 @@ class Host:
         if client:
             record += [("CLIENT", client.id), ("PRIORITY", level_of(client, kind))]
             told.named += [("PID", client.peer.pid), ("COMM", client.peer.comm)]
+            told.named += [("GROUP", client.group.group.name)] if client.group else []
             told.unnamed += [("PID", 0), ("COMM", "")]
         if cause is not None:
             record.append(("CAUSE", int(cause)))

@@ -8,16 +8,17 @@ and somebody waits for it, and at SOME of them at a time.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import EventKind
+from pycontrol.host.groups import Seat
 from pycontrol.host.waiter import FOREVER
 from pycontrol.machine import procs
 
 if TYPE_CHECKING:
-    from pycontrol.host.gpu import Gpu, GpuClient
+    from pycontrol.host.gpu import Gpu, GpuClient, Owner
 
 #: So many threads are looked at before others have their turn, and the time until the next ones, ns.
 SOME, REST = 32, 1_000_000
@@ -38,7 +39,7 @@ class Stuck:
         self._raw = ffi.new("struct gpurt_stuck *")
         self._limit = int(lib.GPURT_STUCK_DEFAULT_NS)
         self._next: int = 0  # 0: no look is due
-        self._about: tuple[GpuClient, int] | None = None  # at whose threads it looks, and in which segment
+        self._about: tuple[Owner, int] | None = None  # at whose threads it looks, and in which segment
         self._walk: Iterator[Threads | None] | None = None
 
     @property
@@ -80,6 +81,7 @@ class Stuck:
         look = ffi.new("struct gpurt_stuck_look *", {"now": now})
         if runner and not gpu.fault and not gpu.in_flight:
             look.idle, look.asked, look.done = gpu.quiet()
+            look.idle = look.idle and is_quiet_elsewhere(runner)
             if look.idle and (look.asked or lib.gpurt_stuck_asked(gpu.sched)):
                 found = self._look(runner)
                 if found is None:
@@ -89,14 +91,39 @@ class Stuck:
         self._walk = None
         self._next = now + self._interval()
         if lib.gpurt_stuck_seen(self._raw, gpu.sched, self.limit, look) and runner:
-            gpu.tell(gpu, runner, EventKind.STUCK, now, None, now - int(self._raw.since))
+            gpu.tell(gpu, runner.voice, EventKind.STUCK, now, None, now - int(self._raw.since))
 
-    def _look(self, runner: GpuClient) -> Threads | None:
+    def _look(self, runner: Owner) -> Threads | None:
         """The result of a look at the runner's threads; None: there are more to look at."""
         about = runner, int(runner.core.segments)
         if self._walk is None or about != self._about:
-            self._about, self._walk = about, look_at(runner.peer.pid)
+            self._about, self._walk = about, look_at_all(pids_of(runner))
         return next(self._walk)
+
+
+def pids_of(owner: Owner) -> list[int]:
+    """The processes whose threads may be what the owner waits for: of a group, those of members on other GPUs too."""
+    return owner.group.pids if isinstance(owner, Seat) else [owner.peer.pid]
+
+
+def is_quiet_elsewhere(owner: Owner) -> bool:
+    """Whether no GPU executes anything for a group: it may wait on one for its work on another."""
+    return not isinstance(owner, Seat) or all(seat.quiet for seat in owner.group.seats.values())
+
+
+def look_at_all(pids: Sequence[int]) -> Iterator[Threads | None]:
+    """Looks at the threads of processes, one after the other, as `look_at`."""
+    executed = 0
+    for pid in pids:
+        for seen in look_at(pid):
+            if seen is not None and not seen.asleep:
+                yield seen
+                return
+            if seen is None:
+                yield None
+            else:
+                executed += seen.executed
+    yield Threads(True, executed)
 
 
 def look_at(pid: int) -> Iterator[Threads | None]:
@@ -134,8 +161,9 @@ def thread(pid: int, tid: int) -> tuple[str, int]:
 
 
 def left_by(client: GpuClient) -> bool:
-    """Whether a client that is gone has died, and others under the same budget are in segments."""
-    return bool(lib.gpurt_stuck_leaves(client.core)) and procs.ending(client.peer.pid, client.peer.start)
+    """Whether a client that goes has died, and others of its group or its budget are in segments."""
+    more = client.group.others_of(client) if client.group else 0
+    return bool(lib.gpurt_stuck_leaves(client.core, more)) and procs.ending(client.peer.pid, client.peer.start)
 
 
 def status(stuck: Stuck) -> list[tuple[str, Any]]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
-from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Tell
+from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell
+from pycontrol.host.groups import Seat
 from pycontrol.host.threads import Band
 from pycontrol.host.users import TSG, WORK
 from pycontrol.host.waiter import FOREVER, Waiter, Waiters
@@ -116,7 +117,7 @@ class VirtualGpu(Gpu):
         caps = Cap.VGPU | Cap.EMULATED
         return Facts(Tier.VIRTUAL, "vgpu", caps, shape.alpha, shape.theta, shape.slice, partition=part)
 
-    def commit(self, only: GpuClient | None, now: int) -> None:
+    def commit(self, only: Owner | None, now: int) -> None:
         """Carries out a runlist update, which takes alpha, and measures it."""
         started = self.clock()
         self._end = lib.gpurt_vgpu_commit(self.vgpu, only.own.context if only else ffi.NULL, now)
@@ -145,11 +146,23 @@ class VirtualGpu(Gpu):
         """A client is to be on every runlist, or no longer."""
         lib.gpurt_vgpu_exempt(self.vgpu, client.own.context, exempt, now)
 
+    def seated(self, seat: Seat) -> None:
+        """A group comes to this GPU, with a context that has no TSGs of its own."""
+        super().seated(seat)
+        if not seat.own:
+            seat.own = Context(ffi.new("struct gpurt_vgpu_ctx *"))
+            lib.gpurt_vgpu_ctx_init(seat.own.context)
+
+    def unite(self, client: GpuClient, seat: Seat, now: int) -> None:
+        """A client is a member of a group now."""
+        lib.gpurt_vgpu_unite(self.vgpu, client.own.context, seat.own.context, now)
+
     def quiet(self) -> tuple[bool, bool, int]:
         """Whether the GPU executes nothing; whether others' work is queued; when the owner's work ended last, ns."""
         asked = ffi.new("bool *")
         idle = bool(lib.gpurt_vgpu_quiet(self.vgpu, asked))
-        return idle, bool(asked[0]), self.runner.own.last_done if self.runner else 0
+        owners = self.runner.members if self.runner else []
+        return idle, bool(asked[0]), max((one.own.last_done for one in owners), default=0)
 
     def on_done(self, raw: Any, work: Any, when: int) -> None:
         """Notes a completion."""
@@ -238,7 +251,7 @@ class VirtualGpu(Gpu):
             tell(self.sched, client.core, now)
             return 0
 
-        self.update(Decision(decide, done, lambda: int(client.core.level), client, call=True))
+        self.update(Decision(decide, done, lambda: int(lib.gpurt_client_level(client.core)), client, call=True))
 
     def tsg(self, client: GpuClient, number: int) -> Tsg:
         """The client's TSG of that number.  Raises Refusal ENOENT."""

@@ -17,6 +17,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier, Words
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
+from gpurt.text import visible
 from pycontrol.live import stuck
 from pycontrol.live.netlink import LATER, PATIENCE, GenericTransport, Link, Message, SocketTransport, Value
 
@@ -110,7 +111,8 @@ class ClientInfo:
     ``pid`` is 0 and ``comm`` empty if this process may not know whose client it is (kmod/uapi/gpurt.h).
     ``raised``: the CPU priority that policy `boosted` has raised its thread to; 0: it is not raised.  ``barred``: the
     administrator has forbidden that.  ``copy``: whether it waits for the bus or has it; ``copies``: how often it was
-    given the bus.  ``on_overrun``: what happens when its budget is used up; None if it has none, or the host does not
+    given the bus.  ``group``: of which it is a member; empty: of none, or this process may not know.  ``on_overrun``:
+    what happens when its budget is used up; None if it has none, or the host does not
     say.
     """
 
@@ -138,6 +140,7 @@ class ClientInfo:
     barred: bool
     copy: State
     copies: int
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +198,7 @@ class EventRecord:
     """One event; ``pid`` is 0 if it concerns no single process, or one that this process may not know.
 
     ``task``, ``job``, ``cpu_ns``: what its program says of a job; ``task`` is empty if this process may not know it.
+    ``group``: as of ClientInfo.
     ``lost``: how many events this reader missed (LOST), or of how many marks of its client before nobody was told.
     ``detail``: of STUCK, what this process found out when the event came.
     """
@@ -212,6 +216,7 @@ class EventRecord:
     task: str = ""
     job: int | None = None
     cpu_ns: int = 0
+    group: str = ""
     detail: str = ""
 
 
@@ -347,6 +352,14 @@ class Control:
         """
         self._link.request(Command.SET_BARRED, {"BARRED": int(barred), **_process(pid, comm, cgroup)})
 
+    def set_group(self, pid: int, group: str) -> None:
+        """Makes a process a member of a group of its user, also in the middle of a segment.
+
+        Raises:
+            RefusedError: not permitted, no such client, or it cannot join.
+        """
+        self._link.request(Command.SET_GROUP, {"PID": pid, "GROUP": group})
+
     def rules(self) -> list[RuleInfo]:
         """The rules of `set_exempt` and `set_barred` that are in force, in the order in which they were made.
 
@@ -371,10 +384,13 @@ class Control:
     def _named(self, message: Message) -> EventRecord:
         """The event, with what is looked up of it."""
         record = self._of_process(_event(message))
+        if record.kind is EventKind.MEMBER_DIED and record.group:
+            return replace(record, detail=f"group {visible(record.group)}")
         if record.kind is not EventKind.STUCK:
             return record
-        owner = record.client, record.pid, record.comm
-        return replace(record, detail=stuck.text(record.gpu, owner, record.latency_ns, self.clients(record.gpu)))
+        clients = self.clients()
+        owner = stuck.owner(clients, record.client, record.pid, record.comm, record.group)
+        return replace(record, detail=stuck.text(record.gpu, owner, record.latency_ns, clients))
 
     def _of_process(self, record: EventRecord) -> EventRecord:
         """The event with its client's process: a process that no event says is looked up, once for each client."""
@@ -492,7 +508,7 @@ def _client(message: Message) -> ClientInfo:
         number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("PERIOD_NS"),
         _known(message, "OVERRUN", Overrun) if "OVERRUN" in message.attributes else None,
         number("OVERRUNS"), _known(message, "FORM", Form), number("RAISED"), bool(number("BARRED")),
-        _known(message, "COPY", State), number("COPIES"),
+        _known(message, "COPY", State), number("COPIES"), _text(message, "GROUP"),
     )  # fmt: skip
 
 
@@ -540,5 +556,5 @@ def _event(message: Message) -> EventRecord:
     return EventRecord(
         kind, get("TIME_NS", 0), get("GPU", 0), get("CLIENT", 0), get("PID", NO_PID),
         get("COMM", ""), get("PRIORITY", 0), cause, get("LATENCY_NS", 0), get("LOST", 0),
-        get("TASK", ""), get("JOB"), get("CPU_NS", 0),
+        get("TASK", ""), get("JOB"), get("CPU_NS", 0), get("GROUP", ""),
     )  # fmt: skip

@@ -149,6 +149,7 @@ class HostCollector:
         waits = [(one, "") for one in buses]
         yield of_host("gpurt_bus_wait_seconds", "how long copies waited for the bus", "", waits)
         yield _states([one.gpu for one in gpus], clients)
+        yield self._members(clients)
         yield from self._sums(clients)
 
     def _sums(self, clients: Iterable[ClientInfo]) -> Iterator[Metric]:
@@ -177,6 +178,14 @@ class HostCollector:
                 if which == metric:
                     family.add_metric([str(gpu), name], value)
             yield family
+
+    def _members(self, clients: Iterable[ClientInfo]) -> Metric:
+        """How many members groups have, by their names as far as those of their processes may be told."""
+        told = Counter((one.gpu, one.group if self._may_name(one) else OTHER) for one in clients if one.group)
+        family = GaugeMetricFamily("gpurt_group_members", "clients that own the GPU together", labels=["gpu", "group"])
+        for (gpu, group), count in sorted(told.items()):
+            family.add_metric([str(gpu), visible(group)], count)
+        return family
 
     def _name(self, one: ClientInfo, known: _Known | None) -> str:
         """A client keeps its name; one that has none gets one as soon as it says whose jobs it does."""

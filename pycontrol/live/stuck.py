@@ -51,9 +51,34 @@ def _sleepers(pid: int) -> list[Sleeper]:
     return found
 
 
-def waiting(gpu: int, clients: Iterable[ClientInfo], owner: int) -> list[ClientInfo]:
-    """The clients that wait for the GPU in a segment."""
-    return [one for one in clients if one.gpu == gpu and one.state is State.PENDING and one.client != owner]
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The owner of a GPU: a client, and the processes that own it together, by their pids."""
+
+    client: int
+    group: str
+    names: dict[int, str]
+
+    def __str__(self) -> str:
+        processes = ", ".join(who(pid, name) for pid, name in self.names.items())
+        return f"group {visible(self.group)} ({processes})" if self.group else processes
+
+    @property
+    def sleepers(self) -> list[Sleeper]:
+        """The threads of its processes that sleep."""
+        return [thread for pid in self.names for thread in sleepers(pid)][:MANY]
+
+
+def owner(clients: Iterable[ClientInfo], client: int, pid: int, name: str, group: str) -> Owner:
+    """The owner of whom one client is known: with all members of its group."""
+    members = {one.pid: one.comm for one in clients if group and one.group == group}
+    return Owner(client, group, {pid: name} | members)
+
+
+def waiting(gpu: int, clients: Iterable[ClientInfo], of: Owner) -> list[ClientInfo]:
+    """The clients that wait for the GPU in a segment, and are not the owner's."""
+    found = [one for one in clients if one.gpu == gpu and one.state is State.PENDING and one.client != of.client]
+    return [one for one in found if not of.group or one.group != of.group]
 
 
 def who(pid: int, name: str) -> str:
@@ -61,15 +86,24 @@ def who(pid: int, name: str) -> str:
     return f"{visible(name)}-{pid}" if pid else "another user's process"
 
 
-def text(gpu: int, owner: tuple[int, int, str], time: int, clients: Iterable[ClientInfo]) -> str:
-    """The words about an owner (its client's number, its pid, its name) that has been stuck for ``time`` ns."""
-    client, pid, name = owner
-    threads = ", ".join(map(str, sleepers(pid))) or "not known to this user"
-    others = ", ".join(_names(waiting(gpu, clients, client))) or "work that is queued outside segments"
+def text(gpu: int, of: Owner, time: int, clients: Iterable[ClientInfo]) -> str:
+    """The words about an owner that has been stuck for ``time`` ns: who sleeps, who waits, and what to do."""
+    threads = ", ".join(map(str, of.sleepers)) or "not known to this user"
+    others = waiting(gpu, clients, of)
+    named = ", ".join(_names(others)) or "work that is queued outside segments"
     return (
-        f"GPU {gpu} has executed nothing for {exact_ms(time)}: {who(pid, name)} sleeps inside its segment "
-        f"(threads: {threads}), and keeps the GPU from {others}"
+        f"GPU {gpu} has executed nothing for {exact_ms(time)}: {of} sleeps inside its segment "
+        f"(threads: {threads}), and keeps the GPU from {named}{cure(of, others)}"
     )
+
+
+def cure(of: Owner, others: list[ClientInfo]) -> str:
+    """The words about the cure, where the owner may wait for one of those that wait; empty: none of them is known."""
+    pids = sorted({one.pid for one in others if one.pid})
+    if not pids or not all(of.names):
+        return ""
+    joins = " ".join(map(str, [*(() if of.group else of.names), *pids[:MANY]]))
+    return f"; if it waits for one of them, let them join one group: gpurt set group {of.group or 'NAME'} {joins}"
 
 
 def _names(clients: list[ClientInfo]) -> Iterator[str]:
@@ -78,12 +112,12 @@ def _names(clients: list[ClientInfo]) -> Iterator[str]:
         yield f"{len(clients) - MANY} more"
 
 
-def _owner(gpu: GpuStatus, clients: Iterable[ClientInfo]) -> tuple[int, int, str]:
-    """The owner's client, as far as it is known."""
+def _owner(gpu: GpuStatus, clients: list[ClientInfo]) -> Owner:
+    """The owner, as far as it is known."""
     for one in clients:
         if one.gpu == gpu.gpu and gpu.runner_pid and one.pid == gpu.runner_pid and one.depth:
-            return one.client, one.pid, one.comm
-    return 0, gpu.runner_pid, ""
+            return owner(clients, one.client, one.pid, one.comm, one.group)
+    return Owner(0, "", {gpu.runner_pid: ""})
 
 
 def lines(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[str]:
@@ -96,10 +130,11 @@ def documents(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[dict
     found = []
     for one in gpus:
         if one.stuck_ns:
-            client, pid, name = _owner(one, clients)
-            others = [{"pid": each.pid or None, "name": each.comm} for each in waiting(one.gpu, clients, client)]
+            of = _owner(one, clients)
+            pid, name = next(iter(of.names.items()))
+            others = [{"pid": each.pid or None, "name": each.comm} for each in waiting(one.gpu, clients, of)]
             found.append({
-                "gpu": one.gpu, "pid": pid or None, "name": name, "time_ns": one.stuck_ns,
-                "sleeping": [asdict(each) for each in sleepers(pid)], "kept_waiting": others,
+                "gpu": one.gpu, "pid": pid or None, "name": name, "group": of.group or None, "time_ns": one.stuck_ns,
+                "sleeping": [asdict(each) for each in of.sleepers], "kept_waiting": others,
             })  # fmt: skip
     return found

@@ -11,10 +11,13 @@ from pycontrol.live.sampling import Sample
 from pycontrol.output import documents, render
 from pycontrol.output.render import ms
 
-#: The columns from left to right, and how soon each is left out where the terminal is narrow; 0: never.
+#: The columns from left to right, and how soon each is left out where the terminal is narrow; 0: never.  Those of
+#: SOME are there if a client has something in them.
 COLUMNS = {"GPU": 3, "pid": 0, "name": 0, "state": 2, "priority": 1, "share": 0, "owned ms": 5, "segments": 6,
-           "preempted": 4, "depth": 8, "TSGs": 7, "form": 10, "raised": 11, "": 9}  # fmt: skip
+           "preempted": 4, "depth": 8, "TSGs": 7, "form": 10, "raised": 11, "group": 2, "": 9}  # fmt: skip
 
+
+SOME = ("group", "")
 
 #: Shortest and longest bar for the part that a client owned; a terminal without room for the shortest shows none.
 BAR = (10, 60)
@@ -24,7 +27,7 @@ def text(seen: Sample, width: int | None, height: int | None) -> str:
     """A line for the GPUs, then the clients, in at most so many columns and lines if they are given."""
     gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus) or NO_GPU
     cells = [_cells(one, _percent(seen, one)) for one in seen.ordered()]
-    columns = [name for name in COLUMNS if name or any(one[""] for one in cells)]
+    columns = _columns(cells)
     lines = _table(columns, cells, blocks=False)
     if width is not None:
         for name in sorted(COLUMNS, key=lambda name: -COLUMNS[name]):
@@ -41,7 +44,12 @@ def text(seen: Sample, width: int | None, height: int | None) -> str:
 
 def table(clients: list[ClientInfo]) -> str:
     """The clients without what they owned of a time, as the command `clients` shows them."""
-    return "\n".join(_table([name for name in COLUMNS if name != "share"], [_cells(one, "-") for one in clients]))
+    cells = [_cells(one, "-") for one in clients]
+    return "\n".join(_table([name for name in _columns(cells) if name != "share"], cells))
+
+
+def _columns(cells: list[dict[str, str]]) -> list[str]:
+    return [name for name in COLUMNS if name not in SOME or any(one[name] for one in cells)]
 
 
 def _percent(seen: Sample, one: ClientInfo) -> str:
@@ -59,7 +67,7 @@ def _cells(one: ClientInfo, share: str) -> dict[str, str]:
         "priority": str(one.priority), "share": share,
         "owned ms": ms(one.held_ns), "segments": str(one.segments), "preempted": str(one.preemptions),
         "depth": str(one.depth), "TSGs": str(one.tsgs), "form": one.form.word,
-        "raised": f"to {one.raised}" if one.raised else "-", "": flags,
+        "raised": f"to {one.raised}" if one.raised else "-", "group": one.group, "": flags,
     }  # fmt: skip
 
 

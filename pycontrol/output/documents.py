@@ -34,7 +34,8 @@ def gpu(one: GpuStatus) -> dict[str, Any]:
 def client(one: ClientInfo) -> dict[str, Any]:
     """A client of a GPU.
 
-    ``set_priority``, ``budget_ns`` and ``period_ns`` are None if none is set, ``raised`` if its thread is not raised.
+    ``set_priority``, ``budget_ns`` and ``period_ns`` are None if none is set, ``raised`` if its thread is not
+    raised, ``group`` if it is a member of none.
     """
     data = asdict(one)
     data["name"] = data.pop("comm")
@@ -42,6 +43,7 @@ def client(one: ClientInfo) -> dict[str, Any]:
     data["budget_ns"] = one.budget_ns or None
     data["period_ns"] = one.period_ns or None
     data["raised"] = one.raised or None
+    data["group"] = one.group or None
     return data
 
 

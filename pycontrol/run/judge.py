@@ -339,7 +339,8 @@ class Judge:
 
     def _member_died(self, event: Event, _priority: int | None) -> None:
         who = visible(event.task) or "a process"
-        text = f"{who} died, and others under the same budget are in segments: they may wait for it"
+        of = visible(event.detail) if event.detail else "the same budget"
+        text = f"{who} died, and others of {of} are in segments: they may wait for it"
         self._log.add(event.time, What.ENDED, "", text)
 
     def _lost(self, event: Event, _priority: int | None) -> None:

@@ -51,21 +51,31 @@ def _build() -> Path:
     return target / NAME
 
 
-def environment(library: Path, device: str | None) -> dict[str, str]:
-    """The environment of a program under the library.  Libraries that are preloaded already come after it."""
-    others = os.environ.get("LD_PRELOAD", "")
-    made = {**os.environ, "LD_PRELOAD": f"{library}:{others}" if others else str(library)}
+def environment(library: Path | None, device: str | None, group: str | None = None) -> dict[str, str]:
+    """The environment of a program under the library, if one is given, and in a group, if one is.
+
+    Libraries that are preloaded already come after it.
+    """
+    made = {**os.environ}
+    if library:
+        others = os.environ.get("LD_PRELOAD", "")
+        made["LD_PRELOAD"] = f"{library}:{others}" if others else str(library)
+    made |= {"GPURT_GROUP": group} if group else {}
     return {**made, "GPURT_DEVICE": device} if device else made
 
 
-def execute(command: Sequence[str], device: str | None, priority: int | None) -> NoReturn:
-    """Executes the program in this process, under the library, at SCHED_FIFO ``priority`` if one is given.
+def execute(
+    command: Sequence[str], device: str | None, priority: int | None, group: str | None = None, auto: bool = True
+) -> NoReturn:  # fmt: skip
+    """Executes the program in this process, under the library if ``auto``, at SCHED_FIFO ``priority`` if one is given.
+
+    With a ``group`` its clients, and those of the processes that it makes, join that.
 
     Raises:
         RuntimeFailure: there is no library.
         RefusedError: the priority is not permitted.
     """
-    made = environment(find(), device)
+    made = environment(find() if auto else None, device, group)
     if priority:
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))

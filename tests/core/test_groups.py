@@ -53,7 +53,7 @@ class Machine:
         client = ffi.new("struct gpurt_sched_client *")
         lib.gpurt_sched_client_init(client)
         if group:
-            assert lib.gpurt_group_join(group.on[gpu], client, own, 0) == 0
+            assert lib.gpurt_group_add(group.on[gpu], client, own, 0) == 0
         return client
 
     def begin(self, client: Any, gpu: int = 0, own: int = 0, now: int = 0) -> int:
@@ -161,19 +161,19 @@ def test_an_equal_without_a_group_never_preempts_and_is_not_overtaken_by_a_later
 def test_nobody_joins_inside_a_segment_or_twice(machine: Machine) -> None:
     group, client = Group(machine), machine.client()
     machine.begin(client, own=5)
-    assert lib.gpurt_group_join(group.on[0], client, 5, 0) == -errno.EBUSY
+    assert lib.gpurt_group_add(group.on[0], client, 5, 0) == -errno.EBUSY
     machine.end(client)
-    assert lib.gpurt_group_join(group.on[0], client, 5, 0) == 0
-    assert lib.gpurt_group_join(group.on[0], client, 5, 0) == -errno.EBUSY
-    assert lib.gpurt_group_join(Group(machine).on[0], client, 5, 0) == -errno.EBUSY
-    assert lib.gpurt_group_join(group.on[0], machine.client(), 100, 0) == -errno.EINVAL
+    assert lib.gpurt_group_add(group.on[0], client, 5, 0) == 0
+    assert lib.gpurt_group_add(group.on[0], client, 5, 0) == -errno.EBUSY
+    assert lib.gpurt_group_add(Group(machine).on[0], client, 5, 0) == -errno.EBUSY
+    assert lib.gpurt_group_add(group.on[0], machine.client(), 100, 0) == -errno.EINVAL
 
 
 def test_who_joins_the_owner_comes_on_the_runlist_by_an_update(machine: Machine) -> None:
     group, late = Group(machine), machine.client()
     machine.begin(machine.client(group), own=5)
     commits = len(machine.commits)
-    assert lib.gpurt_group_join(group.on[0], late, 0, 0) == 0
+    assert lib.gpurt_group_add(group.on[0], late, 0, 0) == 0
     assert machine.commits[commits:] == [(0, ffi.addressof(group.on[0], "core"))]
 
 
@@ -234,9 +234,9 @@ def test_members_are_under_one_budget(machine: Machine) -> None:
     first, second = machine.client(), machine.client()
     lib.gpurt_join_budget(machine.gpus[0], first, one, 0)
     lib.gpurt_join_budget(machine.gpus[0], second, another, 0)
-    assert lib.gpurt_group_join(group.on[0], first, 0, 0) == 0
+    assert lib.gpurt_group_add(group.on[0], first, 0, 0) == 0
     assert group.on[0].core.budget == one
-    assert lib.gpurt_group_join(group.on[0], second, 0, 0) == -errno.EDQUOT
+    assert lib.gpurt_group_add(group.on[0], second, 0, 0) == -errno.EDQUOT
     lib.gpurt_gone(machine.gpus[0], first, 0)
     assert group.on[0].core.budget == ffi.NULL
 
@@ -278,11 +278,11 @@ def test_a_member_that_dies_takes_its_segments_along(machine: Machine) -> None:
     machine.begin(victim, own=9)
     machine.begin(survivor, own=5)
     machine.begin(other, own=7)
-    assert lib.gpurt_stuck_leaves(victim)
+    assert lib.gpurt_stuck_leaves(victim, 0)
     lib.gpurt_gone(machine.gpus[0], victim, 0)
     assert (group.raw.open, group.on[0].core.depth, group.on[0].members) == (1, 1, 1)
     assert machine.state(survivor) == RUNNING
-    assert not lib.gpurt_stuck_leaves(survivor)
+    assert not lib.gpurt_stuck_leaves(survivor, 0)
     lib.gpurt_gone(machine.gpus[0], survivor, 0)
     assert machine.state(other) == RUNNING
     assert (group.raw.open, group.on[0].members) == (0, 0)
@@ -334,3 +334,62 @@ def test_a_client_that_dies_at_the_gate_is_lowered(member: bool) -> None:
     lib.gpurt_gone(m.gpus[0], client, 0)
     lib.gpurt_boost_over(m.gpus[0], client, 0)
     assert m.raised[client] == 0
+
+
+def test_the_administrator_moves_clients_that_are_inside(machine: Machine) -> None:
+    """The owner waits for who waits for it: both have the GPU as soon as both are members."""
+    group, owner, helper, other = Group(machine), machine.client(), machine.client(), machine.client()
+    for client, level in ((owner, 10), (owner, 10), (helper, 5), (other, 10)):
+        machine.begin(client, own=level)
+    machine.news()
+    assert lib.gpurt_group_move(group.on[0], owner, 0) == 0
+    assert (group.raw.open, group.raw.level, group.on[0].core.depth) == (2, 10, 2)
+    # its tenure begins now, so an equal that had come before it is ahead
+    assert [machine.state(c) for c in (owner, helper, other)] == [PENDING, PENDING, RUNNING]
+    machine.end(other)
+    machine.news()
+    assert lib.gpurt_group_move(group.on[0], helper, 0) == 0
+    assert [machine.state(c) for c in (owner, helper)] == [RUNNING, RUNNING]
+    assert machine.news() == [(helper, GRANT)]
+    assert machine.commits[-1] == (0, ffi.addressof(group.on[0], "core"))
+    assert group.holds
+    assert lib.gpurt_group_move(group.on[0], helper, 0) == -errno.EBUSY
+    machine.end(owner)
+    machine.end(helper)
+    machine.end(owner)
+    assert (group.raw.open, group.on[0].core.depth, machine.gpus[0].runner) == (0, 0, ffi.NULL)
+
+
+def test_an_owner_that_is_moved_keeps_the_gpu_without_a_word(machine: Machine) -> None:
+    group, owner = Group(machine), machine.client()
+    machine.begin(owner, own=10)
+    machine.news()
+    assert lib.gpurt_group_move(group.on[0], owner, 0) == 0
+    assert machine.state(owner) == RUNNING
+    assert machine.news() == []
+
+
+def test_who_is_moved_inside_spans_no_gpus_under_a_lock_policy(machine: Machine) -> None:
+    group, there = Group(machine), machine.client(gpu=1)
+    machine.begin(machine.client(group, 0), 0, own=5)
+    machine.begin(there, 1, own=5)
+    assert lib.gpurt_set_policy(machine.gpus[0], LOCK, 0) == 0
+    assert lib.gpurt_group_move(group.on[1], there, 0) == -errno.EOPNOTSUPP
+    assert (there.depth, group.raw.open) == (1, 1)
+
+
+def test_what_was_set_for_a_client_is_its_groups(machine: Machine) -> None:
+    group, client, second = Group(machine), machine.client(), machine.client()
+    for one, level in ((client, 40), (second, 50)):
+        assert lib.gpurt_set_priority(machine.gpus[0], one, level, 0) == 0
+        assert lib.gpurt_group_add(group.on[0], one, 3, 0) == 0
+    machine.begin(second, own=3)
+    assert group.raw.level == 40
+
+
+def test_the_level_that_a_begin_would_have(machine: Machine) -> None:
+    group = Group(machine)
+    first, second = machine.client(group, own=5), machine.client(group, own=3)
+    assert [lib.gpurt_client_begin_level(second, own, 60) for own in (3, 9)] == [5, 9]
+    machine.begin(first, own=5)
+    assert [lib.gpurt_client_begin_level(second, 9, 60), lib.gpurt_client_level(second)] == [5, 5]

@@ -141,6 +141,10 @@ class Client(ABC):
         """Makes a call and waits; returns only the result, 0 or -errno."""
         return self.call(code, **fields)[0]
 
+    def join(self, group: str) -> int:
+        """Joins a group; returns only the result."""
+        return self.call(lib.GPURT_IOC_GROUP_JOIN, name=group.encode())[0]
+
     def granted(self, timeout_ns: int = lib.GPURT_FOREVER) -> Call:
         """Starts to wait for the GPU."""
         return self.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=timeout_ns)

@@ -25,7 +25,10 @@ PID, PRIORITY = attributes(PID=ME), attributes(PRIORITY=5)
 SET = Command.SET_PRIORITY
 GETS = [Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY]
 ALL_GETS = [*GETS, Command.GET_BUS, Command.GET_RULES]
-SETS = [Command.SET_PRIORITY, Command.SET_POLICY, Command.SET_BUDGET, Command.SET_EXEMPT, Command.SET_BARRED]
+SETS = [
+    Command.SET_PRIORITY, Command.SET_POLICY, Command.SET_BUDGET, Command.SET_EXEMPT, Command.SET_BARRED,
+    Command.SET_GROUP,
+]  # fmt: skip
 RULES = (Command.SET_EXEMPT, Command.SET_BARRED)
 
 
@@ -63,6 +66,7 @@ MALFORMED = {
     "no BUDGET_NS": (Command.SET_BUDGET, PID, "missing.*BUDGET_NS"),
     "no EXEMPT": (Command.SET_EXEMPT, PID, "missing.*EXEMPT"),
     "no BARRED": (Command.SET_BARRED, PID, "missing.*BARRED"),
+    "no GROUP": (Command.SET_GROUP, PID, "missing.*GROUP"),
     "EXEMPT of a bar": (Command.SET_BARRED, attributes(BARRED=0, PID=ME, EXEMPT=1), "belong|unsupported|unknown"),
     "PID twice": (SET, PID + PID + PRIORITY, "duplicate.*PID"),
     "GPU twice": (Command.GET_STATUS, attributes(GPU=0) * 2, "duplicate.*GPU"),

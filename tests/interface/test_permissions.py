@@ -34,6 +34,7 @@ SETS = {
     Command.SET_BUDGET: {"PID": ME, "BUDGET_NS": 1, "PERIOD_NS": 10**9},
     Command.SET_EXEMPT: {"PID": ME, "EXEMPT": 1},
     Command.SET_BARRED: {"PID": ME, "BARRED": 1},
+    Command.SET_GROUP: {"PID": ME, "GROUP": "test"},
 }
 GETS = (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY, Command.GET_BUS, Command.GET_RULES)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ RIGHT: dict[int, dict[str, Any]] = {
     lib.GPURT_IOC_END: {},
     lib.GPURT_IOC_WAIT: {"what": lib.GPURT_WAIT_GRANT, "timeout_ns": FOREVER},
     lib.GPURT_IOC_COPY: {"what": lib.GPURT_COPY_BEGIN},
+    lib.GPURT_IOC_GROUP_JOIN: {"name": b"test"},
     lib.GPURT_IOC_TSG_OPEN: {},
     lib.GPURT_IOC_TSG_CLOSE: {},
     lib.GPURT_IOC_SUBMIT: {"duration_ns": lib.GPURT_MIN_WORK_NS},
@@ -45,6 +47,7 @@ REFUSED = [lib.GPURT_IOC_AGENT, lib.GPURT_IOC_ORDER, *(code for code in RIGHT if
 REFUSED.remove(lib.GPURT_IOC_JOB_MARK)
 #: The result of a right call of each kind.
 OUTCOMES = dict.fromkeys(KINDS, 0) | dict.fromkeys(REFUSED, -errno.EOPNOTSUPP)
+OUTCOMES[lib.GPURT_IOC_GROUP_JOIN] = -errno.EOPNOTSUPP if os.environ.get("GPURT_TEST_DEVICE") else -errno.EBUSY
 
 
 @pytest.fixture
@@ -172,6 +175,10 @@ BAD: list[tuple[int, dict[str, Any], int]] = [
     (lib.GPURT_IOC_COPY, {"what": lib.GPURT_COPY_END, "priority": 1}, errno.EINVAL),
     (lib.GPURT_IOC_COPY, {"what": lib.GPURT_COPY_END, "timeout_ns": 1}, errno.EINVAL),
     (lib.GPURT_IOC_COPY, {"what": lib.GPURT_COPY_END}, errno.ENOENT),
+    (lib.GPURT_IOC_GROUP_JOIN, {"flags": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_GROUP_JOIN, {"name": b""}, errno.EINVAL),
+    (lib.GPURT_IOC_GROUP_JOIN, {"name": b"\x1b[2J"}, errno.EINVAL),
+    (lib.GPURT_IOC_GROUP_JOIN, {"name": b"x" * lib.GPURT_NAME_LEN}, errno.EINVAL),
     (lib.GPURT_IOC_JOB_MARK, {"gpu": 1}, errno.ENODEV),
     (lib.GPURT_IOC_JOB_MARK, {"what": lib.GPURT_MARK_COUNT}, errno.EINVAL),
     (lib.GPURT_IOC_JOB_MARK, {"flags": 1}, errno.EINVAL),

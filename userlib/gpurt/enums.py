@@ -157,6 +157,7 @@ class Command(Words):
     GET_LATENCY = lib.GPURT_CMD_GET_LATENCY
     EVENT = lib.GPURT_CMD_EVENT
     SET_BARRED = lib.GPURT_CMD_SET_BARRED
+    SET_GROUP = lib.GPURT_CMD_SET_GROUP
     GET_BUS = lib.GPURT_CMD_GET_BUS
     GET_RULES = lib.GPURT_CMD_GET_RULES
 
@@ -170,6 +171,7 @@ class Cap(IntFlag):
     AGENTS = lib.GPURT_CAP_AGENTS
     RAISES = lib.GPURT_CAP_RAISES
     UNITS = lib.GPURT_CAP_UNITS
+    GROUPS = lib.GPURT_CAP_GROUPS
 
 
 class Packet(IntEnum):

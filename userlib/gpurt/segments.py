@@ -86,6 +86,14 @@ class Client:
         check(lib.gpurt_query_host(self.handle, query), "query")
         return Cap(query.caps)
 
+    def join(self, group: str) -> None:
+        """Makes the client a member of the group of that name: members own a GPU together.
+
+        Raises:
+            OSError: EOPNOTSUPP, the host has no groups; EBUSY inside a segment or another group; EDQUOT; EINVAL.
+        """
+        check(lib.gpurt_group_join(self.handle, os.fsencode(group)), f"join group {group}")
+
     def close(self) -> None:
         """Ends the client together with its segments, TSGs and work.  Calling it again does nothing."""
         handle, self._handle = self._handle, None

@@ -63,6 +63,15 @@ void gpurt_explain(const char *device, int err, char *text, size_t size);
 /* Sets the GPU of the handle's calls, which is 0 at first.  -ENODEV if the host has no such GPU. */
 int gpurt_use_gpu(struct gpurt_handle *handle, unsigned int gpu);
 
+/*
+ * The handle is a member of the group of that name from now on, on every GPU: clients that need one another own a GPU
+ * together (gpurt/uapi.h, "Groups").  A handle joins the group that GPURT_GROUP in the environment names when it is
+ * opened; `gpurt run --group` sets that.  Processes that a member makes open handles of their own.  -EOPNOTSUPP: the
+ * host has no groups; -EBUSY: a segment is open, or the handle is in another group; -EDQUOT: too many groups or members;
+ * -EINVAL: the name is empty, too long, or not printable ASCII.
+ */
+int gpurt_group_join(struct gpurt_handle *handle, const char *name);
+
 /* Fills @query with the host's version, capabilities and policy. */
 int gpurt_query_host(struct gpurt_handle *handle, struct gpurt_query *query);
 

@@ -129,7 +129,7 @@ static void start(void)
 			for (t = 0; t < THREADS; t++) {
 				gpurt_sched_client_init(&w.c[g][t][d]);
 				if (!alone)
-					must(!gpurt_group_join(&w.on[g][d], &w.c[g][t][d], level[g][t], 0), "no member");
+					must(!gpurt_group_add(&w.on[g][d], &w.c[g][t][d], level[g][t], 0), "no member");
 			}
 			if (overruns)
 				gpurt_join_budget(&w.s[d], &w.c[g][0][d], &w.b[g][d], 0);

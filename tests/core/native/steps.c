@@ -116,7 +116,7 @@ static void measure_group(struct many *m)
 	gpurt_group_gpu_init(&on, &group, &m->s);
 	for (i = 0; i < m->count; i++) {
 		gpurt_sched_client_init(&m->clients[i]);
-		if (i && gpurt_group_join(&on, &m->clients[i], i % 49, m->now))
+		if (i && gpurt_group_add(&on, &m->clients[i], i % 49, m->now))
 			exit(1);
 	}
 	for (i = 0; i < ROUNDS; i++) {

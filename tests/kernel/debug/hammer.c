@@ -116,6 +116,10 @@ static void add_usual(struct genl *m, uint8_t command)
 		genl_add_u32(m, GPURT_A_BARRED, (uint32_t)about(2));
 		genl_add_u32(m, GPURT_A_PID, (uint32_t)somebody());
 		break;
+	case GPURT_CMD_SET_GROUP:
+		genl_add(m, GPURT_A_GROUP, "hammer", sizeof("hammer"));
+		genl_add_u32(m, GPURT_A_PID, (uint32_t)somebody());
+		break;
 	}
 }
 

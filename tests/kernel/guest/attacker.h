@@ -169,6 +169,8 @@ static bool administer(unsigned char command)
 		genl_add_u32(&m, GPURT_A_EXEMPT, 1);
 	else if (command == GPURT_CMD_SET_BARRED)
 		genl_add_u32(&m, GPURT_A_BARRED, 0);
+	else if (command == GPURT_CMD_SET_GROUP)
+		genl_add(&m, GPURT_A_GROUP, "attack", sizeof("attack"));
 	good = fd >= 0 && !genl_call(fd, &m);
 	close(fd);
 	return good;

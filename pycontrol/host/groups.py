@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Groups of the user-space host: clients that need one another own the GPUs together (kmod/core/group.h)."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gpurt._gpurt import ffi, lib
+from pycontrol.host.budgets import Allowance
+from pycontrol.host.wire import Refusal
+
+if TYPE_CHECKING:
+    from pycontrol.host.gpu import Gpu, GpuClient
+    from pycontrol.host.peer import Peer
+
+
+@dataclass(eq=False)
+class Seat:
+    """A group on one GPU: it stands in the queues there, and on the runlist, for its members.
+
+    ``own`` is what the kind of GPU keeps about it.
+    """
+
+    group: Group
+    gpu: Gpu
+    raw: Any = field(default_factory=lambda: ffi.new("struct gpurt_group_gpu *"))
+    own: Any = None
+    members: list[GpuClient] = field(default_factory=list)  # in the order in which they joined
+
+    def __post_init__(self) -> None:
+        lib.gpurt_group_gpu_init(self.raw, self.group.raw, self.gpu.sched)
+        self.core: Any = ffi.addressof(self.raw, "core")
+
+    @property
+    def voice(self) -> GpuClient | None:
+        """The member that events about the group name: the first one inside, else the first one."""
+        inside = [one for one in self.members if one.core.depth]
+        return next(iter(inside or self.members), None)
+
+    @property
+    def allowance(self) -> Allowance | None:
+        """Whose budget the group is under: that of the first member which is under one."""
+        return next((one.allowance for one in self.members if one.allowance), None)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the GPU executes nothing for the group."""
+        return not self.core.depth or bool(self.gpu.quiet()[0])
+
+    def follow(self, now: int) -> int:
+        """Brings the group to the key that its tenure has now, if that changed on another GPU."""
+        if self.raw.unsettled:
+            lib.gpurt_group_settle(self.raw, now)
+        return 0
+
+    def afford(self, now: int) -> None:
+        """Puts the group under the budget that it should be under."""
+        if self.members:
+            allowance = self.allowance
+            lib.gpurt_join_budget(
+                self.gpu.sched, self.core, allowance.budget(self.gpu.index) if allowance else ffi.NULL, now
+            )
+
+    def others_of(self, client: GpuClient) -> int:
+        """Open segments of the other clients of a member's process, on all GPUs of the group."""
+        every = [one for seat in self.group.seats.values() for one in seat.members]
+        return sum(int(one.core.depth) for one in every if one is not client and one.peer == client.peer)
+
+
+@dataclass(eq=False)
+class Group:
+    """A group of a user's connections, with a seat on each GPU that they use."""
+
+    name: str
+    user: int
+    raw: Any = field(default_factory=lambda: ffi.new("struct gpurt_group *"))
+    seats: dict[int, Seat] = field(default_factory=dict)
+    connections: set[Member] = field(default_factory=set)
+
+    def seat(self, gpu: Gpu) -> Seat:
+        """Its seat on a GPU, made on first use."""
+        if gpu.index not in self.seats:
+            self.seats[gpu.index] = Seat(self, gpu)
+        return self.seats[gpu.index]
+
+    @property
+    def pids(self) -> list[int]:
+        """The processes of all members."""
+        return sorted({one.peer.pid for one in self.connections})
+
+    @property
+    def spans(self) -> bool:
+        """Whether it is in segments on several GPUs."""
+        return sum(int(seat.core.depth > 0) for seat in self.seats.values()) > 1
+
+
+class Member(Protocol):
+    """A connection, as groups see it."""
+
+    peer: Peer
+    clients: dict[int, GpuClient]
+    group: Group | None
+
+
+class Groups:
+    """All groups, by their user and their name."""
+
+    def __init__(self, gpus: Sequence[Gpu], able: bool) -> None:
+        """No groups yet; ``able``: whether this host has any."""
+        self.gpus = gpus
+        self.able = able
+        self._stamps = ffi.new("u64 *")
+        self._all: dict[tuple[int, str], Group] = {}
+
+    @property
+    def spanning(self) -> Group | None:
+        """A group that is in segments on several GPUs; None: there is none."""
+        return next((one for one in self._all.values() if one.spans), None)
+
+    def join(self, member: Member, name: str, own: int, moved: bool, done: Callable[[int], None]) -> None:
+        """A connection becomes a member; `done` gets 0 or -errno.
+
+        `own` is the priority of the thread that asks.  `moved`: by the administrator, also inside a segment.
+
+        Raises:
+            Refusal: as `check`.  Nothing has changed.
+        """
+        self.check(member, name, moved)
+        if member.group:
+            done(0)
+            return
+        key = member.peer.uid, name
+        if key not in self._all:
+            self._all[key] = Group(name, member.peer.uid)
+            lib.gpurt_group_init(self._all[key].raw, self._stamps)
+        group = member.group = self._all[key]
+        group.connections.add(member)
+        clients = sorted(member.clients.items())
+
+        def next_one(result: int) -> None:
+            if result or not clients:
+                if result and not any(client.group for client in member.clients.values()):
+                    self.leave(member)
+                done(result)
+                return
+            index, client = clients.pop(0)
+            self.enroll(group, self.gpus[index], client, own, moved, next_one)
+
+        next_one(0)
+
+    def check(self, member: Member, name: str, moved: bool) -> None:
+        """Whether a connection may join, or is in that group already.
+
+        Raises:
+            Refusal: EOPNOTSUPP, EBUSY or EDQUOT.
+        """
+        if not self.able:
+            raise Refusal(errno.EOPNOTSUPP, "this host has no groups: they are on virtual GPUs (gpurt emulate)")
+        pid, user = member.peer.pid, member.peer.uid
+        if member.group:
+            if member.group.name != name:
+                raise Refusal(errno.EBUSY, f"process {pid} is in group {member.group.name}, until it ends")
+            return
+        busy = [client for client in member.clients.values() if client.core.depth or client.calls]
+        if busy and not moved:
+            raise Refusal(errno.EBUSY, f"process {pid} is in a segment: join before, or have `gpurt set group` do it")
+        group = self._all.get((user, name))
+        if group:
+            self._check_room(group, member)
+        elif sum(one.user == user for one in self._all.values()) >= lib.GPURT_MAX_USER_GROUPS:
+            raise Refusal(errno.EDQUOT, f"user {user} has {lib.GPURT_MAX_USER_GROUPS} groups, the most there can be")
+
+    def _check_room(self, group: Group, member: Member) -> None:
+        pid = member.peer.pid
+        if len(group.connections) >= lib.GPURT_MAX_MEMBERS:
+            why = f"group {group.name} has {lib.GPURT_MAX_MEMBERS} members, the most there can be"
+            raise Refusal(errno.EDQUOT, why)
+        for index, client in member.clients.items():
+            seat = group.seats.get(index)
+            if seat and seat.allowance and client.allowance not in (None, seat.allowance):
+                raise Refusal(errno.EDQUOT, f"process {pid} and group {group.name} are under different budgets")
+        inside = {index for index, client in member.clients.items() if client.core.depth}
+        inside |= {index for index, seat in group.seats.items() if seat.core.depth} if inside else set()
+        if len(inside) > 1 and any(lib.gpurt_policy_locks(self.gpus[index].sched.policy) for index in inside):
+            why = f"process {pid} is in a segment, and group {group.name} on another GPU: lock policies have one GPU"
+            raise Refusal(errno.EOPNOTSUPP, why)
+
+    def enroll(
+        self, group: Group, gpu: Gpu, client: GpuClient, own: int, moved: bool, done: Callable[[int], None]
+    ) -> None:  # fmt: skip
+        """Has the decision taken that makes a client a member on its GPU."""
+        seat = group.seat(gpu)
+
+        def decide(now: int) -> int:
+            gpu.seated(seat)
+            if seat.core.budget != client.core.budget:
+                self._share(seat, client, now)
+            client.group = seat  # events of this decision name it
+            seat.members.append(client)
+            if moved:
+                result = int(lib.gpurt_group_move(seat.raw, client.core, now))
+            else:
+                result = int(lib.gpurt_group_add(seat.raw, client.core, own, now))
+            if result:
+                client.group = None
+                seat.members.remove(client)
+            else:
+                gpu.unite(client, seat, now)
+            return result
+
+        gpu.update(gpu.decision(decide, done, client))
+
+    def _share(self, seat: Seat, client: GpuClient, now: int) -> None:
+        """The group and who joins it come under the budget of whichever is under one."""
+        allowance = seat.allowance or client.allowance
+        budget = allowance.budget(seat.gpu.index) if allowance else ffi.NULL
+        if seat.members:
+            lib.gpurt_join_budget(seat.gpu.sched, seat.core, budget, now)
+        lib.gpurt_join_budget(seat.gpu.sched, client.core, budget, now)
+
+    def leave(self, member: Member) -> None:
+        """A connection has ended; the group goes with its last one."""
+        group, member.group = member.group, None
+        if group:
+            group.connections.discard(member)
+            if not group.connections:
+                del self._all[group.user, group.name]

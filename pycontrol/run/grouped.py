@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Whether a program can be run as a member of a group (`gpurt run --group`)."""
+
+from __future__ import annotations
+
+import errno
+
+from gpurt import Client
+from gpurt.errors import DeviceError, RefusedError, UsageError
+
+
+def check_group(device: str | None, name: str) -> None:
+    """Joins the group for a moment, as the program will.
+
+    Raises:
+        UsageError: no group can have that name.
+        DeviceError: there is no host.
+        RefusedError: the host has no groups, or no place in this one.
+    """
+    try:
+        client = Client(device)
+    except OSError as error:
+        raise DeviceError(error.strerror or str(error)) from None
+    with client:
+        try:
+            client.join(name)
+        except OSError as error:
+            raise _refused(name, error.errno or 0) from None
+
+
+def _refused(name: str, code: int) -> Exception:
+    if code == errno.EINVAL:
+        return UsageError(f"--group: {name!r} is not 1 to 31 printable ASCII characters")
+    if code == errno.EOPNOTSUPP:
+        return RefusedError("this host has no groups: they are on virtual GPUs (gpurt emulate)")
+    if code == errno.EDQUOT:
+        return RefusedError(f"group {name} has no place: too many groups or members, or another budget")
+    return RefusedError(f"group {name}: {errno.errorcode.get(code, code)}")
