@@ -3,26 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from analysis import taskset
-from analysis.answers.loading import refuse
-from analysis.model import Taskset
-from analysis.verdict import answer
-from gpurt.errors import RefusedError, UsageError
+from gpurt.errors import UsageError
 from pycontrol.commands.options import FILE, JSON, Output, command
-from pycontrol.live import applied, fit
-from pycontrol.live.control import connect
-from pycontrol.live.hints import SchedNode
-from pycontrol.live.objection import Objection
-from pycontrol.live.settings import settings_of
+from pycontrol.live import fit
+from pycontrol.live.giving import Given, give
 from pycontrol.output import render
-from pycontrol.plan.admission import standing
 from pycontrol.plan.admit import admit
 
 
@@ -66,47 +58,23 @@ def apply(
     if task or output:
         return _admit(device, file, task, output, force or ignore_missing, as_json)
     loaded = taskset.load(file)
-    _check_domains(loaded.taskset)
-    if not force:
-        refuse(loaded)
-    verdict = answer(loaded.taskset)
-    proof = verdict.why and standing(loaded.taskset, verdict.why)
-    why = f"under policy {verdict.policy}, {proof}" if proof else ""
-    if why and not force:
-        return _refuse(file, verdict.policy, proof, f"not applied: {why}", [], as_json)
-    with connect(device) as control, ExitStack() as stack:
-        host = fit.ask(control, loaded)
-        matched = fit.matched(loaded, host)
-        priorities = {pid: task.segment_priority for pid, task in matched.items()}
-        found = fit.objections(loaded, host.given(priorities))
-        other = fit.against(found)
-        if other and not force:
-            return _refuse(file, verdict.policy, other, f"not applied: {other}", found, as_json)
-        settings = [] if all(gpu.emulated for gpu in host.gpus) else list(settings_of(file, matched))
-        node = stack.enter_context(SchedNode()) if settings else None
-        applied.apply(control, host.clients, priorities, settings, node)
+    given = give(device, loaded, force)
+    if not given.done:
+        return _refuse(file, given, as_json)
     users = [task for task in loaded.taskset if task.uses_gpu]
-    pids = {task.name: sorted(pid for pid, one in matched.items() if one is task) for task in users}
+    pids = given.pids or {}
     rows = [(task.name, str(task.segment_priority), ", ".join(map(str, pids[task.name])) or "not running")
             for task in users]  # fmt: skip
     lines = [render.table(("task", "GPU priority", "pid"), rows) if rows else "no task uses the GPU: nothing to set"]
-    lines += [f"applied by force, without a proof: {reason}" for reason in (why, other) if reason]
-    doubt = proof or other or None
+    lines += [f"applied by force, without a proof: {reason}" for reason in given.doubts]
     data = {task.name: {"gpu_priority": task.segment_priority, "pids": pids[task.name]} for task in users}
-    notes = fit.lines(found)
-    render.note(*notes, as_json=as_json)
-    whole = {
-        "file": file, "policy": verdict.policy, "schedulable": not doubt, "why": doubt, "applied": True,
-        "tasks": data, "objections": fit.data(found), "notes": notes,
-    }  # fmt: skip
-    render.emit(whole, as_json, "\n".join(lines))
-    return 0 if ignore_missing or all(pids[task.name] for task in users if not task.best_effort) else 1
+    _emit(file, given, data, fit.lines(given.objections), "\n".join(lines), as_json)
+    return 1 if given.missing(users) and not ignore_missing else 0
 
 
 def _admit(
     device: str | None, file: Path, task: Path | None, output: Path | None, others: bool, as_json: bool
 ) -> int:  # fmt: skip
-
     if not task or not output:
         raise UsageError("--admit and -o go together: the next admission has to know of this one")
     if others:
@@ -114,19 +82,22 @@ def _admit(
     return admit(device, file, task, output, as_json)
 
 
-def _check_domains(taskset: Taskset) -> None:
-    """Raises RefusedError for a file with scheduling domains: only a process itself can put its TSGs into one."""
-    for part in taskset.partitions:
-        if part.domain is not None:
-            why = "TSGs of a running program cannot be put into a domain from outside; start it with `gpurt run`"
-            raise RefusedError(f"partition {part.name}: domain {part.domain}: {why}")
-
-
-def _refuse(file: Path, policy: str, why: str, text: str, found: Sequence[Objection], as_json: bool) -> int:
-    """Says why nothing was applied; the exit code.  ``found``: all objections to the host, if it was asked."""
-    notes = [one for one in fit.lines(found) if one != why]
-    whole: dict[str, Any] = {"schedulable": False, "why": why, "applied": False, "tasks": {}, "notes": notes}
-    render.note(*notes, as_json=as_json)
-    whole |= {"file": file, "policy": policy, "objections": fit.data(found)}
-    render.emit(whole, as_json, f"{text}\nuse --force to apply it anyway")
+def _refuse(file: Path, given: Given, as_json: bool) -> int:
+    """Says why nothing was applied; the exit code."""
+    (why,) = given.doubts
+    notes = [one for one in fit.lines(given.objections) if one != why]
+    _emit(file, given, {}, notes, f"not applied: {why}\nuse --force to apply it anyway", as_json)
     return 1
+
+
+def _emit(
+    file: Path, given: Given, tasks: Mapping[str, Any], notes: Sequence[str], text: str, as_json: bool
+) -> None:  # fmt: skip
+    """Prints the answer."""
+    doubt = given.proof or given.other or None
+    whole = {
+        "file": file, "policy": given.policy, "schedulable": not doubt, "why": doubt, "applied": given.done,
+        "tasks": tasks, "objections": fit.data(given.objections), "notes": notes,
+    }  # fmt: skip
+    render.note(*notes, as_json=as_json)
+    render.emit(whole, as_json, text)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The priorities of a file for processes that run, if it is proved that every deadline holds on this host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from analysis.answers.loading import refuse
+from analysis.model import Task, Taskset
+from analysis.taskset import TasksetFile
+from analysis.verdict import answer
+from gpurt.errors import RefusedError
+from pycontrol.live import applied, fit
+from pycontrol.live.control import connect
+from pycontrol.live.hints import SchedNode
+from pycontrol.live.objection import Objection
+from pycontrol.live.settings import settings_of
+from pycontrol.plan.admission import standing
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was set, or why nothing was.
+
+    ``proof``: why the file's deadlines are not proved to hold; ``other``: what of the host speaks against the bounds;
+    both empty: they hold.  ``done``: whether it was set.  ``pids``: the processes of each task that uses the GPU.
+    """
+
+    policy: str
+    proof: str
+    other: str
+    done: bool
+    objections: Sequence[Objection] = ()
+    pids: Mapping[str, Sequence[int]] | None = None
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why no deadline is proved to hold, a text each."""
+        unproved = f"under policy {self.policy}, {self.proof}" if self.proof else ""
+        return [text for text in (unproved, self.other) if text]
+
+    def missing(self, users: Sequence[Task]) -> bool:
+        """Whether a real-time task has no process."""
+        return not all((self.pids or {}).get(task.name) for task in users if not task.best_effort)
+
+
+def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
+    """Sets the GPU priorities of a file, and on a Tegra slices and levels: all, or nothing.
+
+    Args:
+        device: the host's, None for the usual search.
+        loaded: the file.
+        force: set them also if it is not proved that every deadline holds on this host.
+
+    Raises:
+        TasksetError: the file lacks what its analysis needs, unless forced.
+        DeviceError: there is no host, or no node of nvgpu.
+        RefusedError: something is refused, or cannot be set from outside a process.
+    """
+    _check_domains(loaded.taskset)
+    if not force:
+        refuse(loaded)
+    verdict = answer(loaded.taskset)
+    proof = verdict.why and standing(loaded.taskset, verdict.why)
+    if proof and not force:
+        return Given(verdict.policy, proof, "", False)
+    with connect(device) as control, ExitStack() as stack:
+        host = fit.ask(control, loaded)
+        matched = fit.matched(loaded, host)
+        priorities = {pid: task.segment_priority for pid, task in matched.items()}
+        found = fit.objections(loaded, host.given(priorities))
+        other = fit.against(found)
+        if other and not force:
+            return Given(verdict.policy, "", other, False, found)
+        settings = [] if all(gpu.emulated for gpu in host.gpus) else list(settings_of(loaded.path, matched))
+        node = stack.enter_context(SchedNode()) if settings else None
+        applied.apply(control, host.clients, priorities, settings, node)
+    pids = {task.name: sorted(pid for pid, one in matched.items() if one is task) for task in loaded.taskset}
+    return Given(verdict.policy, proof, other, True, found, pids)
+
+
+def _check_domains(taskset: Taskset) -> None:
+    """Raises RefusedError for a file with scheduling domains: only a process itself can put its TSGs into one."""
+    for part in taskset.partitions:
+        if part.domain is not None:
+            why = "TSGs of a running program cannot be put into a domain from outside; start it with `gpurt run`"
+            raise RefusedError(f"partition {part.name}: domain {part.domain}: {why}")
