@@ -19,10 +19,9 @@ INSIDE = "tests/kernel/guest/test_nvidia_card.py"
 pytestmark = [pytest.mark.slow(15), pytest.mark.timeout(14_400), openrm.LONG]
 
 
-def needed(module: Path) -> list[Path]:
-    """Modules of that kernel which have to be loaded before, in that order."""
+def needed(module: Path, kernel: Path) -> list[Path]:
+    """Modules of the kernel in that folder which have to be loaded before, in that order."""
     names = subprocess.run(["modinfo", "-F", "depends", module], capture_output=True, text=True, check=True).stdout
-    kernel = CACHE / openrm.KERNEL
     found: list[Path] = []
     for name in filter(None, names.strip().split(",")):
         command = ["modprobe", "-d", kernel / "root", "-S", (kernel / "version").read_text().strip(), "--show-depends"]
@@ -40,7 +39,7 @@ def test_nvidia_ko_lives_with_gpurt(_driver: str, source: Path | None, tmp_path:
     programs = tmp_path / "programs"
     programs.mkdir()
     module = openrm.built(source, tree) / "nvidia.ko"
-    others = needed(module)
+    others = needed(module, CACHE / openrm.KERNEL)
     for file in (module, helper_module(HERE / "guest/fake_pci", openrm.KERNEL), *others):
         shutil.copy(file, programs)
     (programs / "needed").write_text("\n".join(one.name for one in others))

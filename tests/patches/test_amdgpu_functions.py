@@ -9,13 +9,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_real_trees import CASES, _stays, copy_of
+from test_real_trees import CASES, FOLDERS, OWN, _stays, copy_of
 from trees import ROOT, patch_driver
 
 __all__ = ["_stays"]  # a fixture
 pytestmark = pytest.mark.timeout(3600)
 HERE = ROOT / "tests/patches/amdgpu"
-FOLDER = "drivers/gpu/drm/amd/amdkfd"
 USER_QUEUES = "drivers/gpu/drm/amd/amdgpu/amdgpu_userq.c"
 #: In the order in which one calls another.
 FUNCTIONS = [
@@ -60,9 +59,10 @@ def driver(source: Path, tmp_path: Path) -> str:
     """The code of the patched driver that runs here."""
     tree = copy_of(source, "amdgpu", tmp_path / "tree", whole=False)
     assert patch_driver("amdgpu", tree)[0] == 0
-    files = {name: (tree / FOLDER / name).read_text() for name in ("gpurt_port.h", "kfd_gpurt.h", "kfd_gpurt.c")}
+    folder = next(one for one in (tree / FOLDERS["amdgpu"] / "amdkfd", tree / OWN / "amdkfd") if one.is_dir())
+    files = {name: (folder / name).read_text() for name in ("gpurt_port.h", "kfd_gpurt.h", "kfd_gpurt.c")}
     parts = [re.sub(r"^#include .*\n", "", text, flags=re.M) for text in files.values()]
-    text = (tree / FOLDER / "kfd_device_queue_manager.c").read_text()
+    text = (folder / "kfd_device_queue_manager.c").read_text()
     for name in FUNCTIONS:
         found = re.search(rf"^(?:static )?(?:int|void) {name}\([^;{{]*\)\n\{{.*?^\}}\n", text, re.M | re.S)
         assert found or name in ONLY_IN_NEWER, name

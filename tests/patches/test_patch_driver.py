@@ -11,7 +11,7 @@ import pytest
 from trees import SCRIPT, contents, patch_driver
 
 LINES = [f"line {number}\n" for number in range(40)]
-TOP = "drivers/gpu/nvgpu"
+TOP, AMD = "drivers/gpu/nvgpu", "drivers/gpu/drm/amd"
 A, B, NEW = f"{TOP}/a.c", f"{TOP}/b.c", f"{TOP}/new.c"
 Files = dict[str, list[str]]
 
@@ -52,14 +52,13 @@ def script(tmp_path: Path) -> Path:
     copy = tmp_path / "gpurt/scripts/patch-driver"
     copy.parent.mkdir(parents=True)
     shutil.copy(SCRIPT, copy)
-    for release in ("nvgpu/r1", "nvgpu/r2", "amdgpu/6.1"):
+    for release, top in (("nvgpu/r1", TOP), ("nvgpu/r2", TOP), ("amdgpu/6.1", AMD), ("amdgpu/rocm-6.4", "amd/amdkfd")):
         folder = tmp_path / "gpurt/kmod/patches" / release
         folder.mkdir(parents=True)
         trees = steps(release)
         names = [f"{number:04}-change.patch" for number in (1, 2, 3)]
         for name, old, new in zip(names, trees, trees[1:], strict=False):
-            text = patch(old, new)
-            (folder / name).write_text(text.replace(TOP, "drivers/gpu/drm/amd") if "amd" in release else text)
+            (folder / name).write_text(patch(old, new).replace(TOP, top))
         (folder / "series").write_text("\n".join(names) + "\n")
     return copy
 
@@ -138,7 +137,7 @@ def test_an_amdgpu_without_patches_is_compared_with_the_nearest_that_has(
 ) -> None:
     """As Ubuntu's 6.8, 6.17 and 7.0, whose sources were not to be had."""
     first = steps("amdgpu/6.1")[0]
-    state = {name.replace(TOP, "drivers/gpu/drm/amd"): lines for name, lines in first.items()}
+    state = {name.replace(TOP, AMD): lines for name, lines in first.items()}
     state["drivers/gpu/drm/amd/b.c"] = changed(LINES, line, "another change")
     tree = written(tmp_path / "ubuntu", {**state, "Makefile": ["VERSION = 6\n", "PATCHLEVEL = 8\n"]})
     before = contents(tree)
@@ -150,13 +149,28 @@ def test_an_amdgpu_without_patches_is_compared_with_the_nearest_that_has(
 
 
 def test_what_is_unsupported_is_said_with_the_reason(script: Path, tmp_path: Path) -> None:
-    own = written(tmp_path / "own", {"amd/amdkfd/kfd_priv.h": LINES})
-    code, _, err = patch_driver("amdgpu", own, script=script)
-    assert (code, "amdgpu-dkms): unsupported" in err) == (2, True)
-    assert "nearest is amdgpu 6.1: 3 of its 5 hunks differ: drivers/gpu/drm/amd/a.c:10, " in err
     old = written(tmp_path / "old", {f"{TOP}/gk20a/fifo_gk20a.c": LINES})
     code, _, err = patch_driver("nvgpu", old, script=script)
     assert (code, "L4T R32: unsupported, for its kernel is 4.9" in err) == (1, True)
+
+
+def test_amds_own_tree_has_patches_of_its_own(script: Path, tmp_path: Path) -> None:
+    """Of amdgpu-dkms, whose releases are not Linux's; it has a Makefile, and DKMS alone can build it."""
+    state = {name.replace(TOP, "amd/amdkfd"): lines for name, lines in steps("amdgpu/rocm-6.4")[0].items()}
+    own = written(tmp_path / "own", {**state, "Makefile": ["all:\n"]})
+    before = contents(own)
+    assert patch_driver("amdgpu", own, script=script)[:2] == (0, "amdgpu rocm-6.4: 3 of 3 patches are applied\n")
+    code, _, err = patch_driver("--build", "amdgpu", own, script=script)
+    assert (code, "sudo dkms build --force amdgpu/VERSION" in err) == (2, True)
+    assert patch_driver("--reverse", "amdgpu", own, script=script)[0] == 0
+    assert contents(own) == before
+    written(own, {"amd/amdkfd/b.c": changed(LINES, 4, "another change")})
+    code, _, err = patch_driver("amdgpu", own, script=script)
+    assert code == 1
+    assert "there are patches for (rocm-6.4), or was changed otherwise" in err
+    assert "1 of its 5 hunks differ: amd/amdkfd/b.c:3" in err
+    code, _, err = patch_driver("amdgpu", own / "amd", script=script)
+    assert (code, "name the folder that has amd/amdkfd in it" in err) == (2, True)
 
 
 def test_a_change_beside_patches_that_are_applied_is_named(script: Path, tree: Path) -> None:
@@ -187,7 +201,7 @@ def test_nothing_changes_if_a_file_cannot_be_written(script: Path, tree: Path) -
 
 @pytest.mark.parametrize("version", ["6.1", "6.6"])
 def test_linux_says_which_release_it_is(script: Path, tmp_path: Path, version: str) -> None:
-    state = {name.replace(TOP, "drivers/gpu/drm/amd"): lines for name, lines in steps("amdgpu/6.1")[0].items()}
+    state = {name.replace(TOP, AMD): lines for name, lines in steps("amdgpu/6.1")[0].items()}
     major, minor = version.split(".")
     tree = written(tmp_path / "linux", {**state, "Makefile": [f"VERSION = {major}\n", f"PATCHLEVEL = {minor}\n"]})
     code, out, err = patch_driver("amdgpu", tree, script=script)

@@ -19,7 +19,10 @@ PATCHES = [
 #: Where the files are that a driver's patches change, and how their subjects begin.
 FOLDERS = {
     "nvgpu": (("drivers/gpu/nvgpu/",), ("gpu: nvgpu: ",)),
-    "amdgpu": (("drivers/gpu/drm/amd/amdkfd/", "drivers/gpu/drm/amd/amdgpu/"), ("drm/amdkfd: ", "drm/amdgpu: ")),
+    "amdgpu": (
+        ("drivers/gpu/drm/amd/amdkfd/", "drivers/gpu/drm/amd/amdgpu/", "amd/amdkfd/"),
+        ("drm/amdkfd: ", "drm/amdgpu: "),
+    ),
     "nvidia-open": (("kernel-open/nvidia/", "src/nvidia/"), ("kernel-open: ", "rm: ")),
 }
 #: NVIDIA's driver is two programs, one of which knows neither the kernel nor gpurt.
@@ -32,9 +35,8 @@ def added(patch: str) -> list[str]:
 
 def test_there_are_patches_for_each_release_that_is_supported() -> None:
     assert [str(one.parent.relative_to(ROOT / "kmod/patches")) for one in SERIES] == [
-        "amdgpu/6.1", "amdgpu/6.12", "amdgpu/7.2", "amdgpu/7.3", "nvgpu/r35", "nvgpu/r36", "nvidia-open/570",
-        "nvidia-open/580", "nvidia-open/590",
-        "nvidia-open/595"]  # fmt: skip
+        "amdgpu/6.1", "amdgpu/6.12", "amdgpu/7.2", "amdgpu/7.3", "amdgpu/rocm-6.4", "nvgpu/r35", "nvgpu/r36",
+        "nvidia-open/570", "nvidia-open/580", "nvidia-open/590", "nvidia-open/595"]  # fmt: skip
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -49,7 +51,9 @@ def test_base_names_what_the_patches_were_made_against(release: Path) -> None:
     said = dict(line.split(": ", 1) for line in (release / "base").read_text().splitlines() if line[0] != " ")
     assert {"driver", "release", "made against"} <= said.keys()
     text = (release / "base").read_text()
-    exact = r"linux-source-\S+, version \d" if release.parent.name == "amdgpu" else r"commit [0-9a-f]{40}$"
+    exact = (
+        r"(linux-source-\S+|amdgpu-dkms), version \d" if release.parent.name == "amdgpu" else r"commit [0-9a-f]{40}$"
+    )
     assert re.search(exact, text, re.M)
 
 

@@ -450,6 +450,31 @@ def test_the_probe_finds_nothing_wrong_with_it(
 
 
 @the_whole_probe
+@pytest.mark.skipif(not Path("/sys/power/pm_test").exists(), reason="this kernel cannot try to sleep")
+def test_the_probe_has_the_machine_sleep(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As far as the kernel rehearses it, in a machine whose disk would not wake up; its clock can wake it."""
+    monkeypatch.setattr(probe, "BASIC", [])
+    monkeypatch.setattr(probe, "WITH_LOAD", [])
+    monkeypatch.setattr(probe, "BESIDE", 0.5)
+    (tmp_path / "load.py").write_text(LOAD)
+    Path("/sys/module/suspend/parameters/pm_test_delay").write_text("1")
+    with loaded():
+        Path("/sys/power/pm_test").write_text("freezer")
+        try:
+            load_command = f"{sys.executable} -S {tmp_path}/load.py"
+            code = cli.run(["measure", "board", "--driver", "--load", load_command, "--suspend", "--json"])
+        finally:
+            Path("/sys/power/pm_test").write_text("none")
+        said = capfd.readouterr()
+        (found,) = [one for one in json.loads(said.out)["findings"] if one["name"] == probe.SUSPEND]
+        assert (code, found["status"], found["text"][:32]) == (0, "warn", "rehearsed as far as freezer: mem"), found
+        assert found["text"] in said.err
+        assert [file.read_text() for file in Path("/sys/class/rtc").glob("rtc*/wakealarm")] == [""]
+
+
+@the_whole_probe
 def test_the_probe_has_an_answer_while_an_update_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that waits for the driver cannot be killed, and the probe must not wait for it."""
     with loaded() as control:
