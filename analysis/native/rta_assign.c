@@ -110,6 +110,7 @@ int rta_levels(struct rta *s, const struct rta_test *test)
 	u32 i, level, above = ABOVE;
 
 	s->assume = true;
+	s->plain = false;
 	rta_forget_windows(s);
 	for (i = 0; i < s->real_time; i++)
 		s->tasks[i].response = s->tasks[i].end = s->tasks[i].deadline;

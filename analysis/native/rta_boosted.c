@@ -74,15 +74,16 @@ static inline struct charges survey(const struct rta *s, const struct rta_task *
 
 	if (s->user_count > cpu->end_user - cpu->first_user)
 		c.in_flight = s->alpha;
-	rta_for_each_hpp(s, t, h) {
-		bool spinning = spins(waiting, h);
+	if (ends || waiting != SUSPENDED) {
+		rta_for_each_hpp(s, t, h) {
+			bool spinning = spins(waiting, h);
 
-		c.spinning += spinning;
-		if (spinning && h->gpu_priority < c.level)
-			c.level = h->gpu_priority;
-		c.before |= h->priority > t->priority && (!h->sleeps || spinning);
+			c.spinning += spinning;
+			if (spinning && h->gpu_priority < c.level)
+				c.level = h->gpu_priority;
+			c.before |= ends && h->priority > t->priority && (!h->sleeps || spinning);
+		}
 	}
-	c.before &= ends;
 	for (u = cpu->end_user; u > cpu->first_user && waiting != SUSPENDED && waiting != FENCED; u--) {
 		h = &s->tasks[s->users[u - 1]];
 		if (h->priority >= t->priority)
@@ -149,10 +150,27 @@ whole:
 	rta_push(s, amount, o, jitter);
 }
 
+/* The time that a job of a task above takes of the CPU outside of windows; all of it if it spins. */
+static inline int64_t outside(const struct rta_task *h, enum waiting waiting, int64_t update, int64_t in_flight)
+{
+	if (spins(waiting, h))
+		return h->cpu_time + h->gpu_busy + in_flight * h->eta;
+	return h->cpu_time + h->misc + 2 * update * h->eta;
+}
+
 /* How late an owner can begin the last @amount of what it takes. */
 static inline int64_t owner_jitter(const struct rta *s, const struct rta_task *o, int64_t amount)
 {
 	return rta_max(o->end + s->theta - amount, 0);
+}
+
+/* The most that a task below takes outside of windows: one segment in each gap, raised. */
+static inline int64_t lower_cap(const struct rta *s, const struct rta_task *j, const struct charges *c)
+{
+	const int64_t *longest = holds(c->waiting, j) ? s->batch->longest : s->batch->longest_misc;
+	int64_t update = spins(c->waiting, j) ? s->epsilon : c->update;
+
+	return (c->gaps + c->segments) * (longest[j->at] + 2 * update);
 }
 
 /* Pushes what a task below takes: one segment in each gap, and what it owns. */
@@ -162,7 +180,7 @@ static inline int64_t from_lower(struct rta *s, const struct rta_task *t, const 
 	bool held = holds(c->waiting, j);
 	int64_t update = spins(c->waiting, j) ? s->epsilon : c->update;
 	int64_t amount = j->misc + (held ? j->pure : 0) + 2 * update * j->eta;
-	int64_t cap = (c->gaps + c->segments) * ((held ? s->batch->longest : s->batch->longest_misc)[j->at] + 2 * update);
+	int64_t cap = lower_cap(s, j, c);
 
 	if (!t->eta || j->gpu_priority < t->gpu_priority)
 		return rta_push_capped(s, amount, cap, j, rta_jitter(j, amount) + c->asleep);
@@ -224,14 +242,6 @@ static void from_lower_thread(struct rta *s, const struct rta_task *t, const str
 	}
 }
 
-/* The time that a job of a task above takes of the CPU outside of windows; all of it if it spins. */
-static inline int64_t outside(const struct rta_task *h, enum waiting waiting, int64_t update, int64_t in_flight)
-{
-	if (spins(waiting, h))
-		return h->cpu_time + h->gpu_busy + in_flight * h->eta;
-	return h->cpu_time + h->misc + 2 * update * h->eta;
-}
-
 /* The time that so many segments of a task take of its CPU at most, raised, where all tasks suspend themselves. */
 static inline int64_t raised(const struct rta *s, const struct rta_task *t, int64_t count)
 {
@@ -289,12 +299,43 @@ static inline int64_t from_all_higher(struct rta *s, const struct rta_task *t, c
 	return constant;
 }
 
+/* The time that jobs of an owner take in a window at most. */
+static inline int64_t owned_in(const struct rta *s, const struct rta_task *o, int64_t window)
+{
+	return rta_ceil(window + owner_jitter(s, o, o->gpu_busy), o->period, o->inverse) * o->gpu_busy;
+}
+
+/*
+ * Pushes what an owner on another CPU takes: in all its jobs, or inside the task's segments, if that is less.  Returns the latter
+ * if it is less in the shortest window that counts, and so in all.
+ */
+static inline int64_t push_remote(struct rta *s, const struct rta_task *t, const struct rta_task *o, int64_t inside)
+{
+	if (t->least_end && !s->integers && owned_in(s, o, t->least_end) >= inside) {
+		rta_need(s, o, true);
+		return inside;
+	}
+	rta_push_either(s, o->gpu_busy, o, owner_jitter(s, o, o->gpu_busy), inside);
+	return 0;
+}
+
 /*
  * Pushes what the owners at places @from to @to - 1 of `users` take.  These owners are on other CPUs, and take also
- * switches back after them, @back each, to tasks that spin.
+ * switches back after them, @back each, to tasks that spin.  Returns the constant part.
  */
-static inline void remote(struct rta *s, const struct rta_task *t, const struct charges *c, int64_t back, u32 from, u32 to)
+static inline int64_t remote(struct rta *s, const struct rta_task *t, const struct charges *c, int64_t back, u32 from, u32 to)
 {
+	int64_t constant = 0;
+
+	if (!back && !c->spinning && c->own) {
+		for (; from < to; from++) {
+			const struct rta_task *w = &s->tasks[s->users[from]];
+
+			if (w->gpu_priority >= t->gpu_priority && w->gpu_busy)
+				constant += push_remote(s, t, w, c->own[from]);
+		}
+		return constant;
+	}
 	for (; from < to; from++) {
 		const struct rta_task *w = &s->tasks[s->users[from]];
 		int64_t amount = w->eta * back, jitter = owner_jitter(s, w, amount);
@@ -305,6 +346,7 @@ static inline void remote(struct rta *s, const struct rta_task *t, const struct 
 			push_owner(s, t, w, c, w->gpu_busy, owner_jitter(s, w, w->gpu_busy), amount, jitter, INT64_MAX,
 				   amount != 0);
 	}
+	return 0;
 }
 
 /* The time that the task's job before takes. */
@@ -344,8 +386,8 @@ static inline __attribute__((always_inline)) int64_t boosted(struct rta *s, cons
 	if (c.switching || (c.before && holds(waiting, t)))
 		back = s->longest_switch;
 	if (c.level != UINT32_MAX || back) {
-		remote(s, t, &c, back, 0, cpu->first_user);
-		remote(s, t, &c, back, cpu->end_user, s->user_count);
+		constant += remote(s, t, &c, back, 0, cpu->first_user);
+		constant += remote(s, t, &c, back, cpu->end_user, s->user_count);
 	}
 	s->constant = constant;
 	return constant;
@@ -381,8 +423,6 @@ static bool choose_short(struct rta *s, const struct rta_task *t, struct charges
 	const struct rta_task *h, *end = s->tasks + cpu->end;
 	wide rate = 0, own;
 
-	if (s->assume || s->soonest || s->threads || s->user_count > RTA_WINDOWED)
-		return false;
 	rta_for_each_hpp(s, t, h) {
 		int64_t apart = outside(h, SUSPENDED, s->alpha, 0), length;
 		bool alone = (h == s->tasks + cpu->begin || h[-1].priority != h->priority) &&
@@ -405,8 +445,11 @@ static bool choose_short(struct rta *s, const struct rta_task *t, struct charges
 
 static int64_t suspend_short(struct rta *s, const struct rta_task *t)
 {
-	struct charges c = survey(s, t, SUSPENDED);
+	struct charges c;
 
+	if (s->assume || s->soonest || s->threads || s->user_count > RTA_WINDOWED)
+		return -1;
+	c = survey(s, t, SUSPENDED);
 	if (t->eta)
 		c.own = rta_inside(s, t, t->gpu_priority, true);
 	return choose_short(s, t, &c) ? boosted(s, t, c, SUSPENDED) : -1;
@@ -420,10 +463,60 @@ static inline __attribute__((always_inline)) int64_t whole(struct rta *s, const 
 	return boosted(s, t, c, waiting);
 }
 
+/* Adds a row to sums that say what ceil(y) < y + 1 does. */
+static inline void add_most(struct rta_sums *sums, const struct rta_task *h, int64_t amount, int64_t jitter)
+{
+	double rate = (double)amount * h->inverse;
+
+	sums->rate += rate;
+	sums->carried += rate * (double)jitter;
+	sums->once += (double)amount;
+}
+
+/*
+ * Whether the recurrence of a task that does not use the GPU has a solution for certain: what ceil(y) < y + 1 says where every
+ * cap, and owners as a whole, are charged.  Without equals.
+ */
+static inline __attribute__((always_inline)) bool easy(const struct rta *s, const struct rta_task *t, enum waiting waiting)
+{
+	const struct rta_cpu *cpu = &s->cpu[t->cpu];
+	int64_t limit = rta_limit(t), back = 0;
+	struct charges c = survey(s, t, waiting);
+	struct rta_sums sums = { .once = (double)t->cpu_time };
+	const struct rta_task *h;
+	u32 u;
+
+	for (u = cpu->end_user; u > cpu->first_user && s->tasks[s->users[u - 1]].priority < t->priority; u--)
+		sums.once += (double)lower_cap(s, &s->tasks[s->users[u - 1]], &c);
+	rta_for_each_hpp(s, t, h) {
+		int64_t apart = outside(h, waiting, c.update, c.in_flight);
+		bool sleeping = h->sleeps && !spins(waiting, h);
+
+		if (sleeping && h->gpu_priority >= c.level)
+			return false;
+		add_most(&sums, h, apart, sleeping ? rta_jitter(h, apart) : 0);
+	}
+	if (c.switching)
+		back = s->longest_switch;
+	for (u = 0; u < s->user_count && (c.spinning || back); u++) {
+		int64_t amount;
+
+		h = &s->tasks[s->users[u]];
+		amount = h->gpu_priority < c.level ? h->eta * back : h->gpu_busy;
+		if (h->cpu != t->cpu)
+			add_most(&sums, h, amount, owner_jitter(s, h, amount));
+	}
+	return t->cpu_time && sums.once + sums.carried < (double)limit * (1 - sums.rate / RTA_SLACK) * RTA_SLACK;
+}
+
 #define FORMULA(name, waiting, other) \
 	int64_t rta_boosted_##name(struct rta *s, const struct rta_task *t) \
 	{ \
 		return whole(s, t, waiting); \
+	} \
+	static bool name##_easy(const struct rta *s, const struct rta_task *t) \
+	{ \
+		return easy(s, t, waiting); \
 	} \
 	static int64_t name##_end(struct rta *s, const struct rta_task *t) \
 	{ \
@@ -445,7 +538,7 @@ static inline __attribute__((always_inline)) int64_t whole(struct rta *s, const 
 		return rta_least_of(s, t, name##_outside); \
 	} \
 	const struct rta_segmented rta_boosted_##name##_segments = { \
-		.end = name##_end, .instead = other, .least = name##_least, .least_of = name##_least_of, \
+		.end = name##_end, .instead = other, .easy = name##_easy, .least = name##_least, .least_of = name##_least_of, \
 	};
 
 FORMULA(suspend, SUSPENDED, suspend_short)

@@ -115,6 +115,8 @@ struct rta_segmented {
 	rta_demands *end;
 	/* Another bound of a job, which counts where the first has none: its rows, or -1 if there is none. NULL: never. */
 	rta_demands *instead;
+	/* Whether a task that does not use the GPU passes for certain, which takes less time than to solve its recurrence. */
+	bool (*easy)(const struct rta *s, const struct rta_task *t);
 	/* Finds what the responses and ends of all tasks are at least; false: one fails.  Not for ties. */
 	bool (*least)(struct rta *s);
 	bool (*least_of)(struct rta *s, struct rta_task *t);	/* the same of one that uses the GPU */
@@ -171,6 +173,12 @@ static inline int64_t rta_below(int64_t constant, double carried, double rate, i
 	if (x >= (double)limit * (1 + 0x1p-36) + 2)
 		return -1;
 	return rta_max(constant, (int64_t)x < limit ? (int64_t)x : limit);
+}
+
+/* The longest response that counts. */
+static inline int64_t rta_limit(const struct rta_task *t)
+{
+	return t->deadline < t->period ? t->deadline : t->period;
 }
 
 /* R_h - @execution, at least 0: how late after its release a job of @h can begin its last @execution. */

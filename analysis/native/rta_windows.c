@@ -16,7 +16,8 @@ struct rta_owners {
 	int64_t *amount, *period, *jitter, *last;	/* of each; as of rows of a recurrence */
 	int64_t *taken;		/* of each, in the window that is looked at */
 	double *inverse;
-	double rate, carried;	/* sums of e / T and of J e / T */
+	double *rate, *carried;	/* sums of e / T and of J e / T, up to and with each */
+	u32 listed, next;	/* by list_urgent(): how many are there, and the place in `order` after them */
 	/* Answers of rta_inside(): a row for each user, or one for all if there are more than RTA_WINDOWED. */
 	int64_t *inside;
 	int64_t *length;	/* of each row: of all windows of a job */
@@ -32,7 +33,7 @@ struct rta_owners *rta_owners_new(u32 tasks)
 		return NULL;
 	o->user = calloc(room, sizeof(*o->user));
 	o->amount = calloc(5 * room, sizeof(*o->amount));
-	o->inverse = calloc(room, sizeof(*o->inverse));
+	o->inverse = calloc(3 * room, sizeof(*o->inverse));
 	o->inside = calloc(room + few * few, sizeof(*o->inside));
 	o->length = calloc(room, sizeof(*o->length));
 	o->known = calloc(room, sizeof(*o->known));
@@ -41,6 +42,8 @@ struct rta_owners *rta_owners_new(u32 tasks)
 		o->jitter = o->period + room;
 		o->last = o->jitter + room;
 		o->taken = o->last + room;
+		o->rate = o->inverse + room;
+		o->carried = o->rate + room;
 		return o;
 	}
 	rta_owners_free(o);
@@ -63,48 +66,80 @@ void rta_owners_free(struct rta_owners *o)
 void rta_forget_windows(struct rta *s)
 {
 	memset(s->owners->known, NOTHING, s->user_count);
+	s->owners->listed = s->owners->next = 0;
 }
 
-/*
- * Lists the owners of at least GPU priority @level.  The context switch after an owner's last end comes after what is known of
- * that end.  Only ends of tasks that are more urgent than @t count as known.
- */
+/* Writes @h to place @n.  The context switch after an owner's last end comes after what is known of that end. */
+static inline void write_owner(const struct rta *s, struct rta_owners *o, u32 n, const struct rta_task *h, int64_t end)
+{
+	int64_t jitter = rta_max(end + s->theta - h->gpu_busy, 0);
+
+	o->user[n] = h->user;
+	o->amount[n] = h->gpu_busy;
+	o->period[n] = h->period;
+	o->jitter[n] = jitter;
+	o->inverse[n] = h->inverse;
+	o->rate[n] = (n ? o->rate[n - 1] : 0) + h->gpu_rate;
+	o->carried[n] = (n ? o->carried[n - 1] : 0) + h->gpu_rate * (double)jitter;
+}
+
+/* Lists the users that are more urgent than @t.  What was listed for a task before still holds, and most often grows. */
+static void list_urgent(const struct rta *s, const struct rta_task *t, struct rta_owners *o)
+{
+	const struct rta_task *h;
+	u32 n;
+
+	for (n = o->listed; n; n--) {
+		if (o->user[n - 1] == t->user) {
+			o->count = n - 1;
+			return;
+		}
+	}
+	while ((h = &s->tasks[s->order[o->next]]) != t) {
+		if (h->eta)
+			write_owner(s, o, o->listed++, h, h->end);
+		o->next++;
+	}
+	o->count = o->listed;
+}
+
+/* Lists the owners of at least GPU priority @level.  Only ends of tasks that are more urgent than @t count as known. */
 static void list_owners(const struct rta *s, const struct rta_task *t, u32 level, struct rta_owners *o)
 {
 	u32 u, n = 0;
 
-	o->rate = o->carried = 0;
+	if (s->plain && !s->ties && !s->threads && level == t->gpu_priority) {
+		list_urgent(s, t, o);
+		return;
+	}
+	o->listed = o->next = 0;
 	for (u = 0; u < s->user_count; u++) {
 		const struct rta_task *h = &s->tasks[s->users[u]];
-		int64_t end = h->priority > t->priority || s->soonest ? h->end : h->deadline;
-		int64_t jitter = rta_max(end + s->theta - h->gpu_busy, 0);
-		bool owner = h->gpu_priority >= level && h != t && !rta_sibling(h, t);
-		double rate = owner ? h->gpu_rate : 0;
 
-		o->user[n] = u;
-		o->amount[n] = h->gpu_busy;
-		o->period[n] = h->period;
-		o->jitter[n] = jitter;
-		o->inverse[n] = h->inverse;
-		o->rate += rate;
-		o->carried += rate * (double)jitter;
-		n += owner;
+		if (h->gpu_priority >= level && h != t && !rta_sibling(h, t))
+			write_owner(s, o, n++, h, h->priority > t->priority || s->soonest ? h->end : h->deadline);
 	}
 	o->count = n;
 }
 
+/* Whether a user on another CPU has a lower GPU priority.  The least urgent of each CPU most often says so. */
+static bool lower_elsewhere(const struct rta *s, const struct rta_task *t)
+{
+	u32 c, u;
+
+	for (c = 0; c < s->cpus; c++)
+		if (c != t->cpu && s->cpu[c].end_user > s->cpu[c].first_user &&
+		    s->tasks[s->users[s->cpu[c].end_user - 1]].gpu_priority < t->gpu_priority)
+			return true;
+	for (u = 0; u < s->user_count && !s->plain; u++)
+		if (s->tasks[s->users[u]].gpu_priority < t->gpu_priority && s->tasks[s->users[u]].cpu != t->cpu)
+			return true;
+	return false;
+}
+
 int64_t rta_update(const struct rta *s, const struct rta_task *t)
 {
-	int64_t update = 2 * s->alpha + s->theta;
-	u32 u;
-
-	for (u = 0; u < s->user_count; u++) {
-		const struct rta_task *h = &s->tasks[s->users[u]];
-
-		if (h->gpu_priority < t->gpu_priority && h->cpu != t->cpu)
-			return update + s->alpha;
-	}
-	return update;
+	return 2 * s->alpha + s->theta + (lower_elsewhere(s, t) ? s->alpha : 0);
 }
 
 static int64_t owners_at(struct rta_owners *o, int64_t window)
@@ -143,7 +178,9 @@ static int64_t owners_grow(struct rta_owners *o, int64_t window)
 /* A lower bound of the window of a segment of length @own, from ceil(y) >= y; -1: it is longer than @limit. */
 static int64_t below_window(const struct rta *s, const struct rta_owners *o, int64_t own, int64_t limit)
 {
-	return s->integers ? own : rta_below(own, o->carried, o->rate, limit);
+	if (s->integers || !o->count)
+		return own <= limit ? own : -1;
+	return rta_below(own, o->carried[o->count - 1], o->rate[o->count - 1], limit);
 }
 
 /*
