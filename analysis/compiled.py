@@ -93,7 +93,7 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
     The readable implementation explains a bound when its terms are read.
     """
     if _unknown(test, taskset):
-        if taskset.platform.cpu_latency:
+        if taskset.platform.cpu_latency or taskset.resources:
             check_size(test, taskset)
         return test.run(taskset)
     if systems := test.systems(taskset):
@@ -112,10 +112,11 @@ def run(test: rta.Test, taskset: Taskset) -> Result:
 def _unknown(test: rta.Test, taskset: Taskset) -> bool:
     """Whether no compiled formula is about such tasks: several pending jobs, own units, threads that it refuses.
 
-    Nor is one about wake-ups of those that wait for the update lock.
+    Nor is one about resources, and wake-ups of those that wait for the update lock.
     """
     platform = taskset.platform
-    woken = (platform.cpu_latency or platform.woken) and (not test.latency or contended(taskset))
+    woken = (platform.cpu_latency or any(platform.woken)) and (not test.latency or contended(taskset))
+    woken = woken or bool(taskset.resources)
     return (
         test.analysis is not None or bool(woken) or bool(taskset.pending) or bool(taskset.threads and not test.threads)
     )

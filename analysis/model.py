@@ -299,6 +299,32 @@ class Chain:
         return (self.max_reaction, self.max_age, self.max_age_at_output) != (None, None, None)
 
 
+class Protocol(str, Enum):
+    """What happens while one task wants a resource that another one holds."""
+
+    INHERITANCE = "inheritance"
+    CEILING = "ceiling"
+    SPIN = "spin"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A critical section of a task's CPU segments: ``time`` ns at most, so many ``times`` a job."""
+
+    task: str
+    time: int
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something that one task at a time can hold, on one CPU, or on several if tasks spin for it."""
+
+    name: str
+    protocol: Protocol
+    sections: tuple[Section, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Platform:
     """The machine: CPUs and one GPU that time-slices TSGs.  Costs are nanoseconds.
@@ -315,7 +341,7 @@ class Platform:
     ``region``: the longest work that a preemption of the GPU may have to wait for, ns.  With 0 none is longer than
     the copies and blocks that segments name.
     ``cpu_latency``: what a wake-up of a thread takes of its CPU at most, ns, until the thread executes.  ``woken``: the
-    same, where the tasks' segments contain their wake-ups already (rta/wakeups.py).
+    same by CPU, where the tasks' segments contain their wake-ups already (rta/wakeups.py).
     """
 
     cpus: int
@@ -334,7 +360,7 @@ class Platform:
     stretch: bool = False
     region: int = 0
     cpu_latency: int = 0
-    woken: int = 0
+    woken: tuple[int, ...] = ()
 
     @property
     def epsilon(self) -> int:
@@ -356,13 +382,14 @@ class Platform:
 class Taskset:
     """A platform and its tasks, in the order of the file.
 
-    ``partitions``: those that tasks share.  ``chains``: of tasks.
+    ``partitions``: those that tasks share.  ``chains``: of tasks.  ``resources``: that tasks hold on CPUs.
     """
 
     platform: Platform
     tasks: tuple[Task, ...] = field(default_factory=tuple)
     partitions: tuple[Partition, ...] = ()
     chains: tuple[Chain, ...] = ()
+    resources: tuple[Resource, ...] = ()
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks)
@@ -403,12 +430,11 @@ class Taskset:
         return tuple(task for task in self.real_time if task.pends)
 
     def unserved(self, what: str) -> str:
-        """Why ``what`` cannot be told of these tasks: threads serve several, jobs are pending, or wake-ups take time.
-
-        Empty if it can.
-        """
+        """Why ``what`` cannot be told of these tasks, for threads, pending jobs, wake-ups or resources; else empty."""
         for name in self.threads:
             return f"thread {name} serves several tasks, of which {what} knows nothing"
+        if self.resources:
+            return f"the file has [[resource]], of which {what} knows nothing"
         if self.platform.cpu_latency:
             return f"the platform has cpu_latency, of which {what} knows nothing"
         return next((f"{task.name} has {task.why_pends}, of which {what} knows nothing" for task in self.pending), "")

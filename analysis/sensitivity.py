@@ -7,7 +7,7 @@ bounds grow with demand, as those of the registry do (tests/analysis/test_gcaps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
@@ -19,6 +19,8 @@ from analysis.model import (
     Kernel,
     Partition,
     Platform,
+    Resource,
+    Section,
     Segment,
     Span,
     Task,
@@ -118,7 +120,8 @@ def task_margin(
 def changed(taskset: Taskset, name: str, what: Grows, factor: Fraction) -> Taskset:
     """The taskset with C or G of one task scaled."""
     tasks = (_task(t, factor, cpu=what is Grows.CPU, gpu=what is Grows.GPU) if t.name == name else t for t in taskset)
-    return replace(taskset, tasks=tuple(tasks))
+    grown = replace(taskset, tasks=tuple(tasks))
+    return replace(grown, resources=_sections(taskset, factor, {name})) if what is Grows.CPU else grown
 
 
 def epsilon_budget(test: Test, taskset: Taskset, tick: Tick = unwatched) -> int | None:
@@ -231,11 +234,24 @@ def with_epsilon(taskset: Taskset, factor: Fraction) -> Taskset:
 def slowed(taskset: Taskset, factor: Fraction) -> Taskset:
     """The taskset on a machine where all execution, updates and switches take ``factor`` times as long."""
     slower = with_epsilon(_slower_tasks(taskset, factor), factor)
-    return replace(slower, platform=replace(slower.platform, region=_scaled(slower.platform.region, factor)))
+    region, latency = slower.platform.region, slower.platform.cpu_latency
+    platform = replace(slower.platform, region=_scaled(region, factor), cpu_latency=_scaled(latency, factor))
+    return replace(slower, platform=platform)
 
 
 def _slower_tasks(taskset: Taskset, factor: Fraction) -> Taskset:
-    return replace(taskset, tasks=tuple(_task(t, factor, cpu=True, gpu=True) for t in taskset))
+    names = {task.name for task in taskset}
+    slower = replace(taskset, tasks=tuple(_task(t, factor, cpu=True, gpu=True) for t in taskset))
+    return replace(slower, resources=_sections(taskset, factor, names))
+
+
+def _sections(taskset: Taskset, factor: Fraction, names: Collection[str]) -> tuple[Resource, ...]:
+    """The resources with the critical sections of these tasks scaled, as their CPU segments are."""
+
+    def scaled(one: Section) -> Section:
+        return replace(one, time=_scaled(one.time, factor)) if one.task in names else one
+
+    return tuple(replace(one, sections=tuple(map(scaled, one.sections))) for one in taskset.resources)
 
 
 def _platform(platform: Platform, factor: Fraction) -> Platform:

@@ -10,7 +10,19 @@ from typing import Any
 
 from analysis.callbacks import Callback, Order
 from analysis.fold import units_of
-from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Sharing, Task, Taskset, Waiting
+from analysis.model import (
+    GpuSegment,
+    Intensity,
+    Partition,
+    Platform,
+    Protocol,
+    Resource,
+    Sharing,
+    Task,
+    Taskset,
+    Waiting,
+)
+from analysis.rta.resources import ceiling_of
 from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace, placed_of, times_of
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Form
@@ -59,6 +71,11 @@ ORDERS = {
     Order.PRIORITY: lib.GPURT_SIM_PRIORITY,
     Order.ROS2: lib.GPURT_SIM_ROS2,
     Order.LIVE_TIMERS: lib.GPURT_SIM_LIVE_TIMERS,
+}
+PROTOCOLS = {
+    Protocol.INHERITANCE: lib.GPURT_SIM_INHERITANCE,
+    Protocol.CEILING: lib.GPURT_SIM_CEILING,
+    Protocol.SPIN: lib.GPURT_SIM_SPIN,
 }
 #: The longest virtual time, ns: the sum of two fits into 63 bits.
 LONGEST = 2**62
@@ -180,7 +197,7 @@ class SimulatorCall:
         _validate(taskset, options, offsets)
         self.taskset = taskset
         slows = options.contention
-        parts = [_segments(_alone(task, taskset.platform) if slows else task) for task in taskset]
+        parts = [_segments(_alone(task, taskset.platform) if slows else task, taskset.resources) for task in taskset]
         flat = [segment for part in parts for segment in part]
         self.segments: Any = ffi.new("struct gpurt_sim_segment[]", flat)
         self.tasks: Any = ffi.new("struct gpurt_sim_task[]", len(taskset))
@@ -210,8 +227,12 @@ class SimulatorCall:
         self.parts: Any = ffi.new(
             "struct gpurt_sim_part[]", [_part(part, platform, options.policy) for part in taskset.parts]
         )
+        self.resources: Any = ffi.new("struct gpurt_sim_resource[]", [
+            {"protocol": PROTOCOLS[one.protocol], "ceiling": ceiling_of(one, taskset)} for one in taskset.resources
+        ])  # fmt: skip
         self.config: Any = ffi.new("struct gpurt_sim_config *", {
-            "parts": self.parts, "part_count": len(self.parts), "cpus": platform.cpus,
+            "parts": self.parts, "part_count": len(self.parts), "resources": self.resources,
+            "resource_count": len(taskset.resources), "cpus": platform.cpus,
             "cross": _factor(platform.cross_contention, "cross_contention") if slows else lib.GPURT_FACTOR_ONE,
             "execution": EXECUTION[options.execution], "job_cpu": options.job_cpu, "sporadic": options.sporadic,
             "boost": options.policy in BOOSTED_LOCKS,
@@ -283,16 +304,37 @@ def default_horizon(taskset: Taskset) -> int:
     return 20 * max((task.period for task in taskset), default=0)
 
 
-def _segments(task: Task) -> list[dict[str, int]]:
-    return [
-        {"cpu_worst": s.time.worst, "cpu_best": s.time.best, "gpu_worst": 0, "gpu_best": 0, "gpu": 0}
-        if isinstance(s, CpuSegment)
-        else {
-            "cpu_worst": s.misc.worst, "cpu_best": s.misc.best,
-            "gpu_worst": s.pure.worst, "gpu_best": s.pure.best, "gpu": 1,
-        }
-        for s in task.segments
-    ]  # fmt: skip
+def _segments(task: Task, resources: Sequence[Resource]) -> list[dict[str, int]]:
+    """The pieces of its segments: a section of a resource is one, at the begin of a CPU segment that has room for it.
+
+    Raises SimulationError if sections do not fit into CPU segments.
+    """
+    sections = sorted(
+        (-section.time, number) for number, one in enumerate(resources, 1) for section in one.sections
+        if section.task == task.name for _ in range(section.times)
+    )  # fmt: skip
+    found = []
+    for s in task.segments:
+        if isinstance(s, GpuSegment):
+            found.append({
+                "cpu_worst": s.misc.worst, "cpu_best": s.misc.best,
+                "gpu_worst": s.pure.worst, "gpu_best": s.pure.best, "gpu": 1, "resource": 0,
+            })  # fmt: skip
+            continue
+        left = s.time.worst
+        for one in list(sections):
+            if -one[0] <= left:
+                sections.remove(one)
+                left += one[0]
+                found.append(_piece(-one[0], 0, one[1]))
+        found.append(_piece(left, max(s.time.best - s.time.worst + left, 0), 0))
+    if sections:
+        raise SimulationError(f"the critical sections of {task.name} do not fit into its CPU segments one by one")
+    return found
+
+
+def _piece(worst: int, best: int, resource: int) -> dict[str, int]:
+    return {"cpu_worst": worst, "cpu_best": best, "gpu_worst": 0, "gpu_best": 0, "gpu": 0, "resource": resource}
 
 
 def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:

@@ -63,7 +63,8 @@ def unit_of(taskset: Taskset, poll: int = 0) -> int:
     turns = [part.slice or taskset.platform.time_slice for part in taskset.parts]
     own = [t.partition.slice for t in taskset if t.partition and t.partition.slice]
     tasks = [time for t in taskset for time in (t.period, t.deadline, t.jitter, *_times(t))]
-    return math.gcd(*costs, *turns, *own, *tasks, poll, taskset.platform.cpu_latency) or 1
+    sections = [section.time for one in taskset.resources for section in one.sections]
+    return math.gcd(*costs, *turns, *own, *tasks, *sections, poll, taskset.platform.cpu_latency) or 1
 
 
 def explore(
@@ -190,7 +191,10 @@ def in_units(taskset: Taskset, unit: int) -> Taskset:
                 segments=tuple(_segment(s, unit) for s in t.segments))
         for t in taskset
     )  # fmt: skip
-    return replace(taskset, platform=platform, tasks=tasks).with_partitions(
+    resources = tuple(
+        replace(one, sections=tuple(replace(s, time=s.time // unit) for s in one.sections)) for one in taskset.resources
+    )
+    return replace(taskset, platform=platform, tasks=tasks, resources=resources).with_partitions(
         lambda part: replace(part, slice=_divided(part.slice, unit), alpha=_divided(part.alpha, unit),
                              theta=_divided(part.theta, unit))
     )  # fmt: skip

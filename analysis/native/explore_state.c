@@ -30,6 +30,19 @@ static u64 rank(const struct sim *s, const struct job_task *t)
 	return before;
 }
 
+/* The place of a task among those that wait for resources. */
+static u64 place(const struct sim *s, const struct job_task *t)
+{
+	const struct job_task *other;
+	u64 before = 0;
+
+	if (t->step != ASLEEP_RESOURCE && t->step != SPINNING_RESOURCE)
+		return 0;
+	for (other = s->tasks; other < s->tasks + s->count; other++)
+		before += (other->step == ASLEEP_RESOURCE || other->step == SPINNING_RESOURCE) && other->asked < t->asked;
+	return before;
+}
+
 static void strip_client(struct gpurt_sched_client *c)
 {
 	c->granted = false;
@@ -103,15 +116,18 @@ static void strip_part(struct part *p)
 /* Takes out of the simulation's memory what does not decide what can happen from now on. */
 static void strip(struct sim *s)
 {
-	u64 now = s->now, since[64];
+	u64 now = s->now, since[64], asked[64];
 	struct job_task *t;
 	u32 i;
 
-	for (i = 0; i < s->count; i++)
+	for (i = 0; i < s->count; i++) {
 		since[i] = rank(s, &s->tasks[i]);
+		asked[i] = place(s, &s->tasks[i]);
+	}
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
 		strip_task(t, now);
 		t->ready_since = since[t - s->tasks];
+		t->asked = asked[t - s->tasks];
 	}
 	for (i = 0; i < s->config->cpus; i++) {
 		s->cpus[i].since = 0;

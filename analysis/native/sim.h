@@ -20,11 +20,14 @@ enum step {
 	ASLEEP_LOCK,		/* waits for the update lock */
 	ASLEEP_GRANT,		/* policies lock-*: waits for the GPU */
 	ASLEEP_GPU,		/* sleeps while its pure GPU segment executes */
+	ASLEEP_RESOURCE,	/* waits for a resource */
 	EXECUTING,		/* executes C or G^m */
 	REQUESTING,		/* is about to begin or end a segment */
 	HANDED,			/* has been given the update lock */
 	UPDATING,		/* holds the update lock; not preempted */
 	SPINNING,		/* waits busily while its pure GPU segment executes */
+	WANTING,		/* is about to take a resource */
+	SPINNING_RESOURCE,	/* waits busily for a resource; not preempted */
 	SPINNING_LOCK,		/* policy `boosted`: waits busily for the update lock */
 };
 
@@ -55,6 +58,8 @@ struct job_task {
 	u64 until;		/* UPDATING: when the update is done */
 	u64 ready_since;	/* smaller is earlier; orders tasks of equal priority */
 	struct gpurt_turn turn;	/* its wait for the update lock, up to UPDATING */
+	bool holds;		/* the resource of its segment */
+	u64 asked;		/* when it asked for that; smaller is earlier */
 	u64 next_release;
 	int64_t arrival;	/* the earliest that the job of next_release can have; before 0 if the first job is late */
 	u64 backlog[BACKLOG];
@@ -130,6 +135,16 @@ bool sim_act(struct sim *s, struct job_task *t);
 bool sim_wake(struct sim *s);
 /* To be called after a scheduling decision: a task that sleeps for the GPU may own it now, and another be boosted. */
 void sim_decided(struct sim *s);
+
+/* sim_resource.c: resources that one task at a time can hold */
+/* Takes the resource of the task's segment.  Returns false if it waits. */
+bool sim_take(struct sim *s, struct job_task *t);
+/* The segment is over.  Returns the task that has the resource now; NULL: none. */
+struct job_task *sim_give(struct sim *s, struct job_task *t);
+/* Whether the task spins for a resource, or holds one for which others spin: nothing preempts it. */
+bool sim_unpreempted(const struct sim *s, const struct job_task *t);
+/* The priority of a task because of the resource that it holds. */
+u32 sim_inherited(const struct sim *s, const struct job_task *t);
 
 /* sim_thread.c: threads that serve several tasks */
 /* Whether a job of @t that is released now is skipped: a timer that is late has one job to be served. */

@@ -23,7 +23,7 @@ static u32 urgency(const struct sim *s, const struct job_task *t)
 		return GPURT_LEVELS + t->client.boost.raised;
 	if (s->config->boost && t->in_segment && gpurt_on_runlist(&t->part->sched, &t->client))
 		return GPURT_LEVELS + t->task->priority;
-	return t->task->priority;
+	return t->task->priority > sim_inherited(s, t) ? t->task->priority : sim_inherited(s, t);
 }
 
 /* The task that a CPU executes now: an update first, then by priority.  A task of equal priority does not preempt. */
@@ -34,7 +34,7 @@ static struct job_task *choose(struct sim *s, const struct cpu *cpu)
 
 	if (s->now < cpu->thread_until)
 		return NULL;
-	if (best && best->step == UPDATING)
+	if (best && (best->step == UPDATING || sim_unpreempted(s, best)))
 		return best;
 	if (best && best->step < EXECUTING)
 		best = NULL;
@@ -69,6 +69,7 @@ static bool acts(const struct sim *s, const struct job_task *t)
 		return !t->left;
 	case REQUESTING:
 	case HANDED:
+	case WANTING:
 		return true;
 	case UPDATING:
 		return s->now >= t->until;

@@ -105,8 +105,27 @@ static void enter_segment(struct sim *s, struct job_task *t)
 		ready(s, t, REQUESTING);
 		return;
 	}
+	if (segment->resource) {
+		ready(s, t, WANTING);
+		return;
+	}
 	t->left = demand(s, segment->cpu_worst, segment->cpu_best);
 	ready(s, t, EXECUTING);
+}
+
+/* The task has the resource of its segment. */
+static void enter_section(struct sim *s, struct job_task *t)
+{
+	t->left = demand(s, t->segments[t->at].cpu_worst, t->segments[t->at].cpu_best);
+	ready(s, t, EXECUTING);
+}
+
+static void leave_section(struct sim *s, struct job_task *t)
+{
+	struct job_task *next = sim_give(s, t);
+
+	if (next)
+		enter_section(s, next);
 }
 
 /* To be called when the pure GPU part is done, or if there is none. */
@@ -253,9 +272,15 @@ bool sim_act(struct sim *s, struct job_task *t)
 		if (t->segments[t->at].gpu) {
 			submit(s, t);
 		} else {
+			if (t->holds)
+				leave_section(s, t);
 			t->at++;
 			enter_segment(s, t);
 		}
+		return true;
+	case WANTING:
+		if (sim_take(s, t))
+			enter_section(s, t);
 		return true;
 	case REQUESTING:
 		request_lock(s, t);

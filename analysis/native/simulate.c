@@ -211,6 +211,10 @@ bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_tas
 	for (i = 0; i < config->part_count; i++)
 		if (config->parts[i].policy >= GPURT_POLICY_COUNT)
 			return false;
+	for (i = 0; i < config->resource_count; i++)
+		if (config->resources[i].protocol >= GPURT_SIM_PROTOCOL_COUNT ||
+		    config->resources[i].ceiling >= GPURT_LEVELS)
+			return false;
 	for (i = 0; i < count; i++) {
 		if (tasks[i].thread > count || tasks[i].order >= GPURT_SIM_ORDER_COUNT)
 			return false;
@@ -220,7 +224,9 @@ bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_tas
 		    !is_factor(tasks[i].conflict))
 			return false;
 		for (j = tasks[i].first; j < tasks[i].first + tasks[i].count; j++)
-			if (segments[j].cpu_best > segments[j].cpu_worst ||
+			if (segments[j].resource > config->resource_count ||
+			    (segments[j].resource && segments[j].gpu) ||
+			    segments[j].cpu_best > segments[j].cpu_worst ||
 			    segments[j].gpu_best > segments[j].gpu_worst)
 				return false;
 	}

@@ -48,7 +48,7 @@ struct gpurt_sim_segment {
 	u64 cpu_worst, cpu_best;	/* C, or G^m of a GPU segment */
 	u64 gpu_worst, gpu_best;	/* G^e */
 	u32 gpu;			/* whether it is a GPU segment */
-	u32 pad;
+	u32 resource;			/* which one a CPU segment holds, from 1 on; 0: none */
 };
 
 struct gpurt_sim_task {
@@ -73,6 +73,19 @@ struct gpurt_sim_task {
 	u32 first, count;		/* its segments */
 };
 
+enum gpurt_sim_protocol {
+	GPURT_SIM_INHERITANCE,		/* its holder executes at the priority of the most urgent task that waits for it */
+	GPURT_SIM_CEILING,		/* its holder executes at the priority of the most urgent task that uses it */
+	GPURT_SIM_SPIN,			/* tasks wait in turn, busily; neither they nor its holder are preempted */
+	GPURT_SIM_PROTOCOL_COUNT,
+};
+
+/* Something that one task at a time can hold. */
+struct gpurt_sim_resource {
+	u32 protocol;			/* enum gpurt_sim_protocol */
+	u32 ceiling;
+};
+
 /* A part of the GPU, scheduled as a GPU of its own: its own owner and its own update lock. */
 struct gpurt_sim_part {
 	u32 policy;			/* enum gpurt_policy */
@@ -82,6 +95,8 @@ struct gpurt_sim_part {
 
 struct gpurt_sim_config {
 	const struct gpurt_sim_part *parts;
+	const struct gpurt_sim_resource *resources;
+	u32 resource_count;
 	u32 part_count;			/* at least 1; a GPU that is not divided is one part */
 	u32 cross;			/* thousandths: by what memory-intensive kernels of parts slow each other */
 	u32 cpus;

@@ -17,6 +17,7 @@ from analysis.model import MS, CpuSegment, GpuSegment, Task, Taskset, Waiting
 from analysis.rta import wakeups
 from analysis.rta.mpcp import bounded, recurring
 from analysis.rta.recurrence import Demand, OneAtATime, Shared
+from analysis.rta.resources import blocking
 from analysis.rta.result import TermKind
 from analysis.rta.short import NONE, Short, short
 from analysis.rta.system import System
@@ -167,6 +168,7 @@ class _Charges:
             *(demand for h in self.system.hpp(self.task) for demand in self._from_higher(h)),
             *self._remote(),
             *wakeups.handed(self.task, self.system),
+            *blocking(self.task, self.system, count),
         ]
 
     def _own(self, cpu: int) -> list[Demand]:

@@ -70,7 +70,7 @@ BOOSTED = (
         "boosted-suspend", "boosted owners, self-suspension", "readings: boosted, owners inside segments", "boosted",
         SUSPEND, boosted.SUSPEND.demands, ends=boosted.SUSPEND.ends, instead=boosted.SUSPEND.short,
         compiled="boosted-suspend", forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True, threads=True,
-        pending=True, latency=True,
+        pending=True, latency=True, resources=True,
     ),
     Test(
         "boosted-busy", "boosted owners, busy waiting", "readings: boosted", "boosted", BUSY,

@@ -40,7 +40,8 @@ class Test:
         ``partitions``: it holds where tasks of several partitions share CPUs; other tests refuse such a taskset.
         ``threads``: it holds where a thread serves several tasks; other tests refuse such a taskset.
         ``pending``: it holds where several jobs of a task are pending, because of release jitter or deadlines beyond
-        periods; other tests refuse such a taskset.  ``latency``: it holds where wake-ups take time; others refuse that.
+        periods; other tests refuse such a taskset.  ``latency``: it holds where wake-ups take time,
+        and ``resources``: where tasks hold resources on CPUs; others refuse that.
     Its standing:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
@@ -79,6 +80,7 @@ class Test:
     threads: bool = False
     pending: bool = False
     latency: bool = False
+    resources: bool = False
     assigns: bool = False
 
     @property
@@ -98,7 +100,7 @@ class Test:
 
     def forms_of(self, taskset: Taskset) -> tuple[Form | None, ...]:
         """The forms in which the bounds of the taskset hold."""
-        woken = taskset.platform.cpu_latency or taskset.platform.woken
+        woken = taskset.platform.cpu_latency or taskset.platform.woken or taskset.resources
         return tuple(form for form in self.forms if form is not Form.OWNER) if woken else self.forms
 
     def fits(self, taskset: Taskset) -> bool:
@@ -157,8 +159,8 @@ class Test:
 
     def _analyse(self, taskset: Taskset, assume: bool = False, brief: bool = False) -> Result:
         ends, instead = (None, None) if assume else (self.ends, self.instead)
-        if taskset.platform.woken and wakeups.contended(taskset):
-            instead = None  # its proof has no wake-ups at the update lock
+        if taskset.resources or (any(taskset.platform.woken) and wakeups.contended(taskset)):
+            instead = None  # its proof has neither holders of resources nor wake-ups at the update lock
         return analyse(
             self.name, self.demands, taskset, assume_deadlines=assume, end_of=ends, brief=brief, pending=self.pending,
             instead=instead,
@@ -193,7 +195,7 @@ class Test:
             return self._refused(taskset, Reason.THREAD, why)
         if why := self._unknown_pending(taskset):
             return self._refused(taskset, Reason.PENDING, why)
-        why = wakeups.refusal(self.name, self.latency, self.policy, taskset)
+        why = wakeups.refusal(self.name, self.policy, taskset, latency=self.latency, resources=self.resources)
         return self._refused(taskset, Reason.LATENCY, why) if why else None
 
     def _unknown_pending(self, taskset: Taskset) -> str | None:

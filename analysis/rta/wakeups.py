@@ -2,15 +2,27 @@
 """Wake-ups of threads: each takes up to ``cpu_latency`` of its CPU before the thread executes.
 
 docs/readings/latency.md has the argument: a wake-up is CPU work of the thread that wakes, at its priority.  So the
-bounds are those of tasks with longer segments, and of what a hand-over of the update lock adds.
+bounds are those of tasks with longer segments, and of what a hand-over of the update lock adds.  A thread that nothing
+preempts, because it spins for a resource, makes wake-ups later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from analysis.model import FORMS, CpuSegment, GpuSegment, Segment, Span, Task, Taskset, Waiting
+from analysis.model import (
+    FORMS,
+    CpuSegment,
+    GpuSegment,
+    Protocol,
+    Resource,
+    Segment,
+    Span,
+    Task,
+    Taskset,
+    Waiting,
+)
 from analysis.rta.recurrence import Demand
 from analysis.rta.result import TermKind
 from analysis.rta.system import System
@@ -23,28 +35,61 @@ HANDED = "readings: latency, the update lock"
 def contained(taskset: Taskset, waiting: Waiting | None) -> Taskset:
     """The taskset with the wake-ups of its tasks as parts of their segments.  Nothing changes where that was done.
 
-    A job wakes when it is released.  In a GPU segment its thread can sleep in begin and end, and while G^e executes.
+    A job wakes when it is released.  In a GPU segment its thread can sleep in begin and end, and while G^e executes.  A
+    thread that spins for a resource or holds one delays what wakes on its CPU.  A thread that waits for another
+    resource sleeps.
     """
-    latency = taskset.platform.cpu_latency
-    if not latency:
+    platform = taskset.platform
+    if platform.woken or not (platform.cpu_latency or taskset.resources):
         return taskset
+    where = {task.name: task.cpu for task in taskset}
+    woken = tuple(platform.cpu_latency + _unpreempted(cpu, taskset, where) for cpu in range(platform.cpus))
 
     def longer(task: Task) -> Task:
-        times = _inside(task, waiting) * latency
-        segments: list[Segment] = [CpuSegment(Span(latency, 0))]
+        latency = woken[task.cpu]
+        times, asked = _inside(task, waiting) * latency, latency + _asked(task, taskset, where, latency)
+        segments: list[Segment] = [CpuSegment(Span(asked, 0))] if asked else []
         for one in task.segments:
             if isinstance(one, GpuSegment):
                 one = replace(one, misc=Span(one.misc.worst + times, one.misc.best))
             segments.append(one)
         return replace(task, segments=tuple(segments))
 
-    platform = replace(taskset.platform, cpu_latency=0, woken=latency)
+    platform = replace(platform, cpu_latency=0, woken=woken)
     return replace(taskset, tasks=tuple(longer(task) for task in taskset), platform=platform)
+
+
+def _spun(resource: Resource, cpu: int, where: Mapping[str, int]) -> int:
+    """How long a thread of a CPU spins for a resource at most: it waits for one holder on each other CPU, ns."""
+    longest: dict[int, int] = {}
+    for one in resource.sections:
+        longest[where[one.task]] = max(longest.get(where[one.task], 0), one.time)
+    return sum(time for there, time in longest.items() if there != cpu)
+
+
+def _unpreempted(cpu: int, taskset: Taskset, where: Mapping[str, int]) -> int:
+    """How long a thread of the CPU spins for a resource and holds it at most, ns; 0 if none does."""
+    return max(
+        (
+            section.time + _spun(one, cpu, where)
+            for one in taskset.resources if one.protocol is Protocol.SPIN
+            for section in one.sections if where[section.task] == cpu
+        ), default=0,
+    )  # fmt: skip
+
+
+def _asked(task: Task, taskset: Taskset, where: Mapping[str, int], latency: int) -> int:
+    """What a job's requests of resources take besides its sections: it spins for each, or can sleep for each, ns."""
+    return sum(
+        section.times * (_spun(one, task.cpu, where) if one.protocol is Protocol.SPIN else latency)
+        for one in taskset.resources for section in one.sections if section.task == task.name
+    )  # fmt: skip
 
 
 def own(task: Task, system: System, waiting: Waiting | None) -> int:
     """The part of its own execution that ``contained`` has added: of one release, and of every GPU segment, ns."""
-    return (1 + _inside(task, waiting) * task.eta) * system.taskset.platform.woken
+    woken = system.taskset.platform.woken
+    return (1 + _inside(task, waiting) * task.eta) * woken[task.cpu] if woken else 0
 
 
 def _inside(task: Task, waiting: Waiting | None) -> int:
@@ -62,8 +107,7 @@ def handed(task: Task, system: System) -> list[Demand]:
 
     Each decision wakes one such thread at most, and passes one.  Either can be on a CPU that the task waits for.
     """
-    platform = system.taskset.platform
-    if not platform.woken or not contended(system.taskset):
+    if not any(system.taskset.platform.woken) or not contended(system.taskset):
         return []
     if not task.uses_gpu and not any(other.cpu == task.cpu for other in system.gpu_tasks):
         return []
@@ -73,7 +117,7 @@ def handed(task: Task, system: System) -> list[Demand]:
 
 def others(task: Task, system: System) -> Sequence[Demand]:
     """The same of decisions of other tasks, in a window; none where the lock makes nobody wait."""
-    if not system.taskset.platform.woken or not contended(system.taskset):
+    if not any(system.taskset.platform.woken) or not contended(system.taskset):
         return []
     return [
         Demand(TermKind.WAKE_UPS, amount, HANDED, other.name, other.period, system.jitter(other, amount))
@@ -90,17 +134,22 @@ def window(system: System) -> int:
 
 def _decisions(segments: int, system: System) -> int:
     """Begin and end of so many segments: each wakes a thread, and has another one wake again."""
-    return 4 * segments * system.taskset.platform.woken
+    return 4 * segments * max(system.taskset.platform.woken, default=0)
 
 
-def refusal(name: str, bounds: bool, policy: str, taskset: Taskset) -> str | None:
-    """Why a test says nothing of a taskset with wake-ups; ``bounds``: it is one of those that can."""
+def refusal(name: str, policy: str, taskset: Taskset, *, latency: bool, resources: bool) -> str | None:
+    """Why a test says nothing of a taskset with wake-ups or resources; whether it is one that can."""
     platform = taskset.platform
-    if not (platform.cpu_latency or platform.woken):
+    if taskset.resources and not resources:
+        return f"{name} has no bound for [[resource]]"
+    if taskset.resources and (served := next(iter(taskset.threads), None)):
+        return f"{name} has no bound for [[resource]] where a thread serves several tasks, as {served} does"
+    if not (platform.cpu_latency or any(platform.woken) or taskset.resources):
         return None
-    if not bounds:
+    if not latency:
         return f"{name} has no bound for cpu_latency"
     raised = [t.name for t in taskset.real_time if t.uses_gpu and t.form not in (None, FORMS[Waiting.SUSPEND][0])]
     if policy == "boosted" and raised:
-        return f"{name} has no bound for cpu_latency where a task has form {Form.OWNER.word}, as {raised[0]} has"
+        what = "cpu_latency" if platform.cpu_latency else "[[resource]]"
+        return f"{name} has no bound for {what} where a task has form {Form.OWNER.word}, as {raised[0]} has"
     return None

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from analysis.taskset import schema
-from analysis.taskset.fields import CHAIN, PLATFORM, SHARED_PARTITION, TASK, THREAD
+from analysis.taskset.fields import CHAIN, PLATFORM, RESOURCE, SHARED_PARTITION, TASK, THREAD
 from analysis.taskset.schema import Field
 from analysis.taskset.spatial import FROM_FILE, GPU, PROFILE
 
@@ -28,6 +28,7 @@ def json_schema() -> dict[str, Any]:
         "task": (_task_schema(), "the tasks"),
         "thread": (schema.table_schema(THREAD), "threads that serve several tasks"),
         "chain": (schema.table_schema(CHAIN), "chains of tasks"),
+        "resource": (schema.table_schema(RESOURCE), "resources that one task at a time can hold"),
         "partition": (schema.table_schema(SHARED_PARTITION), "parts of the GPU"),
         "gpu": (schema.table_schema(GPU), "GPUs, with their power"),
         "profile": (

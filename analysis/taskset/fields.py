@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from analysis.callbacks import Callback, Order
-from analysis.model import DEFAULT_POLICY, FEDERATED, Intensity, Sharing
+from analysis.model import DEFAULT_POLICY, FEDERATED, Intensity, Protocol, Sharing
 from analysis.taskset import schema
 from analysis.taskset.schema import Field
 from analysis.taskset.segments import SEGMENT
@@ -151,6 +151,22 @@ CHAIN = {
     "max_reaction": Field(schema.time(1), "the longest time from the stimulus to the output that is allowed"),
     "max_age": Field(schema.time(1), "how old what an output rests on may become, until just before the next output"),
     "max_age_at_output": Field(schema.time(1), "how old what an output rests on may be when it comes"),
+}
+SECTION = {
+    "task": Field(NAME, "the task", required=True),
+    "time": Field(schema.time(1), "how long the section takes at most; a part of a CPU segment", required=True),
+    "times": Field(schema.integer(1, 1000), "how often a job enters it; 1 unless given"),
+}
+RESOURCE = {
+    "name": Field(NAME, "the resource's name, used once", required=True),
+    "protocol": Field(
+        schema.choice(*(one.value for one in Protocol)),
+        "who waits how: a mutex with priority inheritance or with a ceiling, or a lock under which nothing preempts",
+        required=True,
+    ),
+    "sections": Field(
+        schema.array(schema.table(SECTION), "an array of sections"), "the critical sections of tasks", required=True
+    ),
 }
 SHARED_PARTITION = {
     "name": Field(NAME, "the partition's name, used once", required=True),

@@ -24,9 +24,9 @@ from analysis.model import (
     Taskset,
     Waiting,
 )
-from analysis.taskset import chains, schema, threads
+from analysis.taskset import chains, resources, schema, threads
 from analysis.taskset import partitions as partitions_of_file
-from analysis.taskset.fields import CHAIN, PLATFORM, SHARED_PARTITION, THREAD
+from analysis.taskset.fields import CHAIN, PLATFORM, RESOURCE, SHARED_PARTITION, THREAD
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of
 from analysis.taskset.mechanisms import unchecked
@@ -39,7 +39,7 @@ from gpurt.enums import Form
 from gpurt.errors import Problem, TasksetError
 
 #: The tables of a file.
-TABLES = ("platform", "task", "thread", "partition", "chain", "gpu", "profile")
+TABLES = ("platform", "task", "thread", "partition", "chain", "resource", "gpu", "profile")
 #: The fields that a table may have, where they depend on it.
 Fields: TypeAlias = Callable[[dict[str, Any]], dict[str, Field]]
 
@@ -135,9 +135,14 @@ def _interpret(
             launch[values["name"]] = _launch(values)
     found = _tables(document, "chain", CHAIN, report)
     rows = [(at, values) for at, values, before in found if len(report.problems) == before]
+    found = _tables(document, "resource", RESOURCE, report)
+    held = [(at, values) for at, values, before in found if len(report.problems) == before]
     if platform is None or report.problems:
         return None, launch, ()
-    taskset = Taskset(platform, tuple(tasks), tuple(partitions.values()), chains.read(rows, tasks, report))
+    taskset = Taskset(
+        platform, tuple(tasks), tuple(partitions.values()), chains.read(rows, tasks, report),
+        resources.read(held, tasks, report),
+    )  # fmt: skip
     partitions_of_file.check(taskset, report, unplaced)
     placed = None if report.problems else partitions_of_file.placed(taskset, report)
     return placed, launch, profiles.unmodelled()

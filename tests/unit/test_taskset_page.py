@@ -49,7 +49,7 @@ def test_it_has_every_key() -> None:
     rows = [line for line in (ROOT / "docs/taskset.md").read_text().splitlines() if line.startswith("| `")]
     found = {row.split("`")[1] for row in rows}
     # sections of the page, spans at its beginning, and what the text above a table explains
-    of_themselves = {"platform", "task", "chain", "worst", "best", "work", "saturates"}
+    of_themselves = {"platform", "task", "chain", "resource", "worst", "best", "work", "saturates"}
     assert {*known(json_schema())} - found <= of_themselves
 
 

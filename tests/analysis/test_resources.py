@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Resources that tasks hold on CPUs (`[[resource]]`): bounds, simulator and explorer.
+
+GPURT_LONG=1 looks at more tasksets.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+from builders import cpu, gpu, ms, task, taskset
+
+from analysis import compiled, rta
+from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
+from analysis.attack.pending import with_latency, with_random_pending, with_random_resources
+from analysis.attack.tiny import tiny_for
+from analysis.batch import from_tasksets
+from analysis.callbacks import Order, Thread
+from analysis.model import MS, Protocol, Resource, Section, Taskset
+from analysis.rta import boosted, wakeups
+from analysis.rta.result import Bound, Failure, Reason
+from analysis.sensitivity import Grows, changed, slowed
+from analysis.simulate import Options, SimulationError, simulate
+
+MANY = 20 if os.environ.get("GPURT_LONG") else 1
+TEST = rta.find("boosted-suspend")
+
+
+def held(system: Taskset, protocol: Protocol, **sections: float) -> Taskset:
+    """The taskset with a resource more, and its sections by task, ms."""
+    name = f"r{len(system.resources)}"
+    one = Resource(name, protocol, tuple(Section(task, ms(time)) for task, time in sections.items()))
+    return replace(system, resources=(*system.resources, one))
+
+
+def three_cpu() -> Taskset:
+    """a above b above c on one CPU."""
+    return taskset(task("a", 0, 9, 20, cpu(1)), task("b", 0, 5, 40, cpu(3)), task("c", 0, 1, 80, cpu(5)))
+
+
+def bounds(system: Taskset) -> list[int | None]:
+    return [TEST.run(system).wcrt(t.name) for t in system]
+
+
+def exact(system: Taskset) -> list[int]:
+    found = explore(system, Options("boosted"), states=500_000)
+    return [found.worst[t.name] for t in system]
+
+
+@pytest.mark.parametrize("protocol", [Protocol.INHERITANCE, Protocol.CEILING])
+def test_a_less_urgent_holder_blocks_once_tasks_in_between_too(protocol: Protocol) -> None:
+    """c holds for 2 ms what a wants: a waits for it, and b, which does not use it.
+
+    In whole ms c begins its section 1 ms before a and b are released together.
+    """
+    system = held(three_cpu(), protocol, a=1, c=2)
+    assert bounds(system) == [ms(3), ms(1 + 3 + 2), ms(1 + 3 + 5)]
+    assert exact(system) == [ms(3), ms(1 + 3 + 1), ms(1 + 3 + 5)]
+
+
+def test_inheritance_lets_each_less_urgent_task_block_and_a_ceiling_one() -> None:
+    def system(protocol: Protocol) -> Taskset:
+        return held(held(three_cpu(), protocol, a=1, c=2), protocol, a=1, b=1)
+
+    assert bounds(system(Protocol.INHERITANCE))[0] == ms(1 + 2 + 1)
+    assert bounds(system(Protocol.CEILING))[0] == ms(1 + 2)
+
+
+def test_of_one_resource_one_holder_blocks() -> None:
+    system = held(three_cpu(), Protocol.INHERITANCE, a=1, b=1, c=2)
+    assert bounds(system)[0] == exact(system)[0] == ms(3)
+
+
+def test_a_task_that_sleeps_can_be_blocked_again() -> None:
+    system = taskset(task("a", 0, 9, 40, cpu(1), gpu(0, 1), cpu(1)), task("c", 0, 1, 80, cpu(5)))
+    twice = Resource("r", Protocol.INHERITANCE, (Section("a", ms(1)), Section("c", ms(2), 2)))
+    system = replace(system, resources=(twice,))
+    assert ms(3 + 2) < exact(system)[0] <= ms(3 + 2 * 2) == bounds(system)[0]
+
+
+def test_a_task_spins_for_one_holder_of_each_other_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a waits 2 ms for b; c, below a on its CPU, makes its release later by what it spins and holds: 2 + 1."""
+    system = taskset(task("a", 0, 9, 20, cpu(1)), task("c", 0, 1, 20, cpu(1)), task("b", 1, 5, 3, cpu(2)))
+    system = held(system, Protocol.SPIN, a=1, b=2, c=1)
+    seen = exact(system)[0]
+    assert ms(4) < seen <= ms(2 + 1 + 2 + 1) == bounds(system)[0]
+    monkeypatch.setattr(wakeups, "_spun", lambda *given: 0)
+    assert seen > (bounds(system)[0] or seen)
+
+
+def test_a_bound_names_who_holds() -> None:
+    bound = TEST.run(held(three_cpu(), Protocol.CEILING, a=1, c=2)).verdicts["b"]
+    assert isinstance(bound, Bound)
+    assert {term.source: term.amount for term in bound.terms if "resources" in term.lemma} == {"c": ms(2)}
+    assert sum(term.amount for term in bound.terms) == bound.wcrt
+
+
+def test_a_plain_priority_inversion_is_not_simulated() -> None:
+    """b does not come between c, which holds, and a."""
+    system = held(three_cpu(), Protocol.INHERITANCE, a=1, c=5)
+    seen = simulate(system, Options("boosted"), [ms(1), ms(1), 0]).tasks
+    assert (seen["a"].worst, seen["b"].worst) == (ms(5), ms(8))
+
+
+def test_sections_that_do_not_fit_are_not_simulated() -> None:
+    system = taskset(task("a", 0, 9, 40, cpu(2), gpu(1, 1), cpu(2)))
+    twice = Resource("r", Protocol.CEILING, (Section("a", ms(1.5), 2), Section("a", ms(1), 1)))
+    with pytest.raises(SimulationError, match="sections of a do not fit"):
+        simulate(replace(system, resources=(twice,)), Options("boosted"))
+
+
+def test_other_tests_refuse_resources_by_name() -> None:
+    system = held(three_cpu(), Protocol.CEILING, a=1, c=2)
+    for name, test in rta.TESTS.items():
+        result = test.run(system)
+        assert compiled.run(test, system).verdicts == result.verdicts
+        assert compiled.passes(test, system) == result.schedulable
+        if not test.resources:
+            assert {v.reason for v in result.verdicts.values() if isinstance(v, Failure)} == {Reason.LATENCY}, name
+            assert result.why == f"a: no bound, because {name} has no bound for [[resource]]"
+    with pytest.raises(ValueError, match="no resources"):
+        from_tasksets([system])
+
+
+def test_a_thread_of_several_tasks_is_refused() -> None:
+    served = tuple(
+        replace(task(n, 0, 9, 50, cpu(1)), thread=Thread("loop", Order.FIFO), rank=r) for r, n in enumerate("ab")
+    )
+    system = held(taskset(*served, task("c", 0, 1, 50, cpu(1))), Protocol.CEILING, a=1, c=1)
+    assert "where a thread serves several tasks, as loop does" in TEST.run(system).why
+
+
+def test_longer_cpu_times_are_longer_sections() -> None:
+    system = held(three_cpu(), Protocol.CEILING, a=1, c=2)
+    assert [s.time for s in changed(system, "c", Grows.CPU, Fraction(2)).resources[0].sections] == [ms(1), ms(4)]
+    assert [s.time for s in slowed(system, Fraction(3)).resources[0].sections] == [ms(3), ms(6)]
+    assert slowed(with_latency(system, 10), Fraction(3)).platform.cpu_latency == 30
+
+
+def compared(kind: str, count: int) -> Iterator[Compared]:
+    """Tiny tasksets with resources, and every schedule of those that are bounded."""
+    rng = random.Random(f"resources {kind}")
+    for _ in range(count):
+        system = tiny_for(TEST, rng, rng.choice([9, 12]))
+        system = with_random_pending(system, rng) if kind == "pending" else system
+        system = with_random_resources(system, rng)
+        system = with_latency(system, MS) if kind == "latency" else system
+        try:
+            found = compare(TEST, system, 6_000) if system.resources else None
+        except (TooManyStatesError, SimulationError):
+            continue
+        if found is not None:
+            yield found
+
+
+@pytest.mark.parametrize("kind", ["alone", "pending", "latency"])
+def test_no_schedule_of_tiny_tasksets_exceeds_a_bound(kind: str) -> None:
+    bounded = 0
+    for found in compared(kind, 80 * MANY):
+        assert found.broken is None, (found.taskset, found.bounds, found.exact)
+        bounded += 1
+    assert bounded >= 2 * MANY
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "nothing"),
+    [(boosted, "blocking", []), (wakeups, "_unpreempted", 0)],
+)
+def test_bounds_without_a_charge_break(
+    monkeypatch: pytest.MonkeyPatch, module: object, name: str, nothing: object
+) -> None:  # fmt: skip
+    monkeypatch.setattr(module, name, lambda *given: nothing)
+    assert any(found.broken for found in compared("control", 300))
