@@ -30,7 +30,7 @@ def test_the_example_is_read() -> None:
     ("old", "new", "line", "said"),
     [
         ('task = "map", time', 'task = "mop", time', 31, 'sections: no [[task]] is called "mop"'),
-        ('"600us", times = 3', '"4.1ms"', 31, "sections: a section is a part of a CPU segment, and map has none that is so long"),
+        ('"600us", times = 3', '"4.1ms"', 31, "sections: a section is a part of a CPU segment, and map has none"),
         ("times = 3", "times = 30", None, "sections of map take longer together than its CPU segments"),
         ('"spin" ', '"ceiling"', 36, "control and io are on different CPUs: protocol ceiling is for one"),
         ('"inheritance"', '"mutex"', 30, 'protocol: expected "inheritance" or "ceiling" or "spin"'),
