@@ -97,7 +97,7 @@ class Failure:
     """No bound within the deadline is known.  Tests are sufficient: the task may meet it all the same.
 
     ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for ABOVE_PERIOD; 0 for reasons
-    without a recurrence.  ``largest``: the largest term there.
+    without a recurrence.  ``largest``: the largest term there.  ``culprit`` of ABOVE_PERIOD: what it passed instead.
     ``culprit``: for DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no
     units.  For WAITING: which task waits how.  For PARTITIONS, THREAD, PENDING and LATENCY: why the test says nothing.
     For TOO_LONG: how much longer.  OVERLOAD: the demand grows faster than time passes, so that the test fails for any
@@ -118,7 +118,9 @@ class Failure:
             return f"{self.task}: the search for a bound did not end; are its times in the same unit as the others?"
         if self.reason in _TOLD:
             return f"{self.task}: no bound, because {self.culprit}"
-        limit = "its period" if self.reason is Reason.ABOVE_PERIOD else f"the deadline of {exact_ms(self.deadline)}"
+        limit = f"the deadline of {exact_ms(self.deadline)}"
+        if self.reason is Reason.ABOVE_PERIOD:
+            limit = self.culprit or "its period"
         passed = f"the recurrence passed it at {exact_ms(self.reached)}"
         if self.reason is Reason.OVERLOAD:
             passed += ", and grows faster than time passes"

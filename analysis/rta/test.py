@@ -202,8 +202,6 @@ class Test:
         for task in taskset.pending:
             if not self.pending:
                 return f"{self.name} has no bound for {task.why_pends}, which {task.name} has"
-            if len(taskset.served_with(task)) > 1:
-                return f"{task.name} has {task.why_pends}, and its thread serves several tasks: no bound is known"
         return None
 
     def _unknown_thread(self, taskset: Taskset) -> str | None:

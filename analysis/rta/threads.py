@@ -110,13 +110,14 @@ class Chains:
     def _collapsed(self, task: Task) -> Claim | Failure:
         """Theorem 1: one job of each task, if a second one of any comes later."""
         others = Company(once=tuple(t for t in self.served if t is not task))
-        shortest = min(t.period for t in self.served)
+        shortest = min(_apart(t) for t in self.served)
         found = self._least(task, others, shortest, COLLAPSE)
         if isinstance(found, Claim) or self.thread.order.ranked:
             return found
-        least = min(self.served, key=lambda t: t.period).name
+        least = min(self.served, key=_apart)
+        less = "the period" if not least.jitter else "the period less the jitter"
         why = (
-            f"one job of each task of thread {self.thread.name} can take longer than the period of {least}, and order "
+            f"one job of each task of thread {self.thread.name} can take longer than {less} of {least.name}, and order "
             f"{self.thread.order.value} has no bound then"
         )
         return Failure(task.name, Reason.THREAD, task.deadline, culprit=why)
@@ -130,9 +131,9 @@ class Chains:
             if most is None and isinstance(self.claim(j.name), Failure):
                 return [Failure(task.name, Reason.DEPENDS_ON, task.deadline, culprit=j.name)]
         if not company.first:
-            return [self._least(task, company, task.period, PICKED[self.thread.order])]
+            return [self._least(task, company, _apart(task), PICKED[self.thread.order])]
         each = [
-            self._least(task, replace(company, once=(one,)), task.period, PICKED[self.thread.order])
+            self._least(task, replace(company, once=(one,)), _apart(task), PICKED[self.thread.order])
             for one in company.first
         ]
         return [_worst(each)]
@@ -160,7 +161,8 @@ class Chains:
                 assert isinstance(verdict, Failure)
                 late = verdict.reason is Reason.ABOVE_DEADLINE and verdict.reached <= task.deadline
                 reason = Reason.ABOVE_PERIOD if late else verdict.reason
-                return replace(verdict, task=task.name, deadline=task.deadline, reason=reason)
+                less = "its period less its jitter" if late and task.jitter else None
+                return replace(verdict, task=task.name, deadline=task.deadline, reason=reason, culprit=less)
             before, counts = counts, self._counts(company, verdict.wcrt)
         assert isinstance(verdict, Bound)
         bound, total = verdict, {t.name: 1 for t in company.once} | counts
@@ -176,7 +178,7 @@ class Chains:
         if isinstance(claim, Failure):
             assert most is not None
             return most
-        count = -(-(window + max(claim.wcrt - self.own(j), 0)) // j.period)
+        count = -(-(window + j.jitter + max(claim.wcrt - self.own(j), 0)) // j.period)
         return count if most is None else min(count, most)
 
     def _rests_on(self, company: Company) -> Needs:
@@ -203,6 +205,11 @@ class Chains:
             if counts.get(t.name) and self.own(t)
         ]
         return (*own, *served, *(term for term in bound.terms if term.source is not None))
+
+
+def _apart(task: Task) -> int:
+    """How long after a job's release the next one comes at the earliest, ns."""
+    return max(task.period - task.jitter, 0)
 
 
 def _worst(claims: Sequence[Claim | Failure]) -> Claim | Failure:

@@ -19,7 +19,6 @@ from analysis.attack.pending import with_random_pending
 from analysis.attack.search import Effort, attack
 from analysis.attack.tiny import tiny_for
 from analysis.batch import from_tasksets
-from analysis.callbacks import Order, Thread
 from analysis.model import Task, Taskset
 from analysis.rta.analyse import analyse
 from analysis.rta.pending import end_within
@@ -197,15 +196,6 @@ def test_other_tests_refuse_deadlines_beyond_periods_by_name() -> None:
         assert result.schedulable == test.pending
         if not test.pending:
             assert f"{name} has no bound for a deadline beyond its period, which a has" in result.why
-
-
-def test_jitter_in_a_thread_of_several_tasks_is_refused() -> None:
-    served = [
-        replace(task(name, 0, 9, 50, cpu(1)), thread=Thread("loop", Order.FIFO), jitter=ms(jitter))
-        for name, jitter in (("a", 0), ("b", 3))
-    ]
-    why = rta.find("boosted-suspend").run(taskset(*served)).why
-    assert why == "a: no bound, because b has release jitter, and its thread serves several tasks: no bound is known"
 
 
 @pytest.mark.parametrize("name", PENDING)

@@ -117,6 +117,31 @@ def test_a_task_of_another_cpu_counts_with_its_response_where_that_is_known() ->
     assert timer.reached == ms(17)
 
 
+def jittery(jitter: float, order: Order = Order.PRIORITY) -> Taskset:
+    """Each task takes 2 ms; h is released up to ``jitter`` ms late."""
+    h = replace(on("h", 12, cpu(2)), jitter=ms(jitter))
+    return taskset(*served(order, h, *(on(name, 30, cpu(2)) for name in "fml")))
+
+
+def test_release_jitter_in_a_thread() -> None:
+    """With up to 4 ms one job of each fits between two releases of h; with 8, two jobs of h come before one of l."""
+    for order in Order:
+        assert bounds(jittery(4, order)) == in_ms(h=8, f=8, m=8, l=8) | (
+            in_ms(h=4, f=6) if order is Order.PRIORITY else {}
+        )
+    assert bounds(jittery(8)) == in_ms(h=4, f=8, m=10, l=10)
+    assert bounds(jittery(8, Order.ROS2)) == in_ms(h=None, f=10, m=10, l=10)  # counts 2, whatever h does
+    late = TESTS["boosted"].run(jittery(11)).verdicts["h"]
+    assert str(late).startswith("h: no bound below its period less its jitter is known (the recurrence passed it at 4 ")
+    why = TESTS["boosted"].run(jittery(8, Order.FIFO)).why
+    assert "can take longer than the period less the jitter of h, and order fifo has no bound then" in why
+
+
+def test_release_jitter_beyond_the_period_leaves_a_thread_without_bounds() -> None:
+    assert bounds(jittery(13)) == in_ms(h=None, f=None, m=None, l=None)
+    assert bounds(jittery(13, Order.ROS2)) == in_ms(h=None, f=10, m=10, l=10)
+
+
 def test_one_segment_of_a_thread_below_in_each_gap() -> None:
     """Example 6, with CPU time after the segment too: 4 + 2 * 3, not 4 + 2 * (2 + 3); with responses 4 + 2 + 3."""
     h, *rest = GOLDEN[6].tasks

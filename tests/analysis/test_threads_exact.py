@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
 from builders import cpu, ms, task, taskset
-from test_threads import GOLDEN, TESTS, bounds, in_ms, on, served
+from test_threads import GOLDEN, TESTS, bounds, in_ms, jittery, on, served
 
 from analysis.attack.exact import TooManyStatesError, explore
+from analysis.attack.pending import with_random_pending
 from analysis.attack.report import toml
 from analysis.attack.search import Effort, attack
 from analysis.attack.threads import with_random_threads
@@ -43,6 +44,7 @@ def test_golden_exact_values() -> None:
     assert exact(GOLDEN[3]) == in_ms(a=6, b=9, d=9)
     assert exact(GOLDEN[5]) == in_ms(t=5, s=6, u=6)
     assert exact(GOLDEN[6]) == in_ms(h=7, a=10, b=10)
+    assert exact(jittery(8))["l"] == ms(10)
 
 
 @pytest.mark.parametrize(("policy", "detect"), [("segment", 53), ("boosted", 51)])
@@ -64,13 +66,23 @@ def claims(system: Taskset, policy: str) -> Iterator[tuple[str, int]]:
             yield one.name, wcrt
 
 
+def late_in_threads(system: Taskset, found: Mapping[str, int]) -> bool:
+    """Whether a task has a bound whose thread serves one with release jitter."""
+    return any(t.jitter and len(mates := system.served_with(t)) > 1 and any(m.name in found for m in mates)
+               for t in system.real_time)  # fmt: skip
+
+
+@pytest.mark.parametrize("pending", [False, True])
 @pytest.mark.parametrize("policy", ["boosted", "segment"])
-def test_no_schedule_exceeds_a_bound(policy: str) -> None:
+def test_no_schedule_exceeds_a_bound(policy: str, pending: bool) -> None:
+    """Also with release jitter and deadlines beyond periods."""
     rng, explored = random.Random(f"threads {policy}"), 0
-    while explored < 15 * MANY:
+    while explored < (8 if pending else 15) * MANY:
         system = tiny_threads(rng)
+        if pending:
+            system = with_random_pending(system, rng)
         found = dict(claims(system, policy))
-        if not system.threads or not found:
+        if not system.threads or not found or (pending and not late_in_threads(system, found)):
             continue
         complete = explored
         for form in FORMS[policy]:
@@ -93,6 +105,16 @@ def one_round(self: Chains, task: Task) -> Company:
 def no_blocking(self: Chains, task: Task) -> Company:
     """As if the thread preempted itself: nothing that it has begun goes first."""
     return Company(recurring=tuple((j, None) for j in self.served[: self.served.index(task)]))
+
+
+def test_a_count_without_jitter_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A control: a second job of h comes soon after the first."""
+    system = jittery(8)
+    chains = Chains(system.threads["executor"], TESTS["boosted"].demands, System(system))
+    counted = Chains._count
+    monkeypatch.setattr(Chains, "_count", lambda self, j, *more: counted(self, replace(j, jitter=0), *more))
+    (found,) = chains._picked(next(t for t in chains.served if t.name == "l"))
+    assert exact(system)["l"] > found.wcrt  # type: ignore[union-attr]
 
 
 CONTROLS = {

@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fit_cases import FILES
+from links import client_of, eventually
 from loading import DEVICE, THOROUGH, load
+from patched import Driver, Tsg, facts
+from served import Served
 from test_fit_joint import ALPHA, FILE
 
+from gpurt.enums import Tier
 from pycontrol import cli
 
+FAKE = Driver("fake_driver")
 #: Parameters of the module, the file, and the objections that defeat its bounds.
 MATRIX: list[tuple[str, str, set[str]]] = [
     ("policy=5", "boosted busy", set()),
@@ -44,20 +50,54 @@ def asked(capfd: pytest.CaptureFixture[str]) -> Any:
     return ask
 
 
-@pytest.mark.parametrize(("options", "name", "codes"), MATRIX if THOROUGH else MATRIX[:2])
-def test_commands_object_to_the_module_in_the_same_words(
-    tmp_path: Path, asked: Any, options: str, name: str, codes: set[str]
-) -> None:
-    """None says yes beside an objection that defeats the bounds."""
-    load(*options.split())
-    file = tmp_path / "set.toml"
+def agreed(asked: Any, file: Path, name: str, codes: set[str]) -> list[dict[str, Any]]:
+    """The objections to the host, which are the same of all commands; none says yes beside one that defeats bounds."""
     file.write_text(FILES[name].text, encoding="utf-8")
     code, found = asked("apply", file, "--ignore-missing")
     assert {one["code"] for one in found if "bounds" in one["defeats"]} == codes
     assert code == (1 if codes else 0)
     assert asked("watch", file, "--until", "1ms") == (1, found)  # no job was seen
-    assert asked("report", file, "-o", tmp_path / "page.html") == (1 if codes else 0, found)
+    assert asked("report", file, "-o", file.with_name("page.html")) == (1 if codes else 0, found)
+    return list(found)
+
+
+@pytest.mark.parametrize(("options", "name", "codes"), MATRIX if THOROUGH else MATRIX[:2])
+def test_commands_object_to_the_module_in_the_same_words(
+    tmp_path: Path, asked: Any, options: str, name: str, codes: set[str]
+) -> None:
+    load(*options.split())
+    agreed(asked, tmp_path / "set.toml", name, codes)
     load()
+
+
+@pytest.mark.skipif(not FAKE.file.exists(), reason="needs fake_driver.ko, which test_matrix.py builds")
+def test_commands_object_to_a_patched_driver_in_the_same_words(tmp_path: Path, asked: Any) -> None:
+    """Its updates may sleep, and it says when it cannot switch.  `run` has stand-ins for virtual GPUs only."""
+    file = tmp_path / "set.toml"
+    with FAKE.loaded(gpurt=("vgpus=0", "policy=5")) as control, client_of(DEVICE) as client:
+        assert [one.tier for one in control.status()] == [Tier.PATCHED]
+        agreed(asked, file, "boosted suspend", set())
+        agreed(asked, file, "segment suspend", {"policy"})
+        found = agreed(asked, file, "boosted busy", {"asleep"})
+        mine = Tsg()
+        client.begin()
+        client.end()
+        code, told = asked("analyze", file, "--measured", "--margin", "0%")
+        assert (code, [one["code"] for one in told if "bounds" in one["defeats"]]) == (1, ["asleep"])
+        served = Served(DEVICE, str(file))
+        said = served.said + served.end()
+        assert [one["message"] for one in found if one["message"] not in said] == []
+        FAKE.have("error", errno.EOPNOTSUPP)
+        FAKE.have("fail", 1_000_000)
+        client.begin()
+        eventually(lambda: facts()[0]["state"] == "unable")
+        code, found = asked("apply", file, "--ignore-missing")
+        assert {"asleep", "driver", "isolation"} <= {one["code"] for one in found if "bounds" in one["defeats"]}
+        assert code == 1
+        FAKE.have("fail", 0)
+        eventually(lambda: facts()[0]["state"] == "on")
+        client.end()
+        mine.close()
 
 
 def test_the_trace_of_a_run_has_the_module(tmp_path: Path, asked: Any) -> None:
