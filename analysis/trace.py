@@ -78,8 +78,8 @@ class Event:
     START: a job began to execute, ``duration`` after its release.  LATE: an agent has not carried out an order in time,
     so that isolation is lost.  STUCK: the task sleeps inside its segment, the GPU executes nothing, and others wait for
     it.  MEMBER_DIED: its process died, and others of its group, or under the
-    same budget, are in segments.  ``executed``: of COMPLETE,
-    how long the job executed on CPUs by its own account, ns.
+    same budget, are in segments.  ``executed``: of COMPLETE, how long the job executed on CPUs by
+    its own account, ns.  ``group``: of whose members the event's client is one.
 
     ``task`` is empty if an event concerns all tasks or none.
     """
@@ -93,6 +93,7 @@ class Event:
     gpu: int | None = None
     detail: str | None = None
     executed: int | None = None
+    group: str | None = None
 
     @property
     def process(self) -> str:
@@ -314,7 +315,7 @@ def _entries(trace: Trace) -> Iterator[dict[str, Any]]:
 def to_chrome(event: Event, by: str | None) -> dict[str, Any]:
     """A trace-event entry without its track: an interval if something executes, otherwise an instant."""
     args: dict[str, Any] = {"ns": event.time, "kind": event.kind.value}
-    for name in ("task", "job", "duration", "cpu", "gpu", "detail", "executed"):
+    for name in ("task", "job", "duration", "cpu", "gpu", "detail", "executed", "group"):
         value = getattr(event, name)
         if value not in (None, ""):
             args[name] = value
@@ -439,7 +440,7 @@ def _from_chrome(entries: Iterable[dict[str, Any]]) -> Iterator[Event]:
             value = args.get(name)
             if value is not None and (type(value) is not int or value < 0):
                 raise TypeError(f"{name} {value!r:.40}")
-        for name in ("task", "detail"):
+        for name in ("task", "detail", "group"):
             if not isinstance(args.get(name, ""), str):
                 raise TypeError(f"{name} {args[name]!r:.40}")
         yield Event(time, kind, **args)

@@ -107,6 +107,10 @@ TASK = {
         schema.string("^(?!.*/[.][.](/|$))/[^\\u0000]*$", "a cgroup path from / without .."),
         "cgroup v2 path to run in",
     ),
+    "group": Field(
+        schema.string("^[ -~]{1,31}$", "1 to 31 printable ASCII characters"),
+        "the group whose programs own the GPU together; none unless given",
+    ),
     "partition": Field(
         schema.either(NAME, schema.table(OWN_PARTITION), "the name of one [[partition]]"),
         "the [[partition]] that it executes in, or the part of the GPU that it alone may use",
@@ -134,6 +138,7 @@ THREAD = {
     ),
     "command": TASK["command"],
     "cgroup": TASK["cgroup"],
+    "group": TASK["group"],
 }
 CHAIN = {
     "name": Field(NAME, "the chain's name, used once", required=True),

@@ -46,10 +46,11 @@ Fields: TypeAlias = Callable[[dict[str, Any]], dict[str, Field]]
 
 @dataclass(frozen=True)
 class Launch:
-    """How a task is started: its command, and the cgroup that it runs in."""
+    """How a task is started: its command, the cgroup that it runs in, and the group that it owns the GPU with."""
 
     command: tuple[str, ...] | None = None
     cgroup: str | None = None
+    group: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def from_document(path: Path, tables: dict[str, Any], report: Mistakes, unplaced
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)
     lacks = _lacks(tables["platform"], taskset, report)
-    unmodelled = (*_unmodelled(taskset, report), *spatial)
+    unmodelled = (*_unmodelled(taskset, report), *_grouped(tables, report), *spatial)
     stated = taskset.platform.theta_known and not tables["platform"].keys().isdisjoint(("epsilon", "theta"))
     return TasksetFile(path, taskset, launch, _notes(taskset), lacks, unmodelled, stated)
 
@@ -283,7 +284,7 @@ def _task(
 
 
 def _launch(values: dict[str, Any]) -> Launch:
-    return Launch(tuple(values["command"]) if "command" in values else None, values.get("cgroup"))
+    return Launch(tuple(values["command"]) if "command" in values else None, values.get("cgroup"), values.get("group"))
 
 
 def _notes(taskset: Taskset) -> tuple[str, ...]:
@@ -319,6 +320,15 @@ def _unmodelled(taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
     return tuple(
         Problem(line_of(report.lines, ("partition", at, "domain")), f"partition {one.name}: domain {one.domain}: {why}")
         for at, one in enumerate(taskset.partitions) if one.domain is not None
+    )  # fmt: skip
+
+
+def _grouped(tables: dict[str, Any], report: Mistakes) -> tuple[Problem, ...]:
+    """Groups: the members own the GPU together, which no bound and no simulation knows (docs/readings/groups.md)."""
+    why = "no bound is known for groups; `gpurt run` has their programs join them"
+    return tuple(
+        Problem(line_of(report.lines, (kind, at, "group")), f"{kind} {one['name']}: group {one['group']}: {why}")
+        for kind in ("task", "thread") for at, one in enumerate(tables.get(kind, [])) if "group" in one
     )  # fmt: skip
 
 

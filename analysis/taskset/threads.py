@@ -11,7 +11,7 @@ from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Field, Mistakes, quoted
 
 #: Keys of a thread that each of its tasks would have by itself.
-OF_THREAD = ("cpu", "priority", "gpu_priority", "command", "cgroup")
+OF_THREAD = ("cpu", "priority", "gpu_priority", "command", "cgroup", "group")
 #: Keys of a task that only mean something in a thread.
 IN_THREAD = ("thread", "rank", "kind")
 #: Where they belong, by whether the task is in a thread.

@@ -17,7 +17,6 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier, Words
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
-from gpurt.text import visible
 from pycontrol.live import stuck
 from pycontrol.live.netlink import LATER, PATIENCE, GenericTransport, Link, Message, SocketTransport, Value
 
@@ -384,8 +383,6 @@ class Control:
     def _named(self, message: Message) -> EventRecord:
         """The event, with what is looked up of it."""
         record = self._of_process(_event(message))
-        if record.kind is EventKind.MEMBER_DIED and record.group:
-            return replace(record, detail=f"group {visible(record.group)}")
         if record.kind is not EventKind.STUCK:
             return record
         clients = self.clients()

@@ -144,6 +144,8 @@ class Crew:
         environment = {**os.environ, **self.options.environments.get(task.name, {})}
         if self.options.device:
             environment["GPURT_DEVICE"] = self.options.device
+        if launch.group:
+            environment["GPURT_GROUP"] = launch.group
         if self.options.policy == "boosted":  # under other policies nobody is raised, nor is to spin for a decision
             environment["GPURT_FORM"] = task.form_in(self.options.waiting or task.waiting).word
         if launch.command:

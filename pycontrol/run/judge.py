@@ -55,7 +55,7 @@ class Judge:
         self._due = Due(lambda task, release: release in self._tasks[task].jobs)
         self._limits = Limits(file, self.policy, gpus)
         self._log = Log()
-        self._segments = Segments(self.policy, self._limits, self._log)
+        self._segments = Segments(self.policy, self._limits, self._log, _group_levels(file))
         self._serving = Serving(file.taskset, self._log)
         self._latest = 0
 
@@ -339,7 +339,7 @@ class Judge:
 
     def _member_died(self, event: Event, _priority: int | None) -> None:
         who = visible(event.task) or "a process"
-        of = visible(event.detail) if event.detail else "the same budget"
+        of = f"group {visible(event.group)}" if event.group else "the same budget"
         text = f"{who} died, and others of {of} are in segments: they may wait for it"
         self._log.add(event.time, What.ENDED, "", text)
 
@@ -352,6 +352,15 @@ class Judge:
             return
         self._log.add(event.time, What.LOST, "", f"{event.detail or 'events lost'}; what was under way is left out")
         self._forget()
+
+
+def _group_levels(file: TasksetFile) -> dict[str, int]:
+    """The GPU priority of each task's group, which is the highest of its members', by task."""
+    groups = {task.name: file.launch[task.name].group for task in file.taskset if task.name in file.launch}
+    return {
+        name: max(task.segment_priority for task in file.taskset if groups.get(task.name) == group)
+        for name, group in groups.items() if group
+    }  # fmt: skip
 
 
 _HANDLERS: dict[Kind, Callable[[Judge, Event, int | None], None]] = {

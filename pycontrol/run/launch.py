@@ -46,16 +46,25 @@ class Run:
 
 
 def _set_priorities(crew: Crew, listener: Listener) -> list[str]:
-    """If tasks may not use SCHED_FIFO, sets the GPU priorities of their segments through the host."""
-    if crew.fifo:
-        return []
+    """Sets the GPU priorities of tasks through the host: of groups, and if tasks may not use SCHED_FIFO of all.
+
+    A group's is the highest of its tasks', whatever their segments ask for.
+    """
+    ours = [one for one in crew.children if one.task.uses_gpu and one.report is not None and one.task.segment_priority]
+    groups = {one.process.pid: crew.file.launch[one.task.name].group for one in ours}
+    levels: dict[str | None, int] = {}
+    for one in ours:
+        group = groups[one.process.pid]
+        levels[group] = max(one.task.segment_priority, levels.get(group, 0))
     try:
-        for child in crew.children:
-            if child.task.uses_gpu and child.report is not None and child.task.segment_priority:
-                listener.control.set_priority(child.process.pid, child.task.segment_priority)
+        for one in ours:
+            group = groups[one.process.pid]
+            if group or not crew.fifo:
+                level = levels[group] if group else one.task.segment_priority
+                listener.control.set_priority(one.process.pid, level)
     except RefusedError as error:
         return [f"GPU priorities not set: {error}"]
-    return ["GPU priorities set through the host, for the tasks themselves have none"]
+    return [] if crew.fifo else ["GPU priorities set through the host, for the tasks themselves have none"]
 
 
 def _remarks(reports: Iterable[TaskReport]) -> list[str]:

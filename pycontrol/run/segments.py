@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from analysis.model import FEDERATED, Task
 from analysis.trace import Event
@@ -15,8 +15,9 @@ from pycontrol.run.seen import MOST_OPEN, Held, OpenJob, SeenTask
 class Segments:
     """Takes the events of segments in the order in which they come, each with what is known of its task."""
 
-    def __init__(self, policy: str, limits: Limits, log: Log) -> None:
-        self._policy, self._limits, self._log = policy, limits, log
+    def __init__(self, policy: str, limits: Limits, log: Log, levels: Mapping[str, int]) -> None:
+        """``levels``: the GPU priorities of segments of tasks in groups, by task."""
+        self._policy, self._limits, self._log, self._levels = policy, limits, log, levels
 
     def begin(self, seen: SeenTask, event: Event, priority: int | None) -> None:
         """A segment begins, of a client of that GPU priority if it is known."""
@@ -65,8 +66,9 @@ class Segments:
     def _check_priority(self, task: Task, event: Event, priority: int | None) -> None:
         if priority is None or self._policy in ("timesliced", "lock-fifo", FEDERATED):
             return
-        if priority != task.segment_priority:
-            text = f"its segment has GPU priority {priority}, the file says {task.segment_priority}"
+        wanted = self._levels.get(task.name, task.segment_priority)
+        if priority != wanted:
+            text = f"its segment has GPU priority {priority}, the file says {wanted}"
             self._log.add(event.time, What.PRIORITY, task.name, text)
 
     def _check_single(self, seen: SeenTask, event: Event, job: OpenJob | None) -> None:

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tasks of a file that own the GPU together: `gpurt run` has their programs join their group, at one level."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from links import eventually
+
+from analysis import taskset
+from analysis.answers.loading import analysable
+from analysis.trace import load
+from gpurt.errors import TasksetError
+from pycontrol.live.events import Listener
+from pycontrol.run import crew, launch, task_program
+from pycontrol.run.check import judged
+from pycontrol.run.emulator import Emulator
+from pycontrol.run.finding import What
+from pycontrol.run.placement import place
+
+FILE = """
+[platform]
+cpus = 1
+epsilon = "10us"
+
+[[task]]
+name = "engine"
+cpu = 0
+priority = 20
+gpu_priority = 40
+period = "20ms"
+group = "llm"
+segments = [{ cpu = "100us" }, { misc = "10us", gpu = "1ms" }]
+
+[[task]]
+name = "worker"
+cpu = 0
+priority = 10
+period = "50ms"
+group = "llm"
+segments = [{ cpu = "100us" }, { misc = "10us", gpu = "1ms" }]
+
+[[task]]
+name = "other"
+cpu = 0
+priority = 5
+period = "50ms"
+segments = [{ misc = "10us", gpu = "1ms" }]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> taskset.TasksetFile:
+    path = tmp_path / "set.toml"
+    path.write_text(FILE)
+    return taskset.load(path)
+
+
+def test_its_programs_and_stand_ins_join_and_have_the_highest_level_of_its_tasks(
+    file: taskset.TasksetFile, tmp_path: Path
+) -> None:
+    with Emulator(file.taskset.platform) as host, Listener(str(host.socket)) as listener:
+        run = launch.launch(file, crew.CrewOptions(0.5, str(host.socket), "segment"))
+        seen = {(one.comm.split("-")[0], one.group) for one in listener.records() if one.client}
+        levels = {one.priority for one in listener.records() if one.group and one.kind.word == "begin"}
+    assert seen == {("engine", "llm"), ("worker", "llm"), ("other", "")}
+    assert levels == {40}
+    run.trace.save(tmp_path / "run.json")
+    kept = {event.group for event in load(tmp_path / "run.json").events if event.task == "worker"}
+    assert "llm" in kept
+    assert not [one for one in judged(run.trace, file).findings if one.task == "worker" and one.what is What.PRIORITY]
+
+
+def test_a_program_of_the_users_is_told_its_group(tmp_path: Path) -> None:
+    path, told = tmp_path / "set.toml", tmp_path / "told"
+    program = f"printf %s $GPURT_GROUP > {told}.new; mv {told}.new {told}; exec sleep 99"
+    path.write_text(FILE.replace('group = "llm"\n', f'group = "llm"\ncommand = ["sh", "-c", "{program}"]\n', 1))
+    file = taskset.load(path)
+    with Emulator(file.taskset.platform) as host:
+        options = crew.CrewOptions(1, str(host.socket), "segment")
+        with crew.Crew(file, options, place(file.taskset), False, tmp_path, task_program.find()) as made:
+            made.start()
+            eventually(told.exists)
+    assert told.read_text() == "llm"
+
+
+def test_no_command_bounds_or_simulates_it(file: taskset.TasksetFile) -> None:
+    with pytest.raises(TasksetError) as refused:
+        analysable(file.path)
+    assert [one.message for one in refused.value.problems] == [
+        f"task {name}: group llm: no bound is known for groups; `gpurt run` has their programs join them"
+        for name in ("engine", "worker")
+    ]
