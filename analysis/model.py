@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 from analysis.callbacks import Callback, Thread
@@ -280,10 +281,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Tasks of which each reads the last value that the one before it wrote.
+    """Tasks of which each reads the last value that the one before it wrote, or is released by the end of its job.
 
-    ``event``: the first task is released by what the chain reacts to; else it samples that.  ``max_reaction``,
-    ``max_age`` and ``max_age_at_output``: what is allowed, ns; None: anything.
+    ``triggered``: the tasks of the latter kind.  ``event``: the first task is released by what the chain reacts to;
+    else it samples that.  ``max_reaction``, ``max_age`` and ``max_age_at_output``: what is allowed, ns; None: anything.
     """
 
     name: str
@@ -292,6 +293,18 @@ class Chain:
     max_reaction: int | None = None
     max_age: int | None = None
     max_age_at_output: int | None = None
+    triggered: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> tuple[tuple[str, ...], ...]:
+        """The chain, cut at sampled links: the first task of a unit has releases of its own."""
+        units: list[tuple[str, ...]] = []
+        for name in self.tasks:
+            if name in self.triggered:
+                units[-1] = (*units[-1], name)
+            else:
+                units.append((name,))
+        return tuple(units)
 
     @property
     def limited(self) -> bool:
@@ -429,10 +442,20 @@ class Taskset:
         """The real-time tasks of which several jobs can be pending."""
         return tuple(task for task in self.real_time if task.pends)
 
+    @cached_property
+    def triggers(self) -> dict[str, str]:
+        """By task that is released by the end of another one's jobs: that other task."""
+        return {
+            consumer: producer
+            for chain in self.chains for producer, consumer in pairwise(chain.tasks) if consumer in chain.triggered
+        }  # fmt: skip
+
     def unserved(self, what: str) -> str:
         """Why ``what`` cannot be told of these tasks, for threads, pending jobs, wake-ups or resources; else empty."""
         for name in self.threads:
             return f"thread {name} serves several tasks, of which {what} knows nothing"
+        if self.triggers:
+            return f"{next(iter(self.triggers))} is released by the end of another task, of which {what} knows nothing"
         if self.resources:
             return f"the file has [[resource]], of which {what} knows nothing"
         if self.platform.cpu_latency:

@@ -201,6 +201,7 @@ class SimulatorCall:
         flat = [segment for part in parts for segment in part]
         self.segments: Any = ffi.new("struct gpurt_sim_segment[]", flat)
         self.tasks: Any = ffi.new("struct gpurt_sim_task[]", len(taskset))
+        numbers = {task.name: number for number, task in enumerate(taskset, 1)}
         first, shared, threads = 0, _shared(taskset), list(taskset.threads)
         for index, task in enumerate(taskset):
             waiting = options.waiting or task.waiting
@@ -219,6 +220,7 @@ class SimulatorCall:
                 "intensity": INTENSITIES[task.intensity] if slows and not task.best_effort else INTENSITIES[None],
                 "conflict": _factor(task.conflict, f"{task.name}: conflict") if slows else lib.GPURT_FACTOR_ONE,
                 **_served(task, threads),
+                "trigger": numbers[taskset.triggers[task.name]] if task.name in taskset.triggers else 0,
                 "by_deadline": home is not None and home.shared is Sharing.DEADLINE,
             }  # fmt: skip
             first += len(parts[index])

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Bounds of chains with sampled links, on top of the bounds of their tasks.  docs/readings/chains.md has the proofs."""
+"""Bounds of chains, on top of the bounds of their tasks.  docs/readings/chains.md has the proofs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from analysis.model import Chain, Task, Taskset
+from analysis.model import Chain, Protocol, Task, Taskset
 from analysis.rta.result import Result
 from gpurt.units import exact_ms
 
@@ -69,57 +70,86 @@ class Bounded:
 
 def bound_of(chain: Chain, taskset: Taskset, result: Result) -> Bounded:
     """The chain's bounds, from those that a test has of the taskset's tasks."""
-    tasks = [next(t for t in taskset if t.name == name) for name in chain.tasks]
+    known = {task.name: task for task in taskset}
     responses: dict[str, int] = {}
-    for task in tasks:
-        wcrt = result.wcrt(task.name)
+    for name in chain.tasks:
+        wcrt = result.wcrt(name)
         if wcrt is None:
-            return Bounded(chain, {}, f"{task.name} has no bound")
-        responses[task.name] = wcrt
-    latencies = {"max_reaction": Latency(_reaction(chain, tasks, taskset, responses), chain.max_reaction)}
-    first = tasks[0].longest_gap
-    if first is not None:
-        output = _at_output(tasks, taskset, responses)
-        age = (Part(tasks[-1].name, _gap(tasks[-1]), GAP), *output)
+            return Bounded(chain, {}, f"{name} has no bound")
+        responses[name] = wcrt
+    units = [_Unit(tuple(known[name] for name in names), responses) for names in chain.units]
+    latencies = {"max_reaction": Latency(_reaction(chain, units, taskset), chain.max_reaction)}
+    if units[0].head.longest_gap is not None:
+        output = _at_output(units, taskset)
+        age = (units[-1].gap, *output)
         latencies["max_age"] = Latency(age, chain.max_age)
         latencies["max_age_at_output"] = Latency(output, chain.max_age_at_output)
     return Bounded(chain, latencies)
 
 
-def _reaction(chain: Chain, tasks: list[Task], taskset: Taskset, responses: dict[str, int]) -> tuple[Part, ...]:
+@dataclass(frozen=True)
+class _Unit:
+    """Tasks of which each but the first is released by the end of the one before; ``responses``: bounds of each, ns."""
+
+    tasks: tuple[Task, ...]
+    responses: Mapping[str, int]
+
+    @property
+    def head(self) -> Task:
+        """The task with releases of its own."""
+        return self.tasks[0]
+
+    @property
+    def gap(self) -> Part:
+        """The time to its next release."""
+        gap = self.head.longest_gap
+        assert gap is not None  # files without it are refused where it counts
+        return Part(self.head.name, gap, GAP)
+
+    @property
+    def ends(self) -> tuple[Part, ...]:
+        """The time from its release to its end."""
+        return tuple(Part(task.name, self.responses[task.name], RESPONSE) for task in self.tasks)
+
+
+def _exempt(producer: _Unit, consumer: _Unit, taskset: Taskset) -> bool:
+    alone = len(producer.tasks) == len(consumer.tasks) == 1
+    return alone and never_between(producer.head, consumer.head, taskset)
+
+
+def _reaction(chain: Chain, units: Sequence[_Unit], taskset: Taskset) -> tuple[Part, ...]:
     """From an event to the end of the last job: to each next release, and to its end."""
-    parts = [] if chain.event else [Part(tasks[0].name, _gap(tasks[0]), GAP)]
-    for producer, consumer in pairwise(tasks):
-        response, gap = responses[producer.name], _gap(consumer)
-        if never_between(producer, consumer, taskset):
-            parts.append(Part(consumer.name, max(response, gap), EXEMPT))
+    parts = [] if chain.event else [units[0].gap]
+    for producer, consumer in pairwise(units):
+        if _exempt(producer, consumer, taskset):
+            amount = max(producer.ends[0].amount, consumer.gap.amount)
+            parts.append(Part(consumer.head.name, amount, EXEMPT))
         else:
-            parts += [Part(producer.name, response, RESPONSE), Part(consumer.name, gap, GAP)]
-    return (*parts, Part(tasks[-1].name, responses[tasks[-1].name], RESPONSE))
+            parts += [*producer.ends, consumer.gap]
+    return (*parts, *units[-1].ends)
 
 
-def _at_output(tasks: list[Task], taskset: Taskset, responses: dict[str, int]) -> tuple[Part, ...]:
+def _at_output(units: Sequence[_Unit], taskset: Taskset) -> tuple[Part, ...]:
     """From the end of the last job back to the start of the first: to each job that ended before a start."""
-    parts = [Part(tasks[-1].name, responses[tasks[-1].name], RESPONSE)]
-    for producer, consumer in pairwise(tasks):
-        exempt = never_between(producer, consumer, taskset)
-        parts.append(Part(producer.name, _gap(producer), EXEMPT if exempt else GAP))
-        if not exempt:
-            parts.append(Part(producer.name, responses[producer.name], RESPONSE))
+    parts = list(units[-1].ends)
+    for producer, consumer in pairwise(units):
+        if _exempt(producer, consumer, taskset):
+            parts.append(Part(producer.head.name, producer.gap.amount, EXEMPT))
+        else:
+            parts += [producer.gap, *producer.ends]
     return tuple(parts)
 
 
 def never_between(producer: Task, consumer: Task, taskset: Taskset) -> bool:
     """Whether no job of the consumer starts while one of the producer is pending.
 
-    So it is on one CPU if the producer is more urgent there and never sleeps.  One that uses the GPU may sleep, or wait
-    for its turn, and then the consumer starts in the gap and reads what is old.
+    So it is on one CPU if the producer is more urgent there and never sleeps.  One that uses the GPU, or a
+    mutex, may sleep, or wait for its turn, and then the consumer starts in the gap and reads what is old.
     """
     alone = len(taskset.served_with(producer)) == 1
-    return producer.cpu == consumer.cpu and producer.priority > consumer.priority and alone and not producer.uses_gpu
-
-
-def _gap(task: Task) -> int:
-    gap = task.longest_gap
-    assert gap is not None  # files without it are refused where it counts
-    return gap
+    waits = any(
+        section.task == producer.name
+        for one in taskset.resources if one.protocol is not Protocol.SPIN for section in one.sections
+    )  # fmt: skip
+    above = producer.cpu == consumer.cpu and producer.priority > consumer.priority
+    return above and alone and not producer.uses_gpu and not waits

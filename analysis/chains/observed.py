@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -39,8 +39,9 @@ def observed(chain: Chain, trace: Trace) -> Observed:
     """
     ran = ran_of(trace, chain.tasks)
     each = [ran.get(name, []) for name in chain.tasks]
-    reactions = _reactions(each, chain.event)
-    at_output, ages = _ages(each)
+    links = [_triggered if name in chain.triggered else _started for name in chain.tasks[1:]]
+    reactions = _reactions(each, links, chain.event)
+    at_output, ages = _ages(each, links)
     return Observed(max(reactions, default=None), max(ages, default=None), max(at_output, default=None))
 
 
@@ -60,27 +61,39 @@ def ran_of(trace: Trace, names: Sequence[str]) -> dict[str, list[RanJob]]:
     return found
 
 
-def _reactions(each: Sequence[Sequence[RanJob]], event: bool) -> list[int]:
+#: When a job of a consumer takes its input, ns.
+Takes = Callable[[RanJob], int]
+
+
+def _started(job: RanJob) -> int:
+    return job.start
+
+
+def _triggered(job: RanJob) -> int:
+    return job.release
+
+
+def _reactions(each: Sequence[Sequence[RanJob]], links: Sequence[Takes], event: bool) -> list[int]:
     """From just after the start of a job of the first task, or from a release there, to the end of the last job."""
     found = []
     for index, job in enumerate(each[0]):
         since = job.release if event else each[0][index - 1].start
         at: RanJob | None = job
-        for later in each[1:]:
-            following = bisect_left(later, at.end, key=lambda one: one.start) if at else len(later)
+        for later, takes in zip(each[1:], links, strict=True):
+            following = bisect_left(later, at.end, key=takes) if at else len(later)
             at = later[following] if following < len(later) else None
         if at is not None and (event or index):
             found.append(at.end - since)
     return found
 
 
-def _ages(each: Sequence[Sequence[RanJob]]) -> tuple[list[int], list[int]]:
+def _ages(each: Sequence[Sequence[RanJob]], links: Sequence[Takes]) -> tuple[list[int], list[int]]:
     """The age of each output at its end and until the next: since the start of the first job that it rests on."""
     at_output, until_next = [], []
     for index, last in enumerate(each[-1]):
         at: RanJob | None = last
-        for earlier in reversed(each[:-1]):
-            before = bisect_right(earlier, at.start, key=lambda one: one.end) if at else 0
+        for earlier, takes in zip(reversed(each[:-1]), reversed(links), strict=True):
+            before = bisect_right(earlier, takes(at), key=lambda one: one.end) if at else 0
             at = earlier[before - 1] if before else None
         if at is None:
             continue

@@ -153,7 +153,7 @@ void sim_release(struct sim *s, struct job_task *t)
 		if (t->queued == 1 && !task->thread)
 			sim_start_job(s, t);
 	}
-	t->next_release = next_release(s, t, delay);
+	t->next_release = task->trigger ? U64_MAX : next_release(s, t, delay);
 	if (t->next_release >= s->config->horizon)
 		t->next_release = U64_MAX;
 }

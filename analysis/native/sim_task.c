@@ -70,6 +70,17 @@ void sim_go_on(struct sim *s, struct job_task *t)
 	t->waking = 0;
 }
 
+/* Releases the job of each task that the end of one of @t's releases. */
+static void trigger(struct sim *s, const struct job_task *t)
+{
+	struct job_task *other;
+	u32 number = (u32)(t - s->tasks) + 1;
+
+	for (other = s->tasks; other < s->tasks + s->count; other++)
+		if (other->task->trigger == number)
+			sim_release(s, other);
+}
+
 static void finish_job(struct sim *s, struct job_task *t)
 {
 	u64 release = t->backlog[t->head], response = s->now - release;
@@ -90,6 +101,7 @@ static void finish_job(struct sim *s, struct job_task *t)
 		sim_served(s, t);
 	else if (t->queued)
 		sim_go_on(s, t);
+	trigger(s, t);
 }
 
 static void enter_segment(struct sim *s, struct job_task *t)

@@ -139,7 +139,7 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		t->part = &s->parts[tasks[i].part];
 		t->segments = segments + tasks[i].first;
 		t->stats = &stats[i];
-		t->next_release = tasks[i].offset < config->horizon ? tasks[i].offset : U64_MAX;
+		t->next_release = tasks[i].offset < config->horizon && !tasks[i].trigger ? tasks[i].offset : U64_MAX;
 		t->arrival = (int64_t)(tasks[i].offset - tasks[i].jitter);
 		gpurt_sched_client_init(&t->client);
 		gpurt_boost_form(&t->client, tasks[i].form);
@@ -216,7 +216,7 @@ bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_tas
 		    config->resources[i].ceiling >= GPURT_LEVELS)
 			return false;
 	for (i = 0; i < count; i++) {
-		if (tasks[i].thread > count || tasks[i].order >= GPURT_SIM_ORDER_COUNT)
+		if (tasks[i].thread > count || tasks[i].trigger > count || tasks[i].trigger == i + 1 || tasks[i].order >= GPURT_SIM_ORDER_COUNT)
 			return false;
 		if (tasks[i].cpu >= config->cpus || tasks[i].part >= config->part_count || !tasks[i].period || tasks[i].priority >= GPURT_LEVELS ||
 		    tasks[i].gpu_priority >= GPURT_LEVELS || tasks[i].form >= GPURT_FORM_COUNT ||

@@ -66,6 +66,7 @@ struct gpurt_sim_task {
 	u32 thread;			/* tasks of one number, up to that of tasks, are served by one thread; 0: by its own */
 	u32 order;			/* of that thread, enum gpurt_sim_order */
 	u32 rank;			/* its place in the thread's order, 0 first */
+	u32 trigger;			/* the task whose ends release its jobs, from 1 on; 0: it has releases of its own */
 	u32 timer;			/* it skips releases while a job waits to be served */
 	u64 slice;			/* of its TSG; 0: the part's */
 	u64 period, deadline, offset;	/* offset: of the first release, which is as late as it may be */

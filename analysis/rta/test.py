@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from analysis.chains.triggered import holistic
 from analysis.conflicts import UNKNOWN, under
 from analysis.fold import apart
 from analysis.model import FORMS, Sharing, Taskset, Waiting
@@ -138,6 +139,8 @@ class Test:
         """
         if refused := self._unserved(taskset):
             return refused
+        if taskset.triggers:
+            return holistic(taskset, lambda one: self.run(one, brief), self.name)
         if self.analysis is not None:
             return self.analysis(taskset)
         if systems := self.systems(taskset):
@@ -199,6 +202,9 @@ class Test:
         return self._refused(taskset, Reason.LATENCY, why) if why else None
 
     def _unknown_pending(self, taskset: Taskset) -> str | None:
+        for name, producer in taskset.triggers.items():
+            if not self.pending:
+                return f"{self.name} has no bound for a task that another one releases, as {producer} does {name}"
         for task in taskset.pending:
             if not self.pending:
                 return f"{self.name} has no bound for {task.why_pends}, which {task.name} has"

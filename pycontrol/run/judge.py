@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from analysis.chains.triggered import jitters_of, with_jitters
 from analysis.model import Task
 from analysis.taskset import TasksetFile
 from analysis.trace import Event, Kind
@@ -45,6 +47,9 @@ class Judge:
         self, file: TasksetFile, bounds: Mapping[str, int], *, policy: str | None = None, patience: int = 0,
         jump: int = JUMP, gpus: int = 0, observe: Callable[[str, int], None] = lambda _task, _response: None,
     ) -> None:  # fmt: skip
+        if file.taskset.triggers:  # whose releases are as late as the jobs before them
+            jitters = jitters_of(file.taskset, bounds)
+            file = replace(file, taskset=with_jitters(file.taskset, jitters))
         self.file, self.bounds, self.patience = file, bounds, patience
         self._jump = jump
         self.policy = policy or file.taskset.platform.policy

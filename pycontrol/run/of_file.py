@@ -64,12 +64,21 @@ class Done:
         return self.verdict.why or self.seen.failed or early or str(self.unsaved or "")
 
 
+def _check_triggers(loaded: TasksetFile) -> None:
+    """The stand-in of a task has periodic releases of its own, and hears of no other task's end."""
+    for name, producer in loaded.taskset.triggers.items():
+        if loaded.launch[name].command is None:
+            what = f"{name} is released by the end of {producer}"
+            raise UsageError(f"{filename(loaded.path)}: {what}, which only a command of its own can do: give it one")
+
+
 def of_file(loaded: TasksetFile, wished: Wished) -> Done:
     """Runs the tasks.
 
     Raises UsageError, DeviceError and RefusedError before anything is changed where they cannot run so.
     """
     policy = wished.policy
+    _check_triggers(loaded)
     federated = _federated(loaded)
     if policy == FEDERATED:
         if not federated:

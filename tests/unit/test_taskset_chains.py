@@ -39,7 +39,8 @@ def test_the_example_is_read() -> None:
         ('"plan", "drive"]', '"plane", "drive"]', 'tasks: no [[task]] is called "plane"'),
         ('"plan", "drive"]', '"plan", "detect"]', "detect is in the chain twice: a loop has no end"),
         ('"sampled", "sampled"', '"sampled"', "links: 3 tasks have 2 links, got 1"),
-        ('"sampled", "sampled"', '"sampled", "triggered"', 'no bound is built for "triggered" links'),
+        ('"sampled", "sampled"', '"sampled", "triggered"', "released by the end of plan, and so has its period"),
+        ('"sampled", "sampled"', '"triggered", "sampled"', "it has neither jitter nor releases nor max_period"),
         ('max_period = "22ms"', "", "plan is sporadic, and may be silent for ever"),
         ('max_period = "22ms"', 'max_period = "19ms"', "max_period: must be at least the period"),
         ('max_period = "22ms"', 'max_period = "22ms"\nreleases = "periodic"', "says already that it is the period"),
@@ -95,3 +96,78 @@ def test_explain_takes_a_chain(gpurt: Gpurt) -> None:
 def test_the_document_is_of_the_schema_of_outputs(gpurt: Gpurt) -> None:
     document = json.loads(gpurt("analyze", EXAMPLE, "--json")[1])
     jsonschema.validate(document, json.loads((ROOT / "docs/output.schema.json").read_text()))
+
+
+RELEASED = """[platform]
+cpus = 1
+epsilon = "0ms"
+[[task]]
+name = "a"
+cpu = 0
+priority = 3
+period = "10ms"
+releases = "periodic"
+segments = [{ cpu = "1ms" }]
+[[task]]
+name = "b"
+cpu = 0
+priority = 2
+period = "10ms"
+segments = [{ cpu = "2ms" }]
+[[task]]
+name = "c"
+cpu = 0
+priority = 1
+period = "10ms"
+segments = [{ cpu = "1ms" }]
+[[chain]]
+name = "one"
+tasks = ["a", "b"]
+links = ["triggered"]
+stimulus = "event"
+max_reaction = "15ms"
+"""
+
+
+def second(tasks: str, link: str) -> str:
+    return f'{RELEASED}[[chain]]\nname = "two"\ntasks = [{tasks}]\nlinks = ["{link}"]\nstimulus = "event"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (second('"b", "a"', "triggered").replace('releases = "periodic"\n', ""), "itself: a loop has no end"),
+        (second('"c", "b"', "triggered").replace('name = "c"', 'name = "c"\nreleases = "periodic"'),
+         "a and c both release b: no bound is known"),
+        (second('"a", "c"', "triggered"), "a releases several tasks: no bound is known"),
+        (second('"a", "b"', "sampled").replace('name = "b"', 'name = "b"\nmax_period = "10ms"', 1),
+         "it has neither jitter nor releases nor max_period"),
+        (second('"b", "c"', "triggered"), "b is released by a, so that its link is triggered here, too"),
+    ],
+)  # fmt: skip
+def test_triggers_that_have_no_bound_are_one_line_each(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "tasks.toml"
+    path.write_text(text)
+    with pytest.raises(TasksetError) as error:
+        taskset.load(path)
+    assert any(said in problem.message for problem in error.value.problems), error.value.problems
+
+
+def test_a_triggered_link_is_analysed_and_simulated(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = tmp_path / "tasks.toml"
+    path.write_text(RELEASED)
+    code, out, _ = gpurt("analyze", str(path), "--json")
+    assert code == 0
+    assert json.loads(out)["chains"]["one"]["max_reaction"]["bound_ns"] == (1 + 3) * MS  # a's next job, too
+    assert gpurt("simulate", str(path), "--runs", "3")[0] == 0
+    code, out, err = gpurt("plan", "slices", str(path))
+    assert code != 0
+    assert "released by the end of another task" in out + err
+
+
+def test_run_refuses_a_triggered_task_without_a_command(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = tmp_path / "tasks.toml"
+    path.write_text(RELEASED)
+    code, _, err = gpurt("run", str(path), "--duration", "1s")
+    assert code == 2
+    assert "b is released by the end of a, which only a command of its own can do" in err
