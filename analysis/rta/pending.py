@@ -107,10 +107,12 @@ def _too_long(task: Task, demands: Sequence[Demand | Shared], system: System) ->
         own = max(own, task.cpu_time + task.gpu_time + 2 * system.epsilon * task.eta)
     if own <= task.period:
         return None
+    turns = -(-own // task.period)
     why = (
         f"a job takes its one thread {exact_ms(own)}, and one is released each {exact_ms(task.period)}: each job can "
         f"be later than the one before by {exact_ms(own - task.period)}, without end; it is a pipeline of several "
-        "threads: write each of its stages as a task"
+        f"threads: write each of its stages as a task of a [[chain]], or {turns} tasks of {turns} threads that take "
+        f"turns, each with period {exact_ms(turns * task.period)}"
     )
     return Failure(task.name, Reason.TOO_LONG, task.deadline, own, culprit=why)
 

@@ -146,7 +146,8 @@ def test_a_job_longer_than_the_period_has_no_bound_and_is_told_so(test: str) -> 
     assert isinstance(why, Failure)
     assert why.reason is Reason.TOO_LONG
     assert "one is released each 33 ms" in str(why)
-    assert "write each of its stages as a task" in str(why)
+    assert "write each of its stages as a task of a [[chain]]" in str(why)
+    assert "or 2 tasks of 2 threads that take turns, each with period 66 ms" in str(why)
 
 
 def test_the_pipeline_is_later_with_each_job() -> None:
