@@ -35,9 +35,9 @@ def test_the_fuzzer_finds_a_planted_bug_and_repeats_it(tmp_path: Path) -> None:
     tree = copy_tree(tmp_path / "tree")
     policy = tree / "kmod/core/sched.c"
     text = policy.read_text(encoding="utf-8")
-    right = "	c->hint = 0;\n"
+    right = "	c->hint = 0;\n	if (e != c) {\n"
     assert text.count(right) == 1
-    policy.write_text(text.replace(right, ""), encoding="utf-8")
+    policy.write_text(text.replace(right, "	if (e != c) {\n"), encoding="utf-8")
     sources = [tree / f"tests/core/native/{name}.c" for name in ("fuzz", "world", "model")]
     sources += [tree / f"kmod/core/{name}.c" for name in ("sched", "boost", "queue", "budget", "group")]
     fuzz = compile_program(tmp_path / "fuzz", sources, SANITIZE)
