@@ -86,6 +86,14 @@ def test_the_driver_gets_the_header_that_gpurt_has(release: Path) -> None:
     assert theirs == [ours]
 
 
+def test_the_table_of_lines_is_what_the_patches_add() -> None:
+    folder = ROOT / "kmod/patches/nvidia-open"
+    *rows, total = re.findall(r"^\| (\d{4}|all) \| (\d+) \| ", (folder / "README").read_text(), re.M)
+    counted = [(one.name[:4], len(added(one.read_text()))) for one in sorted((folder / "595").glob("*.patch"))]
+    assert [(name, int(lines)) for name, lines in rows] == counted
+    assert total == ("all", str(sum(lines for _, lines in counted)))
+
+
 UPSTREAM = sorted((ROOT / "kmod/patches/upstream").glob("*.patch"))
 
 
