@@ -44,6 +44,22 @@ def under(policy: str, gpu: GpuStatus = VIRTUAL, count: int = 1, **more: Any) ->
     return host(*(replace(gpu, gpu=at, policy=Policy.parse(policy)) for at in range(count)), **more)
 
 
+@dataclass(frozen=True)
+class Board:
+    """A fake board under `gpurt serve`: the preload library's family, the driver that agents tell of, and whether the
+    driver takes work off the GPU before it is done.  tests/preload/test_preload_fit.py asks a real host with each."""
+
+    family: str
+    driver: str
+    preempts: bool = True
+
+
+SERVED = {
+    "nvgpu": Board("nvgpu", "nvgpu-tsg"), "nvidia": Board("nvidia", "nvidia-rm"), "kfd": Board("hip", "kfd-queue"),
+    "kfd without preemption": Board("hip", "kfd-queue", preempts=False),
+}  # fmt: skip
+
+
 def _hosts() -> Iterator[tuple[str, Host]]:
     for policy in POLICIES:
         yield f"emulator {policy}", under(policy)
@@ -53,9 +69,10 @@ def _hosts() -> Iterator[tuple[str, Host]]:
     units = {"unit_policy": "sbeet", "mechanism": "virtual", "units": 8, "unit_clients": 1}
     yield "units", under("timesliced", replace(VIRTUAL, **units))
     yield "dear", under("segment", replace(VIRTUAL, alpha_ns=2 * MS))
-    for driver, tier in (("nvgpu", Tier.UNPATCHED), ("kfd", Tier.UNPATCHED), ("rm", Tier.HINTS)):
+    for name, board in SERVED.items():
+        tier = Tier.UNPATCHED if board.preempts else Tier.HINTS
         for policy in ("segment", "boosted"):
-            yield f"serve {driver} {policy}", under(policy, replace(REAL, tier=tier, driver=driver))
+            yield f"serve {name} {policy}", under(policy, replace(REAL, tier=tier, driver=board.driver))
     yield "serve, go on when late", under("segment", replace(REAL, late=1))
     yield "serve, refused agents", under("segment", replace(REAL, refused=2))
     yield "module boosted", under("boosted", thread_stays=True)

@@ -80,7 +80,7 @@ def test_commands_object_to_a_patched_driver_in_the_same_words(tmp_path: Path, a
         agreed(asked, file, "segment suspend", {"policy"})
         found = agreed(asked, file, "boosted busy", {"asleep"})
         mine = Tsg()
-        client.begin()
+        client.begin(priority=10)
         client.end()
         code, told = asked("analyze", file, "--measured", "--margin", "0%")
         assert (code, [one["code"] for one in told if "bounds" in one["defeats"]]) == (1, ["asleep"])
@@ -89,7 +89,7 @@ def test_commands_object_to_a_patched_driver_in_the_same_words(tmp_path: Path, a
         assert [one["message"] for one in found if one["message"] not in said] == []
         FAKE.have("error", errno.EOPNOTSUPP)
         FAKE.have("fail", 1_000_000)
-        client.begin()
+        client.begin(priority=10)
         eventually(lambda: facts()[0]["state"] == "unable")
         code, found = asked("apply", file, "--ignore-missing")
         assert {"asleep", "driver", "isolation"} <= {one["code"] for one in found if "bounds" in one["defeats"]}

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Does this host match this file?  `gpurt serve` with each fake board, and the records of such hosts in fit_cases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fit_cases import FILES, HOSTS, SERVED
+from machines import FakeGpu, Served, Start
+
+from analysis.taskset import parse
+from pycontrol import cli
+from pycontrol.live import fit
+from pycontrol.live.control import connect
+
+#: The parts of a status that objections ask about.
+ASKED = ("tier", "driver", "policy", "notice", "poll_ns", "emulated", "unit_policy", "alpha_ns", "theta_ns", "slice_ns",
+         "cross", "late", "faults", "refused", "normal")  # fmt: skip
+
+
+@pytest.mark.parametrize("board", SERVED)
+def test_hosts_with_agents_are_objected_to_as_their_records_are(
+    board: str, serve: Callable[..., Served], start: Start, gpu: FakeGpu, tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """All commands list the same, and none says yes beside one that defeats bounds."""
+    family, _, preempts = SERVED[board].family, SERVED[board].driver, SERVED[board].preempts
+    if not preempts:
+        gpu.machine({"id": 4711}, {"id": 4712}, cwsr=0)
+    host = serve("--policy=boosted", "--answer-bound=60s").path
+    start(family=family, at=host)
+    record, file = HOSTS[f"serve {board} boosted"], tmp_path / "set.toml"
+    with connect(str(host)) as plane:
+        (real,) = plane.status()
+        assert {key: getattr(real, key) for key in ASKED} == {key: getattr(record.gpus[0], key) for key in ASKED}
+        for name, one in FILES.items():
+            parsed = parse(file, one.text)
+            known = fit.ask(plane, parsed)
+            here = replace(known, cpus=record.cpus, fifo=record.fifo, raises=record.raises, latency=record.latency)
+            assert fit.objections(parsed, here) == fit.objections(parsed, record), name
+
+    def asked(*words: object) -> tuple[int, list[dict[str, Any]]]:
+        code, out = cli.run(["--device", str(host), *map(str, words), "--json"]), capfd.readouterr().out
+        return code, json.loads(out.splitlines()[0] if words[0] == "watch" else out)["objections"]
+
+    file.write_text(FILES["boosted busy"].text, encoding="utf-8")
+    code, found = asked("apply", file, "--ignore-missing")
+    assert code == 1
+    assert "asleep" in {one["code"] for one in found if "bounds" in one["defeats"]}
+    assert asked("watch", file, "--until", "1ms") == (1, found)
+    assert asked("report", file, "-o", tmp_path / "page.html") == (1, found)
