@@ -77,22 +77,23 @@ def test_commands_object_to_a_patched_driver_in_the_same_words(tmp_path: Path, a
     with FAKE.loaded(gpurt=("vgpus=0", "policy=5")) as control, client_of(DEVICE) as client:
         assert [one.tier for one in control.status()] == [Tier.PATCHED]
         agreed(asked, file, "boosted suspend", set())
-        agreed(asked, file, "segment suspend", {"policy"})
         found = agreed(asked, file, "boosted busy", {"asleep"})
+        served = Served(DEVICE, str(file))
+        said = served.said + served.end()
+        assert [one["message"] for one in found if one["message"] not in said] == []
+        control.set_policy("segment")
+        agreed(asked, file, "boosted suspend", {"policy"})
         mine = Tsg()
         client.begin(priority=10)
         client.end()
         code, told = asked("analyze", file, "--measured", "--margin", "0%")
-        assert (code, [one["code"] for one in told if "bounds" in one["defeats"]]) == (1, ["asleep"])
-        served = Served(DEVICE, str(file))
-        said = served.said + served.end()
-        assert [one["message"] for one in found if one["message"] not in said] == []
+        assert (code, [one["code"] for one in told if "bounds" in one["defeats"]]) == (1, ["policy"])
         FAKE.have("error", errno.EOPNOTSUPP)
         FAKE.have("fail", 1_000_000)
         client.begin(priority=10)
         eventually(lambda: facts()[0]["state"] == "unable")
         code, found = asked("apply", file, "--ignore-missing")
-        assert {"asleep", "driver", "isolation"} <= {one["code"] for one in found if "bounds" in one["defeats"]}
+        assert {"policy", "driver", "isolation"} <= {one["code"] for one in found if "bounds" in one["defeats"]}
         assert code == 1
         FAKE.have("fail", 0)
         eventually(lambda: facts()[0]["state"] == "on")
