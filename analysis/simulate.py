@@ -92,7 +92,10 @@ class SuspensionError(SimulationError):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The observations of one task, times in ns.  ``worst``: its MORT, of the job released at ``worst_release``."""
+    """The observations of one task, times in ns.  ``worst``: its MORT, of the job released at ``worst_release``.
+
+    ``dropped``: how many of the misses never ran, because as many jobs were pending as the simulator has room for.
+    """
 
     jobs: int
     finished: int
@@ -100,6 +103,7 @@ class Observed:
     worst: int
     worst_release: int
     total: int
+    dropped: int = 0
 
     @property
     def mean(self) -> float:
@@ -113,6 +117,14 @@ class Simulation:
 
     tasks: Mapping[str, Observed]
     trace: Trace | None = None
+
+    @property
+    def full(self) -> list[str]:
+        """A sentence on each task of which more jobs were pending than there is room for."""
+        return [
+            f"{name}: {seen.dropped} of its jobs never ran, for {lib.GPURT_SIM_BACKLOG} others were pending: what is "
+            "seen of other tasks is too little" for name, seen in self.tasks.items() if seen.dropped
+        ]  # fmt: skip
 
     @property
     def missed(self) -> list[str]:
@@ -246,7 +258,7 @@ class SimulatorCall:
     def observed(self) -> dict[str, Observed]:
         """The observations by task."""
         return {
-            task.name: Observed(s.jobs, s.finished, s.misses, s.worst, s.worst_release, s.sum)
+            task.name: Observed(s.jobs, s.finished, s.misses, s.worst, s.worst_release, s.sum, s.dropped)
             for task, s in zip(self.taskset, self.stats, strict=False)
         }
 

@@ -102,6 +102,8 @@ def explore(
     )
     if status == -lib.GPURT_SIM_ETIME:
         raise TooManyStatesError(least, states, found.states)
+    if status == -lib.GPURT_SIM_EFULL:
+        raise SimulationError(f"{lib.GPURT_SIM_BACKLOG} jobs of a task are pending, and no more can be explored")
     if status == -lib.GPURT_SIM_ENOMEM:
         raise MemoryError
     if status:

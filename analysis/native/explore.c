@@ -29,7 +29,7 @@ struct explorer {
 	struct gpurt_sim_stats *stats;
 	/* choices of the step */
 	u32 digits, at;
-	bool overflow;
+	bool overflow, full;
 	u64 digit[CHOICES], base[CHOICES];
 	/* states seen, and the way to each */
 	struct state_set seen;
@@ -166,6 +166,8 @@ static bool look(struct explorer *e, u32 *late)
 		const struct job_task *t = &s->tasks[i];
 		u64 pending = t->queued ? s->now - t->backlog[t->head] : 0, taken = e->stats[i].worst;
 
+		if (t->task->priority && e->stats[i].dropped)
+			e->full = true;
 		if (pending > e->limit[i] && pending > taken)
 			taken = pending;
 		if (taken > e->limit[i])
@@ -255,6 +257,8 @@ static int follow(struct explorer *e)
 		state_restore(&e->map, e->here);
 		step(e);
 		err = e->overflow ? -GPURT_SIM_EINVAL : arrive(e, origin);
+		if (!err && e->full)
+			err = -GPURT_SIM_EFULL;
 		if (err || (e->result->late && (e->result->flags & GPURT_EXPLORE_STOP)))
 			return err;
 	} while (choose_next(e));

@@ -12,7 +12,7 @@
 #include "../../kmod/core/whole.h"
 #include "simulate.h"
 
-#define BACKLOG 32	/* jobs of one task that can be pending at once; further ones are skipped */
+#define BACKLOG GPURT_SIM_BACKLOG
 
 /* What a task does.  From EXECUTING on it wants its CPU. */
 enum step {

@@ -147,7 +147,8 @@ void sim_release(struct sim *s, struct job_task *t)
 	sim_record(s, GPURT_SIM_RELEASE, t, -1, s->now, 0);
 	t->stats->jobs++;
 	if (t->queued == BACKLOG || (task->thread && sim_skipped(t))) {
-		t->stats->misses++;	/* too many jobs are pending: this one is skipped */
+		t->stats->misses++;	/* too many jobs are pending, or the timer is late: this one is skipped */
+		t->stats->dropped += t->queued == BACKLOG;
 	} else {
 		t->backlog[(t->head + t->queued++) % BACKLOG] = s->now;
 		if (t->queued == 1 && !task->thread)

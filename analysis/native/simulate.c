@@ -310,6 +310,7 @@ int gpurt_simulate_offsets(const struct gpurt_sim_config *config, struct gpurt_s
 			worst[i].jobs += stats[i].jobs;
 			worst[i].finished += stats[i].finished;
 			worst[i].misses += stats[i].misses;
+			worst[i].dropped += stats[i].dropped;
 			worst[i].sum += stats[i].sum;
 			if (stats[i].worst > worst[i].worst) {
 				worst[i].worst = stats[i].worst;

@@ -23,6 +23,9 @@ enum gpurt_sim_order {
 	GPURT_SIM_ORDER_COUNT,
 };
 
+/* Jobs of one task that can be pending at once; further ones are dropped. */
+enum gpurt_sim_limit { GPURT_SIM_BACKLOG = 32 };
+
 enum gpurt_sim_kind {
 	GPURT_SIM_RELEASE,
 	GPURT_SIM_COMPLETE,
@@ -42,6 +45,7 @@ enum gpurt_sim_error {
 	GPURT_SIM_EINVAL = 1,
 	GPURT_SIM_ENOMEM,
 	GPURT_SIM_ETIME,		/* gave up after max_events */
+	GPURT_SIM_EFULL,		/* more jobs of a task are pending than an exploration has room for */
 };
 
 struct gpurt_sim_segment {
@@ -116,6 +120,7 @@ struct gpurt_sim_stats {
 	u64 jobs;			/* released */
 	u64 finished;
 	u64 misses;
+	u64 dropped;			/* released while as many were pending as there is room for; they are misses, too */
 	u64 worst;			/* response time; of an unfinished job, the time since its release */
 	u64 worst_release;
 	u64 sum;			/* of the finished jobs' response times */

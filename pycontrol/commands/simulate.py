@@ -93,7 +93,7 @@ def simulate(
         return 1
     except SimulationError as error:
         raise UsageError(str(error)) from None
-    remarks = [*subject.notes, *(costs.notes if costs else ())]
+    remarks = [*subject.notes, *(costs.notes if costs else ()), *seen.full]
     render.note(*remarks, as_json=as_json)
     table, data, code = _verdicts(loaded, seen, subject.bounds())
     given = dict(subject.given) if subject.given is not None else None

@@ -24,7 +24,7 @@ from analysis.rta.analyse import analyse
 from analysis.rta.pending import end_within
 from analysis.rta.result import Bound, Failure, Reason, TermKind
 from analysis.rta.system import System
-from analysis.simulate import Options, simulate
+from analysis.simulate import Options, SimulationError, simulate
 
 MANY = 20 if os.environ.get("GPURT_LONG") else 1
 #: The tests that bound such tasks.
@@ -156,6 +156,22 @@ def test_the_pipeline_is_later_with_each_job() -> None:
     assert "later than the one before by 3.4 ms, without end" in str(why)
     seen = simulate(taskset(PIPELINE, epsilon=0.2), Options("boosted", horizon=ms(33 * 10))).tasks["camera"]
     assert seen.worst == ms(36.4 + 9 * 3.4)
+
+
+def test_jobs_that_found_no_room_are_told() -> None:
+    """Each job takes two periods: half of those that are released stay pending, and 32 have room."""
+    late = taskset(task("a", 0, 9, 5, cpu(10), deadline=FAR))
+    seen = simulate(late, Options("boosted", horizon=ms(5 * 80)))
+    assert seen.tasks["a"].dropped == seen.tasks["a"].jobs - seen.tasks["a"].finished > 0
+    (told,) = seen.full
+    assert told.startswith(f"a: {seen.tasks['a'].dropped} of its jobs never ran, for 32 others were pending")
+    assert not simulate(late, Options("boosted", horizon=ms(5 * 20))).full
+
+
+def test_an_exploration_drops_no_job() -> None:
+    late = taskset(task("a", 0, 9, 1, cpu(2), deadline=FAR))
+    with pytest.raises(SimulationError, match="32 jobs of a task are pending, and no more can be explored"):
+        explore(late, Options("boosted"))
 
 
 def test_other_tests_refuse_jitter_by_name() -> None:
