@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import click
 
-from gpurt.errors import RefusedError
-from pycontrol.commands.options import JSON, PIDS, command
+from gpurt.errors import RefusedError, UsageError
+from pycontrol.commands.options import JSON, Pid, command
 from pycontrol.live.control import connect
+from pycontrol.live.rules import possible
+from pycontrol.machine import procs
 from pycontrol.output import documents, render
 
 
@@ -15,27 +17,36 @@ from pycontrol.output import documents, render
     epilog="""\b
 Examples:
   gpurt set group llm 1234 1240       also where 1234 waits inside its segment for 1240
+  gpurt set group llm --cgroup /system.slice/llm.service
   gpurt run --group llm -- ./engine   better: from the start, with all that it starts
 
 \b
-A process stays in its group until it ends.  Processes that it starts later join by themselves: GPURT_GROUP.
+A process stays in its group until it ends, also if its cgroup is removed.  Of a cgroup, and those below, the processes
+join that are clients now.  Later ones join by themselves: GPURT_GROUP.
 
 \b
 Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, no such client, or it cannot join: those before it on the
 line have joined."""
 )
 @click.argument("name", metavar="NAME")
-@PIDS
+@click.argument("pids", nargs=-1, type=Pid(1), metavar="[PID]...")
+@click.option("--cgroup", "cgroups", multiple=True, metavar="PATH", help="The clients of a cgroup v2 path and below.")
 @JSON
 @click.pass_obj
-def group(device: str | None, name: str, pids: tuple[int, ...], as_json: bool) -> int:
+def group(device: str | None, name: str, pids: tuple[int, ...], cgroups: tuple[str, ...], as_json: bool) -> int:
     """Make processes members of a group, which own the GPU together: the cure where one waits for another."""
+    if not pids and not cgroups:
+        raise UsageError("name a process or a --cgroup")
+    for path in cgroups:
+        possible(None, path, adding=True)
     with connect(device) as control:
-        before = control.clients()
-        missing = set(pids) - {one.pid for one in before}
-        if missing:
+        known = {one.pid for one in control.clients() if one.pid}
+        if missing := set(pids) - known:
             raise RefusedError(f"process {min(missing)} is no client of the GPU; `gpurt status clients` lists them")
-        for pid in pids:
+        inside = {pid for pid in known if any(procs.in_cgroup(procs.cgroup(pid), path) for path in cgroups)}
+        if not pids and not inside:
+            raise RefusedError(f"no client of the GPU is in cgroup {', '.join(cgroups)}")
+        for pid in (*pids, *sorted(inside - {*pids})):
             control.set_group(pid, name)
         found = [one for one in control.clients() if one.group == name]
     rows = [(str(one.pid), one.comm, str(one.gpu), one.state.word, str(one.priority)) for one in found]
