@@ -260,7 +260,7 @@ WAITS_NOT = """from gpurt import Client
 with Client() as c:
     t = c.open_tsg()
     c.begin()
-    work = c.submit(t, 3_000_000)
+    work = c.submit(t, 500_000_000)
     c.end()
     c.wait_work(t, work)
 """

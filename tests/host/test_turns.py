@@ -27,6 +27,7 @@ from pycontrol.host.pace import Pace
 from pycontrol.host.peer import Peer
 from pycontrol.host.users import TSG, UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
+from pycontrol.host.waiter import FOREVER as NEVER
 from pycontrol.live.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, decode, encode
 
 QUERY, BEGIN, END, WAIT = lib.GPURT_IOC_QUERY, lib.GPURT_IOC_BEGIN, lib.GPURT_IOC_END, lib.GPURT_IOC_WAIT
@@ -52,8 +53,11 @@ class World:
 
     def rests(self) -> bool:
         """Whether a turn would wait."""
+        when = min(self.host._wake(), self.host._resting or NEVER)
+        self.host.timer.arm(when)  # a turn does, too: what was due before makes nothing ready any more
+        due = when <= time.monotonic_ns()
         own, lanes = self.host.lanes.ready(wait=False)
-        return not (own or lanes or self.host._owing or self.host.gpus[0].more)
+        return not (due or own or lanes or self.host._owing or self.host.gpus[0].more)
 
     def turn(self, times: int = 1) -> None:
         """So many turns; none of them waits."""
