@@ -74,10 +74,7 @@ def judged(evidence: Evidence) -> list[Assumption]:
         _proof(evidence), _subject(evidence), _times(evidence), _releases(evidence), _updates(evidence),
         _policy(evidence), _control(evidence), _tasks(evidence), _waits(evidence), _placement(evidence),
         *_partitions(evidence), *_threads(evidence),
-        Assumption(
-            "Outside its GPU segments no task waits for another one, for a lock, or for a device.", Support.UNCHECKED,
-            "the file's author states it; gpurt has no check of it",
-        ),
+        _outside(evidence),
         _latency(evidence),
         Assumption(
             "Threads above the tasks' priorities, interrupts and the kernel take no time that the file does not have.",
@@ -113,6 +110,15 @@ def _subject(evidence: Evidence) -> Assumption:
     if evidence.result and (slow := slow_turns(test, taskset, evidence.result)):
         return Assumption(assumed, Support.REFUTED, slow)
     return Assumption(assumed, Support.CHECKED, "policy, waiting modes and forms are those of the test")
+
+
+def _outside(evidence: Evidence) -> Assumption:
+    resources = evidence.file.taskset.resources
+    lock = "a lock that is no [[resource]] of the file" if resources else "a lock"
+    assumed = f"Outside its GPU segments no task waits for another one, for {lock}, or for a device."
+    if resources:
+        assumed += " No critical section takes longer than the file says, or nests, or sleeps."
+    return Assumption(assumed, Support.UNCHECKED, "the file's author states it; gpurt has no check of it")
 
 
 def _latency(evidence: Evidence) -> Assumption:

@@ -53,3 +53,9 @@ def test_plans_refuse_resources(gpurt: Gpurt) -> None:
     code, out, err = gpurt("plan", "slices", str(ROOT / "examples/locks.toml"))
     assert code != 0
     assert "[[resource]]" in out + err
+
+
+def test_the_report_says_what_is_assumed_of_sections(gpurt: Gpurt, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert gpurt("report", str(ROOT / "examples/locks.toml"), "--elsewhere", "-o", str(page))[0] == 0
+    assert "No critical section takes longer than the file says, or nests, or sleeps." in page.read_text()
