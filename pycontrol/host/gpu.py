@@ -341,6 +341,11 @@ class Gpu(ABC):
         """A group comes to this GPU."""
         self._seats[seat.core] = seat
 
+    def vacated(self, seat: Seat) -> None:
+        """A group may have no members on this GPU any more."""
+        if not seat.members:
+            self._seats.pop(seat.core, None)
+
     def _follow(self) -> None:
         while self._regrouped:
             for seat in self._regrouped.pop().seats.values():
@@ -569,8 +574,8 @@ class Gpu(ABC):
             self.part(client, self.clock())
             del self._by_core[client.core]
             del self.copiers[client.copier]
-            if client.group and not client.group.members:
-                self._seats.pop(client.group.core, None)
+            if client.group:
+                self.vacated(client.group)
 
         client.gone = True
         self.bus.release(client.copier)

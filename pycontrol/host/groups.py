@@ -207,6 +207,7 @@ class Groups:
             if result:
                 client.group = None
                 seat.members.remove(client)
+                gpu.vacated(seat)
             else:
                 gpu.unite(client, seat, now)
             return result
