@@ -27,8 +27,10 @@ class Limits:
         self._apart = gpus == len(taskset.parts)
         self._cpu = {task.name: _cpu(task) for task in taskset}
         self._worst = {task.name: [one.misc.worst + one.pure.worst for one in task.gpu_segments] for task in taskset}
+        self._latency = taskset.platform.cpu_latency
         self._epsilon = {
-            task.name: sum(self._costs[taskset.part_of(task)]) + taskset.platform.region for task in taskset
+            task.name: sum(self._costs[taskset.part_of(task)]) + taskset.platform.region + self._latency
+            for task in taskset
         }
         self._delays = {task.name: self._delaying(task) for task in taskset}
 
@@ -37,7 +39,7 @@ class Limits:
 
         None: nothing says how much.  So it is where tasks share a TSG, which has work of all on the GPU while one task
         owns it.  So it is, too, where tasks of other partitions can have the CPU for as long as they wait there
-        (``_beside``).
+        (``_beside``), and where resources are held, for whose sections the owner's thread can wait.
 
         Tasks of its CPU that are no less urgent may have it.  At the gate the owner lets those pass that are no less
         urgent on the GPU.  One of them has its turn even if its own CPU is executing a more urgent task, which the
@@ -48,7 +50,8 @@ class Limits:
         takes = {one.name: 2 * one.eta * self._epsilon[one.name] for one in passing}
         late = [task, *passing]
         beside = self._beside({one.cpu for one in late}, task)
-        if (task.partition and task.partition.shared) or any(self._endless(one, late) for one in beside):
+        unknown = bool(tasks.resources) or (task.partition is not None and bool(task.partition.shared))
+        if unknown or any(self._endless(one, late) for one in beside):
             return None
         if self._policy == "boosted":
             return [(one, one.misc_time + takes[one.name]) for one in passing]
@@ -100,7 +103,8 @@ class Limits:
     def segment(self, task: Task, held: Held, owned: int) -> tuple[int, int] | None:
         """The declared worst case of a segment that owned the GPU for so long, and how long it may own the GPU, ns.
 
-        It owns the GPU until its end has been decided, which other tasks delay (``_delaying``).
+        It owns the GPU until its end has been decided, which other tasks delay (``_delaying``).  Its thread wakes up
+        each time that it gets the GPU, and when its work is done.
         """
         worst = self._worst[task.name]
         delays = self._delays[task.name]
@@ -108,7 +112,7 @@ class Limits:
             return None
         declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
         others = sum(_jobs(one, owned) * takes for one, takes in delays)
-        return declared, declared + held.updates * self._epsilon[task.name] + others
+        return declared, declared + held.updates * self._epsilon[task.name] + self._latency + others
 
 
 def _jobs(task: Task, time: int) -> int:

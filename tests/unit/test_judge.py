@@ -631,3 +631,14 @@ def test_a_task_is_no_excuse_for_itself(tmp_path: Path, policy: str) -> None:
     (told,) = found(judge, [*job("fast", 1, 0, 9000), *segment("fast", 1000, 8000)])
     assert (told.what, told.seen) == (What.SEGMENT, 7 * MS)
     assert told.allowed == 2_500_000 + 300_000
+
+
+@pytest.mark.parametrize("resources", [False, True])
+def test_wake_ups_and_resources_lengthen_what_a_segment_may_own(tmp_path: Path, resources: bool) -> None:
+    """The simulator's own trace of a correct system is no broken assumption."""
+    text = (Path(__file__).resolve().parents[2] / "examples/locks.toml").read_text(encoding="utf-8")
+    (path := tmp_path / "set.toml").write_text(text if resources else text.partition("[[resource]]")[0], "utf-8")
+    loaded = taskset.load(path)
+    trace = simulate(loaded.taskset, Options("boosted", horizon=10**9), events=100_000).trace
+    assert trace
+    assert judged(trace, loaded, find("boosted-suspend")).findings == []
