@@ -38,7 +38,7 @@ def _needed() -> Iterator[None]:
         insert(OUT / name)
     yield
     for name in reversed(order):
-        eventually(lambda name=name: remove(name.removesuffix(".ko")))  # type: ignore[misc]
+        eventually(lambda name=name: remove(name.removesuffix(".ko").replace("-", "_")))  # type: ignore[misc]
     load()
 
 
