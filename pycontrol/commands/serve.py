@@ -197,7 +197,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Socket to serve on, in a folder that exists; /run/gpurt/host.sock if writable."),
         click.option("--mode", default="660", show_default=True, type=Mode(), metavar="MODE",
                      help="Permission bits of the socket."),
-        click.option("--group", type=Group(), metavar="GROUP",
+        click.option("--socket-group", "group", type=Group(), metavar="GROUP",
                      help="Group of the socket, whose members may use the GPUs; yours unless given."),
         click.option("--gpus", type=click.IntRange(1, lib.GPURT_MAX_GPUS),
                      help="Number of GPUs; 1 unless given, or as many as the file has that is given."),
@@ -239,7 +239,7 @@ Examples:
   gpurt emulate --partitions 12,56 --cross-contention 1.5     two partitions of one GPU
   gpurt emulate --taskset examples/every-key.toml        its partitions
   gpurt emulate --policy sbeet-mg --energy-file examples/energy/toy.toml
-  sudo gpurt emulate --group video      members of that group may use it
+  sudo gpurt emulate --socket-group video   members of that group may use it
 
 \b
 Members of the group, or everybody with --mode 666, may do what they may do with the module's /dev/gpurt: use the GPUs
@@ -308,7 +308,7 @@ Examples:
   gpurt serve
   gpurt serve --gpus 2 --answer-bound 20ms --when-late wait
   gpurt serve --policy sbeet --energy-file system.toml --mechanism green-contexts
-  sudo gpurt serve --group video
+  sudo gpurt serve --socket-group video
 
 \b
 Exit codes: 0 ended by a signal; 2 wrong usage; 3 a file is wrong, or stdout or --ready-fd is not writable; 4 the socket

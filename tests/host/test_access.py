@@ -70,12 +70,12 @@ def test_another_user_is_told_who_may_open_the_host(start_host: StartHost, folde
     done = other(*GPURT, "status")
     assert done.returncode == 4
     assert done.stderr.startswith(f"gpurt: {path} is there, but only user root and group root may open it (mode 0660)")
-    assert "--group" in done.stderr
+    assert "--socket-group" in done.stderr
     assert done.stderr.count("\n") == 1
     findings = {entry["name"]: entry for entry in json.loads(other(*GPURT, "doctor", "--json").stdout)["findings"]}
     assert findings["host"]["status"] == "fail"
     assert str(path) in findings["host"]["text"]
-    assert "--group" in findings["host"]["cure"]
+    assert "--socket-group" in findings["host"]["cure"]
     done = other(sys.executable, "-c", SEGMENT)
     assert f"{path} is there" in done.stderr
 
@@ -160,11 +160,11 @@ def test_members_of_the_group_may_use_the_host_and_not_change_it(
     start_host: StartHost, folder: Path, other: As
 ) -> None:
     """The module's device allows the same to a group that udev gives it to."""
-    start_host(f"--socket={folder / 'host.sock'}", "--group=0", "--mode=600")
+    start_host(f"--socket={folder / 'host.sock'}", "--socket-group=0", "--mode=600")
     assert other(*GPURT, "status", group=0).returncode == 4
     (folder / "more").mkdir()
     path = folder / "more/host.sock"
-    start_host(f"--socket={path}", f"--group={_group()}")
+    start_host(f"--socket={path}", f"--socket-group={_group()}")
     assert stat.S_IMODE(path.stat().st_mode) == 0o660
     assert other(*GPURT, "--device", str(path), "status", group=_group()).returncode == 0
     done = other(*GPURT, "--device", str(path), "set", "policy", "job", group=_group())
@@ -172,7 +172,7 @@ def test_members_of_the_group_may_use_the_host_and_not_change_it(
     assert done.stderr == "gpurt: this needs CAP_SYS_NICE: run as root or as the host's own user\n"
     done = other(*GPURT, "--device", str(path), "status")
     assert done.returncode == 4
-    assert "join that group, or start the host with --group" in done.stderr
+    assert "join that group, or start the host with --socket-group" in done.stderr
 
 
 def _group() -> int:
@@ -207,9 +207,9 @@ def test_a_user_with_too_many_connections_is_told_so(start_host: StartHost, fold
         (["--mode=-660"], "--mode"),
         (["--mode=066"], "--mode"),
         (["--mode=rw"], "--mode"),
-        (["--group=no-such-group"], "there is no group 'no-such-group'"),
-        (["--group=4294967295"], "there is no group"),
-        (["--group="], "there is no group"),
+        (["--socket-group=no-such-group"], "there is no group 'no-such-group'"),
+        (["--socket-group=4294967295"], "there is no group"),
+        (["--socket-group="], "there is no group"),
     ],
 )
 def test_a_wrong_mode_or_group_is_one_line(tmp_path: Path, options: list[str], words: str) -> None:
@@ -222,10 +222,10 @@ def test_a_wrong_mode_or_group_is_one_line(tmp_path: Path, options: list[str], w
 
 def test_a_group_that_the_user_is_not_in_is_refused(folder: Path, other: As) -> None:
     folder.chmod(0o777)
-    done = other(*GPURT, "emulate", f"--socket={folder / 'own.sock'}", "--group=root")
+    done = other(*GPURT, "emulate", f"--socket={folder / 'own.sock'}", "--socket-group=root")
     assert done.returncode == 4
     assert done.stderr.count("\n") == 1
-    assert "--group" in done.stderr
+    assert "--socket-group" in done.stderr
     assert not (folder / "own.sock").exists()
 
 
