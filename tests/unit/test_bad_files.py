@@ -128,7 +128,7 @@ CONTENTS = {
 
 
 def trace() -> Trace:
-    return Trace({"clock": "virtual"}, (Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000),))
+    return Trace({"clock": "virtual", "policy": "boosted"}, (Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000),))
 
 
 def bad_traces(good: bytes) -> dict[str, bytes]:
