@@ -912,7 +912,7 @@ static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 depth
 /* As gpurt_group_move(); nothing forbids it. */
 static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
 {
-	bool runnable = c->runnable, had = has_job(c), self = c->boost.self, granted = c->granted, on;
+	bool runnable = c->runnable, had = has_job(c), self = c->boost.self, granted = c->granted, owner, on;
 	struct gpurt_sched_client *e = &g->core, *old;
 	struct gpurt_sched *s = g->sched;
 	u32 depth = c->depth;
@@ -920,6 +920,7 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 
 	charge(s, now);
 	on = gpurt_on_runlist(s, c);
+	owner = s->runner == c;
 	level = c->level;
 	c->depth = 0;
 	c->hint = 0;
@@ -932,9 +933,14 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 	g->members++;
 	if (g->group->set == GPURT_PRIORITY_OWN)
 		g->group->set = c->set;
-	if (s->runner == c)
-		s->runner = e;
 	line_up_member(c, (u8)own);
+	/* The client's TSGs are on the runlist with those of the others, and theirs with those of an owner. */
+	if (owner)
+		s->runner = e;
+	if (owner || (s->runner == e && !c->exempt))
+		ask(s, e->budget, GPURT_CAUSE_EXEMPT, now);
+	if (owner)
+		each(s, e, gained_if_not_exempt, now);
 	c->runnable = runnable;
 	rejob(s, c, false, now);
 	if (depth) {
@@ -942,9 +948,6 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 		bring(s, c, depth, level, now);
 		c->granted = granted;
 	}
-	/* The client's TSGs are on the runlist with those of the others. */
-	if (s->runner == e && !c->exempt)
-		ask(s, e->budget, GPURT_CAUSE_EXEMPT, now);
 	old = s->runner;
 	decide(s, NULL, GPURT_CAUSE_JOB, now);
 	if (depth && !on && s->runner == old && gpurt_on_runlist(s, c))

@@ -177,6 +177,24 @@ def test_who_joins_the_owner_comes_on_the_runlist_by_an_update(machine: Machine)
     assert machine.commits[commits:] == [(0, ffi.addressof(group.on[0], "core"))]
 
 
+@pytest.mark.parametrize("exempt", [False, True])
+def test_members_that_wait_own_the_gpu_with_an_owner_that_is_moved_to_them(machine: Machine, exempt: bool) -> None:
+    group, owner = Group(machine), machine.client()
+    waiting = machine.client(group)
+    lib.gpurt_set_exempt(machine.gpus[0], owner, exempt, 0)
+    machine.begin(owner, own=10)
+    machine.begin(waiting, own=5)
+    assert machine.state(waiting) == PENDING
+    commits = len(machine.commits)
+    machine.news()
+    assert lib.gpurt_group_move(group.on[0], owner, 0) == 0
+    assert machine.commits[commits:] == [(0, ffi.addressof(group.on[0], "core"))]
+    assert machine.news() == [(waiting, GRANT)]
+    machine.end(owner)
+    machine.end(waiting)
+    assert machine.news() == [(owner, END), (waiting, END), (ffi.NULL, RESUME)]
+
+
 def test_the_priority_of_a_member_is_its_groups(machine: Machine) -> None:
     group = Group(machine)
     member, other = machine.client(group, own=5), machine.client()
