@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import heapq
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
@@ -25,16 +26,27 @@ from pycontrol.machine import procs
 T = TypeVar("T")
 Request = Mapping[str, int | str]
 Record = list[tuple[str, Value]]
+Answer = list[Record] | Iterator[Record] | Refusal
 #: One decision: has it taken, and calls the function with its result once it is carried out.
 Step = Callable[[Callable[[int], None]], None]
 
 
-def in_turn(steps: Sequence[Step], done: Callable[[], None]) -> None:
-    """Has one decision taken after the other, then calls `done`."""
+def in_turn(steps: Sequence[Step], done: Callable[[int], None], failed: int = 0) -> None:
+    """Has one decision taken after the other, then calls `done` with the first result that is not 0, or with `failed`.
+
+    One that fails keeps none after it from being taken.
+    """
     if steps:
-        steps[0](lambda _result: in_turn(steps[1:], done))
+        steps[0](lambda result: in_turn(steps[1:], done, failed or result))
     else:
-        done()
+        done(failed)
+
+
+def of_decisions(result: int) -> Answer:
+    """The answer of a command whose decisions came to that result: 0 or -errno."""
+    if not result:
+        return []
+    return Refusal(-result, f"a part could not be carried out when its turn came: {os.strerror(-result)}; try again")
 
 
 class Commands:
@@ -63,11 +75,12 @@ class Commands:
         self.connections = connections
 
     def carry_out(
-        self, peer: Peer, command: Command, request: Request, done: Callable[[list[Record] | Iterator[Record]], None]
-    ) -> None:
+        self, peer: Peer, command: Command, request: Request, done: Callable[[Answer], None]
+    ) -> None:  # fmt: skip
         """Calls `done` with the records that answer a command, once its decisions are carried out.
 
         Those that an iterator gives may be made later, as the reader takes them: they stay what they are now.
+        Or with a Refusal, if a decision failed when its turn came.
 
         Raises:
             Refusal: it is not permitted or not valid; nothing has changed.
@@ -94,7 +107,7 @@ class Commands:
         elif command in reading:
             done(list(reading[command](peer, request)))
         else:
-            in_turn(setting[command](request), lambda: done([]))
+            in_turn(setting[command](request), lambda result: done(of_decisions(result)))
 
     def chosen(self, request: Request) -> Sequence[Gpu]:
         """The GPU that is named, or all.  Raises Refusal ENODEV."""
@@ -255,8 +268,24 @@ class Commands:
         allowance = self.budgets.named(named[0], make=limit > 0)
         if allowance is None:
             return []
+        if limit:
+            self.check_groups(allowance)
         setting = [partial(set_limit, gpu, allowance, limit, period, action) for gpu in gpus]
         return [*setting, lambda done: self.apply_budgets(allowance, done)]
+
+    def check_groups(self, allowance: Allowance) -> None:
+        """Raises Refusal EDQUOT, and the allowance is none, if it would put members of a group under two budgets."""
+        seats = {client.group for one in self.connections() for client in one.clients.values() if client.group}
+        for seat in seats:
+            wanted = {self.wanted(one) for one in seat.members} - {None}
+            if allowance in wanted and len(wanted) > 1:
+                self.budgets.settle(allowance)
+                why = f"members of group {seat.group.name} would be under two budgets"
+                raise Refusal(errno.EDQUOT, f"{why}; set one for all of them, or remove the other")
+
+    def wanted(self, client: GpuClient) -> Allowance | None:
+        """The allowance that the client should be under."""
+        return self.known(client, partial(self.budgets.of, now=client.allowance), client.allowance)
 
     def apply_budgets(self, allowance: Allowance, done: Callable[[int], None]) -> None:
         """An allowance's budget has changed: puts every client under the budget that it should be under."""
@@ -264,10 +293,10 @@ class Commands:
         steps: list[Step] = []
         for gpu in self.gpus:
             for client in gpu.clients.values():
-                wanted = self.known(client, partial(self.budgets.of, now=client.allowance), client.allowance)
+                wanted = self.wanted(client)
                 if wanted is not client.allowance:
                     steps.append(partial(gpu.put_under, client, wanted))
-        in_turn(steps, lambda: done(0))
+        in_turn(steps, done)
 
     def known(self, client: GpuClient, ask: Callable[[Peer], T], otherwise: T) -> T:
         """The answer of `ask` for the client's process, or `otherwise` if that is not known: then the client goes."""

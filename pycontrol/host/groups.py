@@ -86,6 +86,12 @@ class Group:
             self.seats[gpu.index] = Seat(self, gpu)
         return self.seats[gpu.index]
 
+    def check_budget(self, gpu: int, pid: int, allowance: Allowance | None) -> None:
+        """Raises Refusal EDQUOT if the group is under another budget there than a process that is to be a member."""
+        seat = self.seats.get(gpu)
+        if seat and seat.allowance and allowance not in (None, seat.allowance):
+            raise Refusal(errno.EDQUOT, f"process {pid} and group {self.name} are under different budgets")
+
     @property
     def pids(self) -> list[int]:
         """The processes of all members."""
@@ -129,27 +135,29 @@ class Groups:
             Refusal: as `check`.  Nothing has changed.
         """
         self.check(member, name, moved)
-        if member.group:
-            done(0)
-            return
         key = member.peer.uid, name
         if key not in self._all:
             self._all[key] = Group(name, member.peer.uid)
             lib.gpurt_group_init(self._all[key].raw, self._stamps)
         group = member.group = self._all[key]
         group.connections.add(member)
-        clients = sorted(member.clients.items())
+        coming = [index for index, client in sorted(member.clients.items()) if not client.group]
+        results: list[int] = []
 
-        def next_one(result: int) -> None:
-            if result or not clients:
-                if result and not any(client.group for client in member.clients.values()):
-                    self.leave(member)
-                done(result)
+        def enrolled(result: int) -> None:
+            results.append(result)
+            if len(results) < len(coming):
                 return
-            index, client = clients.pop(0)
-            self.enroll(group, self.gpus[index], client, own, moved, next_one)
+            failed = next(filter(None, results), 0)
+            if failed and not any(client.group for client in member.clients.values()):
+                self.leave(member)
+            done(failed)
 
-        next_one(0)
+        if not coming:
+            done(0)
+        # all at once: what the program's other threads ask for meanwhile comes after it, on every GPU
+        for index in coming:
+            self.enroll(group, self.gpus[index], member.clients[index], own, moved, enrolled)
 
     def check(self, member: Member, name: str, moved: bool) -> None:
         """Whether a connection may join, or is in that group already.
@@ -179,9 +187,7 @@ class Groups:
             why = f"group {group.name} has {lib.GPURT_MAX_MEMBERS} members, the most there can be"
             raise Refusal(errno.EDQUOT, why)
         for index, client in member.clients.items():
-            seat = group.seats.get(index)
-            if seat and seat.allowance and client.allowance not in (None, seat.allowance):
-                raise Refusal(errno.EDQUOT, f"process {pid} and group {group.name} are under different budgets")
+            group.check_budget(index, pid, client.allowance)
         inside = {index for index, client in member.clients.items() if client.core.depth}
         inside |= {index for index, seat in group.seats.items() if seat.core.depth} if inside else set()
         if len(inside) > 1 and any(lib.gpurt_policy_locks(self.gpus[index].sched.policy) for index in inside):
@@ -195,6 +201,10 @@ class Groups:
         seat = group.seat(gpu)
 
         def decide(now: int) -> int:
+            if client.group:  # it asked twice
+                return 0
+            if seat.allowance and client.allowance not in (None, seat.allowance):
+                return -errno.EDQUOT
             gpu.seated(seat)
             if seat.core.budget != client.core.budget:
                 self._share(seat, client, now)

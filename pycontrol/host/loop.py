@@ -17,6 +17,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from gpurt._gpurt import lib
@@ -24,10 +25,10 @@ from gpurt.enums import Cause, EventKind, Packet
 from gpurt.text import visible
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
-from pycontrol.host.commands import Commands, Record
+from pycontrol.host.commands import Answer, Commands, Record
 from pycontrol.host.connection import Connection, Timer
 from pycontrol.host.feed import Feed, Told
-from pycontrol.host.gpu import Gpu, GpuClient, Mark, Tell, ignore
+from pycontrol.host.gpu import Gpu, GpuClient, Mark, Tell
 from pycontrol.host.groups import Groups
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.lanes import Lane, Lanes, urgency
@@ -354,15 +355,27 @@ class Host:
             self.lanes.join(lane, events)
 
     def admit(self, connection: Connection, gpu: Gpu) -> GpuClient:
-        """Makes a connection's client on a GPU.  Raises Unreadable if what decides about its process is not known."""
+        """Makes a connection's client on a GPU.
+
+        Raises:
+            Unreadable: what decides about its process is not known.
+            Refusal: EDQUOT, its group is under another budget.
+        """
         peer = connection.peer
         exempt, barred = self.rules.exempt.has(peer), self.rules.barred.has(peer)
         allowance = self.budgets.of(peer, None)
+        if connection.group:
+            connection.group.check_budget(gpu.index, peer.pid, allowance)
         client = gpu.join(next(self.ids), peer, exempt, allowance, connection.account)
         gpu.bar(client, barred)
         if connection.group:
-            self.groups.enroll(connection.group, gpu, client, 0, False, ignore)
+            self.groups.enroll(connection.group, gpu, client, 0, False, partial(self._enrolled, client))
         return client
+
+    def _enrolled(self, client: GpuClient, result: int) -> None:
+        """A client of a group's connection is a member, or goes: it must not own a GPU by itself."""
+        if result:
+            self.expel(client, OSError(-result, f"cannot join its group: {os.strerror(-result)}"))
 
     def expel(self, client: GpuClient, error: Exception) -> None:
         """A client goes: the host does not know any more what decides about its process."""
@@ -494,11 +507,15 @@ class Host:
                 yield message(command, record, head)
             yield finish(head)
 
-        def done(records: list[Record] | Iterator[Record]) -> None:
-            if not isinstance(records, list):
+        def done(records: Answer) -> None:
+            if isinstance(records, Iterator):
                 connection.stream(packets(records))
                 return
             connection.answered()
+            if isinstance(records, Refusal):
+                if not connection.closed:
+                    connection.send(refuse(head_of(payload), records.error, records.text))
+                return
             for packet in packets(records) if not connection.closed else ():
                 connection.send(packet)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 from gpurt import Client
 from gpurt.errors import DeviceError, RefusedError, UsageError
@@ -17,6 +18,7 @@ def check_group(device: str | None, name: str) -> None:
         DeviceError: there is no host.
         RefusedError: the host has no groups, or no place in this one.
     """
+    os.environ.pop("GPURT_GROUP", None)  # of a program around this one, whose group this one's takes the place of
     try:
         client = Client(device)
     except OSError as error:
@@ -30,7 +32,7 @@ def check_group(device: str | None, name: str) -> None:
 
 def _refused(name: str, code: int) -> Exception:
     if code == errno.EINVAL:
-        return UsageError(f"--group: {name!r} is not 1 to 31 printable ASCII characters")
+        return UsageError(f"--group: {name!r:.40} is not 1 to 31 printable ASCII characters")
     if code == errno.EOPNOTSUPP:
         return RefusedError("this host has no groups: they are on virtual GPUs (gpurt emulate)")
     if code == errno.EDQUOT:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from links import eventually
+from links import PATIENCE, eventually
+from processes import StartHost
 
 from analysis import taskset
 from analysis.answers.loading import analysable
@@ -92,3 +95,14 @@ def test_no_command_bounds_or_simulates_it(file: taskset.TasksetFile) -> None:
         f"task {name}: group llm: no bound is known for groups; `gpurt run` has their programs join them"
         for name in ("engine", "worker")
     ]
+
+
+def test_a_program_in_a_group_runs_another_one_in_another_group(
+    tmp_path: Path, start_host: StartHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, told = start_host(), tmp_path / "told"
+    monkeypatch.setenv("GPURT_GROUP", "outer")
+    monkeypatch.setenv("GPURT_DEVICE", str(host))
+    command = [sys.executable, "-m", "pycontrol.cli", "run", "--group", "inner", "--", "sh", "-c"]
+    subprocess.run([*command, f"echo $GPURT_GROUP > {told}"], check=True, timeout=PATIENCE)
+    assert told.read_text() == "inner\n"

@@ -249,6 +249,25 @@ def test_a_group_has_one_budget(spawn: Callable[..., Actor], plane: Control) -> 
     eventually(lambda: {one.budget_ns for one in plane.clients()} == {0})
 
 
+def test_no_member_is_under_another_budget_than_its_group(
+    spawn: Callable[..., Actor], place: Path, plane: Control
+) -> None:
+    """Else a program would leave its budget for a larger one by joining who has that."""
+    first, second = spawn("llm"), spawn("llm")
+    with Actor(place) as late:
+        assert late.do("join", group="llm") == 0  # before it uses a GPU
+        plane.set_budget(first.pid, 9 * MS, 10 * MS)
+        plane.set_budget(late.pid, 1 * MS, 10 * MS)
+        assert late.do("code", code=lib.GPURT_IOC_TSG_OPEN, gpu=0) == -errno.EDQUOT
+        with pytest.raises(RefusedError, match="members of group llm would be under two budgets"):
+            plane.set_budget(second.pid, 1 * MS, 10 * MS)
+        plane.set_budget(first.pid, 8 * MS, 10 * MS)
+        assert {one.budget_ns for one in plane.clients()} == {8 * MS}
+        plane.set_budget(first.pid, 0, 0)
+        plane.set_budget(second.pid, 1 * MS, 10 * MS)
+        assert {one.budget_ns for one in plane.clients()} == {1 * MS}
+
+
 def test_under_a_lock_policy_a_tenure_stays_on_one_gpu(spawn: Callable[..., Actor], plane: Control) -> None:
     here, there = spawn("llm", 5), spawn("llm")
     here.do("begin", gpu=0)
