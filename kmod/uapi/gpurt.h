@@ -363,7 +363,7 @@
  *			  cause count like ownership.  A client is under one budget: its process's, else that of the
  *			  nearest process above it, else that of the nearest cgroup.  EINVAL: more than the period, or
  *			  that is not GPURT_MIN_BUDGET_PERIOD_NS to GPURT_MAX_BUDGET_PERIOD_NS.  ESRCH: no such
- *			  process.  ENOBUFS: GPURT_MAX_RULES budgets exist.
+ *			  process.  ENOBUFS: GPURT_MAX_RULES budgets exist.  EDQUOT: members of a group would be under two.
  * GPURT_CMD_SET_EXEMPT	  EXEMPT (0 or 1), and one of PID, COMM, CGROUP.  An exempt client's TSGs are
  *			  never taken off the runlist.  ENOBUFS: GPURT_MAX_RULES exemptions exist.
  *			  EOPNOTSUPP: CGROUP, but the machine has no cgroups of version 2.  ESRCH: PID is no
