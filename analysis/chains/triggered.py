@@ -22,7 +22,7 @@ def holistic(taskset: Taskset, run: Callable[[Taskset], Result], name: str) -> R
     for _ in range(MOST_ROUNDS):
         result = run(with_jitters(taskset, jitters))
         if not result.schedulable:
-            return result
+            return _withdrawn(result)
         responses = {n: v.wcrt for n, v in result.verdicts.items() if isinstance(v, Bound)}
         before, jitters = jitters, jitters_of(taskset, responses)
         if jitters == before:
@@ -30,6 +30,16 @@ def holistic(taskset: Taskset, run: Callable[[Taskset], Result], name: str) -> R
     assert result is not None
     failures = {t.name: Failure(t.name, Reason.TOO_MANY_STEPS, t.deadline) for t in taskset.real_time}
     return Result(name, {**result.verdicts, **failures})
+
+
+def _withdrawn(result: Result) -> Result:
+    """No bound where one task has none: jitters that follow from it are unknown, and others may still have grown."""
+    cause = next(iter(result.causes or result.failures)).task
+    verdicts = {
+        name: Failure(name, Reason.DEPENDS_ON, one.deadline, culprit=cause) if isinstance(one, Bound) else one
+        for name, one in result.verdicts.items()
+    }
+    return replace(result, verdicts=verdicts)
 
 
 def jitters_of(taskset: Taskset, responses: Mapping[str, int]) -> dict[str, int]:

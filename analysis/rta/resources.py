@@ -20,43 +20,40 @@ LEMMA = "readings: resources, less urgent holders"
 def blocking(task: Task, system: System, gaps: int) -> list[Demand]:
     """What holders of lower priority take of the task's CPU, in so many times in which the task is ready.
 
-    At the begin of each, every less urgent task can hold one resource that it inherits, and one of them all one with a
-    ceiling.
+    In each, every less urgent task can hold one resource that it inherits, from before or handed over by another task.
+    One of them all can hold one with a ceiling.
     """
     taskset = system.taskset
     if not taskset.resources:
         return []
-    inherit = list(_lower(task, taskset, Protocol.INHERITANCE))
-    ceiling = list(_lower(task, taskset, Protocol.CEILING))
-    found = min((_longest(inherit, by) for by in (0, 1)), key=lambda one: sum(one.values()))
-    if ceiling:
-        time, holder, _ = max(ceiling)
-        found = {**found, holder: found.get(holder, 0) + time}
+    found: dict[str, int] = {}
+    for time, holder in _lower(task, taskset, Protocol.INHERITANCE):
+        found[holder] = max(found.get(holder, 0), time)
+    if ceiling := list(_lower(task, taskset, Protocol.CEILING)):
+        time, holder = max(ceiling)
+        found[holder] = found.get(holder, 0) + time
     return [Demand(TermKind.BLOCKING, gaps * time, LEMMA, name) for name, time in found.items()]
 
 
-def _lower(task: Task, taskset: Taskset, protocol: Protocol) -> Iterator[tuple[int, str, str]]:
-    """The sections that less urgent tasks of the CPU can execute at the task's priority: time, task and resource."""
+def _lower(task: Task, taskset: Taskset, protocol: Protocol) -> Iterator[tuple[int, str]]:
+    """The sections that less urgent tasks of the CPU can execute at the task's priority: time and task.
+
+    A holder that may have waited for the resource, which a less urgent task held, wakes first.
+    """
     tasks = {t.name: t for t in taskset}
     for resource in taskset.resources:
         if resource.protocol is not protocol or ceiling_of(resource, taskset) < task.priority:
             continue
+        users = {section.task for section in resource.sections}
         for section in resource.sections:
             holder = tasks[section.task]
-            if holder.cpu == task.cpu and holder.priority < task.priority:
-                yield section.time, holder.name, resource.name
-
-
-def _longest(sections: list[tuple[int, str, str]], by: int) -> dict[str, int]:
-    """The longest section of each task (0) or of each resource (1)."""
-    found: dict[str, int] = {}
-    for time, holder, resource in sections:
-        name = resource if by else holder
-        found[name] = max(found.get(name, 0), time)
-    return found
+            if holder.cpu != task.cpu or holder.priority >= task.priority:
+                continue
+            waits = any(tasks[name].priority <= holder.priority for name in users - {holder.name})
+            yield section.time + (taskset.platform.woken[task.cpu] if waits else 0), holder.name
 
 
 def ceiling_of(resource: Resource, taskset: Taskset) -> int:
-    """The highest CPU priority of the tasks that use it."""
+    """The highest CPU priority of the tasks that use it; 0 if none of these is in the taskset."""
     names = {section.task for section in resource.sections}
-    return max(t.priority for t in taskset if t.name in names)
+    return max((t.priority for t in taskset if t.name in names), default=0)

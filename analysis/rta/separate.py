@@ -17,10 +17,11 @@ def separate(taskset: Taskset) -> list[Taskset]:
     """The systems that a taskset with several partitions consists of, each with one GPU; empty if it is no such.
 
     Policy `job` is left out, as its threads execute on one CPU for all partitions.  Policy `timesliced` is left out, as
-    its times depend on tasks beside (``conflicts.under``).
+    its times depend on tasks beside (``conflicts.under``).  Files with
+    resources are, too: tasks of several systems can spin for one.
     """
     policies = {part.policy or taskset.platform.policy for part in taskset.parts} | {*taskset.policies}
-    mixed = len(policies) > 1 or policies & {"job", "timesliced"}
+    mixed = len(policies) > 1 or bool(taskset.resources) or policies & {"job", "timesliced"}
     if mixed or not taskset.partitioned or taskset.locked_beside or homeless(taskset) or on_one_bus(taskset):
         return []
     groups = _groups(taskset)

@@ -21,7 +21,7 @@ from analysis.attack.pending import with_latency, with_random_pending, with_rand
 from analysis.attack.tiny import tiny_for
 from analysis.batch import from_tasksets
 from analysis.callbacks import Order, Thread
-from analysis.model import MS, Protocol, Resource, Section, Taskset
+from analysis.model import MS, Partition, Protocol, Resource, Section, Taskset
 from analysis.rta import boosted, wakeups
 from analysis.rta.result import Bound, Failure, Reason
 from analysis.sensitivity import Grows, changed, slowed
@@ -71,9 +71,35 @@ def test_inheritance_lets_each_less_urgent_task_block_and_a_ceiling_one() -> Non
     assert bounds(system(Protocol.CEILING))[0] == ms(1 + 2)
 
 
-def test_of_one_resource_one_holder_blocks() -> None:
-    system = held(three_cpu(), Protocol.INHERITANCE, a=1, b=1, c=2)
-    assert bounds(system)[0] == exact(system)[0] == ms(3)
+def test_a_resource_is_handed_to_a_less_urgent_task_in_a_gap() -> None:
+    """j1 blocks i.  After i the resource is j3's, who waited for it, and h waits for j3."""
+    system = taskset(
+        task("h", 0, 9, 40, cpu(1)), task("i", 0, 5, 40, cpu(2)), task("j3", 0, 2, 40, cpu(4)),
+        task("j1", 0, 1, 40, cpu(4)),
+    )  # fmt: skip
+    system = held(system, Protocol.INHERITANCE, h=1, i=1, j3=4, j1=4)
+    seen = simulate(system, Options("boosted"), [ms(5), ms(2), ms(1), 0]).tasks
+    assert seen["i"].worst == ms(9) <= ms(2 + 1 + 4 + 4) == bounds(system)[1]
+
+
+def test_a_task_that_is_handed_a_resource_wakes_before_it_executes() -> None:
+    """j1 waits for j2 until i comes, and wakes at i's priority."""
+    system = taskset(task("i", 0, 9, 40, cpu(1)), task("j1", 0, 5, 40, cpu(4)), task("j2", 0, 1, 40, cpu(3)))
+    system = with_latency(held(system, Protocol.INHERITANCE, i=1, j1=4, j2=2), MS)
+    seen = simulate(system, Options("boosted"), [ms(4.5), ms(1.5), 0]).tasks["i"].worst
+    assert ms(7) < seen <= ms(1 + 1 + 1 + 5 + 2) == bounds(system)[0]
+
+
+def test_partitions_are_no_systems_of_their_own_where_tasks_hold_resources() -> None:
+    homes = [Partition(name=name, compute_units=4) for name in "xy"]
+    system = taskset(task("a", 0, 9, 40, cpu(1), gpu(0, 1)), task("b", 1, 5, 40, cpu(8), gpu(0, 1)))
+    tasks = tuple(replace(t, partition=home) for t, home in zip(system, homes, strict=True))
+    platform = replace(system.platform, compute_units=8, policy="boosted")
+    system = replace(system, platform=platform, tasks=tasks, partitions=tuple(homes))
+    assert bounds(system) == [ms(2), ms(9)]
+    spun = held(system, Protocol.SPIN, a=1, b=8)
+    for name in rta.TESTS:
+        assert not any(isinstance(one, Bound) for one in rta.find(name).run(spun).verdicts.values()), name
 
 
 def test_a_task_that_sleeps_can_be_blocked_again() -> None:

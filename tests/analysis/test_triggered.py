@@ -106,7 +106,17 @@ def test_a_consumer_without_a_bound_leaves_none() -> None:
     late = replace(system, tasks=tuple(replace(t, deadline=ms(2)) if t.name == "b" else t for t in system))
     result = TEST.run(late)
     assert not result.schedulable
-    assert bound_of(late.chains[0], late, result).why == "b has no bound"
+    assert bound_of(late.chains[0], late, result).why == "a has no bound"
+    assert result.causes[0].task == "b"
+
+
+def test_no_bound_stays_from_jitters_that_may_still_grow() -> None:
+    """i's bound is 6 with the first jitter of b, and a schedule reaches 9."""
+    system = golden()
+    late = replace(system, tasks=(*system, task("x", 1, 1, 16, cpu(14))))
+    result = TEST.run(late)
+    assert {v.reason for v in result.verdicts.values()} == {Reason.ABOVE_DEADLINE, Reason.DEPENDS_ON}
+    assert result.why.startswith("x: no bound below the deadline")
 
 
 def test_a_producer_that_may_wait_for_a_mutex_is_not_exempt() -> None:
