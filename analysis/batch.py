@@ -16,6 +16,7 @@ from analysis.rta.boosted import gaps, last_segment
 from analysis.rta.regions import whole_segments
 from analysis.slices.driver import longest, settled
 from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
 
 if TYPE_CHECKING:  # numpy takes longer to import than an analysis takes; what draws many tasksets has its arrays
     import numpy as np
@@ -58,7 +59,7 @@ class Pieces:
         """The longest CPU segment or G^e among pieces ``begin`` to ``end - 1``, ns."""
         return int(max(max(self.cpu[begin:end]), max(self.pure[begin:end])))
 
-    def view(self) -> Any:
+    def view(self) -> CData:
         """The C struct over these arrays, which must outlive it."""
         struct = ffi.new("struct gpurt_pieces *")
         struct.first = pointer("u32", self.first)
@@ -93,7 +94,7 @@ class Batch:
         )
         return Batch(platform, self.first, self.numbers, self.times, self.pieces, self.drawn)
 
-    def view(self) -> Any:
+    def view(self) -> CData:
         """The C struct over these arrays, which must outlive it."""
         struct = ffi.new("struct gpurt_batch *")
         struct.count = len(self)
@@ -265,6 +266,6 @@ def _last(task: Task) -> tuple[int, int]:
     return 0, 0
 
 
-def pointer(kind: str, values: array[int] | NDArray[Any]) -> Any:
+def pointer(kind: str, values: array[int] | NDArray[Any]) -> CData:
     """A C pointer to an array's elements, which keeps the array alive.  Ten times as fast as numpy's `ctypes`."""
     return ffi.from_buffer(f"{kind}[]", values)

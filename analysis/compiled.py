@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Any
 
 from analysis import rta
 from analysis.batch import from_tasksets, i64, pointer, u32
@@ -24,6 +23,7 @@ from analysis.rta.threads import verdict_of
 from analysis.rta.wakeups import contended
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import TooLargeError
+from gpurt.types import CData
 
 #: The classic recurrence for CPUs alone, which the benchmarks measure against.  It has a formula in C and is not a test
 #: of the registry.
@@ -65,7 +65,7 @@ def takes(name: str) -> bool:
     return has(name) or (name in rta.TESTS and rta.TESTS[name].reduces is not None)
 
 
-def facts(name: str) -> Any:
+def facts(name: str) -> CData:
     """The C struct of a test: its formula and the facts of its row.  Raises ValueError if it has no formula."""
     found = ffi.new("struct gpurt_rta_test *")
     if name == FIXED_PRIORITY:
@@ -240,7 +240,7 @@ class _Found:
         self.state, self.wcrt, self.end = array("B", bytes(room)), i64([0] * room), i64([0] * room)
         self.culprit = u32([0] * room)
 
-    def pointers(self) -> Sequence[Any]:
+    def pointers(self) -> Sequence[CData]:
         """The arrays as C pointers."""
         times = [pointer("int64_t", self.wcrt), pointer("int64_t", self.end)]
         return [pointer("u8", self.state), *times, pointer("u32", self.culprit)]

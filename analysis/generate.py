@@ -16,13 +16,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from analysis.batch import NUMBERS, SERVED, TIMES, Batch, Pieces, pointer
 from analysis.model import MS, US, Platform
 from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
 
 #: The published platform: epsilon 1 ms, of which a context switch is 200 us, and a time slice of 1024 us.
 PLATFORM = Platform(4, alpha=800 * US, theta=200 * US, time_slice=1024 * US)
@@ -68,7 +68,7 @@ class Parameters:
     def _room(self) -> int:
         return self.tasks or self.cpus * self.tasks_per_cpu[1]
 
-    def view(self) -> Any:
+    def view(self) -> CData:
         """The C struct."""
         struct = ffi.new("struct gpurt_parameters *")
         struct.cpus, struct.tasks, struct.best_effort = self.cpus, self.tasks, self.best_effort
@@ -121,11 +121,11 @@ def _blank(platform: Platform, tasksets: int, tasks: int) -> Batch:
     )
 
 
-def _times(room: int) -> tuple[Any, Any, Any]:
+def _times(room: int) -> tuple[CData, CData, CData]:
     return np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
 
 
-def _drs(parameters: Parameters, seed: int, start: int, count: int) -> Any:
+def _drs(parameters: Parameters, seed: int, start: int, count: int) -> CData:
     """Utilizations of all tasks by Dirichlet-rescale (Griffin, Bate, Davis, RTSS 2020), none above 1."""
     from drs import drs
 
@@ -141,7 +141,7 @@ def _drs(parameters: Parameters, seed: int, start: int, count: int) -> Any:
     return np.array(drawn, np.float64)
 
 
-def _published(parameters: Parameters, seed: int, start: int, count: int) -> Any:
+def _published(parameters: Parameters, seed: int, start: int, count: int) -> CData:
     """Utilizations of all tasks as the code published with ECRTS'24 draws them, in hundredths and at least one."""
     drawn: list[float] = []
     for index, shape in _shapes(parameters, seed, start, count):

@@ -7,9 +7,13 @@ import io
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
+from matplotlib.figure import Figure
+
+from gpurt.types import Document
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -25,6 +29,8 @@ from gpurt.text import filename, visible
 MS = 1_000_000
 DEFAULT_WINDOW = 300 * MS
 UPDATE_COLOUR, LATE_COLOUR, GONE_COLOUR = "#222222", "#d00000", "#888888"
+#: A row of the picture: the number of its group and its own, or a task's name.
+_Row: TypeAlias = tuple[int, int] | str
 #: Suffixes that say the format of a picture; a name without a suffix is a PNG.
 FORMATS = {"": "png", ".png": "png", ".svg": "svg", ".pdf": "pdf"}
 #: Colour maps of tasks, and how many colours each has.  matplotlib 3.5 has no other name for them.
@@ -46,7 +52,7 @@ def format_of(output: Path) -> str:
         raise UsageError(f"{filename(output)}: pictures end in {known}; a name without a suffix is a PNG") from None
 
 
-def _colours(trace: Trace) -> dict[str, Any]:
+def _colours(trace: Trace) -> Document:
     palette = [tuple(colour) for name, count in PALETTES for colour in mpl.colormaps[name](list(range(count)))]
     return {task: palette[index % len(palette)] for index, task in enumerate(trace.names())}
 
@@ -63,7 +69,7 @@ def _label(name: str, about: About | None) -> str:
     return f"{_shown(name)} ({about.priority or 'best effort'})"
 
 
-def _save(figure: Any, output: Path) -> None:
+def _save(figure: Figure, output: Path) -> None:
     """Writes the picture to exactly this file."""
     picture = io.BytesIO()
     with warnings.catch_warnings():
@@ -125,25 +131,26 @@ class _Gantt:
         self._trace, self._low, self._high, self._first = trace, low, high, first
         self._colours = _colours(trace)
         self._scale, self._unit = next((ns, unit) for ns, unit, longest in UNITS if high - low <= longest)
-        self._depth: dict[Any, int] = {}  # lanes of a row
+        lanes: dict[tuple[int, int], int] = {}
         for event, lane in inside:
             if _length(event):
-                self._depth[place(event)] = max(self._depth.get(place(event), 1), lane + 1)
-        self._rows: list[Any] = [*sorted(self._depth, key=lambda p: (-p[0], p[1])), *trace.names()]
+                lanes[place(event)] = max(lanes.get(place(event), 1), lane + 1)
+        self._depth: dict[_Row, int] = dict(lanes.items())  # lanes of a row
+        self._rows: list[_Row] = [*sorted(lanes, key=lambda p: (-p[0], p[1])), *trace.names()]
         self._size = {row: max(1.0, self._depth.get(row, 1) * LANE) for row in self._rows}
         self._height, top = {}, sum(self._size.values()) + 0.5
         for row in self._rows:
             self._height[row] = top - self._size[row] / 2
             top -= self._size[row]
         self._figure, self._axes = plt.subplots(figsize=(13, 0.5 * sum(self._size.values()) + 1.5))
-        self._marks: dict[str, Any] = {}
+        self._marks: Document = {}
 
     def _at(self, times: Iterable[int]) -> list[float]:
         return [(time - self._first) / self._scale for time in times]
 
     def bars(self, events: Sequence[tuple[Event, int]]) -> None:
         """Draws the work that executed on each GPU and CPU; work at the same time is drawn in lanes of the row."""
-        found: dict[Any, list[tuple[float, float]]] = {}
+        found: dict[tuple[tuple[int, int], int, str], list[tuple[float, float]]] = {}
         for event, lane in events:
             if length := _length(event):
                 where = place(event)
@@ -204,7 +211,7 @@ class _Gantt:
             drawn = self._axes.scatter(self._at(shown), [row] * len(shown), **style)
             self._marks.setdefault(word, drawn)
 
-    def finish(self) -> Any:
+    def finish(self) -> Figure:
         """Axes, title and legend; returns the figure."""
         axes, trace = self._axes, self._trace
         labels = [self._name(row) for row in self._rows]
@@ -222,13 +229,13 @@ class _Gantt:
         axes.legend(handles=self._legend(), loc="upper left", bbox_to_anchor=(1.005, 1), fontsize=8, frameon=False)
         return self._figure
 
-    def _name(self, row: Any) -> str:
+    def _name(self, row: _Row) -> str:
         if isinstance(row, str):
             return _label(row, self._trace.tasks.get(row))
         group, number = row
         return f"{GROUPS[group]} {number}"
 
-    def _legend(self) -> list[Any]:
+    def _legend(self) -> list[Artist]:
         tasks = [Patch(color=self._colours[task], label=_shown(task)) for task in self._trace.names()]
         update = Patch(color=UPDATE_COLOUR, label="runlist update")
         marks = []

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from analysis.callbacks import Callback, Order
 from analysis.fold import units_of
@@ -26,6 +25,7 @@ from analysis.rta.resources import ceiling_of
 from analysis.trace import ON_GPU, TIMED, About, Event, Kind, Trace, placed_of, times_of
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Form
+from gpurt.types import CData
 from gpurt.units import thousandths
 
 POLICIES: dict[str, int] = {
@@ -211,8 +211,8 @@ class SimulatorCall:
         slows = options.contention
         parts = [_segments(_alone(task, taskset.platform) if slows else task, taskset.resources) for task in taskset]
         flat = [segment for part in parts for segment in part]
-        self.segments: Any = ffi.new("struct gpurt_sim_segment[]", flat)
-        self.tasks: Any = ffi.new("struct gpurt_sim_task[]", len(taskset))
+        self.segments: CData = ffi.new("struct gpurt_sim_segment[]", flat)
+        self.tasks: CData = ffi.new("struct gpurt_sim_task[]", len(taskset))
         numbers = {task.name: number for number, task in enumerate(taskset, 1)}
         first, shared, threads = 0, _shared(taskset), list(taskset.threads)
         for index, task in enumerate(taskset):
@@ -238,13 +238,13 @@ class SimulatorCall:
             first += len(parts[index])
         platform = taskset.platform
         horizon = options.horizon if options.horizon is not None else default_horizon(taskset)
-        self.parts: Any = ffi.new(
+        self.parts: CData = ffi.new(
             "struct gpurt_sim_part[]", [_part(part, platform, options.policy) for part in taskset.parts]
         )
-        self.resources: Any = ffi.new("struct gpurt_sim_resource[]", [
+        self.resources: CData = ffi.new("struct gpurt_sim_resource[]", [
             {"protocol": PROTOCOLS[one.protocol], "ceiling": ceiling_of(one, taskset)} for one in taskset.resources
         ])  # fmt: skip
-        self.config: Any = ffi.new("struct gpurt_sim_config *", {
+        self.config: CData = ffi.new("struct gpurt_sim_config *", {
             "parts": self.parts, "part_count": len(self.parts), "resources": self.resources,
             "resource_count": len(taskset.resources), "cpus": platform.cpus,
             "cross": _factor(platform.cross_contention, "cross_contention") if slows else lib.GPURT_FACTOR_ONE,
@@ -253,7 +253,7 @@ class SimulatorCall:
             "poll": options.poll, "latency": platform.cpu_latency,
             "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_STEPS,
         })  # fmt: skip
-        self.stats: Any = ffi.new("struct gpurt_sim_stats[]", max(1, len(taskset)))
+        self.stats: CData = ffi.new("struct gpurt_sim_stats[]", max(1, len(taskset)))
 
     def observed(self) -> dict[str, Observed]:
         """The observations by task."""
@@ -387,7 +387,7 @@ def _check(status: int) -> None:
         raise SimulationError("the simulator refused the taskset")
 
 
-def _trace(taskset: Taskset, options: Options, buffer: Any, used: int, lost: int) -> Trace:
+def _trace(taskset: Taskset, options: Options, buffer: CData, used: int, lost: int) -> Trace:
     names = [task.name for task in taskset]
     events = []
     for index in range(used):

@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 from analysis.model import CpuSegment, Task
 from gpurt.errors import FileError
 from gpurt.files import read, written
 from gpurt.text import filename, visible
+from gpurt.types import Document
 
 FORMAT = "gpurt-trace"
 #: The version that is written, and those that are read.  Version 1 had neither ``tasks`` nor ``by``, 2 no counters,
@@ -283,7 +283,7 @@ class _Tracks:
             key = (*place(event), self._lanes[index])
         return key[0], self._ids[key]
 
-    def entries(self) -> Iterator[dict[str, Any]]:
+    def entries(self) -> Iterator[Document]:
         """The metadata entries that name the tracks and put them into order."""
         groups = [(CPUS, "CPUs"), (GPUS, "GPUs"), (TASKS, "tasks")]
         if any(key[0] == BUSES for key in self._ids):
@@ -300,7 +300,7 @@ class _Tracks:
             yield {"ph": "M", "pid": group, "tid": tid, "name": "thread_sort_index", "args": {"sort_index": tid}}
 
 
-def _entries(trace: Trace) -> Iterator[dict[str, Any]]:
+def _entries(trace: Trace) -> Iterator[Document]:
     tracks, winners = _Tracks(trace), preemptors(trace.events)
     yield from tracks.entries()
     for index, event in enumerate(trace.events):
@@ -312,16 +312,16 @@ def _entries(trace: Trace) -> Iterator[dict[str, Any]]:
             yield {"ph": "C", "pid": GPUS, "name": name, "ts": _us(time), "args": args, "ns": time}
 
 
-def to_chrome(event: Event, by: str | None) -> dict[str, Any]:
+def to_chrome(event: Event, by: str | None) -> Document:
     """A trace-event entry without its track: an interval if something executes, otherwise an instant."""
-    args: dict[str, Any] = {"ns": event.time, "kind": event.kind.value}
+    args: Document = {"ns": event.time, "kind": event.kind.value}
     for name in ("task", "job", "duration", "cpu", "gpu", "detail", "executed", "group"):
         value = getattr(event, name)
         if value not in (None, ""):
             args[name] = value
     if by:
         args["by"] = by
-    entry: dict[str, Any] = {"name": _label(event, by), "cat": event.kind.value, "ts": _us(event.time), "args": args}
+    entry: Document = {"name": _label(event, by), "cat": event.kind.value, "ts": _us(event.time), "args": args}
     if event.kind in TIMED and event.duration is not None:
         return entry | {"ph": "X", "dur": _us(event.duration)}
     return entry | {"ph": "i", "s": "t"}
@@ -410,13 +410,13 @@ def _damage(error: Exception) -> str:
     return f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
 
 
-def _about(known: dict[str, Any]) -> About:
+def _about(known: Document) -> About:
     if wrong := [value for value in known.values() if not isinstance(value, int)]:
         raise TypeError(f"number {wrong[0]!r}")
     return About(**known)
 
 
-def _counters(entries: Iterable[dict[str, Any]]) -> dict[str, tuple[tuple[int, int], ...]]:
+def _counters(entries: Iterable[Document]) -> dict[str, tuple[tuple[int, int], ...]]:
     found: dict[str, list[tuple[int, int]]] = {}
     for entry in entries:
         if entry["ph"] == "C":
@@ -427,7 +427,7 @@ def _counters(entries: Iterable[dict[str, Any]]) -> dict[str, tuple[tuple[int, i
     return {name: tuple(values) for name, values in found.items()}
 
 
-def _from_chrome(entries: Iterable[dict[str, Any]]) -> Iterator[Event]:
+def _from_chrome(entries: Iterable[Document]) -> Iterator[Event]:
     for entry in entries:
         if entry["ph"] in ("M", "C"):
             continue

@@ -21,6 +21,7 @@ from click.shell_completion import CompletionItem, shell_complete
 
 from gpurt.errors import FileError, GpurtError, Problem, TasksetError, UsageError
 from gpurt.text import is_terminal, visible
+from gpurt.types import Document
 from pycontrol.commands.options import ASKED_FOR_JSON, CUT_OFF, Host
 from pycontrol.output import render
 from pycontrol.start import INTERRUPTED, TERMINATED, Terminated, main
@@ -36,7 +37,7 @@ UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)
 #: Raised by click 8.2 and newer if there are no arguments; older ones print the help themselves.
 HELP_INSTEAD: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 #: Of every command.
-CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+CONTEXT: Document = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 HELP = {"-h", "--help"}
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is asked for; help and completion import none."""
@@ -189,9 +190,9 @@ class ShownError:
     exit_code: int
     problems: tuple[Problem, ...] = ()
 
-    def document(self, command: str | None) -> dict[str, Any]:
+    def document(self, command: str | None) -> Document:
         """The JSON document of this error (docs/output.md)."""
-        data: dict[str, Any] = {"message": "\n".join(self.lines), "exit_code": self.exit_code}
+        data: Document = {"message": "\n".join(self.lines), "exit_code": self.exit_code}
         if self.problems:
             data["problems"] = self.problems
         return render.document(command, {"error": data})

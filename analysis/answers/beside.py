@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from analysis.answers.elsewhere import Elsewhere, named, of_policies
 from analysis.model import Taskset
 from analysis.rta import Result, Test
 from analysis.verdict import unlike_the_file
+from gpurt.types import Document
 
 #: The most tasks of a file for which facts are searched beside the answer itself.
 MOST_TASKS = 500
@@ -24,7 +24,7 @@ class Beside:
     misses: Sequence[str] = ()
     helps: Sequence[str] = ()
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Document:
         """The keys of every document that says no of a file."""
         return {
             "would_hold": [{"test": one.test, "under": one.system, "cure": one.cure or None}

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from analysis import compiled
 from analysis.answers.beside import Beside
@@ -20,6 +20,7 @@ from analysis.rtgpu.method import METHODS
 from analysis.rtgpu.sensitivity import PassingLimits
 from analysis.sensitivity import MOST_TASKS, Margin, effort, epsilon_budgets, margins
 from gpurt.errors import TooLargeError, UsageError
+from gpurt.types import Document
 
 
 class Bar(Protocol):
@@ -54,7 +55,7 @@ class Growth:
     limits: PassingLimits | None = None
     beside: Beside = field(default_factory=Beside)
 
-    def data(self, file: Path) -> dict[str, Any]:
+    def data(self, file: Path) -> Document:
         """The document."""
         return {
             "file": file, "test": self.test.name if self.test else None,
@@ -122,7 +123,7 @@ def _searched(name: str, taskset: Taskset, show: Show) -> PassingLimits:
     return found
 
 
-def _limits(found: PassingLimits) -> dict[str, Any]:
+def _limits(found: PassingLimits) -> Document:
     return {
         "units": found.units, "interleave_factor": _number(found.interleave),
         "overhead_factor": _number(found.overhead), "copies_factor": _number(found.copies), "chunk_ns": found.chunk,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from analysis import compiled
 from analysis.answers.beside import Beside, beside
@@ -15,6 +15,7 @@ from analysis.chains.bounds import Bounded, bound_of
 from analysis.model import Taskset
 from analysis.rta import Bound, Failure, Result, Test, Verdict
 from analysis.verdict import Answer, answer, slow_turns
+from gpurt.types import Document
 
 #: Tests and what they said.
 Results: TypeAlias = list[tuple[Test, Result]]
@@ -27,7 +28,7 @@ class Answered(NamedTuple):
     named.  ``beside``: what is known beside a no.  ``chains``: their bounds, of the test that the answer rests on.
     """
 
-    data: dict[str, Any]
+    data: Document
     results: Results
     verdict: Answer | None
     beside: Beside
@@ -76,7 +77,7 @@ def of_chains(system: Taskset, results: Results) -> Sequence[Bounded]:
     return [bound_of(chain, system, result) for chain in system.chains]
 
 
-def _chain(one: Bounded) -> dict[str, Any]:
+def _chain(one: Bounded) -> Document:
     return {
         "chain_tasks": one.chain.tasks, "holds": one.holds, "why": one.objection or None,
         **{
@@ -89,11 +90,11 @@ def _chain(one: Bounded) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _data(results: Results) -> list[dict[str, Any]]:
+def _data(results: Results) -> list[Document]:
     return [_result(test, result) for test, result in results]
 
 
-def _result(test: Test, result: Result) -> dict[str, Any]:
+def _result(test: Test, result: Result) -> Document:
     return {
         "test": test.name, "policy": test.policy, "sound": test.sound, "note": test.note or None,
         "schedulable": result.schedulable, "units_by_task": result.units,
@@ -101,7 +102,7 @@ def _result(test: Test, result: Result) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _task(verdict: Verdict) -> dict[str, Any]:
+def _task(verdict: Verdict) -> Document:
     """The verdict of a test on a task as data.  All keys are there; None: the verdict has no such value."""
     data = dict.fromkeys(("deadline_ns", "wcrt_ns", "slack_ns", "in_time", "reason", "why", "terms"))
     if isinstance(verdict, Bound):

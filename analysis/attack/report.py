@@ -4,22 +4,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 from analysis import rta
 from analysis.attack.search import Effort, Outcome
 from analysis.fingerprint import fingerprint
 from analysis.model import Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset, Waiting
+from gpurt.types import Document, DocumentView
 from gpurt.units import format_time
 
-Row = Mapping[str, Any]
+Row = DocumentView
 COLUMNS = ("test", "sound", "tasksets", "bounded", "jobs", "ratio", "broken")
 
 
-def row(outcome: Outcome) -> dict[str, Any]:
+def row(outcome: Outcome) -> Document:
     """One line of the table, and the simplest counterexample: its task, times (ns) and taskset file."""
     found = outcome.smallest
     return {
@@ -53,7 +53,7 @@ class Store:
         self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps,
                        "threads": effort.threads, "pending": effort.pending,
                        "with_latency": effort.latency}  # fmt: skip
-        self.rows: dict[str, dict[str, Any]] = {}
+        self.rows: dict[str, Document] = {}
         for index, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else []):
             try:
                 entry = json.loads(line)
@@ -65,12 +65,12 @@ class Store:
                 raise ValueError(f"{path} is of an attack with other settings or of another version of gpurt")
         self._write()
 
-    def add(self, entry: dict[str, Any]) -> None:
+    def add(self, entry: Document) -> None:
         """Adds the result of a finished test."""
         self.rows[entry["test"]] = entry
         self._write()
 
-    def _first(self) -> dict[str, Any]:
+    def _first(self) -> Document:
         return {**self.header, "code": fingerprint()}
 
     def _write(self) -> None:

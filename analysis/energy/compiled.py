@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from analysis.energy.distribute import by_size
 from analysis.energy.outcome import Dispatch, EnergyRun, GpuCount, Outcome, Skip, TaskCount, priced
 from analysis.energy.policies import UnitsRule
 from analysis.energy.setup import Setup
 from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
 
 #: Room for the future jobs of one decision.
 WINDOW = 512
@@ -25,8 +24,8 @@ class Tables:
     def __init__(self, setup: Setup, window: int = WINDOW) -> None:
         system = setup.system
         self.setup = setup
-        self._keep: list[Any] = []
-        self._times: dict[int, Any] = {}
+        self._keep: list[CData] = []
+        self._times: dict[int, CData] = {}
         self.struct = self._new("struct gpurt_sbeet_tables *")
         self.gpus, self.tasks = len(system.gpus), len(system.tasks)
         kernels = self._new("struct gpurt_sbeet_kernel[]", self.tasks * self.gpus)
@@ -57,18 +56,18 @@ class Tables:
             struct.own = self._new("u32[]", [len(own) for own in setup.sets])
         struct.window = self._new("struct gpurt_sbeet_future[]", window)
 
-    def _new(self, kind: str, *value: Any) -> Any:
+    def _new(self, kind: str, *value: CData) -> CData:
         made = ffi.new(kind, *value)
         self._keep.append(made)
         return made
 
-    def _array(self, times: tuple[int, ...]) -> Any:
+    def _array(self, times: tuple[int, ...]) -> CData:
         """The same tuple, which profiles share, becomes one array."""
         if id(times) not in self._times:
             self._times[id(times)] = self._new("u64[]", times)
         return self._times[id(times)]
 
-    def spatial_gpus(self) -> Any:
+    def spatial_gpus(self) -> CData:
         """The GPUs with nothing on them."""
         made = ffi.new("struct gpurt_sgpu[]", self.gpus)
         for index, gpu in enumerate(self.setup.system.gpus):
@@ -107,12 +106,12 @@ def simulate(setup: Setup, run: EnergyRun, log: int = 0, tables: Tables | None =
     return Outcome(tuple(map(_count, tasks)), counts, dispatches, skips, result.away, result.overflows, result.end)
 
 
-def _count(task: Any) -> TaskCount:
+def _count(task: CData) -> TaskCount:
     lateness = None if task.lateness == _NONE else task.lateness
     return TaskCount(task.released, task.judged, task.late, task.skipped, lateness)
 
 
-def _dispatch(one: Any) -> Dispatch:
+def _dispatch(one: CData) -> Dispatch:
     return Dispatch(
         one.task, one.job, one.gpu, one.units, one.first, one.release, one.at, one.start, one.end, one.finish
     )

@@ -16,6 +16,7 @@ from analysis.energy.schedule import Table
 from gpurt.errors import FileError
 from gpurt.files import read, written
 from gpurt.text import filename
+from gpurt.types import Document
 from gpurt.units import format_time, parse_time
 
 FORMAT, VERSION = "gpurt-energy-table", 1
@@ -35,14 +36,14 @@ def save(table: Table, path: Path | str) -> None:
         file.write(json.dumps(document, indent=1).encode() + b"\n")
 
 
-def _entry(table: Table, one: Dispatch) -> dict[str, Any]:
+def _entry(table: Table, one: Dispatch) -> Document:
     system = table.setup.system
     times = {f"{key}_ns" if key not in ("job", "units", "first") else key: value for key, value in asdict(one).items()}
     del times["task_ns"], times["gpu_ns"]
     return {"task": system.tasks[one.task].name, "gpu": system.gpus[one.gpu].name, **times}
 
 
-def _one_cycle(table: Table) -> list[dict[str, Any]]:
+def _one_cycle(table: Table) -> list[Document]:
     """The kernels of a cycle cut at its ends, as cost() reads them."""
     begin, system = table.begin + table.length, table.setup.system
     found = []

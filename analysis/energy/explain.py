@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from analysis.energy import simulate
 from analysis.energy.allocate import candidate, candidates
 from analysis.energy.baselines import decide
@@ -13,12 +11,13 @@ from analysis.energy.policies import UnitsRule
 from analysis.energy.preferred import active_energy, best_utilization, mean_utilization, whole_utilization
 from analysis.energy.setup import Setup
 from analysis.energy.state import Dispatching, ReleasedJob, UnitsState, is_full
+from gpurt.types import Document
 
 #: Femtojoules in a microjoule.
 _UJ = 10**9
 
 
-def tasks(setup: Setup) -> list[dict[str, Any]]:
+def tasks(setup: Setup) -> list[Document]:
     """A row for each task and each GPU that can run it; utilizations are fractions."""
     rows = []
     for index, task in enumerate(setup.system.tasks):
@@ -35,9 +34,9 @@ def tasks(setup: Setup) -> list[dict[str, Any]]:
     return rows
 
 
-def decisions(setup: Setup, at: int) -> list[dict[str, Any]]:
+def decisions(setup: Setup, at: int) -> list[Document]:
     """The decisions of a run at time ``at``, in order, with what algorithm 2 compared on an idle assigned GPU."""
-    found: list[dict[str, Any]] = []
+    found: list[Document] = []
 
     def watch(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:
         decision = decide(setup, state, job)
@@ -73,7 +72,7 @@ def _why(setup: Setup, state: UnitsState, job: ReleasedJob, decision: Dispatchin
     return f"the least energy of those that {'keep all deadlines' if kept else 'there are: none keeps all deadlines'}"
 
 
-def _decision(setup: Setup, state: UnitsState, job: ReleasedJob, decision: Dispatching | None) -> dict[str, Any]:
+def _decision(setup: Setup, state: UnitsState, job: ReleasedJob, decision: Dispatching | None) -> Document:
     task, home = setup.system.tasks[job.task], setup.assigned[job.task]
     compared = [] if state.running[home] else candidates(setup, state, home, job)
     return {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from analysis.energy.model import Kernel, Profile, SpatialGpu, System, Task
 from analysis.taskset import spatial
@@ -18,6 +17,7 @@ from analysis.taskset.profiles import MISSING_PROFILES, SpatialReader
 from analysis.taskset.schema import quoted
 from analysis.taskset.text import document_of, read
 from gpurt.errors import TasksetError
+from gpurt.types import Document
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class _Reader(SpatialReader):
         for where, values in self.tables("task", spatial.TASKS, "what is to run"):
             if values is None:
                 continue
-            period = values["period"]
+            period: int = values["period"]
             deadline = values.get("deadline", period)
             if deadline > period:
                 self.report.add((*where, "deadline"), "deadline: must be at most the period")
@@ -75,7 +75,7 @@ class _Reader(SpatialReader):
                 found.append(Task(values["name"], period, deadline, kernels, offset, profile.name))
         return found
 
-    def _profile(self, where: Where, values: dict[str, Any], profiles: dict[str, Profile]) -> Profile | None:
+    def _profile(self, where: Where, values: Document, profiles: dict[str, Profile]) -> Profile | None:
         """The profile of the task's one kernel."""
         names, others = [], 0
         for index, segment in enumerate(values["segments"]):
@@ -97,7 +97,7 @@ class _Reader(SpatialReader):
         return profiles.get(name)
 
     def _placed(
-        self, where: Where, values: dict[str, Any], gpus: list[SpatialGpu], profile: Profile
+        self, where: Where, values: Document, gpus: list[SpatialGpu], profile: Profile
     ) -> tuple[Kernel | None, ...]:
         """The task's kernel on each GPU that it may use."""
         pinned, name = values.get("gpu"), values["name"]

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from analysis.energy.file import load as load_energy
 from analysis.energy.model import Kernel, SpatialGpu
@@ -22,6 +21,7 @@ from analysis.taskset.file import from_document
 from analysis.taskset.text import document_of, read
 from analysis.trace import Kind, Trace
 from gpurt.errors import TasksetError, UsageError
+from gpurt.types import Document
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def load(path: Path, best: bool = False) -> TimeSliced:
     return TimeSliced(loaded.taskset, gpu, kernels, units, offsets, (*notes, *loaded.notes))
 
 
-def _segment(segment: dict[str, Any], kernel: Kernel, units: int) -> dict[str, Any]:
+def _segment(segment: Document, kernel: Kernel, units: int) -> Document:
     """A segment of a taskset file: a kernel with its copies is a GPU segment without CPU work."""
     if "profile" not in segment:
         return segment

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from analysis.energy.outcome import Dispatch, EnergyRun, Outcome
 from analysis.energy.power import Execution, steps
 from analysis.energy.setup import Setup
 from analysis.energy.simulate import executions
 from analysis.trace import About, Event, Kind, Trace
+from gpurt.types import Document
 
 
 def trace_of(setup: Setup, run: EnergyRun, outcome: Outcome) -> Trace:
@@ -38,7 +37,7 @@ def _rank(setup: Setup, index: int) -> int:
 def _events(setup: Setup, one: Dispatch) -> list[Event]:
     name = setup.system.tasks[one.task].name
     units = f"{one.units} units, {one.first} to {one.first + one.units - 1}"
-    where: dict[str, Any] = {"gpu": one.gpu, "job": one.job}
+    where: Document = {"gpu": one.gpu, "job": one.job}
     return [
         Event(one.release, Kind.RELEASE, name, one.job),
         Event(one.at, Kind.GRANT, name, detail=units, **where),

@@ -36,7 +36,7 @@ class Cluster(Executor):
     def __init__(self, client: Client) -> None:
         self.client = client
 
-    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+    def submit(self, call: Callable[..., object], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """As Executor has it.
 
         Dask's own executor takes the result of a call whose worker leaves at that moment for an error's.
@@ -55,7 +55,7 @@ class Cluster(Executor):
         self.client.close()
 
 
-def _pass_on(inner: Any, outer: Future[Any]) -> None:
+def _pass_on(inner: Future[Any], outer: Future[Any]) -> None:
     if not outer.set_running_or_notify_cancel():
         return
     try:
@@ -69,7 +69,7 @@ def _pass_on(inner: Any, outer: Future[Any]) -> None:
         outer.set_exception(RuntimeFailure(f"{text}; each machine needs the same release of gpurt"))
 
 
-def _call(wanted: str, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def _call(wanted: str, call: Callable[..., object], /, *args: object, **kwargs: object) -> object:
     """On a worker."""
     if source_fingerprint() != wanted:
         text = f"the Dask worker on {platform.node()} has other analyses than this machine, and would count by them"

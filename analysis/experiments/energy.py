@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from analysis.energy.statistics import Bootstrap, Estimate
 from analysis.experiments.plan import Experiment, Panel, Results, Settings
 from analysis.experiments.rows import Row
 from analysis.model import MS
+from gpurt.types import Document
 
 SECOND = 1000 * MS
 #: Judged, missed, energy and active energy in mJ, of each taskset and curve.
@@ -109,7 +110,7 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
         return [path]
 
 
-def _measures(bootstrap: Bootstrap, data: NDArray[np.float64], reference: NDArray[np.float64]) -> dict[str, Any]:
+def _measures(bootstrap: Bootstrap, data: NDArray[np.float64], reference: NDArray[np.float64]) -> Document:
     ones = np.ones(len(data))
     judged, missed, energy, active = data.T
     done, done_there = judged - missed, reference[:, 0] - reference[:, 1]

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Generic
+from typing import IO, Generic
 
 from analysis.experiments.plan import Experiment, Point, Result, Results, Settings
 from analysis.fingerprint import fingerprint
 from analysis.pieces import finished
 from gpurt.files import written
+from gpurt.types import Document
 
 DEFAULT = Settings()
 
@@ -135,8 +136,8 @@ class _Checkpoint(Generic[Point, Result]):
             self.file.write(json.dumps({"piece": key, "result": result}) + "\n")
             self.file.flush()
 
-    def _read(self, path: Path) -> list[dict[str, Any]]:
-        entries: list[dict[str, Any]] = []
+    def _read(self, path: Path) -> list[Document]:
+        entries: list[Document] = []
         for line in path.read_text(encoding="utf-8").splitlines():
             try:
                 entries.append(json.loads(line))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
@@ -28,18 +30,19 @@ def new_figure(columns: int, rows: int = 1, size: tuple[float, float] | None = N
     return figure, [axes for line in grid for axes in line]
 
 
-def finish(figure: Any, first: Any, title: str, path: Path) -> None:
+def finish(figure: Figure, first: Axes, title: str, path: Path) -> None:
     """Saves a picture with its title, and the legend of its first panel below."""
     handles, labels = first.get_legend_handles_labels()
     figure.legend(handles, labels, loc="upper center", ncol=4, fontsize=8, bbox_to_anchor=(0.5, 0.0))
     figure.suptitle(title, fontsize=10)
     figure.tight_layout()
-    save(figure, path, bbox_inches="tight")
+    save(figure, path, tight=True)
 
 
-def save(figure: Any, path: Path, **more: str) -> None:
+def save(figure: Figure, path: Path, tight: bool = False) -> None:
     """Saves a picture.  Without a date equal results make equal files."""
-    figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None, **more)
+    figure.savefig(path, dpi=110,
+                   metadata={"Date": None} if path.suffix == ".svg" else None, bbox_inches="tight" if tight else None)
     plt.close(figure)
 
 
@@ -86,7 +89,7 @@ def draw_energy(experiment: EnergyExperiment, rows: Sequence[Row], path: Path) -
     finish(figure, axes[0], f"{experiment.title} ({experiment.source}); simulated, published profiles", path)
 
 
-def _with_intervals(axes: Any, rows: Sequence[Row], measure: str, label: str, marker: str) -> None:
+def _with_intervals(axes: Axes, rows: Sequence[Row], measure: str, label: str, marker: str) -> None:
     values = [row[measure] for row in rows]
     spread = [[row[measure] - row[f"{measure}_low"] for row in rows],
               [row[f"{measure}_high"] - row[measure] for row in rows]]  # fmt: skip

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
+
+from gpurt.types import DocumentView
 
 #: A row of numbers by name.  The first row has all names.
-Row: TypeAlias = Mapping[str, Any]
+Row: TypeAlias = DocumentView
 
 
 def write_rows(rows: Sequence[Row], path: Path, columns: Sequence[str] = ()) -> None:

@@ -19,6 +19,7 @@ from analysis.partition.generate import Parameters, generate, results
 from analysis.partition.variants import ORDERS, VARIANTS
 from analysis.partition.workload import SHIFT
 from gpurt._gpurt import lib
+from gpurt.types import Document
 
 SOURCE = "Zahaf et al., contention-aware GPU partitioning"
 #: The paper's variants, `fit` (fullest first) and `sav` (most units saved); all begin with the fullest partition.
@@ -82,7 +83,7 @@ def run(figure: Figure, tasksets: int, seed: int, progress: Callable[[], None]) 
     return rows
 
 
-def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Iterator[dict[str, Any]]:
+def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Iterator[Document]:
     tasks = generate(parameters, seed, count)
     lower, upper = (_bound(tasks, conflict) for conflict in (0, 1))
     for curve in CURVES:
@@ -103,7 +104,7 @@ def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Ite
         yield _row(BEST, (found["status"] == lib.GPURT_PARTITION_FITS).any(axis=1))
 
 
-def _row(curve: str, fits: NDArray[np.bool_]) -> dict[str, Any]:
+def _row(curve: str, fits: NDArray[np.bool_]) -> Document:
     return {"curve": curve, "schedulable": int(fits.sum()), "tasksets": len(fits), "share": float(fits.mean())}
 
 

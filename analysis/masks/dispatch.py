@@ -15,11 +15,11 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Thread
-from typing import Any
 
 from analysis.masks.mapping import LATEST, Release, enabled
 from analysis.masks.topology import MOST_ENGINES, THREADS, Topology
 from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
 
 #: ACEs of a Radeon VII, and so the streams that are simulated at most.
 ACES = 4
@@ -111,7 +111,7 @@ def simulate(gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Setting
         "launches": settings.launches, "seed": settings.seed & _M64, "most_starts": MOST_STARTS,
         "units": [*gpu.units, *[0] * (MOST_ENGINES - len(gpu.units))],
     })  # fmt: skip
-    table: Any = ffi.new("struct gpurt_dispatch_stream[]", len(streams))
+    table: CData = ffi.new("struct gpurt_dispatch_stream[]", len(streams))
     for row, stream, allowed in zip(table, streams, gpu.allowed, strict=True):
         for field in ("blocks", "threads", "shortest", "longest", "gap", "offset"):
             setattr(row, field, getattr(stream, field))

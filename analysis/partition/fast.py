@@ -21,7 +21,10 @@ from analysis.partition.scaling import Linear
 from analysis.partition.variants import ORDERS, VARIANTS, Allocation
 from analysis.partition.workload import SHIFT, Item, Workload
 from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
 
+#: An array of TASKs, of RESULTs, or of what the C code writes.
+Structs: TypeAlias = NDArray[Any]
 #: A variant and its order.
 Way: TypeAlias = tuple[str, str]
 
@@ -88,7 +91,7 @@ def _run(
     return min(found_by, key=variants.rank) if found_by else readable()
 
 
-def _allocation(workload: Workload, way: Way, part: NDArray[Any], size: NDArray[Any]) -> Allocation:
+def _allocation(workload: Workload, way: Way, part: Structs, size: Structs) -> Allocation:
     sets: dict[int, list[int]] = {}
     for task, at in enumerate(part.tolist()):
         sets.setdefault(at, []).append(task)
@@ -131,7 +134,7 @@ class _View:
         row["table"] = len(tables) // (2 * workload.units) + 1
         tables.extend(times)
 
-    def run(self, ways: Sequence[Way]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def run(self, ways: Sequence[Way]) -> tuple[Structs, Structs, Structs]:
         """Results, and for each way the partition of each task and the sizes of partitions."""
         results = np.zeros(len(ways), RESULT)
         part, size = (np.zeros((len(ways), max(self.count, 1)), np.uint32) for _ in range(2))
@@ -143,8 +146,8 @@ class _View:
 
 
 def struct(
-    tasks: NDArray[Any], count: int, units: int, inside: str, sizes: NDArray[np.uint32], most: int | None = None
-) -> Any:
+    tasks: Structs, count: int, units: int, inside: str, sizes: NDArray[np.uint32], most: int | None = None
+) -> CData:
     """The C struct of a taskset over these arrays, which must outlive it."""
     made = ffi.new("struct gpurt_partition_set *")
     made.tasks = ffi.from_buffer("struct gpurt_partition_task[]", tasks)
@@ -153,7 +156,7 @@ def struct(
     return made
 
 
-def structs(ways: Sequence[Way]) -> Any:
+def structs(ways: Sequence[Way]) -> CData:
     """The C structs of variants."""
     made = ffi.new("struct gpurt_partition_variant[]", len(ways))
     for at, (variant, order) in zip(made, ways, strict=True):
@@ -164,8 +167,8 @@ def structs(ways: Sequence[Way]) -> Any:
 
 
 def sweep(
-    tasks: NDArray[Any], units: int, inside: str, ways: Sequence[Way], readable: Callable[[Any], Workload]
-) -> NDArray[Any]:  # fmt: skip
+    tasks: Structs, units: int, inside: str, ways: Sequence[Way], readable: Callable[[Structs], Workload]
+) -> Structs:  # fmt: skip
     """Results of each way on each taskset: ``tasks`` has a row of TASKs for each.
 
     ``readable``: the workload of a row, for those that C refuses.

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.model import MS
-from analysis.partition.fast import TASK, Way, sweep
+from analysis.partition.fast import TASK, Structs, Way, sweep
 from analysis.partition.scaling import Linear
 from analysis.partition.workload import Item, Workload
 
@@ -37,7 +36,7 @@ class Parameters:
     shared: bool = True
 
 
-def generate(parameters: Parameters, seed: int, count: int) -> NDArray[Any]:
+def generate(parameters: Parameters, seed: int, count: int) -> Structs:
     """``count`` tasksets, a row each.
 
     A taskset is drawn again if a task fails lemma 2, because u_i <= 1 cannot be what UUniFast-Discard asks here.
@@ -49,7 +48,7 @@ def generate(parameters: Parameters, seed: int, count: int) -> NDArray[Any]:
     return np.concatenate(found)
 
 
-def _draw(parameters: Parameters, random: np.random.Generator, count: int) -> NDArray[Any]:
+def _draw(parameters: Parameters, random: np.random.Generator, count: int) -> Structs:
     """Up to ``count`` tasksets: those of as many drawn that lemma 2 does not exclude."""
     shape = count, parameters.tasks
     work = _uunifast(parameters, random, count)
@@ -66,7 +65,7 @@ def _draw(parameters: Parameters, random: np.random.Generator, count: int) -> ND
     tasks["denominator"][..., 1] = np.array([factor.denominator for factor in FACTORS])[memory]
     tasks["priority"] = MAX_PRIORITY - periods // MS * parameters.tasks - np.arange(parameters.tasks)
     least = -(-(tasks["parallel"] + parameters.units * tasks["serial"]) // parameters.units)
-    kept: NDArray[Any] = tasks[(least <= tasks["deadline"]).all(axis=1)]
+    kept: Structs = tasks[(least <= tasks["deadline"]).all(axis=1)]
     return kept
 
 
@@ -85,17 +84,17 @@ def _uunifast(parameters: Parameters, random: np.random.Generator, count: int) -
     return shares
 
 
-def results(parameters: Parameters, tasks: NDArray[Any], ways: Sequence[Way]) -> NDArray[Any]:
+def results(parameters: Parameters, tasks: Structs, ways: Sequence[Way]) -> Structs:
     """The result of each way for each taskset, under EDF as in the paper."""
     return sweep(tasks, parameters.units, "edf", ways, lambda row: workload(row, parameters.units))
 
 
-def workload(row: NDArray[Any], units: int, inside: str = "edf") -> Workload:
+def workload(row: Structs, units: int, inside: str = "edf") -> Workload:
     """One of the tasksets, for the readable planner."""
     return Workload(tuple(_item(index, task) for index, task in enumerate(row)), units, inside)
 
 
-def _item(index: int, task: Any) -> Item:
+def _item(index: int, task: Structs) -> Item:
     factor = Fraction(int(task["numerator"][1]), int(task["denominator"][1]))
     curve = Linear(int(task["parallel"]), int(task["serial"]))
     return Item(f"t{index}", int(task["period"]), int(task["deadline"]), bool(task["memory"]), (curve,), factor,

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from analysis import rta
 from analysis.conflicts import Neighbours
@@ -17,6 +16,7 @@ from analysis.partition.merge import Infeasible
 from analysis.partition.scaling import Curve, MeasuredScaling
 from analysis.partition.variants import ONE, ORDERS, Allocation
 from analysis.partition.workload import Item, Workload
+from gpurt.types import Document
 from gpurt.units import exact_ms
 
 BEST = "best"
@@ -217,9 +217,9 @@ def why_not(outcome: Infeasible, given: Workload) -> str:
     return f"{item.name}: needs {exact_ms(time)} alone on {most} units, and has {exact_ms(limit)} (lemma 2)"
 
 
-def per_task(found: Allocation) -> dict[str, dict[str, Any]]:
+def per_task(found: Allocation) -> dict[str, Document]:
     """The number of each task's partition, the task's time there in ns, and whether the task is in conflict."""
-    told: dict[str, dict[str, Any]] = {}
+    told: dict[str, Document] = {}
     for at, part in enumerate(found.parts):
         flags = found.workload.conflicts(part.tasks)
         for index, time in zip(part.tasks, found.workload.times(part.tasks, part.size), strict=True):

@@ -12,7 +12,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
 from analysis import rta
 from analysis.attack.report import toml
@@ -21,6 +20,7 @@ from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System
 from analysis.rtgpu.method import METHODS, Method
 from analysis.rtgpu.simulate import Way, worst
+from gpurt.types import Document
 
 #: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
 BATCH = 500
@@ -69,7 +69,7 @@ def size(found: Break) -> tuple[int, int, int]:
     return len(found.taskset), len(segments), sum(task.period for task in found.taskset)
 
 
-def row(name: str, outcome: Outcome) -> dict[str, Any]:
+def row(name: str, outcome: Outcome) -> Document:
     """One line of the attack's table, as analysis.attack.report.row makes it."""
     found = outcome.smallest
     return {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from analysis.batch import Numbers, Times, i64, pointer, u32
 from analysis.model import Copy, CpuSegment, Task
@@ -19,6 +18,7 @@ from analysis.rtgpu.analyse import System, Units, failed, on_units
 from analysis.rtgpu.chain import exact, needs_units
 from analysis.rtgpu.method import Method
 from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
 
 #: The sum of a taskset's times, as often as it has tasks, must be shorter, ns: then sums of workloads fit into 63 bits.
 LONGEST = 2**58
@@ -38,7 +38,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.first) - 1
 
-    def view(self) -> Any:
+    def view(self) -> CData:
         """The C struct over these arrays, which must outlive it."""
         struct = ffi.new("struct gpurt_rtgpu_batch *")
         struct.count, struct.columns, struct.chunk = len(self), self.columns, self.chunk
@@ -125,7 +125,7 @@ class _Flat:
         return Batch(u32(self.first), listed, long, self.columns, chunk)
 
 
-def facts_of(method: Method, search: bool) -> Any:
+def facts_of(method: Method, search: bool) -> CData:
     """The C struct of a method; ``search``: allocations are searched, not only the least one tried."""
     facts = ffi.new("struct gpurt_rtgpu_method *")
     facts.forms, facts.tight, facts.merges = len(method.forms), method.tight, method.merges
@@ -133,7 +133,7 @@ def facts_of(method: Method, search: bool) -> Any:
     return facts
 
 
-def units_of(units: Units) -> Any:
+def units_of(units: Units) -> CData:
     """The C struct of the units that there are."""
     return ffi.new("struct gpurt_rtgpu_units *", {"total": units.total, "step": units.step, "least": units.least})
 
@@ -148,7 +148,7 @@ def given(batch: Batch, index: int, method: Method, units: Units) -> allocate.Al
 
 
 def _find(
-    batch: Batch, index: int, facts: Any, units: Units
+    batch: Batch, index: int, facts: CData, units: Units
 ) -> tuple[allocate.Allocation, tuple[int, ...]] | None:  # fmt: skip
     """Units of the real-time tasks and their bounds, ns."""
     begin, end = map(int, batch.first[index : index + 2])

@@ -10,7 +10,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from analysis.model import Taskset, Waiting
 from analysis.rtgpu import compiled
@@ -23,6 +22,7 @@ from analysis.rtgpu.verdict import stated, too_many
 from analysis.simulate import LONGEST, Observed, Options, Simulation, SimulationError, default_horizon
 from analysis.trace import About, Event, Kind, Trace, placed_of, times_of
 from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
 
 POLICY = "federated"
 #: So many tasks have a level of their own on the bus.
@@ -62,7 +62,7 @@ class Federated:
         return cls(system, _units(system), options)
 
     @property
-    def order(self) -> list[Any]:
+    def order(self) -> list[CData]:
         """The tasks as the compiled simulator counts them."""
         return [*self.system.tasks, *(task for task in self.system.taskset if task.best_effort)]
 
@@ -108,7 +108,7 @@ class Federated:
     def _batch(self) -> compiled.Batch:
         return compiled.from_systems([self.system], max([1, *self._given]))
 
-    def _run(self, offsets: Sequence[int], seed: int, seen: Any, spans: Any = ffi.NULL, room: int = 0) -> int:
+    def _run(self, offsets: Sequence[int], seed: int, seen: CData, spans: CData = ffi.NULL, room: int = 0) -> int:
         given, batch = self._given, self._batch
         way = Way(self.options.execution, self.options.sporadic, seed)
         sim, _units = prepared(batch, 0, self.system.method, way, given, 1)
@@ -123,14 +123,14 @@ class Federated:
             raise MemoryError
         return used
 
-    def _observed(self, seen: Any) -> dict[str, Observed]:
+    def _observed(self, seen: CData) -> dict[str, Observed]:
         found = {
             task.name: Observed(s.jobs, s.finished, s.misses, s.worst, s.worst_release, s.total)
             for task, s in zip(self.order, seen, strict=False)
         }
         return {task.name: found[task.name] for task in self.system.taskset}
 
-    def _event(self, span: Any) -> Event:
+    def _event(self, span: CData) -> Event:
         task = self.order[span.task]
         if span.need == lib.GPURT_RTGPU_RELEASE:
             return Event(span.end, Kind.RELEASE, task.name, span.job)

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from analysis.model import Chain, Task
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
+from gpurt.types import Document
 from gpurt.units import exact_ms
 
 LIMITS = ("max_reaction", "max_age", "max_age_at_output")
 
-def read(tables: Sequence[tuple[int, dict[str, Any]]], tasks: Sequence[Task], report: Mistakes) -> tuple[Chain, ...]:
+def read(tables: Sequence[tuple[int, Document]], tasks: Sequence[Task], report: Mistakes) -> tuple[Chain, ...]:
     """The chains of tables whose fields are right; reports what these say wrong of the tasks."""
     known = {task.name: task for task in tasks}
     made = [(at, one) for at, values in tables if (one := _made(values, known, ("chain", at), report))]
@@ -23,7 +23,7 @@ def read(tables: Sequence[tuple[int, dict[str, Any]]], tasks: Sequence[Task], re
     return chains
 
 
-def _made(values: dict[str, Any], known: dict[str, Task], path: Where, report: Mistakes) -> Chain | None:
+def _made(values: Document, known: dict[str, Task], path: Where, report: Mistakes) -> Chain | None:
     before, names = len(report.problems), values["tasks"]
     _check_tasks(names, known, path, report)
     links = values.get("links", ["sampled"] * (len(names) - 1))

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from analysis.taskset import schema
 from analysis.taskset.fields import CHAIN, PLATFORM, RESOURCE, SHARED_PARTITION, TASK, THREAD
 from analysis.taskset.schema import Field
 from analysis.taskset.spatial import FROM_FILE, GPU, PROFILE
+from gpurt.types import Document
 
 
-def _task_schema() -> dict[str, Any]:
+def _task_schema() -> Document:
     """A task has a CPU and priorities of its own, or those of its thread."""
     table = schema.table_schema(TASK)
     own = ["cpu", "priority"]
@@ -19,7 +18,7 @@ def _task_schema() -> dict[str, Any]:
     return {**table, "anyOf": [{"required": own}, {"required": ["thread"]}]}
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> Document:
     """The JSON Schema (2020-12) of a taskset file."""
     root = schema.table_schema(
         {"platform": Field(schema.table(PLATFORM), "the machine", required=True)}

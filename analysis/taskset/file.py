@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from analysis.callbacks import Callback
 from analysis.model import (
@@ -37,11 +37,12 @@ from analysis.taskset.text import document_of, read
 from gpurt._gpurt import lib
 from gpurt.enums import Form
 from gpurt.errors import Problem, TasksetError
+from gpurt.types import Document
 
 #: The tables of a file.
 TABLES = ("platform", "task", "thread", "partition", "chain", "resource", "gpu", "profile")
 #: The fields that a table may have, where they depend on it.
-Fields: TypeAlias = Callable[[dict[str, Any]], dict[str, Field]]
+Fields: TypeAlias = Callable[[Document], dict[str, Field]]
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def parse(path: Path, text: str, unplaced: bool = False) -> TasksetFile:
     return from_document(path, tables, report, unplaced)
 
 
-def from_document(path: Path, tables: dict[str, Any], report: Mistakes, unplaced: bool = False) -> TasksetFile:
+def from_document(path: Path, tables: Document, report: Mistakes, unplaced: bool = False) -> TasksetFile:
     """The same of the file's tables, which another reader may have changed.  Raises TasksetError with every mistake."""
     taskset, launch, spatial = _interpret(path, tables, report, unplaced)
     if report.problems or taskset is None:
@@ -98,7 +99,7 @@ def from_document(path: Path, tables: dict[str, Any], report: Mistakes, unplaced
 
 
 def _interpret(
-    path: Path, document: dict[str, Any], report: Mistakes, unplaced: bool
+    path: Path, document: Document, report: Mistakes, unplaced: bool
 ) -> tuple[Taskset | None, dict[str, Launch], tuple[Problem, ...]]:
     for key, value in document.items():
         if key not in TABLES:
@@ -119,7 +120,7 @@ def _interpret(
         partitions_of_file.check_costs(values, ("partition", index), report)
         if len(report.problems) == before:
             partitions[values["name"]] = partitions_of_file.made(values)
-    served: dict[str, dict[str, Any]] = {}
+    served: dict[str, Document] = {}
     for index, values, before in _tables(document, "thread", THREAD, report):
         _check_place(values, platform, ("thread", index), report)
         if len(report.problems) == before:
@@ -150,8 +151,8 @@ def _interpret(
 
 
 def _tables(
-    document: dict[str, Any], kind: str, fields: dict[str, Field] | Fields, report: Mistakes
-) -> Iterator[tuple[int, dict[str, Any], int]]:
+    document: Document, kind: str, fields: dict[str, Field] | Fields, report: Mistakes
+) -> Iterator[tuple[int, Document, int]]:
     """The number of each [[task]] or the like, its right fields, and how many problems there were before."""
     entries = document.get(kind, [])
     if not isinstance(entries, list):
@@ -204,7 +205,7 @@ def _platform(value: object, report: Mistakes) -> Platform | None:
 
 
 def _cross_check(
-    values: dict[str, Any], platform: Platform | None, names: list[str], path: Where, report: Mistakes
+    values: Document, platform: Platform | None, names: list[str], path: Where, report: Mistakes
 ) -> None:  # fmt: skip
     """Checks fields against each other, as far as they are right by themselves."""
     if "thread" not in values:
@@ -224,7 +225,7 @@ def _cross_check(
         _check_form(values, uses_gpu, path, report)
 
 
-def _check_place(values: dict[str, Any], platform: Platform | None, path: Where, report: Mistakes) -> None:
+def _check_place(values: Document, platform: Platform | None, path: Where, report: Mistakes) -> None:
     """A task or a thread is on one of the platform's CPUs; best effort has no GPU priority."""
     if platform and values.get("cpu", 0) >= platform.cpus:
         last = platform.cpus - 1
@@ -233,7 +234,7 @@ def _check_place(values: dict[str, Any], platform: Platform | None, path: Where,
         report.add((*path, "gpu_priority"), "gpu_priority: only a real-time thread has one")
 
 
-def _check_form(values: dict[str, Any], uses_gpu: bool, path: Where, report: Mistakes) -> None:
+def _check_form(values: Document, uses_gpu: bool, path: Where, report: Mistakes) -> None:
     """A thread of form self must not spin, and form fence says what happens while it spins."""
     waiting = Waiting(values.get("waiting", "suspend"))
     if not uses_gpu or values.get("priority") == 0:
@@ -251,7 +252,7 @@ def _names(partitions: object) -> list[str]:
 
 
 def _check_partition(
-    given: dict[str, Any] | str | None, platform: Platform | None, names: list[str], path: Where, report: Mistakes
+    given: Document | str | None, platform: Platform | None, names: list[str], path: Where, report: Mistakes
 ) -> None:  # fmt: skip
     """A task is in one of the file's partitions, or has a part of its own in a file without any."""
     if not isinstance(given, str):
@@ -263,13 +264,14 @@ def _check_partition(
 
 
 def _task(
-    values: dict[str, Any], units: int, partitions: dict[str, Partition], served: dict[str, dict[str, Any]]
+    values: Document, units: int, partitions: dict[str, Partition], served: dict[str, Document]
 ) -> Task:  # fmt: skip
     """``units``: of the platform.  ``partitions`` and ``served``, the threads: those without mistakes.
 
     With others the file is refused anyway.
     """
-    period, given = values["period"], values.get("partition")
+    period: int = values["period"]
+    given = values.get("partition")
     return Task(
         values["name"], values["cpu"], values["priority"], period, values.get("deadline", period),
         segments_of(values["segments"], units),
@@ -283,7 +285,7 @@ def _task(
     )  # fmt: skip
 
 
-def _launch(values: dict[str, Any]) -> Launch:
+def _launch(values: Document) -> Launch:
     return Launch(tuple(values["command"]) if "command" in values else None, values.get("cgroup"), values.get("group"))
 
 
@@ -302,7 +304,7 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _lacks(platform: dict[str, Any], taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
+def _lacks(platform: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
     """Epsilon, unless no task uses the GPU.  Alpha alone is less than that by theta.
 
     Under policies lock-* best effort updates runlists, too, on CPUs of real-time tasks that use no GPU.
@@ -323,7 +325,7 @@ def _unmodelled(taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
     )  # fmt: skip
 
 
-def _grouped(tables: dict[str, Any], report: Mistakes) -> tuple[Problem, ...]:
+def _grouped(tables: Document, report: Mistakes) -> tuple[Problem, ...]:
     """Groups: the members own the GPU together, which no bound and no simulation knows (docs/readings/groups.md)."""
     why = "no bound is known for groups; `gpurt run` has their programs join them"
     return tuple(

@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
-from typing import Any
 
 from analysis.conflicts import Neighbours
 from analysis.fold import units_of, whole_gpu
@@ -15,9 +14,10 @@ from analysis.partition.scaling import MeasuredScaling
 from analysis.taskset import mechanisms
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
+from gpurt.types import Document
 
 
-def check_units(values: dict[str, Any] | None, platform: Platform | None, path: Where, report: Mistakes) -> None:
+def check_units(values: Document | None, platform: Platform | None, path: Where, report: Mistakes) -> None:
     """A part of the GPU has a CU, has only CUs that the GPU has, and no more than its mask has."""
     if values is None:
         return
@@ -33,13 +33,13 @@ def check_units(values: dict[str, Any] | None, platform: Platform | None, path: 
         report.add((*path, "cu_mask"), f"cu_mask: has {mask.bit_count()} CUs, compute_units says {units}")
 
 
-def check_costs(values: dict[str, Any], path: Where, report: Mistakes) -> None:
+def check_costs(values: Document, path: Where, report: Mistakes) -> None:
     """Epsilon contains theta."""
     if "epsilon" in values and values.get("theta", 0) > values["epsilon"]:
         report.add((*path, "epsilon"), "epsilon: is alpha + theta, so it cannot be less than theta")
 
 
-def made(values: dict[str, Any]) -> Partition:
+def made(values: Document) -> Partition:
     """The partition that a table describes.  If only epsilon is known, all of it may be alpha."""
     mask, epsilon = values.get("cu_mask"), values.get("epsilon")
     rest = {key: value for key, value in values.items() if key not in ("compute_units", "cu_mask", "epsilon")}

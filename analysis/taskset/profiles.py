@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from analysis.energy.model import Kernel, Profile, SpatialGpu
 from analysis.model import Span
@@ -16,6 +15,7 @@ from analysis.taskset.schema import Mistakes, quoted
 from analysis.taskset.spatial import StatedTimes
 from analysis.taskset.text import document_of, read
 from gpurt.errors import FileError, Problem, TasksetError
+from gpurt.types import Document
 
 MISSING_PROFILES = "what the tasks' kernels take"
 
@@ -25,7 +25,7 @@ class SpatialReader:
     """Reads [[gpu]] and [[profile]].  ``names``: of what has been read, each after the word for its table."""
 
     path: Path
-    document: dict[str, Any]
+    document: Document
     report: Mistakes
 
     def __post_init__(self) -> None:
@@ -36,7 +36,7 @@ class SpatialReader:
 
     def tables(
         self, key: str, table: dict[str, schema.Field], missing: str
-    ) -> list[tuple[Where, dict[str, Any] | None]]:
+    ) -> list[tuple[Where, Document | None]]:
         """The [[key]] tables with their places; None for one with mistakes.  ``missing``: what a file without lacks."""
         entries = self.document.get(key, [])
         if not isinstance(entries, list):
@@ -44,7 +44,7 @@ class SpatialReader:
             return []
         if not entries and missing:
             self.report.add((), f"[[{key}]] is missing: {missing}")
-        found: list[tuple[Where, dict[str, Any] | None]] = []
+        found: list[tuple[Where, Document | None]] = []
         plain, included = schema.table(table), schema.table(spatial.FROM_FILE)
         for index, entry in enumerate(entries):
             before = len(self.report.problems)
@@ -54,7 +54,7 @@ class SpatialReader:
             found.append(((key, index), values if len(self.report.problems) == before else None))
         return found
 
-    def _once(self, key: str, index: int, values: dict[str, Any]) -> None:
+    def _once(self, key: str, index: int, values: Document) -> None:
         name = values.get("name")
         if not isinstance(name, str):
             return
@@ -82,7 +82,8 @@ class SpatialReader:
             if values is None:
                 self.lacks_gpu = True
                 continue
-            units, kind = values["compute_units"], values.get("type", values["name"])
+            units, name = values["compute_units"], str(values["name"])
+            kind = str(values.get("type", name))
             limit, granularity = values.get("limit", units), values.get("granularity", 1)
             alike = [gpu.units for gpu in found if gpu.kind == kind and gpu.units != units]
             if limit > units:
@@ -148,7 +149,7 @@ class SpatialReader:
         self.notes += reader.notes
         return found
 
-    def _kernels(self, where: Where, entries: list[dict[str, Any]], gpus: list[SpatialGpu]) -> dict[str, Kernel]:
+    def _kernels(self, where: Where, entries: list[Document], gpus: list[SpatialGpu]) -> dict[str, Kernel]:
         """The kernels by type of GPU; those for a type that the file has not are left out."""
         found: dict[str, Kernel] = {}
         for index, one in enumerate(entries):
@@ -183,7 +184,7 @@ class Profiles:
     A job's copies and kernel become a copy, a kernel with a time for each number of units, and a copy.
     """
 
-    def __init__(self, path: Path, document: dict[str, Any], report: Mistakes) -> None:
+    def __init__(self, path: Path, document: Document, report: Mistakes) -> None:
         self.report = report
         self.reader = SpatialReader(path, document, report)
         self.gpus = self.reader.gpus()
@@ -200,7 +201,7 @@ class Profiles:
             self.report.add(("platform", "compute_units"), text)
         return {**platform, "compute_units": units}
 
-    def check(self, values: dict[str, Any], where: Where) -> None:
+    def check(self, values: Document, where: Where) -> None:
         """Reports profiles of a task that the file has not, and a GPU that it has not."""
         if not self.reader.knows_gpu(values.get("gpu"), where):
             return
@@ -208,7 +209,7 @@ class Profiles:
             if "profile" in segment:
                 self._check(segment["profile"], values, (*where, "segments", index))
 
-    def _check(self, name: str, values: dict[str, Any], where: Where) -> None:
+    def _check(self, name: str, values: Document, where: Where) -> None:
         if name not in self.profiles:
             self.reader.check_profile(name, self.profiles, where)
         elif not self.gpus and not self.reader.lacks_gpu:
@@ -217,16 +218,16 @@ class Profiles:
             text = f"profile: {name} has no [[profile.on]] for GPU {quoted(self._gpu(values).name)}"
             self.report.add(where, text)
 
-    def _gpu(self, values: dict[str, Any]) -> SpatialGpu:
+    def _gpu(self, values: Document) -> SpatialGpu:
         pinned = values.get("gpu")
         return next((gpu for gpu in self.gpus if gpu.name == pinned), self.gpus[0])
 
-    def _kernel(self, name: str, values: dict[str, Any]) -> Kernel | None:
+    def _kernel(self, name: str, values: Document) -> Kernel | None:
         return self.profiles[name].on.get(self._gpu(values).kind) if name in self.profiles else None
 
-    def spelt_out(self, values: dict[str, Any]) -> list[dict[str, Any]]:
+    def spelt_out(self, values: Document) -> list[Document]:
         """A task's segments without names of profiles."""
-        found: list[dict[str, Any]] = []
+        found: list[Document] = []
         for segment in values["segments"]:
             if "profile" not in segment:
                 found.append(segment)

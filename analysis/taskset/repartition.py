@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from analysis.model import Partition
 from analysis.taskset.file import parse
@@ -15,6 +14,7 @@ from analysis.taskset.text import document_of
 from analysis.taskset.write import lines_in, with_values
 from gpurt.errors import FileError, TasksetError
 from gpurt.text import filename
+from gpurt.types import Document
 from gpurt.units import format_time
 
 
@@ -54,7 +54,7 @@ def _not_understood(path: Path) -> FileError:
     return FileError(f"{filename(path)}: {hint}")
 
 
-def _rest(tables: dict[str, Any]) -> dict[str, Any]:
+def _rest(tables: Document) -> Document:
     """The tables that may not change: all except [[partition]] and the partitions that tasks name."""
     tasks = [{key: value for key, value in task.items() if key != "partition"} for task in tables.get("task", [])]
     return {**tables, "task": tasks, "partition": None}

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from analysis.model import Protocol, Resource, Section, Task
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
+from gpurt.types import Document
 
 
 def read(
-    tables: Sequence[tuple[int, dict[str, Any]]], tasks: Sequence[Task], report: Mistakes
+    tables: Sequence[tuple[int, Document]], tasks: Sequence[Task], report: Mistakes
 ) -> tuple[Resource, ...]:  # fmt: skip
     """The resources of tables whose fields are right; reports what these say wrong of the tasks."""
     known = {task.name: task for task in tasks}

@@ -15,6 +15,7 @@ from analysis.model import Span
 from analysis.partition.scaling import Curve, Linear, MeasuredScaling
 from analysis.taskset.lines import Path, line_of
 from gpurt.errors import Problem
+from gpurt.types import Document, TomlValue
 from gpurt.units import TIME_PATTERN, UNKNOWN, parse_time
 
 MAX_CPUS = 1024
@@ -36,7 +37,7 @@ class Mistakes:
 
 
 #: Reads a value of one kind; reports a wrong one and returns None.
-Reader = Callable[[Any, Path, Mistakes], Any]
+Reader = Callable[[TomlValue, Path, Mistakes], Any]
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class ValueKind:
     """A kind of value: how it is read, and its JSON Schema."""
 
     read: Reader
-    schema: dict[str, Any]
+    schema: Document
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def _name(value: object) -> str:
 def integer(low: int, high: int) -> ValueKind:
     """An integer from ``low`` to ``high``."""
 
-    def read(value: Any, path: Path, report: Mistakes) -> int | None:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> int | None:
         if type(value) is not int:
             report.add(path, f"{_key(path)}: expected an integer from {low} to {high}, got {_name(value)}")
         elif not low <= value <= high:
@@ -84,7 +85,7 @@ def integer(low: int, high: int) -> ValueKind:
 def factor() -> ValueKind:
     """A factor from 1 to MAX_FACTOR, read as it is written: 2.3 is 23/10."""
 
-    def read(value: Any, path: Path, report: Mistakes) -> Fraction | None:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> Fraction | None:
         if type(value) not in (int, float):
             report.add(path, f"{_key(path)}: expected a number from 1 to {MAX_FACTOR}, got {_name(value)}")
         elif not 1 <= value <= MAX_FACTOR:
@@ -101,7 +102,7 @@ def factor() -> ValueKind:
 def boolean() -> ValueKind:
     """true or false."""
 
-    def read(value: Any, path: Path, report: Mistakes) -> bool | None:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> bool | None:
         if type(value) is bool:
             return value
         report.add(path, f"{_key(path)}: expected true or false, got {_name(value)}")
@@ -114,7 +115,7 @@ def string(pattern: str, expected: str) -> ValueKind:
     """A string that matches the regular expression."""
     compiled = re.compile(pattern)
 
-    def read(value: Any, path: Path, report: Mistakes) -> str | None:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> str | None:
         if not isinstance(value, str):
             report.add(path, f"{_key(path)}: expected {expected}, got {_name(value)}")
         elif not compiled.fullmatch(value):
@@ -129,7 +130,7 @@ def string(pattern: str, expected: str) -> ValueKind:
 def choice(*options: str) -> ValueKind:
     """One of the strings."""
 
-    def read(value: Any, path: Path, report: Mistakes) -> str | None:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> str | None:
         if isinstance(value, str) and value in options:
             return value
         wanted = " or ".join(f'"{option}"' for option in options)
@@ -142,7 +143,7 @@ def choice(*options: str) -> ValueKind:
 def time(low: int = 0) -> ValueKind:
     """A time with a unit, read as nanoseconds; ``low`` ns at least."""
 
-    def read(value: Any, path: Path, report: Mistakes) -> int | None:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> int | None:
         if isinstance(value, str):
             try:
                 ns = parse_time(value)
@@ -166,7 +167,7 @@ def span() -> ValueKind:
     """A worst-case time, or a table of the worst and the best case."""
     one = time()
 
-    def read(value: Any, path: Path, report: Mistakes) -> Span | None:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> Span | None:
         if not isinstance(value, dict):
             worst = one.read(value, path, report)
             return None if worst is None else Span.exactly(worst)
@@ -186,7 +187,7 @@ def gpu_time() -> ValueKind:
     """A span, or how the time depends on compute units: read as a Span or a scaling.Curve."""
     plain = span()
 
-    def read(value: Any, path: Path, report: Mistakes) -> Span | Curve | None:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> Span | Curve | None:
         if not isinstance(value, dict) or not set(value) & {*LINEAR_FIELDS, "units"}:
             found: Span | None = plain.read(value, path, report)
             return found
@@ -208,7 +209,7 @@ _MEASURED_SCHEMA = {
 }  # fmt: skip
 
 
-def _measured(value: dict[str, Any], path: Path, report: Mistakes) -> MeasuredScaling | None:
+def _measured(value: Document, path: Path, report: Mistakes) -> MeasuredScaling | None:
     """A table of times by numbers of units; a time between two is that of the smaller number."""
     before = len(report.problems)
     for key in value.keys() - {"units"}:
@@ -237,7 +238,7 @@ def _measured(value: dict[str, Any], path: Path, report: Mistakes) -> MeasuredSc
 def array(of: ValueKind, what: str) -> ValueKind:
     """A non-empty array of one kind."""
 
-    def read(value: Any, path: Path, report: Mistakes) -> list[Any] | None:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> list[Any] | None:
         if not isinstance(value, list) or not value:
             report.add(path, f"{_key(path)}: expected {what}, got {'an empty array' if value == [] else _name(value)}")
             return None
@@ -250,7 +251,7 @@ def array(of: ValueKind, what: str) -> ValueKind:
 def table(fields: dict[str, Field]) -> ValueKind:
     """A table with these fields, read as a dict."""
 
-    def read(value: Any, path: Path, report: Mistakes) -> dict[str, Any] | None:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> Document | None:
         if not isinstance(value, dict):
             report.add(path, f"{_label(path)}: expected a table, got {_name(value)}")
             return None
@@ -264,7 +265,7 @@ def table(fields: dict[str, Field]) -> ValueKind:
 def either(one: ValueKind, table_of: ValueKind, what: str) -> ValueKind:
     """A value of the first kind, or a table of the second."""
 
-    def read(value: Any, path: Path, report: Mistakes) -> Any:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> Any:
         if not isinstance(value, (str, dict)):
             report.add(path, f"{_key(path)}: expected {what} or a table, got {_name(value)}")
             return None
@@ -273,7 +274,7 @@ def either(one: ValueKind, table_of: ValueKind, what: str) -> ValueKind:
     return ValueKind(read, {"anyOf": [one.schema, table_of.schema]})
 
 
-def read_table(value: dict[str, Any], fields: dict[str, Field], path: Path, report: Mistakes) -> dict[str, Any]:
+def read_table(value: Document, fields: dict[str, Field], path: Path, report: Mistakes) -> Document:
     """The fields that are present and right; reports all others, also unknown and missing ones."""
     values = {}
     for key, item in value.items():
@@ -321,7 +322,7 @@ def _hint(key: str, known: Iterable[str]) -> str:
     return f'; did you mean "{near[0]}"?' if near else f"; known are {', '.join(known)}"
 
 
-def table_schema(fields: dict[str, Field]) -> dict[str, Any]:
+def table_schema(fields: dict[str, Field]) -> Document:
     """The JSON Schema of a table with these fields."""
     return {
         "type": "object",

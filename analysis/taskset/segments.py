@@ -13,13 +13,14 @@ from analysis.rtgpu.kernel import LONGEST, WHOLE
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Field, Mistakes, ValueKind
+from gpurt.types import Document, TomlValue
 
 
 def _work() -> ValueKind:
     """A kernel's time alone on one unit.  A name there is the spelling of an earlier day."""
     plain = schema.span()
 
-    def read(value: Any, path: Where, report: Mistakes) -> Any:
+    def read(value: TomlValue, path: Where, report: Mistakes) -> Any:
         if isinstance(value, str) and value[:1].isalpha():
             named = schema.quoted(value)
             report.add(path, f"kernel: {named} is no time; the name of a [[profile]] is {{ profile = {named} }}")
@@ -59,7 +60,7 @@ _FORMS = (
 )
 
 
-def check(segments: list[dict[str, Any]], units: int, period: int | None, path: Where, report: Mistakes) -> None:
+def check(segments: list[Document], units: int, period: int | None, path: Where, report: Mistakes) -> None:
     """Reports segments that are of no kind, and kernels and copies that cannot be.  ``units``: of the platform."""
     for index, segment in enumerate(segments):
         where = (*path, index)
@@ -78,7 +79,7 @@ def check(segments: list[dict[str, Any]], units: int, period: int | None, path: 
             report.add((*where, "copy"), "copy: is longer than the task's period")
 
 
-def _check_kernel(segment: dict[str, Any], where: Where, report: Mistakes) -> None:
+def _check_kernel(segment: Document, where: Where, report: Mistakes) -> None:
     kernel = _kernel(segment)
     if WHOLE * kernel.overhead > kernel.interleave * kernel.work.worst:
         report.add((*where, "overhead"), "overhead: is part of the kernel's time, and cannot be longer")
@@ -86,7 +87,7 @@ def _check_kernel(segment: dict[str, Any], where: Where, report: Mistakes) -> No
         report.add((*where, "block"), "block: is part of the kernel's time, and cannot be longer")
 
 
-def segments_of(values: list[dict[str, Any]], units: int) -> tuple[Segment, ...]:
+def segments_of(values: list[Document], units: int) -> tuple[Segment, ...]:
     """The segments; copies and kernels in a row are the parts of one GPU segment."""
     found: list[Segment] = []
     for parted, run in groupby(values, key=lambda one: not {"cpu", "gpu"} & set(one)):
@@ -97,7 +98,7 @@ def segments_of(values: list[dict[str, Any]], units: int) -> tuple[Segment, ...]
     return tuple(found)
 
 
-def _gpu(segment: dict[str, Any]) -> GpuSegment:
+def _gpu(segment: Document) -> GpuSegment:
     """A GPU segment.  One that scales has its time when all tasks are known (partitions.placed)."""
     time = segment["gpu"]
     if isinstance(time, Span):
@@ -105,11 +106,11 @@ def _gpu(segment: dict[str, Any]) -> GpuSegment:
     return GpuSegment(segment["misc"], Span.exactly(time.time(schema.MAX_UNITS)), scaling=time)
 
 
-def _part(segment: dict[str, Any]) -> Copy | Kernel:
+def _part(segment: Document) -> Copy | Kernel:
     return Copy(segment["copy"]) if "copy" in segment else _kernel(segment)
 
 
-def _kernel(segment: dict[str, Any]) -> Kernel:
+def _kernel(segment: Document) -> Kernel:
     if "kernel_times" in segment:
         return Kernel(segment["kernel_times"][0], times=tuple(segment["kernel_times"]))
     interleave = int(Decimal(segment["interleave"]) * WHOLE) if "interleave" in segment else LONGEST

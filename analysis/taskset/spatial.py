@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from analysis.energy.model import LONGEST, MAX_SLOTS, MAX_UNITS, STRONGEST, saturating
 from analysis.model import Span
@@ -12,13 +11,14 @@ from analysis.taskset import schema
 from analysis.taskset.fields import NAME, PLATFORM, TASK
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Field, Mistakes, ValueKind
+from gpurt.types import TomlValue
 from gpurt.units import POWER_PATTERN, TIME_PATTERN, parse_power
 
 
 def power(low: int = 0) -> ValueKind:
     """A power with a unit, read as microwatts; ``low`` uW at least."""
 
-    def read(value: Any, path: Where, report: Mistakes) -> int | None:
+    def read(value: TomlValue, path: Where, report: Mistakes) -> int | None:
         if not isinstance(value, str):
             report.add(path, f'{path[-1]}: expected a power such as "46W" or "445mW"')
             return None
@@ -39,7 +39,7 @@ def short(low: int = 0) -> ValueKind:
     """A time of at most 13 days, so that sums of them fit into 64 bits."""
     plain = schema.time(low)
 
-    def read(value: Any, path: Where, report: Mistakes) -> int | None:
+    def read(value: TomlValue, path: Where, report: Mistakes) -> int | None:
         ns: int | None = plain.read(value, path, report)
         if ns is not None and ns > LONGEST:
             report.add(path, f"{path[-1]}: is longer than 13 days")
@@ -74,7 +74,7 @@ _FORMULA = schema.table({
 def times() -> ValueKind:
     """Kernel times by number of units: [e(1), ..., e(M)], or { work, saturates }: e(m) = work / min(m, saturates)."""
 
-    def read(value: Any, path: Where, report: Mistakes) -> StatedTimes | None:
+    def read(value: TomlValue, path: Where, report: Mistakes) -> StatedTimes | None:
         if isinstance(value, dict):
             formula = _FORMULA.read(value, path, report)
             return formula and StatedTimes((), formula["work"], formula["saturates"])

@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 from analysis.taskset.lines import lines_of
 from analysis.taskset.schema import Mistakes
 from gpurt import files
 from gpurt.errors import Problem, TasksetError
+from gpurt.types import Document
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -24,7 +24,7 @@ MOST_TASKS = 5000
 _TASK = re.compile(r"^[ \t]*\[\[[ \t]*task[ \t]*\]\]", re.MULTILINE)
 
 
-def document_of(path: Path, text: str) -> tuple[dict[str, Any], Mistakes]:
+def document_of(path: Path, text: str) -> tuple[Document, Mistakes]:
     """The tables of a TOML file, and a report that knows its lines.  Raises TasksetError if it is not TOML."""
     if (count := len(_TASK.findall(text))) > MOST_TASKS:
         problem = f"the file has {count} tasks; files of at most {MOST_TASKS} are read"

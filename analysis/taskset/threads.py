@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from analysis.callbacks import Callback, Order, Thread
 from analysis.taskset.fields import TASK
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Field, Mistakes, quoted
+from gpurt.types import Document
 
 #: Keys of a thread that each of its tasks would have by itself.
 OF_THREAD = ("cpu", "priority", "gpu_priority", "command", "cgroup", "group")
@@ -23,12 +22,12 @@ ALONE = {key: one for key, one in TASK.items() if key not in IN_THREAD}
 SERVED = {key: one for key, one in TASK.items() if key not in OF_THREAD}
 
 
-def fields_of(entry: dict[str, Any]) -> dict[str, Field]:
+def fields_of(entry: Document) -> dict[str, Field]:
     """The fields that a [[task]] may have: one in a thread has neither CPU nor priorities of its own."""
     return SERVED if "thread" in entry else ALONE
 
 
-def misplaced(entry: dict[str, Any], path: Where, report: Mistakes) -> dict[str, Any]:
+def misplaced(entry: Document, path: Where, report: Mistakes) -> Document:
     """The table without keys that belong to its thread, or mean nothing without one; these are reported."""
     wrong = OF_THREAD if "thread" in entry else IN_THREAD
     for key in wrong:
@@ -38,10 +37,10 @@ def misplaced(entry: dict[str, Any], path: Where, report: Mistakes) -> dict[str,
     return {key: value for key, value in entry.items() if key not in wrong}
 
 
-def check(document: dict[str, Any], report: Mistakes) -> None:
+def check(document: Document, report: Mistakes) -> None:
     """Reports what the tables of threads and of their tasks say wrong of each other, also with other mistakes."""
     threads = {one["name"]: (at, one) for at, one in _tables(document, "thread") if isinstance(one.get("name"), str)}
-    served: dict[str, list[tuple[int, dict[str, Any]]]] = {name: [] for name in threads}
+    served: dict[str, list[tuple[int, Document]]] = {name: [] for name in threads}
     there = f"there are {', '.join(threads)}"[:200] if threads else "the file has no [[thread]]"
     for at, one in _tables(document, "task"):
         wanted = one.get("thread")
@@ -60,12 +59,12 @@ def check(document: dict[str, Any], report: Mistakes) -> None:
         _check_parts(name, served[name], report)
 
 
-def _tables(document: dict[str, Any], kind: str) -> list[tuple[int, dict[str, Any]]]:
+def _tables(document: Document, kind: str) -> list[tuple[int, Document]]:
     entries = document.get(kind, [])
     return [(at, one) for at, one in enumerate(entries if isinstance(entries, list) else []) if isinstance(one, dict)]
 
 
-def _check_ranks(order: Order, served: list[tuple[int, dict[str, Any]]], report: Mistakes) -> None:
+def _check_ranks(order: Order, served: list[tuple[int, Document]], report: Mistakes) -> None:
     """Ranks are different, timers that are looked at first have the first ones, and a fifo has none."""
     seen: dict[int, str] = {}
     late: str | None = None
@@ -85,7 +84,7 @@ def _check_ranks(order: Order, served: list[tuple[int, dict[str, Any]]], report:
             late = _check_timer(one, late, path, report)
 
 
-def _check_timer(one: dict[str, Any], late: str | None, path: Where, report: Mistakes) -> str | None:
+def _check_timer(one: Document, late: str | None, path: Where, report: Mistakes) -> str | None:
     """Returns the first task by rank that is no timer."""
     if "kind" not in one:
         report.add(path, '"kind" is missing: order ros2-live-timers looks at timers before all others')
@@ -96,11 +95,11 @@ def _check_timer(one: dict[str, Any], late: str | None, path: Where, report: Mis
     return late
 
 
-def _ranked(one: dict[str, Any]) -> bool:
+def _ranked(one: Document) -> bool:
     return type(one.get("rank")) is int
 
 
-def _check_parts(name: str, served: list[tuple[int, dict[str, Any]]], report: Mistakes) -> None:
+def _check_parts(name: str, served: list[tuple[int, Document]], report: Mistakes) -> None:
     """A thread is one client, which has one part of the GPU, waits in one way and is raised in one form."""
     users = [(at, one) for at, one in served if _uses_gpu(one)]
     for key, usual in (("partition", None), ("waiting", "suspend"), ("form", None)):
@@ -110,17 +109,17 @@ def _check_parts(name: str, served: list[tuple[int, dict[str, Any]]], report: Mi
                 report.add(where, f"{key}: tasks of thread {quoted(name)} that use the GPU have one {key} together")
 
 
-def _uses_gpu(one: dict[str, Any]) -> bool:
+def _uses_gpu(one: Document) -> bool:
     segments = one.get("segments")
     return isinstance(segments, list) and any(isinstance(s, dict) and set(s) != {"cpu"} for s in segments)
 
 
-def made(values: dict[str, Any]) -> Thread:
+def made(values: Document) -> Thread:
     """The thread that a table describes."""
     return Thread(values["name"], Order(values["order"]))
 
 
-def with_thread(values: dict[str, Any], threads: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def with_thread(values: Document, threads: dict[str, Document]) -> Document:
     """The fields of a task, with those of its thread."""
     thread = threads.get(values.get("thread", ""))
     if thread is None:

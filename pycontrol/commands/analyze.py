@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -18,6 +17,7 @@ from analysis.rta import Bound, Failure, Result, Test
 from analysis.verdict import Answer, lacks_theta, slow_turns
 from gpurt.errors import UsageError
 from gpurt.text import filename
+from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, Given, TaskName, TestName, command, time_of
 from pycontrol.live.objection import Objection, against
 from pycontrol.live.objection import data as data_of
@@ -110,7 +110,7 @@ def analyze(
     return 0 if data["schedulable"] else 1
 
 
-def _of_this_host(data: dict[str, Any], objections: Sequence[Objection]) -> dict[str, Any]:
+def _of_this_host(data: Document, objections: Sequence[Objection]) -> Document:
     """The document where alpha is the host's: nothing is proved beside an objection that defeats bounds."""
     doubt = against(objections)
     return {

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
 from analysis import taskset
 from gpurt.errors import UsageError
+from gpurt.types import DocumentView
 from pycontrol.commands.options import FILE, JSON, Output, command
 from pycontrol.live import fit
 from pycontrol.live.giving import Given, give
@@ -91,7 +91,7 @@ def _refuse(file: Path, given: Given, as_json: bool) -> int:
 
 
 def _emit(
-    file: Path, given: Given, tasks: Mapping[str, Any], notes: Sequence[str], text: str, as_json: bool
+    file: Path, given: Given, tasks: DocumentView, notes: Sequence[str], text: str, as_json: bool
 ) -> None:  # fmt: skip
     """Prints the answer."""
     doubt = given.proof or given.other or None

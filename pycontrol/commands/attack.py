@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,6 +16,7 @@ from analysis.rta import Result, Test
 from analysis.rta.registry import UNITS
 from analysis.simulate import SimulationError
 from gpurt.errors import UsageError
+from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.output import render
 from pycontrol.output.render import bound, ms
@@ -76,7 +76,7 @@ def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:
 
 def _show(file: Path, test: Test, taskset: Taskset, result: Result, found: list[Exact], as_json: bool) -> int:
     rows: list[tuple[str, ...]] = []
-    data: dict[str, Any] = {}
+    data: Document = {}
     broken = False
     late = next((one.late for one in found if one.late), None)
     for task in taskset.real_time:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from gpurt.errors import UsageError
+from gpurt.types import Document
 from pycontrol.commands.options import JSON, command
 from pycontrol.output import render
 from pycontrol.smcheck import verdict
@@ -77,7 +77,7 @@ def _notes(found: list[Verdict], dynamic: int) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _data(one: Verdict, dynamic: int | None) -> dict[str, Any]:
+def _data(one: Verdict, dynamic: int | None) -> Document:
     use, room = one.use, one.room
     return {
         "name": one.kernel, "architecture": use.arch if use else None, "right": one.good,

@@ -21,6 +21,7 @@ from analysis.energy.schedule import NoTableError, faults, make
 from analysis.energy.setup import counted
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
+from gpurt.types import Document
 from pycontrol.commands.energy_options import IGNORE_CPU, OPTIONS, default_policy, one_policy, options_of
 from pycontrol.commands.options import FILE, JSON, Output, Time, apart, command
 from pycontrol.output import energy as data
@@ -165,7 +166,7 @@ def optimum(
     return 0 if found.proved and found.energy is not None else 1
 
 
-def _gaps(system: System, until: int, found: Optimum, options: Readings) -> list[dict[str, Any]]:
+def _gaps(system: System, until: int, found: Optimum, options: Readings) -> list[Document]:
     """Each policy's energy over the same time, and how much more active energy than the optimum it needs."""
     rows = []
     for name, policy in POLICIES.items():
@@ -181,7 +182,7 @@ def _gaps(system: System, until: int, found: Optimum, options: Readings) -> list
     return rows
 
 
-def _optimum_text(whole: dict[str, Any]) -> str:
+def _optimum_text(whole: Document) -> str:
     lines, jobs = [], "1 job" if whole["jobs"] == 1 else f"{whole['jobs']} jobs"
     if whole["energy_uj"] is not None:
         starts = [(ms(one["start_ns"]), one["task"], str(one["job"]), one["gpu_name"], str(one["units"]),

@@ -22,6 +22,7 @@ from analysis.masks.dispatch import SimulationError
 from gpurt.errors import UsageError
 from gpurt.files import unwritable
 from gpurt.text import visible
+from gpurt.types import Document
 from pycontrol.commands.options import FOLDER, JSON, Given, GivenPath, command
 from pycontrol.output import render
 
@@ -91,7 +92,7 @@ def run(
     output: Path, form: str, fresh: bool, address: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Repeat published experiments, on random tasksets or in simulation."""
-    known: dict[str, Any] = {**EXPERIMENTS, **ENERGY, **STUDIES}
+    known: Document = {**EXPERIMENTS, **ENERGY, **STUDIES}
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join(known)}")
     _check_options(names, profiles, method, address)
@@ -139,7 +140,7 @@ def _run(chosen: Any, settings: Settings, output: Path, form: str, jobs: int, fr
         raise unwritable(error.filename or output, error) from None
 
 
-def _document(made: Produced) -> dict[str, Any]:
+def _document(made: Produced) -> Document:
     """The document about an experiment."""
     told = [{key if key != "schedulable" else "schedulable_tasksets": value for key, value in row.items()}
             for row in made.rows]  # fmt: skip

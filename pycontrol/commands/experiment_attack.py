@@ -8,7 +8,6 @@ import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -25,6 +24,7 @@ from analysis.rta.registry import UNITS
 from analysis.rtgpu import attack as units
 from gpurt.errors import UsageError
 from gpurt.files import check_writable, make_folder, unwritable, written
+from gpurt.types import Document
 from pycontrol.commands.options import FOLDER, JSON, TestName, command
 from pycontrol.output import render
 
@@ -93,7 +93,9 @@ def attack(
     return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
 
 
-def _tests(names: tuple[str, ...], usual: list[Any], threads: bool, pending: bool, latency: bool = False) -> list[Any]:
+def _tests(
+    names: tuple[str, ...], usual: list[Test], threads: bool, pending: bool, latency: bool = False
+) -> list[Test]:  # fmt: skip
     """The tests of these names, or the usual ones.  Raises UsageError for a name, and one without such bounds."""
     try:
         tests = [rta.find(name) for name in names] or usual
@@ -110,7 +112,7 @@ def _tests(names: tuple[str, ...], usual: list[Any], threads: bool, pending: boo
     return tests
 
 
-def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> Any:
+def _store(output: Path, tasksets: int, seed: int, effort: search.Effort, fresh: bool) -> Store:
     path = output / "attack.checkpoint"
     make_folder(output)
     try:
@@ -123,7 +125,7 @@ def _store(output: Path, tasksets: int, seed: int, effort: Any, fresh: bool) -> 
         raise unwritable(error.filename or output, error) from None
 
 
-def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Any) -> dict[str, Any]:
+def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: search.Effort) -> Document:
     with render.progress(tasksets, name) as bar:
         if name in UNITS:
             runs = effort.runs + effort.steps
@@ -131,7 +133,7 @@ def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Any) -> dict
         return row(search.attack(name, tasksets, seed, jobs, effort, bar.reach))
 
 
-def _text(row: dict[str, Any]) -> str:
+def _text(row: Document) -> str:
     shown = "sound" if row["sound"] else "unsound"
     text = f"{row['test']}, shown as {shown}: {row['bounded']} of {row['tasksets']} tasksets bounded, "
     if not row["broken"]:
@@ -143,7 +145,7 @@ def _text(row: dict[str, Any]) -> str:
     )
 
 
-def _write(output: Path, rows: list[dict[str, Any]]) -> list[Path]:
+def _write(output: Path, rows: list[Document]) -> list[Path]:
     """The table as Markdown and CSV, and each counterexample as a taskset file."""
     lines = io.StringIO(newline="")
     writer = csv.DictWriter(lines, COLUMNS, extrasaction="ignore", lineterminator="\n")
@@ -198,7 +200,7 @@ def closeness(
     rows = [_closeness(test, tasksets, seed, Kind(threads, pending)) for test in tests]
     texts = {path: closeness_table(rows) + "\n"}
     texts |= {output / f"{row.test}.toml": toml(row.counterexample) for row in rows if row.counterexample}
-    data: list[dict[str, Any]] = [
+    data: list[Document] = [
         {
             "test": row.test, "sound": rta.find(row.test).sound, "tasksets": row.tasksets, "bounded": row.bounded,
             "bounds": len(row.ratios), "states": row.states, "broken": row.broken, "large": row.large,

@@ -8,13 +8,13 @@ import random
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import click
 
 from analysis.rtgpu.observed import Case, How, Observed, PartitionSizes, cases
 from gpurt.errors import UsageError
 from gpurt.files import make_folder
+from gpurt.types import Document
 from gpurt.units import format_time
 from pycontrol.commands.options import JSON, Given, GivenPath, Time, command
 from pycontrol.output import render
@@ -159,7 +159,7 @@ def _thousandths(value: Fraction | None) -> int | None:
     return None if value is None else -(-1000 * value.numerator // value.denominator)
 
 
-def _data(found: Observed, name: str, bound: dict[str, bool | None]) -> dict[str, Any]:
+def _data(found: Observed, name: str, bound: dict[str, bool | None]) -> Document:
     """The JSON object of a kernel."""
     twice = {case.units: factor for case in found.times
              if case.kernel == name and case.how is How.TWICE and (factor := found.factor(case))}  # fmt: skip
@@ -183,7 +183,7 @@ def _factor(thousandths: int | None) -> str:
     return "-" if thousandths is None else f"{thousandths / 1000:.3f}"
 
 
-def _table(times: Sequence[dict[str, Any]]) -> str:
+def _table(times: Sequence[Document]) -> str:
     """A GPU time by units, as a taskset file has it: none is shorter than that on more units."""
     worst, cells = 0, list[str]()
     for one in reversed(times):
@@ -192,7 +192,7 @@ def _table(times: Sequence[dict[str, Any]]) -> str:
     return f"gpu = {{ units = {{ {', '.join(cells)} }} }}"
 
 
-def _text(data: dict[str, Any]) -> str:
+def _text(data: Document) -> str:
     rows = [(one["name"], str(time["units"]), ms(time["best_ns"]), ms(time["worst_ns"]),
              _factor(time["twice_thousandths"])) for one in data["kernels"] for time in one["times"]]  # fmt: skip
     lines = [render.table(("kernel", "units", "best ms", "worst ms", "two at once"), rows), ""]

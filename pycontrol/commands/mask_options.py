@@ -16,6 +16,7 @@ from analysis.masks.hsa_text import UNLIMITED, RocrLimits
 from analysis.masks.mapping import LATEST, Release, parse_mask, parse_release
 from analysis.masks.topology import CHIPS, Topology
 from gpurt.errors import UsageError
+from gpurt.types import Document
 from pycontrol.machine.topology import gpus
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -38,7 +39,7 @@ class Target:
     notes: tuple[str, ...] = ()
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Document:
         """The GPU as JSON has it."""
         chip = self.topology
         return {

@@ -6,7 +6,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,6 +13,7 @@ from analysis.masks import dispatch, timeline
 from analysis.masks.dispatch import LaunchStream
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
+from gpurt.types import Document
 from pycontrol.commands.mask_options import mask_of, named, target, target_options
 from pycontrol.commands.options import JSON, Output, command, time_of
 from pycontrol.output import render
@@ -110,7 +110,7 @@ def _count(name: str, key: str, text: str) -> int:
     return int(text)
 
 
-def _row(stream: LaunchStream, times: Sequence[int]) -> dict[str, Any]:
+def _row(stream: LaunchStream, times: Sequence[int]) -> Document:
     """The row of a stream, with its observed times; the times are null if no kernel of the stream ended."""
     some = list(times) or None
     return {

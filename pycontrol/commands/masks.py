@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -18,6 +17,7 @@ from analysis.masks.lint import Masked, MaskFinding, hangs
 from analysis.masks.mapping import registers, words
 from analysis.masks.planner import Part, Plan, Want
 from gpurt.errors import UsageError
+from gpurt.types import Document
 from pycontrol.commands.mask_options import Target, mask_of, named, target, target_options
 from pycontrol.commands.options import JSON, command
 from pycontrol.output import render
@@ -49,7 +49,7 @@ def divide(
     wants = _wants(sizes, apart)
     _refuse_release(where)
     render.note(*where.notes, as_json=as_json)
-    data: dict[str, Any] = {**where.data}
+    data: Document = {**where.data}
     try:
         found = planner.plan(wants, where.topology, where.release)
     except planner.Impossible as none:
@@ -87,14 +87,14 @@ def _refuse_release(where: Target) -> None:
             raise UsageError(f"{finding.rule}: {finding.text}")
 
 
-def _part(part: Part, where: Target) -> dict[str, Any]:
+def _part(part: Part, where: Target) -> Document:
     return {
         "name": part.name, "wanted": part.wanted, "width": part.width, "per_engine": part.depth, "waste": part.waste,
         "on_engines": part.engines, **_mask_data(part.mask, where),
     }  # fmt: skip
 
 
-def _mask_data(bits: int, where: Target) -> dict[str, Any]:
+def _mask_data(bits: int, where: Target) -> Document:
     """The data that every part tells of a mask: its effect, and its form for ROCm, for KFD and for the hardware."""
     seen = effect(bits, where.topology, where.release)
     return {
@@ -171,7 +171,7 @@ def lint(
     return 0 if clean else 1
 
 
-def _listed(findings: Iterable[MaskFinding]) -> list[dict[str, Any]]:
+def _listed(findings: Iterable[MaskFinding]) -> list[Document]:
     return [{"rule": one.rule, "status": "fail" if one.error else "warn", "names": one.names, "text": one.text}
             for one in findings]  # fmt: skip
 
@@ -230,7 +230,7 @@ def show(
     return 1 if findings else 0
 
 
-def _engines(shown: dict[str, Any]) -> str:
+def _engines(shown: Document) -> str:
     """CUs by engine; those of each XCC if they differ."""
     texts = [" ".join(map(str, xcc)) for xcc in shown["counts"]]
     return texts[0] if len(set(texts)) == 1 else " | ".join(texts)

@@ -7,11 +7,11 @@ import contextlib
 import re
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 
 from gpurt.errors import RuntimeFailure, UsageError
+from gpurt.types import Document
 from pycontrol.commands.options import JSON, Output, Time, command
 from pycontrol.output import render
 from pycontrol.power import find
@@ -135,7 +135,7 @@ def _row(sensor: Sensor, one: Round, energy: SensorEnergy) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _data(turn: Turn, sensors: list[Sensor], one: Round) -> dict[str, Any]:
+def _data(turn: Turn, sensors: list[Sensor], one: Round) -> Document:
     """The JSON object of a round."""
     energies = []
     for sensor, energy in zip(sensors, one.energies, strict=True):
@@ -217,7 +217,7 @@ def sensors(watch: int, as_json: bool) -> int:
     return 0 if rows else 1
 
 
-def _watched(found: list[Sensor], watch: int) -> list[dict[str, Any]]:
+def _watched(found: list[Sensor], watch: int) -> list[Document]:
     """A row for each sensor, with what it says now, and how often it changed meanwhile."""
     last: list[int | None] = [None] * len(found)
     changes, whys = [0] * len(found), list[str | None]([None] * len(found))
@@ -244,11 +244,11 @@ def _watched(found: list[Sensor], watch: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _now(row: dict[str, Any]) -> str:
+def _now(row: Document) -> str:
     if row["energy_uj"] is not None:
         return f"{row['energy_uj'] / 1e6:.6f} J"
     return "-" if row["power_uw"] is None else f"{row['power_uw'] / 1e6:.6f} W"
 
 
-def _changes(row: dict[str, Any]) -> str:
+def _changes(row: Document) -> str:
     return "-" if row["changes"] is None else str(row["changes"])

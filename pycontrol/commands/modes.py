@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -26,6 +25,7 @@ from analysis.verdict import lacks_theta
 from gpurt.enums import Form, Tier
 from gpurt.errors import GpurtError, UsageError
 from gpurt.text import filename
+from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, command
 from pycontrol.live.control import connect
 from pycontrol.output import render
@@ -152,7 +152,7 @@ def _write(file: Path, loaded: Taskset, best: Choice) -> None:
 def _choice(
     file: Path, why: str, known: Beside, ways: Sequence[Choice] = (), divided: Sequence[Division] = (),
     recommended: Choice | Division | None = None, written: bool = False, notes: Sequence[str] = (),
-) -> dict[str, Any]:  # fmt: skip
+) -> Document:  # fmt: skip
     """The JSON document; ``why``: it is not schedulable."""
     return {
         "file": file, "schedulable": not why, "why": why or None, "ways": [_data(one) for one in ways],
@@ -189,7 +189,7 @@ def _modes(choice: Choice) -> str:
     return text if len(text) <= 60 else f"{busy} of {len(choice.modes)} busy"
 
 
-def _data(choice: Choice) -> dict[str, Any]:
+def _data(choice: Choice) -> Document:
     return {
         "policy": choice.policy, "test": choice.test, "schedulable": choice.schedulable,
         "slack": choice.slack,
@@ -198,14 +198,14 @@ def _data(choice: Choice) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _divided(one: Division) -> dict[str, Any]:
+def _divided(one: Division) -> Document:
     return {
         "way": one.way, "test": one.test, "schedulable": one.slack is not None, "slack": one.slack,
         "units_by_task": one.units, "why": one.why or None, "needs": one.needs,
     }  # fmt: skip
 
 
-def _recommended(one: Choice | Division | None) -> dict[str, Any] | None:
+def _recommended(one: Choice | Division | None) -> Document | None:
     """The way with the most slack; ``needs`` is None for a policy, which hosts have."""
     if one is None:
         return None

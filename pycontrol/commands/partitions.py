@@ -16,6 +16,7 @@ from analysis.partition.plan import per_task
 from analysis.partition.variants import Allocation
 from analysis.rta import Result
 from gpurt import files
+from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, command
 from pycontrol.commands.plan_options import ANY_INSIDE, GPU_ONLY, MOST, OUT, SIZES, UNITS
 from pycontrol.output import render
@@ -67,7 +68,7 @@ def partitions(file: Path, explain: bool, output: Path | None, as_json: bool, **
         check_output(loaded, wish.units, output)
     divided = divide(loaded.taskset, wish)
     found, why = divided.found, divided.why
-    data: dict[str, Any] = {
+    data: Document = {
         "file": file, "test": wish.inside, "fits": not why, "why": why or None, "variant": wish.variant,
         "order": wish.order, "compute_units": divided.given.units, "used_units": None, "partitions": [], "tasks": {},
         "merges": [], "files": [], "notes": divided.notes,
@@ -86,7 +87,7 @@ def partitions(file: Path, explain: bool, output: Path | None, as_json: bool, **
     return 0 if data["fits"] else 1
 
 
-def _written(output: Path, text: str, gpu_only: bool, data: dict[str, Any]) -> list[str]:
+def _written(output: Path, text: str, gpu_only: bool, data: Document) -> list[str]:
     """Writes the file, unless `gpurt analyze` says no of it; changes the document, and returns lines."""
     no = refused(output, text)
     if no and not gpu_only:
@@ -100,7 +101,7 @@ def _written(output: Path, text: str, gpu_only: bool, data: dict[str, Any]) -> l
     return []
 
 
-def _data(found: Allocation, shared: str, result: Result | None = None) -> dict[str, Any]:
+def _data(found: Allocation, shared: str, result: Result | None = None) -> Document:
     told = per_task(found)
     homes = names(found)
     bounds = {} if shared else division.bounds(found)
@@ -132,7 +133,7 @@ def _headline(found: Allocation, why: str, shared: str) -> str:
     return f"{what} in {found.units} of {found.workload.units} compute units (by {way}; {found.workload.inside} inside)"
 
 
-def _tables(found: Allocation, told: dict[str, Any]) -> list[str]:
+def _tables(found: Allocation, told: Document) -> list[str]:
     rows = []
     for part in told["partitions"]:
         for name in part["members"]:
@@ -143,14 +144,14 @@ def _tables(found: Allocation, told: dict[str, Any]) -> list[str]:
     return [render.table(headers, rows)]
 
 
-def _step(step: Any, given: Any) -> dict[str, Any]:
-    def side(part: Any) -> dict[str, Any]:
+def _step(step: Any, given: Any) -> Document:
+    def side(part: Any) -> Document:
         return {"members": [given.items[index].name for index in part.tasks], "compute_units": part.size}
 
     return {"merged": [side(step.one), side(step.other)], "into": side(step.merged)}
 
 
-def _told(merges: Sequence[dict[str, Any]], found: Allocation) -> list[str]:
+def _told(merges: Sequence[Document], found: Allocation) -> list[str]:
     if not merges:
         return ["no merge was needed" if "-" in found.variant else f"{found.variant} merges nothing step by step"]
     lines = ["merges, each of which saves units or, at the limit of partitions, makes one less:"]

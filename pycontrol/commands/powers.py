@@ -22,6 +22,7 @@ from analysis.rtgpu.fit import read
 from gpurt.errors import FileError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import filename
+from gpurt.types import Document
 from gpurt.units import US, parse_power, parse_time
 from pycontrol.commands.options import FILE, JSON, Output, Whole, apart, command
 from pycontrol.output import render
@@ -188,7 +189,7 @@ def _remarks(found: Fit, lines: Sequence[MeasuredPower]) -> list[str]:
     return notes
 
 
-def _quality(found: Fit) -> dict[str, Any]:
+def _quality(found: Fit) -> Document:
     """How well a fit explains the measurements, as JSON."""
     return {
         "measurements": found.fitted, "r2": found.r2, "mape_percent": found.mape, "worst_uw": found.worst,

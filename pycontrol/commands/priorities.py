@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import click
 
@@ -19,6 +18,7 @@ from analysis.taskset.write import write_values
 from analysis.verdict import slow_turns
 from gpurt.errors import TooLargeError, UsageError
 from gpurt.text import filename
+from gpurt.types import Document, DocumentView
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.output import render
 
@@ -95,9 +95,9 @@ def priorities(file: Path, name: str | None, write: bool, as_json: bool) -> int:
 
 
 def _assigned(
-    file: Path, test: Test | None, notes: Sequence[str], tasks: Mapping[str, Any] = MappingProxyType({}),
+    file: Path, test: Test | None, notes: Sequence[str], tasks: DocumentView = MappingProxyType({}),
     files: Sequence[Path] = (), why: str = "",
-) -> dict[str, Any]:
+) -> Document:
     """The JSON document: ``tasks`` are those whose GPU priority is to change, ``files`` those that were written."""
     return {
         "file": file, "test": test.name if test else None, "schedulable": not why, "why": why or None, "tasks": tasks,

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from gpurt.errors import UsageError
+from gpurt.types import Document
 from pycontrol.commands.options import JSON, Pid, command
 from pycontrol.live.control import connect
 from pycontrol.live.rules import possible
@@ -27,7 +28,7 @@ def naming(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _named(pid: int | None, comm: str | None, cgroup: str | None, *, adding: bool) -> tuple[dict[str, Any], str]:
+def _named(pid: int | None, comm: str | None, cgroup: str | None, *, adding: bool) -> tuple[Document, str]:
     """The name that the user gives the processes: as in documents, and in words.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +18,7 @@ from analysis.shared import Shared
 from analysis.simulate import Options, Simulation, SimulationError, SuspensionError, default_horizon
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
+from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, Output, PolicyName, Time, apart, command
 from pycontrol.output import documents, render
 from pycontrol.output.render import ms
@@ -87,7 +88,7 @@ def simulate(
         seen = _worst(subject, offsets)
         _trace(subject, costs, trace_path)
     except SuspensionError as error:
-        nothing: dict[str, Any] = {"runs": 0, "in_time": False, "why": str(error), "tasks": {}, "files": []}
+        nothing: Document = {"runs": 0, "in_time": False, "why": str(error), "tasks": {}, "files": []}
         text = f"NOT SIMULATED under policy {options.policy}: {error}; --waiting busy simulates that"
         render.emit({"file": file, "policy": options.policy, **nothing}, as_json, text)
         return 1
@@ -140,7 +141,7 @@ def _trace(subject: Subject, costs: energy_simulate.Costs | None, path: Path | N
         trace.save(path)
 
 
-def _verdicts(loaded: Taskset, seen: Simulation, bounds: Mapping[str, int]) -> tuple[str, dict[str, Any], int]:
+def _verdicts(loaded: Taskset, seen: Simulation, bounds: Mapping[str, int]) -> tuple[str, Document, int]:
     """Each task's response times beside its bound and its deadline: the table, the documents, and the exit code."""
     rows, data, code = [], {}, 0 if loaded.real_time else 1
     for task in loaded:

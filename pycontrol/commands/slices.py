@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -24,6 +23,7 @@ from analysis.taskset.write import with_policy
 from gpurt import files
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.text import filename
+from gpurt.types import Document, DocumentView
 from gpurt.units import US
 from pycontrol.commands.options import FILE, JSON, Output, command
 from pycontrol.live import slicing
@@ -228,13 +228,13 @@ def _name(pid: int) -> str:
     return stat.comm if stat else "gone"
 
 
-def _opened(one: Hints) -> dict[str, Any]:
+def _opened(one: Hints) -> Document:
     return {"pid": one.pid, "tsg": one.tsg, "slice_ns": one.slice_us * US, "interleave": one.level.name.lower()}
 
 
-def _data(taskset: Taskset, table: Runlist, result: Result, found: Planned | None) -> dict[str, Any]:
+def _data(taskset: Taskset, table: Runlist, result: Result, found: Planned | None) -> Document:
     entries = {task.name: entry for entry in table.entries for task in entry.tasks}
-    whole: dict[str, Any] = {}
+    whole: Document = {}
     for task in taskset:
         if not task.uses_gpu or task.name not in entries:
             continue
@@ -248,7 +248,7 @@ def _data(taskset: Taskset, table: Runlist, result: Result, found: Planned | Non
     return whole
 
 
-def _table(tasks: Mapping[str, Any]) -> str:
+def _table(tasks: DocumentView) -> str:
     running = any("pids" in one for one in tasks.values())
     rows = [
         (name, one["interleave"], bound(one["slice_ns"]), bound(one["gap_ns"]), bound(one["wcrt_ns"]),

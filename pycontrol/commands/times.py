@@ -8,13 +8,14 @@ import shlex
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
 from gpurt.errors import FileError, RefusedError, RuntimeFailure, UsageError
 from gpurt.files import check_writable, read, regular, written
 from gpurt.text import visible
+from gpurt.types import Document
 from pycontrol.commands.options import JSON, Output, Time, command
 from pycontrol.live.control import connect
 from pycontrol.output import render
@@ -252,7 +253,7 @@ def _notes(account: Account, found: Sequence[Seen]) -> list[str]:
     ]  # fmt: skip
 
 
-def _data(account: Account, found: Sequence[Seen], interrupted: bool) -> dict[str, Any]:
+def _data(account: Account, found: Sequence[Seen], interrupted: bool) -> Document:
     """For JSON: what was planned, done and seen."""
     results = account.results
     extremes = {

@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
 from analysis import taskset
+from gpurt.types import DocumentView
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.commands.plan_options import OUT, SIZES, UNITS
 from pycontrol.output import render
@@ -58,7 +57,7 @@ def units(
     return 1 if found.why else 0
 
 
-def _text(data: Mapping[str, Any]) -> str:
+def _text(data: DocumentView) -> str:
     """A line for each task, and what the allocation is worth."""
 
     def shown(count: int | None) -> str:

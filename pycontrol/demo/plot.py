@@ -11,21 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from gpurt.files import written
+from gpurt.types import Document
 from pycontrol.demo.results import Results, TaskInfo, TaskResult
 
 #: Colours of Okabe and Ito, told apart with every kind of colour vision: the best bar, the others, one that is late.
 BEST, OTHER, LATE = "#0072b2", "#b8c4cc", "#e69f00"
 #: Styles of the marks, in panels and in the legend.
-BOUND: dict[str, Any] = {"color": "#111111", "lw": 2.4}
-DEADLINE: dict[str, Any] = {"color": "#d55e00", "lw": 1.4, "ls": (0, (4, 2))}
-RATE: dict[str, Any] = {"color": "#666666", "lw": 1.2, "ls": ":"}
-SEEN: dict[str, Any] = {"color": "#111111", "ls": "none", "ms": 4.5, "mfc": "white", "mew": 0.9}
+BOUND: Document = {"color": "#111111", "lw": 2.4}
+DEADLINE: Document = {"color": "#d55e00", "lw": 1.4, "ls": (0, (4, 2))}
+RATE: Document = {"color": "#666666", "lw": 1.2, "ls": ":"}
+SEEN: Document = {"color": "#111111", "ls": "none", "ms": 4.5, "mfc": "white", "mew": 0.9}
 #: Panels in a row; the part of a panel that the deadline, or the longest bar below LONGEST deadlines, takes.
 COLUMNS, FILLED, LONGEST = 4, 0.78, 1.3
 HEIGHT = 0.72
@@ -45,18 +47,18 @@ def _best(values: Sequence[float | None], least: bool) -> set[int]:
     return {place for place, value in enumerate(values) if value == wanted}
 
 
-def _names(axes: Any, results: Results, first: bool) -> None:
+def _names(axes: Axes, results: Results, first: bool) -> None:
     """The set-ups, from the top down; beside the first panel of a row only."""
     labels = [one.setup.title.replace("\n", ", ") for one in results.setups]
     axes.set_yticks(range(len(labels)), labels if first else [""] * len(labels))
     axes.set_ylim(len(labels) - 0.5, -0.5)
 
 
-def _number(axes: Any, place: int, at: float, text: str) -> None:
+def _number(axes: Axes, place: int, at: float, text: str) -> None:
     axes.annotate(text, (at, place), (5, 0), textcoords="offset points", va="center", fontsize=7.5, zorder=5)
 
 
-def _urgent(axes: Any, task: TaskInfo, results: Results) -> None:
+def _urgent(axes: Axes, task: TaskInfo, results: Results) -> None:
     """Response times of a real-time task, ms."""
     found: list[TaskResult] = [one.tasks[task.name] for one in results.setups]
     deadline = task.deadline / 1e6
@@ -83,7 +85,7 @@ def _urgent(axes: Any, task: TaskInfo, results: Results) -> None:
     axes.set_xlabel("longest response time (ms)", fontsize=8)
 
 
-def _best_effort(axes: Any, task: TaskInfo, results: Results) -> None:
+def _best_effort(axes: Axes, task: TaskInfo, results: Results) -> None:
     """Jobs a second of a best-effort task on this machine."""
     rates = [one.tasks[task.name].throughput for one in results.setups]
     best = _best([None if rate is None else round(rate, 2) for rate in rates], least=False)
@@ -97,7 +99,7 @@ def _best_effort(axes: Any, task: TaskInfo, results: Results) -> None:
     axes.set_xlabel("jobs finished per second, on this machine", fontsize=8)
 
 
-def _legend(axes: Any, results: Results) -> None:
+def _legend(axes: Axes, results: Results) -> None:
     """In a cell of its own."""
     here = "longest response time on this machine" + ("" if results.comparable else ",\nwhich is not the file's")
     marks = [

@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from analysis.model import Waiting
 from gpurt.files import written
+from gpurt.types import Document
 from gpurt.units import exact_ms
 
 
@@ -122,7 +122,7 @@ class Results:
             if result.unsound
         ]
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Document:
         """For JSON; times are ns."""
         return {
             "run_ns": round(self.seconds * 1e9),
@@ -149,7 +149,7 @@ class Results:
             file.write(json.dumps(self.data(), indent=1).encode() + b"\n")
 
 
-def _data(task: TaskInfo, result: TaskResult) -> dict[str, Any]:
+def _data(task: TaskInfo, result: TaskResult) -> Document:
     return {
         "priority": task.priority, "best_effort": task.best_effort, "deadline_ns": task.deadline,
         "wcrt_ns": result.bound, "virtual_mort_ns": result.simulated, "mort_ns": result.observed, "jobs": result.jobs,

@@ -10,10 +10,10 @@ import errno
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
+from gpurt.types import CData
 from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell
 from pycontrol.host.threads import Band
 from pycontrol.host.waiter import Waiter
@@ -38,32 +38,32 @@ class Process:
     """A process with clients of the GPU, and its agent: one of them."""
 
     key: tuple[int, int]
-    raw: Any = field(default_factory=lambda: ffi.new("struct gpurt_agent_process *"))
+    raw: CData = field(default_factory=lambda: ffi.new("struct gpurt_agent_process *"))
     clients: set[GpuClient] = field(default_factory=set)
     agent: GpuClient | None = None
     waiter: Waiter | None = None  # the agent's call that waits for the next order
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_order(agents: Any, process: Any) -> None:
+def gpurt_py_order(agents: CData, process: CData) -> None:
     """From the core: there is a newer order for a process."""
     ffi.from_handle(agents.host).on_order(process)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_late(agents: Any, process: Any, now: int) -> None:
+def gpurt_py_late(agents: CData, process: CData, now: int) -> None:
     """From the core: an agent has not carried out its order in time."""
     ffi.from_handle(agents.host).on_late(process, now)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_finished(agents: Any, err: int, _now: int) -> None:
+def gpurt_py_finished(agents: CData, err: int, _now: int) -> None:
     """From the core: the update in flight is over."""
     ffi.from_handle(agents.host).on_finished(err)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_retry(agents: Any) -> None:
+def gpurt_py_retry(agents: CData) -> None:
     """From the core: the update that failed may go well now."""
     ffi.from_handle(agents.host).retry_now()
 
@@ -77,7 +77,7 @@ class AgentGpu(Gpu):
     ) -> None:  # fmt: skip
         self.obedience = obedience
         self._processes: dict[tuple[int, int], Process] = {}
-        self._by_raw: dict[Any, Process] = {}
+        self._by_raw: dict[CData, Process] = {}
         self._ordered: list[Process] = []
         self._late: set[tuple[int, int]] = set()  # processes without clients that were late when they had their last
         super().__init__(index, policy, tell, clock, band)
@@ -101,11 +101,11 @@ class AgentGpu(Gpu):
 
     # What the core says
 
-    def on_order(self, raw: Any) -> None:
+    def on_order(self, raw: CData) -> None:
         """Notes the process, whose waiting call is answered afterwards."""
         self._ordered.append(self._by_raw[raw])
 
-    def on_late(self, raw: Any, now: int) -> None:
+    def on_late(self, raw: CData, now: int) -> None:
         """Tells subscribers."""
         self.tell(self, self._by_raw[raw].agent, EventKind.LATE, now, None, now - raw.since)
 

@@ -11,9 +11,9 @@ import errno
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpurt._gpurt import lib
+from gpurt.types import CData
 from pycontrol.host.peer import Peer
 from pycontrol.host.threads import Band, HostThread, Scheduling
 
@@ -36,14 +36,14 @@ class Boost:
 
     band: Band
     peer: Peer
-    core: Any
+    core: CData
     thread: HostThread | None = None  # that of the latest outermost begin
     may: bool = False  # be raised: checked at that begin
     right: int = 0  # the highest CPU priority that it had the right to then
     barred: bool = False  # by the administrator
     asked: dict[HostThread, Asked] = field(default_factory=dict)
 
-    def begin(self, sched: Any, thread: HostThread, has: Scheduling, made: Any, now: int) -> tuple[int, int]:
+    def begin(self, sched: CData, thread: HostThread, has: Scheduling, made: CData, now: int) -> tuple[int, int]:
         """Before a begin (struct gpurt_begin) comes to the gate: 0 or -errno, and the thread's own priority.
 
         `has` is what the thread has, apart from being raised by this host.
@@ -63,7 +63,7 @@ class Boost:
             lib.gpurt_boost_ask(sched, self.core, level, now)
         return result, own.own
 
-    def outdated(self, sched: Any, own: int, made: Any) -> bool:
+    def outdated(self, sched: CData, own: int, made: CData) -> bool:
         """Whether the begin of a thread of priority `own`, whose turn it is, has to come to the gate once more.
 
         Its thread must be raised by now and was not when it came: the policy or a priority has changed.
@@ -72,7 +72,7 @@ class Boost:
             return False
         return bool(lib.gpurt_client_begin_level(self.core, own, made.priority))
 
-    def end(self, sched: Any, now: int) -> None:
+    def end(self, sched: CData, now: int) -> None:
         """Before an end comes to the gate."""
         lib.gpurt_boost_ask(sched, self.core, lib.gpurt_client_level(self.core), now)
 
@@ -96,7 +96,7 @@ class Boost:
         asked = self.asked.get(thread)
         return asked.own if asked and has == asked.raised else has
 
-    def _admit(self, own: Scheduling, level: int, made: Any) -> int:
+    def _admit(self, own: Scheduling, level: int, made: CData) -> int:
         """Whether the client's thread may be raised, for a segment of that level: 0 or -errno."""
         refused = int(lib.gpurt_boost_refusal(self.band.normal, own.own, level))
         if refused:
@@ -106,7 +106,7 @@ class Boost:
             return -errno.EPERM
         return 0 if self.band.able else self._raised_itself(own, self.band.cpu(level), made)
 
-    def _raised_itself(self, own: Scheduling, cpu: int, made: Any) -> int:
+    def _raised_itself(self, own: Scheduling, cpu: int, made: CData) -> int:
         assert self.thread
         raised = Scheduling(os.SCHED_FIFO, cpu)
         if self.core.boost.form != lib.GPURT_FORM_SELF:

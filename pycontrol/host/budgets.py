@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
 from pycontrol.host.peer import Peer, cgroup_of
 from pycontrol.host.wire import Refusal
 from pycontrol.machine import procs
@@ -22,9 +22,9 @@ class Allowance:
 
     what: int | str
     start: int = 0
-    raw: dict[int, Any] = field(default_factory=dict)  # the core's budget, by GPU
+    raw: dict[int, CData] = field(default_factory=dict)  # the core's budget, by GPU
 
-    def budget(self, gpu: int) -> Any:
+    def budget(self, gpu: int) -> CData:
         """The core's budget on that GPU."""
         if gpu not in self.raw:
             self.raw[gpu] = ffi.new("struct gpurt_budget *")

@@ -9,10 +9,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import EventKind
+from gpurt.types import CData
 from pycontrol.host.peer import Peer
 from pycontrol.host.threads import Band, HostThread
 from pycontrol.host.waiter import Waiter
@@ -20,7 +20,7 @@ from pycontrol.host.waiter import Waiter
 IDLE, PENDING, RUNNING = lib.GPURT_STATE_IDLE, lib.GPURT_STATE_PENDING, lib.GPURT_STATE_RUNNING
 
 
-def _node() -> Any:
+def _node() -> CData:
     node = ffi.new("struct gpurt_bus_node *")
     lib.gpurt_bus_node_init(node)
     return node
@@ -30,7 +30,7 @@ def _node() -> Any:
 class Copier:
     """A client's place on the bus, and its thread that copies."""
 
-    node: Any = field(default_factory=_node)
+    node: CData = field(default_factory=_node)
     waiter: Waiter | None = None  # the call that waits for the bus
     own: int = 0  # the thread's priority, and that which it asked for
     hint: int = 0
@@ -63,7 +63,7 @@ class Bus:
         self.clock = clock
         self.raw = ffi.new("struct gpurt_bus *")
         lib.gpurt_bus_init(self.raw)
-        self._by_node: dict[Any, Copier] = {}  # of those that have asked
+        self._by_node: dict[CData, Copier] = {}  # of those that have asked
 
     @property
     def holder(self) -> Copier | None:
@@ -142,7 +142,7 @@ class Bus:
         copier.raise_to(0)
         self._answer(copier, result, now)
 
-    def _handed(self, old: Any, now: int) -> None:
+    def _handed(self, old: CData, now: int) -> None:
         """The bus may have another holder than before."""
         copier = self.holder
         if copier and copier.node != old:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
+from gpurt.types import CData
 from pycontrol.host.agents import AgentGpu
 from pycontrol.host.gpu import Decision, Gpu, GpuClient, Mark
 from pycontrol.host.groups import Groups, Member
@@ -55,7 +56,7 @@ class Caller(Member, Protocol):
 class Call:
     """A call under way; called with its result, it is answered."""
 
-    def __init__(self, answer: Callable[[int, Any], None], made: Any) -> None:
+    def __init__(self, answer: Callable[[int, CData], None], made: CData) -> None:
         """`answer` gets the result and the structure."""
         self._answer, self._made = answer, made
         self._waiter: Waiter | None = None
@@ -79,7 +80,7 @@ class Call:
             self._waiter.finish(-errno.EINTR)
 
 
-def granted(made: Any, answer: Call) -> Answer:
+def granted(made: CData, answer: Call) -> Answer:
     """The answer of a begin that waits, when its client has the GPU, or when a signal comes first."""
 
     def happened(outcome: int, _when: int) -> None:
@@ -114,7 +115,7 @@ class Calls:
             **(space.handlers if space else dict.fromkeys(UNIT_KINDS, no_units)),
         }  # fmt: skip
 
-    def call(self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, Any], None]) -> Call:
+    def call(self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, CData], None]) -> Call:
         """Carries out one call and answers it, now or later, with the result and the structure.
 
         Raises:
@@ -131,14 +132,14 @@ class Calls:
         self._handlers[known.code](caller, made, call)
         return call
 
-    def gpu(self, made: Any) -> Gpu:
+    def gpu(self, made: CData) -> Gpu:
         """The GPU that a structure names.  Raises Refusal ENODEV."""
         index = int(made.gpu)
         if index >= len(self.gpus):
             raise Refusal(errno.ENODEV, f"no GPU {index}")
         return self.gpus[index]
 
-    def query(self, _caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def query(self, _caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_QUERY."""
         gpu = self.gpu(made)
         made.version, made.gpus = lib.GPURT_VERSION, len(self.gpus)
@@ -149,7 +150,7 @@ class Calls:
         made.epsilon_ns = max(latency.max for latency in gpu.latency.values())
         answer(0)
 
-    def begin(self, caller: Caller, made: Any, answer: Call) -> None:
+    def begin(self, caller: Caller, made: CData, answer: Call) -> None:
         """GPURT_IOC_BEGIN."""
         if made.flags & lib.GPURT_BEGIN_BEGUN:
             self._goes_on(self.gpu(made), caller, made, answer)
@@ -191,14 +192,14 @@ class Calls:
         gpu.update(Decision(decide, begun, level, client, call=True, ask=ask, outdated=outdated))
         at_once = False
 
-    def _goes_on(self, gpu: Gpu, caller: Caller, made: Any, answer: Call) -> None:
+    def _goes_on(self, gpu: Gpu, caller: Caller, made: CData, answer: Call) -> None:
         """A begin that a signal had interrupted waits again."""
         client = caller.client(gpu)
         if not client.core.depth:
             raise Refusal(errno.ENOENT, "no segment is open")
         gpu.wait_grant(client, answer.waits(granted(made, answer)))
 
-    def end(self, caller: Caller, made: Any, answer: Call) -> None:
+    def end(self, caller: Caller, made: CData, answer: Call) -> None:
         """GPURT_IOC_END."""
         gpu = self.gpu(made)
         client = caller.client(gpu)
@@ -225,7 +226,7 @@ class Calls:
         else:
             drained(0, 0)
 
-    def wait(self, caller: Caller, made: Any, answer: Call) -> None:
+    def wait(self, caller: Caller, made: CData, answer: Call) -> None:
         """GPURT_IOC_WAIT."""
         gpu = self.gpu(made)
         client = caller.client(gpu)
@@ -249,7 +250,7 @@ class Calls:
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)
 
-    def copy(self, caller: Caller, made: Any, answer: Call) -> None:
+    def copy(self, caller: Caller, made: CData, answer: Call) -> None:
         """GPURT_IOC_COPY."""
         gpu = self.gpu(made)
         client = caller.client(gpu)
@@ -276,7 +277,7 @@ class Calls:
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)
 
-    def _ask_for_bus(self, caller: Caller, gpu: Gpu, client: GpuClient, made: Any, waiter: Waiter) -> None:
+    def _ask_for_bus(self, caller: Caller, gpu: Gpu, client: GpuClient, made: CData, waiter: Waiter) -> None:
         """GPURT_COPY_BEGIN."""
         copier, thread, priority = client.copier, caller.thread(), int(made.priority)
         own = caller.scheduling(thread).own
@@ -294,13 +295,13 @@ class Calls:
         copier.own, copier.hint, copier.request = own, priority, made.request
         gpu.bus.request(copier, level, waiter)
 
-    def group_join(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def group_join(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_GROUP_JOIN."""
         name = bytes(ffi.buffer(made.name)).partition(b"\0")[0].decode("ascii")
         own = caller.scheduling(caller.thread()).own
         self.groups.join(caller, name, own, False, answer)
 
-    def tsg_open(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def tsg_open(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_OPEN."""
         gpu = virtual(self.gpu(made))
 
@@ -310,18 +311,18 @@ class Calls:
 
         gpu.open_tsg(caller.client(gpu), opened)
 
-    def tsg_close(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def tsg_close(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_CLOSE."""
         gpu = virtual(self.gpu(made))
         gpu.close_tsg(caller.client(gpu), made.tsg, answer)
 
-    def submit(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def submit(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_SUBMIT."""
         gpu = virtual(self.gpu(made))
         made.work = gpu.submit(caller.client(gpu), made)
         answer(0)
 
-    def tsg_shape(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def tsg_shape(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_SHAPE."""
         gpu, thread = virtual(self.gpu(made)), caller.thread()
         client = caller.client(gpu)
@@ -329,7 +330,7 @@ class Calls:
         gpu.shape_tsg(client, made.tsg, made.slice_ns, made.level, real_time)
         answer(0)
 
-    def agent(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def agent(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_AGENT."""
         driver = bytes(ffi.buffer(made.driver)).partition(b"\0")[0]
         client = caller.client(self.gpu(made))  # as the module: also where the driver needs no agents
@@ -341,7 +342,7 @@ class Calls:
 
         gpu.register(client, driver.decode("ascii"), Tier(made.tier), made.tsgs, registered)
 
-    def order(self, caller: Caller, made: Any, answer: Call) -> None:
+    def order(self, caller: Caller, made: CData, answer: Call) -> None:
         """GPURT_IOC_ORDER."""
         gpu = by_agents(self.gpu(made))
         client = caller.client(gpu)
@@ -356,7 +357,7 @@ class Calls:
         if not waiter.answered and made.timeout_ns != FOREVER:
             self.deadlines.add(self.clock() + made.timeout_ns, waiter)
 
-    def job_mark(self, caller: Caller, made: Any, answer: Callable[[int], None]) -> None:
+    def job_mark(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_MARK."""
         gpu, now = self.gpu(made), self.clock()
         if made.release_ns > now:
@@ -373,7 +374,7 @@ class Calls:
         answer(0)
 
 
-def no_units(_caller: Caller, _made: Any, _answer: Callable[[int], None]) -> None:
+def no_units(_caller: Caller, _made: CData, _answer: Callable[[int], None]) -> None:
     """A call about jobs where no units are shared.  Raises Refusal EOPNOTSUPP."""
     raise Refusal(errno.EOPNOTSUPP, "this host does not share units: start it with --policy sbeet --taskset FILE")
 

@@ -9,10 +9,11 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Image
+from gpurt.types import CData
 from pycontrol.host import stuck
 from pycontrol.host.budgets import Allowance, Budgets
 from pycontrol.host.gpu import CONTROL, Decision, Facts, Gpu, GpuClient
@@ -356,7 +357,7 @@ def change_rules(rules: Named, flag: str, request: Request) -> None:
     rules.change(kinds[0], request[kinds[0]], bool(request[flag]))
 
 
-def times_of(latency: Any) -> Record:
+def times_of(latency: CData) -> Record:
     """The extremes, the sum and the histogram of a struct gpurt_latency."""
     return [
         ("MIN_NS", latency.min), ("SUM_NS", latency.sum), ("MAX_NS", latency.max),
@@ -388,7 +389,7 @@ def level_of_copies(client: GpuClient) -> int:
     return int(lib.gpurt_begin_level(client.core.set, client.copier.own, client.copier.hint))
 
 
-def budget_of(core: Any) -> Record:
+def budget_of(core: CData) -> Record:
     """The budget that a client is under."""
     budget = core.budget
     if budget == ffi.NULL or not budget.limit:

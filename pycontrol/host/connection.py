@@ -11,7 +11,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind
@@ -204,7 +204,7 @@ class Connection:
         lost = feed.first - self.cursor
         if lost > 0:
             self.cursor = feed.first
-            event: list[tuple[str, Any]] = [
+            event: list[tuple[str, int | str | bytes]] = [
                 ("EVENT", int(EventKind.LOST)), ("TIME_NS", time.monotonic_ns()), ("LOST", lost)
             ]  # fmt: skip
             return message(Command.EVENT, event, Head())

@@ -17,10 +17,11 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, EventKind, Tier
+from gpurt.types import CData
 from pycontrol.host.boosted import Boost
 from pycontrol.host.budgets import Allowance
 from pycontrol.host.bus import Bus, Copier
@@ -41,9 +42,9 @@ class GpuClient:
 
     id: int
     peer: Peer
-    core: Any
+    core: CData
     boost: Boost
-    own: Any = None
+    own: CData = None
     gone: bool = False  # its connection has ended
     exempt: bool = False  # what the rules want; core.exempt follows in a decision
     allowance: Allowance | None = None  # whose budget it is to be under; core.budget follows in a decision
@@ -90,7 +91,7 @@ class Decision:
     ask: Callable[[int], int] | None = None  # by the client's thread, when the decision comes to the gate: 0 or -errno
     outdated: Callable[[], bool] = lambda: False  # what `ask` rested on does not hold any more
     result: int = 0
-    turn: Any = field(default_factory=lambda: ffi.new("struct gpurt_turn *"))
+    turn: CData = field(default_factory=lambda: ffi.new("struct gpurt_turn *"))
 
 
 @dataclass(frozen=True)
@@ -142,25 +143,25 @@ EVENTS = {int(kind): kind for kind in EventKind}
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_commit(sched: Any, only: Any, cause: int, now: int) -> None:
+def gpurt_py_commit(sched: CData, only: CData, cause: int, now: int) -> None:
     """From the core: the runlist is to be `only`."""
     ffi.from_handle(sched.host).on_commit(only, cause, now)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_event(sched: Any, client: Any, event: int, now: int) -> None:
+def gpurt_py_event(sched: CData, client: CData, event: int, now: int) -> None:
     """From the core: something happened to a client."""
     ffi.from_handle(sched.host).on_event(client, event, now)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_raise(sched: Any, client: Any, level: int, _now: int) -> None:
+def gpurt_py_raise(sched: CData, client: CData, level: int, _now: int) -> None:
     """From the core: a client's thread has to execute at another level."""
     ffi.from_handle(sched.host).on_raise(client, level)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_regroup(sched: Any, group: Any, _now: int) -> None:
+def gpurt_py_regroup(sched: CData, group: CData, _now: int) -> None:
     """From the core: the key of a group changed; its other GPUs have to follow."""
     ffi.from_handle(sched.host).on_regroup(group)
 
@@ -193,11 +194,11 @@ class Gpu(ABC):
         self.latency = {cause: ffi.new("struct gpurt_latency *") for cause in Cause}
         self.notice, self.poll_ns = lib.GPURT_NOTICE_POLL, lib.GPURT_POLL_DEFAULT_NS
         self.in_flight: Update | None = None
-        self._by_core: dict[Any, GpuClient] = {}  # pointers to the same object are equal
-        self._seats: dict[Any, Seat] = {}  # of groups, by their entries
+        self._by_core: dict[CData, GpuClient] = {}  # pointers to the same object are equal
+        self._seats: dict[CData, Seat] = {}  # of groups, by their entries
         self._regrouped: list[Group] = []  # whose other GPUs have to follow
         self.copiers: dict[Copier, GpuClient] = {}
-        self._waiting: dict[Any, Decision] = {}
+        self._waiting: dict[CData, Decision] = {}
         self._current: Decision | None = None
         self._settling = False
         self._ticking = False  # a tick waits at the gate
@@ -263,11 +264,11 @@ class Gpu(ABC):
 
     # What the core says
 
-    def on_commit(self, only: Any, cause: int, now: int) -> None:
+    def on_commit(self, only: CData, cause: int, now: int) -> None:
         """The runlist is to be `only`."""
         self._apply(self._owner(only), Cause(cause), now)
 
-    def _owner(self, core: Any) -> Owner | None:
+    def _owner(self, core: CData) -> Owner | None:
         return self._by_core.get(core) or self._seats.get(core)
 
     def _apply(self, only: Owner | None, cause: Cause, now: int) -> None:
@@ -315,7 +316,7 @@ class Gpu(ABC):
             lib.gpurt_grants_take(self._grants, core)
         self.tell(self, client, kind, when, None, 0)
 
-    def on_event(self, client: Any, event: int, now: int) -> None:
+    def on_event(self, client: CData, event: int, now: int) -> None:
         """Tells subscribers; of what an update brings about, once that is over."""
         found = self._by_core.get(client)
         if self.in_flight:
@@ -327,13 +328,13 @@ class Gpu(ABC):
         """Tells subscribers of an event of the bus, which no update brings about."""
         self.tell(self, self.copiers[copier], kind, when, None, waited)
 
-    def on_raise(self, core: Any, level: int) -> None:
+    def on_raise(self, core: CData, level: int) -> None:
         """Raises or lowers the client's thread."""
         client = self._by_core.get(core)
         if client:
             client.boost.level(level)
 
-    def on_regroup(self, raw: Any) -> None:
+    def on_regroup(self, raw: CData) -> None:
         """Notes the group, whose other GPUs follow afterwards."""
         self._regrouped += [seat.group for seat in self._seats.values() if seat.group.raw == raw]
 

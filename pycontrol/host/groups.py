@@ -6,9 +6,10 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
 from pycontrol.host.budgets import Allowance
 from pycontrol.host.wire import Refusal
 
@@ -26,13 +27,13 @@ class Seat:
 
     group: Group
     gpu: Gpu
-    raw: Any = field(default_factory=lambda: ffi.new("struct gpurt_group_gpu *"))
-    own: Any = None
+    raw: CData = field(default_factory=lambda: ffi.new("struct gpurt_group_gpu *"))
+    own: CData = None
     members: list[GpuClient] = field(default_factory=list)  # in the order in which they joined
 
     def __post_init__(self) -> None:
         lib.gpurt_group_gpu_init(self.raw, self.group.raw, self.gpu.sched)
-        self.core: Any = ffi.addressof(self.raw, "core")
+        self.core: CData = ffi.addressof(self.raw, "core")
 
     @property
     def voice(self) -> GpuClient | None:
@@ -76,7 +77,7 @@ class Group:
 
     name: str
     user: int
-    raw: Any = field(default_factory=lambda: ffi.new("struct gpurt_group *"))
+    raw: CData = field(default_factory=lambda: ffi.new("struct gpurt_group *"))
     seats: dict[int, Seat] = field(default_factory=dict)
     connections: set[Member] = field(default_factory=set)
 

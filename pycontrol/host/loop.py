@@ -18,11 +18,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, EventKind, Packet
 from gpurt.text import visible
+from gpurt.types import CData
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Answer, Commands, Record
@@ -470,13 +470,13 @@ class Host:
             connection.send(reply(code, cookie, -errno.EINVAL, None, b""))
 
     def _ioctl(self, connection: Connection, code: int, cookie: int, payload: bytes, sender: int) -> None:
-        def answer(result: int, made: Any) -> None:
+        def answer(result: int, made: CData) -> None:
             if cookie and not connection.closed:
                 connection.send(reply(code, cookie, result, made, payload))
 
         over = False
 
-        def answered(result: int, made: Any) -> None:
+        def answered(result: int, made: CData) -> None:
             nonlocal over
             over = True
             connection.waiting.pop(cookie, None)
@@ -541,7 +541,7 @@ class Host:
             lost, client.marks_lost = client.marks_lost, 0
         if not self.readers:
             return
-        record: list[tuple[str, Any]] = [("EVENT", int(kind)), ("TIME_NS", when), ("GPU", gpu.index)]
+        record: list[tuple[str, int | str | bytes]] = [("EVENT", int(kind)), ("TIME_NS", when), ("GPU", gpu.index)]
         told = Told(client.peer if client else None, record)
         if client:
             record += [("CLIENT", client.id), ("PRIORITY", level_of(client, kind))]

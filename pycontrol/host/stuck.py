@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import EventKind
@@ -166,7 +166,7 @@ def left_by(client: GpuClient) -> bool:
     return bool(lib.gpurt_stuck_leaves(client.core, more)) and procs.ending(client.peer.pid, client.peer.start)
 
 
-def status(stuck: Stuck) -> list[tuple[str, Any]]:
+def status(stuck: Stuck) -> list[tuple[str, int | str | bytes]]:
     """The attributes about the stuck owner in the answer to GPURT_CMD_GET_STATUS."""
     time = stuck.time
     return [

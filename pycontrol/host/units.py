@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from analysis.energy.file import load
 from analysis.energy.policies import POLICIES
@@ -20,6 +20,7 @@ from analysis.energy.runtime import UnitsGrant, UnitsRuntime
 from analysis.energy.setup import Setup, prepare
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import UsageError
+from gpurt.types import CData
 from pycontrol.host.waiter import FOREVER, Answer, Deadlines, Waiter, Waiters
 from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import Value
@@ -106,7 +107,7 @@ class Space:
 
     # The calls
 
-    def ready(self, caller: Owner, made: Any, answer: Callable[[int], None]) -> None:
+    def ready(self, caller: Owner, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_READY."""
         name = bytes(ffi.buffer(made.task)).partition(b"\0")[0].decode("ascii")
         task = self._tasks.get(name)
@@ -126,7 +127,7 @@ class Space:
         self.settle()
         answer(0)
 
-    def wait(self, caller: Owner, made: Any, answer: WaitingCall) -> None:
+    def wait(self, caller: Owner, made: CData, answer: WaitingCall) -> None:
         """GPURT_IOC_JOB_WAIT."""
         job = self._job(caller, made.job)
         number = int(made.job)
@@ -147,7 +148,7 @@ class Space:
         if not waiter.answered and made.timeout_ns != FOREVER:
             self._deadlines.add(self.clock() + made.timeout_ns, waiter)
 
-    def run(self, caller: Owner, made: Any, answer: Callable[[int], None]) -> None:
+    def run(self, caller: Owner, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_RUN."""
         if self.mechanism is not Mechanism.VIRTUAL:
             raise Refusal(errno.EOPNOTSUPP, "the program itself launches kernels on a real GPU")
@@ -163,7 +164,7 @@ class Space:
         self.units.begin(job.task, made.job, start)
         answer(0)
 
-    def kernel_done(self, caller: Owner, made: Any, answer: Callable[[int], None]) -> None:
+    def kernel_done(self, caller: Owner, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_KERNEL_DONE."""
         job, now = self._job(caller, made.job), self.clock()
         if job.kernel_end is not None and job.kernel_end > now:
@@ -171,7 +172,7 @@ class Space:
         self._said(self.units.kernel_done(job.task, made.job, now), made.job)
         answer(0)
 
-    def done(self, caller: Owner, made: Any, answer: Callable[[int], None]) -> None:
+    def done(self, caller: Owner, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_DONE."""
         job = self._job(caller, made.job)
         self._said(self.units.done(job.task, made.job, self.clock()), made.job)
@@ -198,7 +199,7 @@ class Space:
             raise Refusal(errno.ENOENT, f"job {number} holds no units")
         return job, grant
 
-    def _describe(self, made: Any, task: int, number: int, when: int) -> None:
+    def _describe(self, made: CData, task: int, number: int, when: int) -> None:
         """Fills in the answer to a wait."""
         grant = self.units.grant(task, number)
         assert grant

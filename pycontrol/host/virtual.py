@@ -7,10 +7,11 @@ import errno
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
+from gpurt.types import CData
 from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell
 from pycontrol.host.groups import Seat
 from pycontrol.host.threads import Band
@@ -30,8 +31,8 @@ class Tsg:
     """A time-slice group and its work."""
 
     number: int
-    raw: Any
-    works: dict[int, tuple[Any, int]] = field(default_factory=dict)  # the item, and when it was submitted
+    raw: CData
+    works: dict[int, tuple[CData, int]] = field(default_factory=dict)  # the item, and when it was submitted
     when: OrderedDict[int, int] = field(default_factory=OrderedDict)
     waiters: dict[int, Waiters] = field(default_factory=dict)
 
@@ -40,7 +41,7 @@ class Tsg:
 class Context:
     """A client's context, groups and waiters on the virtual GPU."""
 
-    context: Any
+    context: CData
     tsgs: dict[int, Tsg] = field(default_factory=dict)
     waiters: Waiters = field(default_factory=Waiters)  # for all its work
     last_done: int = 0
@@ -69,13 +70,13 @@ class Shape:
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_done(vgpu: Any, tsg: Any, work: Any, when: int) -> None:
+def gpurt_py_done(vgpu: CData, tsg: CData, work: CData, when: int) -> None:
     """From the virtual GPU: a work item completed."""
     ffi.from_handle(vgpu.host).on_done(tsg, work, when)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_run(vgpu: Any, tsg: Any, when: int) -> None:
+def gpurt_py_run(vgpu: CData, tsg: CData, when: int) -> None:
     """From the virtual GPU: it executes another TSG now; nobody asks."""
 
 
@@ -91,7 +92,7 @@ class VirtualGpu(Gpu):
         """As Gpu.  ``whole``: the GPU that this is a partition of."""
         self.shape = shape
         self._whole = whole
-        self._by_tsg: dict[Any, tuple[GpuClient, Tsg]] = {}
+        self._by_tsg: dict[CData, tuple[GpuClient, Tsg]] = {}
         self._done: deque[tuple[GpuClient, Tsg, int, int]] = deque()
         self._end = 0  # of the update in flight
         self._latency = 0  # its
@@ -164,7 +165,7 @@ class VirtualGpu(Gpu):
         owners = self.runner.members if self.runner else []
         return idle, bool(asked[0]), max((one.own.last_done for one in owners), default=0)
 
-    def on_done(self, raw: Any, work: Any, when: int) -> None:
+    def on_done(self, raw: CData, work: CData, when: int) -> None:
         """Notes a completion."""
         client, tsg = self._by_tsg[raw]
         self._done.append((client, tsg, work.number, when))
@@ -244,7 +245,7 @@ class VirtualGpu(Gpu):
         self._by_tsg[tsg.raw] = (client, tsg)
         self._count(client, lib.gpurt_tsg_opened, lambda _result: opened(number))
 
-    def _count(self, client: GpuClient, tell: Callable[[Any, Any, int], None], done: Callable[[int], None]) -> None:
+    def _count(self, client: GpuClient, tell: Callable[[CData, CData, int], None], done: Callable[[int], None]) -> None:
         """The scheduler learns of a TSG that was opened or closed."""
 
         def decide(now: int) -> int:
@@ -294,7 +295,7 @@ class VirtualGpu(Gpu):
         lib.gpurt_vgpu_shape(self.vgpu, tsg.raw, slice_, level, self.clock())
         self.settle()
 
-    def submit(self, client: GpuClient, made: Any) -> int:
+    def submit(self, client: GpuClient, made: CData) -> int:
         """Queues the work of a struct gpurt_submit; its number.  Raises Refusal EINVAL, ENOENT or ENOBUFS."""
         number = int(made.tsg)
         tsg = self.tsg(client, number)

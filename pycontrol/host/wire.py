@@ -12,10 +12,10 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Packet
+from gpurt.types import CData
 from pycontrol.live.netlink import (
     HEADER,
     NLM_F_CAPPED,
@@ -74,7 +74,7 @@ class Head:
 # The data plane
 
 
-def structure(call: Any, kind: str, payload: bytes) -> Any:
+def structure(call: CData, kind: str, payload: bytes) -> CData:
     """The structure of C type `kind` of a call (struct gpurt_call *) in a packet; a copy, owned by the caller.
 
     The rules are "Structures that grow" of uapi/gpurt.h.
@@ -95,7 +95,7 @@ def structure(call: Any, kind: str, payload: bytes) -> Any:
     return made
 
 
-def reply(code: int, cookie: int, result: int, made: Any, payload: bytes) -> bytes:
+def reply(code: int, cookie: int, result: int, made: CData, payload: bytes) -> bytes:
     """The packet that answers an ioctl: the result, and the structure at the length that it came in."""
     body = payload if made is None else bytes(ffi.buffer(made)) + payload[ffi.sizeof(made[0]) :]
     return PACKET.pack(Packet.REPLY, code, cookie, result) + body

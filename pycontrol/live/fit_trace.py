@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
 from analysis.trace import HOST, Kind, Trace
 from gpurt.enums import Cause, Form, Image, Notice, Overrun, Policy, State, Tier
+from gpurt.types import DocumentView
 from pycontrol.live.control import ClientInfo, GpuStatus, UpdateLatency
 from pycontrol.live.fit_host import Host, Ran
 from pycontrol.run.placement import DEFAULT_CLASS, FOLDED
@@ -95,7 +95,7 @@ _ENUMS = {
 }  # fmt: skip
 
 
-def _known(kind: type[_Kind], values: Mapping[str, Any]) -> _Kind:
+def _known(kind: type[_Kind], values: DocumentView) -> _Kind:
     """A status from its fields.  Raises TypeError, ValueError or KeyError if they are not those of this release."""
     made = {one.name: values[one.name] for one in fields(kind)}
     made |= {name: _ENUMS[name](value) for name, value in made.items() if name in _ENUMS and value is not None}

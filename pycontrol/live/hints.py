@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from types import TracebackType
-from typing import Any
 
 from gpurt.errors import DeviceError, RefusedError
+from gpurt.types import CData
 from pycontrol.readable import readable
 
 NODES = ("/dev/nvgpu/igpu0/sched", "/dev/nvhost-sched-gpu")
@@ -81,7 +81,7 @@ class Hints:
 
 
 #: A caller of ioctl(): descriptor, request, argument; as fcntl's.
-Call = Callable[[int, int, Any], Any]
+Call = Callable[[int, int, CData], CData]
 
 
 class SchedNode:
@@ -135,7 +135,7 @@ class SchedNode:
                     raise
         return found
 
-    def _listed(self, code: int, request: Callable[[int, int], Any], what: str) -> list[int]:
+    def _listed(self, code: int, request: Callable[[int, int], CData], what: str) -> list[int]:
         """The numbers in a bitmap that the driver fills, whose size is asked for until it is large enough."""
         size = BITMAP
         while True:

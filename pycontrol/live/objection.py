@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+
+from gpurt.types import Document
 
 
 class Defeats(str, Enum):
@@ -72,7 +73,7 @@ class Objection:
         """The sentence and the cure."""
         return f"{self.text}; {self.cure}" if self.cure else self.text
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Document:
         """The objection for JSON."""
         return {
             "code": self.code.value, "message": self.text, "cure": self.cure or None,
@@ -90,6 +91,6 @@ def lines(found: Iterable[Objection]) -> list[str]:
     return [one.line() for one in found]
 
 
-def data(found: Sequence[Objection]) -> list[dict[str, Any]]:
+def data(found: Sequence[Objection]) -> list[Document]:
     """All of them for JSON: the key ``objections`` of every command that asks."""
     return [one.data() for one in found]

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpurt.enums import State
 from gpurt.text import visible
+from gpurt.types import Document
 from gpurt.units import exact_ms
 from pycontrol.machine import procs
 
@@ -125,7 +126,7 @@ def lines(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[str]:
     return [text(one.gpu, _owner(one, clients), one.stuck_ns, clients) for one in gpus if one.stuck_ns]
 
 
-def documents(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[dict[str, Any]]:
+def documents(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[Document]:
     """The same for JSON; times are ns."""
     found = []
     for one in gpus:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Any
 
 from gpurt.errors import DeviceError
 from gpurt.text import visible
@@ -75,7 +74,7 @@ def groups(number: int, size: int) -> int | None:
     return count.value
 
 
-def _loaded() -> Any:
+def _loaded() -> ctypes.CDLL:
     try:
         library = ctypes.CDLL(LIBRARY)
         for name in FUNCTIONS:
@@ -87,7 +86,7 @@ def _loaded() -> Any:
     return library
 
 
-def _asked(library: Any, name: str, *arguments: Any) -> None:
+def _asked(library: ctypes.CDLL, name: str, *arguments: object) -> None:
     """Calls a function of the driver.  Raises DeviceError with its error if it fails."""
     code = getattr(library, name)(*arguments)
     if not code:
@@ -97,7 +96,7 @@ def _asked(library: Any, name: str, *arguments: Any) -> None:
     raise DeviceError(f"{name}: CUDA says {(word.value or str(code).encode()).decode('ascii', 'replace')}")
 
 
-def _attribute(library: Any, which: int, device: ctypes.c_int) -> int:
+def _attribute(library: ctypes.CDLL, which: int, device: ctypes.c_int) -> int:
     value = ctypes.c_int()
     _asked(library, "cuDeviceGetAttribute", ctypes.byref(value), ctypes.c_int(which), device)
     return value.value

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import suppress
-from typing import Any
+from types import ModuleType
 
 from analysis.partition.instances import Profile, plainest
 from gpurt.errors import DeviceError
 from gpurt.text import visible
+from gpurt.types import CData
 from pycontrol.power.nvml import EXTRA, text_of
 
 #: No profile of a GPU has more placements, and no GPU so many slices or SMs: an answer above it is none.
@@ -39,7 +40,7 @@ def read(number: int) -> tuple[str, tuple[Profile, ...]]:
             pynvml.nvmlShutdown()
 
 
-def _read(library: Any, number: int) -> tuple[str, tuple[Profile, ...]]:
+def _read(library: ModuleType, number: int) -> tuple[str, tuple[Profile, ...]]:
     count = library.nvmlDeviceGetCount()
     if number >= count:
         raise DeviceError(f"NVML has no GPU {number}, it has {count}")
@@ -57,7 +58,7 @@ def _read(library: Any, number: int) -> tuple[str, tuple[Profile, ...]]:
     return name, plainest(found)
 
 
-def _profile(library: Any, handle: Any, info: Any) -> Profile:
+def _profile(library: ModuleType, handle: CData, info: CData) -> Profile:
     """A profile and its placements.  Raises DeviceError, NVMLError."""
     count = ctypes.c_uint()
     try:

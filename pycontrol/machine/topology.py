@@ -19,11 +19,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fcntl import ioctl
 from pathlib import Path
-from typing import Any
 
 from analysis.masks.topology import MOST_ENGINES, MOST_UNITS, Topology
 from gpurt.errors import DeviceError, FileError
 from gpurt.text import filename
+from gpurt.types import CData
 
 SYSFS = Path("/sys/class/kfd/kfd/topology")
 NODES = Path("/dev/dri")
@@ -36,7 +36,7 @@ WIDE = range(110_000, 130_000)
 _NUMBER = re.compile(r"[0-9]{1,6}", re.ASCII)
 _PROPERTY = re.compile(r"([a-z_0-9]{1,64}) ([0-9]{1,20})", re.ASCII)
 #: A caller of ioctl(): descriptor, request, argument; as fcntl's.
-Call = Callable[[int, int, Any], Any]
+Call = Callable[[int, int, CData], CData]
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from analysis.partition.admit import Admission, Place
 from analysis.partition.workload import Workload
+from gpurt.types import Document
 from pycontrol.output import render
 from pycontrol.output.render import bound
 from pycontrol.plan.admission import named
@@ -16,7 +16,7 @@ from pycontrol.plan.admission import named
 
 def told(
     file: Path, name: str, given: Workload, answer: Admission, inside: str, notes: Sequence[str]
-) -> tuple[dict[str, Any], str]:
+) -> tuple[Document, str]:
     """The answer for programs, and for people."""
     places = named(answer)
     homes = {index: place for place in places for index in place.tasks}
@@ -24,7 +24,7 @@ def told(
     home = homes.get(index)
     why = None if answer.how else "; ".join(answer.tried)
     tasks = {item.name: _task(given, at, homes[at]) for at, item in enumerate(given.items) if at in homes}
-    data: dict[str, Any] = {
+    data: Document = {
         "file": file, "test": inside, "task": name, "admitted": answer.how is not None, "why": why,
         "way": answer.how, "partition": home.name if home else None, "tried": list(answer.tried),
         "compute_units": given.units, "used_units": sum(place.size for place in places),
@@ -42,7 +42,7 @@ def told(
     return data, "\n".join([*lines, render.table(("task", "partition", "units", "takes ms"), rows)])
 
 
-def _task(given: Workload, index: int, place: Place) -> dict[str, Any]:
+def _task(given: Workload, index: int, place: Place) -> Document:
     flags = given.conflicts(place.tasks)
     conflict = flags[given.items[index].memory]
     return {"partition": place.name, "execution_ns": given.time(index, place.size, conflict), "conflict": conflict,

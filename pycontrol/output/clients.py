@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from gpurt.types import Document
 from pycontrol.live.control import NO_GPU, ClientInfo
 from pycontrol.live.sampling import Sample
 from pycontrol.output import documents, render
@@ -85,7 +85,7 @@ def _with_bars(lines: list[str], seen: Sample, width: int) -> list[str]:
     return [*lines[:2], *(f"{line:{used}}{bar}".rstrip() for line, bar in zip(lines[2:], bars, strict=True))]
 
 
-def data(seen: Sample) -> dict[str, Any]:
+def data(seen: Sample) -> Document:
     """For JSON."""
     clients = [
         documents.client(one) | {"share": seen.share(one), "shared": seen.shared.get((one.gpu, one.client), 0.0)}

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict
-from typing import Any
 
 from gpurt._gpurt import lib
+from gpurt.types import Document
 from pycontrol.live.control import BusStatus, ClientInfo, Durations, GpuStatus, RuleInfo, UpdateLatency
 from pycontrol.run.finding import Finding
 
 
-def gpu(one: GpuStatus) -> dict[str, Any]:
+def gpu(one: GpuStatus) -> Document:
     """A GPU of a host; ``runner_pid`` is None while all clients share it, or if it is another user's."""
     return {
         "gpu": one.gpu, "device": one.device or None, "driver": one.driver, "tier": one.tier, "policy": one.policy,
@@ -31,7 +31,7 @@ def gpu(one: GpuStatus) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def client(one: ClientInfo) -> dict[str, Any]:
+def client(one: ClientInfo) -> Document:
     """A client of a GPU.
 
     ``set_priority``, ``budget_ns`` and ``period_ns`` are None if none is set, ``raised`` if its thread is not
@@ -47,7 +47,7 @@ def client(one: ClientInfo) -> dict[str, Any]:
     return data
 
 
-def rule(one: RuleInfo) -> dict[str, Any]:
+def rule(one: RuleInfo) -> Document:
     """A rule about processes, and its effect.
 
     ``pid`` and ``name`` and ``cgroup`` are None also if this process may not know them.
@@ -59,12 +59,12 @@ def rule(one: RuleInfo) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def latency(one: UpdateLatency) -> dict[str, Any]:
+def latency(one: UpdateLatency) -> Document:
     """How long the runlist updates of one cause took, with the counts of the histogram that are not 0."""
     return {"gpu": one.gpu, "cause": one.cause, "updates": one.count, **_times(one, "updates")}
 
 
-def bus(one: BusStatus) -> dict[str, Any]:
+def bus(one: BusStatus) -> Document:
     """The bus of a GPU: who has it (None: nobody), and how long those waited that were given it."""
     holder = {
         "client": one.client, "pid": one.pid or None, "name": one.comm or None, "priority": one.priority,
@@ -76,7 +76,7 @@ def bus(one: BusStatus) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _times(one: Durations, counted: str) -> dict[str, Any]:
+def _times(one: Durations, counted: str) -> Document:
     histogram = [
         {"below_ns": int(lib.gpurt_hist_floor(bucket + 1)), counted: count}
         for bucket, count in enumerate(one.buckets)
@@ -91,7 +91,7 @@ def _times(one: Durations, counted: str) -> dict[str, Any]:
 def seen(
     *, best_effort: bool, jobs: int, mort: int | None, wcrt: int | None, deadline: int, misses: int | None,
     above: bool = False,
-) -> dict[str, Any]:
+) -> Document:
     """The observations of a task in a run, simulated or real.
 
     ``verdict``: "ok", "missed" (a deadline), "above-bound", "unseen" (no job of a real-time task), or "best-effort".
@@ -111,7 +111,7 @@ def seen(
     }  # fmt: skip
 
 
-def finding(one: Finding) -> dict[str, Any]:
+def finding(one: Finding) -> Document:
     """A finding for JSON; times in ns."""
     return {
         "finding": one.what.value, "sort": one.what.sort.value, "task": one.task or None,

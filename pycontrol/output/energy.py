@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from analysis.energy.bounds import bounds
 from analysis.energy.model import J, System
@@ -13,6 +12,7 @@ from analysis.energy.power import Energy
 from analysis.energy.setup import Setup
 from analysis.energy.uncertain import Spread, spreads
 from gpurt.errors import UsageError
+from gpurt.types import Document, DocumentView
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
@@ -108,7 +108,7 @@ class Sum:
             found.append(f"{self.name}: no bound is known; what was seen is no guarantee (docs/energy.md)")
         return found
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """The JSON object of this policy."""
         system = self.setup.system
         seen, limits = self.responses(), self.limits or [None] * len(system.tasks)
@@ -167,7 +167,7 @@ def _gpus(one: Sum) -> str:
     return render.table(("GPU", "busy %", "J", "static", "idle", "dynamic"), rows)
 
 
-def explain_text(setup: Setup, rows: Sequence[Mapping[str, Any]], shown: Sequence[Mapping[str, Any]]) -> str:
+def explain_text(setup: Setup, rows: Sequence[DocumentView], shown: Sequence[DocumentView]) -> str:
     """The table of `energy explain`, and the decisions that were asked for."""
     headers = ("task", "GPU", "m^opt", "active mJ", "U mean", "U at m^opt", "U whole", "preferred", "assigned")
     cells = [(row["task"], row["gpu_name"], str(row["best_units"]), f"{row['active_uj'] / 1000:.3f}",
@@ -195,7 +195,7 @@ class Off:
     def __init__(self, percent: int, count: int, spreads: Sequence[Spread]) -> None:
         self.percent, self.count, self.spreads = percent, count, spreads
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """The JSON object."""
         policies = [
             {"policy": one.name, "least_uj": round(one.least / _UJ), "most_uj": round(one.most / _UJ),

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from gpurt.types import Document
 from pycontrol.output import documents, render
 from pycontrol.output.render import bound, ms
 from pycontrol.run.check import TaskCheck
@@ -14,7 +14,7 @@ from pycontrol.run.check import TaskCheck
 VERDICTS = {"missed": "MISSED", "above-bound": "ABOVE ITS BOUND", "unseen": "NO JOB SEEN", "best-effort": "best effort"}
 
 
-def data(lines: Sequence[TaskCheck]) -> dict[str, dict[str, Any]]:
+def data(lines: Sequence[TaskCheck]) -> dict[str, Document]:
     """For JSON, by task; times in ns."""
     return {
         line.task: {
@@ -32,7 +32,7 @@ def text(lines: Sequence[TaskCheck], bounds: bool) -> str:
     headers = ["task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", "verdict"]
     rows = [
         [name, str(one["jobs"]), ms(one["mort_ns"]), bound(one["wcrt_ns"]), ms(one["deadline_ns"]), str(one["misses"]),
-         VERDICTS.get(one["verdict"], one["verdict"])] for name, one in data(lines).items()
+         VERDICTS.get(one["verdict"], str(one["verdict"]))] for name, one in data(lines).items()
     ]  # fmt: skip
     shown = [index for index, header in enumerate(headers) if bounds or header != "WCRT ms"]
     return render.table([headers[i] for i in shown], [[row[i] for i in shown] for row in rows])

@@ -18,6 +18,7 @@ import click
 
 from gpurt.enums import Words
 from gpurt.text import is_terminal, visible
+from gpurt.types import Document, DocumentView
 from gpurt.units import US
 from pycontrol.output.progress import Progress
 
@@ -109,7 +110,7 @@ def note(*notes: str, as_json: bool) -> None:
         say(f"note: {visible(one)}", err=True)
 
 
-def emit(data: Mapping[str, Any], as_json: bool, text: str) -> None:
+def emit(data: DocumentView, as_json: bool, text: str) -> None:
     """Prints the command's result: ``data`` as a JSON document, or ``text``."""
     if as_json:
         click.echo(json.dumps(document(_command(), data), indent=2))
@@ -117,7 +118,7 @@ def emit(data: Mapping[str, Any], as_json: bool, text: str) -> None:
         say(text)
 
 
-def emit_line(data: Mapping[str, Any]) -> None:
+def emit_line(data: DocumentView) -> None:
     """Prints one of several JSON documents of a command, on a line of its own."""
     click.echo(json.dumps(document(_command(), data)))
 
@@ -132,7 +133,7 @@ def _command() -> str | None:
     return " ".join(words) or None
 
 
-def document(command: str | None, data: Mapping[str, Any]) -> dict[str, Any]:
+def document(command: str | None, data: DocumentView) -> Document:
     """A JSON document: its version, the command that it is from, and the data."""
     return {"schema": SCHEMA, "command": command, **plain(data)}
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from analysis.model import Task, Taskset, Waiting
+from analysis.model import Partition, Task, Taskset, Waiting
 from analysis.partition import coupled, plan
 from analysis.partition.admit import Admission
 from analysis.partition.admit import admit as place_for
@@ -95,12 +94,12 @@ def _test(taskset: Taskset) -> str:
     return next(name for name, mode in plan.COUPLED.items() if (mode is Waiting.BUSY) is spins)
 
 
-def _new(found: _Placed, matched: Mapping[int, Task]) -> list[tuple[int, Any]]:
+def _new(found: _Placed, matched: Mapping[int, Task]) -> list[tuple[int, Partition]]:
     """The new task's processes."""
-    return [(pid, task.partition) for pid, task in matched.items() if task.name == found.name]
+    return [(pid, task.partition) for pid, task in matched.items() if task.name == found.name and task.partition]
 
 
-def _unconfined(one: tuple[int, Any]) -> str:
+def _unconfined(one: tuple[int, Partition]) -> str:
     """Why a process that runs already is not in the partition that was found."""
     pid, part = one
     way = way_of(part)

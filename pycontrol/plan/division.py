@@ -50,7 +50,7 @@ def _offer(wish: Wish, taskset: Taskset) -> Offer | None:
     return offered.read(wish.mechanism, wish.gpu, taskset, wish.units)
 
 
-def _planned(taskset: Taskset, given: Any, variant: str, order: str | None) -> tuple[Any, Result | None]:
+def _planned(taskset: Taskset, given: Workload, variant: str, order: str | None) -> tuple[Any, Result | None]:
     """The allocation, or why there is none, and the verdict on the whole file where tasks of partitions share CPUs."""
     if given.inside not in COUPLED:
         try:
@@ -83,7 +83,7 @@ def check_inside(inside: str, gpu_only: bool) -> None:
         raise UsageError(f"--gpu-only goes with tests that look at GPU work alone; {inside} takes CPUs into account")
 
 
-def unproved(given: Any, shared: str) -> str:
+def unproved(given: Workload, shared: str) -> str:
     """Why nothing is proved of what fits; empty if it is."""
     if not given.items:
         return "no real-time task uses the GPU, so nothing was proved"

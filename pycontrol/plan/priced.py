@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from analysis.energy import plot
 from analysis.energy.power import Energy, union
@@ -13,6 +12,7 @@ from analysis.model import Taskset
 from analysis.plot import format_of
 from analysis.trace import Trace
 from gpurt.errors import UsageError
+from gpurt.types import Document
 from pycontrol.output import render
 from pycontrol.output.energy import energy_data, joules
 
@@ -66,7 +66,7 @@ class Costs:
                 self.missed += response is None or response > due[event.task]
         return with_power(self.system, trace, horizon)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """The further keys of the JSON document: energies in uJ, and the jobs of the run that was priced."""
         assert self.energy
         return {

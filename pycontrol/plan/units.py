@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from analysis.model import FEDERATED, Partition, Task, Taskset, Waiting
 from analysis.rta import Bound, Reason, Result, Test
@@ -23,6 +22,7 @@ from analysis.verdict import no_proof
 from gpurt import files
 from gpurt.errors import UsageError
 from gpurt.text import filename
+from gpurt.types import Document
 
 OBJECTIVES = ("least", "slack")
 #: The tests unless another one is named, for tasks that suspend and for those that wait busily.
@@ -45,7 +45,7 @@ class OwnUnits:
     why: str
     frontier: Mapping[str, Sequence[tuple[int, int | None]]]
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Document:
         """For JSON: the allocation, and the verdict."""
         return {
             "test": self.test.name, "sound": self.test.sound, "fits": not self.why, "why": self.why or None,
@@ -112,7 +112,7 @@ def _places(system: System, result: Result) -> tuple[list[Partition], dict[str, 
     return parts, {**names, **{task.name: "p1" for task in copying if parts}}
 
 
-def _allocation(system: System, result: Result) -> dict[str, Any]:
+def _allocation(system: System, result: Result) -> Document:
     """The partitions and what each task has of them."""
     parts, names = _places(system, result)
     tasks = {}

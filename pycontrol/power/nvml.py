@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
+from gpurt.types import CData
 from pycontrol.power.sensor import Absent, Scope, SensorError, SensorFacts, SensorKind
 
 MW = MJ = 1000
@@ -25,8 +26,8 @@ POWER_AVERAGE, POWER_INSTANT, SCOPE_GPU = 185, 186, 0
 class Device:
     """A GPU, and the library that was initialised for it."""
 
-    library: Any
-    handle: Any
+    library: ModuleType
+    handle: CData
 
     def energy(self) -> int:
         """Energy since the driver was loaded, uJ."""
@@ -98,7 +99,7 @@ def find() -> Iterator[NvmlSensor | Absent]:
         yield from _sensors(pynvml, index)
 
 
-def _sensors(library: Any, index: int) -> Iterator[NvmlSensor | Absent]:
+def _sensors(library: ModuleType, index: int) -> Iterator[NvmlSensor | Absent]:
     try:
         handle = library.nvmlDeviceGetHandleByIndex(index)
         model = f"{text_of(library.nvmlDeviceGetName(handle))} {text_of(library.nvmlDeviceGetUUID(handle))}"
@@ -117,6 +118,6 @@ def _sensors(library: Any, index: int) -> Iterator[NvmlSensor | Absent]:
             yield sensor
 
 
-def text_of(raw: Any) -> str:
+def text_of(raw: str | bytes) -> str:
     """A text of NVML, which older nvidia-ml-py leaves as bytes."""
     return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)

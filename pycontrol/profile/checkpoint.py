@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from gpurt.errors import FileError
 from gpurt.files import read, unwritable
 from gpurt.text import filename
+from gpurt.types import Document, DocumentView
 from pycontrol.profile.identity import Contents, unlike
 from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import ProfileResult
@@ -41,7 +42,7 @@ class Checkpoint:
     """
 
     def __init__(
-        self, path: Path | None, plan: Sequence[Planned], subject: Mapping[str, Any], contents: Contents, *,
+        self, path: Path | None, plan: Sequence[Planned], subject: DocumentView, contents: Contents, *,
         fresh: bool = False,
     ) -> None:  # fmt: skip
         self.path, self.fresh = path, fresh
@@ -105,7 +106,7 @@ class Checkpoint:
         if names:
             self._write({"written": list(names)})
 
-    def _write(self, line: Mapping[str, Any]) -> None:
+    def _write(self, line: DocumentView) -> None:
         """Appends a line.  Raises FileError if it cannot."""
         if self._file < 0:
             return
@@ -159,7 +160,7 @@ class Checkpoint:
         if json.loads(line).get("version") != VERSION:
             raise FileError(f"{filename(path)}: is of another version of gpurt; --fresh begins the measurement anew")
 
-    def _check_subject(self, path: Path, head: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> None:
+    def _check_subject(self, path: Path, head: DocumentView, lines: Sequence[DocumentView]) -> None:
         try:
             outputs = [str(name) for each in lines for name in each.get("written", [])]
             why = unlike(head["subject"], self._subject)
@@ -173,7 +174,7 @@ class Checkpoint:
                 f"{filename(path)}: is of another measurement, which was not finished: {why}; --fresh forgets it"
             )
 
-    def _read_line(self, line: dict[str, Any], begun: int) -> int:
+    def _read_line(self, line: Document, begun: int) -> int:
         """Takes up a line; returns the number of the run that has begun and not ended, 0 if there is none."""
         if "written" in line:
             return begun
@@ -209,7 +210,7 @@ def _head_begins(raw: bytes) -> bool:
     return raw.startswith(start[: len(raw)])
 
 
-def _document(path: Path, at: int, line: bytes) -> dict[str, Any]:
+def _document(path: Path, at: int, line: bytes) -> Document:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -251,7 +252,7 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-def packed(result: ProfileResult) -> dict[str, Any]:
+def packed(result: ProfileResult) -> Document:
     """A result as JSON; segments of jobs by their places among all."""
     places = {segment: place for place, segment in enumerate(result.segments)}
     return {
@@ -263,7 +264,7 @@ def packed(result: ProfileResult) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def unpacked(planned: Planned, line: Mapping[str, Any]) -> ProfileResult:
+def unpacked(planned: Planned, line: DocumentView) -> ProfileResult:
     """The result of that run.  Raises ValueError and the like if it is none."""
     segments = tuple(_segment(one) for one in line["segments"])
     made = tuple(

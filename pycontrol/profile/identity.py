@@ -10,10 +10,10 @@ import platform
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from gpurt.errors import FileError, RuntimeFailure
 from gpurt.text import filename, visible
+from gpurt.types import Document, DocumentView
 from pycontrol.profile.conditions import Here, described, files
 from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import ProfileOptions
@@ -21,7 +21,7 @@ from pycontrol.profile.run import ProfileOptions
 CHUNK = 1 << 20
 
 
-def identity(plan: Sequence[Planned], options: ProfileOptions, here: Here) -> dict[str, Any]:
+def identity(plan: Sequence[Planned], options: ProfileOptions, here: Here) -> Document:
     """The request, and the host and machine that it is of; JSON.
 
     Left out: what only ends runs (the timeout), or only says how times are written.
@@ -47,7 +47,7 @@ def _folder() -> str:
         raise FileError(f"the current folder: {error.strerror}") from None
 
 
-def unlike(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def unlike(before: DocumentView, now: DocumentView) -> str:
     """The first difference between two identities, in words; empty if there is none."""
     for name in {**now, **before}:
         if before.get(name) != now.get(name):

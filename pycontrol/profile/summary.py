@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from analysis.records import FEWEST, Growth, growth
 from gpurt.errors import UsageError
+from gpurt.types import Document
 from gpurt.units import US, format_time
 from pycontrol.profile.conditions import Condition
 from pycontrol.profile.plan import Planned
@@ -107,7 +107,7 @@ class MeasuredTime:
                 "measure more runs, or take a larger margin"
             )
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Document:
         """For JSON."""
         seen = self.growth
         return {

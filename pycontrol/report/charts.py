@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+from gpurt.types import DocumentView
 
 #: The drawing: its width, which a telephone shows whole, and the room that is left free on both sides.
 WIDTH, MARGIN = 560, 34
@@ -80,7 +81,7 @@ def _scale(value: float, most: float) -> float:
     return round(MARGIN + (WIDTH - 2 * MARGIN) * value / most, 2)
 
 
-def bounds(tasks: Mapping[str, Mapping[str, Any]]) -> Chart:
+def bounds(tasks: Mapping[str, DocumentView]) -> Chart:
     """The parts of each real-time task's bound, as shares of its deadline.  ``tasks``: of a test of `analyze`."""
     shown = {name: one for name, one in tasks.items() if not one["best_effort"]}
     longest = [_length(one) / one["deadline_ns"] for one in shown.values() if one["terms"]]
@@ -91,12 +92,12 @@ def bounds(tasks: Mapping[str, Mapping[str, Any]]) -> Chart:
     return Chart(ROW * len(rows) + 10, rows, ticks=ticks, kinds=kinds)
 
 
-def _length(one: Mapping[str, Any]) -> int:
+def _length(one: DocumentView) -> int:
     """How far the parts reach that are not subtracted, ns."""
     return sum(term["amount_ns"] for term in one["terms"] if term["part"] != OVERLAP)
 
 
-def _bound(name: str, one: Mapping[str, Any], most: float, at: int) -> Row:
+def _bound(name: str, one: DocumentView, most: float, at: int) -> Row:
     y, deadline = at * ROW + BELOW, one["deadline_ns"]
     if not one["terms"]:
         return Row(name, y, remark="NO BOUND" if one["wcrt_ns"] is None else "")
@@ -110,7 +111,7 @@ def _bound(name: str, one: Mapping[str, Any], most: float, at: int) -> Row:
     return Row(name, y, shown, (Mark(_scale(1, most), "deadline", "deadline"),))
 
 
-def _parts(terms: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def _parts(terms: Sequence[DocumentView]) -> dict[str, int]:
     """The sum of each part, ns, in order of appearance; what is subtracted comes last."""
     sums: dict[str, int] = {}
     for term in sorted(terms, key=lambda term: term["part"] == OVERLAP):
@@ -118,11 +119,12 @@ def _parts(terms: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return sums
 
 
-def margins(found: Sequence[Mapping[str, Any]]) -> Chart:
+def margins(found: Sequence[DocumentView]) -> Chart:
     """From 1, how far each time may grow, or must shrink, by factor.  ``found``: of `gpurt margins`."""
     rows = []
     for at, one in enumerate(found):
-        name = f"{one['task']}, {one['what']}" if one["task"] else {"clock": "all times"}.get(one["what"], one["what"])
+        what: str = one["what"]
+        name = f"{one['task']}, {what}" if one["task"] else {"clock": "all times"}.get(what, what)
         y, factor = at * ROW + BELOW, one["factor"]
         if factor is None:
             rows.append(Row(name, y, remark="fails even at 0"))
@@ -146,7 +148,7 @@ def _down(factor: float) -> str:
     return f"{math.floor(factor * 1000) / 1000:g}"
 
 
-def responses(one: Mapping[str, Any]) -> Chart:
+def responses(one: DocumentView) -> Chart:
     """How a task's response times are distributed, with bound and deadline.  ``one``: of a trace's tasks."""
     spread = one["distribution"]
     most = max(spread["histogram"][-1]["below_ns"], one["deadline_ns"], one["wcrt_ns"] or 0)
@@ -165,7 +167,7 @@ def responses(one: Mapping[str, Any]) -> Chart:
     return Chart(HEIGHT, boxes=placed, marks=tuple(marks), ticks=ticks)
 
 
-def updates(rows: Sequence[Mapping[str, Any]], alpha: int) -> Chart:
+def updates(rows: Sequence[DocumentView], alpha: int) -> Chart:
     """How long runlist updates took, of all causes together, on a logarithmic axis.  ``rows``: histograms' rows."""
     counts: dict[int, int] = {}
     for row in rows:

@@ -7,12 +7,11 @@ import hashlib
 import os
 import platform
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from analysis import taskset, trace
 from analysis.answers.chosen import covering_test
@@ -27,6 +26,7 @@ from gpurt import _gpurt
 from gpurt.errors import GpurtError
 from gpurt.files import read
 from gpurt.text import filename
+from gpurt.types import Document, DocumentView
 from pycontrol.doctor import examine
 from pycontrol.live import fit
 from pycontrol.live.control import connect
@@ -85,7 +85,7 @@ def inputs(
     return Inputs(loaded, raw, found, test, device, elsewhere, output)
 
 
-def gather(given: Inputs) -> dict[str, Any]:
+def gather(given: Inputs) -> Document:
     """The whole document.  Raises UsageError if there is no such test, FileError for a trace of other tasks."""
     file, system = given.file, given.file.taskset
     named = [find(given.test)] if given.test else []
@@ -123,7 +123,7 @@ def gather(given: Inputs) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _why(analysis: Mapping[str, Any], assumptions: Sequence[Assumption], seen: Sequence[Mapping[str, Any]]) -> str:
+def _why(analysis: DocumentView, assumptions: Sequence[Assumption], seen: Sequence[DocumentView]) -> str:
     """Why the evidence does not support that every deadline holds; empty if it does, as far as it goes."""
     if not analysis["schedulable"]:
         return f"not proved: {analysis['why']}"
@@ -135,7 +135,7 @@ def _why(analysis: Mapping[str, Any], assumptions: Sequence[Assumption], seen: S
     return ""
 
 
-def _host(device: str | None, file: TasksetFile) -> tuple[dict[str, Any], Host]:
+def _host(device: str | None, file: TasksetFile) -> tuple[Document, Host]:
     """The host's GPUs and how long their updates took; ``why``: why there are none.  Also all that is known of it."""
     try:
         with connect(device) as control:
@@ -146,7 +146,7 @@ def _host(device: str | None, file: TasksetFile) -> tuple[dict[str, Any], Host]:
     return {"address": device, "why": None, "gpus": shown[0], "latency": shown[1]}, host
 
 
-def _machine(device: str | None) -> dict[str, Any]:
+def _machine(device: str | None) -> Document:
     system = platform.uname()
     return {
         "node": system.node, "release": system.release, "build": system.version, "processor": system.machine,
@@ -154,7 +154,7 @@ def _machine(device: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _run(path: Path, recorded: Trace, file: TasksetFile, test: str | None) -> tuple[dict[str, Any], Sequence[Finding]]:
+def _run(path: Path, recorded: Trace, file: TasksetFile, test: str | None) -> tuple[Document, Sequence[Finding]]:
     """The content of a trace, what `gpurt trace check` answers about it (``against``: its no), and its findings."""
     answer = verdict(path, recorded, file, test)
     spread, open_, known = runs.distributions(recorded, file), runs.unfinished(recorded, file), answer.data()
@@ -170,7 +170,7 @@ def _run(path: Path, recorded: Trace, file: TasksetFile, test: str | None) -> tu
     }, answer.seen.findings  # fmt: skip
 
 
-def _system(file: TasksetFile) -> dict[str, Any]:
+def _system(file: TasksetFile) -> Document:
     taskset = file.taskset
     return {
         "platform": _platform(taskset.platform), "tasks": {task.name: _task(task, file) for task in taskset},
@@ -178,7 +178,7 @@ def _system(file: TasksetFile) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _platform(one: Platform) -> dict[str, Any]:
+def _platform(one: Platform) -> Document:
     """Theta is left out where the file has none of its own; alpha contains it then."""
     theta = {"theta_ns": one.theta} if one.theta_known else {}
     return {
@@ -188,7 +188,7 @@ def _platform(one: Platform) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _task(task: Task, file: TasksetFile) -> dict[str, Any]:
+def _task(task: Task, file: TasksetFile) -> Document:
     return {
         "cpu": task.cpu, "priority": task.priority,
         "gpu_priority": None if task.best_effort or not task.uses_gpu else task.segment_priority,
@@ -200,7 +200,7 @@ def _task(task: Task, file: TasksetFile) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _segment(one: Segment) -> dict[str, Any]:
+def _segment(one: Segment) -> Document:
     if isinstance(one, CpuSegment):
         return {"unit": "CPU", "worst_ns": one.time.worst, "best_ns": one.time.best}
     gpu: GpuSegment = one
@@ -222,7 +222,7 @@ def _left_out(file: TasksetFile, test: Test | None) -> list[str]:
     return found
 
 
-def _input(path: Path, raw: bytes) -> dict[str, Any]:
+def _input(path: Path, raw: bytes) -> Document:
     return {"input": path, "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -12,6 +11,7 @@ from markupsafe import Markup, escape
 
 from analysis.sensitivity import Grows
 from gpurt.text import visible
+from gpurt.types import DocumentView
 from gpurt.units import exact_ms
 from pycontrol.output.observed import VERDICTS
 from pycontrol.output.render import bound, room
@@ -42,7 +42,7 @@ POLICIES = {
 }  # fmt: skip
 
 
-def page(document: Mapping[str, Any]) -> str:
+def page(document: DocumentView) -> str:
     """The HTML of a report's document, as ``pycontrol.output.render.plain`` has it."""
     return _template().render(**document, num=lambda *path: number(document, *path)) + "\n"
 
@@ -61,7 +61,7 @@ def _template() -> Template:
     return environment.get_template("report.html")
 
 
-def number(document: Mapping[str, Any], *path: object) -> Markup:
+def number(document: DocumentView, *path: object) -> Markup:
     """The number at that path of the document, with the path as a JSON pointer (RFC 6901); "-" if there is none.
 
     ``path``: keys and indexes; a tuple stands for several.

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from analysis.model import Task
 from analysis.taskset import TasksetFile
 from analysis.trace import Kind, Trace
 from gpurt.text import visible
+from gpurt.types import Document
 from pycontrol.run.arrivals import Arrivals
 from pycontrol.run.check import meant
 from pycontrol.run.placement import FIFO, UNFOLDED
@@ -59,7 +59,7 @@ def unfinished(recorded: Trace, file: TasksetFile) -> dict[str, tuple[int, int]]
     return {task: (len(waits), max(waits)) for task, waits in found.items()}
 
 
-def distributions(recorded: Trace, file: TasksetFile) -> dict[str, dict[str, Any]]:
+def distributions(recorded: Trace, file: TasksetFile) -> dict[str, Document]:
     """How the response times of each task that had a job are distributed, ns."""
     found: dict[str, list[int]] = {}
     responses = recorded.responses()
@@ -69,7 +69,7 @@ def distributions(recorded: Trace, file: TasksetFile) -> dict[str, dict[str, Any
     return {name: _distribution(sorted(times), tasks[name]) for name, times in found.items() if times}
 
 
-def _distribution(times: Sequence[int], task: Task) -> dict[str, Any]:
+def _distribution(times: Sequence[int], task: Task) -> Document:
     """``times``: in order.  Percentiles are times that were seen; the intervals reach to the deadline at least."""
     width = -(-(max(times[-1], task.deadline) + 1) // BINS)
     counts = [0] * BINS

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from analysis.answers.chosen import about_others, covering_test
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
 from analysis.trace import Trace
+from gpurt.types import Document
 from pycontrol.live import fit
 from pycontrol.live.objection import Objection
 from pycontrol.output import documents, observed
@@ -36,7 +36,7 @@ class Verdict:
     doubt: str
     why: str
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Document:
         """For JSON, without the remarks."""
         return {
             "test": self.test.name if self.test else None, "in_time": not self.why, "why": self.why or None,

@@ -18,12 +18,12 @@ import os
 import time
 from collections.abc import Generator
 from types import TracebackType
-from typing import Any
 
 from gpurt import kept
 from gpurt._gpurt import lib
 from gpurt.kept import FOREVER, check
 from gpurt.segments import Client, begun, handle_of
+from gpurt.types import CData
 
 Chunks = Generator[tuple[int, int], None, None]
 
@@ -65,7 +65,7 @@ class copy:  # noqa: N801  (reads as a statement)
             raise
         return self
 
-    def _ask(self, handle: object, status: Any) -> None:
+    def _ask(self, handle: object, status: CData) -> None:
         """Asks for the bus.  After a signal whose handler returns it asks again."""
         began = time.monotonic_ns()
         left = self._timeout

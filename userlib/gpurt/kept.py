@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Any
 
 from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
 
 #: Waits without limit.
 FOREVER = int(lib.GPURT_FOREVER)
@@ -33,12 +33,12 @@ def unsigned(value: int, what: str) -> int:
     return value
 
 
-def status() -> Any:
+def status() -> CData:
     """Where a call leaves its result, before Python handles any signal."""
     return ffi.new("int *", NOT_CALLED)
 
 
-def begin(handle: object, flags: int, priority: int, kept: Any) -> int:
+def begin(handle: object, flags: int, priority: int, kept: CData) -> int:
     """Begins a segment, and waits for the GPU if the flags say so; 0, or -errno after which `give_up` is to be called.
 
     ``kept`` is from `status`, and for `give_up`.
@@ -50,7 +50,7 @@ def begin(handle: object, flags: int, priority: int, kept: Any) -> int:
     return result
 
 
-def give_up(handle: object, kept: Any) -> None:
+def give_up(handle: object, kept: CData) -> None:
     """After an error or an exception: the segment of `begin` is over, if it has begun."""
     if kept[0] in (0, -errno.EINTR):
         kept[0] = NOT_CALLED

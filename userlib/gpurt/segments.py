@@ -32,6 +32,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, Form
 from gpurt.kept import FOREVER, check
 from gpurt.streams import Given, Stream
+from gpurt.types import CData, Document
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -220,17 +221,17 @@ class segment:  # noqa: N801  (reads as a statement)
     def __copy__(self) -> segment:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> segment:
+    def __deepcopy__(self, memo: dict[int, CData]) -> segment:
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Document:
         return {name: value for name, value in vars(self).items() if name not in ("_open", "_tasks")}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Document) -> None:
         vars(self).update(state)
         self._forget()
 
-    def _started(self, wait: bool, status: Any, elsewhere: bool = False) -> _Open:
+    def _started(self, wait: bool, status: CData, elsewhere: bool = False) -> _Open:
         """Begins.  ``wait``: until the client owns the GPU; ``elsewhere``: another thread waits for the stream."""
         stream = None if self._stream is None else streams.chosen(self._stream, elsewhere)
         flags = self._flags | (lib.GPURT_BEGIN_WAIT if wait else 0)
@@ -314,7 +315,7 @@ class segment:  # noqa: N801  (reads as a statement)
         if functions.awaits(function):
 
             @functools.wraps(function)
-            async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
+            async def awaited(*args: P.args, **kwargs: P.kwargs) -> CData:
                 async with self:
                     return await cast("Any", function(*args, **kwargs))
 
