@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -215,3 +216,11 @@ def test_a_class_name_stands_in_one_package() -> None:
                 if isinstance(node, ast.ClassDef):
                     packages[node.name].add(folder)
     assert {name: where for name, where in packages.items() if len(where) > 1} == {}
+
+
+def test_few_lines_say_any() -> None:
+    """What is known of a value has a type; JSON, TOML and C have names of their own (gpurt/types.py)."""
+    lines = [f"{path}:{line}" for folder in ("analysis", "pycontrol", "userlib/gpurt")
+             for path in (ROOT / folder).rglob("*.py") for line in path.read_text("utf-8").splitlines()]  # fmt: skip
+    found = [line for line in lines if re.search(r"\bAny\b", line)]
+    assert len(found) < 150, found
