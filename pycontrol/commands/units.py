@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from analysis import taskset
+from gpurt.errors import TasksetError
 from gpurt.types import DocumentView
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.commands.plan_options import OUT, SIZES, UNITS
@@ -44,6 +45,8 @@ def units(
     """Give each task with kernels units of its own, and all of them one bus for copies (docs/rtgpu.md)."""
     text = taskset.read(file)
     loaded = taskset.parse(file, text)
+    if any(one.group for one in loaded.launch.values()):
+        raise TasksetError(file, loaded.unmodelled)
     there = loaded.taskset.platform.compute_units if units is None else units
     given = units_of(loaded, units, None if sizes is None else sizes_of(sizes, there))
     if output:

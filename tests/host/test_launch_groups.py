@@ -106,3 +106,11 @@ def test_a_program_in_a_group_runs_another_one_in_another_group(
     command = [sys.executable, "-m", "pycontrol.cli", "run", "--group", "inner", "--", "sh", "-c"]
     subprocess.run([*command, f"echo $GPURT_GROUP > {told}"], check=True, timeout=PATIENCE)
     assert told.read_text() == "inner\n"
+
+
+def test_no_units_are_planned_for_it(file: taskset.TasksetFile) -> None:
+    file.path.write_text(FILE.replace("[platform]", "[platform]\ncompute_units = 8"))
+    command = [sys.executable, "-m", "pycontrol.cli", "plan", "units", str(file.path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 3
+    assert "no bound is known for groups" in done.stderr

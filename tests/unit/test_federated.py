@@ -155,7 +155,7 @@ def test_what_a_file_cannot_say_has_a_line(
         ("compute_units = 4", "compute_units = 4\nunit_step = 2", 6, 'unknown key "unit_step": units = { minimum'),
         ("compute_units = 4", "compute_units = 4\nreserved_units = 1", 6, "compute_units are those that tasks may use"),
         ('kernel = "1ms"', "copy = '1ms', direction = 'in'", 11, 'unknown key "direction": there is one bus'),
-        ("period", "group = 'g'\nperiod", 10, 'unknown key "group": tasks that share units'),
+        ("period", "group = 'g'\nperiod", 10, "group g: no bound is known for groups"),
     ],
 )
 def test_what_is_not_there_is_refused_by_name(two: Gpurt, old: str, new: str, line: int, message: str) -> None:
