@@ -97,11 +97,12 @@ static void finish_job(struct sim *s, struct job_task *t)
 	t->head = (t->head + 1) % BACKLOG;
 	t->queued--;
 	set_step(s, t, IDLE);
-	if (t->task->thread)
-		sim_served(s, t);
-	else if (t->queued)
+	if (!t->task->thread && t->queued)
 		sim_go_on(s, t);
 	trigger(s, t);
+	if (t->task->thread)
+		sim_served(s, t);
+	sim_serve(s);	/* other threads, which may be free */
 }
 
 static void enter_segment(struct sim *s, struct job_task *t)

@@ -19,6 +19,7 @@ from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
 from analysis.attack.search import ways
 from analysis.attack.tiny import tiny_for
 from analysis.batch import from_tasksets
+from analysis.callbacks import Order, Thread
 from analysis.chains import triggered
 from analysis.chains.bounds import bound_of, never_between
 from analysis.chains.observed import observed
@@ -87,6 +88,20 @@ def test_the_simulator_releases_at_the_end_of_the_producer() -> None:
     assert trace is not None
     ends = [e.time for e in trace.events if (e.task, e.kind.value) == ("a", "complete")]
     assert [e.time for e in trace.events if (e.task, e.kind.value) == ("b", "release")] == ends == [ms(6), ms(9)]
+
+
+@pytest.mark.parametrize("served", ["ab", "bd"])
+def test_a_thread_that_is_free_serves_a_released_job_at_once(served: str) -> None:
+    """Both of a chain in one thread, and a consumer whose thread serves another task as well."""
+    system = taskset(*(task(n, 0, 5, 20, cpu(1)) if n in served else task(n, 1, 5, 20, cpu(1)) for n in "abd"))
+    tasks = tuple(
+        replace(t, thread=Thread("loop", Order.FIFO), rank=served.index(t.name)) if t.name in served else t
+        for t in system
+    )
+    system = replace(system, tasks=tasks, chains=(Chain("c", ("a", "b"), triggered=("b",)),))
+    bound = TEST.run(system).wcrt("b")
+    assert bound is not None
+    assert simulate(system, Options("boosted", horizon=ms(60))).tasks["b"].worst <= bound
 
 
 def test_other_tests_refuse_it_by_name() -> None:
