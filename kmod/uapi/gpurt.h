@@ -236,8 +236,8 @@
  * sees:
  * STUCK_BOUND_NS of GPURT_CMD_GET_STATUS is 0 for the others.
  *
- * GPURT_EVENT_MEMBER_DIED follows GPURT_EVENT_GONE of a client whose process died.  Other members of its group, or other
- * clients under the same budget, are inside segments then: they may wait for it.
+ * GPURT_EVENT_MEMBER_DIED follows GPURT_EVENT_GONE of a client whose process died.  Other members of
+ * its group, or other clients under the same budget, are inside segments then: they may wait for it.
  *
  * Groups
  * ------
@@ -245,9 +245,9 @@
  * members are on the runlist, also those of members that are in no segment.  A tenure of the group lasts from the first
  * begin of a member on any GPU to the last end, and has one level.  The level is what GPURT_CMD_SET_PRIORITY set for a
  * member, also before it joined.  Otherwise it is the highest known priority of the members' threads when the tenure
- * began.  The priority that a segment asks for does not count.  All GPUs order groups alike, by level, and among equals by when their
- * tenures began.  So no two groups wait for each other, on one GPU or on several.  Inside a segment, a member may wait
- * for its own group and for groups of higher levels, and for nobody else.
+ * began.  The priority that a segment asks for does not count.  All GPUs order groups alike, by level, and among
+ * equals by when their tenures began.  So no two groups wait for each other, on one GPU or on several.
+ * Inside a segment, a member may wait for its own group and for groups of higher levels, and for nobody else.
  * A group has one budget on each GPU.  When it is used up and demotes, the group is best effort on all GPUs until its
  * tenure ends.  With policy `boosted` each member's thread is raised as that of a client without a group.
  * Under the lock policies a tenure stays on one GPU.  A begin on another one is EOPNOTSUPP.
@@ -345,8 +345,8 @@
  *			  ESRCH: no client with that pid.  ERANGE: see "Raised threads".
  * GPURT_CMD_SET_GROUP	  GROUP, PID.  The process's clients join that group of its user, as by
  *			  GPURT_IOC_GROUP_JOIN, but also in the middle of a segment.  It is the cure where one
- *			  program waits for another (GPURT_EVENT_STUCK).  Clients to come join it by themselves or not at
- *			  all.  ESRCH: no client with that pid.  EINVAL: no name.  Others as
+ *			  program waits for another (GPURT_EVENT_STUCK).  Clients to come join it by
+ *			  themselves or not at all.  ESRCH: no client with that pid.  EINVAL: no name.  Others as
  *			  GPURT_IOC_GROUP_JOIN; EOPNOTSUPP also where a tenure would span GPUs of which one
  *			  has a lock policy.
  * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`;
@@ -363,7 +363,8 @@
  *			  cause count like ownership.  A client is under one budget: its process's, else that of the
  *			  nearest process above it, else that of the nearest cgroup.  EINVAL: more than the period, or
  *			  that is not GPURT_MIN_BUDGET_PERIOD_NS to GPURT_MAX_BUDGET_PERIOD_NS.  ESRCH: no such
- *			  process.  ENOBUFS: GPURT_MAX_RULES budgets exist.  EDQUOT: members of a group would be under two.
+ *			  process.  ENOBUFS: GPURT_MAX_RULES budgets exist.  EDQUOT: members of a group
+ *			  would be under two.
  * GPURT_CMD_SET_EXEMPT	  EXEMPT (0 or 1), and one of PID, COMM, CGROUP.  An exempt client's TSGs are
  *			  never taken off the runlist.  ENOBUFS: GPURT_MAX_RULES exemptions exist.
  *			  EOPNOTSUPP: CGROUP, but the machine has no cgroups of version 2.  ESRCH: PID is no

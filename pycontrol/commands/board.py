@@ -54,6 +54,6 @@ def board(device: str | None, driver: bool, load: str | None, suspend: bool, teg
     for finding in examine(probed, plan):
         findings.append(finding)
         if plan:
-            click.echo(as_text([finding]), err=True)
+            render.say(as_text([finding]), err=True)
     render.emit({"findings": findings}, as_json, as_text(findings))
     return 1 if any(finding.status is Status.FAIL for finding in findings) else 0

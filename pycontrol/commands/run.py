@@ -67,7 +67,9 @@ def run(
         if group is not None:
             check_group(device, group)
         preload.execute(what, device, priority, group, auto)
-    if len(what) != 1 or priority:
+    if what and priority:
+        raise UsageError("--priority goes with --auto or --group")
+    if len(what) != 1:
         raise UsageError("name one taskset file, or give --auto or --group NAME, and -- COMMAND")
     apart([trace_path], Path(what[0]))
     loaded = taskset.load(Path(what[0]))

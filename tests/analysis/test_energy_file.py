@@ -87,7 +87,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        ("", "[[gpus]]\n", 'unknown "gpus"; a taskset file has platform, task, thread, partition, chain, gpu, pr'),
+        ("", "[[gpus]]\n", 'unknown "gpus"; a taskset file has platform, task, thread, partition, chain, resource, '),
         ('name = "little"', 'name = "little"\ntype = "big"', 'another GPU of type "big" has 12, got 6'),
         ("compute_units = 12", "compute_units = 12\ngranularity = 13", "granularity: jobs may use 12 units, got 13"),
         ("compute_units = 12", "compute_units = 12\nslots = 3", "slots: expected an integer from 1 to 2, got 3"),

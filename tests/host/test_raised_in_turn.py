@@ -19,6 +19,7 @@ from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands
 from pycontrol.host.gpu import Gpu, GpuClient
+from pycontrol.host.groups import Groups
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.peer import Peer, Rules
 from pycontrol.host.threads import NONE, Band, HostThread, Scheduling
@@ -89,7 +90,7 @@ class World:
         band = Band(N, able=True)
         self.gpu: Any = VirtualGpu(0, Shape(alpha=MS), int(Policy.SEGMENT), self.tell, lambda: self.now, band)
         self.rules = Rules()
-        self.calls = Calls([self.gpu], lambda: self.now, Deadlines())
+        self.calls = Calls([self.gpu], lambda: self.now, Deadlines(), Groups([self.gpu], able=True))
         self.commands = Commands([self.gpu], self.rules, Budgets(), lambda: 0, lambda: self.now)
 
     def tell(self, _gpu: Gpu, _client: GpuClient | None, _kind: EventKind, *_: object) -> None:

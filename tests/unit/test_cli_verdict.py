@@ -316,8 +316,8 @@ def test_a_key_is_not_called_a_table(gpurt: Gpurt, write: Write) -> None:
     code, _, err = gpurt("analyze", write(text))
     assert code == 3
     said = [line.split(":", 3)[3] for line in err.splitlines()]
-    has = "a taskset file has [platform], [[task]], [[thread]], [[partition]], [[chain]], [[gpu]] and [[profile]]"
-    assert said == [f" unknown {what}; {has}" for what in
+    tables = "[platform], [[task]], [[thread]], [[partition]], [[chain]], [[resource]], [[gpu]] and [[profile]]"
+    assert said == [f" unknown {what}; a taskset file has {tables}" for what in
                     ('key "x"', 'key "y\\u001b[2J"', 'table "z"', 'table "w"')]  # fmt: skip
 
 

@@ -177,6 +177,7 @@ def test_9_no_line_on_the_console_while_the_runlist_is_updated(module: Control) 
 def test_10_a_call_that_there_is_not_says_so(module: Control) -> None:
     """And the version can be asked for, so that nobody need guess by numbers."""
     known = {lib.GPURT_IOC_QUERY & 0xFF, *range(1, 5), *range(0x10, 0x14), 0x20, 0x21, *range(0x30, 0x36)}
+    known.add(lib.GPURT_IOC_GROUP_JOIN & 0xFF)
     with client_of(DEVICE) as client:
         for number in set(range(256)) - known:
             code = lib.GPURT_IOC_BEGIN & ~0xFF | number
