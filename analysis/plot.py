@@ -143,7 +143,7 @@ class _Gantt:
             self._height[row] = top - self._size[row] / 2
             top -= self._size[row]
         self._figure, self._axes = plt.subplots(figsize=(13, 0.5 * sum(self._size.values()) + 1.5))
-        self._marks: Document = {}
+        self._marks: dict[str, Artist] = {}
 
     def _at(self, times: Iterable[int]) -> list[float]:
         return [(time - self._first) / self._scale for time in times]

@@ -37,7 +37,7 @@ UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EBADF)
 #: Raised by click 8.2 and newer if there are no arguments; older ones print the help themselves.
 HELP_INSTEAD: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 #: Of every command.
-CONTEXT: Document = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+CONTEXT: dict[str, object] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 HELP = {"-h", "--help"}
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is asked for; help and completion import none."""

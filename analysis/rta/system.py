@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from analysis.model import Task, Taskset
 from analysis.rta.recurrence import Demand, Shared
-from gpurt.types import Document
 
 Made = TypeVar("Made")
 
@@ -31,7 +30,7 @@ class System:
     pending: bool = False
     assumed: bool = False
     _shared: dict[Hashable, Shared] = field(default_factory=dict, repr=False, compare=False)
-    _once: Document = field(default_factory=dict, repr=False, compare=False)
+    _once: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def shared(self, key: Hashable, make: Callable[[], Iterable[Demand]]) -> Shared:
         """The demands that ``make`` returns, computed once for each key."""

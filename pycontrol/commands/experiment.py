@@ -92,7 +92,7 @@ def run(
     output: Path, form: str, fresh: bool, address: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Repeat published experiments, on random tasksets or in simulation."""
-    known: Document = {**EXPERIMENTS, **ENERGY, **STUDIES}
+    known: dict[str, object] = {**EXPERIMENTS, **ENERGY, **STUDIES}
     if unknown := [name for name in names if name not in known]:
         raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join(known)}")
     _check_options(names, profiles, method, address)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -18,16 +18,17 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from gpurt.files import written
-from gpurt.types import Document
 from pycontrol.demo.results import Results, TaskInfo, TaskResult
 
 #: Colours of Okabe and Ito, told apart with every kind of colour vision: the best bar, the others, one that is late.
 BEST, OTHER, LATE = "#0072b2", "#b8c4cc", "#e69f00"
+#: Keywords of matplotlib.
+Style: TypeAlias = dict[str, Any]
 #: Styles of the marks, in panels and in the legend.
-BOUND: Document = {"color": "#111111", "lw": 2.4}
-DEADLINE: Document = {"color": "#d55e00", "lw": 1.4, "ls": (0, (4, 2))}
-RATE: Document = {"color": "#666666", "lw": 1.2, "ls": ":"}
-SEEN: Document = {"color": "#111111", "ls": "none", "ms": 4.5, "mfc": "white", "mew": 0.9}
+BOUND: Style = {"color": "#111111", "lw": 2.4}
+DEADLINE: Style = {"color": "#d55e00", "lw": 1.4, "ls": (0, (4, 2))}
+RATE: Style = {"color": "#666666", "lw": 1.2, "ls": ":"}
+SEEN: Style = {"color": "#111111", "ls": "none", "ms": 4.5, "mfc": "white", "mew": 0.9}
 #: Panels in a row; the part of a panel that the deadline, or the longest bar below LONGEST deadlines, takes.
 COLUMNS, FILLED, LONGEST = 4, 0.78, 1.3
 HEIGHT = 0.72

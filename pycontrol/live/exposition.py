@@ -16,7 +16,6 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from gpurt.types import Document
 from pycontrol.live.protobuf import CONTENT_TYPE, encode
 
 #: A scraper that neither sends nor takes anything for so long is given up, seconds.
@@ -62,7 +61,7 @@ def application(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
     """A WSGI application: prometheus-client's own, and protocol buffers where they are preferred."""
     text = make_wsgi_app(registry)
 
-    def answer(environ: Document, start: Callable[..., object]) -> Iterable[bytes]:
+    def answer(environ: dict[str, str], start: Callable[..., object]) -> Iterable[bytes]:
         accept = environ.get("HTTP_ACCEPT", "")
         if environ["REQUEST_METHOD"] != "GET" or not wants_protobuf(accept):
             found: Iterable[bytes] = text({**environ, "HTTP_ACCEPT": accept_text(accept)}, start)

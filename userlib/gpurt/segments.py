@@ -227,7 +227,7 @@ class segment:  # noqa: N801  (reads as a statement)
     def __getstate__(self) -> Document:
         return {name: value for name, value in vars(self).items() if name not in ("_open", "_tasks")}
 
-    def __setstate__(self, state: Document) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         vars(self).update(state)
         self._forget()
 
