@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from analysis import taskset
-from gpurt.errors import TasksetError
+from analysis.answers.loading import analysable_text
+from analysis.rta.registry import UNITS as UNITS_TESTS
 from gpurt.types import DocumentView
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.commands.plan_options import OUT, SIZES, UNITS
@@ -43,10 +43,7 @@ def units(
     output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Give each task with kernels units of its own, and all of them one bus for copies (docs/rtgpu.md)."""
-    text = taskset.read(file)
-    loaded = taskset.parse(file, text)
-    if any(one.group for one in loaded.launch.values()):
-        raise TasksetError(file, loaded.unmodelled)
+    loaded, text = analysable_text(file, [UNITS_TESTS[TEST]])
     there = loaded.taskset.platform.compute_units if units is None else units
     given = units_of(loaded, units, None if sizes is None else sizes_of(sizes, there))
     if output:
