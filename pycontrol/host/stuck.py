@@ -97,7 +97,7 @@ class Stuck:
         """The result of a look at the runner's threads; None: there are more to look at."""
         about = runner, int(runner.core.segments)
         if self._walk is None or about != self._about:
-            self._about, self._walk = about, look_at_all(pids_of(runner))
+            self._about, self._walk = about, look_at(pids_of(runner))
         return next(self._walk)
 
 
@@ -111,43 +111,34 @@ def is_quiet_elsewhere(owner: Owner) -> bool:
     return not isinstance(owner, Seat) or all(seat.quiet for seat in owner.group.seats.values())
 
 
-def look_at_all(pids: Sequence[int]) -> Iterator[Threads | None]:
-    """Looks at the threads of processes, one after the other, as `look_at`."""
-    executed = 0
-    for pid in pids:
-        for seen in look_at(pid):
-            if seen is not None and not seen.asleep:
-                yield seen
-                return
-            if seen is None:
-                yield None
-            else:
-                executed += seen.executed
-    yield Threads(True, executed)
-
-
-def look_at(pid: int) -> Iterator[Threads | None]:
-    """Looks at a process's threads: None after each SOME of them, then what it has seen.
+def look_at(pids: Sequence[int]) -> Iterator[Threads | None]:
+    """Looks at the threads of processes: None after each SOME of them, then what it has seen.
 
     A process that has more than GPURT_STUCK_THREADS counts as one that executes, and so does one that may not be seen.
     """
     try:
-        yield from _look_at(pid)
+        yield from _look_at(pids)
     except procs.Unreadable:
         yield Threads(False, 0)
 
 
-def _look_at(pid: int) -> Iterator[Threads | None]:
-    executed, tids = 0, procs.threads(pid)
-    for number, tid in enumerate(tids, 1):
-        state, time = thread(pid, tid)
-        executed += time
-        if state in ("", "R") or number > lib.GPURT_STUCK_THREADS:
+def _look_at(pids: Sequence[int]) -> Iterator[Threads | None]:
+    seen = executed = 0
+    for pid in pids:
+        tids = procs.threads(pid)
+        for number, tid in enumerate(tids, 1):
+            if seen and seen % SOME == 0:
+                yield None
+            seen += 1
+            state, time = thread(pid, tid)
+            executed += time
+            if state in ("", "R") or number > lib.GPURT_STUCK_THREADS:
+                yield Threads(False, 0)
+                return
+        if not tids:
             yield Threads(False, 0)
             return
-        if number % SOME == 0 and number < len(tids):
-            yield None
-    yield Threads(bool(tids), executed)
+    yield Threads(True, executed)
 
 
 def thread(pid: int, tid: int) -> tuple[str, int]:

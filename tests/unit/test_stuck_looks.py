@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The host looks at threads in turns, for it has one thread itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from pycontrol.host import stuck
+
+
+@pytest.mark.parametrize(("processes", "each"), [(1, 1), (1, 32), (1, 100), (40, 1), (32, 32)])
+def test_no_turn_looks_at_more_than_some_threads(monkeypatch: pytest.MonkeyPatch, processes: int, each: int) -> None:
+    """Also of a group, whose processes may have few threads each."""
+    seen: list[tuple[int, int]] = []
+
+    def asleep(pid: int, tid: int) -> tuple[str, int]:
+        seen.append((pid, tid))
+        return "S", 1
+
+    monkeypatch.setattr(stuck.procs, "threads", lambda pid: list(range(each)))
+    monkeypatch.setattr(stuck, "thread", asleep)
+    counts = []
+    for found in stuck.look_at(range(processes)):
+        counts.append(len(seen))
+        seen.clear()
+    assert found == stuck.Threads(True, processes * each)
+    assert sum(counts) == processes * each
+    assert max(counts) <= stuck.SOME
