@@ -297,7 +297,7 @@ class Calls:
 
     def group_join(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_GROUP_JOIN."""
-        name = bytes(ffi.buffer(made.name)).partition(b"\0")[0].decode("ascii")
+        name = ffi.string(made.name).decode("ascii")
         own = caller.scheduling(caller.thread()).own
         self.groups.join(caller, name, own, False, answer)
 
@@ -332,7 +332,7 @@ class Calls:
 
     def agent(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_AGENT."""
-        driver = bytes(ffi.buffer(made.driver)).partition(b"\0")[0]
+        driver = ffi.string(made.driver)
         client = caller.client(self.gpu(made))  # as the module: also where the driver needs no agents
         gpu = by_agents(self.gpu(made))
 
@@ -363,7 +363,7 @@ class Calls:
         if made.release_ns > now:
             raise Refusal(errno.EINVAL, f"job {made.job} is not released yet")
         kind = EventKind.JOB_BEGIN if made.what == lib.GPURT_MARK_BEGIN else EventKind.JOB_END
-        task = bytes(ffi.buffer(made.task)).partition(b"\0")[0].decode("ascii")
+        task = ffi.string(made.task).decode("ascii")
         client = caller.client(gpu)
         whole = int(lib.gpurt_mark_take(client.marks, made.what, now))
         if whole:

@@ -175,6 +175,8 @@ class Gpu(ABC):
 
     #: Whether this host learns when a client's work has completed.
     sees_work = False
+    #: Whether its clients can be in groups: it has `unite` then.
+    has_groups = False
 
     def __init__(
         self, index: int, policy: int, tell: Tell, clock: Callable[[], int], band: Band = Band()  # noqa: B008

@@ -51,6 +51,11 @@ class Seat:
         """Whether the GPU executes nothing for the group."""
         return not self.core.depth or bool(self.gpu.quiet()[0])
 
+    def bars(self, allowance: Allowance | None) -> bool:
+        """Whether the group is under another budget than who is under this one."""
+        own = self.allowance
+        return own is not None and allowance not in (None, own)
+
     def follow(self, now: int) -> int:
         """Brings the group to the key that its tenure has now, if that changed on another GPU."""
         if self.raw.unsettled:
@@ -90,7 +95,7 @@ class Group:
     def check_budget(self, gpu: int, pid: int, allowance: Allowance | None) -> None:
         """Raises Refusal EDQUOT if the group is under another budget there than a process that is to be a member."""
         seat = self.seats.get(gpu)
-        if seat and seat.allowance and allowance not in (None, seat.allowance):
+        if seat and seat.bars(allowance):
             raise Refusal(errno.EDQUOT, f"process {pid} and group {self.name} are under different budgets")
 
     @property
@@ -204,7 +209,7 @@ class Groups:
         def decide(now: int) -> int:
             if client.group:  # it asked twice
                 return 0
-            if seat.allowance and client.allowance not in (None, seat.allowance):
+            if seat.bars(client.allowance):
                 return -errno.EDQUOT
             gpu.seated(seat)
             if seat.core.budget != client.core.budget:

@@ -109,7 +109,7 @@ class Space:
 
     def ready(self, caller: Owner, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_READY."""
-        name = bytes(ffi.buffer(made.task)).partition(b"\0")[0].decode("ascii")
+        name = ffi.string(made.task).decode("ascii")
         task = self._tasks.get(name)
         if task is None:
             raise Refusal(errno.ENOENT, f"the host's file has no task {name!r}")

@@ -385,7 +385,7 @@ class Control:
         record = self._of_process(_event(message))
         if record.kind is not EventKind.STUCK:
             return record
-        clients = self.clients()
+        clients = self.clients(None if record.group else record.gpu)  # members are on any GPU
         owner = stuck.owner(clients, record.client, record.pid, record.comm, record.group)
         return replace(record, detail=stuck.text(record.gpu, owner, record.latency_ns, clients))
 

@@ -19,10 +19,11 @@ def test_no_turn_looks_at_more_than_some_threads(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(stuck.procs, "threads", lambda pid: list(range(each)))
     monkeypatch.setattr(stuck, "thread", asleep)
-    counts = []
-    for found in stuck.look_at(range(processes)):
+    counts, results = [], []
+    for result in stuck.look_at(range(processes)):
+        results.append(result)
         counts.append(len(seen))
         seen.clear()
-    assert found == stuck.Threads(True, processes * each)
+    assert results[-1] == stuck.Threads(True, processes * each)
     assert sum(counts) == processes * each
     assert max(counts) <= stuck.SOME
