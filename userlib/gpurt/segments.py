@@ -32,7 +32,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, Form
 from gpurt.kept import FOREVER, check
 from gpurt.streams import Given, Stream
-from gpurt.types import CData, Document
+from gpurt.types import CData
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -221,10 +221,10 @@ class segment:  # noqa: N801  (reads as a statement)
     def __copy__(self) -> segment:
         return self
 
-    def __deepcopy__(self, memo: dict[int, CData]) -> segment:
+    def __deepcopy__(self, memo: dict[int, object]) -> segment:
         return self
 
-    def __getstate__(self) -> Document:
+    def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in vars(self).items() if name not in ("_open", "_tasks")}
 
     def __setstate__(self, state: dict[str, object]) -> None:
@@ -315,7 +315,7 @@ class segment:  # noqa: N801  (reads as a statement)
         if functions.awaits(function):
 
             @functools.wraps(function)
-            async def awaited(*args: P.args, **kwargs: P.kwargs) -> CData:
+            async def awaited(*args: P.args, **kwargs: P.kwargs) -> object:
                 async with self:
                     return await cast("Any", function(*args, **kwargs))
 

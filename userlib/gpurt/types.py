@@ -12,5 +12,5 @@ Document: TypeAlias = dict[str, Any]
 DocumentView: TypeAlias = Mapping[str, Any]
 #: A value of a TOML document, before it is known to be what its key takes.
 TomlValue: TypeAlias = Any
-#: A C structure, array or pointer of cffi.
+#: A C structure, array or pointer of cffi or ctypes, or what a call takes in the place of one.
 CData: TypeAlias = Any
