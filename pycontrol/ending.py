@@ -26,6 +26,8 @@ from pycontrol.start import ENDS, interrupt
 RECORDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How long the main thread has to end by itself, seconds.
 GRACE = 0.5
+#: How long `tell` has, seconds: enough on a busy machine, and an end if nobody reads stderr.
+TELLING = 5.0
 
 
 class SignalEvent(threading.Event):
@@ -155,7 +157,7 @@ class _Watch:
                 _kill_workers()
                 teller = threading.Thread(target=self._tell, args=(code,), daemon=True)
                 teller.start()
-                teller.join(GRACE)  # nobody may read stderr
+                teller.join(TELLING)
                 os._exit(code)
 
 
