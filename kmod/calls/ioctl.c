@@ -335,14 +335,8 @@ static long do_order(struct gpurt_file *file, union gpurt_argument *a)
 	return err;
 }
 
-/* The module decides in time, not in space. */
-static long do_job(struct gpurt_file *file, union gpurt_argument *a)
-{
-	return -EOPNOTSUPP;
-}
-
-/* Groups are the user-space host's. */
-static long do_group_join(struct gpurt_file *file, union gpurt_argument *a)
+/* The user-space host's alone: jobs that share a GPU in space, and groups. */
+static long do_elsewhere(struct gpurt_file *file, union gpurt_argument *a)
 {
 	return -EOPNOTSUPP;
 }
@@ -365,18 +359,18 @@ static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a
 	[_IOC_NR(GPURT_IOC_END)] = do_end,
 	[_IOC_NR(GPURT_IOC_WAIT)] = do_wait,
 	[_IOC_NR(GPURT_IOC_COPY)] = do_copy,
-	[_IOC_NR(GPURT_IOC_GROUP_JOIN)] = do_group_join,
+	[_IOC_NR(GPURT_IOC_GROUP_JOIN)] = do_elsewhere,
 	[_IOC_NR(GPURT_IOC_TSG_OPEN)] = do_tsg_open,
 	[_IOC_NR(GPURT_IOC_TSG_CLOSE)] = do_tsg_close,
 	[_IOC_NR(GPURT_IOC_SUBMIT)] = do_submit,
 	[_IOC_NR(GPURT_IOC_TSG_SHAPE)] = do_tsg_shape,
 	[_IOC_NR(GPURT_IOC_AGENT)] = do_agent,
 	[_IOC_NR(GPURT_IOC_ORDER)] = do_order,
-	[_IOC_NR(GPURT_IOC_JOB_READY)] = do_job,
-	[_IOC_NR(GPURT_IOC_JOB_WAIT)] = do_job,
-	[_IOC_NR(GPURT_IOC_JOB_RUN)] = do_job,
-	[_IOC_NR(GPURT_IOC_JOB_KERNEL_DONE)] = do_job,
-	[_IOC_NR(GPURT_IOC_JOB_DONE)] = do_job,
+	[_IOC_NR(GPURT_IOC_JOB_READY)] = do_elsewhere,
+	[_IOC_NR(GPURT_IOC_JOB_WAIT)] = do_elsewhere,
+	[_IOC_NR(GPURT_IOC_JOB_RUN)] = do_elsewhere,
+	[_IOC_NR(GPURT_IOC_JOB_KERNEL_DONE)] = do_elsewhere,
+	[_IOC_NR(GPURT_IOC_JOB_DONE)] = do_elsewhere,
 	[_IOC_NR(GPURT_IOC_JOB_MARK)] = do_job_mark,
 };
 

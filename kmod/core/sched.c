@@ -909,7 +909,7 @@ static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 depth
 	g->core.depth += depth - 1;
 }
 
-/* As gpurt_group_move(); nothing forbids it. */
+/* As admit(); nothing forbids it. */
 static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
 {
 	bool runnable = c->runnable, had = has_job(c), self = c->boost.self, granted = c->granted, owner, on;
@@ -954,6 +954,19 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 		gained(s, c, now);
 }
 
+/* The client becomes a member, as it is. */
+static int admit(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
+{
+	if (c->entry != c)
+		return -EBUSY;
+	if (g->members && g->core.budget != c->budget)
+		return -EDQUOT;
+	if (c->depth && !g->core.depth && gpurt_group_elsewhere(g, !locking(g->sched)))
+		return -EOPNOTSUPP;
+	become_member(g, c, own, now);
+	return 0;
+}
+
 /*
  * The client, whose thread has priority @own, is a member from now on, until it is gone.  The priority that the control
  * plane has set for it is the group's, unless one was set for that.  -EBUSY: it is in a segment, or in a group already;
@@ -963,12 +976,9 @@ int gpurt_group_add(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32
 {
 	if (own > GPURT_MAX_PRIORITY)
 		return -EINVAL;
-	if (c->depth || c->entry != c)
+	if (c->depth)
 		return -EBUSY;
-	if (g->members && g->core.budget != c->budget)
-		return -EDQUOT;
-	become_member(g, c, own, now);
-	return 0;
+	return admit(g, c, own, now);
 }
 
 /*
@@ -979,14 +989,7 @@ int gpurt_group_add(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32
  */
 int gpurt_group_move(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u64 now)
 {
-	if (c->entry != c)
-		return -EBUSY;
-	if (g->members && g->core.budget != c->budget)
-		return -EDQUOT;
-	if (c->depth && !g->core.depth && gpurt_group_elsewhere(g, !locking(g->sched)))
-		return -EOPNOTSUPP;
-	become_member(g, c, c->own, now);
-	return 0;
+	return admit(g, c, c->own, now);
 }
 
 /*
