@@ -43,6 +43,16 @@ static inline struct rta_sums rta_elsewhere(struct rta_sums all, struct rta_sums
 	return left;
 }
 
+/* The solution of x = @constant + @rate x + @remote min(x, @sum), or @least, whichever is longer. */
+static inline double rta_at_least(double least, double constant, double rate, double remote, double sum)
+{
+	double x = (constant + remote * sum) / (1 - rate);
+
+	if (x < sum)
+		x = rate + remote < RTA_DOWN ? constant / (1 - rate - remote) : 0;
+	return x > least ? x : least;
+}
+
 /*
  * Writes what ceil(y) >= y and ceil(y) >= 1 say of a response and its end to t->least and t->least_end; false: it is beyond
  * the deadline.  Each segment has @update besides its length.  With U the owners' sum of e / T, the windows add up to @sum =
@@ -53,23 +63,16 @@ static inline bool rta_find_least(const struct rta *s, struct rta_task *t, struc
 				  struct rta_sums owners, struct rta_sums remote)
 {
 	double inside = (double)(t->misc + t->pure + update * t->eta), demand = (double)t->cpu_time + inside;
-	double last = (double)s->batch->piece_cpu[s->batch->piece[t->at + 1] - 1], rate = above.rate, slow, x;
+	double last = (double)s->batch->piece_cpu[s->batch->piece[t->at + 1] - 1], rate = above.rate;
 	double least = demand + above.once + remote.once, end = least - last, sum, once;
 
 	t->least = t->least_end = 0;
 	if (owners.rate < RTA_DOWN && rate < RTA_DOWN) {
-		slow = 1 / (1 - rate);
 		sum = (inside + owners.carried * t->eta) / (1 - owners.rate);
 		once = inside + owners.once * t->eta;
 		sum = sum > once ? sum : once;
-		x = (demand + remote.carried + remote.rate * sum) * slow;
-		if (x - last * slow < sum) {
-			rate += remote.rate;
-			slow = rate < RTA_DOWN ? 1 / (1 - rate) : 0;
-			x = (demand + remote.carried) * slow;
-		}
-		least = x > least ? x : least;
-		end = x - last * slow > end ? x - last * slow : end;
+		least = rta_at_least(least, demand + remote.carried, rate, remote.rate, sum);
+		end = rta_at_least(end, demand - last + remote.carried, rate, remote.rate, sum);
 	}
 	if (least * RTA_DOWN > (double)(t->deadline < t->period ? t->deadline : t->period) + 1)
 		return false;

@@ -76,6 +76,42 @@ def test_shortcuts_change_nothing(name: str, parameters: Parameters) -> None:
     assert (sweep.verdicts(batch, name) == sweep.verdicts(batch, name, integers=True)).all()
 
 
+def test_owners_elsewhere_take_of_a_long_last_cpu_segment_what_windows_let_them() -> None:
+    """Most of d's job follows its short segment: a takes of that only what it takes inside the segment."""
+    system = builders.taskset(
+        builders.task("a", 0, 12, 84, builders.cpu(27), builders.gpu(2, 8)),
+        builders.task("b", 1, 10, 173, builders.cpu(13)),
+        builders.task("c", 1, 6, 355, builders.cpu(24), builders.gpu(1, 3), builders.cpu(43)),
+        builders.task("d", 1, 5, 400, builders.cpu(5), builders.gpu(0.2, 1), builders.cpu(161), deadline=290),
+        epsilon=1, theta=0.2,
+    )  # fmt: skip
+    for name in ("boosted-suspend", "boosted-mixed"):
+        assert rta.find(name).run(system).schedulable
+        assert sweep.verdicts(from_tasksets([system]), name).all()
+
+
+@pytest.mark.parametrize("name", [name for name in rta.TESTS if compiled.has(name) and name.startswith("boosted")])
+@pytest.mark.parametrize("segments", [(1, 2), (1, 6)], ids=["few segments", "many"])
+def test_no_shortcut_is_wrong_where_bounds_are_deadlines(name: str, segments: tuple[int, int]) -> None:
+    """Deadlines at the bounds are met; 1 ns below one, the recurrences as they are written decide."""
+    batch = generate(replace(PAPER, load=(0.1, 0.5), ratio=(0, 0.8), segments=segments), 3, 60)
+    rng = random.Random(name)
+    met, missed = [], []
+    for index in np.flatnonzero(sweep.verdicts(batch, name)):
+        system = batch.taskset(int(index))
+        result = compiled.run(rta.find(name), system)
+        tight = tuple(replace(task, deadline=result.wcrt(task.name) or task.deadline) for task in system)
+        late = rng.randrange(len(tight))
+        met.append(replace(system, tasks=tight))
+        tight = (*tight[:late], replace(tight[late], deadline=tight[late].deadline - 1), *tight[late + 1 :])
+        missed.append(replace(system, tasks=tight))
+    assert len(met) > 20
+    assert sweep.verdicts(from_tasksets(met), name).all()
+    found = sweep.verdicts(from_tasksets(missed), name, integers=True)
+    assert (sweep.verdicts(from_tasksets(missed), name) == found).all()
+    assert np.count_nonzero(~found) > 3
+
+
 def test_threads_change_nothing() -> None:
     batch = generate(THESIS, 2, 333)
     alone = sweep.verdicts(batch, "gcaps-suspend+gpu-priority")
