@@ -10,17 +10,21 @@ import platform
 import re
 import resource
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
+from analysis.taskset import TasksetFile
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Tier
 from gpurt.errors import GpurtError
 from gpurt.segments import explain
+from pycontrol.live import fit
 from pycontrol.live import patched as live_patched
 from pycontrol.live.control import NO_GPU, GpuStatus, connect
+from pycontrol.live.fit_host import online
 from pycontrol.live.patched import PatchedGpu
+from pycontrol.machine import clocks
 from pycontrol.machine.mps import mps_pipe
 from pycontrol.run.placement import fifo_permitted
 
@@ -61,8 +65,11 @@ def as_text(findings: list[Diagnosis]) -> str:
     return "\n".join(lines)
 
 
-def examine(device: str | None, root: Path = ROOT) -> list[Diagnosis]:
-    """Runs every check, in a fixed order.  Reads files below ``root`` and changes nothing."""
+def examine(device: str | None, root: Path = ROOT, file: TasksetFile | None = None) -> list[Diagnosis]:
+    """Runs every check, in a fixed order.  Reads files below ``root`` and changes nothing.
+
+    ``file``: one that the machine, and a host that answers, are held against.
+    """
     return [
         _throttling(root),
         _fair_server(root),
@@ -75,7 +82,25 @@ def examine(device: str | None, root: Path = ROOT) -> list[Diagnosis]:
         *_driver(root, _switched(device)),
         *_mig(root),
         *_host(device),
+        *(_file(device, root, file) if file else ()),
     ]
+
+
+def _file(device: str | None, root: Path, file: TasksetFile) -> Iterator[Diagnosis]:
+    """The objections to this machine, and to the host where one answers."""
+    try:
+        with connect(device) as control:
+            host = replace(fit.ask(control, file), clocks=[clocks.look(root)])
+    except GpurtError:  # of which another check tells
+        host = fit.Host(cpus=online(), clocks=[clocks.look(root)])
+    found = fit.objections(file, host)
+    name = "taskset file"
+    for one in found:
+        status = Status.FAIL if fit.Defeats.BOUNDS in one.defeats else Status.WARN
+        yield Diagnosis(name, status, one.text, one.cure or None)
+    if not found:
+        text = "nothing is known against it here" if host.gpus else "nothing is known against it, but no host was asked"
+        yield Diagnosis(name, Status.OK if host.gpus else Status.WARN, text)
 
 
 def _read(root: Path, name: str) -> str | None:

@@ -8,6 +8,7 @@ import re
 from analysis.callbacks import Callback, Order
 from analysis.model import DEFAULT_POLICY, FEDERATED, Intensity, Protocol, Sharing
 from analysis.taskset import schema
+from analysis.taskset.clocks import CLOCKS
 from analysis.taskset.schema import Field
 from analysis.taskset.segments import SEGMENT
 from gpurt.enums import Form, Policy
@@ -46,6 +47,7 @@ PLATFORM = {
         schema.time(),
         "what a wake-up of a thread takes of its CPU at most, until it executes (measure latency); none unless given",
     ),
+    "clocks": Field(schema.table(CLOCKS), "the clocks at which the file's times hold; not stated unless given"),
     "policy": Field(
         schema.choice(*Policy.words(), FEDERATED), f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"
     ),
@@ -120,6 +122,7 @@ TASK = {
         schema.factor(),
         "what its GPU work is slowed down by if its partition has another task of its intensity; 1 unless given",
     ),
+    "clocks": Field(schema.table(CLOCKS), "those that its times are of (measure times); the platform's unless given"),
     "thread": Field(NAME, "the [[thread]] that serves its jobs, and those of other tasks; its own unless given"),
     "rank": Field(schema.integer(0, 9999), "its place in its thread's order, 0 first; order fifo has none"),
     "kind": Field(

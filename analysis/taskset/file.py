@@ -7,7 +7,7 @@ tables that validate (fields.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -24,8 +24,9 @@ from analysis.model import (
     Taskset,
     Waiting,
 )
-from analysis.taskset import chains, resources, schema, threads
+from analysis.taskset import chains, clocks, resources, schema, threads
 from analysis.taskset import partitions as partitions_of_file
+from analysis.taskset.clocks import Clocks
 from analysis.taskset.fields import CHAIN, PLATFORM, RESOURCE, SHARED_PARTITION, THREAD
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of
@@ -60,7 +61,8 @@ class TasksetFile:
 
     ``launch``: by task name.  ``notes`` are remarks for the user.  ``lacks``: what bounds need and the file lacks, and
     ``unmodelled``: what it has that no bound or simulation here is about.  Commands that print bounds refuse both.
-    ``theta_stated``: whether it says what a context switch costs, by itself or as a part of epsilon.
+    ``theta_stated``: whether it says what a context switch costs, by itself or as a part of epsilon.  ``clocks``: those
+    that times of tasks are of, by task, where the file says it.
     """
 
     path: Path
@@ -70,6 +72,7 @@ class TasksetFile:
     lacks: tuple[Problem, ...] = ()
     unmodelled: tuple[Problem, ...] = ()
     theta_stated: bool = False
+    clocks: Mapping[str, Clocks] = field(default_factory=dict)
 
 
 def load(path: Path | str) -> TasksetFile:
@@ -90,12 +93,13 @@ def parse(path: Path, text: str, unplaced: bool = False) -> TasksetFile:
 def from_document(path: Path, tables: Document, report: Mistakes, unplaced: bool = False) -> TasksetFile:
     """The same of the file's tables, which another reader may have changed.  Raises TasksetError with every mistake."""
     taskset, launch, spatial = _interpret(path, tables, report, unplaced)
+    at_clocks = clocks.of_tasks(tables, taskset, report) if taskset and not report.problems else {}
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)
     lacks = _lacks(tables["platform"], taskset, report)
     unmodelled = (*_unmodelled(taskset, report), *_grouped(tables, report), *spatial)
     stated = taskset.platform.theta_known and not tables["platform"].keys().isdisjoint(("epsilon", "theta"))
-    return TasksetFile(path, taskset, launch, _notes(taskset), lacks, unmodelled, stated)
+    return TasksetFile(path, taskset, launch, _notes(taskset), lacks, unmodelled, stated, at_clocks)
 
 
 def _interpret(

@@ -16,7 +16,7 @@ from analysis.partition.scaling import Curve, Linear, MeasuredScaling
 from analysis.taskset.lines import Path, line_of
 from gpurt.errors import Problem
 from gpurt.types import Document, TomlValue
-from gpurt.units import TIME_PATTERN, UNKNOWN, parse_time
+from gpurt.units import FREQUENCY_PATTERN, TIME_PATTERN, UNKNOWN, parse_frequency, parse_time
 
 MAX_CPUS = 1024
 MAX_PRIORITY = 99
@@ -161,6 +161,22 @@ def time(low: int = 0) -> ValueKind:
         return None
 
     return ValueKind(read, {"type": "string", "pattern": TIME_PATTERN})
+
+
+def frequency() -> ValueKind:
+    """A frequency with a unit, read as hertz."""
+
+    def read(value: TomlValue, path: Path, report: Mistakes) -> int | None:
+        if not isinstance(value, str):
+            report.add(path, f'{_key(path)}: expected a frequency such as "1300.5MHz", got {_name(value)}')
+            return None
+        try:
+            return parse_frequency(value)
+        except ValueError as error:
+            report.add(path, f"{_key(path)}: {error}")
+            return None
+
+    return ValueKind(read, {"type": "string", "pattern": FREQUENCY_PATTERN})
 
 
 def span() -> ValueKind:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
 
-from analysis.taskset import json_schema
+from analysis.taskset import json_schema, load
 from pycontrol.cli import COMPLETE, cli
 from pycontrol.commands.options import JSON, command
 from pycontrol.doctor import Status, as_text, examine
@@ -19,16 +20,22 @@ from pycontrol.output import render
     epilog="""\b
 Examples:
   gpurt doctor
+  gpurt doctor robot.toml
   gpurt --device /run/gpurt/host.sock doctor --json
 
 \b
-Exit codes: 0 nothing is broken (warnings are possible); 1 something is; 2 wrong usage."""
+Exit codes: 0 nothing is broken (warnings are possible); 1 something is, or speaks against FILE; 2 wrong usage;
+3 FILE is wrong."""
 )
+@click.argument("file", type=click.Path(path_type=Path), required=False)
 @JSON
 @click.pass_obj
-def doctor(device: str | None, as_json: bool) -> int:
-    """Check what real time needs on this machine, and say how to mend what is missing."""
-    findings = examine(device)
+def doctor(device: str | None, file: Path | None, as_json: bool) -> int:
+    """Check what real time needs on this machine, and say how to mend what is missing.
+
+    With FILE, also whether the machine and the host are what that taskset file describes: its clocks, for one.
+    """
+    findings = examine(device, file=load(file) if file else None)
     render.emit({"findings": findings}, as_json, as_text(findings))
     return 1 if any(finding.status is Status.FAIL for finding in findings) else 0
 

@@ -18,6 +18,7 @@ from gpurt.text import visible
 from gpurt.types import Document
 from pycontrol.commands.options import JSON, Output, Time, command
 from pycontrol.live.control import connect
+from pycontrol.machine import clocks
 from pycontrol.output import render
 from pycontrol.profile.campaign import Campaign, measure
 from pycontrol.profile.checkpoint import Checkpoint
@@ -153,7 +154,7 @@ def _told(
     account = Account(
         wanted.name or results[0].jobs.task or Path(options.command[0]).name, wanted.period, options.command, planned,
         results, measured.stopped, wanted.seed, wanted.margin, here, wanted.without, measured.failures,
-        measured.outputs,
+        measured.outputs, clocks.look(), clocks.nvidia_now(),
     )  # fmt: skip
     found = seen_times(results, wanted.margin)
     text = entry(account, found) + "\n"
@@ -235,7 +236,7 @@ def _here(device: str | None, priority: int | None, beside: str | None) -> Here:
         gpus = control.gpus()
     if priority and not fifo_permitted(priority):
         raise RefusedError(f"SCHED_FIFO priority {priority} is not permitted: run as root, or raise `ulimit -r`")
-    return Here(gpus, priority, words)
+    return Here(gpus, priority, words, clocks.look())
 
 
 def _library() -> str:
@@ -276,5 +277,6 @@ def _data(account: Account, found: Sequence[Seen], interrupted: bool) -> Documen
         "margin": percent(account.margin), "segments": sum(len(one.segments) for one in results),
         "jobs": sum(len(one.jobs.jobs) for one in results), "cpu_ns": sum(one.cpu for one in results),
         "wall_ns": sum(one.wall for one in results), **extremes, "observed": [one.as_dict() for one in found],
+        "clocks": account.clocks.text(),
         "conditions": conditions, "executions": executions,
     }  # fmt: skip

@@ -14,7 +14,8 @@ from gpurt.segments import Client
 from pycontrol.live import patched
 from pycontrol.live.control import ClientInfo, Control, GpuStatus, UpdateLatency
 from pycontrol.live.placed import partition_of
-from pycontrol.machine import procs
+from pycontrol.machine import clocks, procs
+from pycontrol.machine.clocks import MachineClocks
 from pycontrol.run.placement import fifo_permitted
 from pycontrol.run.programs import fingerprint, tasks_of
 
@@ -46,7 +47,7 @@ class Host:
     numbers of the CPUs; None: not known.  ``fifo``: whether this user, or the one who ran the tasks, may use
     SCHED_FIFO.  ``programs``: the name of each process, and the fingerprint of its command, by pid.  ``names``: the
     tasks that processes may be.  ``homes``: the partitions that processes were started in.  ``ran``: how tasks run,
-    where `gpurt run` starts them.
+    where `gpurt run` starts them.  ``clocks``: of the machine, at each look; empty: it was not looked at.
     """
 
     gpus: Sequence[GpuStatus] = ()
@@ -65,6 +66,7 @@ class Host:
     homes: Mapping[int, str] = field(default_factory=dict)
     ran: Ran | None = None
     known: bool = True
+    clocks: Sequence[MachineClocks] = ()
 
     def under(self, policy: str) -> Host:
         """The host with all its GPUs under a policy."""
@@ -105,6 +107,7 @@ def look(control: Control, policies: Collection[str | None] | None = ()) -> Host
         sleeps=module and (_parameter("vgpu_sleeps") == "Y" or any(one.alpha_ns + one.theta_ns > SPIN for one in gpus)),
         troubles=_troubles() if module else (), cpus=online(), fifo=fifo_permitted(),
         programs={pid: (comm, fingerprint(procs.command(pid))) for pid, comm in pids.items()}, homes=homes,
+        clocks=(clocks.look(),),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from gpurt.enums import Cause, Form, Image, Notice, Overrun, Policy, State, Tier
 from gpurt.types import DocumentView
 from pycontrol.live.control import ClientInfo, GpuStatus, UpdateLatency
 from pycontrol.live.fit_host import Host, Ran
+from pycontrol.machine.clocks import Clock, MachineClocks, distinct
 from pycontrol.run.placement import DEFAULT_CLASS, FOLDED
 from pycontrol.run.seen import meaning
 
@@ -35,6 +36,7 @@ def joined(before: Host, after: Host) -> Host:
         raises=after.raises if before.raises is None else before.raises,
         troubles=list(dict.fromkeys([*before.troubles, *after.troubles])),
         programs={**before.programs, **after.programs}, homes={**before.homes, **after.homes},
+        clocks=distinct([*before.clocks, *after.clocks]),
     )  # fmt: skip
 
 
@@ -46,6 +48,7 @@ def saved(host: Host) -> str:
         "thread_stays": host.thread_stays, "sleeps": host.sleeps, "troubles": list(host.troubles),
         "cpus": None if host.cpus is None else sorted(host.cpus), "names": host.names, "homes": host.homes,
         "programs": host.programs, "had": host.policy,
+        "clocks": [asdict(one) for one in host.clocks],
     }  # fmt: skip
     return json.dumps(kept, separators=(",", ":"))
 
@@ -69,6 +72,7 @@ def of_trace(recorded: Trace, file: TasksetFile) -> Host:
             {int(pid): (str(name), str(command)) for pid, (name, command) in kept["programs"].items()},
             {int(pid): tuple(names) for pid, names in kept["names"].items()},
             {int(pid): home for pid, home in kept["homes"].items()}, ran,
+            clocks=tuple(map(_clocks, kept["clocks"])),
         ).named(file)  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError):
         count, simulated = meta.get("gpus", ""), meta.get("clock") == "virtual"
@@ -93,6 +97,12 @@ _ENUMS = {
     "policy": Policy, "notice": Notice, "tier": Tier, "image": Image, "state": State, "form": Form, "copy": State,
     "cause": Cause, "on_overrun": Overrun,
 }  # fmt: skip
+
+
+def _clocks(values: DocumentView) -> MachineClocks:
+    """A look at clocks from its fields.  Raises TypeError or KeyError if they are not those of this release."""
+    cpus, gpus = (tuple(Clock(**one) for one in values[kind]) for kind in ("cpus", "gpus"))
+    return MachineClocks(cpus, gpus, values["power_mode"], values["temperature"])
 
 
 def _known(kind: type[_Kind], values: DocumentView) -> _Kind:

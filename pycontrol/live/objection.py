@@ -41,6 +41,7 @@ class Code(str, Enum):
     TIER = "tier"
     DRIVER = "driver"
     ISOLATION = "isolation"
+    CLOCKS = "clocks"
     CPUS = "cpus"
     FIFO = "fifo"
     WAITING = "waiting"

@@ -11,12 +11,14 @@ from gpurt.enums import EventKind
 from gpurt.text import visible
 from pycontrol.live.control import ClientInfo, Control, EventRecord
 from pycontrol.live.events import LINGER, Names, to_events
+from pycontrol.live.fit_clocks import clocks
 from pycontrol.live.fit_costs import failures
 from pycontrol.live.fit_host import Host
 from pycontrol.live.fit_policy import policies
 from pycontrol.live.objection import Code
 from pycontrol.live.owners import Owners
 from pycontrol.live.sleep import Sleep
+from pycontrol.machine.clocks import look as machine_clocks
 from pycontrol.run.finding import Finding, What
 from pycontrol.run.judge import JUMP, MANY, Judge
 from pycontrol.run.seen import meaning
@@ -30,7 +32,7 @@ TICK = 0.01
 #: The time between two looks at all clients, ns, and the number of events after which findings are handed on.
 LOOK, MOST = NS, 1000
 #: Objections to the host that are looked for again and again, and what each of them breaks.
-CHANGING = {Code.POLICY: What.POLICY, Code.ISOLATION: What.LATE}
+CHANGING = {Code.POLICY: What.POLICY, Code.ISOLATION: What.LATE, Code.CLOCKS: What.SPEED}
 
 
 class Watcher:
@@ -129,9 +131,10 @@ class Watcher:
     def _look(self) -> list[Finding]:
         """The findings that no event tells: the host's policy, and clients that never began a segment."""
         found: list[Finding] = []
-        host = Host(self.asks.status())
-        for one in (*policies(self.judge.file, host), *failures(self.judge.file, host)):
-            if one.code in CHANGING:
+        file = self.judge.file
+        host = Host(self.asks.status(), clocks=[machine_clocks()] if file.clocks else ())
+        for one in (*policies(file, host), *failures(file, host), *clocks(file, host)):
+            if one.code in CHANGING and one.defeats:
                 found += self._once(one, CHANGING[one.code], one.text)
         for client in self.asks.clients():
             if client.tsgs and self._interferes(client) and self.task_of(client) is None:

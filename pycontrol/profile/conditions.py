@@ -14,6 +14,7 @@ from gpurt.enums import Policy
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from gpurt.text import visible
 from pycontrol.live.control import GpuStatus
+from pycontrol.machine.clocks import UNKNOWN_CLOCKS, MachineClocks
 from pycontrol.profile.stop import Stop
 
 #: Writing 1 to it drops the page cache of the whole machine.
@@ -41,11 +42,13 @@ class Here:
     """The circumstances that conditions depend on.
 
     ``gpus``: of the host.  ``priority``: what the program gets, None for its own.  ``beside``: the user's co-runner.
+    ``clocks``: of the machine, before the runs.
     """
 
     gpus: Sequence[GpuStatus]
     priority: int | None
     beside: Sequence[str] = ()
+    clocks: MachineClocks = UNKNOWN_CLOCKS
 
 
 def described(gpus: Sequence[GpuStatus]) -> list[dict[str, str | int]]:

@@ -13,6 +13,8 @@ from analysis.taskset import task_name
 from gpurt.enums import Policy
 from gpurt.text import visible
 from gpurt.units import UNKNOWN, US, format_time
+from pycontrol.machine.clocks import UNKNOWN_CLOCKS, MachineClocks
+from pycontrol.profile.clocks import Measured
 from pycontrol.profile.conditions import Condition, Here, about, left_out
 from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import ProfileResult
@@ -23,6 +25,7 @@ MARK = "Measured by gpurt measure times: "
 #: The lines that it has after its comments.
 LINE = re.compile(
     r"|\[\[task\]\]|name = \"[^\"]*\"|cpu = \"\?\"  # not measured|priority = (\d+|\"\?\"  # not measured)"
+    r"|clocks = \{ [^}]* \}"
     r"|period = \"[^\"]*\"  # (not measured|as --period says|the least distance).*|segments = \[|  \{.*|\]"
 )
 
@@ -33,6 +36,7 @@ class Account:
 
     ``period``: as the user said, ns; None: the releases say it.
     ``without``: the conditions that were left out, and why.  ``failures``, ``outputs``: see campaign.Campaign.
+    ``after``: the clocks after the runs.  ``nvidia``: nvidia-smi's words about them.
     """
 
     name: str
@@ -47,6 +51,14 @@ class Account:
     without: Mapping[Condition, str]
     failures: Sequence[str] = ()
     outputs: Sequence[str] = ()
+    after: MachineClocks = UNKNOWN_CLOCKS
+    nvidia: Sequence[str] = ()
+
+    @property
+    def clocks(self) -> Measured:
+        """The clocks that the times are of."""
+        virtual = bool(self.here.gpus) and all(gpu.emulated for gpu in self.here.gpus)
+        return Measured(self.here.clocks, self.after, self.nvidia, virtual)
 
 
 def percent(share: Fraction) -> str:
@@ -65,6 +77,7 @@ def entry(account: Account, times: Sequence[MeasuredTime]) -> str:
         f'cpu = "{UNKNOWN}"  # not measured',
         f"priority = {priority}" if priority else f'priority = "{UNKNOWN}"  # not measured',
         _period(account),
+        *account.clocks.key(),
         "segments = [",
         *_segments(account, times),
         "]",
@@ -97,6 +110,7 @@ def _account(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
         _command(account.command),
         f"Largest and smallest observed times, with a margin of {percent(account.margin)}; no bounds:",
         f"{chances(len(results))}.",
+        f"Clocks: {account.clocks.text()}.",
         *([f"NOT ALL RUNS: {account.stopped}"] if account.stopped else []),
         *(f"Condition {one.value}, {runs[one]} runs: {about(one, account.here)}." for one in Condition if one in runs),
         *(f"Not measured: {one}." for one in left_out(account.without)),
@@ -139,6 +153,7 @@ def remarks(account: Account) -> list[str]:
     if outside := sum(one.jobs.outside for one in results):
         notes.append(f"GPU segments of no job, which were left out: {outside}")
     notes += _others(results)
+    notes += account.clocks.warnings()
     notes += [f"an attempt that is in no time, and may have been the longest: {why}" for why in account.failures]
     notes += [f"the program has changed {one}, which it is given; if it is an input, runs differ" for one in
               account.outputs]  # fmt: skip

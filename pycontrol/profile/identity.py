@@ -14,6 +14,7 @@ from pathlib import Path
 from gpurt.errors import FileError, RuntimeFailure
 from gpurt.text import filename, visible
 from gpurt.types import Document, DocumentView
+from pycontrol.profile.clocks import settings
 from pycontrol.profile.conditions import Here, described, files
 from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import ProfileOptions
@@ -35,7 +36,7 @@ def identity(plan: Sequence[Planned], options: ProfileOptions, here: Here) -> Do
         "priority": options.priority, "preload": options.preload, "duration": options.duration, "task": options.task,
         "segments": options.per_job, "beside": list(here.beside),
         "machine": [platform.node(), platform.release(), platform.machine()], "cpus": sorted(os.sched_getaffinity(0)),
-        "host": described(here.gpus),
+        "host": described(here.gpus), "clocks": settings(here.clocks),
     }  # fmt: skip
 
 

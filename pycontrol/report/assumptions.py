@@ -15,6 +15,7 @@ from gpurt.enums import Policy, Tier
 from gpurt.units import exact_ms
 from pycontrol.live.control import GpuStatus, UpdateLatency
 from pycontrol.live.fit import Code, Defeats, Objection, demanded
+from pycontrol.machine.clocks import MachineClocks
 from pycontrol.report import runs
 from pycontrol.run.finding import Finding, What
 
@@ -43,7 +44,7 @@ class Evidence:
 
     ``result``: the test's.  ``gpus`` and ``latency``: of the host, empty if none was asked.  ``traces``: by name.
     ``objections``: to this machine and the host, as far as they were asked.  ``findings``: by name, of the traces of
-    which the bounds speak.
+    which the bounds speak.  ``clocks``: of the machine, empty if it was not looked at.
     """
 
     file: TasksetFile
@@ -54,6 +55,7 @@ class Evidence:
     traces: Sequence[tuple[str, Trace]] = ()
     objections: Sequence[Objection] = ()
     findings: Sequence[tuple[str, Sequence[Finding]]] = ()
+    clocks: Sequence[MachineClocks] = ()
 
     def objected(self, *codes: Code) -> str:
         """The objections of these kinds that defeat the bounds; empty if there is none."""
@@ -71,7 +73,8 @@ class Evidence:
 def judged(evidence: Evidence) -> list[Assumption]:
     """Every assumption of the bounds, in a fixed order."""
     return [
-        _proof(evidence), _subject(evidence), _times(evidence), _releases(evidence), _updates(evidence),
+        _proof(evidence), _subject(evidence), _times(evidence), _clocks(evidence), _releases(evidence),
+        _updates(evidence),
         _policy(evidence), _control(evidence), _tasks(evidence), _waits(evidence), _placement(evidence),
         *_partitions(evidence), *_threads(evidence),
         _outside(evidence),
@@ -159,6 +162,18 @@ def _times(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.REFUTED, longer)
     text = "the file states them; this report measured none, and a longest time that was seen would be no bound"
     return Assumption(assumed, Support.UNCHECKED, text)
+
+
+
+def _clocks(evidence: Evidence) -> Assumption:
+    assumed = "Clocks and the power mode are those that the file's times are of."
+    if other := evidence.objected(Code.CLOCKS) or evidence.against(What.SPEED):
+        return Assumption(assumed, Support.REFUTED, other)
+    if not evidence.file.clocks:
+        return Assumption(assumed, Support.UNCHECKED, "the file states none; gpurt measure times records them")
+    if not evidence.clocks:
+        return Assumption(assumed, Support.UNCHECKED, "no machine was looked at")
+    return Assumption(assumed, Support.UNREFUTED, "so it was when this was looked at; firmware may slow clocks unseen")
 
 
 def _releases(evidence: Evidence) -> Assumption:

@@ -31,6 +31,7 @@ from pycontrol.doctor import examine
 from pycontrol.live import fit
 from pycontrol.live.control import connect
 from pycontrol.live.fit_host import Host, ask, online
+from pycontrol.machine import clocks
 from pycontrol.output import documents, render
 from pycontrol.report import runs
 from pycontrol.report.assumptions import Assumption, Evidence, Support, judged
@@ -42,7 +43,7 @@ from pycontrol.run.verdict import verdict
 MOST_SEARCHED = 100
 #: The things that no bound covers, however the bound was found.
 UNCOVERED = (
-    "Another machine, kernel, driver, clock rate or program than the times in the file are of.",
+    "Another machine, kernel, driver, clock rate or program than the times in the file are of, unless its clocks say.",
     "Times in the file that are too small. gpurt measures times; it does not bound them.",
     "The time from a hardware event to the release of the job that it causes.",
     "Memory, caches and buses that CPUs and GPU share, unless the file's times contain that.",
@@ -103,7 +104,8 @@ def gather(given: Inputs) -> Document:
     findings = [(filename(run["trace"]), told) for run, told in judged_runs if run["comparable"]]
     pairs = [(filename(path), recorded) for path, recorded, _ in given.traces]
     result = next((result for _, result in answer.results), None)
-    assumptions = judged(Evidence(file, test, result, known.gpus, known.latency, pairs, objections, findings))
+    assumptions = judged(Evidence(file, test, result, known.gpus, known.latency, pairs, objections, findings,
+                                  known.clocks))  # fmt: skip
     why = _why(analysis, assumptions, seen)
     return {
         "file": file.path, "files": [given.output], "holds": not why, "why": why or None,
@@ -141,7 +143,8 @@ def _host(device: str | None, file: TasksetFile) -> tuple[Document, Host]:
         with connect(device) as control:
             host = ask(control, file)
     except GpurtError as error:  # also one that this user may not ask
-        return {"address": device, "why": str(error), "gpus": [], "latency": []}, Host(cpus=online())
+        unseen = Host(cpus=online(), clocks=[clocks.look()])
+        return {"address": device, "why": str(error), "gpus": [], "latency": []}, unseen
     shown = [documents.gpu(one) for one in host.gpus], [documents.latency(one) for one in host.latency if one.count]
     return {"address": device, "why": None, "gpus": shown[0], "latency": shown[1]}, host
 

@@ -36,6 +36,7 @@ class What(str, Enum):
     LATE = "late"
     STUCK = "stuck"
     POLICY = "policy"
+    SPEED = "speed"
     RESET = "reset"
     ENDED = "ended"
     LOST = "lost"

@@ -29,7 +29,7 @@ READERS = {
     "plan units": [str(ROOT / "examples/federated.toml")],
     "plan add": ["PLACED", "TASK"],
     "report": ["FILE", "--elsewhere", "-o", "PICTURE"],
-    "plan slices": ["FILE"], "measure kernel": ["TIMES"], "measure code": ["PTX", "PTXAS"],
+    "doctor": ["FILE"], "plan slices": ["FILE"], "measure kernel": ["TIMES"], "measure code": ["PTX", "PTXAS"],
 }  # fmt: skip
 FILES = {
     "TINY": '[platform]\ncpus = 1\nepsilon = "0ms"\n[[task]]\nname = "a"\ncpu = 0\npriority = 1\nperiod = "2ms"\n'
@@ -95,7 +95,7 @@ def test_pipes_are_read_as_files(name: str, trace: Path, tmp_path: Path) -> None
     for how in ways:
         done = shell(f"{GPURT} {name} {how}")
         assert (done.returncode, done.stdout) == (as_file.returncode, as_file.stdout), done.stderr
-    assert as_file.returncode == (4 if name in ("apply", "run", "watch") else 0)
+    assert as_file.returncode == {"apply": 4, "run": 4, "watch": 4, "doctor": 1}.get(name, 0)
 
 
 def test_messages_name_standard_input() -> None:

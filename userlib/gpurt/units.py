@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Times and powers with units, converted without rounding: "0.5ms" is exactly 500000 ns."""
+"""Times, powers and frequencies with units, converted without rounding: "0.5ms" is exactly 500000 ns."""
 
 from __future__ import annotations
 
@@ -62,6 +62,29 @@ def parse_power(text: str) -> int:
     if rest:
         raise ValueError(f"{text.strip()[:40]!r} is not a whole number of microwatts")
     return int(power)
+
+
+#: Hertz in each unit of frequency.
+FREQUENCIES = {"Hz": 1, "kHz": 1_000, "MHz": 1_000_000, "GHz": 1_000_000_000}
+FREQUENCY_PATTERN = r"^\s*[0-9]{1,20}(\.[0-9]{1,20})?\s*(Hz|kHz|MHz|GHz)\s*$"
+_FREQUENCY = re.compile(r"\s*([0-9]{1,20})(?:\.([0-9]{1,20}))?\s*([A-Za-z]*)\s*", re.ASCII)
+
+
+def parse_frequency(text: str) -> int:
+    """Hertz of a frequency such as "1300.5MHz" or "2.2GHz".  Raises ValueError that says what is wrong."""
+    found = _FREQUENCY.fullmatch(text)
+    if found is None or found[3] not in FREQUENCIES:
+        raise ValueError(f'expected a frequency such as "1300.5MHz" or "2.2GHz", got {text[:40]!r}')
+    number, fraction = found[1], found[2] or ""
+    frequency, rest = divmod(int(number + fraction) * FREQUENCIES[found[3]], 10 ** len(fraction))
+    if rest or not frequency:
+        raise ValueError(f"{text.strip()[:40]!r} is not a whole number of hertz above 0")
+    return int(frequency)
+
+
+def format_frequency(hertz: int) -> str:
+    """The frequency in megahertz, exact: 1300500000 is "1300.5MHz"."""
+    return f"{(Decimal(hertz) / FREQUENCIES['MHz']).normalize():f}MHz"
 
 
 def exact_ms(ns: int) -> str:
