@@ -13,7 +13,7 @@ from analysis import compiled, rta
 from analysis.conflicts import under
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
-from analysis.verdict import lacks_theta, slow_turns, stated, thread_moves
+from analysis.verdict import beyond, lacks_theta, stated, thread_moves
 from gpurt.enums import Policy
 
 #: The policies that are compared.  MPCP and FMLP+ are left out: no host has them.
@@ -190,8 +190,8 @@ def _climb(taskset: Taskset, choice: Choice) -> Choice:
 
 
 def _slack(test: Test, taskset: Taskset, result: Result) -> Fraction | None:
-    """The least slack; None also where hosts do not spin for as long as the test takes them to."""
-    return None if slow_turns(test, taskset, result) else slack(result)
+    """The least slack; None also where the test's bounds are no yes about the file."""
+    return None if beyond(test, taskset, result) else slack(result)
 
 
 def slack(result: Result) -> Fraction | None:

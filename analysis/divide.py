@@ -78,6 +78,8 @@ def _federated(taskset: Taskset, way: str, name: str) -> Division:
         return replace(refused, why="no real-time task uses the GPU, so there is nothing to divide")
     if any(system.users) and not taskset.platform.compute_units:
         return replace(refused, why=NO_UNITS)
+    if why := taskset.unplanned(name):
+        return replace(refused, why=why)
     if unknown := _unknown(taskset, system):
         return replace(refused, why=unknown)
     result = run(name, moded)

@@ -462,6 +462,11 @@ class Taskset:
             return f"the platform has cpu_latency, of which {what} knows nothing"
         return next((f"{task.name} has {task.why_pends}, of which {what} knows nothing" for task in self.pending), "")
 
+    def unplanned(self, what: str) -> str:
+        """Why ``what`` cannot plan these tasks: as `unserved`, or because the file limits chains; else empty."""
+        limited = (f"chain {one.name} has limits, of which {what} knows nothing" for one in self.chains if one.limited)
+        return self.unserved(what) or next(limited, "")
+
     def served_with(self, task: Task) -> tuple[Task, ...]:
         """The tasks that its thread serves, itself among them, in the order of their ranks."""
         return self.threads.get(task.thread.name, (task,)) if task.thread is not None else (task,)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from analysis import compiled, rta
+from analysis.chains.bounds import bound_of
 from analysis.model import FEDERATED, MS, Task, Taskset, Waiting
 from analysis.rta import Result, Test, boosted
 from analysis.rta.thesis import POLL, THREAD_CPU
@@ -108,7 +109,7 @@ def answer(taskset: Taskset) -> Answer:
         if lacks_theta(test, taskset):
             return Answer(policy, None, None, NO_THETA.format(test.name))
         result = compiled.run(test, taskset)
-        why = result.why or slow_turns(test, taskset, result)
+        why = result.why or beyond(test, taskset, result)
         if not why:
             return Answer(policy, test, result, "")
         first = first or Answer(policy, test, result, why)
@@ -126,11 +127,22 @@ def passed(taskset: Taskset) -> Test | None:
 
 
 def proved(test: Test, taskset: Taskset) -> bool:
-    """Whether the test passes, with no longer turns at the update lock than hosts spin for; nothing is explained."""
-    if not _turns_matter(test, taskset):
+    """Whether the test passes, and nothing `beyond` it speaks against a yes; nothing is explained."""
+    if not _turns_matter(test, taskset) and not any(chain.limited for chain in taskset.chains):
         return compiled.passes(test, taskset)
     result = compiled.run(test, taskset)
-    return result.schedulable and not slow_turns(test, taskset, result)
+    return result.schedulable and not beyond(test, taskset, result)
+
+
+def beyond(test: Test, taskset: Taskset, result: Result) -> str:
+    """Why it is no yes about the file that the test bounds every task within its deadline; empty: it is one.
+
+    Bounds demand something of the hosts, and the file may limit the reaction and the age of chains.
+    """
+    if not result.schedulable:
+        return ""
+    objections = (bound_of(chain, taskset, result).objection for chain in taskset.chains)
+    return slow_turns(test, taskset, result) or next(filter(None, objections), "")
 
 
 def _turns_matter(test: Test, taskset: Taskset) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from analysis.conflicts import under
 from analysis.model import FEDERATED, Taskset
 from analysis.rta import Result, Test
-from analysis.verdict import no_proof, passed, slow_turns, unlike_the_file
+from analysis.verdict import beyond, no_proof, passed, unlike_the_file
 from gpurt.enums import Policy
 
 
@@ -33,7 +33,7 @@ def named(results: Sequence[tuple[Test, Result]], taskset: Taskset) -> tuple[str
     reasons: list[str] = []
     others: list[Elsewhere] = []
     for test, result in results:
-        why = no_proof(test, taskset) or result.why or slow_turns(test, taskset, result)
+        why = no_proof(test, taskset) or result.why or beyond(test, taskset, result)
         if not why and (other := of_test(test, taskset)):
             others.append(other)
             why = another(test, other.system)

@@ -14,11 +14,12 @@ from analysis import compiled
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
 from analysis.model import Taskset
-from analysis.rta import Result, Test
+from analysis.rta import Test
 from analysis.rtgpu import sensitivity as units
 from analysis.rtgpu.method import METHODS
 from analysis.rtgpu.sensitivity import PassingLimits
 from analysis.sensitivity import MOST_TASKS, Margin, effort, epsilon_budgets, margins
+from analysis.verdict import beyond
 from gpurt.errors import TooLargeError, UsageError
 from gpurt.types import Document
 
@@ -41,14 +42,15 @@ Show = Callable[[int, str], AbstractContextManager[Bar]]
 class Growth:
     """How much may grow under a test, None if there is none.
 
-    ``why``: why nothing is proved as it is.  ``hardware``: factors of all times except epsilon, by name.  ``budgets``:
-    the largest epsilon on each, ns.  ``limits``: what else may change where tasks own units.
+    ``why``: why nothing is proved as it is.  ``failing``: why the test fails as it is; empty: it passes.  ``hardware``:
+    factors of all times except epsilon, by name.  ``budgets``: the largest epsilon on each, ns.  ``limits``: what else
+    may change where tasks own units.
     """
 
     test: Test | None
     why: str
     notes: Sequence[str]
-    result: Result | None = None
+    failing: str = ""
     margins: Sequence[Margin] = ()
     hardware: Mapping[str, Fraction] = field(default_factory=dict)
     budgets: Mapping[str, int | None] = field(default_factory=dict)
@@ -92,14 +94,16 @@ def growth(
     if own and len(taskset) > MOST_TASKS:
         raise TooLargeError(f"gpurt margins searches files of at most {MOST_TASKS} tasks; this one has {len(taskset)}")
     result = compiled.run(test, taskset)
-    why = why or result.why
+    more = result.why or beyond(test, taskset, result)
+    why = why or more
     hardware = {} if units_owned else hardware
     with show(effort(taskset, len(hardware)), "searching") as bar:
         found = _margins(test, taskset, bar, own, interrupted)
         budgets = epsilon_budgets(test, taskset, hardware, bar.update)
-    limits = _searched(test.name, taskset, show) if units_owned else None
+    chained = any(chain.limited for chain in taskset.chains)  # which those searches know nothing of
+    limits = _searched(test.name, taskset, show) if units_owned and not chained else None
     known = beside_of(taskset, test, why, name, "margins")
-    return Growth(test, why, notes, result, found, hardware, budgets, limits, known)
+    return Growth(test, why, notes, more, found, hardware, budgets, limits, known)
 
 
 def _margins(test: Test, taskset: Taskset, bar: Bar, own: bool, interrupted: Told | None) -> list[Margin]:

@@ -14,7 +14,7 @@ from analysis.answers.elsewhere import named as of_tests
 from analysis.chains.bounds import Bounded, bound_of
 from analysis.model import Taskset
 from analysis.rta import Bound, Failure, Result, Test, Verdict
-from analysis.verdict import Answer, answer, slow_turns
+from analysis.verdict import Answer, answer, beyond
 from gpurt.types import Document
 
 #: Tests and what they said.
@@ -56,11 +56,10 @@ def judge(
         results = [(verdict.test, verdict.result)] if verdict.test and verdict.result else []
     found = beside(system, why, results, bool(named), "analyze")
     bounded = of_chains(system, results)
-    why = why or next((one.objection for one in bounded if one.objection), "")
     if shown:
         results = [(test, compiled.run(test, system)) for test in shown]
-        slow = [(test.name, slow_turns(test, system, result)) for test, result in results]
-        remarks += [f"{name}: {why}" for name, why in slow if why]
+        more = [(test.name, beyond(test, system, result)) for test, result in results]
+        remarks += [f"{name}: {why}" for name, why in more if why]
     data = {
         "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
         "why": why or None, **found.data(), "tests": _data(results) if terms else [],
@@ -70,10 +69,11 @@ def judge(
 
 
 def of_chains(system: Taskset, results: Results) -> Sequence[Bounded]:
-    """The chains' bounds: those of the first test that bounds all tasks, or of the first."""
+    """The chains' bounds: those of the first test by which all holds, or that bounds all tasks, or of the first."""
     if not system.chains or not results:
         return [Bounded(chain, {}, "no test bounds its tasks") for chain in system.chains]
-    _, result = next((one for one in results if one[0].sound and one[1].schedulable), results[0])
+    bounding = [one for one in results if one[0].sound and one[1].schedulable] or results
+    _, result = next((one for one in bounding if not beyond(one[0], system, one[1])), bounding[0])
     return [bound_of(chain, system, result) for chain in system.chains]
 
 

@@ -12,6 +12,7 @@ from analysis.model import FEDERATED, Taskset
 from analysis.rta import Result, Test, find
 from analysis.rta.regions import switching
 from analysis.simulate import Options, SimulationError, default_horizon, worst_over_offsets
+from analysis.verdict import proved
 from gpurt.units import exact_ms
 
 #: So many runs are simulated, of so many jobs each at most.
@@ -61,4 +62,4 @@ def _assignable(test: Test, taskset: Taskset) -> bool:
         found = compiled.priorities(test, taskset)
     except ValueError:
         return False
-    return bool(found) and compiled.passes(find(test.base), taskset.with_gpu_priorities(found))
+    return bool(found) and proved(find(test.base), taskset.with_gpu_priorities(found))

@@ -57,7 +57,7 @@ def workload(
     (docs/readings/partitioning.md, "Partitioning").  Raises Unplannable for a test that is not about jobs like these.
     """
     platform = taskset.platform
-    if why := taskset.unserved("the plan of partitions"):
+    if why := taskset.unplanned("the plan of partitions"):
         raise Unplannable(why)
     there = units or platform.compute_units
     if not there:

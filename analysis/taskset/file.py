@@ -304,7 +304,7 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
     if not taskset.tasks:
         notes.append("there are no tasks")
     if any(chain.limited for chain in taskset.chains):
-        notes.append("limits of chains are judged by gpurt analyze and gpurt report alone")
+        notes.append("limits of chains are proved or not, and no run and no trace is judged by them")
     return tuple(notes)
 
 

@@ -14,7 +14,7 @@ from analysis.answers.judged import Results, judge
 from analysis.answers.loading import analysable, modelled
 from analysis.model import Taskset
 from analysis.rta import Bound, Failure, Result, Test
-from analysis.verdict import Answer, lacks_theta, slow_turns
+from analysis.verdict import Answer, beyond, lacks_theta
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from gpurt.types import Document
@@ -142,7 +142,7 @@ def _overview(results: Results, system: Taskset) -> str:
         if result.failures:
             rows.append((test.name, test.policy, "no", "-", result.causes[0].task))
         else:
-            said = "no" if slow_turns(test, system, result) else "yes"  # a note says why
+            said = "no" if beyond(test, system, result) else "yes"  # a note says why
             rows.append((test.name, test.policy, said, room(least), tightest))
     return render.table(("test", "policy", "proved", "least slack ms", "tightest task"), rows)
 

@@ -57,16 +57,16 @@ def _table(found: Sequence[Margin]) -> str:
 
 
 def _text(found: Growth) -> str:
-    test, result, why = found.test, found.result, found.why
-    if test is None or result is None:
+    test, why = found.test, found.why
+    if test is None:
         return f"NOT PROVED: {why}"
     lines = [] if test.sound else [f"UNSOUND, do not rely on it: {test.note}"]
-    if result.schedulable:
+    if not found.failing:
         lines.append(f"NOT PROVED: {why}" if why else f"schedulable under {test.name}; {_tightest(found.margins)}")
         lines += ["", "Each of these may grow by itself until the test fails:" if why else
                   "Each of these may grow by itself:"]  # fmt: skip
     else:
-        lines.append(f"NOT PROVED under {test.name}: {result.why}")
+        lines.append(f"NOT PROVED under {test.name}: {found.failing}")
         lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]
     lines += [_table(found.margins), ""]
     if found.hardware:

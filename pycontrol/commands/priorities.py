@@ -15,7 +15,7 @@ from analysis.answers.chosen import beside_of, covering_test
 from analysis.answers.loading import rewritable
 from analysis.rta import Test
 from analysis.taskset.write import write_values
-from analysis.verdict import slow_turns
+from analysis.verdict import beyond
 from gpurt.errors import TooLargeError, UsageError
 from gpurt.text import filename
 from gpurt.types import Document, DocumentView
@@ -63,7 +63,7 @@ def priorities(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     if why or test is None:
         return refused(why, f"NOT PROVED: {why}")
     if (own := compiled.run(test, loaded)).schedulable:
-        if why := slow_turns(test, loaded, own):
+        if why := beyond(test, loaded, own):
             return refused(why, f"NOT PROVED under {test.name}: {why}")
         text = f"schedulable under {test.name} with the priorities in the file: nothing to assign"
         render.emit(_assigned(file, test, notes), as_json, text)
@@ -77,7 +77,7 @@ def priorities(file: Path, name: str | None, write: bool, as_json: bool) -> int:
         return refused(str(found), "\n".join(lines))
     changed = loaded.with_gpu_priorities(found.priorities)
     result = compiled.run(test, changed)
-    if why := result.why or slow_turns(test, changed, result):
+    if why := result.why or beyond(test, changed, result):
         return refused(why, f"NOT PROVED under {test.name}: {why}")  # such as equals that spin for ever
     if write:
         write_values(file, {"gpu_priority": found.priorities})

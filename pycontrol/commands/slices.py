@@ -85,7 +85,7 @@ def slices(
     if watch and output:
         raise UsageError("--watch goes without -o: the plan changes")
     loaded, text = analysable_text(file)
-    if why := loaded.taskset.unserved("the plan of slices"):
+    if why := loaded.taskset.unplanned("the plan of slices"):
         raise UsageError(f"{filename(file)}: {why}")
     if output:
         files.check_writable(output)

@@ -18,7 +18,7 @@ from analysis.rtgpu.verdict import mixed, other_mode
 from analysis.taskset import TasksetFile
 from analysis.taskset.repartition import with_partitions
 from analysis.taskset.write import with_policy
-from analysis.verdict import no_proof
+from analysis.verdict import beyond, no_proof
 from gpurt import files
 from gpurt.errors import UsageError
 from gpurt.text import filename
@@ -83,6 +83,8 @@ def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: st
     test, system = OF_UNITS[name], System(METHODS[name], loaded.taskset, loaded.taskset.platform.bus_chunk)
     if not units.total and any(system.users):
         raise UsageError("[platform] has no compute_units: say how many SMs or CUs the GPU has, or give --units")
+    if why := loaded.taskset.unserved(name):
+        raise UsageError(f"{filename(loaded.path)}: {why}")
     contradiction = mixed(loaded.taskset) or other_mode(test.waiting, loaded.taskset)
     result = failed(system, Reason.WAITING, contradiction) if contradiction else compiled.run(system, units)
     if result.schedulable and objective == "slack":
@@ -90,7 +92,8 @@ def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: st
         assert best is not None
         result = on_units(system, allocate.named(system, best))
     rows = allocate.frontier(system, units, allocate.of(system, result)) if frontier and result.schedulable else {}
-    return OwnUnits(test, system, units, objective, result, result.why or no_proof(test, loaded.taskset), rows)
+    why = result.why or no_proof(test, loaded.taskset) or beyond(test, loaded.taskset, result)
+    return OwnUnits(test, system, units, objective, result, why, rows)
 
 
 def _usual(taskset: Taskset) -> str:

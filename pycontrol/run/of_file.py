@@ -72,6 +72,14 @@ def _check_triggers(loaded: TasksetFile) -> None:
             raise UsageError(f"{filename(loaded.path)}: {what}, which only a command of its own can do: give it one")
 
 
+def _check_stand_ins(loaded: TasksetFile, host: fit.Host) -> None:
+    """Stand-ins put their work on virtual GPUs, and begin no segment without one."""
+    users = [task.name for task in loaded.taskset if task.uses_gpu and not loaded.launch[task.name].command]
+    if users and not any(gpu.emulated for gpu in host.gpus):
+        what = f"{visible(users[0])} has no command, and its stand-in needs a virtual GPU, which this host has none of"
+        raise UsageError(f"{filename(loaded.path)}: {what}: give it one, or run on gpurt emulate")
+
+
 def of_file(loaded: TasksetFile, wished: Wished) -> Done:
     """Runs the tasks.
 
@@ -87,6 +95,7 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
         policy = Policy.TIMESLICED.word  # nobody orders the GPU
     with connect(wished.device) as control:
         host = _permitted(control, loaded, wished.waiting, policy)  # raises DeviceError before anything is changed
+        _check_stand_ins(loaded, host)
         confined = confine(loaded, all(gpu.emulated for gpu in host.gpus), gpus=len(host.gpus))
         if policy:
             control.set_policy(policy)

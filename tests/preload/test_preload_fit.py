@@ -10,17 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fit_cases import FILES, HOSTS, SERVED
+from fit_cases import ASKED, FILES, HOSTS, SERVED, with_commands
 from machines import FakeGpu, Served, Start
 
 from analysis.taskset import parse
 from pycontrol import cli
 from pycontrol.live import fit
 from pycontrol.live.control import connect
-
-#: The parts of a status that objections ask about.
-ASKED = ("tier", "driver", "policy", "notice", "poll_ns", "emulated", "unit_policy", "alpha_ns", "theta_ns", "slice_ns",
-         "cross", "late", "faults", "refused", "normal")  # fmt: skip
 
 
 @pytest.mark.parametrize("board", SERVED)
@@ -45,12 +41,17 @@ def test_hosts_with_agents_are_objected_to_as_their_records_are(
             assert fit.objections(parsed, here) == fit.objections(parsed, record), name
 
     def asked(*words: object) -> tuple[int, list[dict[str, Any]]]:
-        code, out = cli.run(["--device", str(host), *map(str, words), "--json"]), capfd.readouterr().out
+        device = [] if words[0] == "trace" else ["--device", str(host)]
+        code, out = cli.run([*device, *map(str, words), "--json"]), capfd.readouterr().out
         return code, json.loads(out.splitlines()[0] if words[0] == "watch" else out)["objections"]
 
-    file.write_text(FILES["boosted busy"].text, encoding="utf-8")
+    file.write_text(with_commands(FILES["boosted busy"].text), encoding="utf-8")
     code, found = asked("apply", file, "--ignore-missing")
     assert code == 1
     assert "asleep" in {one["code"] for one in found if "bounds" in one["defeats"]}
     assert asked("watch", file, "--until", "1ms") == (1, found)
     assert asked("report", file, "-o", tmp_path / "page.html") == (1, found)
+    ran = asked("run", file, "--duration", "0.1s", "-o", tmp_path / "run.json")
+    assert ran[0] == 1
+    assert [one for one in ran[1] if one not in found and one["code"] not in ("cpus", "fifo", "raises")] == []
+    assert asked("trace", "check", tmp_path / "run.json", file) == ran

@@ -14,6 +14,9 @@ from pycontrol.live.control import BusStatus, ClientInfo, GpuStatus, UpdateLaten
 from pycontrol.live.fit import Host
 
 US, MS = 1_000, 1_000_000
+#: The parts of a status that objections ask about.
+ASKED = ("tier", "driver", "policy", "notice", "poll_ns", "emulated", "unit_policy", "alpha_ns", "theta_ns", "slice_ns",
+         "cross", "late", "faults", "refused", "normal")  # fmt: skip
 POLICIES = Policy.words()
 
 VIRTUAL = GpuStatus(
@@ -78,7 +81,7 @@ def _hosts() -> Iterator[tuple[str, Host]]:
     yield "module boosted", under("boosted", thread_stays=True)
     yield "module job", under("job", thread_stays=True)
     yield "module, sleeping", under("boosted", sleeps=True)
-    patched = replace(REAL, tier=Tier.PATCHED)
+    patched = replace(REAL, tier=Tier.PATCHED, driver="amdgpu")
     yield "patched segment", under("segment", patched)
     yield "patched boosted", under("boosted", patched)
     trouble = "nvgpu gpu0: the driver cannot switch for now (another scheduler, or user queues); isolation is lost"
@@ -145,6 +148,11 @@ def _files() -> Iterator[tuple[str, File]]:
 
 
 FILES = dict(_files())
+
+
+def with_commands(text: str, command: str = '["sleep", "600"]') -> str:
+    """The file where each task has a program, as on real hosts: stand-ins use virtual GPUs."""
+    return text.replace("[[task]]\n", f"[[task]]\ncommand = {command}\n")
 
 
 class Fake:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fit_cases import FILES
+from fit_cases import ASKED, FILES, HOSTS, with_commands
 from links import client_of, eventually
 from loading import DEVICE, THOROUGH, load
 from patched import Driver, Tsg, facts
@@ -61,6 +61,16 @@ def agreed(asked: Any, file: Path, name: str, codes: set[str]) -> list[dict[str,
     return list(found)
 
 
+def ran_and_checked(asked: Any, file: Path, name: str) -> list[dict[str, Any]]:
+    """The objections to a run, which are those to its trace.  The tasks' programs use no GPU: no job of theirs is seen.
+    """
+    file.write_text(with_commands(FILES[name].text), encoding="utf-8")
+    trace = file.with_name("run.json")
+    code, found = asked("run", file, "--duration", "0.1s", "-o", trace)
+    assert (code, asked("trace", "check", trace, file)) == (1, (1, found))
+    return list(found)
+
+
 @pytest.mark.parametrize(("options", "name", "codes"), MATRIX if THOROUGH else MATRIX[:2])
 def test_commands_object_to_the_module_in_the_same_words(
     tmp_path: Path, asked: Any, options: str, name: str, codes: set[str]
@@ -72,11 +82,15 @@ def test_commands_object_to_the_module_in_the_same_words(
 
 @pytest.mark.skipif(not FAKE.file.exists(), reason="needs fake_driver.ko, which test_matrix.py builds")
 def test_commands_object_to_a_patched_driver_in_the_same_words(tmp_path: Path, asked: Any) -> None:
-    """Its updates may sleep, and it says when it cannot switch.  `run` has stand-ins for virtual GPUs only."""
+    """Its updates may sleep, and it says when it cannot switch.  It is what the record in fit_cases.py is."""
     file = tmp_path / "set.toml"
     with FAKE.loaded(gpurt=("vgpus=0", "policy=5")) as control, client_of(DEVICE) as client:
-        assert [one.tier for one in control.status()] == [Tier.PATCHED]
+        (real,), (record,) = control.status(), HOSTS["patched boosted"].gpus
+        assert real.tier is Tier.PATCHED
+        assert {key: getattr(real, key) for key in ASKED} == {key: getattr(record, key) for key in ASKED}
         agreed(asked, file, "boosted suspend", set())
+        ran_and_checked(asked, file, "boosted suspend")
+        assert {one["code"] for one in ran_and_checked(asked, file, "boosted busy")} >= {"asleep"}
         found = agreed(asked, file, "boosted busy", {"asleep"})
         served = Served(DEVICE, str(file))
         said = served.said + served.end()

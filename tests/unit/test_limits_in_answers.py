@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Limits of chains, and what a test says nothing of: every command that proves or plans knows them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from calls import caller, everywhere
+from fit_cases import HOSTS, Fake
+from test_answers_agree import Commands
+
+from analysis.sensitivity import Grows, changed
+from analysis.taskset import parse
+from analysis.verdict import answer
+from pycontrol.live.control import connect
+
+#: The chain's reaction is bounded by 57 ms and more.
+CHAINED = """
+[platform]
+cpus = 1
+alpha = "500us"
+theta = "100us"
+policy = "segment"
+compute_units = 8
+[[task]]
+name = "lidar"
+cpu = 0
+priority = 3
+period = "20ms"
+max_period = "40ms"
+segments = [ { kernel = "1ms" } ]
+[[task]]
+name = "brake"
+cpu = 0
+priority = 9
+period = "10ms"
+releases = "periodic"
+segments = [ { misc = "20us", gpu = { parallel = "500us" } } ]
+[[chain]]
+name = "stop"
+tasks = ["lidar", "brake"]
+max_reaction = "MOSTms"
+"""
+
+
+@pytest.mark.parametrize("most", [10, 65])
+def test_limits_of_chains_are_part_of_the_one_answer(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, most: int
+) -> None:
+    """Planners that know nothing of chains refuse files with limits, also ones that would hold."""
+    everywhere(monkeypatch, connect, lambda *_: Fake(HOSTS["emulator segment"]))
+    gpurt, file, other = Commands(caller(capfd)), tmp_path / "set.toml", tmp_path / "written.toml"
+    page, text = tmp_path / "page.html", CHAINED.replace("MOST", str(most))
+    file.write_text(text, encoding="utf-8")
+    for words in (
+        ("analyze", file), ("margins", file), ("report", file, "--elsewhere", "-o", page), ("plan priorities", file),
+        ("plan modes", file), ("apply", file, "--ignore-missing"), ("analyze", file, "--test", "gcaps-suspend"),
+    ):  # fmt: skip
+        code, told = gpurt(*words)
+        assert code == (0 if most == 65 else 1), (words, told)
+        assert words[0] == "plan modes" or ("stop: max_reaction" in (told["why"] or "")) == (most == 10), (words, told)
+    if most == 65:  # the limit is what stops a time from growing
+        grown = next(one for one in gpurt("margins", file)[1]["margins"] if one["task"] == "brake")
+        for factor, yes in ((grown["factor"] * 0.999, True), (grown["factor"] * 1.001, False)):
+            larger = changed(parse(file, text).taskset, "brake", Grows.GPU, Fraction(factor))
+            assert answer(larger).schedulable == yes
+            assert (answer(replace(larger, chains=())).schedulable, factor) == (True, factor)
+    assert gpurt("plan partitions", file, "-o", other)[0] == gpurt("plan slices", file, "-o", other)[0] == 2
+    file.write_text(text.replace('misc = "20us", gpu = { parallel = "500us" }', 'kernel = "500us"'), encoding="utf-8")
+    assert gpurt("plan units", file, "-o", other)[0] == (0 if most == 65 else 1)
+    assert most == 10 or gpurt.yes("analyze", other)["chains"]["stop"]["holds"]
+
+
+@pytest.mark.parametrize("key", ["jitter", "cpu_latency", "thread"])
+def test_units_are_planned_of_no_file_that_their_tests_say_nothing_of(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, key: str
+) -> None:
+    """`plan modes` compares no such way either."""
+    gpurt = Commands(caller(capfd))
+    text = CHAINED.partition("[[chain]]")[0].replace('policy = "segment"', 'policy = "federated"')
+    if key == "thread":
+        for priority in (3, 9):
+            text = text.replace(f"cpu = 0\npriority = {priority}", 'thread = "e"')
+        text += '[[thread]]\nname = "e"\ncpu = 0\npriority = 9\norder = "fifo"\n'
+    else:
+        text = text.replace(*(("max_period", key) if key == "jitter" else ("cpus", f'{key} = "1us"\ncpus')), 1)
+    (file := tmp_path / "set.toml").write_text(text, encoding="utf-8")
+    code, told = gpurt("plan units", file, "-o", tmp_path / "written.toml")
+    assert (code, "knows nothing" in told["error"]["message"]) == (2, True)
+    assert gpurt("analyze", file)[0] == 1
+    divided = gpurt("plan modes", file)[1]["divisions"]
+    assert all(one["why"] for one in divided if one["way"].startswith("federated"))
