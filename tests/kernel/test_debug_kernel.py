@@ -20,13 +20,13 @@ LONG = bool(os.environ.get("GPURT_LONG"))
 pytestmark = [pytest.mark.slow(8), pytest.mark.timeout(28_800)]
 #: Module parameters, and how many random operations the module gets with them.
 ROUNDS = {
-    "": 400_000 if LONG else 10_000,
-    "vgpus=2 vgpu_alpha_ns=20000 policy=5 normal=49": 200_000 if LONG else 3_000,
-    "vgpu_sleeps=1 policy=5 normal=49": 200_000 if LONG else 3_000,
-    "agent_gpus=1 agent_bound_ms=2": 200_000 if LONG else 3_000,
+    "": 400_000 if LONG else 2_500,
+    "vgpus=2 vgpu_alpha_ns=20000 policy=5 normal=49": 200_000 if LONG else 1_500,
+    "vgpu_sleeps=1 policy=5 normal=49": 200_000 if LONG else 1_500,
+    "agent_gpus=1 agent_bound_ms=2": 200_000 if LONG else 1_500,
 }
 #: How many with the GPU of a patched driver.
-PATCHED = 100_000 if LONG else 3_000
+PATCHED = 100_000 if LONG else 1_500
 #: Meanwhile TSGs come and go, and so do GPUs; there are resets, lists that the driver builds, and failures.
 MISHAPS = """
 p=/sys/module/fake_driver/parameters
@@ -38,7 +38,7 @@ done) & second=$!
 """
 #: How many with the queue manager of patched amdgpu; meanwhile processes are evicted, and the firmware hangs.  Then no
 #: queue can be made.
-QUEUES = 30_000 if LONG else 1_000
+QUEUES = 30_000 if LONG else 400
 AMDGPU = f"""
 p=/sys/module/kfd_driver/parameters
 (while :; do (exec 3<>/dev/fake_gpu; echo 0 >&3; sleep 0.1) || sleep 0.01; done) 2>/dev/null & first=$!
