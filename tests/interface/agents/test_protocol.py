@@ -81,7 +81,9 @@ def test_everyone_is_ordered_on_without_waiting(patient: Control, make: Make) ->
 
 
 #: More agents than a host wakes in one go.
-MANY = 20
+MANY = 12
+#: How many do so for a while; an emulated machine starts few of them a second.
+CROWD = 24 if os.environ.get("GPURT_TEST_KERNEL") else 64
 
 
 def real_time() -> None:
@@ -393,8 +395,8 @@ def test_processes_end_while_they_wait_for_an_order(patient: Control, make: Make
     assert not waited(patient)
 
 
-def test_sixty_four_processes_never_run_side_by_side(patient: Control, make: Make) -> None:
-    floor, actors = make(), [make() for _ in range(64)]
+def test_many_processes_never_run_side_by_side(patient: Control, make: Make) -> None:
+    floor, actors = make(), [make() for _ in range(CROWD)]
     for actor in (floor, *actors):
         assert actor.run(enlist).code == 0
         actor.run(serve)
@@ -408,7 +410,7 @@ def test_sixty_four_processes_never_run_side_by_side(patient: Control, make: Mak
     (status,) = patient.status()
     assert (status.late, status.faults) == (0, 0)
     held = sorted(span for actor in actors for span in spans(actor.run(log_of)))
-    assert len(held) >= 64 * 3
+    assert len(held) >= CROWD * 3
     assert all(first[1] <= second[0] for first, second in itertools.pairwise(held))
 
 

@@ -15,7 +15,7 @@ from loading import DEVICE, THOROUGH
 from pycontrol import cli
 from pycontrol.live.control import Control
 
-COUNT = 6000 if THOROUGH else 600
+COUNT = 2500 if THOROUGH else 600
 
 
 @pytest.fixture
