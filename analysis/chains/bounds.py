@@ -70,13 +70,15 @@ class Bounded:
 
 def bound_of(chain: Chain, taskset: Taskset, result: Result) -> Bounded:
     """The chain's bounds, from those that a test has of the taskset's tasks."""
+    found = {name: wcrt for name in chain.tasks if (wcrt := result.wcrt(name)) is not None}
+    return bounded(chain, taskset, found)
+
+
+def bounded(chain: Chain, taskset: Taskset, responses: Mapping[str, int]) -> Bounded:
+    """The same from bounds of tasks by name, ns."""
+    if lacking := [name for name in chain.tasks if name not in responses]:
+        return Bounded(chain, {}, f"{lacking[0]} has no bound")
     known = {task.name: task for task in taskset}
-    responses: dict[str, int] = {}
-    for name in chain.tasks:
-        wcrt = result.wcrt(name)
-        if wcrt is None:
-            return Bounded(chain, {}, f"{name} has no bound")
-        responses[name] = wcrt
     units = [_Unit(tuple(known[name] for name in names), responses) for names in chain.units]
     latencies = {"max_reaction": Latency(_reaction(chain, units, taskset), chain.max_reaction)}
     if units[0].head.longest_gap is not None:

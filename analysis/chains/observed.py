@@ -1,26 +1,167 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A chain as a trace shows it: reactions and ages, from the starts and ends of jobs."""
+"""A chain as events show it: reactions and ages, from the releases, starts and ends of jobs.
+
+No event says which value a job read.  So links are derived, as docs/readings/chains.md defines them.  A sampled link:
+the last job of the producer that had ended when the consumer's job started.  A triggered link: the last one that had
+started when the consumer's job was released.  The job whose end releases it is that one, also if a program says its
+job is over only after it has told the consumer.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections import deque
+from dataclasses import dataclass, field
 
 from analysis.model import Chain
-from analysis.trace import Kind, Trace
+from analysis.trace import Event, Kind, Trace
 
-#: A job's first step.
+#: A job's first step, in the simulator's traces.
 BEGINS = (Kind.CPU, Kind.UPDATE, Kind.BEGIN)
+#: So many jobs of a task are kept for the consumers that have not looked for them yet.
+MOST_KEPT = 10_000
+#: What is measured of a chain, by the file's keys.
+KEYS = ("max_reaction", "max_age", "max_age_at_output")
 
 
-class RanJob(NamedTuple):
-    """A job that is over: its release, when it first executed, and its end, ns."""
+@dataclass(slots=True)
+class _Job:
+    """A job; times in ns.
+
+    ``before``: when the job before it started.  ``end``: None until it is over.  ``since``: the earliest stimulus that
+    nothing before it reflects; None: there is none.  ``origin``: the start of the first task's job that it rests on;
+    None: not a whole chain.  Both hold if ``known``.
+    """
 
     release: int
     start: int
-    end: int
+    before: int | None = None
+    end: int | None = None
+    since: int | None = None
+    origin: int | None = None
+    known: bool = False
+
+
+@dataclass
+class _Seen:
+    """The jobs of a task that its consumer has not read yet, in their order, and the ``last`` one that it has read.
+
+    ``start``: of the latest.
+    """
+
+    jobs: deque[_Job] = field(default_factory=deque)
+    last: _Job | None = None
+    start: int | None = None
+
+    def add(self, release: int, start: int) -> _Job:
+        """A job that starts."""
+        job = _Job(release, start, self.start)
+        self.start = start
+        self.jobs.append(job)
+        if len(self.jobs) > MOST_KEPT:
+            self._drop()
+        return job
+
+    def _drop(self) -> None:
+        """The oldest is left out; its stimulus waits on."""
+        gone = self.jobs.popleft()
+        self.jobs[0].since = min((one.since for one in (gone, self.jobs[0]) if one.since is not None), default=None)
+        self.last = gone
+
+    def next(self) -> _Job | None:
+        """The oldest that is not read; one that never ended, as a later one has, is left out."""
+        while len(self.jobs) > 1 and self.jobs[0].end is None and self.jobs[1].end is not None:
+            self.jobs.popleft()
+        return self.jobs[0] if self.jobs else None
+
+
+class ChainWatch:
+    """Takes the jobs of a chain's tasks as events tell of them, and measures.
+
+    ``longest``: the longest times so far by key, ns.  A key without one has none: outputs without a whole chain behind
+    them do not count, and neither do reactions that have not come to the end.
+    """
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        self.longest: dict[str, int] = {}
+        self._seen = {name: _Seen() for name in chain.tasks}
+        self._open: dict[tuple[str, int | None], _Job] = {}
+        self._origin: int | None = None
+
+    def forget(self) -> None:
+        """What was under way is not known: the chain begins anew."""
+        self._seen = {name: _Seen() for name in self.chain.tasks}
+        self._open.clear()
+        self._origin = None
+
+    def feed(self, event: Event, task: str) -> dict[str, int]:
+        """Takes an event of a task, by the file's name of it, and returns the times that it ends, by key, ns."""
+        if task not in self._seen:
+            return {}
+        if event.kind is Kind.START and event.duration is not None:
+            self._begin(task, event.job, event.time - event.duration, event.time)
+        elif event.kind in BEGINS and event.job is not None:
+            self._begin(task, event.job, None, event.time)
+        elif event.kind is Kind.COMPLETE and event.duration is not None:
+            return self._end(task, event.job, event.time - event.duration, event.time)
+        return {}
+
+    def age(self, now: int) -> int | None:
+        """How old what the last output rests on is at ``now``, ns; None: there is none."""
+        return None if self._origin is None else now - self._origin
+
+    def _begin(self, task: str, number: int | None, release: int | None, start: int) -> None:
+        if (task, number) in self._open:
+            return
+        if len(self._open) > MOST_KEPT:  # of which none has ended
+            self.forget()
+        self._open[task, number] = self._seen[task].add(start if release is None else release, start)
+
+    def _end(self, task: str, number: int | None, release: int, end: int) -> dict[str, int]:
+        self._begin(task, number, release, end)
+        job = self._open.pop((task, number))
+        job.release, job.end = release, end
+        self._know(self.chain.tasks.index(task), job)
+        if task != self.chain.tasks[-1]:
+            return {}
+        self._seen[task].jobs.clear()
+        return self._output(job, end)
+
+    def _output(self, job: _Job, end: int) -> dict[str, int]:
+        found = {}
+        if job.since is not None:
+            found["max_reaction"] = end - job.since
+        if self._origin is not None:
+            found["max_age"] = end - self._origin
+        self._origin = job.origin
+        if job.origin is not None:
+            found["max_age_at_output"] = end - job.origin
+        for key, value in found.items():
+            self.longest[key] = max(value, self.longest.get(key, 0))
+        return found
+
+    def _know(self, place: int, job: _Job) -> None:
+        """Has a job look for what it rests on."""
+        if job.known:
+            return
+        job.known = True
+        if not place:
+            job.since, job.origin = job.release if self.chain.event else job.before, job.start
+            return
+        producer = self._seen[self.chain.tasks[place - 1]]
+        stimuli = []
+        while (one := producer.next()) and self._reads(place, one, job):
+            self._know(place - 1, one)
+            stimuli.append(one.since)
+            producer.last = producer.jobs.popleft()
+        job.since = min((since for since in stimuli if since is not None), default=None)
+        job.origin = producer.last.origin if producer.last else None
+
+    def _reads(self, place: int, producer: _Job, job: _Job) -> bool:
+        """Whether the producer's job was there for the consumer's."""
+        if self.chain.tasks[place] in self.chain.triggered:
+            return producer.start < job.release or (producer.end is not None and producer.end <= job.release)
+        return producer.end is not None and producer.end <= job.start
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,71 +174,8 @@ class Observed:
 
 
 def observed(chain: Chain, trace: Trace) -> Observed:
-    """The longest reaction and ages in a trace of the simulator.
-
-    Outputs without a whole chain behind them do not count, and neither do reactions that had not come to the end.
-    """
-    ran = ran_of(trace, chain.tasks)
-    each = [ran.get(name, []) for name in chain.tasks]
-    links = [_triggered if name in chain.triggered else _started for name in chain.tasks[1:]]
-    reactions = _reactions(each, links, chain.event)
-    at_output, ages = _ages(each, links)
-    return Observed(max(reactions, default=None), max(ages, default=None), max(at_output, default=None))
-
-
-def ran_of(trace: Trace, names: Sequence[str]) -> dict[str, list[RanJob]]:
-    """The jobs of these tasks that are over, in their order."""
-    first: dict[tuple[str, int | None], int] = {}
-    found: dict[str, list[RanJob]] = {}
+    """The longest reaction and ages in a trace that names tasks as the file does, such as the simulator's."""
+    watch = ChainWatch(chain)
     for event in trace.events:
-        if event.task not in names:
-            continue
-        key = event.task, event.job
-        if event.kind in BEGINS:
-            first.setdefault(key, event.time)
-        elif event.kind is Kind.COMPLETE and event.duration is not None:
-            job = RanJob(event.time - event.duration, first.get(key, event.time), event.time)
-            found.setdefault(event.task, []).append(job)
-    return found
-
-
-#: When a job of a consumer takes its input, ns.
-Takes = Callable[[RanJob], int]
-
-
-def _started(job: RanJob) -> int:
-    return job.start
-
-
-def _triggered(job: RanJob) -> int:
-    return job.release
-
-
-def _reactions(each: Sequence[Sequence[RanJob]], links: Sequence[Takes], event: bool) -> list[int]:
-    """From just after the start of a job of the first task, or from a release there, to the end of the last job."""
-    found = []
-    for index, job in enumerate(each[0]):
-        since = job.release if event else each[0][index - 1].start
-        at: RanJob | None = job
-        for later, takes in zip(each[1:], links, strict=True):
-            following = bisect_left(later, at.end, key=takes) if at else len(later)
-            at = later[following] if following < len(later) else None
-        if at is not None and (event or index):
-            found.append(at.end - since)
-    return found
-
-
-def _ages(each: Sequence[Sequence[RanJob]], links: Sequence[Takes]) -> tuple[list[int], list[int]]:
-    """The age of each output at its end and until the next: since the start of the first job that it rests on."""
-    at_output, until_next = [], []
-    for index, last in enumerate(each[-1]):
-        at: RanJob | None = last
-        for earlier, takes in zip(reversed(each[:-1]), reversed(links), strict=True):
-            before = bisect_right(earlier, takes(at), key=lambda one: one.end) if at else 0
-            at = earlier[before - 1] if before else None
-        if at is None:
-            continue
-        at_output.append(last.end - at.start)
-        if index + 1 < len(each[-1]):
-            until_next.append(each[-1][index + 1].end - at.start)
-    return at_output, until_next
+        watch.feed(event, event.task)
+    return Observed(**watch.longest)

@@ -303,8 +303,6 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
             notes.append(f"CPU {cpu} is loaded to {load:.0%} by CPU execution alone")
     if not taskset.tasks:
         notes.append("there are no tasks")
-    if any(chain.limited for chain in taskset.chains):
-        notes.append("limits of chains are proved or not, and no run and no trace is judged by them")
     return tuple(notes)
 
 

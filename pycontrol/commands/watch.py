@@ -212,16 +212,19 @@ class Teller:
         lines = lines_of(judge, {})
         counts = {what.value: count for what, count in self.counts.items()}
         found = ", ".join(f"{what} {count}" for what, count in counts.items())
-        why = against(Judged(lines, ())) or (f"found {found}" if found else lacking)
+        why = against(Judged(lines, (), judge.chains)) or (f"found {found}" if found else lacking)
         held = sum(self._held.values())
         if self.as_json:
             render.emit_line({
                 "event": "end", "file": judge.file.path, "in_time": not why, "why": why or None,
                 "events": events, "found": counts, "tasks": observed.data(lines),
+                "chains": observed.chains_data(judge.chains),
             })  # fmt: skip
             return 1 if why else 0
         if held:
             render.say(f"{held} more findings of these kinds were not printed")
+        if judge.chains:
+            render.say(observed.chains_text(judge.chains))
         render.say(observed.text(lines, bounds=bool(judge.bounds)) + f"\n{events} events; {found or 'nothing found'}")
         if why:
             render.say(f"NO: {why}")

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.chains.observed import KEYS
 from gpurt.types import Document
 from pycontrol.output import documents, render
 from pycontrol.output.render import bound, ms
+from pycontrol.run.chains import ChainCheck
 from pycontrol.run.check import TaskCheck
 
 #: How the table spells the verdicts of JSON; those that are no look that way.
@@ -36,3 +38,26 @@ def text(lines: Sequence[TaskCheck], bounds: bool) -> str:
     ]  # fmt: skip
     shown = [index for index, header in enumerate(headers) if bounds or header != "WCRT ms"]
     return render.table([headers[i] for i in shown], [[row[i] for i in shown] for row in rows])
+
+
+def chains_data(chains: Sequence[ChainCheck]) -> dict[str, Document]:
+    """For JSON, by chain and key; times in ns."""
+    return {
+        one.chain: {
+            key: {"seen_ns": one.seen.get(key), "bound_ns": one.bounds.get(key), "allowed_ns": one.limits.get(key),
+                  "holds": not one.above(key)} for key in KEYS
+        } for one in chains
+    }  # fmt: skip
+
+
+def chains_text(chains: Sequence[ChainCheck]) -> str:
+    """The table with a row for each key that was seen, or has a bound or a limit."""
+    rows = []
+    for one in chains:
+        for key in KEYS:
+            values = [times.get(key) for times in (one.seen, one.bounds, one.limits)]
+            if values != [None] * 3:
+                shown = [ms(values[0]), bound(values[1]), ms(values[2])]
+                rows.append([one.chain, key, *shown, "EXCEEDED" if one.above(key) else "not seen" if values[0] is None
+                             else "ok"])  # fmt: skip
+    return render.table(["chain", "", "seen ms", "bound ms", "allowed ms", "verdict"], rows)

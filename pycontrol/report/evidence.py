@@ -169,7 +169,7 @@ def _run(path: Path, recorded: Trace, file: TasksetFile, test: str | None) -> tu
         "trace": path, "comparable": known["comparable"], "why": answer.beyond or None,
         "lost": subject.lost(recorded, file), "objections": known["objections"], "against": answer.why or None,
         "meta": {key: value for key, value in recorded.meta.items() if key != HOST}, "length_ns": recorded.end,
-        "tasks": tasks, "notes": answer.remarks,
+        "tasks": tasks, "chains": known["chains"], "notes": answer.remarks,
     }, answer.seen.findings  # fmt: skip
 
 

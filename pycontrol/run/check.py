@@ -11,6 +11,7 @@ from analysis import compiled
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
 from analysis.trace import PRIORITIES, About, Kind, Trace
+from pycontrol.run.chains import ChainCheck
 from pycontrol.run.finding import Finding, Sort, What
 from pycontrol.run.judge import Judge
 from pycontrol.run.seen import meaning
@@ -94,10 +95,11 @@ def notes(lines: Sequence[TaskCheck], trace: Trace) -> list[str]:
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdict on a run: a line for each task of the file, and the findings, in order of time."""
+    """The verdict on a run: a line for each task of the file, the findings in order of time, and each chain."""
 
     lines: Sequence[TaskCheck]
     findings: Sequence[Finding]
+    chains: Sequence[ChainCheck] = ()
 
 
 def against(seen: Judged) -> str:
@@ -121,7 +123,12 @@ def incomplete(seen: Judged) -> str:
         more = f", and {len(blind) - 1} more like it" if len(blind) > 1 else ""
         return f"not everything was seen: {blind[0].line()}{more}"
     unseen = [line.task for line in seen.lines if not line.best_effort and not line.jobs]
-    return f"no job of {', '.join(unseen)} was seen" if unseen else _gone(seen.lines)
+    if unseen:
+        return f"no job of {', '.join(unseen)} was seen"
+    for chain in seen.chains:
+        if chain.unseen:
+            return f"chain {chain.chain}: no {chain.unseen[0]} was seen, for no output with a whole chain behind it was"
+    return _gone(seen.lines)
 
 
 def _gone(lines: Sequence[TaskCheck]) -> str:
@@ -153,7 +160,7 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
                   if name not in known or about.deadline is None} | _told(trace)  # fmt: skip
     findings = [one for event in trace.events for one in judge.feed(event, priorities.get(event.task))]
     findings += judge.advance(trace.end)
-    return Judged(lines_of(judge, _ended(trace, file)), findings)
+    return Judged(lines_of(judge, _ended(trace, file)), findings, judge.chains)
 
 
 def _told(trace: Trace) -> dict[str, int]:

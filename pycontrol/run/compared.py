@@ -10,6 +10,7 @@ from analysis.taskset import TasksetFile
 from analysis.trace import Trace
 from gpurt.errors import FileError
 from gpurt.text import filename, visible
+from pycontrol.run.chains import DERIVED
 from pycontrol.run.check import Judged, judged, meant, notes
 from pycontrol.run.finding import Sort, What
 from pycontrol.run.subject import lost, of_another_taskset
@@ -44,6 +45,8 @@ def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | Non
     remarks += [f"{said[one.what.sort]}: {one.line()}" for one in broken[:SHOWN]]
     if len(broken) > SHOWN:
         remarks.append(f"{len(broken) - SHOWN} more of these (--json has all)")
+    if seen.chains:
+        remarks.append(DERIVED)
     if others:
         remarks.append(f"in the trace, but no task of {file}: {', '.join(others[:5])}")
     return seen, remarks

@@ -25,6 +25,7 @@ class What(str, Enum):
 
     BOUND = "bound"
     DEADLINE = "deadline"
+    CHAIN = "chain"
     SEGMENT = "segment"
     CPU_TIME = "cpu-time"
     PERIOD = "period"
@@ -45,7 +46,7 @@ class What(str, Enum):
     @property
     def sort(self) -> Sort:
         """What it means."""
-        if self in (What.BOUND, What.DEADLINE):
+        if self in (What.BOUND, What.DEADLINE, What.CHAIN):
             return Sort.PROMISE
         return Sort.BLIND if self in (What.LOST, What.CLOCK) else Sort.ASSUMPTION
 

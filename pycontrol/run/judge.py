@@ -9,7 +9,7 @@ clients.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from analysis.chains.triggered import jitters_of, with_jitters
@@ -17,6 +17,7 @@ from analysis.model import Task
 from analysis.taskset import TasksetFile
 from analysis.trace import Event, Kind
 from gpurt.text import visible
+from pycontrol.run.chains import ChainCheck, Chains
 from pycontrol.run.due import Due
 from pycontrol.run.finding import Finding, Log, What
 from pycontrol.run.limits import EXCLUSIVE, LOCKS, Limits
@@ -47,6 +48,8 @@ class Judge:
         self, file: TasksetFile, bounds: Mapping[str, int], *, policy: str | None = None, patience: int = 0,
         jump: int = JUMP, gpus: int = 0, observe: Callable[[str, int], None] = lambda _task, _response: None,
     ) -> None:  # fmt: skip
+        self._log = Log()
+        self._chains = Chains(file, bounds, self._log)
         if file.taskset.triggers:  # whose releases are as late as the jobs before them
             jitters = jitters_of(file.taskset, bounds)
             file = replace(file, taskset=with_jitters(file.taskset, jitters))
@@ -59,7 +62,6 @@ class Judge:
         self._meanings: dict[str, SeenTask | None] = {}
         self._due = Due(lambda task, release: release in self._tasks[task].jobs)
         self._limits = Limits(file, self.policy, gpus)
-        self._log = Log()
         self._segments = Segments(self.policy, self._limits, self._log, _group_levels(file))
         self._serving = Serving(file.taskset, self._log)
         self._latest = 0
@@ -68,6 +70,11 @@ class Judge:
     def counts(self) -> Counter[tuple[What, str]]:
         """How often what was found of which task; empty: of none."""
         return self._log.counts
+
+    @property
+    def chains(self) -> Sequence[ChainCheck]:
+        """The observations of the file's chains."""
+        return self._chains.lines()
 
     def tally(self, task: str) -> Tally:
         """The observations of a task of the file."""
@@ -79,6 +86,8 @@ class Judge:
         handler = _HANDLERS.get(event.kind)
         if handler:
             handler(self, event, priority)
+        if self._chains and (seen := self._of(event)):
+            self._chains.feed(event, seen.task.name)
         if event.kind is not Kind.RELEASE:  # which is told of with what follows it, perhaps its end
             self._expire(self._latest - self.patience)
         return self._log.take()
@@ -123,6 +132,7 @@ class Judge:
         """Jobs and segments under way may have ended unseen, and others may have begun."""
         self._due.clear()
         self._serving.clear()
+        self._chains.forget()
         for seen in self._tasks.values():
             seen.forget()
 
@@ -239,6 +249,7 @@ class Judge:
                 self._log.add(now, What.DEADLINE, task.name, "missed its deadline", job.number, spent, task.deadline)
 
     def _expire(self, now: int) -> None:
+        self._chains.advance(now)
         for name, release in self._due.before(now):
             seen = self._tasks[name]
             if job := seen.jobs.get(release):
@@ -293,6 +304,7 @@ class Judge:
         if pid and seen.tellers and pid not in seen.tellers:
             return  # another process of that name
         seen.tells = False
+        self._chains.forget(seen.task.name)
         for job in seen.jobs.values():
             if not job.gone and not seen.task.best_effort:
                 self._log.add(now, What.ENDED, seen.task.name, "its program ended in the middle of the job", job.number)
@@ -354,6 +366,7 @@ class Judge:
                 text = f"{event.detail}; those under way are left out"
                 self._log.add(event.time, What.LOST, seen.task.name, text)
                 seen.forget()
+                self._chains.forget(seen.task.name)
             return
         self._log.add(event.time, What.LOST, "", f"{event.detail or 'events lost'}; what was under way is left out")
         self._forget()

@@ -41,12 +41,15 @@ class Verdict:
         return {
             "test": self.test.name if self.test else None, "in_time": not self.why, "why": self.why or None,
             "comparable": self.test is not None, "tasks": observed.data(self.seen.lines),
+            "chains": observed.chains_data(self.seen.chains),
             "objections": fit.data(self.objections), "findings": list(map(documents.finding, self.seen.findings)),
         }  # fmt: skip
 
     def text(self) -> str:
         """The table of the tasks, and the no."""
         table = observed.text(self.seen.lines, bounds=self.test is not None)
+        if self.seen.chains:
+            table += f"\n{observed.chains_text(self.seen.chains)}"
         return f"{table}\nNO: {self.why}" if self.why else table
 
 

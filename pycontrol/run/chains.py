@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The judge's part that holds reactions and ages of chains against their bounds, and against what the file allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.chains.bounds import bounded
+from analysis.chains.observed import KEYS, ChainWatch
+from analysis.model import Chain
+from analysis.taskset import TasksetFile
+from analysis.trace import Event
+from gpurt.units import exact_ms
+from pycontrol.run.finding import Log, What
+
+#: How links are known, as a remark.
+DERIVED = (
+    "no event says which value a job of a chain read: a sampled link takes the last job of the producer that "
+    "had ended when the consumer's started, a triggered one the last that had started when it was released"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainCheck:
+    """A chain: by key the longest time seen, its bound, and what the file allows, ns; None: there is none."""
+
+    chain: str
+    seen: Mapping[str, int]
+    bounds: Mapping[str, int]
+    limits: Mapping[str, int]
+
+    @property
+    def unseen(self) -> list[str]:
+        """The keys that the file limits and of which nothing was seen."""
+        return [key for key in self.limits if key not in self.seen]
+
+    def above(self, key: str) -> bool:
+        """Whether more was seen than the bound, or than the file allows."""
+        most = [limit[key] for limit in (self.bounds, self.limits) if key in limit]
+        return key in self.seen and any(self.seen[key] > one for one in most)
+
+
+class _Judged:
+    """A chain, its bounds and limits; ``told``: those that the age of the last output has exceeded already."""
+
+    def __init__(self, chain: Chain, bounds: Mapping[str, int]) -> None:
+        self.watch = ChainWatch(chain)
+        self.bounds = bounds
+        self.limits = {key: limit for key in KEYS if (limit := getattr(chain, key)) is not None}
+        self.told: set[str] = set()
+
+    @property
+    def chain(self) -> Chain:
+        return self.watch.chain
+
+    def exceeded(self, key: str, value: int) -> list[tuple[str, int]]:
+        """What the value exceeds, in words, and that."""
+        whats = (("its bound is", self.bounds), ("the file allows", self.limits))
+        return [(what, most[key]) for what, most in whats if key in most and value > most[key]]
+
+
+class Chains:
+    """Takes the events of tasks, in the order in which they come.  ``bounds``: of tasks that have one, ns."""
+
+    def __init__(self, file: TasksetFile, bounds: Mapping[str, int], log: Log) -> None:
+        self._log = log
+        self._all = [
+            _Judged(chain, {key: one.bound for key, one in bounded(chain, file.taskset, bounds).latencies.items()})
+            for chain in file.taskset.chains
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def feed(self, event: Event, task: str) -> None:
+        """An event of a task, by the file's name of it."""
+        for one in self._all:
+            told = one.told
+            for key, value in one.watch.feed(event, task).items():
+                if key == "max_age":
+                    one.told = set()
+                for what, most in one.exceeded(key, value):
+                    if key != "max_age" or what not in told:
+                        self._add(event.time, one.chain, key, what, value, most)
+
+    def advance(self, now: int) -> None:
+        """All events before ``now``, ns, have come: an output that no other one has replaced gets older."""
+        for one in self._all:
+            age = one.watch.age(now)
+            for what, most in () if age is None else one.exceeded("max_age", age):
+                if age is not None and what not in one.told:
+                    one.told.add(what)
+                    self._add(now, one.chain, "max_age", what, age, most)
+
+    def forget(self, task: str = "") -> None:
+        """What chains of this task, or all chains, had under way is not known, or is over."""
+        for one in self._all:
+            if not task or task in one.chain.tasks:
+                one.watch.forget()
+                one.told.clear()
+
+    def lines(self) -> Sequence[ChainCheck]:
+        """The observations of each chain."""
+        return [ChainCheck(one.chain.name, dict(one.watch.longest), one.bounds, one.limits) for one in self._all]
+
+    def _add(self, time: int, chain: Chain, key: str, what: str, value: int, most: int) -> None:
+        text = f"chain {chain.name}: {key} was {exact_ms(value)}, and {what} {exact_ms(most)}"
+        self._log.add(time, What.CHAIN, "", text)
