@@ -19,7 +19,7 @@ from analysis.trace import Event, Kind, Trace
 BEGINS = (Kind.CPU, Kind.UPDATE, Kind.BEGIN)
 #: So many jobs of a task are kept for the consumers that have not looked for them yet.
 MOST_KEPT = 10_000
-#: What is measured of a chain, by the file's keys.
+#: The measures of a chain, by the file's keys.
 KEYS = ("max_reaction", "max_age", "max_age_at_output")
 
 
@@ -77,8 +77,8 @@ class _Seen:
 class ChainWatch:
     """Takes the jobs of a chain's tasks as events tell of them, and measures.
 
-    ``longest``: the longest times so far by key, ns.  A key without one has none: outputs without a whole chain behind
-    them do not count, and neither do reactions that have not come to the end.
+    ``longest``: the longest times so far by key, ns.  A key has none before the first: outputs without a whole chain
+    behind them do not count.  Neither do reactions without an end.
     """
 
     def __init__(self, chain: Chain) -> None:
@@ -89,7 +89,7 @@ class ChainWatch:
         self._origin: int | None = None
 
     def forget(self) -> None:
-        """What was under way is not known: the chain begins anew."""
+        """The chain begins anew, for jobs under way are not known."""
         self._seen = {name: _Seen() for name in self.chain.tasks}
         self._open.clear()
         self._origin = None

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """The clocks of this machine's CPUs and GPUs, its power mode and its temperature, as far as files and drivers tell.
 
-A clock is *held* if nothing but a change of settings moves it.  Sources, in Linux: CPUs
-Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst; GPUs of a Tegra and other devfreq devices
-Documentation/ABI/testing/sysfs-class-devfreq; amdgpu drivers/gpu/drm/amd/pm/amdgpu_pm.c, "DOC: pp_dpm_sclk" and
-"DOC: power_dpm_force_performance_level"; temperatures Documentation/ABI/testing/sysfs-class-thermal; power modes of
-PCs Documentation/ABI/testing/sysfs-platform_profile.  Those of a Jetson: what nvpmodel keeps in
-/var/lib/nvpmodel/status, and names in /etc/nvpmodel.conf (NVIDIA's BSP).  NVIDIA's other GPUs: nvidia-smi.
+A clock is *held* if nothing but a change of settings moves it.  Sources, in Linux's Documentation and tree:
+
+- CPUs: admin-guide/pm/cpufreq.rst and intel_pstate.rst
+- GPUs of a Tegra and other devfreq devices: ABI/testing/sysfs-class-devfreq
+- amdgpu: drivers/gpu/drm/amd/pm/amdgpu_pm.c, "DOC: pp_dpm_sclk" and "DOC: power_dpm_force_performance_level"
+- temperatures: ABI/testing/sysfs-class-thermal
+- power modes of PCs: ABI/testing/sysfs-platform_profile
+- those of a Jetson: nvpmodel's /var/lib/nvpmodel/status, with names in /etc/nvpmodel.conf (NVIDIA's BSP)
+
 Firmware that slows a clock down by itself shows in none of these.
 """
 
@@ -169,6 +172,6 @@ def _power_mode(root: Path) -> str | None:
 
 
 def _hottest(root: Path) -> int | None:
-    """Of the thermal zones, degrees Celsius rounded up."""
+    """The temperature of the hottest thermal zone, degrees Celsius rounded up."""
     found = [_number(path) for path in (root / "sys/class/thermal").glob("thermal_zone*/temp")]
     return max((-(-one // 1000) for one in found if one is not None), default=None)

@@ -27,7 +27,7 @@ class Measured:
 
     @property
     def changed(self) -> bool:
-        """Whether settings have changed meanwhile, so that nobody knows which run was under which."""
+        """Whether settings have changed meanwhile: nobody knows the settings of each run."""
         return settings(self.before) != settings(self.after)
 
     @property

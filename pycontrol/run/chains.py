@@ -55,7 +55,7 @@ class _Judged:
         return self.watch.chain
 
     def exceeded(self, key: str, value: int) -> list[tuple[str, int]]:
-        """What the value exceeds, in words, and that."""
+        """The bound or limit that the value exceeds, in words, and that."""
         whats = (("its bound is", self.bounds), ("the file allows", self.limits))
         return [(what, most[key]) for what, most in whats if key in most and value > most[key]]
 
@@ -94,7 +94,7 @@ class Chains:
                     self._add(now, one.chain, "max_age", what, age, most)
 
     def forget(self, task: str = "") -> None:
-        """What chains of this task, or all chains, had under way is not known, or is over."""
+        """Chains of this task, or all chains, begin anew."""
         for one in self._all:
             if not task or task in one.chain.tasks:
                 one.watch.forget()

@@ -69,7 +69,7 @@ def file(text: str = TEXT) -> TasksetFile:
 
 
 def job(task: str, number: int, release: float, start: float, end: float) -> list[Event]:
-    """What a host tells of a job, ms."""
+    """The events of a job; times in ms."""
     times = [int(time * MS) for time in (release, start, end)]
     return [
         Event(times[0], Kind.RELEASE, task, number),
