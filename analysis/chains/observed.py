@@ -2,9 +2,9 @@
 """A chain as events show it: reactions and ages, from the releases, starts and ends of jobs.
 
 No event says which value a job read.  So links are derived, as docs/readings/chains.md defines them.  A sampled link:
-the last job of the producer that had ended when the consumer's job started.  A triggered link: the last one that had
-started when the consumer's job was released.  The job whose end releases it is that one, also if a program says its
-job is over only after it has told the consumer.
+the last job of the producer that had ended when the consumer's job started.  A triggered link: the producer's job of
+the consumer's number, for a program that another one releases passes the number on.  Without it: the last one that had
+started when the consumer's job was released.  A program may tell its consumer before it says that its job is over.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ KEYS = ("max_reaction", "max_age", "max_age_at_output")
 class _Job:
     """A job; times in ns.
 
-    ``before``: when the job before it started.  ``end``: None until it is over.  ``since``: the earliest stimulus that
-    nothing before it reflects; None: there is none.  ``origin``: the start of the first task's job that it rests on;
-    None: not a whole chain.  Both hold if ``known``.
+    ``number``: by the program's count.  ``before``: when the job before it started.  ``end``: None until it is over.
+    ``since``: the earliest stimulus that nothing before it reflects; None: there is none.  ``origin``: the start of the
+    first task's job that it rests on; None: not a whole chain.  Both hold if ``known``.
     """
 
+    number: int | None
     release: int
     start: int
     before: int | None = None
@@ -52,9 +53,9 @@ class _Seen:
     last: _Job | None = None
     start: int | None = None
 
-    def add(self, release: int, start: int) -> _Job:
+    def add(self, number: int | None, release: int, start: int) -> _Job:
         """A job that starts."""
-        job = _Job(release, start, self.start)
+        job = _Job(number, release, start, self.start)
         self.start = start
         self.jobs.append(job)
         if len(self.jobs) > MOST_KEPT:
@@ -115,7 +116,7 @@ class ChainWatch:
             return
         if len(self._open) > MOST_KEPT:  # of which none has ended
             self.forget()
-        self._open[task, number] = self._seen[task].add(start if release is None else release, start)
+        self._open[task, number] = self._seen[task].add(number, start if release is None else release, start)
 
     def _end(self, task: str, number: int | None, release: int, end: int) -> dict[str, int]:
         self._begin(task, number, release, end)
@@ -149,19 +150,26 @@ class ChainWatch:
             job.since, job.origin = job.release if self.chain.event else job.before, job.start
             return
         producer = self._seen[self.chain.tasks[place - 1]]
+        triggered = self.chain.tasks[place] in self.chain.triggered
         stimuli = []
-        while (one := producer.next()) and self._reads(place, one, job):
+        while (one := producer.next()) and (_released(one, job) if triggered else _read(one, job)):
             self._know(place - 1, one)
             stimuli.append(one.since)
             producer.last = producer.jobs.popleft()
+            if triggered and one.number == job.number is not None:
+                break
         job.since = min((since for since in stimuli if since is not None), default=None)
         job.origin = producer.last.origin if producer.last else None
 
-    def _reads(self, place: int, producer: _Job, job: _Job) -> bool:
-        """Whether the producer's job was there for the consumer's."""
-        if self.chain.tasks[place] in self.chain.triggered:
-            return producer.start < job.release or (producer.end is not None and producer.end <= job.release)
-        return producer.end is not None and producer.end <= job.start
+
+def _read(producer: _Job, job: _Job) -> bool:
+    """Whether the producer's job was over when the consumer's started."""
+    return producer.end is not None and producer.end <= job.start
+
+
+def _released(producer: _Job, job: _Job) -> bool:
+    """Whether the producer's job may have released the consumer's, or one before it."""
+    return producer.start < job.release or (producer.end is not None and producer.end <= job.release)
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,11 @@ THREAD = {
 CHAIN = {
     "name": Field(NAME, "the chain's name, used once", required=True),
     "tasks": Field(
-        schema.array(NAME, "an array of names"), "its tasks, from the stimulus to the output", required=True
+        schema.array(
+            schema.string(NAME.schema["pattern"], "a task's name (a fork or a join is a [[chain]] for each way)"),
+            "an array of names",
+        ),
+        "its tasks, from the stimulus to the output", required=True,
     ),
     "links": Field(
         schema.array(schema.choice("sampled", "triggered"), "an array of links"),

@@ -324,7 +324,12 @@ def _label(path: Path) -> str:
 #: Keys that descriptions of systems like these have, and what takes their place here, or why nothing does.
 _ONE_BUS = "there is one bus for both directions, which carries one copy at a time (docs/rtgpu.md)"
 _SIZES = "units = { minimum = 2, step = 2 } says which numbers of units there are"
+_ONE_VALUE = "a sampled link is of the last value; no bound is known for a buffer of several"
+_EACH_WAY = "no bound is known for forks and joins; write a [[chain]] for each way, with sampled links where ways meet"
 ABSENT = {
+    "in_flight": "a task is one thread; threads that take turns are a task each, with a multiple of the period, and "
+                 "stages of a pipeline are tasks of a [[chain]]",
+    "buffer": _ONE_VALUE, "depth": _ONE_VALUE, "queue": _ONE_VALUE, "fork": _EACH_WAY, "join": _EACH_WAY,
     "bus": _ONE_BUS, "direction": _ONE_BUS, "unit_step": _SIZES, "unit_least": _SIZES,
     "reserved_units": "compute_units are those that tasks may use",
     "group": "tasks that share units of the GPU are in one [[partition]]; tests of tasks that own units refuse that",

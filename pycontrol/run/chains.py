@@ -16,8 +16,8 @@ from pycontrol.run.finding import Log, What
 
 #: How links are known, as a remark.
 DERIVED = (
-    "no event says which value a job of a chain read: a sampled link takes the last job of the producer that "
-    "had ended when the consumer's started, a triggered one the last that had started when it was released"
+    "no event says which value a job of a chain read: a sampled link takes the producer's last job that had ended when "
+    "the consumer's started; a triggered one that of the same number, else the last that had started at its release"
 )
 
 

@@ -2,6 +2,7 @@
 """Responses under fixed priorities on one CPU that others computed: SchedCAT, response-time-analysis-rs, Lehoczky.
 
 Numbers from src/fixed_priority/tests.rs of response-time-analysis-rs, commit 0b83c4076014 (fully preemptive).
+Audsley's table with jitter and blocking: AudsleyExample in tests/fp.py of SchedCAT, commit 1e2fe471e3b9.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from analysis import compiled, rta
-from analysis.model import CpuSegment, Platform, Span, Task, Taskset
+from analysis.model import CpuSegment, Platform, Protocol, Resource, Section, Span, Task, Taskset
 from analysis.rta.result import Failure, Reason
 from analysis.simulate import Options, simulate
 
@@ -113,3 +114,38 @@ def test_an_overload_has_no_bound() -> None:
     assert [found.wcrt(f"t{n}") for n in range(4)] == [1 * US, 2 * US, None, None]
     assert isinstance(found.verdicts["t2"], Failure)
     assert found.verdicts["t2"].reason is Reason.OVERLOAD
+
+
+#: Audsley, Burns, Richardson, Tindell and Wellings, 1993: C, T, D, blocking under a priority ceiling, J, and R from the
+#: release, most urgent first, in us.
+AVIONICS = [
+    (51, 1000, 1000, 0, 0, 51), (3000, 2000000, 5000, 300, 0, 3504), (2000, 25000, 25000, 600, 0, 5906),
+    (5000, 25000, 25000, 900, 0, 11512), (1000, 40000, 40000, 1350, 0, 13064), (3000, 50000, 50000, 1350, 0, 16217),
+    (5000, 50000, 50000, 750, 0, 20821), (8000, 59000, 59000, 750, 0, 36637), (9000, 80000, 80000, 1350, 0, 47798),
+    (2000, 80000, 80000, 450, 0, 48949), (5000, 100000, 100000, 1050, 0, 99150),
+    (1000, 200000, 200000, 450, 1000, 99550), (3000, 200000, 200000, 450, 0, 140641),
+    (1000, 200000, 200000, 450, 0, 141692), (1000, 200000, 200000, 1350, 0, 143694),
+    (3000, 1000000, 1000000, 0, 0, 145446), (1000, 1000000, 1000000, 0, 0, 146497),
+    (1000, 1000000, 1000000, 0, 0, 147548),
+]  # fmt: skip
+
+
+def avionics(without: int) -> Taskset:
+    """A resource for each blocking: of the task, and of the next one below whose job is as long as the section."""
+    tasks, held = [], []
+    for n, (cost, period, deadline, blocking, jitter, _) in enumerate(AVIONICS):
+        segments = (CpuSegment(Span.exactly(cost * US)),)
+        tasks.append(Task(f"t{n}", 0, 99 - n, period * US, deadline * US, segments, jitter=jitter * US))
+        if blocking and n != without:
+            owner = next(at for at in range(n + 1, len(AVIONICS)) if AVIONICS[at][0] >= blocking)
+            sections = Section(f"t{n}", 1), Section(f"t{owner}", blocking * US)
+            held.append(Resource(f"r{n}", Protocol.CEILING, sections))
+    return Taskset(Platform(1), tuple(tasks), resources=tuple(held))
+
+
+@pytest.mark.parametrize(("without", "other"), [(-1, 11), (10, 10)])
+def test_jitter_and_blocking(without: int, other: int) -> None:
+    """t12 alone has room for the 1050 us that block t10, and the table has 450 for t11 between them: one file each."""
+    found = rta.find("boosted-suspend").run(avionics(without))
+    for n, row in enumerate(AVIONICS):
+        assert (found.wcrt(f"t{n}") == row[5] * US) == (n != other), n

@@ -161,6 +161,18 @@ def test_a_triggered_job_is_the_one_that_its_producer_released_however_late_that
     assert seen == {"max_reaction": 21, "max_age": 21, "max_age_at_output": 11}
 
 
+def test_a_triggered_job_is_of_the_producers_job_of_its_number() -> None:
+    """b is told so late that a's next job has started: only the numbers say which of them released it."""
+    def of(numbers: int) -> dict[str, int]:
+        jobs = [one for n in range(4) for one in (
+            job("a", n, 10 * n, 10 * n, 10 * n + 2), job("b", n + numbers, 10 * n + 11, 10 * n + 11, 10 * n + 12),
+        )]  # fmt: skip
+        return found(file(TRIGGERED), ordered(*jobs))[1]
+
+    assert of(0) == {"max_reaction": 22, "max_age": 22, "max_age_at_output": 12}
+    assert of(7) == {"max_reaction": 12, "max_age": 12, "max_age_at_output": 12}  # a's numbers are other ones
+
+
 def test_what_was_lost_is_not_judged() -> None:
     """Else b at 45 would rest on a at 0."""
     lost = [Event(8 * MS, Kind.LOST)]

@@ -45,6 +45,11 @@ def test_the_example_is_read() -> None:
         ('max_period = "22ms"', 'max_period = "22ms"\nreleases = "periodic"', "says already that it is the period"),
         ("priority = 12", "priority = 0", "plan is best effort"),
         ('tasks = ["detect", "plan", "drive"]\nlinks = ["sampled", "sampled"]', 'tasks = ["detect"]', "at least two"),
+        ('tasks = ["detect", "plan", "drive"]', 'tasks = [["detect", "plan"], "drive"]',
+         "a fork or a join is a [[chain]] for each way"),
+        ('max_age = "90ms"', "join = true", "no bound is known for forks and joins"),
+        ('max_age = "90ms"', "depth = 2", "no bound is known for a buffer of several"),
+        ("priority = 12", "priority = 12\nin_flight = 2", "threads that take turns are a task each"),
         ('stimulus = "sampled"', 'stimulus = "frame"', 'stimulus: expected "sampled" or "event"'),
     ],
 )  # fmt: skip

@@ -177,7 +177,8 @@ int gpurt_job_mask(const struct gpurt_job_wait *grant, uint32_t *mask, uint32_t 
  * the CPU time that the thread used in between, too.  No decision depends on any of that.  The name of the task in the
  * taskset file is @task.  NULL is the environment's GPURT_TASK_NAME, which `gpurt run` sets, or else the program's
  * name.  Returns -EINVAL if the name is empty or too long, or not printable ASCII, or if the release is yet to come.
- * The task's jobs are counted by @job.  The release is @release_ns, CLOCK_MONOTONIC; 0: now.  If the job has not begun
+ * The task's jobs are counted by @job; one that the end of another task's job releases (a triggered link of a [[chain]])
+ * has the number of that job, and is released when it was told.  The release is @release_ns, CLOCK_MONOTONIC; 0: now.  If the job has not begun
  * for an error, there is none to end; nor for a child after fork().  A client is to have the segments of one task only,
  * if they are to be told apart.  So threads of different tasks open a handle each.
  */
