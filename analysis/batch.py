@@ -149,6 +149,8 @@ def from_tasksets(tasksets: Sequence[Taskset]) -> Batch:
         raise ValueError("the compiled tests know no cpu_latency, except as a part of segments")
     if any(taskset.triggers for taskset in tasksets):
         raise ValueError("the compiled tests know no tasks that others release")
+    if any(taskset.forks for taskset in tasksets):
+        raise ValueError("the compiled tests know no tasks with workers")
     if any(taskset.resources for taskset in tasksets):
         raise ValueError("the compiled tests know no resources")
     if any(taskset.pending for taskset in tasksets):

@@ -312,6 +312,24 @@ class Chain:
         return (self.max_reaction, self.max_age, self.max_age_at_output) != (None, None, None)
 
 
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A task whose jobs start workers, and sleep until all of them are done; all of them are one group.
+
+    ``after``: how many of the task's segments come before.  Workers have the task's period and deadline, and their
+    responses count from the release of its job.  All members have one GPU priority.
+    """
+
+    task: str
+    after: int
+    workers: tuple[str, ...]
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The task and its workers."""
+        return (self.task, *self.workers)
+
+
 class Protocol(str, Enum):
     """What happens while one task wants a resource that another one holds."""
 
@@ -395,7 +413,8 @@ class Platform:
 class Taskset:
     """A platform and its tasks, in the order of the file.
 
-    ``partitions``: those that tasks share.  ``chains``: of tasks.  ``resources``: that tasks hold on CPUs.
+    ``partitions``: those that tasks share.  ``chains``: of tasks.  ``resources``: that tasks hold on CPUs.  ``forks``:
+    of tasks with workers.
     """
 
     platform: Platform
@@ -403,6 +422,7 @@ class Taskset:
     partitions: tuple[Partition, ...] = ()
     chains: tuple[Chain, ...] = ()
     resources: tuple[Resource, ...] = ()
+    forks: tuple[Fork, ...] = ()
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks)
@@ -450,8 +470,18 @@ class Taskset:
             for chain in self.chains for producer, consumer in pairwise(chain.tasks) if consumer in chain.triggered
         }  # fmt: skip
 
+    @cached_property
+    def forked(self) -> dict[str, Fork]:
+        """By task that has workers, or is one: its fork."""
+        return {name: fork for fork in self.forks for name in fork.members}
+
     def unserved(self, what: str) -> str:
-        """Why ``what`` cannot be told of these tasks, for threads, pending jobs, wake-ups or resources; else empty."""
+        """Why ``what`` cannot be told of these tasks, for threads, pending jobs, wake-ups or resources; else empty.
+
+        Likewise for workers.
+        """
+        for fork in self.forks:
+            return f"{fork.task} has workers, of which {what} knows nothing"
         for name in self.threads:
             return f"thread {name} serves several tasks, of which {what} knows nothing"
         if self.triggers:

@@ -209,7 +209,7 @@ class SimulatorCall:
         _validate(taskset, options, offsets)
         self.taskset = taskset
         slows = options.contention
-        parts = [_segments(_alone(task, taskset.platform) if slows else task, taskset.resources) for task in taskset]
+        parts = [_segments(_alone(task, taskset.platform) if slows else task, taskset) for task in taskset]
         flat = [segment for part in parts for segment in part]
         self.segments: CData = ffi.new("struct gpurt_sim_segment[]", flat)
         self.tasks: CData = ffi.new("struct gpurt_sim_task[]", len(taskset))
@@ -234,6 +234,7 @@ class SimulatorCall:
                 **_served(task, threads),
                 "trigger": numbers[taskset.triggers[task.name]] if task.name in taskset.triggers else 0,
                 "by_deadline": home is not None and home.shared is Sharing.DEADLINE,
+                **_forked(task, taskset, numbers),
             }  # fmt: skip
             first += len(parts[index])
         platform = taskset.platform
@@ -261,6 +262,14 @@ class SimulatorCall:
             task.name: Observed(s.jobs, s.finished, s.misses, s.worst, s.worst_release, s.sum, s.dropped)
             for task, s in zip(self.taskset, self.stats, strict=False)
         }
+
+
+def _forked(task: Task, taskset: Taskset, numbers: Mapping[str, int]) -> dict[str, int]:
+    """The task whose worker it is, and their group, by their numbers from 1 on."""
+    fork = taskset.forked.get(task.name)
+    if fork is None:
+        return {"parent": 0, "group": 0}
+    return {"parent": 0 if task.name == fork.task else numbers[fork.task], "group": taskset.forks.index(fork) + 1}
 
 
 def _part(part: Partition, platform: Platform, policy: str) -> dict[str, int]:
@@ -318,7 +327,20 @@ def default_horizon(taskset: Taskset) -> int:
     return 20 * max((task.period for task in taskset), default=0)
 
 
-def _segments(task: Task, resources: Sequence[Resource]) -> list[dict[str, int]]:
+def _segments(task: Task, taskset: Taskset) -> list[dict[str, int]]:
+    """The pieces of its segments, and the one in which it starts its workers if it has some."""
+    fork = taskset.forked.get(task.name)
+    if fork is None or fork.task != task.name:
+        return _pieces(task, taskset.resources)
+    before, after = task.segments[: fork.after], task.segments[fork.after :]
+    return [
+        *_pieces(replace(task, segments=before), taskset.resources),
+        {**_piece(0, 0, 0), "fork": 1},
+        *_pieces(replace(task, segments=after), taskset.resources),
+    ]
+
+
+def _pieces(task: Task, resources: Sequence[Resource]) -> list[dict[str, int]]:
     """The pieces of its segments: a section of a resource is one, at the begin of a CPU segment that has room for it.
 
     Raises SimulationError if sections do not fit into CPU segments.
@@ -332,7 +354,7 @@ def _segments(task: Task, resources: Sequence[Resource]) -> list[dict[str, int]]
         if isinstance(s, GpuSegment):
             found.append({
                 "cpu_worst": s.misc.worst, "cpu_best": s.misc.best,
-                "gpu_worst": s.pure.worst, "gpu_best": s.pure.best, "gpu": 1, "resource": 0,
+                "gpu_worst": s.pure.worst, "gpu_best": s.pure.best, "gpu": 1, "resource": 0, "fork": 0,
             })  # fmt: skip
             continue
         left = s.time.worst
@@ -348,7 +370,8 @@ def _segments(task: Task, resources: Sequence[Resource]) -> list[dict[str, int]]
 
 
 def _piece(worst: int, best: int, resource: int) -> dict[str, int]:
-    return {"cpu_worst": worst, "cpu_best": best, "gpu_worst": 0, "gpu_best": 0, "gpu": 0, "resource": resource}
+    return {"cpu_worst": worst, "cpu_best": best, "gpu_worst": 0, "gpu_best": 0, "gpu": 0, "resource": resource,
+            "fork": 0}
 
 
 def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:
@@ -365,6 +388,12 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
         raise SimulationError(f"{len(offsets)} offsets for {len(taskset)} tasks")
     if not 0 <= options.job_cpu < taskset.platform.cpus:
         raise SimulationError(f"the kernel thread's CPU {options.job_cpu} is not one of the platform")
+    for fork in taskset.forks:
+        if options.policy not in ("segment", "boosted"):
+            raise SimulationError(f"{fork.task} has workers, which are simulated under segment and boosted only")
+        for task in taskset:
+            if task.name in fork.members and (options.waiting or task.waiting) is Waiting.BUSY:
+                raise SimulationError(f"{task.name} is in a group and waits busily: such a group may wait for ever")
     for name in taskset.threads:
         if options.policy == "job":
             raise SimulationError(f"thread {name} serves several tasks, which cannot be simulated under policy job")

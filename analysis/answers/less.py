@@ -40,7 +40,8 @@ def least(test: Test, taskset: Taskset) -> Less | None:
     """
     times = own_times(taskset)
     served = taskset.threads and not compiled.serves(test)
-    readable = served or taskset.pending or taskset.platform.cpu_latency or taskset.resources or taskset.triggers
+    readable = bool(served or taskset.pending or taskset.platform.cpu_latency or taskset.resources or taskset.triggers)
+    readable = readable or bool(taskset.forks)
     if len(times) > MOST_TIMES or readable or not compiled.takes(test.name):
         return None
     found: Less | None = None

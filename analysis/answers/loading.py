@@ -14,36 +14,47 @@ from gpurt.files import is_stream
 from gpurt.text import filename
 
 
-def analysable(file: Path, chosen: Sequence[Test] = ()) -> TasksetFile:
+def analysable(file: Path, chosen: Sequence[Test] = (), *, workers: bool = False) -> TasksetFile:
     """A taskset file that has what bounds of these tests need; see `refuse`."""
-    return analysable_text(file, chosen)[0]
+    return analysable_text(file, chosen, workers=workers)[0]
 
 
-def analysable_text(file: Path, chosen: Sequence[Test] = ()) -> tuple[TasksetFile, str]:
+def analysable_text(
+    file: Path, chosen: Sequence[Test] = (), *, workers: bool = False
+) -> tuple[TasksetFile, str]:  # fmt: skip
     """The same, and its text.  The file is read once, so that it may be a pipe."""
     text = taskset.read(file)
     loaded = taskset.parse(file, text)
-    refuse(loaded, chosen)
+    refuse(loaded, chosen, workers=workers)
     return loaded, text
 
 
-def refuse(loaded: TasksetFile, chosen: Sequence[Test] = ()) -> None:
+def without_workers(loaded: TasksetFile) -> TasksetFile:
+    """The same file.  Raises TasksetError if tasks have workers."""
+    if loaded.workers:
+        raise TasksetError(loaded.path, loaded.workers)
+    return loaded
+
+
+def refuse(loaded: TasksetFile, chosen: Sequence[Test] = (), *, workers: bool = False) -> None:
     """Raises TasksetError for a file that lacks what bounds need, or has what no bound is about.
+
+    ``workers``: whether tasks may have some.
 
     Epsilon has no default: zero would make every bound too small.  Only tests of tasks that own units do without it.
     ``chosen``: the tests that were named, if any were.
     """
     updates = not chosen or any(test.policy != "federated" for test in chosen)
-    if problems := [*(loaded.lacks if updates else ()), *loaded.unmodelled]:
+    if problems := [*(loaded.lacks if updates else ()), *loaded.unmodelled, *(() if workers else loaded.workers)]:
         raise TasksetError(loaded.path, problems)
 
 
-def modelled(file: Path) -> TasksetFile:
+def modelled(file: Path, *, workers: bool = False) -> TasksetFile:
     """A taskset file that bounds can be about once it has what they need, as options say."""
     loaded = taskset.load(file)
     if loaded.unmodelled:
         raise TasksetError(file, loaded.unmodelled)
-    return loaded
+    return loaded if workers else without_workers(loaded)
 
 
 def rewritable(file: Path, write: bool) -> TasksetFile:

@@ -53,7 +53,8 @@ def least_states(taskset: Taskset, unit: int) -> int:
 
     The times since the last releases take every combination, and those count in which a task may be released.
     """
-    periods = [t.period // unit for t in taskset]
+    workers = {name for fork in taskset.forks for name in fork.workers}
+    periods = [t.period // unit for t in taskset if t.name not in workers]
     return math.prod(p + 1 for p in periods) - math.prod(periods)
 
 
@@ -83,7 +84,7 @@ def explore(
     its limit.  ``finer``: releases come at such parts of a unit, too.  All ``options`` count except those of releases
     and demands.  Raises TooManyStatesError, before or after it has begun, and SimulationError.
     """
-    if options.policy != "timesliced":
+    if options.policy != "timesliced" and not taskset.forks:
         taskset = _endless(taskset)
     unit = unit_of(taskset, options.poll if options.policy == "job" else 0)
     unit = unit // finer if unit % finer == 0 else unit
@@ -168,7 +169,7 @@ def _limit(task: Task, unit: int, limits: Mapping[str, int] | None) -> int:
 
 
 def _endless(taskset: Taskset) -> Taskset:
-    """Without time slices, which delay best effort only."""
+    """Without time slices, which delay best effort only, where no task has workers."""
     parts = taskset.with_partitions(lambda part: replace(part, slice=None))
     return replace(parts, platform=replace(parts.platform, time_slice=0))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -51,7 +52,7 @@ class Store:
         """Reads the file if there is one.  Raises ValueError if it is of a run with other settings, and OSError."""
         self.path = path
         self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps,
-                       "threads": effort.threads, "pending": effort.pending,
+                       "threads": effort.threads, "pending": effort.pending, "with_workers": effort.workers,
                        "with_latency": effort.latency}  # fmt: skip
         self.rows: dict[str, Document] = {}
         for index, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else []):
@@ -96,13 +97,21 @@ def toml(taskset: Taskset) -> str:
     for thread in {t.thread: t for t in taskset if t.thread}.values():
         lines += ["", *_thread(thread)]
     for task in taskset:
-        lines += ["", "[[task]]", f'name = "{task.name}"', *(_served(task) if task.thread else _place(task))]
+        fork = taskset.forked.get(task.name)
+        worker = fork is not None and fork.task != task.name
+        placed = replace(task, gpu_priority=None) if worker else task
+        lines += ["", "[[task]]", f'name = "{task.name}"', *(_served(task) if task.thread else _place(placed))]
         if task.waiting is Waiting.BUSY:
             lines.append('waiting = "busy"')
         if task.form is not None:
             lines.append(f'form = "{task.form.word}"')
-        lines += [f'period = "{format_time(task.period)}"', f'deadline = "{format_time(task.deadline)}"']
-        lines.append(f"segments = [{', '.join(_inline(s) for s in task.segments)}]")
+        if not worker:
+            lines += [f'period = "{format_time(task.period)}"', f'deadline = "{format_time(task.deadline)}"']
+        pieces = [_inline(s) for s in task.segments]
+        if fork and not worker:
+            lines.append(f'group = "{task.name}"')
+            pieces.insert(fork.after, "{ workers = [" + ", ".join(f'"{name}"' for name in fork.workers) + "] }")
+        lines.append(f"segments = [{', '.join(pieces)}]")
         if task.partition is not None:
             lines.append(f"partition = {_partition(task.partition)}")
     return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from analysis import rta
+from analysis.attack.forks import with_random_workers
 from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
 from analysis.attack.threads import with_random_threads
@@ -31,7 +32,7 @@ class Effort:
     """For each taskset and way of execution: runs from random first releases, then steps of local search.
 
     ``threads``: in tasksets of tests that bound them, threads serve several tasks.  ``pending``: likewise, several jobs
-    of a task are pending.  ``latency``: likewise, wake-ups take time.
+    of a task are pending.  ``latency``: likewise, wake-ups take time.  ``workers``: likewise, tasks have workers.
     """
 
     runs: int = 20
@@ -39,6 +40,7 @@ class Effort:
     threads: bool = False
     pending: bool = False
     latency: bool = False
+    workers: bool = False
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,8 @@ def _batch(batch: Batch) -> Outcome:
             taskset = with_random_pending(taskset, rng)
         if effort.latency and test.latency:
             taskset = with_latency(taskset, rng.choice([10, 50, 200]) * US)
+        if effort.workers and test.paths:
+            taskset = with_random_workers(taskset, rng)
         outcome = outcome.joined(attack_one(test, taskset, rng, effort))
     return outcome
 
@@ -264,9 +268,14 @@ def broken(test: Test, taskset: Taskset, task: str, tries: int) -> Longest | Non
 
 
 def simpler(taskset: Taskset, keep: str) -> Iterator[Taskset]:
-    """Tasksets that are simpler by one step: a task other than ``keep`` less, a segment less, or fewer digits."""
+    """Tasksets that are simpler by one step: a task other than ``keep`` less, a segment less, or fewer digits.
+
+    Tasks with workers, and workers, stay, except for their digits.
+    """
     for index, task in enumerate(taskset):
         rest = taskset.tasks[:index], taskset.tasks[index + 1 :]
+        if task.name in taskset.forked:
+            continue
         if task.name != keep:
             yield replace(taskset, tasks=rest[0] + rest[1])
         for position in range(len(task.segments)):

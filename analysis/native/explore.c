@@ -335,7 +335,7 @@ static bool begin(struct explorer *e)
 	struct job_task *t;
 
 	for (t = e->sim->tasks; t < e->sim->tasks + e->sim->count; t++) {
-		t->next_release = t->task->trigger ? U64_MAX : 0;
+		t->next_release = t->task->trigger || t->task->parent ? U64_MAX : 0;
 		t->arrival = -(int64_t)t->task->jitter;
 	}
 	e->sim->chooser = &e->chooser;

@@ -47,8 +47,18 @@ static void strip_client(struct gpurt_sched_client *c)
 {
 	c->granted = false;
 	c->segments = c->preemptions = c->overruns = c->held_ns = 0;
+	c->stamp = 0;
 	if (!c->depth && !linked(&c->in_jobs))
 		c->own = c->hint = c->level = 0;
+}
+
+/* A tenure that is over says nothing.  On one GPU lists have the order of stamps. */
+static void strip_team(struct team *team)
+{
+	strip_client(&team->gpu.core);
+	team->gpu.core.stamp = team->group.stamp = 0;
+	if (!team->group.open)
+		team->group.level = 0;
 }
 
 static void strip_backlog(struct job_task *t, u64 now)
@@ -87,12 +97,22 @@ static void strip_task(struct job_task *t, u64 now)
 	strip_client(&t->client);
 }
 
-/* Without anyone who waits, a slice that is over begins anew, as many times as needed. */
-static u64 slice_left(const struct gpurt_vgpu *v)
+/* Whether a group owns the GPU, whose TSGs have turns then. */
+static bool is_team(const struct part *p)
 {
+	const u8 *only = (const u8 *)p->vgpu.only;
+	const struct sim *s = p->sim;
+
+	return only >= (const u8 *)s->teams && only < (const u8 *)(s->teams + s->count + 1);
+}
+
+/* Without anyone who waits, a slice that is over begins anew, as many times as needed. */
+static u64 slice_left(const struct part *p)
+{
+	const struct gpurt_vgpu *v = &p->vgpu;
 	u64 slice = v->holder && v->holder->slice ? v->holder->slice : v->slice;
 
-	if (!v->executing || v->only || slice >= ENDLESS)
+	if (!v->executing || (v->only && !is_team(p)) || slice >= ENDLESS)
 		return 0;
 	if (v->slice_end >= v->now)
 		return v->slice_end - v->now;
@@ -106,7 +126,7 @@ static void strip_part(struct part *p)
 
 	p->gpu_since = 0;
 	p->sched.since = p->sched.runner_since = p->sched.asked = p->sched.deadline = 0;
-	v->slice_end = slice_left(v);
+	v->slice_end = slice_left(p);
 	v->ready_at = left(v->ready_at, v->now);
 	v->now = v->turns = 0;
 	for (i = 0; i < GPURT_INTERLEAVE_COUNT; i++)
@@ -129,6 +149,9 @@ static void strip(struct sim *s)
 		t->ready_since = since[t - s->tasks];
 		t->asked = asked[t - s->tasks];
 	}
+	for (i = 0; s->stamps && i <= s->count; i++)
+		strip_team(&s->teams[i]);
+	s->stamps = 0;
 	for (i = 0; i < s->config->cpus; i++) {
 		s->cpus[i].since = 0;
 		s->cpus[i].thread_until = left(s->cpus[i].thread_until, now);
@@ -163,12 +186,16 @@ bool state_map_init(struct state_map *map, struct sim *s)
 {
 	u32 i, above = top_level(s) + 1;
 
-	*map = (struct state_map){ .sim = s, .range = calloc(3 + 4 * (size_t)s->config->part_count, sizeof(*map->range)) };
+	*map = (struct state_map){ .sim = s, .range = calloc(4 + 4 * (size_t)s->config->part_count, sizeof(*map->range)) };
 	if (!map->range || s->count > 64)
 		return false;
 	add(map, s, s + 1);
 	add(map, s->tasks, s->tasks + s->count);
 	add(map, s->cpus, s->cpus + s->config->cpus);
+	for (i = 0; i < s->count && !s->teams[i + 1].gpu.sched; i++)
+		;
+	if (i < s->count)
+		add(map, s->teams, s->teams + s->count + 1);
 	for (i = 0; i < s->config->part_count; i++) {
 		struct part *p = &s->parts[i];
 

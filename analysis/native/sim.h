@@ -21,12 +21,14 @@ enum step {
 	ASLEEP_GRANT,		/* policies lock-*: waits for the GPU */
 	ASLEEP_GPU,		/* sleeps while its pure GPU segment executes */
 	ASLEEP_RESOURCE,	/* waits for a resource */
+	ASLEEP_JOIN,		/* waits for its workers */
 	EXECUTING,		/* executes C or G^m */
 	REQUESTING,		/* is about to begin or end a segment */
 	HANDED,			/* has been given the update lock */
 	UPDATING,		/* holds the update lock; not preempted */
 	SPINNING,		/* waits busily while its pure GPU segment executes */
 	WANTING,		/* is about to take a resource */
+	FORKING,		/* is about to start its workers */
 	SPINNING_RESOURCE,	/* waits busily for a resource; not preempted */
 	SPINNING_LOCK,		/* policy `boosted`: waits busily for the update lock */
 };
@@ -41,6 +43,13 @@ struct part {
 	bool committed;
 	struct job_task *on_gpu;
 	u64 gpu_since;
+};
+
+/* Tasks that own the GPU together (kmod/core/group.h). */
+struct team {
+	struct gpurt_group group;
+	struct gpurt_group_gpu gpu;
+	struct gpurt_vgpu_ctx ctx;
 };
 
 struct job_task {
@@ -67,6 +76,7 @@ struct job_task {
 	bool polled;		/* it is in the set of the thread that serves it */
 	bool served;		/* the thread that serves it and others is at its job */
 	u32 job;
+	u32 workers;		/* ASLEEP_JOIN: that are not done */
 	struct gpurt_sched_client client;
 	struct gpurt_vgpu_ctx ctx;
 	struct gpurt_vgpu_tsg tsg;
@@ -98,6 +108,8 @@ struct sim {
 	struct part *parts;
 	struct gpurt_whole whole;	/* of which they are, if they slow each other down */
 	struct job_task *tasks;
+	struct team *teams;		/* by the number of the group */
+	u64 stamps;			/* of their tenures */
 	struct cpu *cpus;
 	u32 count;
 	u64 now;

@@ -70,6 +70,7 @@ static bool acts(const struct sim *s, const struct job_task *t)
 	case REQUESTING:
 	case HANDED:
 	case WANTING:
+	case FORKING:
 		return true;
 	case UPDATING:
 		return s->now >= t->until;

@@ -81,6 +81,37 @@ static void trigger(struct sim *s, const struct job_task *t)
 			sim_release(s, other);
 }
 
+/* The workers of a task begin.  Their response times count from the release of its job. */
+static void fork_workers(struct sim *s, struct job_task *t)
+{
+	struct job_task *w;
+	u32 number = (u32)(t - s->tasks) + 1;
+
+	t->workers = 0;
+	set_step(s, t, ASLEEP_JOIN);
+	for (w = s->tasks; w < s->tasks + s->count; w++)
+		t->workers += w->task->parent == number;
+	for (w = s->tasks; w < s->tasks + s->count; w++) {
+		if (w->task->parent != number)
+			continue;
+		sim_record(s, GPURT_SIM_RELEASE, w, -1, s->now, 0);
+		w->stats->jobs++;
+		w->backlog[(w->head + w->queued++) % BACKLOG] = t->backlog[t->head];
+		sim_start_job(s, w);
+	}
+}
+
+/* A worker is done.  After the last one its parent goes on, as soon as it has its CPU. */
+static void join(struct sim *s, const struct job_task *worker)
+{
+	struct job_task *t = &s->tasks[worker->task->parent - 1];
+
+	if (--t->workers)
+		return;
+	ready(s, t, EXECUTING);
+	t->left = 0;
+}
+
 static void finish_job(struct sim *s, struct job_task *t)
 {
 	u64 release = t->backlog[t->head], response = s->now - release;
@@ -99,6 +130,8 @@ static void finish_job(struct sim *s, struct job_task *t)
 	set_step(s, t, IDLE);
 	if (!t->task->thread && t->queued)
 		sim_go_on(s, t);
+	if (t->task->parent)
+		join(s, t);
 	trigger(s, t);
 	if (t->task->thread)
 		sim_served(s, t);
@@ -116,6 +149,10 @@ static void enter_segment(struct sim *s, struct job_task *t)
 	segment = &t->segments[t->at];
 	if (segment->gpu && calling(t->part)) {
 		ready(s, t, REQUESTING);
+		return;
+	}
+	if (segment->fork) {
+		ready(s, t, FORKING);
 		return;
 	}
 	if (segment->resource) {
@@ -290,6 +327,9 @@ bool sim_act(struct sim *s, struct job_task *t)
 			t->at++;
 			enter_segment(s, t);
 		}
+		return true;
+	case FORKING:
+		fork_workers(s, t);
 		return true;
 	case WANTING:
 		if (sim_take(s, t))

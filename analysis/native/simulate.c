@@ -32,15 +32,23 @@ static struct job_task *owner(struct gpurt_sched_client *c)
 	return c ? list_entry(c, struct job_task, client) : NULL;
 }
 
+/* The context that has the GPU with a client: its task's, or its group's. */
+static struct gpurt_vgpu_ctx *context(struct gpurt_sched_client *c)
+{
+	if (!c)
+		return NULL;
+	return c->group ? &list_entry(c->group, struct team, gpu)->ctx : &owner(c)->ctx;
+}
+
 static void on_commit(struct gpurt_sched *sched, struct gpurt_sched_client *only, u32 cause, u64 now)
 {
 	struct part *p = (struct part *)sched;
-	struct job_task *t = owner(only);
+	struct job_task *t = only && only->group ? NULL : owner(only);
 
 	(void)cause;
 	p->committed = true;
 	sim_record(p->sim, GPURT_SIM_COMMIT, t, (int)(p - p->sim->parts), now, p->config->alpha);
-	gpurt_vgpu_commit(&p->vgpu, t ? &t->ctx : NULL, now);
+	gpurt_vgpu_commit(&p->vgpu, context(only), now);
 }
 
 static void on_event(struct gpurt_sched *sched, struct gpurt_sched_client *c, u32 event, u64 now)
@@ -97,7 +105,17 @@ void sim_reordered(struct part *p, const struct gpurt_vgpu_tsg *tsg, u64 when)
 		on_run(&p->vgpu, p->vgpu.holder, when);
 }
 
-static const struct gpurt_sched_ops sched_ops = { .commit = on_commit, .event = on_event, .raise = on_raise };
+/* A group is on one part of the GPU: no other one has to follow. */
+static void on_regroup(struct gpurt_sched *sched, struct gpurt_group *group, u64 now)
+{
+	(void)sched;
+	(void)group;
+	(void)now;
+}
+
+static const struct gpurt_sched_ops sched_ops = {
+	.commit = on_commit, .event = on_event, .raise = on_raise, .regroup = on_regroup,
+};
 static const struct gpurt_vgpu_ops vgpu_ops = { .done = on_done, .run = on_run };
 
 static void set_up_parts(struct sim *s)
@@ -123,6 +141,26 @@ static void set_up_parts(struct sim *s)
 	s->next_poll = s->jobs && s->config->poll ? 0 : U64_MAX;
 }
 
+/* The task joins its group, whose level is that of its first task. */
+static void join(struct sim *s, struct job_task *t)
+{
+	struct team *team = &s->teams[t->task->group];
+
+	if (!team->gpu.sched) {
+		gpurt_group_init(&team->group, &s->stamps);
+		gpurt_group_gpu_init(&team->gpu, &team->group, &t->part->sched);
+		gpurt_vgpu_ctx_init(&team->ctx);
+		gpurt_group_set_level(&team->gpu, t->task->gpu_priority, 0);
+	}
+	gpurt_group_add(&team->gpu, &t->client, t->task->gpu_priority, 0);
+	gpurt_vgpu_unite(&t->part->vgpu, &t->ctx, &team->ctx, 0);
+}
+
+static bool has_releases(const struct gpurt_sim_task *task)
+{
+	return !task->trigger && !task->parent;
+}
+
 static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const struct gpurt_sim_segment *segments,
 		   struct gpurt_sim_stats *stats)
 {
@@ -139,11 +177,13 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		t->part = &s->parts[tasks[i].part];
 		t->segments = segments + tasks[i].first;
 		t->stats = &stats[i];
-		t->next_release = tasks[i].offset < config->horizon && !tasks[i].trigger ? tasks[i].offset : U64_MAX;
+		t->next_release = tasks[i].offset < config->horizon && has_releases(&tasks[i]) ? tasks[i].offset : U64_MAX;
 		t->arrival = (int64_t)(tasks[i].offset - tasks[i].jitter);
 		gpurt_sched_client_init(&t->client);
 		gpurt_boost_form(&t->client, tasks[i].form);
 		gpurt_vgpu_ctx_init(&t->ctx);
+		if (tasks[i].group)
+			join(s, t);
 		gpurt_vgpu_tsg_open(&t->tsg, &t->ctx);
 		gpurt_vgpu_shape(&t->part->vgpu, &t->tsg, tasks[i].slice, tasks[i].level, 0);
 		t->on = &t->tsg;
@@ -201,6 +241,22 @@ static bool is_factor(u32 thousandths)
 	return thousandths >= GPURT_FACTOR_ONE && thousandths <= GPURT_FACTOR_MAX;
 }
 
+/* Whether the groups and workers of task @i are right: one level and part a group, workers that fork none themselves. */
+static bool is_member(const struct gpurt_sim_task *tasks, u32 count, u32 i)
+{
+	u32 j, parent = tasks[i].parent;
+
+	if (tasks[i].group > count || parent > count)
+		return false;
+	if (parent && (parent == i + 1 || tasks[parent - 1].parent || tasks[i].thread || tasks[i].trigger))
+		return false;
+	for (j = 0; j < i && tasks[i].group; j++)
+		if (tasks[j].group == tasks[i].group &&
+		    (tasks[j].part != tasks[i].part || tasks[j].gpu_priority != tasks[i].gpu_priority))
+			return false;
+	return true;
+}
+
 bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count,
 	       const struct gpurt_sim_segment *segments)
 {
@@ -218,6 +274,8 @@ bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_tas
 	for (i = 0; i < count; i++) {
 		if (tasks[i].thread > count || tasks[i].trigger > count || tasks[i].trigger == i + 1 || tasks[i].order >= GPURT_SIM_ORDER_COUNT)
 			return false;
+		if (!is_member(tasks, count, i))
+			return false;
 		if (tasks[i].cpu >= config->cpus || tasks[i].part >= config->part_count || !tasks[i].period || tasks[i].priority >= GPURT_LEVELS ||
 		    tasks[i].gpu_priority >= GPURT_LEVELS || tasks[i].form >= GPURT_FORM_COUNT ||
 		    tasks[i].level >= GPURT_INTERLEAVE_COUNT || tasks[i].intensity >= GPURT_INTENSITY_COUNT ||
@@ -225,7 +283,7 @@ bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_tas
 			return false;
 		for (j = tasks[i].first; j < tasks[i].first + tasks[i].count; j++)
 			if (segments[j].resource > config->resource_count ||
-			    (segments[j].resource && segments[j].gpu) ||
+			    (segments[j].resource && segments[j].gpu) || (segments[j].fork && segments[j].gpu) ||
 			    segments[j].cpu_best > segments[j].cpu_worst ||
 			    segments[j].gpu_best > segments[j].gpu_worst)
 				return false;
@@ -246,7 +304,8 @@ struct sim *sim_new(const struct gpurt_sim_config *config, const struct gpurt_si
 	s->cpus = calloc(config->cpus, sizeof(*s->cpus));
 	s->parts = calloc(config->part_count, sizeof(*s->parts));
 	s->own = calloc(count ? count : 1, sizeof(*s->own));
-	if (s->tasks && s->cpus && s->parts && s->own) {
+	s->teams = calloc((size_t)count + 1, sizeof(*s->teams));
+	if (s->tasks && s->cpus && s->parts && s->own && s->teams) {
 		set_up(s, tasks, segments, stats);
 		share_out(s);
 		return s;
@@ -263,6 +322,7 @@ void sim_free(struct sim *s)
 	free(s->cpus);
 	free(s->parts);
 	free(s->own);
+	free(s->teams);
 	free(s);
 }
 

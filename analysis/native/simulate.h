@@ -53,6 +53,7 @@ struct gpurt_sim_segment {
 	u64 gpu_worst, gpu_best;	/* G^e */
 	u32 gpu;			/* whether it is a GPU segment */
 	u32 resource;			/* which one a CPU segment holds, from 1 on; 0: none */
+	u32 fork;			/* whether the task starts its workers here, and sleeps until all are done */
 };
 
 struct gpurt_sim_task {
@@ -72,6 +73,8 @@ struct gpurt_sim_task {
 	u32 rank;			/* its place in the thread's order, 0 first */
 	u32 trigger;			/* the task whose ends release its jobs, from 1 on; 0: it has releases of its own */
 	u32 timer;			/* it skips releases while a job waits to be served */
+	u32 parent;			/* the task whose worker it is, from 1 on; 0: it has releases of its own */
+	u32 group;			/* tasks of one number, up to that of tasks, own the GPU as a group; 0: it is in none */
 	u64 slice;			/* of its TSG; 0: the part's */
 	u64 period, deadline, offset;	/* offset: of the first release, which is as late as it may be */
 	u64 jitter;			/* how much later than its arrival a job may be released */

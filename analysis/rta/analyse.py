@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from analysis.model import Task, Taskset
+from analysis.rta.forkjoin import Paths
 from analysis.rta.pending import Needs, end_within
 from analysis.rta.recurrence import Unbounded
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
@@ -16,12 +17,12 @@ from analysis.rta.threads import verdict_of
 
 def analyse(
     name: str, demands_of: Demands, taskset: Taskset, *, assume_deadlines: bool = False, end_of: Demands | None = None,
-    brief: bool = False, pending: bool = False, instead: Demands | None = None,
+    brief: bool = False, pending: bool = False, instead: Demands | None = None, paths: Paths | None = None,
 ) -> Result:  # fmt: skip
     """Bounds every task of a taskset, most urgent first.
 
     ``end_of``: the formula of a job up to the end of its last GPU segment, of tests that look at it.  ``instead``:
-    a formula that counts where the first has no bound.
+    a formula that counts where the first has no bound.  ``paths``: that of tasks with workers.
     ``assume_deadlines``: every jitter uses D_h instead of R_h (ECRTS'24, section 6.4).  A bound that rests on a task
     without one is withdrawn, because it assumed that this task meets its deadline.  ``brief``: up to the first failure.
     ``pending``: several jobs of a task may be pending; else such a task has a bound up to its period only.
@@ -47,7 +48,7 @@ def analyse(
         verdict: Verdict | None = None
         if lost is None:
             try:
-                verdict, needs[task.name] = verdict_of(task, demands_of, system, instead)
+                verdict, needs[task.name] = verdict_of(task, demands_of, system, instead, paths)
                 lost = _culprit(needs[task.name], failed)
             except Unbounded as unbounded:
                 lost = unbounded.culprit
@@ -60,7 +61,7 @@ def analyse(
                 return Result(name, verdicts)
             if task.cpu_time or task.misc_time:
                 lost_on.setdefault(task.cpu, task.name)
-        elif end_of and task.uses_gpu and not (assume_deadlines or taskset.threads):
+        elif end_of and task.uses_gpu and not (assume_deadlines or taskset.threads or task.name in taskset.forked):
             end = end_within(task, end_of, demands_of, system)
             found |= {} if end is None else {task.name: end}
         equals.append(task)

@@ -33,18 +33,25 @@ def disorder(taskset: Taskset) -> str | None:
     A task that preempts another on their CPU must have the higher GPU priority too.  Otherwise each can wait for the
     other.
     """
-    lowest: dict[int, Task] = {}
+    lowest: dict[tuple[int, str], Task] = {}  # by CPU and group of a task with workers: its members wait together
     equals: list[Task] = []
     for task in (t for t in taskset.real_time if t.uses_gpu):
         if equals and equals[0].priority != task.priority:
             for h in equals:
-                lowest[h.cpu] = min(lowest.get(h.cpu, h), h, key=lambda t: t.segment_priority)
+                home = h.cpu, _group_of(h, taskset)
+                lowest[home] = min(lowest.get(home, h), h, key=lambda t: t.segment_priority)
             equals = []
         equals.append(task)
-        above = lowest.get(task.cpu)
-        if above is not None and above.segment_priority <= task.segment_priority:
-            return f"{above.name} preempts {task.name} on their CPU but does not outrank it on the GPU"
+        own = _group_of(task, taskset)
+        for (cpu, group), above in lowest.items():
+            if cpu == task.cpu and (group != own or not own) and above.segment_priority <= task.segment_priority:
+                return f"{above.name} preempts {task.name} on their CPU but does not outrank it on the GPU"
     return None
+
+
+def _group_of(task: Task, taskset: Taskset) -> str:
+    """The task whose workers are one group with it; empty if there is none."""
+    return taskset.forked[task.name].task if task.name in taskset.forked else ""
 
 
 def equals_that_wait(taskset: Taskset, equals: Equals) -> str | None:

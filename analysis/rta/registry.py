@@ -16,6 +16,7 @@ from analysis.rta import (
     boosted,
     ecrts24_printed,
     fmlp,
+    forkjoin,
     gcaps,
     lock,
     locks_published,
@@ -45,6 +46,7 @@ GCAPS = (
     Test(
         "gcaps-suspend", "GCAPS, self-suspension", "ECRTS'24 lemmas 8, 9, 13-15", "segment", SUSPEND,
         gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True, pending=True, latency=True,
+        paths=forkjoin.segment,
     ),
     Test(
         "gcaps-suspend-printed", "GCAPS, self-suspension, as printed", "ECRTS'24 lemmas 8, 9, 13-15",
@@ -70,7 +72,7 @@ BOOSTED = (
         "boosted-suspend", "boosted owners, self-suspension", "readings: boosted, owners inside segments", "boosted",
         SUSPEND, boosted.SUSPEND.demands, ends=boosted.SUSPEND.ends, instead=boosted.SUSPEND.short,
         compiled="boosted-suspend", forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True, threads=True,
-        pending=True, latency=True, resources=True,
+        pending=True, latency=True, resources=True, paths=forkjoin.boosted,
     ),
     Test(
         "boosted-busy", "boosted owners, busy waiting", "readings: boosted", "boosted", BUSY,

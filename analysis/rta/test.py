@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from analysis.chains.triggered import holistic
+from analysis.chains import triggered
 from analysis.conflicts import UNKNOWN, under
 from analysis.fold import apart
 from analysis.model import FORMS, Sharing, Taskset, Waiting
-from analysis.rta import wakeups
+from analysis.rta import forkjoin, wakeups
 from analysis.rta.analyse import analyse
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
@@ -42,7 +42,8 @@ class Test:
         ``threads``: it holds where a thread serves several tasks; other tests refuse such a taskset.
         ``pending``: it holds where several jobs of a task are pending, because of release jitter or deadlines beyond
         periods; other tests refuse such a taskset.  ``latency``: it holds where wake-ups take time,
-        and ``resources``: where tasks hold resources on CPUs; others refuse that.
+        and ``resources``: where tasks hold resources on CPUs; others refuse that.  ``paths``: the formula of tasks with
+        workers; tests without one refuse them.
     Its standing:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
@@ -82,6 +83,7 @@ class Test:
     pending: bool = False
     latency: bool = False
     resources: bool = False
+    paths: forkjoin.Paths | None = None
     assigns: bool = False
 
     @property
@@ -140,7 +142,7 @@ class Test:
         if refused := self._unserved(taskset):
             return refused
         if taskset.triggers:
-            return holistic(taskset, lambda one: self.run(one, brief), self.name)
+            return triggered.holistic(taskset, lambda one: self.run(one, brief), self.name)
         if self.analysis is not None:
             return self.analysis(taskset)
         if systems := self.systems(taskset):
@@ -162,11 +164,12 @@ class Test:
 
     def _analyse(self, taskset: Taskset, assume: bool = False, brief: bool = False) -> Result:
         ends, instead = (None, None) if assume else (self.ends, self.instead)
-        if taskset.resources or (any(taskset.platform.woken) and wakeups.contended(taskset)):
-            instead = None  # its proof has neither holders of resources nor wake-ups at the update lock
+        taskset = forkjoin.with_switches(taskset)
+        if taskset.forks or taskset.resources or (any(taskset.platform.woken) and wakeups.contended(taskset)):
+            instead = None  # its proof has neither workers, nor holders of resources, nor wake-ups at the update lock
         return analyse(
             self.name, self.demands, taskset, assume_deadlines=assume, end_of=ends, brief=brief, pending=self.pending,
-            instead=instead,
+            instead=instead, paths=self.paths,
         )  # fmt: skip
 
     def systems(self, taskset: Taskset) -> list[Taskset]:
@@ -192,8 +195,11 @@ class Test:
     def _unserved(self, taskset: Taskset) -> Result | None:
         """A failure for every task where the test says nothing of a thread that serves several, or of pending jobs.
 
-        Likewise of wake-ups.
+        Likewise of wake-ups and workers.
         """
+        able = self.paths is not None
+        if why := forkjoin.refusal(self.name, taskset, able=able, assigns=self.assigns):
+            return self._refused(taskset, Reason.WORKERS, why)
         if why := self._unknown_thread(taskset):
             return self._refused(taskset, Reason.THREAD, why)
         if why := self._unknown_pending(taskset):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from analysis.callbacks import Callback, Order, Thread
 from analysis.model import CpuSegment, Span, Task
-from analysis.rta import pending
+from analysis.rta import forkjoin, pending
 from analysis.rta.pending import Needs, chain_of
 from analysis.rta.recurrence import Demand, solve
 from analysis.rta.result import Bound, Failure, Reason, Term, TermKind, Verdict
@@ -50,12 +50,15 @@ class Company:
 
 
 def verdict_of(
-    task: Task, demands_of: Demands, system: System, instead: Demands | None = None
+    task: Task, demands_of: Demands, system: System, instead: Demands | None = None,
+    paths: forkjoin.Paths | None = None,
 ) -> tuple[Verdict, Needs]:  # fmt: skip
     """A formula's verdict on a task, and the tasks that it rests on; where it has no bound, the one of ``instead``.
 
-    Raises Unbounded as the formula does.
+    ``paths``: the formula of tasks with workers.  Raises Unbounded as the formula does.
     """
+    if paths and task.name in system.taskset.forked:
+        return forkjoin.verdict_of(task, paths, system)
     served = system.taskset.served_with(task)
     if len(served) > 1:
         return Chains(served, demands_of, system).verdict(task)

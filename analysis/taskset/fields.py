@@ -83,7 +83,7 @@ TASK = {
     "gpu_priority": Field(
         schema.integer(1, schema.MAX_PRIORITY), "priority of its GPU segments; its own unless given"
     ),
-    "period": Field(schema.time(1), "minimum time between releases", required=True),
+    "period": Field(schema.time(1), "minimum time between releases; a worker has its task's"),
     "jitter": Field(
         schema.time(),
         "how much later than its arrival a job may be released, where period is the distance of arrivals; none unless "

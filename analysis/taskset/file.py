@@ -24,7 +24,7 @@ from analysis.model import (
     Taskset,
     Waiting,
 )
-from analysis.taskset import chains, clocks, resources, schema, threads
+from analysis.taskset import chains, clocks, forks, resources, schema, threads
 from analysis.taskset import partitions as partitions_of_file
 from analysis.taskset.clocks import Clocks
 from analysis.taskset.fields import CHAIN, PLATFORM, RESOURCE, SHARED_PARTITION, THREAD
@@ -63,6 +63,7 @@ class TasksetFile:
     ``unmodelled``: what it has that no bound or simulation here is about.  Commands that print bounds refuse both.
     ``theta_stated``: whether it says what a context switch costs, by itself or as a part of epsilon.  ``clocks``: those
     that times of tasks are of, by task, where the file says it.
+    ``workers``: the tasks that have workers, as a refusal of commands that know nothing of these.
     """
 
     path: Path
@@ -73,6 +74,7 @@ class TasksetFile:
     unmodelled: tuple[Problem, ...] = ()
     theta_stated: bool = False
     clocks: Mapping[str, Clocks] = field(default_factory=dict)
+    workers: tuple[Problem, ...] = ()
 
 
 def load(path: Path | str) -> TasksetFile:
@@ -97,9 +99,10 @@ def from_document(path: Path, tables: Document, report: Mistakes, unplaced: bool
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)
     lacks = _lacks(tables["platform"], taskset, report)
-    unmodelled = (*_unmodelled(taskset, report), *_grouped(tables, report), *spatial)
+    unmodelled = (*_unmodelled(taskset, report), *_grouped(tables, taskset, report), *spatial)
     stated = taskset.platform.theta_known and not tables["platform"].keys().isdisjoint(("epsilon", "theta"))
-    return TasksetFile(path, taskset, launch, _notes(taskset), lacks, unmodelled, stated, at_clocks)
+    workers = _workers(tables, taskset, report)
+    return TasksetFile(path, taskset, launch, _notes(taskset), lacks, unmodelled, stated, at_clocks, workers)
 
 
 def _interpret(
@@ -113,6 +116,7 @@ def _interpret(
             report.add((key,), f"unknown {kind} {schema.quoted(key)}; a taskset file has {known}")
     if "platform" not in document:
         report.add((), "[platform] is missing: the machine that the tasks run on")
+    document = forks.spelt_out(document, report)
     profiles = Profiles(path, document, report)
     machine: object = {"cpus": schema.MAX_CPUS, "compute_units": schema.MAX_UNITS}
     if "platform" in document:
@@ -131,13 +135,17 @@ def _interpret(
             served[values["name"]] = values
     threads.check(document, report)
     tasks, launch, names = [], {}, _names(document.get("partition"))
+    forking: list[tuple[int, Document, int]] = []
     for index, own, before in _tables(document, "task", threads.fields_of, report):
         values = threads.with_thread(own, served)
         _cross_check(values, platform, names, ("task", index), report)
         profiles.check(values, ("task", index))
         if len(report.problems) == before and values.keys() >= {"cpu", "priority"}:
             values = {**values, "segments": profiles.spelt_out(values)}
-            tasks.append(_task(values, platform.compute_units if platform else 1, partitions, served))
+            units = platform.compute_units if platform else 1
+            tasks.append(_task(values, units, partitions, served))
+            if (before_workers := forks.before(values["segments"])) is not None:
+                forking.append((index, values, len(segments_of(before_workers, units))))
             launch[values["name"]] = _launch(values)
     found = _tables(document, "chain", CHAIN, report)
     rows = [(at, values) for at, values, before in found if len(report.problems) == before]
@@ -145,9 +153,10 @@ def _interpret(
     held = [(at, values) for at, values, before in found if len(report.problems) == before]
     if platform is None or report.problems:
         return None, launch, ()
+    forked = forks.read(forking, tasks, report)
     taskset = Taskset(
-        platform, tuple(tasks), tuple(partitions.values()), chains.read(rows, tasks, report),
-        resources.read(held, tasks, report),
+        platform, forks.joined(tasks, forked), tuple(partitions.values()), chains.read(rows, tasks, report),
+        resources.read(held, tasks, report), forked,
     )  # fmt: skip
     partitions_of_file.check(taskset, report, unplaced)
     placed = None if report.problems else partitions_of_file.placed(taskset, report)
@@ -327,13 +336,32 @@ def _unmodelled(taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
     )  # fmt: skip
 
 
-def _grouped(tables: Document, report: Mistakes) -> tuple[Problem, ...]:
-    """Groups: the members own the GPU together, which no bound and no simulation knows (docs/readings/groups.md)."""
-    why = "no bound is known for groups; `gpurt run` has their programs join them"
+def _grouped(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
+    """Groups: the members own the GPU together (docs/readings/groups.md).
+
+    Bounds and simulations are about those of a task and its workers only.
+    """
+    why = "no bound is known for groups, except of a task and its workers; `gpurt run` has their programs join them"
+    members = [
+        (kind, at, one) for kind in ("task", "thread") for at, one in enumerate(tables.get(kind, [])) if "group" in one
+    ]
+    known = {fork.task: fork for fork in taskset.forks}
+    homes = {one["group"]: known[one["name"]] for kind, _, one in members if kind == "task" and one["name"] in known}
     return tuple(
         Problem(line_of(report.lines, (kind, at, "group")), f"{kind} {one['name']}: group {one['group']}: {why}")
-        for kind in ("task", "thread") for at, one in enumerate(tables.get(kind, [])) if "group" in one
-    )  # fmt: skip
+        for kind, at, one in members
+        if kind == "thread" or one["group"] not in homes or one["name"] != homes[one["group"]].task
+    )
+
+
+def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
+    """The tasks with workers, for commands that know nothing of these."""
+    places = {one["name"]: at for at, one in enumerate(tables.get("task", []))}
+    why = "this command knows nothing of them; analyze, attack and simulate do"
+    return tuple(
+        Problem(line_of(report.lines, ("task", places[one.task], "segments")), f"task {one.task}: workers: {why}")
+        for one in taskset.forks
+    )
 
 
 #: The assumption of bounds of policy timesliced (docs/readings/gcaps.md, "Round robin").
@@ -389,11 +417,16 @@ def _ties(taskset: Taskset) -> Iterator[str]:
     for cpu in sorted({t.cpu for t in taskset.real_time}):
         yield from _equals(f"on CPU {cpu}", [(t.priority, _served_by(t)) for t in taskset.real_time if t.cpu == cpu])
     users = [t for t in taskset.real_time if t.uses_gpu]
-    yield from _equals("for the GPU", [(t.segment_priority, _served_by(t)) for t in users])
+    yield from _equals("for the GPU", [(t.segment_priority, _owner(t, taskset)) for t in users])
 
 
 def _served_by(task: Task) -> str:
     return f"thread {task.thread.name}" if task.thread else task.name
+
+
+def _owner(task: Task, taskset: Taskset) -> str:
+    fork = taskset.forked.get(task.name)
+    return f"the group of {fork.task}" if fork else _served_by(task)
 
 
 def _equals(where: str, tasks: list[tuple[int, str]]) -> Iterator[str]:

@@ -49,14 +49,20 @@ SEGMENT = {
         schema.string("^[A-Za-z0-9_.-]{1,64}$", "the name of a [[profile]]"),
         "a copy in, a kernel and a copy out, as the [[profile]] of that name says",
     ),
+    "workers": Field(
+        schema.array(schema.string("^[A-Za-z0-9_.-]{1,64}$", "a task's name"), "an array of names"),
+        "the tasks that it starts here; it sleeps until all of them are done",
+    ),
 }  # fmt: skip
+#: The key of a segment in which a task starts its workers.
+WORKERS = "workers"
 #: The keys that only go with a kernel.
 _OF_KERNEL = {"overhead", "interleave", "block"}
 #: The keys of the other segments.
-_ALONE = ({"cpu"}, {"misc", "gpu"}, {"copy"}, {"kernel_times"}, {"profile"})
+_ALONE = ({"cpu"}, {"misc", "gpu"}, {"copy"}, {"kernel_times"}, {"profile"}, {"workers"})
 _FORMS = (
     'a segment is { cpu = "..." }, { misc = "...", gpu = "..." }, { copy = "..." }, { kernel = "..." } with overhead, '
-    'interleave and block, { kernel_times = ["...", ...] } or { profile = "..." }'
+    'interleave and block, { kernel_times = ["...", ...] }, { profile = "..." } or { workers = ["...", ...] }'
 )
 
 
@@ -88,10 +94,12 @@ def _check_kernel(segment: Document, where: Where, report: Mistakes) -> None:
 
 
 def segments_of(values: list[Document], units: int) -> tuple[Segment, ...]:
-    """The segments; copies and kernels in a row are the parts of one GPU segment."""
+    """The segments, without those that start workers; copies and kernels in a row are the parts of one GPU segment."""
     found: list[Segment] = []
-    for parted, run in groupby(values, key=lambda one: not {"cpu", "gpu"} & set(one)):
-        if parted:
+    for keys, run in groupby(values, key=lambda one: {"cpu", "gpu", WORKERS} & set(one)):
+        if WORKERS in keys:
+            continue
+        if not keys:
             found.append(whole_gpu(tuple(_part(one) for one in run), units))
         else:
             found += (CpuSegment(one["cpu"]) if "cpu" in one else _gpu(one) for one in run)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from analysis import taskset
+from analysis.answers.loading import without_workers
 from gpurt.errors import UsageError
 from gpurt.types import DocumentView
 from pycontrol.commands.options import FILE, JSON, Output, command
@@ -57,7 +58,7 @@ def apply(
     """
     if task or output:
         return _admit(device, file, task, output, force or ignore_missing, as_json)
-    loaded = taskset.load(file)
+    loaded = without_workers(taskset.load(file))
     given = give(device, loaded, force)
     if not given.done:
         return _refuse(file, given, as_json)

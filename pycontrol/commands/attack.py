@@ -46,7 +46,7 @@ many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a bug."
 def attack(file: Path, name: str | None, states: int, as_json: bool) -> int:
     """Look at every sporadic schedule of a small taskset: exact worst cases beside the bounds."""
     chosen = tests((name,)) if name else []
-    taskset = analysable(file, chosen).taskset
+    taskset = analysable(file, chosen, workers=True).taskset
     test = _test(taskset, name)
     taskset = test.seen(taskset)
     result = test.run(taskset)

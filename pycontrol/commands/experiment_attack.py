@@ -39,6 +39,7 @@ PENDING = click.option("--pending", is_flag=True,
                        help="With release jitter and deadlines beyond periods; of tests that bound those.")  # fmt: skip
 
 LATENCY = click.option("--latency", is_flag=True, help="Wake-ups of threads take time; of tests that bound that.")
+WORKERS = click.option("--workers", is_flag=True, help="Tasks have workers; of tests that bound that.")
 
 
 @command(
@@ -67,16 +68,19 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
 @THREADS
 @PENDING
 @LATENCY
+@WORKERS
 @FOLDER
 @click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
 @JSON
 def attack(
     names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int, threads: bool, pending: bool,
-    latency: bool, output: Path, fresh: bool, as_json: bool,
+    latency: bool, workers: bool, output: Path, fresh: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Search for schedules that break a bound: random first releases, then local search (docs/soundness.md)."""
-    tests = _tests(names, list(rta.TESTS.values()), threads, pending, latency)
-    effort = search.Effort(runs, steps, threads, pending, latency)
+    if workers and (threads or pending or latency):
+        raise UsageError("--workers goes with no other kind of tasks: no bound is for both")
+    tests = _tests(names, list(rta.TESTS.values()), threads, pending, latency, workers)
+    effort = search.Effort(runs, steps, threads, pending, latency, workers)
     store = _store(output, tasksets, seed, effort, fresh)
     for test in tests:
         if test.name not in store.rows:
@@ -94,7 +98,8 @@ def attack(
 
 
 def _tests(
-    names: tuple[str, ...], usual: list[Test], threads: bool, pending: bool, latency: bool = False
+    names: tuple[str, ...], usual: list[Test], threads: bool, pending: bool, latency: bool = False,
+    workers: bool = False,
 ) -> list[Test]:  # fmt: skip
     """The tests of these names, or the usual ones.  Raises UsageError for a name, and one without such bounds."""
     try:
@@ -105,6 +110,7 @@ def _tests(
         (threads, "threads", "threads that serve several tasks"),
         (pending, "pending", "tasks of which several jobs are pending"),
         (latency, "latency", "wake-ups of threads"),
+        (workers, "paths", "tasks with workers"),
     ):
         if wrong := [test.name for test in tests if asked and not getattr(test, key) and test.name in names]:
             raise UsageError(f"{wrong[0]} has no bounds for {what}")

@@ -8,6 +8,7 @@ import click
 from gpurt.errors import RefusedError, UsageError
 from pycontrol.commands.options import JSON, Pid, command
 from pycontrol.live.control import connect
+from pycontrol.live.membership import home
 from pycontrol.live.rules import possible
 from pycontrol.machine import procs
 from pycontrol.output import documents, render
@@ -46,9 +47,11 @@ def group(device: str | None, name: str, pids: tuple[int, ...], cgroups: tuple[s
         inside = {pid for pid in known if any(procs.in_cgroup(procs.cgroup(pid), path) for path in cgroups)}
         if not pids and not inside:
             raise RefusedError(f"no client of the GPU is in cgroup {', '.join(cgroups)}")
-        for pid in (*pids, *sorted(inside - {*pids})):
+        asked = (*pids, *sorted(inside - {*pids}))
+        for pid in asked:
             control.set_group(pid, name)
-        found = [one for one in control.clients() if one.group == name]
+        homes = {home(name, pid) for pid in asked}
+        found = [one for one in control.clients() if home(one.group, one.pid) in homes]
     rows = [(str(one.pid), one.comm, str(one.gpu), one.state.word, str(one.priority)) for one in found]
     text = f"group {name}\n" + render.table(("pid", "name", "GPU", "state", "priority"), rows)
     render.emit({"group": name, "clients": list(map(documents.client, found))}, as_json, text)

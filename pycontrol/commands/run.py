@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from analysis import taskset
+from analysis.answers.loading import without_workers
 from analysis.model import Waiting
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
@@ -72,7 +73,7 @@ def run(
     if len(what) != 1:
         raise UsageError("name one taskset file, or give --auto or --group NAME, and -- COMMAND")
     apart([trace_path], Path(what[0]))
-    loaded = taskset.load(Path(what[0]))
+    loaded = without_workers(taskset.load(Path(what[0])))
     crew.CrewOptions(duration / 1e9)  # raises UsageError before anything is changed
     if trace_path:
         check_writable(trace_path)

@@ -73,8 +73,10 @@ def simulate(
     """Run the taskset in virtual time on the real scheduler, many times with different first releases."""
     apart([trace_path, plot_path], file)
     costs = energy_simulate.Costs.asked(file, energy, units, plot_path)
-    read = modelled if policy == POLICY else analysable
-    loaded = costs.taskset if costs else read(file).taskset
+    if costs:
+        loaded = costs.taskset
+    else:
+        loaded = (modelled(file) if policy == POLICY else analysable(file, workers=True)).taskset
     files = [path for path in (trace_path, plot_path) if path]
     for path in files:
         check_writable(path)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from analysis import rta, taskset
+from analysis.answers.loading import without_workers
 from analysis.model import Task, Taskset
 from analysis.rta import Failure
 from analysis.simulate import Observed, SimulationError, worst_over_offsets
@@ -223,7 +224,7 @@ def demonstrate(options: StudyOptions, console: Console) -> Results:
     """
     setups = options.setups()
     crew.CrewOptions(options.seconds)  # raises UsageError before anything runs
-    file = taskset.load(options.file or case_study())
+    file = without_workers(taskset.load(options.file or case_study()))
     try:
         options.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

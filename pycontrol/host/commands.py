@@ -276,8 +276,7 @@ class Commands:
 
     def check_groups(self, allowance: Allowance) -> None:
         """Raises Refusal EDQUOT, and the allowance is none, if it would put members of a group under two budgets."""
-        seats = {client.group for one in self.connections() for client in one.clients.values() if client.group}
-        for seat in seats:
+        for seat in self.groups.seats:
             wanted = {self.wanted(one) for one in seat.members} - {None}
             if allowance in wanted and len(wanted) > 1:
                 self.budgets.settle(allowance)

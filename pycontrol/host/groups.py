@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -126,6 +126,11 @@ class Groups:
         self.able = able
         self._stamps = ffi.new("u64 *")
         self._all: dict[tuple[int, str], Group] = {}
+
+    @property
+    def seats(self) -> Iterator[Seat]:
+        """All groups, on each GPU that they use."""
+        return (seat for group in self._all.values() for seat in group.seats.values())
 
     @property
     def spanning(self) -> Group | None:

@@ -511,24 +511,28 @@ class Host:
                 connection.stream(packets(records))
                 return
             connection.answered()
+            send(records)
+
+        def send(records: list[Record] | Refusal) -> None:
+            made: Iterable[bytes]
             if isinstance(records, Refusal):
-                if not connection.closed:
-                    connection.send(refuse(head_of(payload), records.error, records.text))
-                return
-            for packet in packets(records) if not connection.closed else ():
+                made = [refuse(head_of(payload), records.error, records.text)]
+            else:
+                made = packets(records)
+            for packet in made if not connection.closed else ():
                 connection.send(packet)
 
-        asked = False
         try:
             connection.asks()
-            asked = True
+        except Refusal as refusal:
+            send(refusal)
+            return
+        try:
             head, command, attributes = request(payload)
             self.commands.carry_out(connection.peer, command, attributes, done)
         except Refusal as refusal:
-            if asked:
-                connection.answered()
             self.malformed += isinstance(refusal, Malformed)
-            connection.send(refuse(head_of(payload), refusal.error, refusal.text))
+            done(refusal)
 
     def tell(
         self, gpu: Gpu, client: GpuClient | None, kind: EventKind, when: int, cause: Cause | None, latency: int,

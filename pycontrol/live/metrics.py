@@ -21,6 +21,7 @@ from gpurt.errors import GpurtError
 from gpurt.text import visible
 from pycontrol.live.control import ClientInfo, Control, GpuStatus
 from pycontrol.live.distributions import of_host
+from pycontrol.live.membership import Home, home
 from pycontrol.machine import procs
 from pycontrol.run.finding import What
 from pycontrol.run.judge import Judge
@@ -180,12 +181,16 @@ class HostCollector:
             yield family
 
     def _members(self, clients: Iterable[ClientInfo]) -> Metric:
-        """How many members groups have, by their names as far as those of their processes may be told."""
-        told = Counter((one.gpu, one.group if self._may_name(one) else OTHER) for one in clients if one.group)
-        family = GaugeMetricFamily("gpurt_group_members", "clients that own the GPU together", labels=["gpu", "group"])
-        for (gpu, group), count in sorted(told.items()):
-            family.add_metric([str(gpu), visible(group)], count)
+        """How many members groups have, by their users and names as far as those of their processes may be told."""
+        told = Counter((one.gpu, *self._group_of(one)) for one in clients if one.group)
+        labels = ["gpu", "group", "user"]
+        family = GaugeMetricFamily("gpurt_group_members", "clients that own the GPU together", labels=labels)
+        for (gpu, group, user), count in sorted(told.items()):
+            family.add_metric([str(gpu), visible(group), user], count)
         return family
+
+    def _group_of(self, one: ClientInfo) -> Home:
+        return home(one.group, one.pid) if self._may_name(one) else (OTHER, "")
 
     def _name(self, one: ClientInfo, known: _Known | None) -> str:
         """A client keeps its name; one that has none gets one as soon as it says whose jobs it does."""
@@ -203,7 +208,7 @@ class HostCollector:
 
     def _may_name(self, one: ClientInfo) -> bool:
         if self._naming is Naming.OWN:
-            return procs.status(one.pid, "Uid")[1:2] == [str(os.geteuid())]
+            return procs.user(one.pid) == str(os.geteuid())
         return self._naming is Naming.ALL
 
 

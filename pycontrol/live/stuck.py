@@ -11,6 +11,7 @@ from gpurt.enums import State
 from gpurt.text import visible
 from gpurt.types import Document
 from gpurt.units import exact_ms
+from pycontrol.live.membership import Home, home
 from pycontrol.machine import procs
 
 if TYPE_CHECKING:
@@ -54,15 +55,23 @@ def _sleepers(pid: int) -> list[Sleeper]:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The owner of a GPU: a client, and the processes that own it together, by their pids."""
+    """The owner of a GPU: a client, and the processes that own it together, by their pids.
+
+    ``home``: their group.
+    """
 
     client: int
-    group: str
+    home: Home
     names: dict[int, str]
 
     def __str__(self) -> str:
         processes = ", ".join(who(pid, name) for pid, name in self.names.items())
         return f"group {visible(self.group)} ({processes})" if self.group else processes
+
+    @property
+    def group(self) -> str:
+        """The name of their group; empty: the owner is in none."""
+        return self.home[0]
 
     @property
     def sleepers(self) -> list[Sleeper]:
@@ -71,15 +80,16 @@ class Owner:
 
 
 def owner(clients: Iterable[ClientInfo], client: int, pid: int, name: str, group: str) -> Owner:
-    """The owner of whom one client is known: with all members of its group."""
-    members = {one.pid: one.comm for one in clients if group and one.group == group}
-    return Owner(client, group, {pid: name} | members)
+    """The owner of whom one client is known: with all members of its group, not of another user's of that name."""
+    own = home(group, pid)
+    members = {one.pid: one.comm for one in clients if group and home(one.group, one.pid) == own}
+    return Owner(client, own, {pid: name} | members)
 
 
 def waiting(gpu: int, clients: Iterable[ClientInfo], of: Owner) -> list[ClientInfo]:
     """The clients that wait for the GPU in a segment, and are not the owner's."""
     found = [one for one in clients if one.gpu == gpu and one.state is State.PENDING and one.client != of.client]
-    return [one for one in found if not of.group or one.group != of.group]
+    return [one for one in found if not of.group or home(one.group, one.pid) != of.home]
 
 
 def who(pid: int, name: str) -> str:
@@ -118,7 +128,7 @@ def _owner(gpu: GpuStatus, clients: list[ClientInfo]) -> Owner:
     for one in clients:
         if one.gpu == gpu.gpu and gpu.runner_pid and one.pid == gpu.runner_pid and one.depth:
             return owner(clients, one.client, one.pid, one.comm, one.group)
-    return Owner(0, "", {gpu.runner_pid: ""})
+    return Owner(0, home("", 0), {gpu.runner_pid: ""})
 
 
 def lines(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[str]:

@@ -88,6 +88,14 @@ def status(pid: int, field: str, thread: int = 0) -> list[str]:
     return found[1].decode("utf-8", "replace").split() if found else []
 
 
+def user(pid: int) -> str:
+    """The number of the user whose process it is; empty if there is none or it may not be known."""
+    try:
+        return next(iter(status(pid, "Uid")[1:2]), "") if pid else ""
+    except Unreadable:
+        return ""
+
+
 def stat(pid: int) -> Stat | None:
     """State, start time and real-time priority of the process's main thread."""
     text = read(pid, "stat")

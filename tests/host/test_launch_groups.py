@@ -92,7 +92,8 @@ def test_no_command_bounds_or_simulates_it(file: taskset.TasksetFile) -> None:
     with pytest.raises(TasksetError) as refused:
         analysable(file.path)
     assert [one.message for one in refused.value.problems] == [
-        f"task {name}: group llm: no bound is known for groups; `gpurt run` has their programs join them"
+        f"task {name}: group llm: no bound is known for groups, except of a task and its workers; `gpurt run` has "
+        "their programs join them"
         for name in ("engine", "worker")
     ]
 

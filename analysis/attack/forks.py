@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tasksets whose tasks have workers, to attack bounds with."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from analysis.model import MS, CpuSegment, Fork, GpuSegment, Platform, Segment, Span, Task, Taskset
+
+
+def with_random_workers(taskset: Taskset, rng: random.Random) -> Taskset:
+    """The taskset, one or two of whose real-time tasks have others as workers, all of them with its period."""
+    left = [t.name for t in taskset.real_time]
+    rng.shuffle(left)
+    forks, made = [], {t.name: t for t in taskset}
+    for _ in range(rng.choice([1, 1, 2])):
+        names, left = left[: rng.randint(2, 4)], left[4:]
+        if len(names) < 2:
+            break
+        parent = made[names[0]]
+        after = rng.randint(0, len(parent.segments))
+        forks.append(Fork(parent.name, after, tuple(names[1:])))
+        for name in names:
+            made[name] = replace(
+                made[name], period=parent.period, deadline=parent.deadline, gpu_priority=parent.segment_priority
+            )
+    return replace(taskset, tasks=tuple(made[t.name] for t in taskset), forks=tuple(forks))
+
+
+def tiny_forks(rng: random.Random) -> Taskset:
+    """A task with up to three workers beside up to two tasks, or two tasks with workers, in whole ms."""
+    cpus, count = rng.choice([1, 2, 2, 3]), rng.choice([2, 2, 3])
+    platform = Platform(cpus, rng.choice([0, 0, 1]) * MS, rng.choice([0, 0, 0, 1]) * MS, rng.choice([1, 1, 2]) * MS)
+    two = rng.random() < 0.25
+    others = 0 if two else rng.choice([1, 1, 2])
+    priorities = rng.sample(range(1, 20), 10)
+    if rng.random() < 0.1:
+        priorities[1] = priorities[-1]
+    tasks: list[Task] = []
+    forks: list[Fork] = []
+    for number in range(1 + two):
+        made, fork = _group(rng, f"p{number}", cpus, 2 if two else count, priorities)
+        tasks += made
+        forks.append(fork)
+    for number in range(others):
+        period = rng.randint(4, 10)
+        segments = _segments(rng, rng.choice([1, 1, 2]), max(1, period // 3))
+        own = priorities.pop(0)
+        tasks.append(Task(f"t{number}", rng.randrange(cpus), own, period * MS, period * MS, segments))
+    if rng.random() < 0.4:  # GPU priorities in another order than those of CPUs
+        order = rng.sample(range(1, 20), len(tasks))
+        given = {name: order[number] for number, fork in enumerate(forks) for name in fork.members}
+        given |= {t.name: order[i] for i, t in enumerate(tasks) if t.uses_gpu and t.name not in given}
+        tasks = [replace(t, gpu_priority=given.get(t.name)) for t in tasks]
+    return Taskset(platform, tuple(tasks), forks=tuple(forks))
+
+
+def _group(
+    rng: random.Random, name: str, cpus: int, workers: int, priorities: list[int]
+) -> tuple[list[Task], Fork]:  # fmt: skip
+    """A task with so many workers."""
+    period, level = rng.randint(10, 18) * MS, rng.randint(1, 19)
+    before = _segments(rng, rng.choice([0, 1, 1, 2]), 1)
+    after = _segments(rng, rng.choice([0, 1, 1, 2]), 1)
+    names = [f"{name}w{number}" for number in range(workers)]
+    made = [Task(name, rng.randrange(cpus), priorities.pop(0), period, period, before + after, gpu_priority=level)]
+    for one in names:
+        segments = _segments(rng, rng.choice([1, 1, 2]), 2)
+        made.append(Task(one, rng.randrange(cpus), priorities.pop(0), period, period, segments, gpu_priority=level))
+    return made, Fork(name, len(before), tuple(names))
+
+
+def _segments(rng: random.Random, count: int, most: int) -> tuple[Segment, ...]:
+    found: list[Segment] = []
+    for _ in range(count):
+        if rng.random() < 0.4:
+            found.append(CpuSegment(_span(rng, rng.randint(1, most))))
+        else:
+            found.append(GpuSegment(_span(rng, rng.choice([0, 0, 1])), _span(rng, rng.randint(0, most))))
+    return tuple(found)
+
+
+def _span(rng: random.Random, worst: int) -> Span:
+    return Span(worst * MS, rng.choice([worst, worst, worst, 0]) * MS)

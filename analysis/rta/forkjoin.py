@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Bounds of tasks with workers: fork-join on one GPU that the task and its workers own as a group.
+
+A *path* is what the task does before it starts its workers, one worker, and what the task does after the last of them.
+The response of a job is that of one of its paths, which other tasks and the other workers delay.  Other tasks meet the
+members as tasks of their own, whose responses count from the release of the job.  docs/readings/groups.md, "Fork-join",
+has the proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
+
+from analysis.model import CpuSegment, Fork, GpuSegment, Segment, Span, Task, Taskset
+from analysis.rta import pending
+from analysis.rta.mpcp import bounded, recurring
+from analysis.rta.pending import Needs
+from analysis.rta.recurrence import Demand, solve
+from analysis.rta.result import Bound, Failure, TermKind, Verdict
+from analysis.rta.system import System
+from analysis.rta.windows import owned, owner
+
+OWN = "readings: groups, path"
+WORKERS = "readings: groups, other workers"
+LOCK = "readings: groups, the update lock"
+LOWER = "readings: groups, lower tasks"
+CPU = "readings: groups, CPUs of the path"
+OWNERS = "readings: groups, owners"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What a path does on one CPU, at one priority, in one stretch."""
+
+    task: Task
+    segments: tuple[Segment, ...]
+
+    @property
+    def users(self) -> int:
+        """How many GPU segments it has."""
+        return sum(isinstance(s, GpuSegment) for s in self.segments)
+
+    @property
+    def length(self) -> int:
+        """C + G, ns; one that takes no time also waits for what is released when it would be over."""
+        return _length(self.segments) or 1
+
+
+def _length(segments: Sequence[Segment]) -> int:
+    return sum(s.time.worst if isinstance(s, CpuSegment) else s.misc.worst + s.pure.worst for s in segments)
+
+
+@dataclass(frozen=True)
+class Path:
+    """The way of a job over one worker; without ``last``, up to that worker's end."""
+
+    fork: Fork
+    task: Task
+    worker: Task
+    last: bool
+    system: System
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """Before the workers, the worker, and after the workers."""
+        before, after = self.task.segments[: self.fork.after], self.task.segments[self.fork.after :]
+        first = (Phase(self.task, before), Phase(self.worker, self.worker.segments))
+        return (*first, Phase(self.task, after)) if self.last else first
+
+    @cached_property
+    def eta(self) -> int:
+        """How many GPU segments the path has."""
+        return sum(phase.users for phase in self.phases)
+
+    @property
+    def level(self) -> int:
+        """The GPU priority of the group."""
+        return self.task.segment_priority
+
+    @cached_property
+    def others(self) -> list[Task]:
+        """The other workers, which execute while the path's does."""
+        named = {t.name: t for t in self.system.taskset}
+        return [named[name] for name in self.fork.workers if name != self.worker.name]
+
+    def on_cpus(self) -> Iterator[tuple[Task, list[Phase]]]:
+        """Each task outside the group on a CPU of the path, with the phases there."""
+        for cpu in dict.fromkeys((self.task.cpu, self.worker.cpu)):
+            phases = [phase for phase in self.phases if phase.task.cpu == cpu]
+            for t in self.system.on_cpu(cpu):
+                if t.name not in self.fork.members:
+                    yield t, phases
+
+    def owners(self) -> list[Task]:
+        """The tasks outside the group of at least its GPU priority; none if the path uses no GPU."""
+        if not self.eta:
+            return []
+        others = (t for t in self.system.gpu_tasks if t.name not in self.fork.members)
+        return [t for t in others if t.segment_priority >= self.level]
+
+    def own(self, in_flight: int) -> list[Demand]:
+        """Its own demand, and what the begins of its segments wait for updates of lower tasks."""
+        return [
+            Demand(TermKind.OWN, sum(phase.length for phase in self.phases), OWN),
+            Demand(TermKind.UPDATES, 2 * self.system.epsilon * self.eta, OWN),
+            Demand(TermKind.BLOCKING, in_flight, LOCK),
+        ]
+
+    def beside(self) -> Iterator[Demand]:
+        """The demands of the other workers, each once: what they take of the worker's CPU, and of the GPU."""
+        for other in self.others:
+            here, together = other.cpu == self.worker.cpu, self.worker.uses_gpu
+            updates = 2 * self.system.epsilon * other.eta if here or together else 0
+            if here:
+                yield Demand(TermKind.CPU_PREEMPTION, other.cpu_time + other.misc_time, WORKERS, other.name)
+            if together:
+                yield Demand(TermKind.GPU_PREEMPTION, other.pure_time, WORKERS, other.name)
+            yield Demand(TermKind.UPDATES, updates, WORKERS, other.name)
+
+
+#: A policy's demands of a path.
+Paths: TypeAlias = Callable[[Path], "list[Demand]"]
+
+
+def boosted(path: Path) -> list[Demand]:
+    """Policy `boosted`: members inside are raised, so that no CPU segment of a task on another CPU delays the path."""
+    system, alpha = path.system, path.system.taskset.platform.alpha
+    flying = sum(phase.users * system.epsilon for phase in path.phases if _lower_elsewhere(path, phase.task.cpu))
+    demands, charged = [*path.own(flying), *path.beside()], set[str]()
+    owners = {t.name for t in path.owners()}
+    for t, phases in path.on_cpus():
+        above = t.priority >= min(phase.task.priority for phase in phases)
+        if above and t.name in owners:
+            amount = t.cpu_time + owned(t, system)
+            jitter = system.jitter(t, amount - system.taskset.platform.theta)
+            demands.append(Demand(TermKind.CPU_PREEMPTION, amount, CPU, t.name, t.period, jitter))
+            charged.add(t.name)
+        elif above:
+            amount = t.cpu_time + t.misc_time + 2 * alpha * t.eta
+            demands.append(recurring(TermKind.CPU_PREEMPTION, t, amount, CPU, system))
+        elif t.uses_gpu and t.name not in owners:
+            cap = sum(phase.users + 1 for phase in phases) * (max(s.misc.worst for s in t.gpu_segments) + 2 * alpha)
+            amount = t.misc_time + 2 * alpha * t.eta
+            demands.append(bounded(TermKind.BLOCKING, t, amount, cap, LOWER, system))
+    demands += [replace(owner(t, system), lemma=OWNERS) for t in path.owners() if t.name not in charged]
+    return demands
+
+
+def _lower_elsewhere(path: Path, cpu: int) -> bool:
+    """Whether a task of a lower GPU priority updates the runlist on another CPU."""
+    return any(t.cpu != cpu and t.segment_priority < path.level for t in path.system.gpu_tasks)
+
+
+def segment(path: Path) -> list[Demand]:
+    """Policy `segment`: an owner waits for its CPU, so that what preempts owners there delays the path as well."""
+    system = path.system
+    demands, charged = [*path.own((path.eta + 3) * system.epsilon), *path.beside()], set[str]()
+    for t, phases in path.on_cpus():
+        if t.priority < min(phase.task.priority for phase in phases):
+            continue
+        amount = t.cpu_time + t.misc_time
+        jitter = system.jitter(t, amount)
+        amount += 2 * system.epsilon * t.eta
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, CPU, t.name, t.period, jitter))
+        if path.eta and t.uses_gpu:
+            demands.append(recurring(TermKind.GPU_PREEMPTION, t, t.pure_time, OWNERS, system))
+        charged.add(t.name)
+    return [*demands, *_ownership(path, charged)]
+
+
+def _ownership(path: Path, charged: set[str]) -> Iterator[Demand]:
+    """How long owners that are not charged yet can own the GPU, with what preempts them on their CPUs.
+
+    Likewise what preempts another worker there: that worker may have been handed the update lock, and has it until its
+    CPU executes it.
+    """
+    system = path.system
+    lowest: dict[int, int] = {}
+    equals = [other for other in path.others if other.uses_gpu] if path.worker.uses_gpu else []
+    for t in [*equals, *(t for t in path.owners() if t.name not in charged)]:
+        lowest[t.cpu] = min(t.priority, lowest.get(t.cpu, t.priority))
+    for cpu, level in lowest.items():
+        above = [t for t in system.on_cpu(cpu) if t.priority >= level]
+        single = len({t.thread or t.name for t in above if t.priority == level}) == 1
+        for t in above:
+            alone = single and t.priority == level
+            if t.name in path.fork.members:
+                if t in path.others and cpu != path.worker.cpu and not alone:
+                    yield Demand(TermKind.INDIRECT_DELAY, t.cpu_time + t.misc_time, OWNERS, t.name)
+                continue
+            amount = owned(t, system) + (0 if alone else t.cpu_time)
+            if t.name not in charged and amount:
+                yield recurring(TermKind.GPU_PREEMPTION, t, amount, OWNERS, system)
+
+
+def verdict_of(task: Task, paths: Paths, system: System) -> tuple[Verdict, Needs]:
+    """The verdict on a member, and the tasks that it rests on: the other members among them.
+
+    A task has that of its worst path, a worker that of its own, up to its end.
+    """
+    fork = system.taskset.forked[task.name]
+    named = {t.name: t for t in system.taskset}
+    parent, whole = named[fork.task], task.name == fork.task
+    ways = [Path(fork, parent, named[name], whole, system) for name in (fork.workers if whole else (task.name,))]
+    found = [(solve(task, demands), demands) for demands in map(paths, ways)]
+    needs = [frozenset[str | None](fork.members) - {task.name}]
+    needs += [one for _, demands in found for one in pending.needs_of(demands)]
+    failed = [verdict for verdict, _ in found if isinstance(verdict, Failure)]
+    if failed:
+        return max(failed, key=lambda one: one.reached), needs
+    bounds = [verdict for verdict, _ in found if isinstance(verdict, Bound)]
+    return max(bounds, key=lambda one: one.wcrt), needs
+
+
+def with_switches(taskset: Taskset) -> Taskset:
+    """The taskset with the context switches between the TSGs of workers as parts of their G^e.
+
+    While a group owns the GPU, its TSGs with work have turns.  Each piece of work that a program hands over takes one
+    turn for each slice at most, and each turn begins with a switch.
+    """
+    platform = taskset.platform
+    longer: dict[str, Task] = {}
+    named = {t.name: t for t in taskset}
+    for fork in taskset.forks:
+        users = [named[name] for name in fork.workers if named[name].uses_gpu]
+        if len(users) > 1 and platform.longest_switch:
+            longer |= {t.name: _switched(t, platform.time_slice, platform.longest_switch) for t in users}
+    return replace(taskset, tasks=tuple(longer.get(t.name, t) for t in taskset)) if longer else taskset
+
+
+def _switched(task: Task, length: int, switch: int) -> Task:
+    def turns(segment: GpuSegment) -> int:
+        return max(len(segment.parts), 1) + (segment.pure.worst // length if length else 0)
+
+    segments = (
+        replace(s, pure=Span(s.pure.worst + turns(s) * switch, s.pure.best)) if isinstance(s, GpuSegment) else s
+        for s in task.segments
+    )
+    return replace(task, segments=tuple(segments))
+
+
+def refusal(name: str, taskset: Taskset, *, able: bool, assigns: bool) -> str | None:
+    """Why a test says nothing of a taskset with workers; ``able``: whether it is one that can."""
+    if not taskset.forks:
+        return None
+    first = taskset.forks[0].task
+    if not able:
+        return f"{name} has no bound for tasks with workers, as {first} is"
+    if assigns:
+        return f"{name} assigns no GPU priorities beside tasks with workers, as {first} is"
+    for t in taskset:
+        if t.name in taskset.forked and t.best_effort:
+            return f"{t.name} is best effort and in a group of a task with workers"
+    beside = (
+        (taskset.threads, "threads that serve several tasks"), (taskset.pending, "several pending jobs of a task"),
+        (taskset.triggers, "tasks that others release"), (taskset.resources, "[[resource]]"),
+        (taskset.platform.cpu_latency, "cpu_latency"), (taskset.partitioned or len(taskset.parts) > 1, "partitions"),
+        (taskset.time_partitioned, "slices of partitions"),
+    )  # fmt: skip
+    for there, what in beside:
+        if there:
+            return f"{name} has no bound for {what} beside tasks with workers, as {first} is"
+    return None

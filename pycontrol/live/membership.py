@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which group a client is in: a name is one group for each user (kmod/uapi/gpurt.h, "Groups")."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from pycontrol.machine import procs
+
+#: The name of a group, and the number of its user; "" where it may not be known.
+Home: TypeAlias = tuple[str, str]
+
+
+def home(name: str, pid: int) -> Home:
+    """The group of that name that a process is in; no name: it is in none."""
+    return (name, procs.user(pid)) if name else ("", "")

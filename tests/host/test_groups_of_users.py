@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Two users have a group of one name each: an administrator's view keeps them apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from processes import StartHost
+
+from pycontrol.live import stuck
+from pycontrol.live.control import ClientInfo, connect
+from pycontrol.live.metrics import HostCollector, Naming
+
+NOBODY = 65534
+MEMBER = """
+import os, sys, gpurt
+with gpurt.Client() as client:
+    client.join("before")  # whatever it imports, as the user who may read it
+os.setuid(int(sys.argv[1]))
+with gpurt.Client() as client:
+    client.join("llm")
+    client.open_tsg()
+    print("in", flush=True)
+    sys.stdin.read()
+"""
+Start = Callable[[int], int]
+
+
+@pytest.fixture
+def host(start_host: StartHost) -> Iterator[Path]:
+    """A host in a folder that every user may enter."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to act as another user")
+    with tempfile.TemporaryDirectory(prefix="gpurt-test-") as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder) / "host.sock"
+        start_host(f"--socket={path}", "--mode=666")
+        yield path
+
+
+@pytest.fixture
+def start(host: Path) -> Iterator[Start]:
+    """Starts a member of group llm as that user; its pid."""
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(user: int) -> int:
+        member = subprocess.Popen(
+            [sys.executable, "-c", MEMBER, str(user)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "GPURT_DEVICE": str(host)},
+        )  # fmt: skip
+        running.append(member)
+        assert member.stdout
+        assert member.stdout.readline() == "in\n"
+        return member.pid
+
+    yield begin
+    for member in running:
+        member.communicate()
+
+
+@pytest.fixture
+def clients(host: Path, start: Start) -> dict[int, ClientInfo]:
+    pids = [start(0), start(0), start(NOBODY)]
+    with connect(str(host)) as control:
+        found = {one.pid: one for one in control.clients()}
+    assert [found[pid].group for pid in pids] == ["llm"] * 3
+    return {pid: found[pid] for pid in pids}
+
+
+def test_the_owner_is_one_users_group(clients: dict[int, ClientInfo]) -> None:
+    mine, also, other = clients.values()
+    owner = stuck.owner(clients.values(), mine.client, mine.pid, mine.comm, "llm")
+    assert {*owner.names} == {mine.pid, also.pid}
+    owner = stuck.owner(clients.values(), other.client, other.pid, other.comm, "llm")
+    assert {*owner.names} == {other.pid}
+
+
+def test_metrics_count_the_members_of_each(host: Path, clients: dict[int, ClientInfo]) -> None:
+    collector = HostCollector(lambda: connect(str(host)), Naming.ALL, 9)
+    (family,) = [one for one in collector.collect() if one.name == "gpurt_group_members"]
+    assert {one.labels["user"]: one.value for one in family.samples} == {"0": 2, str(NOBODY): 1}
+
+
+def test_set_group_shows_those_that_joined(host: Path, clients: dict[int, ClientInfo]) -> None:
+    (*_, other) = clients
+    done = subprocess.run(
+        [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "set", "group", "llm", str(other), "--json"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert [one["pid"] for one in json.loads(done.stdout)["clients"]] == [other]

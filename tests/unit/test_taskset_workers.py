@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Workers of tasks in a taskset file: what is read, each mistake with its line and its cure, and who refuses them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+import tomllib
+from click.testing import CliRunner
+
+from analysis.model import MS, CpuSegment, Fork, Span, Taskset
+from analysis.taskset import json_schema, load
+from gpurt.errors import TasksetError
+from pycontrol import cli
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples/every-key-of-workers.toml"
+GOOD = """[platform]
+cpus = 2
+epsilon = "1ms"
+[[task]]
+name = "plan"
+cpu = 0
+priority = 20
+gpu_priority = 30
+period = "100ms"
+deadline = "90ms"
+group = "plan"
+segments = [{ cpu = "1ms" }, { workers = ["left", "right"] }, { cpu = "2ms" }]
+[[task]]
+name = "left"
+cpu = 1
+priority = 10
+segments = [{ misc = "1ms", gpu = "3ms" }]
+[[task]]
+name = "right"
+cpu = 0
+priority = 9
+segments = [{ cpu = "3ms" }]
+"""
+
+
+def taskset_of(path: Path, text: str) -> Taskset:
+    path.write_text(text)
+    return load(path).taskset
+
+
+def mistakes(path: Path, text: str) -> list[tuple[int, str]]:
+    with pytest.raises(TasksetError) as error:
+        taskset_of(path, text)
+    return [(one.line, one.message) for one in error.value.problems]
+
+
+def test_workers_have_the_period_the_deadline_the_level_and_the_group_of_their_task(tmp_path: Path) -> None:
+    (path := tmp_path / "set.toml").write_text(GOOD)
+    file = load(path)
+    plan, left, right = file.taskset
+    assert file.taskset.forks == (Fork("plan", 1, ("left", "right")),)
+    assert plan.segments == (CpuSegment(Span.exactly(MS)), CpuSegment(Span.exactly(2 * MS)))
+    for one in (plan, left, right):
+        assert (one.period, one.deadline, one.segment_priority) == (100 * MS, 90 * MS, 30)
+        assert file.launch[one.name].group == "plan"
+    assert file.unmodelled == ()
+
+
+def test_copies_before_and_after_the_workers_are_segments_of_their_own(tmp_path: Path) -> None:
+    segments = '[{ copy = "1ms" }, { workers = ["left", "right"] }, { copy = "2ms" }]'
+    text = GOOD.replace('[{ cpu = "1ms" }, { workers = ["left", "right"] }, { cpu = "2ms" }]', segments)
+    system = taskset_of(tmp_path / "set.toml", text)
+    assert [s.pure.worst for s in system.tasks[0].gpu_segments] == [MS, 2 * MS]
+    assert system.forks[0].after == 1
+
+
+def test_the_schema_takes_the_example() -> None:
+    jsonschema.validate(tomllib.loads(EXAMPLE.read_text()), json_schema())
+
+
+WRONG = [
+    ('"right"] }', '"rihgt"] }', [(12, 'workers: no [[task]] is called "rihgt"'),
+                                  (18, 'task[3]: "period" is missing: minimum time between releases')]),
+    ('"right"] }', '"left"] }', [(12, "workers: left is a worker of plan already"),
+                                 (18, 'task[3]: "period" is missing: minimum time between releases')]),
+    ('"right"] }', '"right", "plan"] }', [(12, "workers: plan cannot be its own worker")]),
+    ('group = "plan"\n', "", [(11, 'workers: plan and its workers own the GPU as a group: name it, group = "plan"')]),
+    ("priority = 10", 'priority = 10\nperiod = "1ms"', [(17, "period: left is a worker of plan: leave it out")]),
+    ("priority = 10", 'priority = 10\ngroup = "x"', [(17, "group: left is a worker of plan: leave it out")]),
+    ("priority = 10", "priority = 10\njitter = '1ms'", [(17, "jitter: left is a worker of plan: leave it out")]),
+    ("priority = 10", "priority = 0", [(12, "workers: left is best effort: only real-time tasks have or are workers")]),
+    ('{ cpu = "3ms" }', '{ workers = ["left"] }', [
+        (12, "workers: right has workers itself: no bound is known for nested forks"),
+        (22, "workers: left is a worker of plan already"),
+    ]),
+    ('"left", "right"] }, { cpu = "2ms" }', '"left"] }, { workers = ["right"] }',
+     [(12, "workers: plan starts workers more than once in a job: no bound is known")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("good", "bad", "found"), WRONG)
+def test_each_mistake_has_a_line_and_a_cure(
+    tmp_path: Path, good: str, bad: str, found: list[tuple[int, str]]
+) -> None:
+    assert GOOD.count(good) == 1
+    assert mistakes(tmp_path / "set.toml", GOOD.replace(good, bad)) == found
+
+
+def test_a_wrong_period_is_told_once(tmp_path: Path) -> None:
+    assert [line for line, _ in mistakes(tmp_path / "set.toml", GOOD.replace('"100ms"', "100"))] == [9]
+
+
+def test_a_worker_is_in_no_chain(tmp_path: Path) -> None:
+    chain = '[[chain]]\nname = "c"\ntasks = ["left", "plan"]\n'
+    assert mistakes(tmp_path / "set.toml", GOOD + chain) == [(25, "tasks: left is a worker of plan: name that task")]
+
+
+def test_another_task_in_the_group_has_no_bound(tmp_path: Path) -> None:
+    keys = 'name = "x"\ncpu = 1\npriority = 1\nperiod = "100ms"\ngroup = "plan"\nsegments = [{ cpu = "1ms" }]'
+    (path := tmp_path / "set.toml").write_text(f"{GOOD}[[task]]\n{keys}\n")
+    (problem,) = load(path).unmodelled
+    assert "task x: group plan: no bound is known for groups, except of a task and its workers" in problem.message
+
+
+def test_equal_levels_within_a_group_are_no_remark(tmp_path: Path) -> None:
+    (path := tmp_path / "set.toml").write_text(GOOD)
+    assert not any("same priority for the GPU" in note for note in load(path).notes)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["margins"], ["apply"], ["run"], ["plan", "modes"], ["plan", "priorities"], ["plan", "units"],
+     ["plan", "partitions"], ["plan", "slices"], ["report", "-o", "x.html"], ["watch"]],
+)  # fmt: skip
+def test_commands_that_know_nothing_of_workers_refuse_them(command: list[str]) -> None:
+    done = CliRunner().invoke(cli.cli, [*command, str(EXAMPLE)])
+    assert isinstance(done.exception, TasksetError)
+    assert "task planner: workers: this command knows nothing of them; analyze, attack" in str(done.exception)
+
+
+@pytest.mark.parametrize("command", [["analyze"], ["simulate", "--runs", "3"]])
+def test_commands_that_know_workers(command: list[str]) -> None:
+    done = CliRunner().invoke(cli.cli, [*command, str(EXAMPLE)])
+    assert done.exit_code == 0, done.output
+    assert "planner" in done.output
+
+
+def test_a_tiny_file_is_compared_with_all_its_schedules(tmp_path: Path) -> None:
+    text = GOOD.replace("100ms", "20ms").replace("90ms", "20ms").replace('"1ms"\n[[task]]', '"1ms"\n[[task]]')
+    (path := tmp_path / "set.toml").write_text(text.replace("epsilon", 'time_slice = "1ms"\nepsilon'))
+    done = CliRunner().invoke(cli.cli, ["attack", str(path)])
+    assert done.exit_code == 0, done.output
+    assert "EXCEEDED" not in done.output
