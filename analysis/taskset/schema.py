@@ -325,7 +325,10 @@ def _label(path: Path) -> str:
 _ONE_BUS = "there is one bus for both directions, which carries one copy at a time (docs/rtgpu.md)"
 _SIZES = "units = { minimum = 2, step = 2 } says which numbers of units there are"
 _ONE_VALUE = "a sampled link is of the last value; no bound is known for a buffer of several"
-_EACH_WAY = "no bound is known for forks and joins; write a [[chain]] for each way, with sampled links where ways meet"
+_EACH_WAY = (
+    "no bound is known for forks and joins of chains: write a [[chain]] for each way, with sampled links where ways "
+    "meet; a task that waits for workers has a segment { workers = [...] }"
+)
 ABSENT = {
     "in_flight": "a task is one thread; threads that take turns are a task each, with a multiple of the period, and "
                  "stages of a pipeline are tasks of a [[chain]]",
