@@ -38,7 +38,7 @@ done) & second=$!
 """
 #: How many with the queue manager of patched amdgpu; meanwhile processes are evicted, and the firmware hangs.  Then no
 #: queue can be made.
-QUEUES = 30_000 if LONG else 400
+QUEUES = 30_000 if LONG else 1_000
 AMDGPU = f"""
 p=/sys/module/kfd_driver/parameters
 (while :; do (exec 3<>/dev/fake_gpu; echo 0 >&3; sleep 0.1) || sleep 0.01; done) 2>/dev/null & first=$!
