@@ -116,8 +116,12 @@ class Test:
         )
 
     def fits_turns(self, taskset: Taskset) -> bool:
-        """Whether the bound holds for the slices, levels and shared TSGs of these tasks, in any form and mode."""
-        orders = {t.partition.shared for t in taskset if t.uses_gpu and t.partition and t.partition.shared}
+        """Whether the bound holds for the slices, levels and shared TSGs of these tasks, in any form and mode.
+
+        Where TSGs take turns it does not matter in which order best effort alone uses one.
+        """
+        users = [t for t in (taskset.real_time if self.sharing else taskset) if t.uses_gpu]
+        orders = {t.partition.shared for t in users if t.partition and t.partition.shared}
         one_slice = self.policy == TURNS and self.sharing is None
         return orders <= {self.sharing} and not (one_slice and taskset.time_partitioned)
 

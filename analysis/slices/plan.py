@@ -163,7 +163,8 @@ def seen(taskset: Taskset) -> Taskset:
 
 def verdict(taskset: Taskset, planned: Runlist) -> Result:
     """The bounds of all tasks with that runlist, by a test of `supply`."""
-    orders = {sharing_of(entry) for entry in planned.entries if len(entry.tasks) > 1}
+    shared = [entry for entry in planned.entries if len(entry.tasks) > 1]
+    orders = {sharing_of(entry) for entry in shared if not all(task.best_effort for task in entry.tasks)}
     name, order = ("supply-edf", Sharing.DEADLINE) if orders == {Sharing.DEADLINE} else ("supply-fp", Sharing.PRIORITY)
     waiting = waiting_of(taskset)
     name += {Waiting.SUSPEND: "", Waiting.BUSY: "-busy", None: "-mixed"}[waiting]

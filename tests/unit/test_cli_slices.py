@@ -96,3 +96,37 @@ def test_a_part_of_the_gpu_has_no_slices(gpurt: Gpurt, tmp_path: Path) -> None:
     code, out, _ = gpurt("plan", "slices", file)
     assert (code, out.count("\n")) == (1, 1)
     assert "is in partition p, which is a part of the GPU" in out
+
+
+@pytest.mark.parametrize("order", ["priority", "deadline"])
+def test_the_order_in_which_best_effort_alone_has_a_tsg_does_not_matter(
+    gpurt: Gpurt, tmp_path: Path, order: str
+) -> None:
+    """Bounds are for the order of the real-time tasks' TSG; `analyze` has them, too."""
+    task = (
+        '[[task]]\nname = "{}"\ncpu = {}\npriority = {}\nperiod = "{}"\npartition = "{}"\n'
+        'segments = [{{ misc = "0ns", gpu = "{}" }}]\n'
+    )
+    text = f"""[platform]
+cpus = 2
+policy = "timesliced"
+epsilon = "0ns"
+theta = "0ns"
+[[partition]]
+name = "rt"
+shared = "deadline"
+[[partition]]
+name = "be"
+shared = "{order}"
+"""
+    for one in (("urgent", 0, 9, "200ms", "rt", "20ms"), ("other", 1, 5, "60ms", "rt", "10ms"),
+                ("b0", 1, 0, "100ms", "be", "5ms"), ("b1", 1, 0, "100ms", "be", "5ms")):  # fmt: skip
+        text += task.format(*one)
+    (file := tmp_path / "set.toml").write_text(text, encoding="utf-8")
+    code, printed, err = gpurt("plan", "slices", file, "-o", tmp_path / "out.toml", "--json")
+    assert code == 0, err
+    code, out, _ = gpurt("analyze", tmp_path / "out.toml", "--json")
+    (test,) = json.loads(out)["tests"]
+    assert (code, test["test"]) == (0, "supply-edf")
+    bounds = {name: one["wcrt_ns"] for name, one in test["tasks"].items()}
+    assert bounds == {name: one["wcrt_ns"] for name, one in json.loads(printed)["tasks"].items()}
