@@ -21,6 +21,9 @@ from analysis.taskset.repartition import with_partitions
 from analysis.taskset.text import document_of
 from gpurt.errors import Problem, TasksetError
 
+#: Why there is no room for a task in a partition, nor any that is known to suffice.
+UNSIZED = "partition {} has no compute_units: how much of the GPU it is for is not known; gpurt plan partitions says it"
+
 
 def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
     """The taskset file with the task of the other file at its end, its text, and the task's name.
@@ -40,6 +43,9 @@ def extended(file: Path, task: Path) -> tuple[TasksetFile, str, str]:
     for at, one in enumerate(loaded.taskset.tasks[:-1]):
         if one.best_effort and one.uses_gpu and home(one) is None:
             raise TasksetError(file, [Problem(lines_of(old)["task", at], NO_HOME.format(one.name))])
+    for at, part in enumerate(loaded.taskset.partitions):
+        if part.size is None:
+            raise TasksetError(file, [Problem(lines_of(old)["partition", at], UNSIZED.format(part.name))])
     added = loaded.taskset.tasks[-1]
     if added.best_effort or not added.uses_gpu:
         raise TasksetError(task, [Problem(1, f"{added.name}: only a real-time task with a GPU segment needs a place")])
@@ -72,7 +78,8 @@ def standing(taskset: Taskset, why: str) -> str:
     Admission's test, `fp`, needs a CPU for each task; it also is for policy boosted.  Tasks without GPU work are no
     part of the test and have to be in time by themselves.
     """
-    if not any(part.own_gpu for part in taskset.partitions) or plan.shared_cpus(taskset):
+    sized = all(part.size is not None for part in taskset.partitions)
+    if not sized or not any(part.own_gpu for part in taskset.partitions) or plan.shared_cpus(taskset):
         return why
     if unknown := homeless(taskset) or locked(taskset):
         return unknown

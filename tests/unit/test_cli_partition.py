@@ -349,6 +349,19 @@ def test_a_file_without_partitions_admits_nothing(gpurt: Gpurt, tmp_path: Path) 
     assert (code, "has no [[partition]]" in err) == (2, True)
 
 
+@pytest.mark.parametrize(("words", "option"), [(["plan", "add"], False), (["apply", "--admit"], True)])
+def test_a_time_partition_is_no_place(gpurt: Gpurt, tmp_path: Path, words: list[str], option: bool) -> None:
+    """It says nothing of how much of the GPU there is for one more task."""
+    text = (ROOT / "examples/slices.toml").read_text(encoding="utf-8").replace("timesliced", "segment")
+    text = text.replace("cpus = 3", "cpus = 5\ncompute_units = 8").replace("period", 'partition = "p"\nperiod')
+    file, task = tmp_path / "set.toml", tmp_path / "task.toml"
+    file.write_text(f'{text}[[partition]]\nname = "p"\nslice = "2ms"\n', encoding="utf-8")
+    task.write_text(LATE.replace('intensity = "compute"\nconflict = 1.2\n', ""), encoding="utf-8")
+    before, after = words[:-1] if option else words, words[-1:] if option else []
+    code, out, err = gpurt(*before, file, *after, task, "-o", tmp_path / "out.toml")
+    assert (code, out, "partition p has no compute_units" in err) == (3, "", True), err
+
+
 def test_without_epsilon_nothing_is_admitted_and_planned_again(gpurt: Gpurt, tmp_path: Path) -> None:
     """A file that has partitions already is as wrong without epsilon as one without: it is not 0."""
     planned, new = tmp_path / "planned.toml", tmp_path / "task.toml"
