@@ -76,7 +76,7 @@ def examine(device: str | None, root: Path = ROOT, file: TasksetFile | None = No
         _group_scheduling(root),
         *_limits(),
         _deadline_tasks(root),
-        _governor(root),
+        *_clocks(root),
         _isolation(root),
         _preemption(root),
         *_driver(root, _switched(device)),
@@ -219,17 +219,23 @@ def _limits() -> Iterator[Diagnosis]:
         yield Diagnosis("locked memory", Status.WARN, f"limited to {soft >> 10} KiB: page faults delay tasks", cure)
 
 
-def _governor(root: Path) -> Diagnosis:
-    name = "CPU frequency"
-    paths = sorted((root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
-    governors = {path.read_text().strip() for path in paths}
-    if not governors:
-        return Diagnosis(name, Status.OK, "not scaled by this kernel")
-    if governors == {"performance"}:
-        return Diagnosis(name, Status.OK, "governor performance")
-    cure = "cpupower frequency-set -g performance (on a Jetson: nvpmodel and jetson_clocks)"
-    text = f"governor {', '.join(sorted(governors))}: execution times vary with the clock"
-    return Diagnosis(name, Status.WARN, text, cure)
+def _clocks(root: Path) -> Iterator[Diagnosis]:
+    """Whether execution times may vary with a clock (docs/manual/clocks.md)."""
+    seen = clocks.look(root)
+    if not seen.cpus:
+        yield Diagnosis("CPU frequency", Status.OK, "not scaled by this kernel")
+    cures = {
+        "CPU": "cpupower frequency-set -g performance, and turbo off (on a Jetson: nvpmodel and jetson_clocks)",
+        "GPU": "docs/manual/clocks.md says how to hold it",
+    }  # fmt: skip
+    for what, found in (("CPU", seen.cpus), ("GPU", seen.gpus)):
+        loose = [one for one in found if one.hertz is None]
+        text = "; ".join(clocks.told(loose or found))
+        if loose:
+            text += ": execution times vary with the clock"
+            yield Diagnosis(f"{what} frequency", Status.WARN, text, cures[what])
+        elif found:
+            yield Diagnosis(f"{what} frequency", Status.OK, text)
 
 
 def _isolation(root: Path) -> Diagnosis:

@@ -19,6 +19,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 from gpurt.units import format_frequency
@@ -36,7 +37,7 @@ POWER_MODEL = re.compile(r"^<\s*POWER_MODEL\s+ID=(\d+)\s+NAME=(\S+)", re.MULTILI
 NVIDIA_SMI = ("nvidia-smi", "--query-gpu=index,clocks.sm,temperature.gpu", "--format=csv,noheader,nounits")
 #: nvidia-smi answers within this time, seconds, or not at all.
 PATIENCE = 10
-MHZ = 1_000_000
+KHZ, MHZ = 1_000, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,16 @@ def look(root: Path = ROOT) -> MachineClocks:
     return MachineClocks(tuple(_cpus(root)), gpus, _power_mode(root), _hottest(root))
 
 
+def told(clocks: Iterable[Clock]) -> list[str]:
+    """Clocks in words; CPUs in a row that are alike are one."""
+    found = []
+    for text, some in groupby(clocks, lambda one: f"{'' if one.cpu is not None else one.name} {one.text}".strip()):
+        row = list(some)
+        name = "" if row[0].cpu is None else row[0].name if len(row) == 1 else f"CPUs {row[0].cpu} to {row[-1].cpu}"
+        found.append(f"{name} {text}".strip())
+    return found
+
+
 def distinct(looks: Iterable[MachineClocks]) -> tuple[MachineClocks, ...]:
     """Looks that differ in more than the temperature, each with the highest one."""
     found: dict[MachineClocks, MachineClocks] = {}
@@ -106,10 +117,9 @@ def _cpus(root: Path) -> Iterator[Clock]:
     turbo = _read(folder / "intel_pstate/no_turbo") == "0" or _read(folder / "cpufreq/boost") == "1"
     for path in sorted(folder.glob("cpu[0-9]*/cpufreq"), key=lambda one: int(one.parent.name[3:])):
         least, most = (_number(path / f"scaling_{which}_freq") for which in ("min", "max"))
-        scale = 1000  # kHz
         cpu = int(path.parent.name[3:])
         governor = _read(path / "scaling_governor")
-        yield _judged(f"CPU {cpu}", governor, least, most, scale, "turbo or boost may raise it" if turbo else "", cpu)
+        yield _judged(f"CPU {cpu}", governor, least, most, KHZ, "turbo or boost may raise it" if turbo else "", cpu)
 
 
 def _judged(

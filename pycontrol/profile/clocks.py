@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from analysis.taskset.clocks import shown
-from pycontrol.machine.clocks import Clock, MachineClocks
+from pycontrol.machine.clocks import Clock, MachineClocks, told
 
 
 def settings(seen: MachineClocks) -> list[str]:
@@ -54,16 +53,14 @@ class Measured:
 
     def text(self) -> str:
         """The clocks in words."""
-        pieces = [f"{_names(list(some))} {text}" for text, some in groupby(self.after.cpus, lambda one: one.text)]
-        pieces += [f"{one.name} {one.text}" for one in self._gpus]
-        pieces += self.nvidia
+        pieces = [*told([*self.after.cpus, *self._gpus]), *self.nvidia]
         pieces += [f"power mode {self.after.power_mode}"] if self.after.power_mode else []
         pieces += [] if self.temperature is None else [f"up to {self.temperature} degrees Celsius"]
         if self.changed:
             pieces.append("they have CHANGED during the measurement, from " + ", ".join(settings(self.before)))
         lacking = [what for what, there in (("the CPUs'", self.after.cpus), ("the GPU's", self._gpus or self.virtual))
                    if not there]  # fmt: skip
-        return "; ".join([*pieces, *(f"{what} unknown, for nothing here tells it" for what in lacking)]) or "of no GPU"
+        return "; ".join([*pieces, *(f"{what} unknown, for nothing here tells it" for what in lacking)])
 
     def warnings(self) -> list[str]:
         """The reasons why the times may be of no one clock."""
@@ -81,7 +78,3 @@ def _only(values: set[int | None] | set[str | None]) -> int | str | None:
 
 def _quoted(value: int | str) -> str:
     return f'"{shown(value)}"' if isinstance(value, int) else shown(value)
-
-
-def _names(some: Sequence[Clock]) -> str:
-    return some[0].name if len(some) == 1 else f"CPUs {some[0].cpu} to {some[-1].cpu}"

@@ -290,3 +290,27 @@ def test_an_entry_has_no_clock_that_is_not_held_or_not_the_only_one(tmp_path: Pa
     assert (changed.key(), "CHANGED" in changed.text(), len(changed.warnings())) == ([], True, 1)
     assert Measured(MachineClocks(), MachineClocks()).key() == []
     assert "the CPUs' unknown, for nothing here tells it" in Measured(MachineClocks(), MachineClocks()).text()
+
+
+def test_doctor_says_which_clocks_vary(tmp_path: Path) -> None:
+    def found() -> dict[str, tuple[Status, str]]:
+        known = examine(str(tmp_path / "none"), tmp_path)
+        return {one.name: (one.status, one.text) for one in known if one.name.endswith("frequency")}
+
+    assert found() == {"CPU frequency": (Status.OK, "not scaled by this kernel")}
+    tree(tmp_path, JETSON)
+    assert found() == {
+        "CPU frequency": (Status.OK, "CPUs 0 to 1 held at 2201.6MHz (governor performance)"),
+        "GPU frequency": (Status.OK, "GPU 17000000.gpu held at 1300MHz (governor nvhost_podgov)"),
+    }
+    tree(tmp_path, {**cpu(1, "schedutil"), **devfreq(least=306)})
+    varies = "execution times vary with the clock"
+    assert found() == {
+        "CPU frequency": (
+            Status.WARN, f"CPU 1 not held: governor schedutil moves it between 115.2MHz and 2201.6MHz: {varies}"
+        ),
+        "GPU frequency": (
+            Status.WARN,
+            f"GPU 17000000.gpu not held: governor nvhost_podgov moves it between 306MHz and 1300MHz: {varies}",
+        ),
+    }
