@@ -20,10 +20,11 @@ from gpurt.enums import Cause, EventKind
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from pycontrol.commands.times import CONDITIONS
 from pycontrol.live.control import EventRecord
+from pycontrol.machine.clocks import Clock, MachineClocks
 from pycontrol.profile import conditions
 from pycontrol.profile.campaign import compare
 from pycontrol.profile.conditions import Condition, Here, choose
-from pycontrol.profile.entry import Account, entry, remarks
+from pycontrol.profile.entry import Account, entry, remarks, replaceable
 from pycontrol.profile.plan import MOST_RUNS, Planned, plan
 from pycontrol.profile.processes import start
 from pycontrol.profile.run import ProfileOptions, ProfileResult, read
@@ -362,6 +363,20 @@ def test_what_was_not_measured_is_no_number() -> None:
                                               for job in made[0].jobs.jobs)))]  # fmt: skip
     (task,) = tomllib.loads(entry(account(blind, ["x"]), times(blind, Fraction(0))))["task"]
     assert task["segments"][1]["misc"] == "?"
+
+
+def test_an_entry_has_the_clocks_and_may_be_replaced() -> None:
+    made = results((Condition.QUIET, [(8,)]))
+    seen = MachineClocks((Clock("CPU 0", "performance", 1_000_000_000, cpu=0),), power_mode="MAXN")
+    measured = account(made, ["x"], here=Here([], None, (), seen), after=seen)
+    text = entry(measured, times(made, Fraction(0)))
+    (task,) = tomllib.loads(text)["task"]
+    assert task["clocks"] == {"cpu": "1000MHz", "governor": "performance", "power_mode": "MAXN"}
+    assert "# Clocks: CPU 0 held at 1000MHz (governor performance); power mode MAXN; the GPU's unknown" in text
+    assert replaceable(f"{text}\n", ["x"])
+    changed = entry(account(made, ["x"], here=Here([], None, (), seen)), times(made, Fraction(0)))
+    assert "clocks = {" not in changed
+    assert "the settings of clocks have changed" in changed
 
 
 @pytest.mark.parametrize("word", ["bound of", "WCET", "worst-case", "guarantee"])
