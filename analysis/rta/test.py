@@ -285,11 +285,13 @@ class Test:
         return analyse(self.name, self.demands, alone, pending=self.pending).verdicts
 
     def assign(self, taskset: Taskset, given: Sequence[str] = ()) -> Assignment:
-        """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test.
+        """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test; none where it refuses.
 
         ``given``: the tasks of the lowest levels, where these are known (analysis.compiled.assign).
         Raises ValueError if more tasks use the GPU than there are priorities.
         """
+        if refused := self.unseen(taskset):
+            return Assignment(None, 1, tuple(refused.failures))
         return assign(
             self.demands, self.waiting, self.seen(taskset), any_order=self.any_order, given=given, pending=self.pending
         )  # fmt: skip

@@ -12,6 +12,8 @@ from calls import caller, everywhere
 from fit_cases import HOSTS, Fake
 from test_answers_agree import Commands
 
+from analysis import compiled
+from analysis.rta import TESTS
 from analysis.sensitivity import Grows, changed
 from analysis.taskset import parse
 from analysis.verdict import answer
@@ -93,3 +95,44 @@ def test_units_are_planned_of_no_file_that_their_tests_say_nothing_of(
     assert gpurt("analyze", file)[0] == 1
     divided = gpurt("plan modes", file)[1]["divisions"]
     assert all(one["why"] for one in divided if one["way"].startswith("federated"))
+
+
+#: `slow` is below a thread of which two tasks wait busily inside segments.
+THREAD = """
+[platform]
+cpus = 1
+alpha = "50us"
+theta = "0us"
+policy = "boosted"
+[[thread]]
+name = "executor"
+cpu = 0
+priority = 40
+order = "fifo"
+[[task]]
+name = "slow"
+cpu = 0
+priority = 7
+period = "50ms"
+waiting = "busy"
+segments = [{ cpu = "1ms" }]
+"""
+SERVED = """[[task]]
+name = "{}"
+thread = "executor"
+period = "20ms"
+waiting = "busy"
+segments = [{{ misc = "20us", gpu = "400us" }}]
+"""
+
+
+def test_no_test_assigns_priorities_where_it_says_nothing(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """`plan modes` tries each; some looked for what a thread's other task takes, and ended as a bug."""
+    text = THREAD + SERVED.format("one") + SERVED.format("other")
+    (file := tmp_path / "set.toml").write_text(text, encoding="utf-8")
+    taskset = parse(file, text).taskset
+    for test in (one for one in TESTS.values() if one.assigns and not one.threads):
+        assert compiled.assign(test, taskset).priorities is None, test.name
+    gpurt = Commands(caller(capfd))
+    assert gpurt("plan", "modes", file)[0] == 0
+    assert gpurt("plan", "priorities", file, "--test", "boosted-busy")[0] == 1
