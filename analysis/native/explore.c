@@ -259,8 +259,12 @@ static int follow(struct explorer *e)
 		err = e->overflow ? -GPURT_SIM_EINVAL : arrive(e, origin);
 		if (!err && e->full)
 			err = -GPURT_SIM_EFULL;
+		e->result->states = e->seen.count;
 		if (err || (e->result->late && (e->result->flags & GPURT_EXPLORE_STOP)))
 			return err;
+		/* One state may have any number of ways. */
+		if (e->depth * e->frame > DEEP || e->seen.count > e->result->most_states)
+			return -GPURT_SIM_ETIME;
 	} while (choose_next(e));
 	return 0;
 }
@@ -272,16 +276,9 @@ static int search(struct explorer *e)
 	if (state_add(&e->seen, &e->map, e->sim) < 0 || !remember(e, U32_MAX) || !push(e, 0))
 		return -GPURT_SIM_ENOMEM;
 	while (e->depth) {
-		if (e->depth * e->frame > DEEP)
-			return -GPURT_SIM_ETIME;
 		err = follow(e);
-		e->result->states = e->seen.count;
-		if (err)
+		if (err || (e->result->late && (e->result->flags & GPURT_EXPLORE_STOP)))
 			return err;
-		if (e->result->late && (e->result->flags & GPURT_EXPLORE_STOP))
-			return 0;
-		if (e->seen.count > e->result->most_states)
-			return -GPURT_SIM_ETIME;
 	}
 	return 0;
 }

@@ -27,8 +27,7 @@ from analysis.attack.exact import (
 )
 from analysis.attack.search import prioritised
 from analysis.attack.tiny import tiny, tiny_for
-from analysis.model import MS, Span, Taskset
-from analysis.rta import Test
+from analysis.model import MS, CpuSegment, Span, Taskset
 from analysis.simulate import Options, worst_over_offsets
 
 SOUND = sound_tests()
@@ -39,7 +38,7 @@ MANY = (100_000 if os.environ.get("GPURT_LONG") else 10_000) // len(SOUND) + 1
 LATE = MANY // 79
 
 
-def broken(test: Test, count: int, seed: int) -> Taskset | None:
+def broken(test: rta.Test, count: int, seed: int) -> Taskset | None:
     """The first of so many tiny tasksets in which a schedule exceeds a bound of the test."""
     rng = random.Random(f"{seed} {test.name}")
     for _ in range(count):
@@ -51,11 +50,11 @@ def broken(test: Test, count: int, seed: int) -> Taskset | None:
 
 
 @pytest.mark.parametrize("test", SOUND, ids=[test.name for test in SOUND])
-def test_no_schedule_exceeds_a_sound_bound(test: Test) -> None:
+def test_no_schedule_exceeds_a_sound_bound(test: rta.Test) -> None:
     assert broken(test, MANY, seed=1) is None
 
 
-def some_late(test: Test, rng: random.Random) -> tuple[Taskset, dict[str, int]]:
+def some_late(test: rta.Test, rng: random.Random) -> tuple[Taskset, dict[str, int]]:
     """A tiny taskset, and the test's bounds of some of its tasks: it has none of another one."""
     while True:
         drawn = prioritised(test, tiny_for(test, rng))
@@ -69,7 +68,7 @@ def some_late(test: Test, rng: random.Random) -> tuple[Taskset, dict[str, int]]:
 
 
 @pytest.mark.parametrize("test", SOUND, ids=[test.name for test in SOUND])
-def test_no_schedule_exceeds_a_bound_beside_a_task_without_one(test: Test) -> None:
+def test_no_schedule_exceeds_a_bound_beside_a_task_without_one(test: rta.Test) -> None:
     """Schedules are followed to three periods of the tasks without a bound, whose jobs pile up."""
     rng, looked = random.Random(f"late {test.name}"), 0
     while looked < LATE:
@@ -189,3 +188,10 @@ def test_periodic_schedules_are_among_sporadic_ones() -> None:
         periodic = explore(system, Options("boosted"), periodic=True)
         if not every.late:
             assert all(periodic.worst[name] <= every.worst[name] for name in every.worst)
+
+
+def test_a_state_with_many_ways_ends_at_the_limit() -> None:
+    """A job may execute for any of ten million times, each of which leads to a state of its own."""
+    one = task("t", 0, 1, 100, CpuSegment(Span(10 * MS, 1)))
+    with pytest.raises(TooManyStatesError, match="gave up after 1001 states"):
+        explore(taskset(one), Options("boosted"), states=1000)
