@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0
+"""An owner that slept while others waited: status, metrics and the report tell of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from calls import caller, everywhere
+from fit_cases import FILES, HOSTS, Fake
+
+from pycontrol.live import fit
+from pycontrol.live.control import connect
+from pycontrol.live.metrics import HostCollector, Naming
+
+
+def test_status_metrics_and_the_report_tell_of_owners_that_slept(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    known = HOSTS["emulator segment"]
+    host = replace(known, gpus=[replace(known.gpus[0], stucks=3, stuck_ns=2 * 10**9)])
+    everywhere(monkeypatch, fit.ask, lambda *_: host)
+    everywhere(monkeypatch, connect, lambda *_: Fake(host))
+    gpurt, file = caller(capfd), tmp_path / "set.toml"
+    file.write_text(FILES["segment suspend"].text, encoding="utf-8")
+    (gpu,) = json.loads(gpurt("status", "--json")[1])["gpus"]
+    assert (gpu["stuck_ns"], gpu["stuck_count"]) == (2 * 10**9, 3)
+    assert "sleeps inside its segment" in gpurt("status")[1]
+    code, out, _ = gpurt("report", file, "-o", tmp_path / "page.html", "--json")
+    assert (code, "slept while others waited" in json.loads(out)["why"]) == (1, True)
+    families = {one.name: one.samples for one in HostCollector(lambda: Fake(host), Naming.ALL, 9).collect()}
+    assert [one.value for one in families["gpurt_stuck_owners"]] == [3]
+    assert [one.value for one in families["gpurt_stuck_seconds"]] == [2]
