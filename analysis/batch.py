@@ -6,6 +6,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -95,7 +96,11 @@ class Batch:
         return Batch(platform, self.first, self.numbers, self.times, self.pieces, self.drawn)
 
     def view(self) -> CData:
-        """The C struct over these arrays, which must outlive it."""
+        """The C struct over these arrays, which must outlive it; made once, for many tests ask for it."""
+        return self._view
+
+    @cached_property
+    def _view(self) -> CData:
         struct = ffi.new("struct gpurt_batch *")
         struct.count = len(self)
         struct.first = pointer("u32", self.first)

@@ -176,10 +176,17 @@ bool rta_schedulable(struct rta *s, const struct rta_test *test)
 static enum gpurt_rta_verdict verdict(struct rta *s, const struct gpurt_batch *b, const struct rta_test *test,
 				      u32 flags, u32 index)
 {
+	const struct rta_segmented *segmented = test->formula->segmented;
+	enum rta_quick_answer quick = RTA_QUICK_UNKNOWN;
+
+	if (segmented && segmented->quick && s->small && !s->integers)
+		quick = segmented->quick(s, b, index);
+	if (quick == RTA_QUICK_YES || (quick == RTA_QUICK_NO && !(flags & GPURT_RTA_ASSIGN)))
+		return quick == RTA_QUICK_YES ? GPURT_RTA_YES : GPURT_RTA_NO;
 	s->assume = test->formula->charges == RTA_INDEPENDENT;	/* then no formula needs the bounds themselves */
 	if (!rta_load(s, b, test, index) || (s->threads && (flags & GPURT_RTA_ASSIGN || s->assume)))
 		return GPURT_RTA_REFUSED;
-	if (!s->real_time || (!rta_disordered(s, test) && rta_schedulable(s, test)))
+	if (!s->real_time || (quick != RTA_QUICK_NO && !rta_disordered(s, test) && rta_schedulable(s, test)))
 		return GPURT_RTA_YES;
 	return flags & GPURT_RTA_ASSIGN ? rta_assign(s, test) : GPURT_RTA_NO;
 }

@@ -214,7 +214,7 @@ static bool first_of_thread(const struct rta *s, const struct rta_cpu *cpu, u32 
  */
 static void from_lower_thread(struct rta *s, const struct rta_task *t, const struct rta_task *first, const struct charges *c)
 {
-	struct rta_task once = { .period = ONCE, .inverse = 1.0 / ONCE };
+	struct rta_task once = { .period = ONCE, .inverse = rta_inverse(ONCE) };
 	uint64_t *needs = s->needs;
 	int64_t most = 0;
 	u32 pass, u, r = 0;
@@ -509,7 +509,7 @@ static inline __attribute__((always_inline)) bool easy(const struct rta *s, cons
 	return t->cpu_time && sums.once + sums.carried < (double)limit * (1 - sums.rate / RTA_SLACK) * RTA_SLACK;
 }
 
-#define FORMULA(name, waiting, other) \
+#define FORMULA(name, waiting, other, in_less_time) \
 	int64_t rta_boosted_##name(struct rta *s, const struct rta_task *t) \
 	{ \
 		return whole(s, t, waiting); \
@@ -539,9 +539,10 @@ static inline __attribute__((always_inline)) bool easy(const struct rta *s, cons
 	} \
 	const struct rta_segmented rta_boosted_##name##_segments = { \
 		.end = name##_end, .instead = other, .easy = name##_easy, .least = name##_least, .least_of = name##_least_of, \
+		.quick = in_less_time, \
 	};
 
-FORMULA(suspend, SUSPENDED, suspend_short)
-FORMULA(busy, BUSY, NULL)
-FORMULA(fence, FENCED, NULL)
-FORMULA(mixed, MIXED, NULL)
+FORMULA(suspend, SUSPENDED, suspend_short, rta_quick)
+FORMULA(busy, BUSY, NULL, NULL)
+FORMULA(fence, FENCED, NULL, NULL)
+FORMULA(mixed, MIXED, NULL, NULL)

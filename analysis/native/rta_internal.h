@@ -18,7 +18,8 @@ struct rta_task {
 	int64_t least, least_end;	/* lower bounds of both, or 0 */
 	int64_t cpu_time, misc, pure;
 	int64_t gpu_busy;	/* G + 2 epsilon eta: how long a job owns the GPU if no task delays it */
-	double inverse;		/* 1 / T */
+	int64_t update;		/* rta_quick.c: as of rta_update() */
+	double inverse;		/* rta_inverse(T) */
 	double gpu_rate;	/* gpu_busy / T */
 	u32 cpu, priority, gpu_priority, eta;
 	u32 busy;		/* it waits busily, where each task has its own mode */
@@ -89,6 +90,7 @@ struct rta {
 	int64_t constant;
 	u32 lower;			/* capped rows of lower tasks, which come first */
 	struct rta_owners *owners;	/* rta_windows.c */
+	struct rta_quick *quick;	/* rta_quick.c */
 	bool soonest;			/* every response is the least that it can be */
 	int64_t *last;			/* the largest window for which what was counted of the row is still right */
 	double *inverse;
@@ -109,6 +111,8 @@ enum rta_charges {
 	RTA_INDEPENDENT,	/* demands, whatever the responses of other tasks */
 };
 
+enum rta_quick_answer { RTA_QUICK_NO, RTA_QUICK_YES, RTA_QUICK_UNKNOWN };
+
 /* Functions of a formula that looks at single segments. */
 struct rta_segmented {
 	/* From the rows of a job, which have just been pushed, to those of a job up to the end of its last GPU segment. */
@@ -120,6 +124,8 @@ struct rta_segmented {
 	/* Finds what the responses and ends of all tasks are at least; false: one fails.  Not for ties. */
 	bool (*least)(struct rta *s);
 	bool (*least_of)(struct rta *s, struct rta_task *t);	/* the same of one that uses the GPU */
+	/* Whether a taskset of the batch is schedulable, in less time than after it is loaded.  NULL: not for this formula. */
+	enum rta_quick_answer (*quick)(struct rta *s, const struct gpurt_batch *b, u32 index);
 };
 
 struct rta_formula {
@@ -291,14 +297,18 @@ static inline void rta_add_part(struct rta *s, u32 r, int64_t amount, const stru
 	s->parts[r]++;
 }
 
-/* ceil(y / T) for y >= 0, T > 0 and y / T < 2^50.  The first estimate is wrong by at most 1; two steps correct it. */
+/* 1 / T, and a little more: the quotients of rta_ceil() are then never too low. */
+static inline double rta_inverse(int64_t period)
+{
+	return (1 + 0x1p-50) / (double)period;
+}
+
+/* ceil(y / T) for y >= 0, T > 0 and y / T < 2^46: the estimate is at least floor(y / T), and at most what is asked for. */
 static inline int64_t rta_ceil(int64_t y, int64_t period, double inverse)
 {
 	int64_t k = (int64_t)((double)y * inverse);
 
-	k += k * period < y;
-	k += k * period < y;
-	return k;
+	return k + (k * period < y);
 }
 
 /* Whether no sum over tasks @from to @to - 1 can exceed 63 bits.  A taskset has at most @tasks of them. */
@@ -315,8 +325,15 @@ void rta_forget_windows(struct rta *s);
 const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bool keep);
 /* How long a job of @p is inside its segments at most, of its own priority. */
 int64_t rta_inside_length(struct rta *s, const struct rta_task *p, bool keep);
+#define RTA_SORTED 16	/* segments whose windows are found in ascending order */
+/* Writes the lengths of a task's segments, ascending, and returns how many; 0: there are more than RTA_SORTED. */
+u32 rta_segment_lengths(const struct gpurt_batch *b, const struct rta_task *t, int64_t *lengths);
 /* The time that each segment of @t has besides its length: its updates, a switch, and an update in flight. */
 int64_t rta_update(const struct rta *s, const struct rta_task *t);
+struct rta_quick *rta_quick_new(u32 tasks);
+void rta_quick_free(struct rta_quick *q);
+/* What boosted-suspend says of taskset @index.  No sum of the batch may exceed 63 bits. */
+enum rta_quick_answer rta_quick(struct rta *s, const struct gpurt_batch *b, u32 index);
 /* Loads taskset @index of the batch.  Returns false if its sums could exceed 63 bits. */
 bool rta_load(struct rta *s, const struct gpurt_batch *batch, const struct rta_test *test, u32 index);
 /* One more than the highest CPU number of tasks @from to @to - 1; 0 if that is out of range. */

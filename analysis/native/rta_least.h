@@ -43,41 +43,37 @@ static inline struct rta_sums rta_elsewhere(struct rta_sums all, struct rta_sums
 	return left;
 }
 
-/* The solution of x = @constant + @rate x + @remote min(x, @sum), or @least, whichever is longer. */
-static inline double rta_at_least(double least, double constant, double rate, double remote, double sum)
+/* What a rate leaves of 1, and more than the errors of a sum of 2^15 rates: no quotient by it is too high for them. */
+static inline double rta_left(double rate)
 {
-	double x = (constant + remote * sum) / (1 - rate);
-
-	if (x < sum)
-		x = rate + remote < RTA_DOWN ? constant / (1 - rate - remote) : 0;
-	return x > least ? x : least;
+	return (rate < 1 ? 1 - rate : 0) + 0x1p-36;
 }
 
 /*
  * Writes what ceil(y) >= y and ceil(y) >= 1 say of a response and its end to t->least and t->least_end; false: it is beyond
  * the deadline.  Each segment has @update besides its length.  With U the owners' sum of e / T, the windows add up to @sum =
- * sum of (own + carried) / (1 - U) at least.  Owners then take U min(x, @sum) + carried.  An owner also takes one whole job
- * at least, in each window, and so does a task @above.
+ * sum of (own + carried) / (1 - U) at least.  Owners then take U min(x, @sum) + carried: of the solutions with x and with
+ * @sum the shorter one counts.  An owner also takes one whole job at least, in each window, and so does a task @above.
  */
 static inline bool rta_find_least(const struct rta *s, struct rta_task *t, struct rta_sums above, int64_t update,
 				  struct rta_sums owners, struct rta_sums remote)
 {
 	double inside = (double)(t->misc + t->pure + update * t->eta), demand = (double)t->cpu_time + inside;
-	double last = (double)s->batch->piece_cpu[s->batch->piece[t->at + 1] - 1], rate = above.rate;
-	double least = demand + above.once + remote.once, end = least - last, sum, once;
+	double last = (double)s->batch->piece_cpu[s->batch->piece[t->at + 1] - 1];
+	double sum = (inside + owners.carried * t->eta) * (1 / rta_left(owners.rate)), once = inside + owners.once * t->eta;
+	double slow = 1 / rta_left(above.rate), slower = 1 / rta_left(above.rate + remote.rate);
+	double least = demand + above.once + remote.once, part = demand + remote.carried, whole, one, other;
 
+	whole = part + remote.rate * (sum > once ? sum : once);
+	one = whole * slow < part * slower ? whole * slow : part * slower;
+	other = (whole - last) * slow < (part - last) * slower ? (whole - last) * slow : (part - last) * slower;
+	other = other > least - last ? other : least - last;
+	least = one > least ? one : least;
 	t->least = t->least_end = 0;
-	if (owners.rate < RTA_DOWN && rate < RTA_DOWN) {
-		sum = (inside + owners.carried * t->eta) / (1 - owners.rate);
-		once = inside + owners.once * t->eta;
-		sum = sum > once ? sum : once;
-		least = rta_at_least(least, demand + remote.carried, rate, remote.rate, sum);
-		end = rta_at_least(end, demand - last + remote.carried, rate, remote.rate, sum);
-	}
 	if (least * RTA_DOWN > (double)(t->deadline < t->period ? t->deadline : t->period) + 1)
 		return false;
 	t->least = (int64_t)(least * RTA_DOWN);
-	t->least_end = (int64_t)(end * RTA_DOWN);
+	t->least_end = (int64_t)(other * RTA_DOWN);
 	return true;
 }
 

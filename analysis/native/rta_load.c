@@ -5,7 +5,7 @@
 #include "rta_internal.h"
 
 #define LARGEST (1LL << 58)
-#define COUNTED 0x1p49		/* jobs of one task in one window; rta_ceil needs less than 2^50 */
+#define COUNTED 0x1p46		/* jobs of one task in one window; rta_ceil() needs less */
 
 struct rta *rta_new(u32 tasks, u32 cpus)
 {
@@ -21,14 +21,15 @@ struct rta *rta_new(u32 tasks, u32 cpus)
 	s->users = calloc(tasks + 1, sizeof(*s->users));
 	s->amount = calloc(6 * room, sizeof(*s->amount));
 	s->part = calloc(2 * room, sizeof(*s->part));
-	s->part_of = calloc(room + few * few, sizeof(*s->part_of));
+	s->part_of = malloc((room + few * few) * sizeof(*s->part_of));
 	s->owners = rta_owners_new(tasks);
+	s->quick = rta_quick_new(tasks);
 	s->served = calloc(tasks + 1, sizeof(*s->served));
 	s->chain = calloc(tasks + 1, sizeof(*s->chain));
 	s->inverse = calloc(room, sizeof(*s->inverse));
 	s->cpus = cpus;
 	if (s->tasks && s->cpu && s->order && s->users && s->amount && s->inverse && s->part && s->part_of &&
-	    s->owners && s->served && s->chain) {
+	    s->owners && s->quick && s->served && s->chain) {
 		s->period = s->amount + room;
 		s->jitter = s->period + room;
 		s->last = s->jitter + room;
@@ -65,6 +66,7 @@ void rta_free(struct rta *s)
 	free(s->served);
 	free(s->chain);
 	rta_owners_free(s->owners);
+	rta_quick_free(s->quick);
 	free(s);
 }
 
@@ -103,7 +105,7 @@ static void fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 	t->chained = false;
 	t->index = index;
 	t->at = at;
-	t->inverse = 1 / (double)t->period;
+	t->inverse = rta_inverse(t->period);
 	t->gpu_busy = t->misc + t->pure + 2 * (b->alpha + b->theta) * t->eta;
 	t->gpu_rate = (double)t->gpu_busy * t->inverse;
 }
@@ -192,6 +194,7 @@ static double round_of(const struct gpurt_batch *b, double users)
 bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 from, u32 to, u32 tasks)
 {
 	int64_t longest = 1, shortest = INT64_MAX, demand = 0, request = 0, slices = 0;
+	enum rta_charges charges = test->formula->charges;
 	double jobs, charge;
 	u32 i, eta = 0, threads = 0;
 
@@ -200,11 +203,13 @@ bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 fro
 		longest |= b->deadline[i] | b->period[i];
 		shortest = b->period[i] < shortest ? b->period[i] : shortest;
 		demand |= b->cpu_time[i] | b->misc[i] | b->pure[i];
-		request |= b->longest[i];
-		slices |= b->slices[i];
 		threads |= b->thread[i];
 		eta |= b->eta[i];
 	}
+	for (i = from; i < to && charges == RTA_QUEUES; i++)
+		request |= b->longest[i];
+	for (i = from; i < to && charges == RTA_ROUNDS; i++)
+		slices |= b->slices[i];
 	if (threads || shortest <= 0 || (longest | demand | request | slices) < 0 || longest >= LARGEST)
 		return false;
 	jobs = (2 * (double)longest + (double)test->poll) / (double)shortest + 2;

@@ -162,10 +162,12 @@ static int64_t grow_to(struct rta *s, int64_t window)
 
 static int64_t search(struct rta *s, int64_t constant, int64_t start, int64_t limit)
 {
-	int64_t closed = constant ? 0 : 1, x = start;
-	int64_t total = constant + open_at(s, x + closed) + capped_at(s, x + closed);
+	int64_t closed = constant ? 0 : 1, x = start, total;
 	u32 step;
 
+	if (x > limit)
+		return -1;
+	total = constant + open_at(s, x + closed) + capped_at(s, x + closed);
 	for (step = 0; step < RTA_STEPS; step++) {
 		if (total == x)
 			return x;

@@ -5,8 +5,6 @@
 
 #include "rta_internal.h"
 
-#define SORTED 16	/* segments whose windows are found in ascending order */
-
 enum known { NOTHING, TOO_LONG, INSIDE };
 
 /* Tasks that can own the GPU while the task that is looked at is inside. */
@@ -34,7 +32,7 @@ struct rta_owners *rta_owners_new(u32 tasks)
 	o->user = calloc(room, sizeof(*o->user));
 	o->amount = calloc(5 * room, sizeof(*o->amount));
 	o->inverse = calloc(3 * room, sizeof(*o->inverse));
-	o->inside = calloc(room + few * few, sizeof(*o->inside));
+	o->inside = malloc((room + few * few) * sizeof(*o->inside));
 	o->length = calloc(room, sizeof(*o->length));
 	o->known = calloc(room, sizeof(*o->known));
 	if (o->length && o->user && o->amount && o->inverse && o->inside && o->known) {
@@ -203,12 +201,11 @@ static bool find_window(struct rta_owners *o, int64_t own, int64_t limit, int64_
 	return false;
 }
 
-/* The lengths of a task's segments, ascending if there are at most @room; returns how many. */
-static u32 segment_lengths(const struct gpurt_batch *b, const struct rta_task *t, int64_t *lengths, u32 room)
+u32 rta_segment_lengths(const struct gpurt_batch *b, const struct rta_task *t, int64_t *lengths)
 {
 	u32 piece, i, n = 0, first = b->piece[t->at];
 
-	for (piece = first; piece < first + t->eta && t->eta <= room; piece++, n++) {
+	for (piece = first; piece < first + t->eta && t->eta <= RTA_SORTED; piece++, n++) {
 		int64_t length = b->piece_misc[piece] + b->piece_pure[piece];
 
 		for (i = n; i && lengths[i - 1] > length; i--)
@@ -226,8 +223,8 @@ static bool find_inside(const struct rta *s, const struct rta_task *t, const str
 			int64_t *inside, int64_t *length)
 {
 	const struct gpurt_batch *b = s->batch;
-	int64_t w = -1, taken = 0, own, update = rta_update(s, t), sorted[SORTED];
-	u32 i, n, few = segment_lengths(b, of->task, sorted, SORTED), first = b->piece[of->task->at];
+	int64_t w = -1, taken = 0, own, update = rta_update(s, t), sorted[RTA_SORTED];
+	u32 i, n, few = rta_segment_lengths(b, of->task, sorted), first = b->piece[of->task->at];
 
 	for (i = 0; i < of->task->eta; i++) {
 		own = update + (few ? sorted[i] : b->piece_misc[first + i] + b->piece_pure[first + i]);

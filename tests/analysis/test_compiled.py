@@ -112,6 +112,17 @@ def test_no_shortcut_is_wrong_where_bounds_are_deadlines(name: str, segments: tu
     assert np.count_nonzero(~found) > 3
 
 
+def test_many_segments_and_high_numbers_change_nothing() -> None:
+    """Verdicts of boosted-suspend in less time are for up to 16 segments in order, and priorities below 256."""
+    batch = generate(replace(PAPER, load=(0.4, 0.7), ratio=(0.1, 0.6), segments=(14, 19)), 4, 200).on(1000, 1000)
+    found = sweep.verdicts(batch, "boosted-suspend")
+    assert 20 < np.count_nonzero(found) < 180
+    assert (found == sweep.verdicts(batch, "boosted-suspend", integers=True)).all()
+    for name in ("priority", "gpu_priority"):
+        batch.numbers[name][: batch.first[-1]] += np.uint32(250)
+    assert (found == sweep.verdicts(batch, "boosted-suspend")).all()
+
+
 def test_threads_change_nothing() -> None:
     batch = generate(THESIS, 2, 333)
     alone = sweep.verdicts(batch, "gcaps-suspend+gpu-priority")
