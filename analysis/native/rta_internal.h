@@ -332,11 +332,11 @@ u32 rta_segment_lengths(const struct gpurt_batch *b, const struct rta_task *t, i
 int64_t rta_update(const struct rta *s, const struct rta_task *t);
 struct rta_quick *rta_quick_new(u32 tasks);
 void rta_quick_free(struct rta_quick *q);
-/* What boosted-suspend says of taskset @index.  No sum of the batch may exceed 63 bits. */
+/* The verdict of boosted-suspend on taskset @index.  No sum of the batch may exceed 63 bits. */
 enum rta_quick_answer rta_quick(struct rta *s, const struct gpurt_batch *b, u32 index);
 /* Loads taskset @index of the batch.  Returns false if its sums could exceed 63 bits. */
 bool rta_load(struct rta *s, const struct gpurt_batch *batch, const struct rta_test *test, u32 index);
-/* One more than the highest CPU number of tasks @from to @to - 1; 0 if that is out of range. */
+/* A number above all CPU numbers of tasks @from to @to - 1; 0 if one is out of range, which ends at a power of 2. */
 u32 rta_cpus(const struct gpurt_batch *b, u32 from, u32 to);
 struct rta *rta_new(u32 tasks, u32 cpus);
 void rta_free(struct rta *s);

@@ -43,15 +43,17 @@ static inline struct rta_sums rta_elsewhere(struct rta_sums all, struct rta_sums
 	return left;
 }
 
-/* What a rate leaves of 1, and more than the errors of a sum of 2^15 rates: no quotient by it is too high for them. */
+/* The rest of a rate to 1, and more than the errors of a sum of 2^15 rates, so that no quotient by it is too high. */
 static inline double rta_left(double rate)
 {
-	return (rate < 1 ? 1 - rate : 0) + 0x1p-36;
+	double left = 1 - rate;
+
+	return (left > 0 ? left : 0) + 0x1p-36;
 }
 
 /*
- * Writes what ceil(y) >= y and ceil(y) >= 1 say of a response and its end to t->least and t->least_end; false: it is beyond
- * the deadline.  Each segment has @update besides its length.  With U the owners' sum of e / T, the windows add up to @sum =
+ * Writes lower bounds of a response and its end to t->least and t->least_end, from ceil(y) >= y and ceil(y) >= 1.  False if
+ * the response is beyond the deadline.  Each segment has @update besides its length.  With U the owners' sum of e / T, the windows add up to @sum =
  * sum of (own + carried) / (1 - U) at least.  Owners then take U min(x, @sum) + carried: of the solutions with x and with
  * @sum the shorter one counts.  An owner also takes one whole job at least, in each window, and so does a task @above.
  */

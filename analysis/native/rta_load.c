@@ -47,7 +47,7 @@ u32 rta_cpus(const struct gpurt_batch *b, u32 from, u32 to)
 	u32 i, most = 0;
 
 	for (i = from; i < to; i++)
-		most = b->cpu[i] > most ? b->cpu[i] : most;
+		most |= b->cpu[i];
 	return most < RTA_CPUS ? most + 1 : 0;
 }
 

@@ -105,13 +105,13 @@ static void fetch(const struct gpurt_batch *b, u32 first, u32 end)
 static void load(struct rta *s, const struct gpurt_batch *b)
 {
 	struct rta_quick *q = s->quick;
-	u32 i, users = 0, others = 0;
+	struct quick_owner *o = q->owners;
+	u32 i, others = 0, users = 0;
 
 	for (i = 0; i < s->cpus; i++)
 		s->cpu[i] = (struct rta_cpu){ .begin = QUICK_NONE };
 	for (i = 0; i < s->count; i++) {
 		struct rta_task *t = &s->tasks[i];
-		struct quick_owner *o = &q->owners[users];
 		struct rta_cpu *cpu;
 
 		fill(t, b, 2 * s->epsilon, s->order[i]);
@@ -123,6 +123,7 @@ static void load(struct rta *s, const struct gpurt_batch *b)
 		o->cpu = t->cpu;
 		o->above = cpu->above;
 		q->others[others] = i;
+		o += t->eta > 0;
 		users += t->eta > 0;
 		others += !t->eta;
 		rta_add_above(&cpu->above, t, (double)(t->cpu_time + t->misc + 2 * s->alpha * t->eta));
@@ -195,7 +196,7 @@ static bool hopeless(const struct rta *s)
 	return false;
 }
 
-/* What a task without a solution means: short suspensions that count as such may help, but to no less than without jitter. */
+/* The answer where a task has no solution: short suspensions may help, but to no less than without jitter. */
 static enum rta_quick_answer without(const struct rta *s, const struct rta_task *t)
 {
 	return quick_shorten(s, t) && quick_solve(s, t, QUICK_FOUND) >= 0 ? RTA_QUICK_UNKNOWN : RTA_QUICK_NO;

@@ -11,7 +11,7 @@
 #define QUICK_LEVELS 256	/* priorities are below */
 #define QUICK_NONE UINT32_MAX
 
-/* What a task takes in a window x: ceil((x + jitter) / T) amount, at most @cap. */
+/* A task's demand in a window x: ceil((x + jitter) / T) amount, at most @cap. */
 struct quick_row {
 	int64_t amount, jitter, cap, period;
 	double inverse;
@@ -47,7 +47,7 @@ struct rta_quick {
 	int64_t constant;		/* the part of the recurrence that is no row */
 };
 
-/* Which responses and ends of other tasks count: those that were found, or lower bounds, from which a no is certain. */
+/* Responses and ends of other tasks: those that were found, or lower bounds, from which a no is certain. */
 enum quick_known { QUICK_FOUND, QUICK_LEAST };
 
 /* Writes what @t takes as an owner.  Its end is known. */

@@ -4,7 +4,7 @@
 
 #define NEVER (1LL << 60)	/* a cap above what any task takes */
 
-/* What owners take in a window; no branch depends on it. */
+/* The time that owners take in a window; no branch depends on it. */
 static inline int64_t owners_at(struct quick_owner *o, const struct quick_owner *end, int64_t window)
 {
 	int64_t total = 0;
@@ -17,7 +17,7 @@ static inline int64_t owners_at(struct quick_owner *o, const struct quick_owner 
 }
 
 /*
- * Finds what owners that are more urgent take inside all segments of a job, and how long that is at most; false: a segment is
+ * Finds the time that more urgent owners take inside all segments of a job, and the length of these.  False if a segment is
  * longer than the deadline.
  */
 static bool find_inside(const struct rta *s, const struct rta_task *t)
@@ -131,7 +131,7 @@ static int64_t push_remote(const struct rta *s, const struct rta_task *t, bool w
 	return constant;
 }
 
-/* What all tasks take in a window; no branch depends on it. */
+/* The time that all tasks take in a window; no branch depends on it. */
 static inline int64_t taken_at(const struct rta_quick *q, int64_t window)
 {
 	const struct quick_row *r, *rows = q->rows + q->count;
