@@ -129,7 +129,7 @@ def boosted(path: Path) -> list[Demand]:
     """Policy `boosted`: members inside are raised, so that no CPU segment of a task on another CPU delays the path."""
     system, alpha = path.system, path.system.taskset.platform.alpha
     flying = sum(phase.users * system.epsilon for phase in path.phases if _lower_elsewhere(path, phase.task.cpu))
-    demands, charged = [*path.own(flying), *path.beside()], set[str]()
+    demands, charged = [*path.own(flying), *path.beside(), *_raised_beside(path)], set[str]()
     owners = {t.name for t in path.owners()}
     for t, phases in path.on_cpus():
         above = t.priority >= min(phase.task.priority for phase in phases)
@@ -147,6 +147,18 @@ def boosted(path: Path) -> list[Demand]:
             demands.append(bounded(TermKind.BLOCKING, t, amount, cap, LOWER, system))
     demands += [replace(owner(t, system), lemma=OWNERS) for t in path.owners() if t.name not in charged]
     return demands
+
+
+def _raised_beside(path: Path) -> Iterator[Demand]:
+    """Form S: a member inside, raised, keeps an equal outsider of its CPU from ending, or from the lock."""
+    if not path.worker.uses_gpu:
+        return
+    for other in path.others:
+        if other.cpu == path.worker.cpu:
+            continue
+        equals = (t for t in path.system.gpu_tasks if t.cpu == other.cpu and t.segment_priority == path.level)
+        if any(t.name not in (other.name, path.task.name) for t in equals):
+            yield Demand(TermKind.INDIRECT_DELAY, other.misc_time, OWNERS, other.name)
 
 
 def _lower_elsewhere(path: Path, cpu: int) -> bool:
@@ -180,7 +192,7 @@ def _ownership(path: Path, charged: set[str]) -> Iterator[Demand]:
     system = path.system
     lowest: dict[int, int] = {}
     equals = [other for other in path.others if other.uses_gpu] if path.worker.uses_gpu else []
-    for t in [*equals, *(t for t in path.owners() if t.name not in charged)]:
+    for t in [*equals, *path.owners()]:
         lowest[t.cpu] = min(t.priority, lowest.get(t.cpu, t.priority))
     for cpu, level in lowest.items():
         above = [t for t in system.on_cpu(cpu) if t.priority >= level]
