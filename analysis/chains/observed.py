@@ -43,7 +43,7 @@ class _Job:
 
 
 @dataclass
-class _Seen:
+class _Written:
     """The jobs of a task that its consumer has not read yet, in their order, and the ``last`` one that it has read.
 
     ``start``: of the latest.
@@ -85,13 +85,13 @@ class ChainWatch:
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
         self.longest: dict[str, int] = {}
-        self._seen = {name: _Seen() for name in chain.tasks}
+        self._seen = {name: _Written() for name in chain.tasks}
         self._open: dict[tuple[str, int | None], _Job] = {}
         self._origin: int | None = None
 
     def forget(self) -> None:
         """The chain begins anew, for jobs under way are not known."""
-        self._seen = {name: _Seen() for name in self.chain.tasks}
+        self._seen = {name: _Written() for name in self.chain.tasks}
         self._open.clear()
         self._origin = None
 

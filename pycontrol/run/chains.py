@@ -60,7 +60,7 @@ class _Judged:
         return [(what, most[key]) for what, most in whats if key in most and value > most[key]]
 
 
-class Chains:
+class JudgedChains:
     """Takes the events of tasks, in the order in which they come.  ``bounds``: of tasks that have one, ns."""
 
     def __init__(self, file: TasksetFile, bounds: Mapping[str, int], log: Log) -> None:

@@ -17,7 +17,7 @@ from analysis.model import Task
 from analysis.taskset import TasksetFile
 from analysis.trace import Event, Kind
 from gpurt.text import visible
-from pycontrol.run.chains import ChainCheck, Chains
+from pycontrol.run.chains import ChainCheck, JudgedChains
 from pycontrol.run.due import Due
 from pycontrol.run.finding import Finding, Log, What
 from pycontrol.run.limits import EXCLUSIVE, LOCKS, Limits
@@ -49,7 +49,7 @@ class Judge:
         jump: int = JUMP, gpus: int = 0, observe: Callable[[str, int], None] = lambda _task, _response: None,
     ) -> None:  # fmt: skip
         self._log = Log()
-        self._chains = Chains(file, bounds, self._log)
+        self._chains = JudgedChains(file, bounds, self._log)
         if file.taskset.triggers:  # whose releases are as late as the jobs before them
             jitters = jitters_of(file.taskset, bounds)
             file = replace(file, taskset=with_jitters(file.taskset, jitters))
