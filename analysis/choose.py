@@ -104,7 +104,7 @@ def _about(test: Test, system: Taskset) -> bool:
 
     Partitions may have policies of their own, which stay as the file has them.
     """
-    return system.policies == (test.policy,) and system.partitioned == test.partitions and test.fits_turns(system)
+    return system.policies == (test.policy,) and test.divides(system) and test.fits_turns(system)
 
 
 def _users(taskset: Taskset) -> list[str]:

@@ -136,3 +136,24 @@ def test_no_test_assigns_priorities_where_it_says_nothing(capfd: pytest.CaptureF
     gpurt = Commands(caller(capfd))
     assert gpurt("plan", "modes", file)[0] == 0
     assert gpurt("plan", "priorities", file, "--test", "boosted-busy")[0] == 1
+
+
+def test_partitions_without_common_cpus_are_compared_as_systems_of_their_own(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """`analyze` bounds each by itself; `plan modes` knew tests of shared CPUs only, which say nothing of wake-ups."""
+    own = 'policy = "segment"\ncompute_units = 8\ncpu_latency = "1us"\n'
+    parts = [f'[[partition]]\nname = "{name}"\ncompute_units = 4\nepsilon = "1ms"\n' for name in "pq"]
+    tasks = [
+        f'[[task]]\nname = "{name}"\ncpu = {cpu}\npriority = 5\nperiod = "50ms"\npartition = "{part}"\n'
+        'segments = [{ misc = "1ms", gpu = "2ms" }]\n'
+        for cpu, (name, part) in enumerate((("one", "p"), ("other", "q")))
+    ]  # fmt: skip
+    (file := tmp_path / "set.toml").write_text(
+        "\n".join(['[platform]\ncpus = 2\nalpha = "100us"\ntheta = "0us"', own, *parts, *tasks]), encoding="utf-8"
+    )
+    gpurt = Commands(caller(capfd))
+    assert gpurt.yes("analyze", file)["tests"][0]["test"] == "gcaps-suspend"
+    assert {one["policy"] for one in gpurt.yes("plan", "modes", file)["ways"]} >= {"boosted", "segment"}
+    gpurt.yes("plan", "modes", file, "--write")
+    gpurt.yes("analyze", file)
