@@ -30,13 +30,13 @@ def with_random_workers(taskset: Taskset, rng: random.Random) -> Taskset:
 
 def tiny_forks(rng: random.Random) -> Taskset:
     """A task with up to three workers beside up to two tasks, or two tasks with workers, in whole ms."""
-    cpus, count = rng.choice([1, 2, 2, 3]), rng.choice([2, 2, 3])
+    cpus, count = rng.choice([1, 2, 2, 3]), rng.choice([1, 2, 2, 3, 3])
     platform = Platform(cpus, rng.choice([0, 0, 1]) * MS, rng.choice([0, 0, 0, 1]) * MS, rng.choice([1, 1, 2]) * MS)
     two = rng.random() < 0.25
     others = 0 if two else rng.choice([1, 1, 2])
     priorities = rng.sample(range(1, 20), 10)
     if rng.random() < 0.1:
-        priorities[1] = priorities[-1]
+        priorities[2] = priorities[1]
     tasks: list[Task] = []
     forks: list[Fork] = []
     for number in range(1 + two):
@@ -53,7 +53,28 @@ def tiny_forks(rng: random.Random) -> Taskset:
         given = {name: order[number] for number, fork in enumerate(forks) for name in fork.members}
         given |= {t.name: order[i] for i, t in enumerate(tasks) if t.uses_gpu and t.name not in given}
         tasks = [replace(t, gpu_priority=given.get(t.name)) for t in tasks]
+    if rng.random() < 0.3:  # others at the level of a group
+        level = tasks[0].segment_priority
+        members = {name for fork in forks for name in fork.members}
+        tasks = [replace(t, gpu_priority=level) if t.uses_gpu and t.name not in members else t for t in tasks]
+    if rng.random() < 0.3:
+        tasks = _spiked(rng, tasks)
     return Taskset(platform, tuple(tasks), forks=tuple(forks))
+
+
+def _spiked(rng: random.Random, tasks: list[Task]) -> list[Task]:
+    """The tasks with three times the periods, and some segments that take much longer on their CPUs."""
+
+    def spiked(segment: Segment) -> Segment:
+        if rng.random() < 0.6:
+            return segment
+        long = Span.exactly(rng.randint(4, 9) * MS)
+        return replace(segment, time=long) if isinstance(segment, CpuSegment) else replace(segment, misc=long)
+
+    return [
+        replace(t, period=3 * t.period, deadline=3 * t.deadline, segments=tuple(map(spiked, t.segments)))
+        for t in tasks
+    ]
 
 
 def _group(

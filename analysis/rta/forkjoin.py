@@ -150,15 +150,16 @@ def boosted(path: Path) -> list[Demand]:
 
 
 def _raised_beside(path: Path) -> Iterator[Demand]:
-    """Form S: a member inside, raised, keeps an equal outsider of its CPU from ending, or from the lock."""
+    """A worker inside is raised to the path's own level.
+
+    It keeps another task of its CPU from the end of a segment, or from the update lock that was handed to that task.
+    """
     if not path.worker.uses_gpu:
         return
     for other in path.others:
-        if other.cpu == path.worker.cpu:
-            continue
-        equals = (t for t in path.system.gpu_tasks if t.cpu == other.cpu and t.segment_priority == path.level)
-        if any(t.name not in (other.name, path.task.name) for t in equals):
-            yield Demand(TermKind.INDIRECT_DELAY, other.misc_time, OWNERS, other.name)
+        beside = {t.name for t in path.system.gpu_tasks if t.cpu == other.cpu} - {other.name, path.task.name}
+        if beside and other.uses_gpu and other.cpu != path.worker.cpu:
+            yield Demand(TermKind.INDIRECT_DELAY, other.misc_time, WORKERS, other.name)
 
 
 def _lower_elsewhere(path: Path, cpu: int) -> bool:
@@ -192,7 +193,7 @@ def _ownership(path: Path, charged: set[str]) -> Iterator[Demand]:
     system = path.system
     lowest: dict[int, int] = {}
     equals = [other for other in path.others if other.uses_gpu] if path.worker.uses_gpu else []
-    for t in [*equals, *path.owners()]:
+    for t in [*equals, *path.owners()]:  # those that are charged, too: another worker there may be above them
         lowest[t.cpu] = min(t.priority, lowest.get(t.cpu, t.priority))
     for cpu, level in lowest.items():
         above = [t for t in system.on_cpu(cpu) if t.priority >= level]
@@ -230,8 +231,8 @@ def verdict_of(task: Task, paths: Paths, system: System) -> tuple[Verdict, Needs
 def with_switches(taskset: Taskset) -> Taskset:
     """The taskset with the context switches between the TSGs of workers as parts of their G^e.
 
-    While a group owns the GPU, its TSGs with work have turns.  Each piece of work that a program hands over takes one
-    turn for each slice at most, and each turn begins with a switch.
+    While a group owns the GPU, its TSGs with work have turns.  Work that a program hands over at once takes one turn
+    more than it has whole slices, at most, and each turn begins with a switch.
     """
     platform = taskset.platform
     longer: dict[str, Task] = {}
@@ -245,7 +246,7 @@ def with_switches(taskset: Taskset) -> Taskset:
 
 def _switched(task: Task, length: int, switch: int) -> Task:
     def turns(segment: GpuSegment) -> int:
-        return max(len(segment.parts), 1) + (segment.pure.worst // length if length else 0)
+        return 1 + (segment.pure.worst // length if length else 0)
 
     segments = (
         replace(s, pure=Span(s.pure.worst + turns(s) * switch, s.pure.best)) if isinstance(s, GpuSegment) else s
@@ -266,6 +267,8 @@ def refusal(name: str, taskset: Taskset, *, able: bool, assigns: bool) -> str | 
     for t in taskset:
         if t.name in taskset.forked and t.best_effort:
             return f"{t.name} is best effort and in a group of a task with workers"
+        if t.name in taskset.forked and any(len(segment.parts) > 1 for segment in t.gpu_segments):
+            return f"{name} has no bound for copies and kernels in a row in a group of workers, as {t.name} has"
     beside = (
         (taskset.threads, "threads that serve several tasks"), (taskset.pending, "several pending jobs of a task"),
         (taskset.triggers, "tasks that others release"), (taskset.resources, "[[resource]]"),

@@ -357,7 +357,7 @@ def _grouped(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
 def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
     """The tasks with workers, for commands that know nothing of these."""
     places = {one["name"]: at for at, one in enumerate(tables.get("task", []))}
-    why = "this command knows nothing of them; analyze, attack and simulate do"
+    why = "nothing compares them with a host yet, or changes their file; analyze, attack and simulate know them"
     return tuple(
         Problem(line_of(report.lines, ("task", places[one.task], "segments")), f"task {one.task}: workers: {why}")
         for one in taskset.forks

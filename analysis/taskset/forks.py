@@ -98,8 +98,21 @@ def read(rows: Sequence[tuple[int, Document, int]], tasks: Sequence[Task], repor
         for one in (name, *starting[0]):
             if one in best_effort:
                 report.add(path, f"workers: {one} is best effort: only real-time tasks have or are workers")
-        found.append(Fork(name, after, tuple(starting[0])))
+        fork = Fork(name, after, tuple(starting[0]))
+        if why := _level(fork, tasks):
+            report.add(("task", at), why)
+        found.append(fork)
     return tuple(found)
+
+
+def _level(fork: Fork, tasks: Sequence[Task]) -> str:
+    """Why the group's GPU priority is not the one that hosts give it, if the file does not state one."""
+    members = {task.name: task for task in tasks if task.name in fork.members}
+    parent, highest = members.get(fork.task), max((task.priority for task in members.values()), default=0)
+    if parent is None or parent.gpu_priority is not None or parent.priority == highest:
+        return ""
+    why = f"hosts give a group the highest priority of its members, {highest}, and {fork.task} has {parent.priority}"
+    return f"gpu_priority: {why}: state it, gpu_priority = {highest}"
 
 
 def _check_names(document: Document, report: Mistakes) -> None:

@@ -48,8 +48,8 @@ def attack(file: Path, name: str | None, states: int, as_json: bool) -> int:
     chosen = tests((name,)) if name else []
     taskset = analysable(file, chosen, workers=True).taskset
     test = _test(taskset, name)
-    taskset = test.seen(taskset)
     result = test.run(taskset)
+    taskset = test.seen(taskset)
     try:
         found = _explore(test, taskset, states)
     except TooManyStatesError as error:

@@ -129,6 +129,40 @@ def test_under_segment_a_worker_waits_for_what_preempts_another_one_at_the_lock(
     assert (wcrt("gcaps-suspend", handed(), "w0") or 0) >= exact(handed(), "gcaps-suspend")["w0"]
 
 
+def leveled(level: int, system: Taskset, *names: str) -> Taskset:
+    """The taskset in which tasks have a GPU priority."""
+    tasks = tuple(replace(t, gpu_priority=level) if t.name in names else t for t in system)
+    return replace(system, tasks=tasks)
+
+
+#: The specification's bounds are less than the exact worst case of w0, ms; and the test that has such bounds.
+TOO_SMALL = {
+    # o owns the GPU at the level of the group, and w1, raised, keeps it from its CPU
+    "an equal owner below a raised worker": (15, "boosted-suspend", forked(leveled(7, taskset(
+        task("p", 0, 5, 30), task("w0", 0, 6, 30, gpu(0, 1), cpu(8)), task("w1", 1, 4, 30, gpu(6, 0)),
+        task("o", 1, 9, 30, gpu(0, 2)), slice_=1,
+    ), "p", "o"), "p", 0, "w0", "w1")),
+    # w1 was handed the update lock, and w2, raised, keeps it from its CPU
+    "a worker with the lock below a raised worker": (40, "boosted-suspend", forked(taskset(
+        task("p", 0, 5, 60), task("w0", 0, 3, 60, gpu(0, 0), cpu(30)), task("w1", 1, 2, 60, cpu(0.2), gpu(9, 0)),
+        task("w2", 1, 3, 60, cpu(0.2), gpu(9, 0)), epsilon=1, slice_=1,
+    ), "p", 0, "w0", "w1", "w2")),
+    # o owns the GPU, and w1 executes above it
+    "an owner below another worker": (19, "gcaps-suspend", forked(leveled(5, leveled(3, taskset(
+        task("p", 0, 1, 40), task("w0", 1, 3, 40, gpu(0, 1), cpu(9)), task("w1", 0, 9, 40, cpu(9)),
+        task("o", 0, 5, 40, gpu(0, 2)), slice_=1,
+    ), "p"), "o"), "p", 0, "w0", "w1")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", TOO_SMALL)
+def test_what_another_worker_keeps_from_its_cpu_delays_the_path(what: str) -> None:
+    least, test, system = TOO_SMALL[what]
+    worst = exact(system, test)
+    assert worst["w0"] == worst["p"] == ms(least)
+    assert all((wcrt(test, system, t.name) or 0) >= worst[t.name] for t in system)
+
+
 def looked_at(test: rta.Test, seed: int, count: int) -> Iterator[Compared]:
     """That many random systems that the test bounds, each beside all its schedules."""
     rng, found = random.Random(seed), 0

@@ -120,6 +120,27 @@ def test_another_task_in_the_group_has_no_bound(tmp_path: Path) -> None:
     assert "task x: group plan: no bound is known for groups, except of a task and its workers" in problem.message
 
 
+def test_a_group_has_the_highest_priority_of_its_members_unless_stated(tmp_path: Path) -> None:
+    """A host that is told nothing else gives it that one, and bounds must be of the same."""
+    text = EXAMPLE.read_text().replace("gpu_priority = 20", "").replace("priority = 20", "priority = 25", 3)
+    (path := tmp_path / "set.toml").write_text(text.replace("priority = 25", "priority = 20", 1))
+    with pytest.raises(TasksetError, match=r"state it, gpu_priority = 25") as error:
+        load(path)
+    assert len(error.value.problems) == 1
+
+
+def test_copies_and_kernels_of_a_group_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No command that refuses workers is proposed as a cure."""
+    text = EXAMPLE.read_text().replace("[platform]\n", "[platform]\ncompute_units = 8\n")
+    text = text.replace('{ misc = "0.5ms", gpu = "3ms" }', '{ kernel = "1ms", overhead = "0ms" }, { kernel = "1ms" }')
+    (path := tmp_path / "set.toml").write_text(text)
+    assert cli.run(["analyze", str(path)]) == 1
+    out = capsys.readouterr().out
+    assert "no bound for copies and kernels in a row in a group of workers, as right has" in out
+    assert "plan modes" not in out
+    assert "margins" not in out
+
+
 def test_equal_levels_within_a_group_are_no_remark(tmp_path: Path) -> None:
     (path := tmp_path / "set.toml").write_text(GOOD)
     assert not any("same priority for the GPU" in note for note in load(path).notes)
@@ -128,12 +149,12 @@ def test_equal_levels_within_a_group_are_no_remark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [["margins"], ["apply"], ["run"], ["plan", "modes"], ["plan", "priorities"], ["plan", "units"],
-     ["plan", "partitions"], ["plan", "slices"], ["report", "-o", "x.html"], ["watch"]],
+     ["plan", "partitions"], ["plan", "slices"], ["report", "-o", "x.html"], ["watch"], ["analyze", "--measured"]],
 )  # fmt: skip
 def test_commands_that_know_nothing_of_workers_refuse_them(command: list[str]) -> None:
     done = CliRunner().invoke(cli.cli, [*command, str(EXAMPLE)])
     assert isinstance(done.exception, TasksetError)
-    assert "task planner: workers: this command knows nothing of them; analyze, attack" in str(done.exception)
+    assert "task planner: workers: nothing compares them with a host yet, or changes" in str(done.exception)
 
 
 @pytest.mark.parametrize("command", [["analyze"], ["simulate", "--runs", "3"]])
