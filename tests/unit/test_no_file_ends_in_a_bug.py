@@ -41,7 +41,7 @@ CALLS: dict[str, list[list[str]]] = {
     "run": [["-o", "{out}"]],
     "apply": [[], ["--admit", "{task}", "-o", "{out}"]],
     "watch": [["--until", "1ms"], ["--metrics", "--listen", "127.0.0.1:0"]],
-    "emulate": [[]], "serve": [["--policy", "sbeet"]],
+    "emulate": [[]], "serve": [["--policy", "sbeet"]], "doctor": [[]],
     "plan energy cost": [["{out}"]], "plan energy explain": [[]], "measure powers": [[]], "plan energy optimum": [[]],
     "plan energy schedule": [[]], "plan energy simulate": [[]], "measure kernel": [[]],
 }  # fmt: skip
