@@ -18,7 +18,7 @@ from builders import cpu, gpu, ms, task, taskset, wcrt
 
 from analysis import rta
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
-from analysis.attack.forks import tiny_forks, with_random_workers
+from analysis.attack.forks import sharp_forks, tiny_forks, with_random_workers
 from analysis.attack.report import toml
 from analysis.attack.search import Effort, attack
 from analysis.attack.tasksets import random_taskset
@@ -163,12 +163,14 @@ def test_what_another_worker_keeps_from_its_cpu_delays_the_path(what: str) -> No
     assert all((wcrt(test, system, t.name) or 0) >= worst[t.name] for t in system)
 
 
-def looked_at(test: rta.Test, seed: int, count: int) -> Iterator[Compared]:
+def looked_at(
+    test: rta.Test, seed: int, count: int, draw: Callable[[random.Random], Taskset] = tiny_forks
+) -> Iterator[Compared]:  # fmt: skip
     """That many random systems that the test bounds, each beside all its schedules."""
     rng, found = random.Random(seed), 0
     while found < count:
         try:
-            one = compare(test, tiny_forks(rng), states=100_000)
+            one = compare(test, draw(rng), states=100_000)
         except TooManyStatesError:
             continue
         if one:
@@ -176,9 +178,10 @@ def looked_at(test: rta.Test, seed: int, count: int) -> Iterator[Compared]:
             yield one
 
 
+@pytest.mark.parametrize("draw", [tiny_forks, sharp_forks])
 @pytest.mark.parametrize("test", TESTS)
-def test_no_schedule_of_a_tiny_system_exceeds_a_bound(test: str) -> None:
-    for one in looked_at(rta.find(test), 5, 40 * MANY):
+def test_no_schedule_of_a_tiny_system_exceeds_a_bound(test: str, draw: Callable[[random.Random], Taskset]) -> None:
+    for one in looked_at(rta.find(test), 5, 20 * MANY, draw):
         assert one.broken is None, toml(one.taskset)
 
 
