@@ -9,13 +9,12 @@ import jsonschema
 import pytest
 import tomllib
 from click.testing import CliRunner
+from texts import mistakes, taskset_of
 
 from analysis import rta
 from analysis.callbacks import Callback, Order, Thread
-from analysis.model import Taskset
 from analysis.taskset import json_schema, load
 from analysis.taskset.write import write_values
-from gpurt.errors import TasksetError
 from pycontrol import cli
 from pycontrol.run.crew import Crew, CrewOptions
 from pycontrol.run.first_file import Process, text_of
@@ -48,17 +47,6 @@ kind = "subscription"
 period = "100ms"
 segments = [{ misc = "3ms", gpu = "4ms" }]
 """
-
-
-def taskset_of(path: Path, text: str) -> Taskset:
-    path.write_text(text)
-    return load(path).taskset
-
-
-def mistakes(path: Path, text: str) -> list[tuple[int, str]]:
-    with pytest.raises(TasksetError) as error:
-        taskset_of(path, text)
-    return [(problem.line, problem.message) for problem in error.value.problems]
 
 
 def test_tasks_have_what_their_thread_has(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ import jsonschema
 import pytest
 import tomllib
 from click.testing import CliRunner
+from texts import mistakes, taskset_of
 
-from analysis.model import MS, CpuSegment, Fork, Span, Taskset
+from analysis.model import MS, CpuSegment, Fork, Span
 from analysis.taskset import json_schema, load
 from gpurt.errors import TasksetError
 from pycontrol import cli
@@ -39,17 +40,6 @@ cpu = 0
 priority = 9
 segments = [{ cpu = "3ms" }]
 """
-
-
-def taskset_of(path: Path, text: str) -> Taskset:
-    path.write_text(text)
-    return load(path).taskset
-
-
-def mistakes(path: Path, text: str) -> list[tuple[int, str]]:
-    with pytest.raises(TasksetError) as error:
-        taskset_of(path, text)
-    return [(one.line, one.message) for one in error.value.problems]
 
 
 def test_workers_have_the_period_the_deadline_the_level_and_the_group_of_their_task(tmp_path: Path) -> None:
