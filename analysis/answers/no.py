@@ -43,6 +43,8 @@ def missed(taskset: Taskset, result: Result) -> list[str]:
 
 def helps(test: Test, taskset: Taskset) -> Iterator[str]:
     """The commands that would help where the test fails, each with what it does or found."""
+    if taskset.forks:  # all of them refuse workers
+        return
     if test.assignable and not test.assigns and _assignable(test, taskset):
         yield "gpurt plan priorities --write: GPU priorities are known with which every deadline holds"
         return

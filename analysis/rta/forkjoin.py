@@ -245,13 +245,11 @@ def with_switches(taskset: Taskset) -> Taskset:
 
 
 def _switched(task: Task, length: int, switch: int) -> Task:
-    def turns(segment: GpuSegment) -> int:
-        return 1 + (segment.pure.worst // length if length else 0)
+    def switched(pure: Span) -> Span:
+        turns = 1 + (pure.worst // length if length else 0)
+        return Span(pure.worst + turns * switch, pure.best)
 
-    segments = (
-        replace(s, pure=Span(s.pure.worst + turns(s) * switch, s.pure.best)) if isinstance(s, GpuSegment) else s
-        for s in task.segments
-    )
+    segments = (replace(s, pure=switched(s.pure)) if isinstance(s, GpuSegment) else s for s in task.segments)
     return replace(task, segments=tuple(segments))
 
 
