@@ -35,7 +35,6 @@ static void record(struct gpurt_gpu *gpu, int err, u64 now)
 	WRITE_ONCE(r->updated_ns, r->updated_ns + now - r->decided);
 	r->flight = false;
 	r->broken = err == -ENOTRECOVERABLE;
-	r->err = err;
 	WRITE_ONCE(r->fault, err);
 	gpurt_updated(&gpu->sched, now, err ? 0 : r->switch_ns);
 	if (!err) {
@@ -47,6 +46,7 @@ static void record(struct gpurt_gpu *gpu, int err, u64 now)
 	} else {
 		gpurt_boost_lost(&gpu->sched, now);
 		r->faults++;
+		WRITE_ONCE(r->err, err);
 		gpurt_retry_failed(&r->retry, r->cause, now);
 		if (r->broken)
 			r->retry.at = U64_MAX;
@@ -104,7 +104,6 @@ static void suspend_updates(struct gpurt_gpu *gpu, u64 now)
 	gpurt_boost_lost(&gpu->sched, now);
 	next_sequence(r);
 	r->flight = false;
-	r->err = 0;
 	r->stale = U32_MAX;
 	WRITE_ONCE(r->fault, true);
 	gpurt_retry_init(&r->retry);

@@ -69,12 +69,12 @@ static void wake_all(struct gpurt_gpu *gpu)
 	rt_mutex_unlock(&gpu->clients_lock);
 }
 
-/* Says in the kernel's log what became of the last commit, if it failed. */
+/* Says in the kernel's log why the last commit that failed did, also if a later one was carried out meanwhile. */
 static void report(struct gpurt_gpu *gpu)
 {
-	int err = READ_ONCE(gpu->runlist.err);
+	int err = xchg(&gpu->runlist.err, 0);
 
-	if (!READ_ONCE(gpu->runlist.fault) || !err)
+	if (!err)
 		return;
 	if (err == -ENOTRECOVERABLE)
 		pr_err_ratelimited("gpurt: GPU %u: the runlist cannot be updated before the driver resets the GPU\n",

@@ -79,7 +79,7 @@ struct gpurt_runlist {
 	bool fault;			/* the runlist is not what it should be, or is not known to be */
 	bool flight;			/* because the last commit is in progress */
 	bool broken;			/* because the driver says that the GPU must be reset */
-	int err;			/* of the last commit that is over */
+	int err;			/* of the last commit that failed, until the log has it; 0 */
 	int power_err;			/* -EIO: the GPU of this decision has no power; -EAGAIN: it needed none; 0 */
 	u32 stale;			/* mask of the runlists that are not what they should be */
 	struct gpurt_client *only;	/* what the runlist should be, for drivers that rebuild it: NULL: everyone's */

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,8 @@ VICTIMS = 13_400 if LONG else 50
 KILLED = re.compile(r"^killed: (\d+) victims, (\d+) of them killed", re.MULTILINE)
 COUNTS = re.compile(r"^(\w+) (\d+) (\d+)$", re.MULTILINE)
 ALL_WENT_WELL = 7
+#: What the output of these parts says when they did their work.
+SAYS = {"failslab": "policy", "copies": "the bus was handed on each time"}
 #: What the kernel says of each planted bug, in the order of planting: lockdep is off once it or KASAN reported
 #: something; the last one never ends.
 REPORTS = {
@@ -76,26 +79,52 @@ def share_of(folder: Path, *files: Path) -> Path:
     return folder
 
 
-def abuse() -> str:
-    """The shell commands of the boot without complaints: each thing's output follows a line "== NAME"."""
-    # processes that were killed may still be on their way out
-    lines = ["set -e", "remove() { until rmmod gpurt 2>/dev/null; do sleep 0.1; done; }", "echo '== kunit'", "dmesg"]
-    for options, count in ROUNDS.items():
-        lines += [f"echo '== {options}'", "remove", f"insmod $GPURT_OUT/gpurt.ko vgpus=1 {options}"]
-        lines += [f"$GPURT_OUT/hammer {count} {count + len(options)} {PROCESSES}"]
-    lines += ["echo '== killed'", "remove", "insmod $GPURT_OUT/gpurt.ko vgpus=1", f"$GPURT_OUT/killed {VICTIMS}"]
-    lines += ["echo '== copies'", f"$GPURT_OUT/copies {VICTIMS}"]
-    lines += ["echo '== failslab'", "remove", "insmod $GPURT_OUT/gpurt.ko vgpus=1", "$GPURT_OUT/failslab"]
-    lines += ["echo '== patched driver'", "remove", "insmod $GPURT_OUT/fake_driver.ko"]
-    lines += ["insmod $GPURT_OUT/gpurt.ko vgpus=0", MISHAPS, f"$GPURT_OUT/hammer {PATCHED} 5 {PROCESSES}"]
-    lines += ["kill $first $second; wait $first $second || true", "echo 0 >$p/late_ms"]
-    lines += ["remove", "until rmmod fake_driver 2>/dev/null; do sleep 0.1; done"]
-    for firmware in ("HWS", "MES"):
-        lines += [f"echo '== amdgpu {firmware}'", f"insmod $GPURT_OUT/kfd_driver.ko mes={int(firmware == 'MES')}"]
-        lines += ["insmod $GPURT_OUT/gpurt.ko vgpus=0", f"processes={PROCESSES}", AMDGPU]
-        lines += ["remove", "until rmmod kfd_driver 2>/dev/null; do sleep 0.1; done"]
-    lines += ["echo '== planted'", "insmod $GPURT_OUT/planted.ko bug=none", "rmmod planted", f"exit {ALL_WENT_WELL}"]
-    return "\n".join(lines)
+def removed(module: str) -> str:
+    """The shell command that removes a module; processes that were killed may still be on their way out."""
+    return f"until rmmod {module} 2>/dev/null; do sleep 0.1; done"
+
+
+def amdgpu(firmware: str) -> list[str]:
+    """The shell commands that abuse the module beside the queue manager of patched amdgpu."""
+    lines = [f"insmod $GPURT_OUT/kfd_driver.ko mes={int(firmware == 'MES')}"]
+    lines += ["insmod $GPURT_OUT/gpurt.ko vgpus=0", f"processes={PROCESSES}", AMDGPU]
+    return [*lines, removed("gpurt"), removed("kfd_driver"), "insmod $GPURT_OUT/gpurt.ko"]
+
+
+def loaded(*commands: str, options: str = "") -> list[str]:
+    """These shell commands with the module loaded anew."""
+    return [removed("gpurt"), f"insmod $GPURT_OUT/gpurt.ko vgpus=1 {options}", *commands]
+
+
+#: The parts of the abuse: shell commands that begin and end with a loaded module.
+PARTS = {
+    "kunit": ["dmesg"],
+    **{
+        f"round {options}".strip(): loaded(
+            f"$GPURT_OUT/hammer {count} {count + len(options)} {PROCESSES}", options=options
+        )
+        for options, count in ROUNDS.items()
+    },
+    "killed": loaded(f"$GPURT_OUT/killed {VICTIMS}"),
+    "copies": loaded(f"$GPURT_OUT/copies {VICTIMS}"),
+    "failslab": loaded("$GPURT_OUT/failslab"),
+    "patched driver": [
+        *(removed("gpurt"), "insmod $GPURT_OUT/fake_driver.ko", "insmod $GPURT_OUT/gpurt.ko vgpus=0", MISHAPS),
+        *(f"$GPURT_OUT/hammer {PATCHED} 5 {PROCESSES}", "kill $first $second; wait $first $second || true"),
+        *("echo 0 >$p/late_ms", removed("gpurt"), removed("fake_driver"), "insmod $GPURT_OUT/gpurt.ko"),
+    ],
+    "amdgpu HWS": [removed("gpurt"), *amdgpu("HWS")],
+    "amdgpu MES": [removed("gpurt"), *amdgpu("MES")],
+}
+
+
+def abuse(parts: Iterable[str]) -> str:
+    """The shell commands of a boot without complaints: each part's output follows a line "== NAME"."""
+    lines = ["set -e"]
+    for part in parts:
+        lines += [f"echo '== {part}'", *PARTS[part]]
+    lines += ["echo '== planted'", removed("gpurt"), "insmod $GPURT_OUT/planted.ko bug=none", "rmmod planted"]
+    return "\n".join([*lines, f"exit {ALL_WENT_WELL}"])
 
 
 def sections(output: str) -> dict[str, str]:
@@ -113,12 +142,34 @@ def check_hammer(output: str, count: int) -> int:
     return sum(tried for tried, _ in counts.values())
 
 
-def test_self_tests_random_operations_and_failing_allocations_never_make_it_complain(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """One boot: the KUnit suites, random operations under every set of options, kills, every allocation failing once.
+def done_in(part: str, output: str) -> str:
+    """What a part did, in a line, when it did all that was asked of it."""
+    if part == "kunit":
+        assert results(output) == dict.fromkeys(cases(), "ok")
+        return f"{len(cases())} KUnit cases"
+    if part == "killed":
+        killed = KILLED.search(output)
+        assert killed, output
+        assert int(killed[1]) == VICTIMS
+        return f"{killed[2]} clients killed in a segment"
+    if part in SAYS:
+        assert SAYS[part] in output
+        return SAYS[part]
+    counts = {f"round {options}".strip(): count for options, count in ROUNDS.items()}
+    counts |= {"patched driver": PATCHED, "amdgpu HWS": QUEUES, "amdgpu MES": QUEUES}
+    return f"{check_hammer(output, counts[part])} random operations"
 
-    Afterwards a module without bugs: nothing is reported, no memory is lost, and the exit code comes back.
+
+@pytest.mark.parametrize(
+    "parts", [[part] for part in PARTS] if LONG else [list(PARTS)], ids=" ".join if LONG else lambda _: "all"
+)
+def test_self_tests_random_operations_and_failing_allocations_never_make_it_complain(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], parts: list[str]
+) -> None:
+    """The KUnit suites, random operations under every set of options, kills, every allocation failing once.
+
+    Afterwards a module without bugs: nothing is reported, no memory is lost, and the exit code comes back.  One boot,
+    or one for each part of the long round.
     """
     kernel = run_script("kernel", "debug")
     assert kernel.returncode == 0, kernel.stderr
@@ -130,20 +181,13 @@ def test_self_tests_random_operations_and_failing_allocations_never_make_it_comp
     queue_manager = kfd_driver("debug")
     assert queue_manager, "the debug kernel is built from sources that have amdgpu"
     share = share_of(tmp_path / "share", *programs, *modules, queue_manager)
-    done = run_script("debug-run", "--kunit", "--with", share, "sh", "-c", abuse())
+    kunit = ["--kunit"] if "kunit" in parts else []
+    done = run_script("debug-run", *kunit, "--with", share, "sh", "-c", abuse(parts))
     assert done.returncode == ALL_WENT_WELL, explain(done)
     seen = sections(done.stdout)
-    assert results(seen["kunit"]) == dict.fromkeys(cases(), "ok")
-    operations = sum(check_hammer(seen[options], count) for options, count in ROUNDS.items())
-    operations += check_hammer(seen["patched driver"], PATCHED)
-    operations += sum(check_hammer(seen[f"amdgpu {firmware}"], QUEUES) for firmware in ("HWS", "MES"))
-    killed = KILLED.search(seen["killed"])
-    assert killed, seen["killed"]
-    assert int(killed[1]) == VICTIMS
     with capfd.disabled():
-        print(f"\nunder the debug kernel: {operations} random operations, {killed[2]} clients killed in a segment")
-    assert "policy" in seen["failslab"]
-    assert "the bus was handed on each time" in seen["copies"]
+        for part in parts:
+            print(f"\nunder the debug kernel: {part}: {done_in(part, seen[part])}", end="")
 
 
 def reported(bug: str) -> str:
