@@ -8,8 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from analysis.fold import units_of
-from analysis.model import CpuSegment, GpuSegment, Intensity, Segment, Span, Task, Taskset
-from analysis.partition.scaling import MeasuredScaling
+from analysis.model import CpuSegment, GpuSegment, Intensity, Kernel, Segment, Span, Task, Taskset
 
 #: Why ``under`` does not know times.
 UNKNOWN = "under policy timesliced best effort slows tasks down, and what that makes of kernels and copies is not known"
@@ -89,7 +88,7 @@ def _again(task: Task, taskset: Taskset, around: Neighbours) -> Task:
             continue
         curve, factor = segment.scaling, around.factor(task)
         if curve is None:
-            curve, factor = MeasuredScaling(((units, segment.pure.worst),)), conflict
-        span = Span(curve.time(units, factor), segment.pure.best)
+            curve, factor = Kernel.falling([(units, segment.pure.worst)]), conflict
+        span = Span(curve.worst(units, factor), segment.pure.best)
         segments.append(GpuSegment(segment.misc, span, scaling=segment.scaling))
     return replace(task, segments=tuple(segments))

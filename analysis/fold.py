@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis.model import Copy, GpuSegment, Kernel, Platform, Segment, Span, Task, Taskset
-from analysis.rtgpu import kernel
 
 
 def whole_gpu(parts: tuple[Copy | Kernel, ...], units: int) -> GpuSegment:
@@ -17,7 +16,7 @@ def whole_gpu(parts: tuple[Copy | Kernel, ...], units: int) -> GpuSegment:
     """
     best = worst = 0
     for part in parts:
-        time = part.time if isinstance(part, Copy) else kernel.on_all(part, units)
+        time = part.time if isinstance(part, Copy) else part.on(units)
         best, worst = best + time.best, worst + time.worst
     return GpuSegment(Span.exactly(0), Span(worst, min(best, worst)), parts=parts)
 

@@ -294,7 +294,7 @@ def _alone(task: Task, platform: Platform) -> Task:
     if not units and task.intensity and max(task.conflict, platform.cross_contention) > 1 and task.uses_gpu:
         raise SimulationError("compute_units is missing in [platform]: times without conflicts are not known")
     segments = tuple(
-        replace(s, pure=replace(s.pure, worst=s.scaling.time(units)))
+        replace(s, pure=replace(s.pure, worst=s.scaling.worst(units)))
         if isinstance(s, GpuSegment) and s.scaling and units
         else s
         for s in task.segments

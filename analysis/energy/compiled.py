@@ -7,6 +7,7 @@ from analysis.energy.distribute import by_size
 from analysis.energy.outcome import Dispatch, EnergyRun, GpuCount, Outcome, Skip, TaskCount, priced
 from analysis.energy.policies import UnitsRule
 from analysis.energy.setup import Setup
+from analysis.model import Kernel
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
 
@@ -25,7 +26,7 @@ class Tables:
         system = setup.system
         self.setup = setup
         self._keep: list[CData] = []
-        self._times: dict[int, CData] = {}
+        self._times: dict[int, tuple[CData, CData]] = {}
         self.struct = self._new("struct gpurt_sbeet_tables *")
         self.gpus, self.tasks = len(system.gpus), len(system.tasks)
         kernels = self._new("struct gpurt_sbeet_kernel[]", self.tasks * self.gpus)
@@ -33,8 +34,7 @@ class Tables:
         for index, task in enumerate(system.tasks):
             for gpu in task.places:
                 at, kernel = index * self.gpus + gpu, task.on(gpu)
-                times = self._array(kernel.worst)
-                self.best[at] = self._array(kernel.best)
+                times, self.best[at] = self._arrays(kernel.times, system.gpus[gpu].units)
                 kernels[at] = (kernel.copy_in, kernel.copy_out, times, kernel.power, setup.best[index][gpu])
         self.struct.kernel = kernels
         self._fill(window)
@@ -61,11 +61,13 @@ class Tables:
         self._keep.append(made)
         return made
 
-    def _array(self, times: tuple[int, ...]) -> CData:
-        """The same tuple, which profiles share, becomes one array."""
-        if id(times) not in self._times:
-            self._times[id(times)] = self._new("u64[]", times)
-        return self._times[id(times)]
+    def _arrays(self, kernel: Kernel, units: int) -> tuple[CData, CData]:
+        """Worst and best cases with 1 to ``units`` units; the same kernel, which profiles share, has them once."""
+        if id(kernel) not in self._times:
+            spans = [kernel.row(m) for m in range(1, units + 1)]
+            worst, best = [span.worst for span in spans], [span.best for span in spans]
+            self._times[id(kernel)] = self._new("u64[]", worst), self._new("u64[]", best)
+        return self._times[id(kernel)]
 
     def spatial_gpus(self) -> CData:
         """The GPUs with nothing on them."""

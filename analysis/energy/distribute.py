@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from analysis.energy.model import SpatialGpu, System, Task
+from analysis.energy.model import SpatialGpu, SpatialSystem, SpatialTask
 from analysis.energy.preferred import best_utilization, mean_utilization, preference
 
 Sums = list[Fraction]
 
 
-def algorithm4(system: System, at_best: bool = False, measured: bool = False) -> tuple[int, ...]:
+def algorithm4(system: SpatialSystem, at_best: bool = False, measured: bool = False) -> tuple[int, ...]:
     """x(i): the first preferred GPU whose mean utilization stays at most 1, else the one of least sum.
 
     Tasks are taken by increasing period.  ``at_best``: with the utilization at m^opt, as line 6 prints it; that
@@ -34,13 +34,13 @@ def algorithm4(system: System, at_best: bool = False, measured: bool = False) ->
     return tuple(assigned)
 
 
-def by_size(system: System, smallest: bool = False) -> tuple[int, ...]:
+def by_size(system: SpatialSystem, smallest: bool = False) -> tuple[int, ...]:
     """The GPUs by number of units, biggest first unless ``smallest``; ties by index."""
     sign = 1 if smallest else -1
     return tuple(sorted(range(len(system.gpus)), key=lambda k: (sign * system.gpus[k].units, k)))
 
 
-def packed(system: System, packing: str) -> tuple[int, ...]:
+def packed(system: SpatialSystem, packing: str) -> tuple[int, ...]:
     """Tasks into bins of capacity 1 by decreasing utilization on GPU 0, or on the first GPU that can run them.
 
     ``packing``: "small" and "big" take the first GPU by size that fits, "first" the first one, "best" the fullest that
@@ -61,7 +61,7 @@ def packed(system: System, packing: str) -> tuple[int, ...]:
     return tuple(assigned)
 
 
-def _bins(system: System, packing: str) -> Sequence[int]:
+def _bins(system: SpatialSystem, packing: str) -> Sequence[int]:
     if packing in ("small", "big"):
         return by_size(system, packing == "small")
     return range(len(system.gpus))
@@ -80,7 +80,7 @@ _PACKINGS: dict[str, Callable[[list[int], Sums], int]] = {
 }  # fmt: skip
 
 
-def static_sets(system: System) -> tuple[frozenset[int], ...] | None:
+def static_sets(system: SpatialSystem) -> tuple[frozenset[int], ...] | None:
     """STGM's units of each task on the only GPU; None if it falls back to rate-monotonic on the whole GPU.
 
     Each task starts with the least count that meets its deadline.  While the utilization exceeds 1, the task that gains
@@ -114,5 +114,5 @@ def static_sets(system: System) -> tuple[frozenset[int], ...] | None:
     return tuple(sets)
 
 
-def _least(task: Task, gpu: SpatialGpu) -> int:
+def _least(task: SpatialTask, gpu: SpatialGpu) -> int:
     return next((units for units in gpu.counts if task.on(0).whole_job(units) <= task.deadline), 0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.energy.model import Kernel, Profile, SpatialGpu, System, Task
+from analysis.energy.model import PoweredKernel, Profile, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.taskset import spatial
 from analysis.taskset.file import TABLES
 from analysis.taskset.lines import Path as Where
@@ -25,7 +25,7 @@ class EnergyFile:
     """A file of energy without mistakes; ``profiles`` by name, ``notes`` for the user."""
 
     path: Path
-    system: System
+    system: SpatialSystem
     profiles: dict[str, Profile]
     notes: tuple[str, ...] = ()
 
@@ -45,7 +45,7 @@ def load(path: Path | str, ignore_cpu: bool = False) -> EnergyFile:
     reader.unknown_tables()
     if report.problems:
         raise TasksetError(path, report.problems)
-    return EnergyFile(path, System(tuple(gpus), tuple(tasks)), profiles, tuple(reader.notes))
+    return EnergyFile(path, SpatialSystem(tuple(gpus), tuple(tasks)), profiles, tuple(reader.notes))
 
 
 @dataclass
@@ -59,7 +59,7 @@ class _Reader(SpatialReader):
         if "platform" in self.document:
             spatial.MACHINE.read(self.document["platform"], ("platform",), self.report)
 
-    def tasks(self, gpus: list[SpatialGpu], profiles: dict[str, Profile]) -> list[Task]:
+    def tasks(self, gpus: list[SpatialGpu], profiles: dict[str, Profile]) -> list[SpatialTask]:
         found = []
         for where, values in self.tables("task", spatial.TASKS, "what is to run"):
             if values is None:
@@ -72,7 +72,7 @@ class _Reader(SpatialReader):
             if self.knows_gpu(values.get("gpu"), where) and profile is not None:
                 kernels = self._placed(where, values, gpus, profile)
                 offset = values.get("offset", 0)
-                found.append(Task(values["name"], period, deadline, kernels, offset, profile.name))
+                found.append(SpatialTask(values["name"], period, deadline, kernels, offset, profile.name))
         return found
 
     def _profile(self, where: Where, values: Document, profiles: dict[str, Profile]) -> Profile | None:
@@ -98,7 +98,7 @@ class _Reader(SpatialReader):
 
     def _placed(
         self, where: Where, values: Document, gpus: list[SpatialGpu], profile: Profile
-    ) -> tuple[Kernel | None, ...]:
+    ) -> tuple[PoweredKernel | None, ...]:
         """The task's kernel on each GPU that it may use."""
         pinned, name = values.get("gpu"), values["name"]
         kernels = tuple(profile.on.get(gpu.kind) if pinned in (None, gpu.name) else None for gpu in gpus)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from analysis.energy.distribute import static_sets
-from analysis.energy.model import Kernel, Profile, SpatialGpu, System, Task
+from analysis.energy.model import PoweredKernel, Profile, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.model import MS
 
 LIGHT = ("hotspot", "bfs", "hist", "hist2")
@@ -50,7 +50,7 @@ def uunifast(rng: random.Random, count: int, total: float, low: float, high: flo
     raise ValueError(f"{count} tasks with utilizations from {low} to {high} hardly ever sum up to {total}")
 
 
-def system(draw: Draw, profiles: Mapping[str, Profile], seed: int, index: int) -> System:
+def system(draw: Draw, profiles: Mapping[str, Profile], seed: int, index: int) -> SpatialSystem:
     """Taskset ``index`` of a point."""
     if draw.shorter > 1:
         profiles = _shortened(profiles, draw.shorter)
@@ -59,15 +59,14 @@ def system(draw: Draw, profiles: Mapping[str, Profile], seed: int, index: int) -
 
 
 def _shortened(profiles: Mapping[str, Profile], times: int) -> dict[str, Profile]:
-    def kernel(one: Kernel) -> Kernel:
-        worst, best = (tuple(-(-time // times) for time in some) for some in (one.worst, one.best))
-        return replace(one, worst=worst, best=best, measured=())
+    def kernel(one: PoweredKernel) -> PoweredKernel:
+        return replace(one, times=one.times.changed(lambda time: -(-time // times)), measured=())
 
     return {name: Profile(name, {gpu: kernel(one) for gpu, one in profile.on.items()})
             for name, profile in profiles.items()}  # fmt: skip
 
 
-def _uniform(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> System:
+def _uniform(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> SpatialSystem:
     """Table 3.5: so many tasks, benchmarks drawn uniformly; figure 2.8 has no limits on a task's utilization."""
     low, high = (0.01, 0.5) if draw.halved else (0.0, 10.0)
     names = [rng.choice(list(profiles)) for _ in range(draw.tasks)]
@@ -75,7 +74,7 @@ def _uniform(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) ->
     return _system(draw, profiles, rng, list(zip(names, shares, strict=True)))
 
 
-def _shares(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> System:
+def _shares(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> SpatialSystem:
     """Figure 2.9: tasks until the total exceeds 0.9, the last one cut; each is heavy with probability ``x``."""
     found: list[tuple[str, float]] = []
     rest = 0.9
@@ -88,7 +87,7 @@ def _shares(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> 
     return _system(draw, profiles, rng, found)
 
 
-def _accepted(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> System:
+def _accepted(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> SpatialSystem:
     """Figure 2.10: ``x`` tasks with periods from 100 to 500 ms that STGM can place (our reading of its test)."""
     for _ in range(TRIES):
         tasks = []
@@ -96,35 +95,37 @@ def _accepted(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -
             period = rng.randrange(100, 501) * MS
             name = rng.choice(list(profiles))
             tasks.append(_task(f"{name}.{number}", name, period, draw, profiles, rng))
-        made = System(draw.gpus, tuple(tasks))
+        made = SpatialSystem(draw.gpus, tuple(tasks))
         if static_sets(made) is not None:
             return made
     raise ValueError(f"STGM places hardly any {int(draw.x)} tasks")
 
 
-_KINDS: dict[str, Callable[[Draw, Mapping[str, Profile], random.Random], System]] = {
+_KINDS: dict[str, Callable[[Draw, Mapping[str, Profile], random.Random], SpatialSystem]] = {
     "uunifast": _uniform, "shares": _shares, "stgm": _accepted,
 }  # fmt: skip
 
 
-def _system(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random, chosen: list[tuple[str, float]]) -> System:
+def _system(
+    draw: Draw, profiles: Mapping[str, Profile], rng: random.Random, chosen: list[tuple[str, float]]
+) -> SpatialSystem:
     kind, units = draw.reference
     tasks = []
     for number, (name, share) in enumerate(chosen):
         mean = _mean(profiles[name].on[kind], units)
         period = max(1, round(mean / max(share, 1e-4)))
         tasks.append(_task(f"{name}.{number}", name, period, draw, profiles, rng))
-    return System(draw.gpus, tuple(tasks))
+    return SpatialSystem(draw.gpus, tuple(tasks))
 
 
-def _mean(kernel: Kernel, units: int) -> float:
+def _mean(kernel: PoweredKernel, units: int) -> float:
     """The mean over 1 to ``units`` units of the whole job, ns."""
     return sum(kernel.whole_job(m) for m in range(1, units + 1)) / units
 
 
 def _task(
     name: str, profile: str, period: int, draw: Draw, profiles: Mapping[str, Profile], rng: random.Random
-) -> Task:
+) -> SpatialTask:
     kernels = tuple(profiles[profile].on[gpu.kind] for gpu in draw.gpus)
     deadline = max(1, period // 2) if draw.halved else period
-    return Task(name, period, deadline, kernels, rng.randrange(period // 2 + 1), profile)
+    return SpatialTask(name, period, deadline, kernels, rng.randrange(period // 2 + 1), profile)

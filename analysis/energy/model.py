@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from analysis.model import Kernel
+
 #: Femtojoules in a joule and in a millijoule.
 J = 10**15
 MJ = 10**12
@@ -54,16 +56,14 @@ class SpatialGpu:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class PoweredKernel:
     """A task's job on one type of GPU: its copies, its kernel by number of units, and its power.
 
-    ``worst`` and ``best``: kernel times with 1 to M units.  ``power``: of one active unit, uW.  ``measured``: energy of
-    the kernel alone with 1 to M units beside the static one, fJ; empty where nobody measured it.  Nothing assumes that
-    more units make a kernel faster: measured ones have steps up.
+    ``times``: a table.  ``power``: of one active unit, uW.  ``measured``: energy of the kernel alone with 1 to M units
+    beside the static one, fJ; empty where nobody measured it.
     """
 
-    worst: tuple[int, ...]
-    best: tuple[int, ...]
+    times: Kernel
     power: int
     copy_in: int = 0
     copy_out: int = 0
@@ -71,16 +71,11 @@ class Kernel:
 
     def time(self, units: int) -> int:
         """e(m), the worst-case kernel time, ns."""
-        return self.worst[units - 1]
+        return self.times.row(units).worst
 
     def whole_job(self, units: int) -> int:
         """G(m) = copy in + e(m) + copy out, ns (section 3.3.2)."""
-        return self.copy_in + self.worst[units - 1] + self.copy_out
-
-
-def saturating(work: int, saturates: int, units: int) -> tuple[int, ...]:
-    """Kernel times e(m) = ceil(work / min(m, saturates)) for 1 to ``units`` units."""
-    return tuple(-(-work // min(m, saturates)) for m in range(1, units + 1))
+        return self.copy_in + self.time(units) + self.copy_out
 
 
 @dataclass(frozen=True)
@@ -88,11 +83,11 @@ class Profile:
     """A kernel as measured on some types of GPU, by the type's name."""
 
     name: str
-    on: Mapping[str, Kernel]
+    on: Mapping[str, PoweredKernel]
 
 
 @dataclass(frozen=True)
-class Task:
+class SpatialTask:
     """A periodic or sporadic task: each job is a copy in, one kernel and a copy out.
 
     ``kernels``: by GPU; None on a GPU that cannot run it.  ``profile``: the name of what it runs.
@@ -101,11 +96,11 @@ class Task:
     name: str
     period: int
     deadline: int
-    kernels: tuple[Kernel | None, ...]
+    kernels: tuple[PoweredKernel | None, ...]
     offset: int = 0
     profile: str = ""
 
-    def on(self, gpu: int) -> Kernel:
+    def on(self, gpu: int) -> PoweredKernel:
         """Its kernel on a GPU that can run it."""
         kernel = self.kernels[gpu]
         assert kernel is not None, f"{self.name} cannot run on GPU {gpu}"
@@ -118,11 +113,11 @@ class Task:
 
 
 @dataclass(frozen=True)
-class System:
+class SpatialSystem:
     """The GPUs and the tasks, in the order of the file."""
 
     gpus: tuple[SpatialGpu, ...]
-    tasks: tuple[Task, ...]
+    tasks: tuple[SpatialTask, ...]
 
     @cached_property
     def rate_order(self) -> tuple[int, ...]:

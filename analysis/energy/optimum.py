@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from analysis.energy.model import System
+from analysis.energy.model import SpatialSystem
 
 #: States after which the search gives up.
 MOST_STATES = 300_000
@@ -76,7 +76,7 @@ _State = tuple[int, int, tuple[_Running, ...]]
 
 
 class _Search:
-    def __init__(self, system: System, jobs: list[_JobWays], tick: int) -> None:
+    def __init__(self, system: SpatialSystem, jobs: list[_JobWays], tick: int) -> None:
         self.system, self.jobs, self.tick = system, jobs, tick
         self.busy_rate = [gpu.units * gpu.idle for gpu in system.gpus]
 
@@ -133,7 +133,7 @@ class _Search:
 _Path = tuple["_Path | None", int, tuple[tuple[int, _Way], ...]]
 
 
-def least(system: System, until: int, tick: int, most: int = MOST_STATES) -> Optimum:
+def least(system: SpatialSystem, until: int, tick: int, most: int = MOST_STATES) -> Optimum:
     """The least active energy of all jobs whose deadline is at most ``until``, from first releases at the offsets."""
     jobs, left_out = _jobs(system, until, tick)
     search, numbers = _Search(system, jobs, tick), count()
@@ -159,7 +159,7 @@ def least(system: System, until: int, tick: int, most: int = MOST_STATES) -> Opt
     return Optimum(None, bound, True, (), len(jobs), left_out)
 
 
-def _jobs(system: System, until: int, tick: int) -> tuple[list[_JobWays], int]:
+def _jobs(system: SpatialSystem, until: int, tick: int) -> tuple[list[_JobWays], int]:
     found, left_out = [], 0
     for index, task in enumerate(system.tasks):
         for number in range(max(0, -(-(until - task.offset) // task.period))):
@@ -174,12 +174,12 @@ def _jobs(system: System, until: int, tick: int) -> tuple[list[_JobWays], int]:
     return found, left_out
 
 
-def _least(system: System, way: _Way) -> int:
+def _least(system: SpatialSystem, way: _Way) -> int:
     gpu = system.gpus[way.gpu]
     return way.rate * way.length + gpu.units * gpu.idle * way.units * way.length // gpu.limit
 
 
-def _ways(system: System, index: int, release: int, tick: int) -> Iterator[_Way]:
+def _ways(system: SpatialSystem, index: int, release: int, tick: int) -> Iterator[_Way]:
     task = system.tasks[index]
     for gpu in task.places:
         kernel, device = task.on(gpu), system.gpus[gpu]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.energy.model import LONGEST, System
+from analysis.energy.model import LONGEST, SpatialSystem
 from analysis.energy.power import Energy
 
 EXECUTIONS = ("worst", "best", "random")
@@ -147,7 +147,9 @@ class Outcome:
         return sum((gpu.energy for gpu in self.gpus), Energy(0, 0, 0))
 
 
-def priced(system: System, horizon: int, busy: Sequence[int], unit_time: Sequence[Sequence[int]]) -> list[Energy]:
+def priced(
+    system: SpatialSystem, horizon: int, busy: Sequence[int], unit_time: Sequence[Sequence[int]]
+) -> list[Energy]:
     """The closed form from the busy time of each GPU and the unit time (m len) of each task there."""
     found = []
     for index, gpu in enumerate(system.gpus):

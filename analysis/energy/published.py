@@ -14,7 +14,8 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TypeAlias
 
-from analysis.energy.model import Kernel, Profile, SpatialGpu
+from analysis.energy.model import PoweredKernel, Profile, SpatialGpu
+from analysis.model import Kernel
 from gpurt.errors import FileError
 from gpurt.files import read
 from gpurt.text import filename
@@ -50,7 +51,8 @@ def load(folder: Path) -> dict[str, Profile]:
         kernels = {}
         for kind, (power, copy_in, copy_out) in zip((RTX, T400), facts, strict=True):
             worst, best, energies = _columns(folder / f"gpu_{kind}" / f"{name}.csv", *GPUS[kind][:2])
-            kernels[kind] = Kernel(worst, best, power, copy_in * UNITS["us"], copy_out * UNITS["us"], energies)
+            copies = copy_in * UNITS["us"], copy_out * UNITS["us"]
+            kernels[kind] = PoweredKernel(Kernel.table(worst, best), power, *copies, energies)
         found[name] = Profile(name, kernels)
     return found
 

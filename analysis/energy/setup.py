@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
-from analysis.energy.model import Kernel, SpatialGpu, System
+from analysis.energy.model import PoweredKernel, SpatialGpu, SpatialSystem
 from analysis.energy.policies import Order, Readings, UnitsPolicy, UnitsRule
 from analysis.energy.preferred import best_units, preference
 
@@ -23,7 +23,7 @@ class Setup:
     ``sets``: STGM's units by task.  ``fell_back``: STGM could not place its sets, and the rule is WHOLE.
     """
 
-    system: System
+    system: SpatialSystem
     policy: UnitsPolicy
     options: Readings
     best: tuple[tuple[int, ...], ...]
@@ -51,7 +51,7 @@ class Setup:
         """How many jobs the policy runs on a GPU at a time."""
         return {UnitsRule.WHOLE: 1, UnitsRule.STATIC: WORKERS}.get(self.rule, gpu.slots)
 
-    def kernel(self, task: int, gpu: int) -> Kernel:
+    def kernel(self, task: int, gpu: int) -> PoweredKernel:
         """The kernel of a task on a GPU that can run it."""
         return self.system.tasks[task].on(gpu)
 
@@ -60,7 +60,7 @@ class Setup:
 CHOSEN = Readings()
 
 
-def prepare(system: System, policy: UnitsPolicy, options: Readings = CHOSEN) -> Setup:
+def prepare(system: SpatialSystem, policy: UnitsPolicy, options: Readings = CHOSEN) -> Setup:
     """The tables for a system and a policy.
 
     Raises ValueError if the policy is for one GPU and the system has more, or if a measured energy is lacking.
@@ -85,23 +85,22 @@ def prepare(system: System, policy: UnitsPolicy, options: Readings = CHOSEN) -> 
     return Setup(system, policy, options, best, preferred, assigned, sets or (), sets is None)
 
 
-def counted(system: System, options: Readings) -> System:
+def counted(system: SpatialSystem, options: Readings) -> SpatialSystem:
     """The system as decisions and energies see it: if copies draw active power, kernels that hold their copies."""
     if not options.copies:
         return system
     tasks = (replace(task, kernels=tuple(one and _with_copies(one) for one in task.kernels)) for task in system.tasks)
-    return System(system.gpus, tuple(tasks))
+    return SpatialSystem(system.gpus, tuple(tasks))
 
 
 @lru_cache(maxsize=4096)
-def _with_copies(kernel: Kernel) -> Kernel:
+def _with_copies(kernel: PoweredKernel) -> PoweredKernel:
     """A kernel that takes its copies, too; measured energies stay those of the kernel alone."""
     more = kernel.copy_in + kernel.copy_out
-    worst, best = (tuple(time + more for time in times) for times in (kernel.worst, kernel.best))
-    return replace(kernel, worst=worst, best=best, copy_in=0, copy_out=0)
+    return replace(kernel, times=kernel.times.changed(lambda time: time + more), copy_in=0, copy_out=0)
 
 
-def _unmeasured(system: System) -> str | None:
+def _unmeasured(system: SpatialSystem) -> str | None:
     """The first task and GPU without measured energies."""
     pairs = ((task, gpu) for task in system.tasks for gpu in task.places if not task.on(gpu).measured)
     return next((f"{task.profile or task.name} has none on {system.gpus[gpu].name}" for task, gpu in pairs), None)

@@ -159,11 +159,10 @@ class _Simulation:
         )  # fmt: skip
 
     def _length(self, job: ReleasedJob, gpu: int, units: int) -> int:
-        kernel = self.setup.kernel(job.task, gpu)
-        worst, best = kernel.worst[units - 1], kernel.best[units - 1]
+        time = self.setup.kernel(job.task, gpu).times.row(units)
         if self.run.execution == "random":
-            return scaled(self.fractions[job.task, job.number], best, worst)
-        return worst if self.run.execution == "worst" else best
+            return scaled(self.fractions[job.task, job.number], time.best, time.worst)
+        return time.worst if self.run.execution == "worst" else time.best
 
     def _close(self) -> None:
         """Judges what was due before the horizon and is not done."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.energy.file import load as load_energy
-from analysis.energy.model import Kernel, SpatialGpu
+from analysis.energy.model import PoweredKernel, SpatialGpu
 from analysis.energy.power import Energy, Execution, closed_form, steps
 from analysis.energy.preferred import best_units
 from analysis.model import Taskset
@@ -33,7 +33,7 @@ class TimeSliced:
 
     taskset: Taskset
     gpu: SpatialGpu
-    kernels: Mapping[str, Kernel]
+    kernels: Mapping[str, PoweredKernel]
     units: Mapping[str, int]
     offsets: tuple[int, ...]
     notes: tuple[str, ...]
@@ -76,12 +76,13 @@ def load(path: Path, best: bool = False) -> TimeSliced:
     return TimeSliced(loaded.taskset, gpu, kernels, units, offsets, (*notes, *loaded.notes))
 
 
-def _segment(segment: Document, kernel: Kernel, units: int) -> Document:
+def _segment(segment: Document, kernel: PoweredKernel, units: int) -> Document:
     """A segment of a taskset file: a kernel with its copies is a GPU segment without CPU work."""
     if "profile" not in segment:
         return segment
     copies = kernel.copy_in + kernel.copy_out
-    span = {"worst": f"{copies + kernel.worst[units - 1]}ns", "best": f"{copies + kernel.best[units - 1]}ns"}
+    time = kernel.times.row(units)
+    span = {"worst": f"{copies + time.worst}ns", "best": f"{copies + time.best}ns"}
     return {"misc": "0ns", "gpu": span}
 
 

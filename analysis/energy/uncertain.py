@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from analysis.energy import compiled
-from analysis.energy.model import Kernel, System, Task
+from analysis.energy.model import PoweredKernel, SpatialSystem, SpatialTask
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import Readings, UnitsPolicy
 from analysis.energy.setup import prepare
@@ -33,28 +33,29 @@ class Spread:
     less: dict[str, int]
 
 
-def corners(system: System, percent: int) -> Iterator[System]:
+def corners(system: SpatialSystem, percent: int) -> Iterator[SpatialSystem]:
     """The system with each GPU's idle power, and its kernels' power there, up or down by so many percent, rounded."""
     signs = list(product((-1, 1), repeat=2))
     for choice in product(signs, repeat=len(system.gpus)):
         pairs = zip(system.gpus, choice, strict=True)
         gpus = tuple(replace(gpu, idle=_off(gpu.idle, idle * percent)) for gpu, (idle, _) in pairs)
-        yield System(gpus, tuple(_task(task, [active * percent for _, active in choice]) for task in system.tasks))
+        percents = [active * percent for _, active in choice]
+        yield SpatialSystem(gpus, tuple(_task(task, percents) for task in system.tasks))
 
 
 def _off(power: int, percent: int) -> int:
     return max(0, (2 * power * (100 + percent) + 100) // 200)
 
 
-def _task(task: Task, percents: Sequence[int]) -> Task:
-    def kernel(one: Kernel | None, percent: int) -> Kernel | None:
+def _task(task: SpatialTask, percents: Sequence[int]) -> SpatialTask:
+    def kernel(one: PoweredKernel | None, percent: int) -> PoweredKernel | None:
         return one and replace(one, power=max(1, _off(one.power, percent)))
 
     return replace(task, kernels=tuple(map(kernel, task.kernels, percents)))
 
 
 def spreads(
-    system: System, policies: Sequence[UnitsPolicy], options: Readings, run: EnergyRun, percent: int
+    system: SpatialSystem, policies: Sequence[UnitsPolicy], options: Readings, run: EnergyRun, percent: int
 ) -> tuple[int, list[Spread]]:
     """The number of corners, and a spread for each policy: decisions and energies are those of the corner's powers.
 

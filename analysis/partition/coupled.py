@@ -85,7 +85,7 @@ def _in_place(task: Task, part: Partition, item: Item, conflict: bool) -> Task:
     units, segments, curves = max(part.size or 1, item.smallest), list[Segment](), iter(item.curves)
     for segment in task.segments:
         if isinstance(segment, GpuSegment):
-            segments.append(GpuSegment(segment.misc, Span(next(curves).time(units, factor), 0)))
+            segments.append(GpuSegment(segment.misc, Span(next(curves).worst(units, factor), 0)))
         else:
             segments.append(segment)
     return replace(task, partition=part, segments=tuple(segments))

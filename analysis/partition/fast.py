@@ -17,7 +17,6 @@ from analysis.partition import columns, variants
 from analysis.partition import exact as readable_exact
 from analysis.partition.inside import TESTS
 from analysis.partition.merge import Infeasible, Merger, Part
-from analysis.partition.scaling import Linear
 from analysis.partition.variants import ORDERS, VARIANTS, Allocation
 from analysis.partition.workload import SHIFT, Item, Workload
 from gpurt._gpurt import ffi, lib
@@ -122,8 +121,9 @@ class _View:
         row["smallest"], row["priority"] = item.smallest, item.priority
         factors = (item.always, item.always * item.factor)
         numbers = [n for factor in factors for n in (factor.numerator, factor.denominator)]
-        if len(item.curves) == 1 and isinstance(item.curves[0], Linear) and max(numbers) <= _U32:
-            row["parallel"], row["serial"] = item.curves[0].parallel, item.curves[0].serial
+        linear = item.curves[0].semi_linear if len(item.curves) == 1 else None
+        if linear and max(numbers) <= _U32:
+            row["parallel"], row["serial"] = linear
             row["fixed"] = item.fixed
             row["numerator"], row["denominator"] = numbers[::2], numbers[1::2]
             return

@@ -10,9 +10,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.model import MS
+from analysis.model import MS, Kernel
 from analysis.partition.fast import TASK, Structs, Way, sweep
-from analysis.partition.scaling import Linear
 from analysis.partition.workload import Item, Workload
 
 #: The divisors of 4000 from 50 on, ms: hyperperiods of 4 s (docs/readings/partitioning.md, "Partitioning").
@@ -96,6 +95,6 @@ def workload(row: Structs, units: int, inside: str = "edf") -> Workload:
 
 def _item(index: int, task: Structs) -> Item:
     factor = Fraction(int(task["numerator"][1]), int(task["denominator"][1]))
-    curve = Linear(int(task["parallel"]), int(task["serial"]))
+    curve = Kernel.linear(int(task["parallel"]), int(task["serial"]))
     return Item(f"t{index}", int(task["period"]), int(task["deadline"]), bool(task["memory"]), (curve,), factor,
                 priority=int(task["priority"]))  # fmt: skip

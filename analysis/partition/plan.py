@@ -8,12 +8,11 @@ from dataclasses import replace
 
 from analysis import rta
 from analysis.conflicts import Neighbours
-from analysis.model import GpuSegment, Platform, Task, Taskset, Waiting
+from analysis.model import GpuSegment, Kernel, Platform, Task, Taskset, Waiting
 from analysis.partition import fast, variants
 from analysis.partition.exact import EXACT
 from analysis.partition.inside import NON_PREEMPTIVE
 from analysis.partition.merge import Infeasible
-from analysis.partition.scaling import Curve, MeasuredScaling
 from analysis.partition.variants import ONE, ORDERS, Allocation
 from analysis.partition.workload import Item, Workload
 from gpurt.types import Document
@@ -116,16 +115,15 @@ def _item(task: Task, measured_on: int, epsilon: int, around: Neighbours) -> Ite
     )  # fmt: skip
 
 
-def _curve(segment: GpuSegment, task: Task, measured_on: int) -> Curve:
+def _curve(segment: GpuSegment, task: Task, measured_on: int) -> Kernel:
     """How a segment scales.  A plain time was measured where the task is now, and is known for no fewer units."""
     own = task.partition.size if task.partition else None
-    return segment.scaling or MeasuredScaling(((own or measured_on, segment.pure.worst),))
+    return segment.scaling or Kernel.falling([(own or measured_on, segment.pure.worst)])
 
 
 def _scales(segment: GpuSegment) -> bool:
     """Whether its time is known for more than one number of units."""
-    scaling = segment.scaling
-    return scaling is not None and not (isinstance(scaling, MeasuredScaling) and len(scaling.table) == 1)
+    return segment.scaling is not None and not segment.scaling.one_size
 
 
 def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infeasible:

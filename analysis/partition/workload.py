@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from analysis.partition.scaling import ALONE, Curve
+from analysis.model import Kernel
+from analysis.model.kernel import ALONE
 
 #: Utilizations are integers in units of 2^-SHIFT, rounded down for each task, so that sums do not depend on an order.
 SHIFT = 30
@@ -28,7 +29,7 @@ class Item:
     period: int
     deadline: int
     memory: bool
-    curves: tuple[Curve, ...]
+    curves: tuple[Kernel, ...]
     factor: Fraction = ALONE
     always: Fraction = ALONE
     fixed: int = 0
@@ -38,7 +39,7 @@ class Item:
     def time(self, units: int, conflict: bool) -> int:
         """C_i on that many units, ns.  Raises ValueError below ``smallest``."""
         factor = self.always * self.factor if conflict else self.always
-        return self.fixed + sum(curve.time(units, factor) for curve in self.curves)
+        return self.fixed + sum(curve.worst(units, factor) for curve in self.curves)
 
     @property
     def smallest(self) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis.model import Copy, GpuSegment, Kernel, Taskset
-from analysis.rtgpu.kernel import WHOLE
+from analysis.model.kernel import WHOLE
 
 
 def with_region(taskset: Taskset, longest: int) -> Taskset:

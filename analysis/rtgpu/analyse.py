@@ -10,7 +10,6 @@ from itertools import combinations
 
 from analysis.model import Copy, Task, Taskset
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
-from analysis.rtgpu import kernel
 from analysis.rtgpu.chain import Chain, chain, kernels, merged, needs_units, on_its_cpu
 from analysis.rtgpu.method import Around, Method, Response, respond
 
@@ -76,7 +75,7 @@ class System:
 
     def monotone(self, units: int) -> bool:
         """Whether no kernel's bounds grow with units."""
-        return all(kernel.monotone(one, units) for task in self.tasks for one in kernels(task))
+        return all(one.monotone(units) for task in self.tasks for one in kernels(task))
 
     @cached_property
     def _best_effort(self) -> tuple[Chain, ...]:

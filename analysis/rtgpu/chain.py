@@ -9,7 +9,6 @@ from enum import Enum
 from itertools import groupby
 
 from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Span, Task, Taskset
-from analysis.rtgpu import kernel
 
 
 class Need(Enum):
@@ -98,7 +97,7 @@ def _step(need: Need, span: Span) -> ChainStep:
 def _kernel(part: Kernel, units: int, name: str) -> ChainStep:
     if units < 1:
         raise ValueError(f"{name} has a kernel and no units")
-    time = kernel.best_of(part, units)
+    time = part.best_of(units)
     return ChainStep(Need.UNITS, time.best, time.worst, time.plain)
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from analysis.batch import Numbers, Times, i64, pointer, u32
 from analysis.model import Copy, CpuSegment, Task
+from analysis.model.kernel import KernelSpan
 from analysis.rta.result import Reason, Result
-from analysis.rtgpu import allocate, kernel
+from analysis.rtgpu import allocate
 from analysis.rtgpu.analyse import System, Units, failed, on_units
 from analysis.rtgpu.chain import exact, needs_units
 from analysis.rtgpu.method import Method
@@ -90,13 +91,13 @@ class _Flat:
             elif not segment.parts:
                 self._step(lib.GPURT_RTGPU_CPU, segment.misc.best, segment.misc.worst)
                 if segment.pure.worst:  # else the task may have no units, hence no column of a row
-                    self._row([kernel.KernelSpan(segment.pure.best, segment.pure.worst, 0)] * self.columns)
+                    self._row([KernelSpan(segment.pure.best, segment.pure.worst, 0)] * self.columns)
             else:
                 for part in segment.parts:
                     if isinstance(part, Copy):
                         self._step(lib.GPURT_RTGPU_BUS, part.time.best, part.time.worst)
                     else:
-                        self._row(kernel.times(part, self.columns))
+                        self._row(part.up_to(self.columns))
         self.steps.append(len(self.times["best"]))
 
     def _step(self, need: int, best: int, worst: int, row: int = 0) -> None:
@@ -106,7 +107,7 @@ class _Flat:
         self.times["worst"].append(worst)
         self.sum += worst
 
-    def _row(self, times: list[kernel.KernelSpan]) -> None:
+    def _row(self, times: list[KernelSpan]) -> None:
         self._step(lib.GPURT_RTGPU_UNITS, 0, 0, len(self.times["table_best"]) // self.columns)
         self.times["table_best"] += [time.best for time in times]
         self.times["table_worst"] += [time.worst for time in times]

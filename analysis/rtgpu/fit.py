@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.model import Kernel, Span
-from analysis.rtgpu import kernel
+from analysis.model.kernel import WHOLE
 from gpurt import files
 from gpurt.errors import FileError
 from gpurt.text import filename
@@ -107,7 +107,7 @@ def table(measured: MeasuredSpans) -> Kernel:
     spans: list[Span] = []
     for units in range(1, measured.most + 1):
         spans.append(measured.spans.get(units, spans[-1] if spans else measured.spans[1]))
-    return Kernel(spans[0], times=tuple(spans))
+    return Kernel.measured(spans)
 
 
 def formula(measured: MeasuredSpans, interleave: int, overhead: int | None = None, minimum: int = 1) -> Kernel:
@@ -125,24 +125,24 @@ def formula(measured: MeasuredSpans, interleave: int, overhead: int | None = Non
     work = Span(minimum * measured.spans[minimum].worst, minimum * measured.spans[minimum].best)
     if overhead is None:
         scaled = (
-            -((interleave * work.worst - kernel.WHOLE * 2 * units * span.worst) // (kernel.WHOLE * (2 * units - 1)))
+            -((interleave * work.worst - WHOLE * 2 * units * span.worst) // (WHOLE * (2 * units - 1)))
             for units, span in measured.spans.items()
         )
         overhead = max(0, *scaled)
     best = min(2 * units * span.best for units, span in measured.spans.items())
     found = Kernel(Span(work.worst, min(work.worst, best)), overhead, interleave)
-    if kernel.WHOLE * overhead > interleave * work.worst:
+    if WHOLE * overhead > interleave * work.worst:
         raise ValueError("the overhead is longer than the time on 1 unit")
     return found
 
 
 def unbounded(found: Kernel, measured: MeasuredSpans) -> Sequence[tuple[int, int, int]]:
     """Where a formula is no bound: units, measured and computed time, ns."""
-    pairs = [(units, span.worst, kernel.on(found, units).worst) for units, span in measured.spans.items()]
+    pairs = [(units, span.worst, found.on(units).worst) for units, span in measured.spans.items()]
     return [one for one in pairs if one[1] > one[2]]
 
 
 def unreached(found: Kernel, measured: MeasuredSpans) -> Sequence[tuple[int, int, int]]:
     """Where a formula's lower bound is none: units, measured and computed time, ns."""
-    pairs = [(units, span.best, kernel.on(found, units).best) for units, span in measured.spans.items()]
+    pairs = [(units, span.best, found.on(units).best) for units, span in measured.spans.items()]
     return [one for one in pairs if one[1] < one[2]]

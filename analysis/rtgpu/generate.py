@@ -120,7 +120,7 @@ class Drawn:
         return Batch(first.astype(np.uint32), numbers, times, p.units)
 
     def _tables(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Lemma 5.1 for every kernel and number of units, flat (analysis/rtgpu/kernel.py)."""
+        """Lemma 5.1 for every kernel and number of units, flat (analysis/model/kernel.py)."""
         p = self.parameters
         work = self.kernel.reshape(-1, 1)
         overhead = work * p.overhead // 1000

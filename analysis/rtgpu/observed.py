@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 
-from analysis.model import Span
-from analysis.partition import scaling
+from analysis.model import Kernel, Span
+from analysis.model.kernel import compared
 
 
 class How(str, Enum):
@@ -51,8 +51,8 @@ class PartitionSizes:
         while count < self.most:
             counts.add(count)
             count *= 2
-        compared = scaling.compared(self.all) // self.step * self.step
-        return tuple(sorted(counts | ({compared} if self.least <= compared <= self.most else set())))
+        few = compared(self.all) // self.step * self.step
+        return tuple(sorted(counts | ({few} if self.least <= few <= self.most else set())))
 
     @property
     def half(self) -> int:
@@ -98,12 +98,12 @@ class Observed:
     def memory_bound(self, kernel: str) -> bool | None:
         """Definition 1, by shortest times, which outliers do not reach; None if the last 40 % were not measured."""
         spans = self.alone(kernel)
-        if self.units.all not in spans or min(spans) > scaling.compared(self.units.all):
+        if self.units.all not in spans or min(spans) > compared(self.units.all):
             return None
         table: list[tuple[int, int]] = []
         for units, span in spans.items():
             table.append((units, min(span.best, table[-1][1]) if table else span.best))
-        return scaling.memory_bound(scaling.MeasuredScaling(tuple(table)), self.units.all)
+        return Kernel.falling(table).memory_bound(self.units.all)
 
     def conflict(self, kernel: str, bound: Mapping[str, bool | None], how: How) -> Fraction | None:
         """The largest factor beside kernels with the same bound, itself included; None if none was measured."""

@@ -13,9 +13,9 @@ from fractions import Fraction
 from typing import Protocol
 
 from analysis.model import Copy, GpuSegment, Kernel, Span, Task, Taskset
+from analysis.model.kernel import WHOLE
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units
-from analysis.rtgpu.kernel import WHOLE
 from analysis.rtgpu.method import Method
 from analysis.sensitivity import Tick, bisected, steps, unwatched
 

@@ -9,8 +9,7 @@ from itertools import combinations
 
 from analysis.conflicts import Neighbours
 from analysis.fold import units_of, whole_gpu
-from analysis.model import CpuSegment, GpuSegment, Partition, Platform, Segment, Sharing, Span, Task, Taskset
-from analysis.partition.scaling import MeasuredScaling
+from analysis.model import CpuSegment, GpuSegment, Kernel, Partition, Platform, Segment, Sharing, Span, Task, Taskset
 from analysis.taskset import mechanisms
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
@@ -166,15 +165,15 @@ def _timed(segment: GpuSegment, units: int, factor: Fraction, where: Where, repo
     """The segment with its time on so many units, times the factor.  A plain time is one on the units that it has."""
     curve = segment.scaling
     if curve is None and (factor == 1 or not units):
-        worst = MeasuredScaling(((1, segment.pure.worst),)).time(1, factor)
+        worst = Kernel.falling([(1, segment.pure.worst)]).worst(1, factor)
         return replace(segment, pure=Span(worst, segment.pure.best))
     if not units:
         report.add(where, "gpu: compute_units is missing in [platform]: this time depends on it")
         return segment
-    best = segment.pure.best if curve is None else curve.time(units) if units >= curve.smallest else 0
-    curve = curve or MeasuredScaling(((units, segment.pure.worst),))
+    best = segment.pure.best if curve is None else curve.worst(units) if units >= curve.smallest else 0
+    curve = curve or Kernel.falling([(units, segment.pure.worst)])
     if units < curve.smallest:
         least = curve.smallest
         report.add(where, f"gpu: no time is given for {units} units, which it has; the smallest number is {least}")
         return segment
-    return GpuSegment(segment.misc, Span(curve.time(units, factor), best), scaling=curve)
+    return GpuSegment(segment.misc, Span(curve.worst(units, factor), best), scaling=curve)

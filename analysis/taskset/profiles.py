@@ -6,13 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.energy.model import Kernel, Profile, SpatialGpu
-from analysis.model import Span
+from analysis.energy.model import PoweredKernel, Profile, SpatialGpu
+from analysis.model import Kernel, Span
 from analysis.taskset import schema, spatial
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of
 from analysis.taskset.schema import Mistakes, quoted
-from analysis.taskset.spatial import StatedTimes
 from analysis.taskset.text import document_of, read
 from gpurt.errors import FileError, Problem, TasksetError
 from gpurt.types import Document
@@ -149,9 +148,9 @@ class SpatialReader:
         self.notes += reader.notes
         return found
 
-    def _kernels(self, where: Where, entries: list[Document], gpus: list[SpatialGpu]) -> dict[str, Kernel]:
+    def _kernels(self, where: Where, entries: list[Document], gpus: list[SpatialGpu]) -> dict[str, PoweredKernel]:
         """The kernels by type of GPU; those for a type that the file has not are left out."""
-        found: dict[str, Kernel] = {}
+        found: dict[str, PoweredKernel] = {}
         for index, one in enumerate(entries):
             place, kind = (*where, "on", index), one["gpu"]
             gpu = next((gpu for gpu in gpus if gpu.kind == kind), None)
@@ -159,21 +158,20 @@ class SpatialReader:
                 self.report.add((*place, "gpu"), f"gpu: {quoted(kind)} stands here twice")
             if gpu is None:
                 continue
-            times: StatedTimes = one["kernel"]
             if {kind, "clock"} <= {*self.clocks, *one} and one["clock"] != self.clocks[kind]:
                 text = f"clock: measured at {one['clock']}, and the GPU runs at {self.clocks[kind]}"
                 self.report.add((*place, "clock"), text)
             if one["power"] < gpu.idle:
                 self.notes.append(f"{kind}: an active unit of a profile draws less than an idle one; is that measured?")
-            spans, powers = times.spans(gpu.units), one.get("measured_power", ())
+            times: Kernel = one["kernel"]
+            powers = one.get("measured_power", ())
             if powers and len(powers) != gpu.units:
                 text = f"measured_power: {kind} has {gpu.units} units, so there are as many powers, got {len(powers)}"
                 self.report.add((*place, "measured_power"), text)
                 continue
-            energies = tuple((power - gpu.static) * span.worst for power, span in zip(powers, spans, strict=False))
-            found[kind] = Kernel(
-                tuple(span.worst for span in spans), tuple(span.best for span in spans), one["power"],
-                one.get("copy_in", 0), one.get("copy_out", 0), energies,
+            energies = tuple((power - gpu.static) * times.worst(m) for m, power in enumerate(powers, 1))
+            found[kind] = PoweredKernel(
+                times, one["power"], one.get("copy_in", 0), one.get("copy_out", 0), energies,
             )  # fmt: skip
         return found
 
@@ -222,7 +220,7 @@ class Profiles:
         pinned = values.get("gpu")
         return next((gpu for gpu in self.gpus if gpu.name == pinned), self.gpus[0])
 
-    def _kernel(self, name: str, values: Document) -> Kernel | None:
+    def _kernel(self, name: str, values: Document) -> PoweredKernel | None:
         return self.profiles[name].on.get(self._gpu(values).kind) if name in self.profiles else None
 
     def spelt_out(self, values: Document) -> list[Document]:
@@ -236,9 +234,8 @@ class Profiles:
             if kernel is None:  # the file is refused anyway
                 found.append({"cpu": Span.exactly(0)})
                 continue
-            times = [Span(worst, best) for worst, best in zip(kernel.worst, kernel.best, strict=True)]
             found += [{"copy": Span.exactly(kernel.copy_in)}] if kernel.copy_in else []
-            found.append({"kernel_times": times})
+            found.append({"kernel_times": kernel.times.times})
             found += [{"copy": Span.exactly(kernel.copy_out)}] if kernel.copy_out else []
         return found
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from analysis.model import Span
-from analysis.partition.scaling import Curve, Linear, MeasuredScaling
+from analysis.model import Kernel, Span
 from analysis.taskset.lines import Path, line_of
 from gpurt.errors import Problem
 from gpurt.types import Document, TomlValue
@@ -200,17 +199,17 @@ def span() -> ValueKind:
 
 
 def gpu_time() -> ValueKind:
-    """A span, or how the time depends on compute units: read as a Span or a scaling.Curve."""
+    """A span, or how the time depends on compute units: read as a Span or a Kernel."""
     plain = span()
 
-    def read(value: TomlValue, path: Path, report: Mistakes) -> Span | Curve | None:
+    def read(value: TomlValue, path: Path, report: Mistakes) -> Span | Kernel | None:
         if not isinstance(value, dict) or not set(value) & {*LINEAR_FIELDS, "units"}:
             found: Span | None = plain.read(value, path, report)
             return found
         if "units" in value:
             return _measured(value, path, report)
         values = read_table(value, LINEAR_FIELDS, path, report)
-        return Linear(values["parallel"], values.get("serial", 0)) if "parallel" in values else None
+        return Kernel.linear(values["parallel"], values.get("serial", 0)) if "parallel" in values else None
 
     return ValueKind(read, {"anyOf": [*plain.schema["anyOf"], table_schema(LINEAR_FIELDS), _MEASURED_SCHEMA]})
 
@@ -225,7 +224,7 @@ _MEASURED_SCHEMA = {
 }  # fmt: skip
 
 
-def _measured(value: Document, path: Path, report: Mistakes) -> MeasuredScaling | None:
+def _measured(value: Document, path: Path, report: Mistakes) -> Kernel | None:
     """A table of times by numbers of units; a time between two is that of the smaller number."""
     before = len(report.problems)
     for key in value.keys() - {"units"}:
@@ -245,7 +244,7 @@ def _measured(value: Document, path: Path, report: Mistakes) -> MeasuredScaling 
     if len(report.problems) > before:
         return None
     try:
-        return MeasuredScaling(tuple(sorted(found.items())))
+        return Kernel.falling(sorted(found.items()))
     except ValueError as error:
         report.add((*path, "units"), f"units: {error}")
         return None

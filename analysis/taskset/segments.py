@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.fold import whole_gpu
 from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Segment, Span
-from analysis.rtgpu.kernel import LONGEST, WHOLE
+from analysis.model.kernel import LONGEST, WHOLE
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Field, Mistakes, ValueKind
@@ -111,7 +111,7 @@ def _gpu(segment: Document) -> GpuSegment:
     time = segment["gpu"]
     if isinstance(time, Span):
         return GpuSegment(segment["misc"], time)
-    return GpuSegment(segment["misc"], Span.exactly(time.time(schema.MAX_UNITS)), scaling=time)
+    return GpuSegment(segment["misc"], Span.exactly(time.worst(schema.MAX_UNITS)), scaling=time)
 
 
 def _part(segment: Document) -> Copy | Kernel:
@@ -120,6 +120,6 @@ def _part(segment: Document) -> Copy | Kernel:
 
 def _kernel(segment: Document) -> Kernel:
     if "kernel_times" in segment:
-        return Kernel(segment["kernel_times"][0], times=tuple(segment["kernel_times"]))
+        return Kernel.measured(segment["kernel_times"])
     interleave = int(Decimal(segment["interleave"]) * WHOLE) if "interleave" in segment else LONGEST
     return Kernel(segment["kernel"], segment.get("overhead", 0), interleave, segment.get("block", 0))

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from analysis.energy.model import LONGEST, MAX_SLOTS, MAX_UNITS, STRONGEST, saturating
-from analysis.model import Span
+from analysis.energy.model import LONGEST, MAX_SLOTS, MAX_UNITS, STRONGEST
+from analysis.model import Kernel
 from analysis.taskset import schema
 from analysis.taskset.fields import NAME, PLATFORM, TASK
 from analysis.taskset.lines import Path as Where
@@ -49,21 +47,6 @@ def short(low: int = 0) -> ValueKind:
     return ValueKind(read, {"type": "string", "pattern": TIME_PATTERN})
 
 
-@dataclass(frozen=True)
-class StatedTimes:
-    """Kernel times as a file states them: for each number of units, or by a formula."""
-
-    table: tuple[Span, ...] = ()
-    work: int = 0
-    saturates: int = 0
-
-    def spans(self, units: int) -> tuple[Span, ...]:
-        """The times with 1 to ``units`` units."""
-        if self.table:
-            return self.table
-        return tuple(map(Span.exactly, saturating(self.work, self.saturates, units)))
-
-
 _TABLE = schema.array(schema.span(), "an array of times, or { work, saturates }")
 _FORMULA = schema.table({
     "work": Field(short(1), "e(1)", required=True),
@@ -74,10 +57,10 @@ _FORMULA = schema.table({
 def times() -> ValueKind:
     """Kernel times by number of units: [e(1), ..., e(M)], or { work, saturates }: e(m) = work / min(m, saturates)."""
 
-    def read(value: TomlValue, path: Where, report: Mistakes) -> StatedTimes | None:
+    def read(value: TomlValue, path: Where, report: Mistakes) -> Kernel | None:
         if isinstance(value, dict):
             formula = _FORMULA.read(value, path, report)
-            return formula and StatedTimes((), formula["work"], formula["saturates"])
+            return formula and Kernel.saturating(formula["work"], formula["saturates"])
         table = _TABLE.read(value, path, report)
         if table is None:
             return None
@@ -85,7 +68,7 @@ def times() -> ValueKind:
             if not 0 < span.worst <= LONGEST:
                 report.add((*path, index), f"{path[-1]}: a kernel time is longer than 0 and at most 13 days")
                 return None
-        return StatedTimes(tuple(table))
+        return Kernel.measured(table)
 
     return ValueKind(read, {"anyOf": [_TABLE.schema, _FORMULA.schema]})
 

@@ -12,7 +12,7 @@ from analysis.energy import compiled
 from analysis.energy.cost import cost as priced
 from analysis.energy.cost import save
 from analysis.energy.file import load
-from analysis.energy.model import System
+from analysis.energy.model import SpatialSystem
 from analysis.energy.optimum import Optimum, least
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES, Readings
@@ -166,7 +166,7 @@ def optimum(
     return 0 if found.proved and found.energy is not None else 1
 
 
-def _gaps(system: System, until: int, found: Optimum, options: Readings) -> list[Document]:
+def _gaps(system: SpatialSystem, until: int, found: Optimum, options: Readings) -> list[Document]:
     """Each policy's energy over the same time, and how much more active energy than the optimum it needs."""
     rows = []
     for name, policy in POLICIES.items():

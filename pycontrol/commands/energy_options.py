@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from analysis.energy.model import System
+from analysis.energy.model import SpatialSystem
 from analysis.energy.policies import POLICIES, Order, Readings
 from analysis.energy.setup import Setup, prepare
 from gpurt.errors import UsageError
@@ -60,12 +60,12 @@ def options_of(
     )  # fmt: skip
 
 
-def default_policy(system: System) -> str:
+def default_policy(system: SpatialSystem) -> str:
     """The policy where none is named."""
     return "sbeet-mg" if len(system.gpus) > 1 else "sbeet"
 
 
-def one_policy(system: System, name: str, options: Readings) -> Setup:
+def one_policy(system: SpatialSystem, name: str, options: Readings) -> Setup:
     """A policy's tables for the system.  Raises UsageError if there is no such policy, or if it is for one GPU only."""
     if name not in POLICIES:
         raise UsageError(f"--policy: no policy is called {name!r}; there are {', '.join(POLICIES)}")
@@ -75,6 +75,6 @@ def one_policy(system: System, name: str, options: Readings) -> Setup:
         raise UsageError(f"{'--best' if 'measured' in str(error) else '--policy'}: {error}") from None
 
 
-def setups(system: System, names: tuple[str, ...], options: Readings) -> list[Setup]:
+def setups(system: SpatialSystem, names: tuple[str, ...], options: Readings) -> list[Setup]:
     """The tables of several policies, or of the default one; each name counts once."""
     return [one_policy(system, name, options) for name in dict.fromkeys(names or (default_policy(system),))]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from analysis.energy.bounds import bounds
-from analysis.energy.model import J, System
+from analysis.energy.model import J, SpatialSystem
 from analysis.energy.outcome import EnergyRun, Outcome
 from analysis.energy.power import Energy
 from analysis.energy.setup import Setup
@@ -215,7 +215,7 @@ class Off:
         return "\n".join(lines)
 
 
-def off(system: System, setups: Sequence[Setup], run: EnergyRun, percent: int) -> Off:
+def off(system: SpatialSystem, setups: Sequence[Setup], run: EnergyRun, percent: int) -> Off:
     """The spreads of these policies.  Raises UsageError with too many GPUs."""
     try:
         count, found = spreads(system, [one.policy for one in setups], setups[0].options, run, percent)

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 
 from analysis.energy import compiled
 from analysis.energy.generate import Draw, system
-from analysis.energy.model import Kernel, Profile, System, saturating
+from analysis.energy.model import PoweredKernel, Profile, SpatialSystem
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES
 from analysis.energy.published import FACTS, RTX, T400, gpu
 from analysis.energy.setup import prepare
 from analysis.experiments import ENERGY
 from analysis.experiments.energy import FIVE
-from analysis.model import MS
+from analysis.model import MS, Kernel
 from gpurt._gpurt import ffi, lib
 
 #: Work of the benchmarks on one unit, ms, about as published; each saturates at as many units as it does there.
@@ -33,8 +33,8 @@ def profiles() -> dict[str, Profile]:
     for name, facts in FACTS.items():
         kernels = {}
         for (kind, units, factor), (power, copy_in, copy_out) in zip(((RTX, 46, 1), (T400, 6, 2)), facts, strict=True):
-            times = saturating(WORK[name] * factor * MS, SATURATES.get(name, 46), units)
-            kernels[kind] = Kernel(times, times, power, copy_in * 1000, copy_out * 1000)
+            times = Kernel.saturating(WORK[name] * factor * MS, min(SATURATES.get(name, 46), units))
+            kernels[kind] = PoweredKernel(times, power, copy_in * 1000, copy_out * 1000)
         found[name] = Profile(name, kernels)
     return found
 
@@ -57,7 +57,7 @@ def decision(tasks: int, repeats: int) -> float:
     return (time.process_time() - start) / (repeats * tasks) * 1e6
 
 
-def jobs_per_s(one: System, name: str, horizon: int) -> float:
+def jobs_per_s(one: SpatialSystem, name: str, horizon: int) -> float:
     """Simulated jobs a second."""
     setup = prepare(one, POLICIES[name])
     tables = compiled.Tables(setup)

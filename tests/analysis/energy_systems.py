@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from analysis.energy.model import Kernel, SpatialGpu, System, Task, saturating
-from analysis.model import MS
+from analysis.energy.model import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
+from analysis.model import MS, Kernel
 
 W = 1_000_000
 
@@ -23,20 +23,21 @@ def watts(w: float | str) -> int:
     return int(exact)
 
 
-def kernel(times: tuple[int, ...], power: float, copy_in: float = 0, copy_out: float = 0) -> Kernel:
-    return Kernel(times, times, watts(power), ns(copy_in), ns(copy_out))
+def kernel(times: Kernel | tuple[int, ...], power: float, copy_in: float = 0, copy_out: float = 0) -> PoweredKernel:
+    table = times if isinstance(times, Kernel) else Kernel.table(times)
+    return PoweredKernel(table, watts(power), ns(copy_in), ns(copy_out))
 
 
-def task(name: str, period: float, deadline: float, offset: float, *kernels: Kernel) -> Task:
-    return Task(name, ns(period), ns(deadline), kernels, ns(offset), name)
+def task(name: str, period: float, deadline: float, offset: float, *kernels: PoweredKernel) -> SpatialTask:
+    return SpatialTask(name, ns(period), ns(deadline), kernels, ns(offset), name)
 
 
-def example5(periods: tuple[float, ...] = (100, 100, 100)) -> System:
+def example5(periods: tuple[float, ...] = (100, 100, 100)) -> SpatialSystem:
     """Section 2.4, example 5: four units, linear kernels, copies of 1 ms."""
     gpu = SpatialGpu("gpu", 4, 4, W, watts("0.25"))
     jobs = [(24, 14, 0), (4, 7, 1), (4, 10, 2)]
-    return System((gpu,), tuple(
-        task(f"t{i + 1}", period, deadline, offset, kernel(saturating(ns(work), 4, 4), 1, 1, 1))
+    return SpatialSystem((gpu,), tuple(
+        task(f"t{i + 1}", period, deadline, offset, kernel(Kernel.saturating(ns(work), 4), 1, 1, 1))
         for i, ((work, deadline, offset), period) in enumerate(zip(jobs, periods, strict=True))
     ))  # fmt: skip
 
@@ -50,7 +51,7 @@ TOY = [
 ]
 
 
-def toy(little: bool = True) -> System:
+def toy(little: bool = True) -> SpatialSystem:
     """The specification's toy system, section 6.6; D = T."""
     gpus = (SpatialGpu("big", 12, 12, 46 * W, watts("0.4")), SpatialGpu("little", 6, 6, 8 * W, watts("0.65")))[
         : 2 if little else 1
@@ -58,31 +59,31 @@ def toy(little: bool = True) -> System:
     tasks = []
     for name, work, sat, work_l, sat_l, pd, pd_l, period, offset in TOY:
         both = (
-            kernel(saturating(ns(work), sat, 12), pd, 1, 1),
-            kernel(saturating(ns(work_l), sat_l, 6), pd_l, 2, 1),
+            kernel(Kernel.saturating(ns(work), sat), pd, 1, 1),
+            kernel(Kernel.saturating(ns(work_l), sat_l), pd_l, 2, 1),
         )
         tasks.append(task(name, period, period, offset, *both[: len(gpus)]))
-    return System(gpus, tuple(tasks))
+    return SpatialSystem(gpus, tuple(tasks))
 
 
-def analogue() -> System:
+def analogue() -> SpatialSystem:
     """An analogue of case study 1 (specification, section 6.4): algorithm 5 takes lines 17, 28 and 37."""
     gpus = (SpatialGpu("big", 12, 12, 46 * W, watts("0.4")), SpatialGpu("little", 6, 6, 8 * W, watts("0.65")))
     one = (*(-(-ns(320) // m) for m in range(1, 9)), ns(40), ns(40), ns(40), ns(34))
     two = tuple([-(-ns(120) // m) for m in range(1, 5)] + [ns(30)] * 8)
-    three = saturating(ns(60), 12, 12)
-    small = [saturating(ns(work), 6, 6) for work in (600, 240, 120)]
-    return System(gpus, tuple(
+    three = Kernel.saturating(ns(60), 12)
+    small = [Kernel.saturating(ns(work), 6) for work in (600, 240, 120)]
+    return SpatialSystem(gpus, tuple(
         task(f"J{i + 1}", period, period / 2, i, kernel(big, 1), kernel(little, 1))
         for i, (big, little, period) in enumerate(zip((one, two, three), small, (120, 90, 80), strict=True))
     ))  # fmt: skip
 
 
-def anomaly() -> System:
+def anomaly() -> SpatialSystem:
     """Early completion makes another task miss (specification, section 2.5); B's best case of A is 2 ms."""
     gpu = SpatialGpu("gpu", 4, 4, W, watts("0.25"))
     jobs = [("A", 24, 8, 0), ("B", 40, 30, 0), ("C", 4, "1.5", "5.5")]
-    return System((gpu,), tuple(
-        Task(name, ns(100), ns(deadline), (kernel(saturating(ns(work), 4, 4), 1),), ns(offset), name)
+    return SpatialSystem((gpu,), tuple(
+        SpatialTask(name, ns(100), ns(deadline), (kernel(Kernel.saturating(ns(work), 4), 1),), ns(offset), name)
         for name, work, deadline, offset in jobs
     ))  # fmt: skip

@@ -14,8 +14,7 @@ from builders import MS, gpu, ms, task, taskset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.model import CpuSegment, GpuSegment, Intensity, Partition, Platform, Sharing, Span, Task, Taskset
-from analysis.partition.scaling import Linear
+from analysis.model import CpuSegment, GpuSegment, Intensity, Kernel, Partition, Platform, Sharing, Span, Task, Taskset
 from analysis.simulate import INTENSITIES, Options, SimulationError, simulate
 from analysis.taskset.file import load
 from gpurt._gpurt import ffi, lib
@@ -227,7 +226,7 @@ def test_what_happens_takes_no_longer_than_what_is_counted(
         if partition not in highest:  # nobody delays it: no anomaly can make it later
             assert seen.tasks[name].worst <= counted.tasks[name].worst + 1
             highest.add(partition)
-        alone = Linear(tasks[index][3] * 1000, tasks[index][4] * 1000).time(8 if partition == "a" else 4)
+        alone = Kernel.linear(tasks[index][3] * 1000, tasks[index][4] * 1000).worst(8 if partition == "a" else 4)
         assert seen.tasks[name].worst >= tasks[index][5] * 1000 + alone
 
 

@@ -10,10 +10,11 @@ from dataclasses import replace
 import pytest
 
 from analysis.energy import compiled, simulate
-from analysis.energy.model import Kernel, SpatialGpu, System, Task
+from analysis.energy.model import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.energy.outcome import EXECUTIONS, EnergyRun, Outcome
 from analysis.energy.policies import POLICIES, Order, Readings, UnitsPolicy
 from analysis.energy.setup import Setup, prepare
+from analysis.model import Kernel
 
 SYSTEMS = 4000 if os.environ.get("GPURT_LONG") == "1" else 25
 
@@ -27,27 +28,27 @@ def some_gpu(rng: random.Random, index: int) -> SpatialGpu:
     )
 
 
-def some_kernel(rng: random.Random, gpu: SpatialGpu) -> Kernel:
+def some_kernel(rng: random.Random, gpu: SpatialGpu) -> PoweredKernel:
     """Not monotone, with equal times, and now and then with units that draw less than idle ones."""
     work = rng.randint(1, 60)
     counts = range(1, gpu.units + 1)
     worst = tuple(max(1, work // (m if rng.random() < 0.7 else 1) + rng.randint(-2, 2)) for m in counts)
     best = tuple(rng.randint(0, time) for time in worst)
     measured = tuple(rng.randint(-9, 99) for _ in counts)
-    return Kernel(worst, best, rng.randint(0, 20), rng.randint(0, 5), rng.randint(0, 5), measured)
+    return PoweredKernel(Kernel.table(worst, best), rng.randint(0, 20), rng.randint(0, 5), rng.randint(0, 5), measured)
 
 
-def some_system(rng: random.Random, single: bool) -> System:
+def some_system(rng: random.Random, single: bool) -> SpatialSystem:
     gpus = tuple(some_gpu(rng, index) for index in range(1 if single else rng.randint(1, 3)))
     tasks = []
     for index in range(rng.randint(1, 6)):
-        kernels: list[Kernel | None] = [some_kernel(rng, gpu) for gpu in gpus]
+        kernels: list[PoweredKernel | None] = [some_kernel(rng, gpu) for gpu in gpus]
         if len(gpus) > 1 and rng.random() < 0.2:
             kernels[rng.randrange(len(gpus))] = None
         period = rng.randint(10, 120)
         deadline = rng.randint(period // 2, period)
-        tasks.append(Task(f"t{index}", period, deadline, tuple(kernels), rng.randint(0, period)))
-    return System(gpus, tuple(tasks))
+        tasks.append(SpatialTask(f"t{index}", period, deadline, tuple(kernels), rng.randint(0, period)))
+    return SpatialSystem(gpus, tuple(tasks))
 
 
 def some_options(rng: random.Random) -> Readings:

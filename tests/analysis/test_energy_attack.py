@@ -15,23 +15,24 @@ from itertools import combinations
 import pytest
 
 from analysis.energy.bounds import bounds
-from analysis.energy.model import Kernel, SpatialGpu, System, Task
+from analysis.energy.model import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.energy.outcome import Dispatch
 from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.schedule import NoTableError, Table, faults, make
 from analysis.energy.setup import Setup, prepare
+from analysis.model import Kernel
 
 TIMES = 100 if os.environ.get("GPURT_LONG") else 1
 PERIODS = [(4, 8, 16), (6, 12), (5, 10, 20), (3, 4, 6), (10,), (7, 14, 21)]
 
 
-def systems(seed: str, count: int, most_gpus: int) -> Iterator[tuple[random.Random, System]]:
+def systems(seed: str, count: int, most_gpus: int) -> Iterator[tuple[random.Random, SpatialSystem]]:
     """Systems with times of a few ns, so that instants coincide; kernels may take no time, and longer on more units."""
     for number in range(count * TIMES):
         rng = random.Random(f"{seed} {number}")
         gpus = tuple(gpu(rng, at) for at in range(rng.randint(1, most_gpus)))
         tasks, periods = rng.randint(1, 4), rng.choice(PERIODS)
-        yield rng, System(gpus, tuple(task(rng, at, gpus, rng.choice(periods), tasks) for at in range(tasks)))
+        yield rng, SpatialSystem(gpus, tuple(task(rng, at, gpus, rng.choice(periods), tasks) for at in range(tasks)))
 
 
 def gpu(rng: random.Random, at: int) -> SpatialGpu:
@@ -40,35 +41,37 @@ def gpu(rng: random.Random, at: int) -> SpatialGpu:
                rng.choice([1, 2]), f"k{at}")  # fmt: skip
 
 
-def task(rng: random.Random, at: int, gpus: tuple[SpatialGpu, ...], period: int, tasks: int) -> Task:
+def task(rng: random.Random, at: int, gpus: tuple[SpatialGpu, ...], period: int, tasks: int) -> SpatialTask:
     kernels = [kernel(rng, one.units, 1.6 * period / tasks) for one in gpus]
     if len(gpus) > 1 and rng.random() < 0.3:
         kernels[rng.randrange(len(gpus))] = None
     deadline = max(1, period - rng.choice([0, 0, 1, 2]))
-    return Task(f"t{at}", period, deadline, tuple(kernels), rng.choice([0, 0, rng.randrange(period)]))
+    return SpatialTask(f"t{at}", period, deadline, tuple(kernels), rng.choice([0, 0, rng.randrange(period)]))
 
 
-def kernel(rng: random.Random, units: int, most: float) -> Kernel | None:
+def kernel(rng: random.Random, units: int, most: float) -> PoweredKernel | None:
     worst = [rng.randint(0, max(1, int(most))) for _ in range(units)]
     worst = sorted(worst, reverse=True) if rng.random() < 0.6 else worst
     best = tuple(rng.choice([time, time, 0, time // 2]) for time in worst)
-    return Kernel(tuple(worst), best, rng.randint(11, 50), rng.choice([0, 0, 1]), rng.choice([0, 0, 1, 2]))
+    times = Kernel.table(worst, best)
+    return PoweredKernel(times, rng.randint(11, 50), rng.choice([0, 0, 1]), rng.choice([0, 0, 1, 2]))
 
 
-def arrivals(rng: random.Random, system: System) -> list[tuple[int, int, int]]:
+def arrivals(rng: random.Random, system: SpatialSystem) -> list[tuple[int, int, int]]:
     """Releases, tasks and lengths of a dozen jobs of each task, sporadic or periodic, in order of time."""
     jobs, sporadic, units = [], rng.random() < 0.5, system.gpus[0].whole
     for index, one in enumerate(system.tasks):
         at, own = rng.choice([0, 1, rng.randrange(one.period)]), one.on(0)
         for _ in range(12):
-            least = own.best[units - 1] if sporadic else own.worst[units - 1]
-            length = rng.randint(min(least, own.worst[units - 1]), own.worst[units - 1])
+            time = own.times.row(units)
+            least = time.best if sporadic else time.worst
+            length = rng.randint(min(least, time.worst), time.worst)
             jobs.append((at, index, own.copy_in + length + own.copy_out))
             at += one.period + (rng.choice([0, 0, 1, 3]) if sporadic else 0)
     return sorted(jobs)
 
 
-def responses(jobs: list[tuple[int, int, int]], system: System, policy: str) -> dict[int, int]:
+def responses(jobs: list[tuple[int, int, int]], system: SpatialSystem, policy: str) -> dict[int, int]:
     """The longest response of each task if one job after the other executes to its end."""
     now, waiting, longest = 0, list[tuple[int, int, int]](), defaultdict[int, int](int)
     while jobs or waiting:
@@ -114,7 +117,7 @@ def check(setup: Setup, table: Table) -> None:
         while (release := one.offset + number * one.period) + one.deadline <= end:
             job = by_job[index, number]
             own = one.on(job.gpu)
-            done = job.at + own.copy_in + own.worst[job.units - 1] + own.copy_out
+            done = job.at + own.copy_in + own.time(job.units) + own.copy_out
             assert max(release, free) <= job.at <= done <= release + one.deadline, setup.system
             number, free = number + 1, done
 

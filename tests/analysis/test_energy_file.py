@@ -11,7 +11,7 @@ import pytest
 from energy_systems import example5, toy
 
 from analysis.energy.file import load
-from analysis.energy.model import System
+from analysis.energy.model import SpatialSystem
 from gpurt.errors import TasksetError
 from gpurt.units import parse_power
 
@@ -19,10 +19,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples/energy"
 TOY = (EXAMPLES / "toy.toml").read_text()
 
 
-def plain(system: System) -> System:
+def plain(system: SpatialSystem) -> SpatialSystem:
     """Without names of types and profiles, which the model's tests do not use."""
     tasks = tuple(replace(task, profile="") for task in system.tasks)
-    return System(tuple(replace(gpu, kind="") for gpu in system.gpus), tasks)
+    return SpatialSystem(tuple(replace(gpu, kind="") for gpu in system.gpus), tasks)
 
 
 def test_the_examples_are_the_worked_systems() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from analysis.energy import authors, file, fit, published
 from analysis.energy.fit import FitError
 from analysis.energy.measured import COLUMNS, MeasuredPower, load
+from analysis.model import Kernel, Span
 from gpurt.errors import FileError, TasksetError, UsageError
 from gpurt.units import format_power, parse_power
 
@@ -180,8 +181,7 @@ def test_an_imported_file_is_a_file_of_profiles(tmp_path: Path) -> None:
     on_big, on_little = loaded.system.tasks[0].kernels
     assert on_big
     assert on_little
-    assert on_big.worst == tuple(one.worst for one in gpus[0].lines["beta"])
-    assert on_big.best == tuple(one.best for one in gpus[0].lines["beta"])
+    assert on_big.times == Kernel.measured([Span(one.worst, one.best) for one in gpus[0].lines["beta"]])
     assert (on_big.power, on_big.copy_in, on_little.copy_in, on_little.copy_out) == (3 * W // 2, 0, 1500, 10**9)
 
 
@@ -268,4 +268,4 @@ def test_the_published_times_are_those_that_experiments_use() -> None:
     for gpu in authors.load(Path(str(PROFILES)), {}, "thesis"):
         for name, lines in gpu.lines.items():
             kernel = theirs[name].on[gpu.name]
-            assert (kernel.worst, kernel.best) == (tuple(one.worst for one in lines), tuple(one.best for one in lines))
+            assert kernel.times == Kernel.measured([Span(one.worst, one.best) for one in lines])

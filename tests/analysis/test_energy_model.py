@@ -10,9 +10,10 @@ import pytest
 from energy_systems import W, analogue, kernel, ns, toy, watts
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
-from analysis.energy.model import MJ, J, SpatialGpu, System, saturating
+from analysis.energy.model import MJ, J, SpatialGpu, SpatialSystem
 from analysis.energy.power import Energy, Execution, closed_form, instant, integral, steps
 from analysis.energy.preferred import active_energy, best_units, least_energy, mean_utilization, preference
+from analysis.model import Kernel
 
 RTX = SpatialGpu("rtx3070", 46, 46, watts(46), watts("0.445"))
 T400 = SpatialGpu("t400", 6, 6, watts(8), watts("0.652"))
@@ -124,7 +125,7 @@ def check_theorem_1(seeds: range) -> None:
 def test_a_saturating_kernel_costs_less_side_by_side() -> None:
     """Specification, section 1.8: 32.0 mJ in turn on 8 units, 22.4 on 4, 16.0 side by side."""
     gpu = SpatialGpu("g", 8, 8, W, watts("0.4"))
-    times = saturating(ns(8), 4, 8)
+    times = Kernel.saturating(ns(8), 4)
     one = kernel(times, 1)
     assert best_units(one, gpu) == 4
     assert 2 * active_energy(one, gpu, 8) == 32 * MJ
@@ -167,7 +168,7 @@ def test_granularity_limits_the_counts() -> None:
     assert best_units(toy().tasks[0].on(0), gpu) == 8
 
 
-def slower(factor: int, little: bool = True) -> System:
+def slower(factor: int, little: bool = True) -> SpatialSystem:
     """The toy system with longer periods."""
     system = toy(little)
     longer = (replace(task, period=factor * task.period, deadline=factor * task.period) for task in system.tasks)

@@ -17,7 +17,7 @@ from analysis.energy import compiled, simulate
 from analysis.energy.bounds import bounds
 from analysis.energy.cost import cost, save
 from analysis.energy.file import load
-from analysis.energy.model import MJ, Kernel, SpatialGpu, System, Task
+from analysis.energy.model import MJ, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.energy.optimum import least
 from analysis.energy.outcome import Dispatch, EnergyRun
 from analysis.energy.policies import POLICIES, Readings
@@ -25,7 +25,7 @@ from analysis.energy.power import Execution, closed_form
 from analysis.energy.schedule import NoTableError, Table, faults, make
 from analysis.energy.setup import prepare
 from analysis.energy.trace import trace_of
-from analysis.model import MS
+from analysis.model import MS, Kernel
 from analysis.trace import Kind
 from analysis.trace import load as load_trace
 from gpurt.errors import FileError
@@ -57,7 +57,7 @@ def early(table: Table, rng: random.Random) -> list[Dispatch]:
 
 
 @pytest.mark.parametrize("system", [PERIODIC, anomaly()], ids=["example 5", "anomaly"])
-def test_replay_under_early_completion_misses_nothing(system: System) -> None:
+def test_replay_under_early_completion_misses_nothing(system: SpatialSystem) -> None:
     """The anomaly's system, too, which misses at run time if a job is done early."""
     table = make(prepare(system, POLICIES["sbeet"]))
     assert faults(table) == []
@@ -159,7 +159,7 @@ def test_optimum_of_example_5() -> None:
     assert outcome.energy.active == 34 * MJ
 
 
-def brute_force(system: System, until: int) -> int | None:
+def brute_force(system: SpatialSystem, until: int) -> int | None:
     """The least active energy by trying every unit count and start at whole ns."""
     ways = []
     for index, one in enumerate(system.tasks):
@@ -202,10 +202,10 @@ def test_optimum_against_brute_force() -> None:
         for index in range(rng.randint(1, 3)):
             kernels = []
             for _ in gpus:
-                times = tuple(rng.randint(1, 4) for _ in range(3))
-                kernels.append(Kernel(times, times, rng.randint(0, 9), rng.randint(0, 1), rng.randint(0, 1)))
-            tasks.append(Task(f"t{index}", 100, rng.randint(4, 8), tuple(kernels), rng.randint(0, 2)))
-        system = System(gpus, tuple(tasks))
+                times = Kernel.table([rng.randint(1, 4) for _ in range(3)])
+                kernels.append(PoweredKernel(times, rng.randint(0, 9), rng.randint(0, 1), rng.randint(0, 1)))
+            tasks.append(SpatialTask(f"t{index}", 100, rng.randint(4, 8), tuple(kernels), rng.randint(0, 2)))
+        system = SpatialSystem(gpus, tuple(tasks))
         expected = brute_force(system, 20)
         found = least(system, 20, 1)
         assert found.proved
@@ -237,9 +237,9 @@ def test_bounds_of_one_job_at_a_time_hold(policy: str) -> None:
         for index in range(rng.randint(2, 5)):
             period = rng.choice([rng.randint(20, 100), 40, 60])
             length = rng.randint(1, max(1, period // 5))
-            times = (2 * length, length)
-            tasks.append(Task(f"t{index}", period, period, (Kernel(times, (1, 1), 1, rng.randint(0, 2), 1),)))
-        setup = prepare(System((gpu,), tuple(tasks)), POLICIES[policy], Readings(run_late=True))
+            one = PoweredKernel(Kernel.table((2 * length, length), (1, 1)), 1, rng.randint(0, 2), 1)
+            tasks.append(SpatialTask(f"t{index}", period, period, (one,)))
+        setup = prepare(SpatialSystem((gpu,), tuple(tasks)), POLICIES[policy], Readings(run_late=True))
         limits = bounds(setup)
         assert limits is not None
         for run_seed in range(6):
@@ -270,7 +270,7 @@ def test_tasks_without_any_time_have_bounds_or_none() -> None:
 def test_traces_show_slots_power_and_skipped_jobs(tmp_path: Path) -> None:
     gpu = SpatialGpu("g", 4, 4, watts(1), watts("0.5"))
     one = kernel((ns(4),) * 4, 1)
-    system = System((gpu,), (task("a", 20, 20, 0, one), task("b", 20, 20, 0, one), task("c", 20, 3, 0, one)))
+    system = SpatialSystem((gpu,), (task("a", 20, 20, 0, one), task("b", 20, 20, 0, one), task("c", 20, 3, 0, one)))
     setup = prepare(system, POLICIES["sbeet-mg"])
     setup = replace(setup, best=((2,), (2,), (2,)))
     run = EnergyRun(ns(10))

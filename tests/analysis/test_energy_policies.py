@@ -12,12 +12,12 @@ from energy_systems import W, analogue, anomaly, example5, kernel, ns, task, toy
 from analysis.energy import compiled, simulate
 from analysis.energy.allocate import candidate, candidates
 from analysis.energy.migrate import migrate
-from analysis.energy.model import MJ, J, SpatialGpu, System
+from analysis.energy.model import MJ, J, SpatialGpu, SpatialSystem
 from analysis.energy.outcome import EnergyRun, Outcome
 from analysis.energy.policies import POLICIES, Order, Readings
 from analysis.energy.setup import Setup, prepare
 from analysis.energy.state import Dispatching, ReleasedJob, UnitsState, planned
-from analysis.model import MS
+from analysis.model import MS, Kernel
 
 Simulate = Callable[[Setup, EnergyRun], Outcome]
 
@@ -33,7 +33,7 @@ def native(setup: Setup, run: EnergyRun) -> Outcome:
 BOTH = pytest.mark.parametrize("go", [readable, native])
 
 
-def seen(system: System, outcome: Outcome) -> list[tuple[str, int, int, float]]:
+def seen(system: SpatialSystem, outcome: Outcome) -> list[tuple[str, int, int, float]]:
     return [(f"{system.tasks[d.task].name}{d.job}", d.gpu, d.units, d.at / MS) for d in outcome.dispatches]
 
 
@@ -132,20 +132,21 @@ def test_anomaly_of_early_completion(go: Simulate) -> None:
     system = anomaly()
     setup = prepare(system, POLICIES["sbeet"])
     assert go(setup, EnergyRun(ns(50))).missed == 0
-    times = tuple(min(time, ns(2)) for time in system.tasks[0].on(0).worst)
-    early = replace(system.tasks[0], kernels=(replace(system.tasks[0].on(0), best=times),))
+    worst = [span.worst for span in system.tasks[0].on(0).times.times]
+    times = Kernel.table(worst, [min(time, ns(2)) for time in worst])
+    early = replace(system.tasks[0], kernels=(replace(system.tasks[0].on(0), times=times),))
     outcome = go(replace(setup, system=replace(system, tasks=(early, *system.tasks[1:]))), EnergyRun(ns(50), "best"))
     assert [count.missed for count in outcome.tasks] == [0, 0, 1]
     assert seen(system, outcome)[1] == ("B0", 0, 4, 2)
 
 
-def windows() -> tuple[System, UnitsState]:
+def windows() -> tuple[SpatialSystem, UnitsState]:
     """Specification, section 3.4: hist runs on the big GPU, BFS is ready at 1 ms and assigned to the small one."""
     gpus = (SpatialGpu("rtx3070", 46, 46, 46 * W, watts("0.445")), SpatialGpu("t400", 6, 6, 8 * W, watts("0.652")))
     hist = kernel((ns("2.659"),) * 46, "1.08", 2, 1)
     bfs = kernel((*(ns(50),) * 15, ns("4.425"), *(ns(60),) * 30), "0.98", "4.5", 1)
     small = kernel((*(ns(90),) * 5, ns("19.381")), "1.07", 6, "5.5")
-    system = System(gpus, (task("hist", 200, 200, 0, hist, kernel((ns(80),) * 6, "1.29", 4.5, 1)),
+    system = SpatialSystem(gpus, (task("hist", 200, 200, 0, hist, kernel((ns(80),) * 6, "1.29", 4.5, 1)),
                            task("bfs", 200, 200, 1, bfs, small)))  # fmt: skip
     return system, UnitsState(ns(1), [[], []], [ns(200), ns(201)])
 
@@ -209,7 +210,7 @@ def test_copies_that_draw_power_cost_it_from_the_dispatch_on(go: Simulate) -> No
 def test_measured_energies_decide_how_many_units_are_best() -> None:
     gpu = SpatialGpu("g", 4, 4, 10, 1)
     job = replace(kernel((8, 4, 3, 3), "0.00001"), measured=(90, 50, 40, 30))
-    system = System((gpu,), (task("t", 100, 100, 0, job),))
+    system = SpatialSystem((gpu,), (task("t", 100, 100, 0, job),))
     assert prepare(system, POLICIES["sbeet"], Readings(measured=True)).best == ((4,),)
     assert prepare(system, POLICIES["sbeet"]).best != ((4,),)
     with pytest.raises(ValueError, match="needs measured_power, and a has none on big"):

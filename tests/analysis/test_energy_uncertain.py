@@ -6,10 +6,11 @@ from __future__ import annotations
 import pytest
 from energy_systems import W, example5, kernel, ns, task, toy, watts
 
-from analysis.energy.model import MJ, SpatialGpu, System, saturating
+from analysis.energy.model import MJ, SpatialGpu, SpatialSystem
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.uncertain import corners, spreads
+from analysis.model import Kernel
 
 
 def test_energies_at_the_corners_by_hand() -> None:
@@ -33,10 +34,10 @@ def test_corners_are_all_there() -> None:
 
 def test_a_task_that_suits_both_gpus_moves() -> None:
     gpus = tuple(SpatialGpu(name, 4, 4, W, watts("0.2")) for name in ("one", "two"))
-    both = tuple(kernel(saturating(ns(8), 4, 4), power) for power in ("1", "1.01"))
-    system = System(gpus, (task("t", 100, 100, 0, *both),))
+    both = tuple(kernel(Kernel.saturating(ns(8), 4), power) for power in ("1", "1.01"))
+    system = SpatialSystem(gpus, (task("t", 100, 100, 0, *both),))
     count, (one,) = spreads(system, [POLICIES["mg-offline"]], Readings(), EnergyRun(ns(90)), 5)
     assert count == 16
     assert one.moved == 4, "where kernels on the first GPU draw 5 % more, and on the second one 5 % less"
     with pytest.raises(ValueError, match="more than 4 GPUs"):
-        spreads(System(gpus * 3, ()), [], Readings(), EnergyRun(ns(90)), 5)
+        spreads(SpatialSystem(gpus * 3, ()), [], Readings(), EnergyRun(ns(90)), 5)

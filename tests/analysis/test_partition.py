@@ -8,11 +8,10 @@ from fractions import Fraction
 
 import pytest
 
-from analysis.model import MS
+from analysis.model import MS, Kernel
 from analysis.partition.exact import exact
 from analysis.partition.inside import SporadicTask, demand
 from analysis.partition.merge import Infeasible, Merger
-from analysis.partition.scaling import MeasuredScaling, memory_bound, printed, shared
 from analysis.partition.variants import ORDERS, VARIANTS, Allocation, best, run
 from analysis.partition.workload import SHIFT, Item, Workload
 
@@ -22,7 +21,7 @@ HEURISTICS = [variant for variant in VARIANTS if variant != "1g"]
 def item(name: str, kind: str, a: int, period: int = 100, deadline: int | None = None) -> Item:
     """A task of the paper's experiments; times in ms."""
     memory = kind == "memory"
-    curve = printed(a * MS, a * MS // (10 if memory else 50))
+    curve = Kernel.linear(a * MS, a * MS // (10 if memory else 50))
     factor = Fraction("2.3") if memory else Fraction("1.2")
     until = (deadline or period * 3 // 4) * MS
     return Item(name, period * MS, until, memory, (curve,), factor, priority=10**6 - period)
@@ -169,23 +168,23 @@ def test_nothing_to_partition_fits() -> None:
 @pytest.mark.parametrize(("part", "memory"), [(10, True), (50, False)])
 def test_definition_1_for_the_papers_model(part: int, memory: bool) -> None:
     """C(41) is 8.4 % above C(68) for b = a / 10, and 27.9 % for b = a / 50."""
-    assert memory_bound(printed(10**9, 10**9 // part), 68) is memory
+    assert Kernel.linear(10**9, 10**9 // part).memory_bound(68) is memory
 
 
 def test_scalings() -> None:
-    assert printed(100, 7).time(3) == 41
-    assert shared(100, 7).time(3) == 36
-    assert printed(100, 7).time(3, Fraction("2.3")) == 93  # ceil(2.3 * 40.333), rounded once
-    table = MeasuredScaling(((4, 60), (8, 32)))
-    assert [table.time(m) for m in (4, 7, 8, 68)] == [60, 60, 32, 32]
+    assert Kernel.linear(100, 7).worst(3) == 41
+    assert Kernel.linear(107).worst(3) == 36
+    assert Kernel.linear(100, 7).worst(3, Fraction("2.3")) == 93  # ceil(2.3 * 40.333), rounded once
+    table = Kernel.falling(((4, 60), (8, 32)))
+    assert [table.worst(m) for m in (4, 7, 8, 68)] == [60, 60, 32, 32]
     with pytest.raises(ValueError, match="no time is known on 3 units"):
-        table.time(3)
+        table.worst(3)
     with pytest.raises(ValueError, match="8 units is longer"):
-        MeasuredScaling(((4, 60), (8, 61)))
+        Kernel.falling(((4, 60), (8, 61)))
 
 
 def test_a_measured_task_takes_no_partition_below_its_table() -> None:
-    measured = Item("m", 100, 100, False, (MeasuredScaling(((4, 10), (8, 5))),))
+    measured = Item("m", 100, 100, False, (Kernel.falling(((4, 10), (8, 5))),))
     assert sizes(best(of(8, measured, inside="fp"))) == {(0,): 4}
     outcome = best(of(3, measured, inside="fp"))
     assert isinstance(outcome, Infeasible)

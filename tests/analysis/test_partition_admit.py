@@ -8,14 +8,14 @@ from fractions import Fraction
 
 import pytest
 
+from analysis.model import Kernel
 from analysis.partition.admit import Admission, How, Place, admit
 from analysis.partition.merge import Merger
-from analysis.partition.scaling import Linear
 from analysis.partition.workload import Item, Workload
 
 
 def item(name: str, work: int, period: int = 100, memory: bool = False) -> Item:
-    return Item(name, period, period, memory, (Linear(work, 0),), Fraction(2), priority=1000 - period)
+    return Item(name, period, period, memory, (Kernel.linear(work),), Fraction(2), priority=1000 - period)
 
 
 def places(answer: Admission) -> list[tuple[str | None, int, tuple[int, ...]]]:

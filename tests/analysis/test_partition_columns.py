@@ -11,10 +11,10 @@ from importlib.util import find_spec
 
 import pytest
 
+from analysis.model import Kernel
 from analysis.partition import columns, fast
 from analysis.partition.generate import Parameters, generate, workload
 from analysis.partition.merge import Infeasible, Merger
-from analysis.partition.scaling import Linear
 from analysis.partition.variants import Allocation
 from analysis.partition.workload import Item, Workload
 
@@ -47,7 +47,8 @@ def test_the_optimum_is_that_of_dynamic_programming(inside: str) -> None:
 
 def pairs(count: int, most: int | None = None) -> Workload:
     """Equal tasks of which two fit together, and no three: 30 ms of 100 do not scale, and 70 are the deadline."""
-    item = Item("", 100 * MS, 70 * MS, False, (Linear(40 * MS, 28 * MS),), Fraction(1), Fraction(1), 2 * MS, 1, 1)
+    curve = Kernel.linear(40 * MS, 28 * MS)
+    item = Item("", 100 * MS, 70 * MS, False, (curve,), Fraction(1), Fraction(1), 2 * MS, 1, 1)
     return Workload(tuple(replace(item, name=f"t{at}") for at in range(count)), 200, "fp", (), most)
 
 

@@ -9,11 +9,10 @@ from dataclasses import replace
 import pytest
 from builders import cpu, ms, task
 
-from analysis.model import GpuSegment, Platform, Span, Task, Taskset
+from analysis.model import GpuSegment, Kernel, Platform, Span, Task, Taskset
 from analysis.partition import coupled, plan
 from analysis.partition.admit import Place
 from analysis.partition.coupled import Coupled
-from analysis.partition.scaling import Linear
 from analysis.partition.variants import Allocation
 from analysis.rta import Reason, partitioned
 from analysis.rta.recurrence import solve
@@ -23,8 +22,8 @@ UNITS = 12
 
 
 def scaling(rng: random.Random, period: float) -> GpuSegment:
-    curve = Linear(ms(period * rng.uniform(0.1, 1)), ms(period * rng.uniform(0.01, 0.1)))
-    return GpuSegment(Span.exactly(ms(period * 0.01)), Span.exactly(curve.time(UNITS)), scaling=curve)
+    curve = Kernel.linear(ms(period * rng.uniform(0.1, 1)), ms(period * rng.uniform(0.01, 0.1)))
+    return GpuSegment(Span.exactly(ms(period * 0.01)), Span.exactly(curve.worst(UNITS)), scaling=curve)
 
 
 def system(rng: random.Random) -> Taskset:
@@ -89,7 +88,7 @@ def test_a_plan_fails_only_by_tasks_without_gpu_work_or_for_lack_of_units(inside
 
 def test_a_task_that_joins_counts_against_the_partitions_that_it_is_not_in() -> None:
     """late has the more urgent place on t1's CPU: t1 had 1 ms to spare, and late's CPU time is 2 ms."""
-    curve = Linear(0, ms(8))
+    curve = Kernel.linear(0, ms(8))
     kernel = GpuSegment(Span.exactly(0), Span.exactly(ms(8)), scaling=curve)
     one = task("t1", 0, 5, 10, cpu(1), kernel)
     late = task("late", 0, 9, 100, cpu(2), GpuSegment(Span.exactly(0), Span.exactly(ms(8)), scaling=curve))

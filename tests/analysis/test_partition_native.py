@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from analysis.model import Kernel
 from analysis.partition import fast, variants
 from analysis.partition.exact import exact
 from analysis.partition.generate import Parameters, generate, results, workload
 from analysis.partition.inside import TESTS
 from analysis.partition.merge import Infeasible
-from analysis.partition.scaling import Linear, MeasuredScaling
 from analysis.partition.variants import ORDERS, VARIANTS, Allocation
 from analysis.partition.workload import Item, Workload
 from gpurt._gpurt import ffi, lib
@@ -82,26 +82,26 @@ def mixed(rng: random.Random, name: str) -> Item:
     """A task with a table or several segments, equal priorities among few, and parts that no size changes."""
     period = rng.choice((50, 64, 100, 333)) * 1000
     work = period // rng.choice((2, 4, 6))
-    curves: list[Any] = [Linear(2 * work, work // 20)]
+    curves = [Kernel.linear(2 * work, work // 20)]
     if rng.random() < 0.5:
-        curves = [Linear(work, work // 40), MeasuredScaling(((rng.choice((1, 3)), work), (8, work // 3)))]
+        curves = [Kernel.linear(work, work // 40), Kernel.falling(((rng.choice((1, 3)), work), (8, work // 3)))]
     return Item(name, period, rng.randint(period // 2, period * 5 // 4), rng.random() < 0.5, tuple(curves),
                 Fraction(rng.randint(10, 25), 10), Fraction(rng.choice((10, 11)), 10), rng.randint(0, work // 10),
                 rng.randint(1, 4), len(curves))  # fmt: skip
 
 
 def test_times_beyond_63_bits_are_left_to_the_readable_planner() -> None:
-    huge = Item("huge", 2**60, 2**60, False, (Linear(2**61, 2**40),), Fraction(3, 2), priority=1)
+    huge = Item("huge", 2**60, 2**60, False, (Kernel.linear(2**61, 2**40),), Fraction(3, 2), priority=1)
     given = Workload((huge, huge), 8)
     assert said(fast.run(given, "sms-ina")) == said(variants.run(given, "sms-ina"))
-    long = Item("long", 2**100, 2**100, False, (Linear(2**101, 0),), priority=1)
+    long = Item("long", 2**100, 2**100, False, (Kernel.linear(2**101),), priority=1)
     assert said(fast.run(Workload((long,), 8), "bf-act")) == said(variants.run(Workload((long,), 8), "bf-act"))
 
 
 def test_a_partition_that_is_almost_full_is_decided_within_a_hyperperiod() -> None:
     """U is below 1 by 10^-9 and more: L is then 10^9 periods, and QPA would walk through them."""
     for cost in range(1, 4):
-        curves = ((Linear(10**9 - cost, 0),), (Linear(10**9, 0),))
+        curves = ((Kernel.linear(10**9 - cost),), (Kernel.linear(10**9),))
         items = [Item(f"t{i}", 2 * 10**9, 2 * 10**9 - 1, bool(i), curve, priority=i) for i, curve in enumerate(curves)]
         given = Workload(tuple(items), 1, "edf")
         answer = fast.run(given, "1g")

@@ -15,7 +15,6 @@ from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, k
 from analysis.model import Kernel, Platform, Span, Taskset
 from analysis.rta import Failure
 from analysis.rta.result import Bound, Reason, TermKind
-from analysis.rtgpu import kernel as kernels
 from analysis.rtgpu.analyse import System, on_units
 from analysis.rtgpu.bounds import HOLISTIC, above, responses
 from analysis.rtgpu.chain import Need, chain
@@ -168,20 +167,20 @@ def test_lower_bounds_that_are_none_are_unsound() -> None:
 
 @pytest.mark.parametrize(("units", "best", "worst"), [(1, 10, 19.2), (2, 5, 10.8), (10, 1, 4.08)])
 def test_lemma_5_1(units: int, best: float, worst: float) -> None:
-    time = kernels.on(kernel(20, 1800, 2.4), units)
+    time = kernel(20, 1800, 2.4).on(units)
     assert (time.best, time.worst) == (ms(best), ms(worst))
 
 
 def test_kernel_times_are_rounded_to_the_safe_side() -> None:
-    time = kernels.on(Kernel(Span.exactly(10), 0, 1000), 3)
+    time = Kernel(Span.exactly(10), 0, 1000).on(3)
     assert (time.best, time.worst) == (1, 2)
 
 
 def test_a_kernel_of_thread_blocks_takes_longer_than_lemma_5_1_says() -> None:
     """10 blocks on 4 units, two a time at alpha 1.8: 2.8 blocks, lemma 5.1 has 2.25; list scheduling 3.825."""
     block = ms(1)
-    plain = kernels.on(Kernel(Span.exactly(10 * block), 0, 1800), 4)
-    grained = kernels.on(Kernel(Span.exactly(10 * block), 0, 1800, block), 4)
+    plain = Kernel(Span.exactly(10 * block), 0, 1800).on(4)
+    grained = Kernel(Span.exactly(10 * block), 0, 1800, block).on(4)
     assert plain.worst == ms(2.25)
     assert ms(2.8) <= grained.worst == ms(2.25) + ms(1.8 * 7 / 8)
 
@@ -189,10 +188,10 @@ def test_a_kernel_of_thread_blocks_takes_longer_than_lemma_5_1_says() -> None:
 def test_a_kernel_leaves_units_idle_that_would_slow_it() -> None:
     """Measured times may grow with units; the kernel then uses fewer, with their lower bound."""
     table = Kernel(Span.exactly(9), times=(Span(9, 8), Span(4, 2), Span(6, 1), Span(3, 3)))
-    assert [(t.best, t.worst) for t in kernels.times(table, 6)] == [(8, 9), (2, 4), (2, 4), (3, 3), (3, 3), (3, 3)]
-    assert [kernels.best_of(table, g) for g in range(1, 7)] == kernels.times(table, 6)
-    assert not kernels.monotone(table, 6)
-    assert kernels.monotone(table, 3)
+    assert [(t.best, t.worst) for t in table.up_to(6)] == [(8, 9), (2, 4), (2, 4), (3, 3), (3, 3), (3, 3)]
+    assert [table.best_of(g) for g in range(1, 7)] == table.up_to(6)
+    assert not table.monotone(6)
+    assert table.monotone(3)
 
 
 # Workloads and the search

@@ -14,11 +14,9 @@ from analysis import rta, sweep
 from analysis.batch import from_tasksets
 from analysis.fold import apart
 from analysis.model import GpuSegment, Kernel, Partition, Platform, Span, Task, Taskset
-from analysis.partition.scaling import MeasuredScaling
 from analysis.rta.regions import longest_known, whole_segments, with_region
 from analysis.rta.result import Failure, Reason
 from analysis.rtgpu import compiled, sensitivity
-from analysis.rtgpu import kernel as kernels
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.method import METHODS, RTGPU
 
@@ -48,7 +46,7 @@ def test_tasks_with_partitions_of_their_own_have_bounds() -> None:
 @pytest.mark.parametrize("name", METHODS)
 def test_a_gpu_time_that_scales_has_no_bound_on_units_that_it_is_not_for(name: str) -> None:
     """16 ms on one unit are 4 ms on all four, which is what ``pure`` says."""
-    segment = GpuSegment(Span.exactly(ms(1)), Span.exactly(ms(4)), scaling=MeasuredScaling(((1, ms(16)), (4, ms(4)))))
+    segment = GpuSegment(Span.exactly(ms(1)), Span.exactly(ms(4)), scaling=Kernel.falling(((1, ms(16)), (4, ms(4)))))
     taskset = Taskset(Platform(1, compute_units=4), (task("a", 1, 20, 20, cpu(1), segment),))
     result = rta.find(name).run(taskset)
     assert isinstance(result.verdicts["a"], Failure)
@@ -59,10 +57,10 @@ def test_a_gpu_time_that_scales_has_no_bound_on_units_that_it_is_not_for(name: s
 def test_of_numbers_of_units_with_equal_times_the_shortest_best_case_counts(block: int) -> None:
     """More units shorten nothing of this kernel's worst case, and it may yet be over sooner on all of them."""
     one = Kernel(Span(ms(20), ms(20)), 0 if block else ms(20), 1000, block)
-    assert kernels.on(one, 1).worst == kernels.on(one, 4).worst == ms(20)
-    assert kernels.best_of(one, 4).best == ms(20) // 8
-    assert [time.best for time in kernels.times(one, 4)] == [ms(20) // (2 * units) for units in (1, 2, 3, 4)]
-    assert kernels.monotone(one, 4)
+    assert one.on(1).worst == one.on(4).worst == ms(20)
+    assert one.best_of(4).best == ms(20) // 8
+    assert [time.best for time in one.up_to(4)] == [ms(20) // (2 * units) for units in (1, 2, 3, 4)]
+    assert one.monotone(4)
 
 
 def test_a_gpu_segment_without_gpu_work_needs_no_units_in_the_compiled_form() -> None:

@@ -17,11 +17,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from analysis.energy import compiled
 from analysis.energy.file import load
-from analysis.energy.model import MAX_SLOTS, Kernel, SpatialGpu, System, Task
+from analysis.energy.model import MAX_SLOTS, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.energy.outcome import Dispatch, EnergyRun, Skip
 from analysis.energy.policies import POLICIES, Readings, UnitsPolicy, UnitsRule
 from analysis.energy.runtime import NEVER, UnitsRuntime
 from analysis.energy.setup import Setup, prepare
+from analysis.model import Kernel
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/energy"
 LONG = os.environ.get("GPURT_LONG") == "1"
@@ -31,7 +32,7 @@ RUNNABLE = [policy for policy in POLICIES.values() if policy.rule is not UnitsRu
 MS = 1_000_000
 
 
-def some_system(rng: random.Random, single: bool) -> System:
+def some_system(rng: random.Random, single: bool) -> SpatialSystem:
     """Times are odd enough that no two things happen at once: the run time hears of them one after the other."""
     gpus = []
     for index in range(1 if single else rng.randint(1, 3)):
@@ -49,11 +50,11 @@ def some_system(rng: random.Random, single: bool) -> System:
             work = time(1, 50)
             worst = tuple(work // m + time(0, 2) for m in range(1, gpu.units + 1))
             best = tuple(rng.randint(1, one) for one in worst)
-            kernels.append(Kernel(worst, best, rng.randint(1, 20), time(0, 3), time(1, 3)))
+            kernels.append(PoweredKernel(Kernel.table(worst, best), rng.randint(1, 20), time(0, 3), time(1, 3)))
         period = time(20, 120)
         deadline = rng.randint(period // 2, period - 1)
-        tasks.append(Task(f"t{index}", period, deadline, tuple(kernels), rng.randint(1, period)))
-    return System(tuple(gpus), tuple(tasks))
+        tasks.append(SpatialTask(f"t{index}", period, deadline, tuple(kernels), rng.randint(1, period)))
+    return SpatialSystem(tuple(gpus), tuple(tasks))
 
 
 class Players:
@@ -142,9 +143,9 @@ def test_example_5() -> None:
 def units_of(*, late: bool = False, rules: str = "sbeet") -> UnitsRuntime:
     """Two tasks that take 8 ms on 4 units and 32 ms on one, with copies of 1 ms; their periods are 100 and 110 ms."""
     gpu = SpatialGpu("g", 4, 4, 1_000_000, 250_000)
-    kernel = Kernel(*[tuple(32 * MS // m for m in range(1, 5))] * 2, 1_000_000, MS, MS)
-    tasks = tuple(Task(f"t{i}", (100 + 10 * i) * MS, (50 + 10 * i) * MS, (kernel,)) for i in range(2))
-    return UnitsRuntime(prepare(System((gpu,), tasks), POLICIES[rules], Readings(run_late=late)))
+    kernel = PoweredKernel(Kernel.table([32 * MS // m for m in range(1, 5)]), 1_000_000, MS, MS)
+    tasks = tuple(SpatialTask(f"t{i}", (100 + 10 * i) * MS, (50 + 10 * i) * MS, (kernel,)) for i in range(2))
+    return UnitsRuntime(prepare(SpatialSystem((gpu,), tasks), POLICIES[rules], Readings(run_late=late)))
 
 
 def test_a_job_that_comes_early_waits_until_a_period_has_passed() -> None:
@@ -209,9 +210,9 @@ def test_calls_in_the_wrong_order() -> None:
 def test_a_kernel_that_runs_longer_than_planned_is_expected_to_end_at_any_time() -> None:
     """Algorithm 2 compares a job beside it with waiting for its end: were that in the past, the job would wait."""
     gpu = SpatialGpu("g", 4, 4, 1_000_000, 250_000)
-    kernel = Kernel((8 * MS,) * 4, (8 * MS,) * 4, 1_000_000, MS, MS)  # on one unit as fast as on four
-    tasks = tuple(Task(f"t{i}", 100 * MS, 100 * MS, (kernel,)) for i in range(2))
-    units = UnitsRuntime(prepare(System((gpu,), tasks), POLICIES["sbeet"]))
+    kernel = PoweredKernel(Kernel.table([8 * MS] * 4), 1_000_000, MS, MS)  # on one unit as fast as on four
+    tasks = tuple(SpatialTask(f"t{i}", 100 * MS, 100 * MS, (kernel,)) for i in range(2))
+    units = UnitsRuntime(prepare(SpatialSystem((gpu,), tasks), POLICIES["sbeet"]))
     assert units.ready(0, 0) == 1
     assert units.jobs_on(0) == [(0, 0, 1)]
     other = units.ready(1, 50 * MS)  # the kernel was to end at 9 ms
@@ -224,10 +225,10 @@ def test_others_run_beside_a_kernel_that_hangs() -> None:
     gpu = SpatialGpu("g", 4, 4, 1_000_000, 250_000)
     flat, linear = ([8 * MS] * 4, [32 * MS // m for m in range(1, 5)])
     tasks = tuple(
-        Task(f"t{i}", 100 * MS, 100 * MS, (Kernel(tuple(times), tuple(times), 1_000_000, MS, MS),))
+        SpatialTask(f"t{i}", 100 * MS, 100 * MS, (PoweredKernel(Kernel.table(times), 1_000_000, MS, MS),))
         for i, times in enumerate((flat, linear))
     )
-    units = UnitsRuntime(prepare(System((gpu,), tasks), POLICIES["sbeet"]))
+    units = UnitsRuntime(prepare(SpatialSystem((gpu,), tasks), POLICIES["sbeet"]))
     hangs = units.ready(0, 0)  # copy in until 1 ms, kernel until 9 ms
     waiting = units.ready(1, 10 * MS)
     assert units.pending(1, waiting), "the kernel is expected to end at any time"

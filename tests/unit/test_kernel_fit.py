@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from analysis.model import MS, Kernel, Span
-from analysis.rtgpu import fit, kernel
+from analysis.rtgpu import fit
 from analysis.taskset import load
 from gpurt.errors import FileError
 from pycontrol import cli
@@ -34,7 +34,7 @@ def test_the_authors_measurements_are_not_monotone(times: Path) -> None:
     measured = fit.read(times)
     assert measured.slower == (20, 21, 23, 24, 25, 27)
     table = fit.table(measured)
-    found = kernel.times(table, 28)
+    found = table.up_to(28)
     assert [time.worst for time in found] == sorted((time.worst for time in found), reverse=True)
     assert found[24].worst == found[21].worst == 377 * MS
 

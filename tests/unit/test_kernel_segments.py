@@ -12,7 +12,6 @@ from analysis import rta
 from analysis.model import MS, US, Copy, GpuSegment, Kernel, Span
 from analysis.rta.registry import UNITS
 from analysis.rta.result import Reason
-from analysis.rtgpu.kernel import on
 from analysis.sensitivity import slowed
 from analysis.taskset import load
 from gpurt.errors import TasksetError
@@ -90,7 +89,7 @@ def test_a_kernel_of_unknown_interleaving_takes_as_long_as_its_halves_one_after_
     text = FILE.replace(', overhead = "1ms", interleave = "1.8", block = "100us"', "")
     (kernel,) = [part for part in load(write(tmp_path, text)).taskset.tasks[0].gpu_segments[0].parts
                  if isinstance(part, Kernel) and not part.times]  # fmt: skip
-    assert [on(kernel, units).worst for units in (1, 2, 4)] == [8 * MS, 4 * MS, 2 * MS]
+    assert [kernel.on(units).worst for units in (1, 2, 4)] == [8 * MS, 4 * MS, 2 * MS]
 
 
 def test_where_tasks_share_the_gpu_in_time_a_kernel_has_all_units(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import jsonschema
 import pytest
 
 from analysis import rta
-from analysis.model import MS, Intensity, Span, Taskset
-from analysis.partition.scaling import Linear, MeasuredScaling
+from analysis.model import MS, Intensity, Kernel, Span, Taskset
 from analysis.taskset import json_schema, load
 from analysis.taskset.text import tomllib
 from analysis.verdict import answer, covering
@@ -78,8 +77,8 @@ def test_times_are_those_of_the_partition(tmp_path: Path) -> None:
     assert b.gpu_segments[0].pure == Span(12 * MS, 12 * MS)
     assert c.gpu_segments[0].pure == Span(55_200_000, 16 * MS)
     assert d.gpu_segments[0].pure == Span(24_150_000, 7 * MS)
-    assert a.gpu_segments[0].scaling == Linear(80 * MS, 2 * MS)
-    assert c.gpu_segments[0].scaling == MeasuredScaling(((4, 30 * MS), (10, 16 * MS)))
+    assert a.gpu_segments[0].scaling == Kernel.linear(80 * MS, 2 * MS)
+    assert c.gpu_segments[0].scaling == Kernel.falling(((4, 30 * MS), (10, 16 * MS)))
     assert (a.intensity, a.conflict) == (Intensity.MEMORY, Fraction(23, 10))
     vision = taskset.partitions[0]
     assert a.partition is vision

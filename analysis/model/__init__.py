@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The system model that every analysis, simulation and file of gpurt shares.
+
+Terms are those of GCAPS (ECRTS'24, section 4).  All times are integer nanoseconds; every class is
+immutable, so that a bound can be kept together with the taskset that it was computed for.
+"""
+
+from analysis.model.kernel import Kernel, Span
+from analysis.model.partition import Partition, Sharing
+from analysis.model.platform import DEFAULT_POLICY, FEDERATED, MS, US, Platform
+from analysis.model.relations import Chain, Fork, Protocol, Resource, Section
+from analysis.model.task import FORMS, Copy, CpuSegment, GpuSegment, Intensity, Segment, Task, Waiting
+from analysis.model.taskset import Taskset
+
+__all__ = [
+    "DEFAULT_POLICY", "FEDERATED", "FORMS", "MS", "US", "Chain", "Copy", "CpuSegment", "Fork", "GpuSegment",
+    "Intensity", "Kernel", "Partition", "Platform", "Protocol", "Resource", "Section", "Segment", "Sharing", "Span",
+    "Task", "Taskset", "Waiting",
+]  # fmt: skip

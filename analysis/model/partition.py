@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Parts of the GPU, in space or in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Sharing(str, Enum):
+    """In which order tasks that share a TSG have their work done there."""
+
+    PRIORITY = "priority"
+    DEADLINE = "deadline"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A part of the GPU, in space or in time.
+
+    ``compute_units``: how many SMs or CUs; ``cu_mask``: which CUs, bit i for CU i.  None: not limited in that way.
+    ``name``: of a partition that tasks share; None: what one task may use.  Such a partition may have its own
+    ``policy``, ``slice`` (ns) and ``interleave`` of its TSGs, and update costs ``alpha`` and ``theta`` (ns).  None: as
+    the platform.  With a ``domain`` of a Tegra's scheduler the slice is that domain's.
+    NVIDIA's GPUs are divided in four ways.  ``mps_percentage``: of the SMs; ``mps_partition``: the name of one that
+    MPS's daemon has made.  ``green_context``: a number; ``mig``: the name of an instance.
+    ``shared``: the partition's tasks are threads of one process and have one TSG together, which does their work in
+    that order.  None: each task has a TSG.
+    """
+
+    compute_units: int | None = None
+    cu_mask: int | None = None
+    name: str | None = None
+    policy: str | None = None
+    slice: int | None = None
+    interleave: str | None = None
+    alpha: int | None = None
+    theta: int | None = None
+    mps_percentage: int | None = None
+    mps_partition: str | None = None
+    green_context: int | None = None
+    mig: str | None = None
+    domain: str | None = None
+    shared: Sharing | None = None
+
+    @property
+    def in_time(self) -> bool:
+        """Whether it says how its TSGs share the GPU in time."""
+        return any(value is not None for value in (self.slice, self.interleave, self.shared))
+
+    @property
+    def own_gpu(self) -> bool:
+        """Whether it is scheduled as a GPU of its own; else its TSGs share the GPU in time with all others."""
+        return self.name is not None and (self.size is not None or not self.in_time)
+
+    @property
+    def size(self) -> int | None:
+        """How many units it has; None if neither number nor mask says."""
+        if self.compute_units is None and self.cu_mask is not None:
+            return self.cu_mask.bit_count()
+        return self.compute_units

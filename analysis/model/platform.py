@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The machine that tasks run on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from analysis.model.partition import Partition
+
+#: Nanoseconds in one millisecond and in one microsecond.
+MS = 1_000_000
+US = 1_000
+
+
+#: The policy of a taskset that names none: its bounds are the best ones that hold (docs/boosted-bounds.md).
+DEFAULT_POLICY = "boosted"
+#: The policy of a file whose tasks own units of the GPU and share its bus.  No host has it (docs/rtgpu.md).
+FEDERATED = "federated"
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """The machine: CPUs and one GPU that time-slices TSGs.  Costs are nanoseconds.
+
+    ``alpha``: runlist update.  ``theta``: GPU context switch.  ``epsilon`` = alpha + theta is what one
+    update costs in the analyses (ECRTS'24, definition 2).  ``time_slice``: L of the default driver, as it is set.
+    ``stretch``: slices may last longer than they are set to, as a Tegra's do (slices/driver.py).  ``policy``: how the
+    GPU is scheduled, by the name of a policy that ships.  ``thread_cpu``: the CPU on which the host's thread of policy
+    `job` stays; None: it moves.  ``theta_known``: False if only epsilon or only alpha is known; then ``alpha`` is that,
+    and ``theta`` 0.  ``sizes``: how many compute units a partition may have, ascending; empty: any number.
+    ``cross_contention``: what memory-intensive work is slowed down by while another partition does such work.
+    ``chip``: the GPU's name, for CU masks.  ``bus_chunk``: the longest part of a copy that nothing interrupts, ns,
+    where tasks own units; 0: whole copies.
+    ``region``: the longest work that a preemption of the GPU may have to wait for, ns.  With 0 none is longer than
+    the copies and blocks that segments name.
+    ``cpu_latency``: what a wake-up of a thread takes of its CPU at most, ns, until the thread executes.  ``woken``: the
+    same by CPU, where the tasks' segments contain their wake-ups already (rta/wakeups.py).
+    """
+
+    cpus: int
+    alpha: int = 0
+    theta: int = 0
+    time_slice: int = 1_024 * US
+    copy_engine: bool = True
+    compute_units: int = 0
+    policy: str = DEFAULT_POLICY
+    thread_cpu: int | None = None
+    theta_known: bool = True
+    sizes: tuple[int, ...] = ()
+    cross_contention: Fraction = Fraction(1)
+    chip: str | None = None
+    bus_chunk: int = 0
+    stretch: bool = False
+    region: int = 0
+    cpu_latency: int = 0
+    woken: tuple[int, ...] = ()
+
+    @property
+    def epsilon(self) -> int:
+        """Runlist update cost epsilon = alpha + theta."""
+        return self.alpha + self.theta
+
+    def costs(self, part: Partition | None) -> tuple[int, int]:
+        """Alpha and theta of updates in a partition, ns; None: where the GPU is one."""
+        alpha = self.alpha if part is None or part.alpha is None else part.alpha
+        return alpha, self.theta if part is None or part.theta is None else part.theta
+
+    @property
+    def longest_switch(self) -> int:
+        """The most that a GPU context switch costs: theta, or epsilon where theta is unknown."""
+        return self.theta if self.theta_known else self.epsilon

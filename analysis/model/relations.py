@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What tasks have to do with each other: chains, workers, and resources of CPUs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Tasks of which each reads the last value that the one before it wrote, or is released by the end of its job.
+
+    ``triggered``: the tasks of the latter kind.  ``event``: the first task is released by what the chain reacts to;
+    else it samples that.  ``max_reaction``, ``max_age`` and ``max_age_at_output``: what is allowed, ns; None: anything.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    event: bool = False
+    max_reaction: int | None = None
+    max_age: int | None = None
+    max_age_at_output: int | None = None
+    triggered: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> tuple[tuple[str, ...], ...]:
+        """The chain, cut at sampled links: the first task of a unit has releases of its own."""
+        units: list[tuple[str, ...]] = []
+        for name in self.tasks:
+            if name in self.triggered:
+                units[-1] = (*units[-1], name)
+            else:
+                units.append((name,))
+        return tuple(units)
+
+    @property
+    def limited(self) -> bool:
+        """Whether the file allows only so much."""
+        return (self.max_reaction, self.max_age, self.max_age_at_output) != (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """A task whose jobs start workers, and sleep until all of them are done; all of them are one group.
+
+    ``after``: how many of the task's segments come before.  Workers have the task's period and deadline, and their
+    responses count from the release of its job.  All members have one GPU priority.
+    """
+
+    task: str
+    after: int
+    workers: tuple[str, ...]
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The task and its workers."""
+        return (self.task, *self.workers)
+
+
+class Protocol(str, Enum):
+    """What happens while one task wants a resource that another one holds."""
+
+    INHERITANCE = "inheritance"
+    CEILING = "ceiling"
+    SPIN = "spin"
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A critical section of a task's CPU segments: ``time`` ns at most, so many ``times`` a job."""
+
+    task: str
+    time: int
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something that one task at a time can hold, on one CPU, or on several if tasks spin for it."""
+
+    name: str
+    protocol: Protocol
+    sections: tuple[Section, ...]

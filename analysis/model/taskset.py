@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A platform and its tasks: what a file describes, and every analysis and simulation takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+
+from analysis.model.partition import Partition
+from analysis.model.platform import Platform
+from analysis.model.relations import Chain, Fork, Resource
+from analysis.model.task import Task
+
+
+@dataclass(frozen=True)
+class Taskset:
+    """A platform and its tasks, in the order of the file.
+
+    ``partitions``: those that tasks share.  ``chains``: of tasks.  ``resources``: that tasks hold on CPUs.  ``forks``:
+    of tasks with workers.
+    """
+
+    platform: Platform
+    tasks: tuple[Task, ...] = field(default_factory=tuple)
+    partitions: tuple[Partition, ...] = ()
+    chains: tuple[Chain, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    forks: tuple[Fork, ...] = ()
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @cached_property
+    def real_time(self) -> tuple[Task, ...]:
+        """Real-time tasks, most urgent first, ties in file order."""
+        return tuple(sorted((t for t in self.tasks if not t.best_effort), key=lambda t: -t.priority))
+
+    @cached_property
+    def threads(self) -> dict[str, tuple[Task, ...]]:
+        """By name of a thread that serves several tasks these tasks, in the order of their ranks."""
+        served: dict[str, list[Task]] = {}
+        for task in self.tasks:
+            if task.thread is not None:
+                served.setdefault(task.thread.name, []).append(task)
+        return {
+            name: tuple(sorted(tasks, key=lambda t: t.rank)) for name, tasks in served.items() if len(tasks) > 1
+        }
+
+    @property
+    def unseen(self) -> str:
+        """A remark on the time that no bound has where real-time threads serve several tasks; empty elsewhere."""
+        names = [name for name, tasks in self.threads.items() if not tasks[0].best_effort]
+        if not names:
+            return ""
+        return (
+            f"a job of {', '.join(names)} counts as released when its thread can see it: no bound has the time that "
+            "middleware or a timers' thread takes before that (docs/manual/callbacks.md)"
+        )
+
+    @cached_property
+    def pending(self) -> tuple[Task, ...]:
+        """The real-time tasks of which several jobs can be pending."""
+        return tuple(task for task in self.real_time if task.pends)
+
+    @cached_property
+    def triggers(self) -> dict[str, str]:
+        """By task that is released by the end of another one's jobs: that other task."""
+        return {
+            consumer: producer
+            for chain in self.chains for producer, consumer in pairwise(chain.tasks) if consumer in chain.triggered
+        }  # fmt: skip
+
+    @cached_property
+    def forked(self) -> dict[str, Fork]:
+        """By task that has workers, or is one: its fork."""
+        return {name: fork for fork in self.forks for name in fork.members}
+
+    def unserved(self, what: str) -> str:
+        """Why ``what`` cannot be told of these tasks, for threads, pending jobs, wake-ups or resources; else empty.
+
+        Likewise for workers.
+        """
+        for fork in self.forks:
+            return f"{fork.task} has workers, of which {what} knows nothing"
+        for name in self.threads:
+            return f"thread {name} serves several tasks, of which {what} knows nothing"
+        if self.triggers:
+            return f"{next(iter(self.triggers))} is released by the end of another task, of which {what} knows nothing"
+        if self.resources:
+            return f"the file has [[resource]], of which {what} knows nothing"
+        if self.platform.cpu_latency:
+            return f"the platform has cpu_latency, of which {what} knows nothing"
+        return next((f"{task.name} has {task.why_pends}, of which {what} knows nothing" for task in self.pending), "")
+
+    def unplanned(self, what: str) -> str:
+        """Why ``what`` cannot plan these tasks: as `unserved`, or because the file limits chains; else empty."""
+        limited = (f"chain {one.name} has limits, of which {what} knows nothing" for one in self.chains if one.limited)
+        return self.unserved(what) or next(limited, "")
+
+    def served_with(self, task: Task) -> tuple[Task, ...]:
+        """The tasks that its thread serves, itself among them, in the order of their ranks."""
+        return self.threads.get(task.thread.name, (task,)) if task.thread is not None else (task,)
+
+    @cached_property
+    def parts(self) -> tuple[Partition, ...]:
+        """The parts that are scheduled as GPUs of their own: partitions with a name; without any, the whole GPU."""
+        of_tasks = (t.partition for t in self if t.partition)
+        own = [one for one in (*self.partitions, *of_tasks) if one.own_gpu]
+        return tuple({one.name: one for one in own}.values()) or (Partition(),)
+
+    def part_of(self, task: Task) -> int:
+        """The number of the part that a task uses.  One without a partition, hence not real-time, uses the first."""
+        name = task.partition.name if task.partition else None
+        return next((at for at, part in enumerate(self.parts) if part.name == name), 0)
+
+    @property
+    def partitioned(self) -> bool:
+        """Whether real-time tasks use the GPU in several partitions, or in one with update costs of its own.
+
+        Or another partition's updates can delay them (``locked_beside``).
+        """
+        used = [t.partition for t in self.real_time if t.uses_gpu and t.partition and t.partition.own_gpu]
+        own = any(part.alpha is not None or part.theta is not None for part in used)
+        return own or len({part.name for part in used}) > 1 or bool(self.locked_beside)
+
+    @property
+    def locked_beside(self) -> tuple[Partition, ...]:
+        """The partitions without real-time tasks under policies lock-*.  There best effort updates runlists, too."""
+        used = {t.partition.name for t in self.real_time if t.uses_gpu and t.partition}
+        others = (part for part in self.parts if part.name is not None and part.name not in used)
+        return tuple(part for part in others if (part.policy or self.platform.policy).startswith("lock-"))
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The policies under which real-time tasks use the GPU, in alphabetical order; the platform's if none does.
+
+        With those of ``locked_beside``, for best effort's updates delay real-time tasks of its CPUs.
+        """
+        parts = [*(t.partition for t in self.real_time if t.uses_gpu), *self.locked_beside]
+        own = {part.policy if part and part.own_gpu and part.policy else self.platform.policy for part in parts}
+        return tuple(sorted(own)) or (self.platform.policy,)
+
+    def with_partitions(self, change: Callable[[Partition], Partition]) -> Taskset:
+        """A copy in which each partition, also a task's own, is what ``change`` makes of it."""
+        made = {part: change(part) for part in (*self.partitions, *(t.partition for t in self if t.partition))}
+        tasks = tuple(replace(t, partition=made[t.partition]) if t.partition else t for t in self.tasks)
+        return replace(self, tasks=tasks, partitions=tuple(made[part] for part in self.partitions))
+
+    @property
+    def time_partitioned(self) -> bool:
+        """Whether TSGs of its tasks have slices or interleave levels of their own, or are shared."""
+        return any(t.uses_gpu and t.partition is not None and t.partition.in_time for t in self.tasks)
+
+    def with_gpu_priorities(self, priorities: dict[str, int]) -> Taskset:
+        """A copy in which the named tasks' GPU segments, and all that their threads serve, have these priorities."""
+        given = {other.name: priorities[t.name] for t in self for other in self.served_with(t) if t.name in priorities}
+        given |= priorities
+        tasks = tuple(replace(t, gpu_priority=given[t.name]) if t.name in given else t for t in self.tasks)
+        return replace(self, tasks=tasks)
