@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 		MUST(!WIFEXITED(status) || !WEXITSTATUS(status));
 		killed += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
 		copy_once(fd, mine);
-		if ((i + 1) % 1000 == 0)
+		if ((i + 1) % 100 == 0)
 			fprintf(stderr, "# %d victims\n", i + 1);
 	}
 	printf("copies: %d victims, %d of them killed, the bus was handed on each time\n", rounds, killed);
