@@ -332,10 +332,10 @@ def _segments(task: Task, taskset: Taskset) -> list[dict[str, int]]:
     fork = taskset.forked.get(task.name)
     if fork is None or fork.task != task.name:
         return _pieces(task, taskset.resources)
-    before, after = task.segments[: fork.after], task.segments[fork.after :]
+    before, after = task.segments[: fork.after], task.segments[fork.after + fork.hold :]
     return [
         *_pieces(replace(task, segments=before), taskset.resources),
-        {**_piece(0, 0, 0), "fork": 1},
+        {**_piece(0, 0, 0), "gpu": int(fork.hold), "fork": 1},
         *_pieces(replace(task, segments=after), taskset.resources),
     ]
 

@@ -132,6 +132,48 @@ def sharp_forks(rng: random.Random) -> Taskset:
     return Taskset(platform, tuple(tasks), forks=(Fork("p", before, tuple(names)),))
 
 
+def held(taskset: Taskset) -> Taskset:
+    """The taskset in which each task with workers is inside a segment while these execute."""
+    at = {fork.task: fork.after for fork in taskset.forks}
+    whole = GpuSegment(Span(0, 0), Span(0, 0))
+    tasks = tuple(
+        replace(t, segments=(*t.segments[: at[t.name]], whole, *t.segments[at[t.name] :])) if t.name in at else t
+        for t in taskset
+    )
+    return replace(taskset, tasks=tasks, forks=tuple(replace(fork, hold=True) for fork in taskset.forks))
+
+
+def tiny_holds(rng: random.Random) -> Taskset:
+    """A task or two that hold a segment while one to three workers execute, beside up to two tasks; few states each."""
+    cpus, two = rng.choice([1, 2, 2, 3]), rng.random() < 0.25
+    platform = Platform(cpus, rng.choice([0, 0, 1]) * MS, rng.choice([0, 0, 0, 1]) * MS, rng.choice([1, 2]) * MS)
+    priorities, level = rng.sample(range(1, 30), 12), rng.randint(1, 9)
+    tasks: list[Task] = []
+    forks: list[Fork] = []
+
+    def made(name: str, own: int, period: int, most: int, counts: list[int]) -> Task:
+        segments = _segments(rng, rng.choice(counts), most)
+        return Task(
+            name, rng.randrange(cpus), priorities.pop(), period * MS, period * MS, segments, gpu_priority=own
+        )  # fmt: skip
+
+    for number in range(1 + two):
+        own, period = rng.choice([level, rng.randint(1, 9)]), rng.randint(5, 9 + 3 * two)
+        names = [f"p{number}w{worker}" for worker in range(rng.choice([1, 1, 2, 2, 3]))]
+        tasks.append(made(f"p{number}", own, period, 1, [0, 0, 0, 1, 2]))
+        forks.append(Fork(f"p{number}", rng.randint(0, len(tasks[-1].segments)), tuple(names)))
+        tasks += [made(name, own, period, rng.choice([1, 2, 3]), [1, 1, 2]) for name in names]
+    for number in range(0 if two else rng.choice([1, 1, 2])):
+        own = rng.choice([level, rng.randint(1, 9), rng.randint(1, 9)])
+        tasks.append(made(f"t{number}", own, rng.choice([4, 5, 6, 8, 12]), rng.choice([1, 2, 3]), [1, 1, 2]))
+    return held(Taskset(platform, tuple(tasks), forks=tuple(forks)))
+
+
+def sharp_holds(rng: random.Random) -> Taskset:
+    """As sharp_forks, with holds."""
+    return held(sharp_forks(rng))
+
+
 def _sharp(rng: random.Random) -> Segment:
     long = rng.choice([1, 1, 4, 7])
     if rng.random() < 0.3:

@@ -110,7 +110,8 @@ def toml(taskset: Taskset) -> str:
         pieces = [_inline(s) for s in task.segments]
         if fork and not worker:
             lines.append(f'group = "{task.name}"')
-            pieces.insert(fork.after, "{ workers = [" + ", ".join(f'"{name}"' for name in fork.workers) + "] }")
+            named = ", ".join(f'"{name}"' for name in fork.workers)
+            pieces[fork.after : fork.after + fork.hold] = [f"{{ workers = [{named}]{', hold = true' * fork.hold} }}"]
         lines.append(f"segments = [{', '.join(pieces)}]")
         if task.partition is not None:
             lines.append(f"partition = {_partition(task.partition)}")

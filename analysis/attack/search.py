@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from analysis import rta
-from analysis.attack.forks import with_random_workers
+from analysis.attack.forks import held, with_random_workers
 from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
 from analysis.attack.threads import with_random_threads
@@ -140,6 +140,7 @@ def _batch(batch: Batch) -> Outcome:
             taskset = with_latency(taskset, rng.choice([10, 50, 200]) * US)
         if effort.workers and test.paths:
             taskset = with_random_workers(taskset, rng)
+            taskset = held(taskset) if test.policy == "boosted" and rng.random() < 0.5 else taskset
         outcome = outcome.joined(attack_one(test, taskset, rng, effort))
     return outcome
 

@@ -45,12 +45,14 @@ class Fork:
     """A task whose jobs start workers, and sleep until all of them are done; all of them are one group.
 
     ``after``: how many of the task's segments come before.  Workers have the task's period and deadline, and their
-    responses count from the release of its job.  All members have one GPU priority.
+    responses count from the release of its job.  All members have one GPU priority.  ``hold``: the task is inside a
+    segment while its workers execute, the one after so many others, and all members are raised while they own the GPU.
     """
 
     task: str
     after: int
     workers: tuple[str, ...]
+    hold: bool = False
 
     @property
     def members(self) -> tuple[str, ...]:

@@ -101,6 +101,8 @@ static void fork_workers(struct sim *s, struct job_task *t)
 	}
 }
 
+static void leave_gpu(struct sim *s, struct job_task *t);
+
 /* A worker is done.  After the last one its parent goes on, as soon as it has its CPU. */
 static void join(struct sim *s, const struct job_task *worker)
 {
@@ -108,6 +110,10 @@ static void join(struct sim *s, const struct job_task *worker)
 
 	if (--t->workers)
 		return;
+	if (t->in_segment) {
+		leave_gpu(s, t);
+		return;
+	}
 	ready(s, t, EXECUTING);
 	t->left = 0;
 }
@@ -319,7 +325,9 @@ bool sim_act(struct sim *s, struct job_task *t)
 	case EXECUTING:
 		if (t->left)
 			return false;
-		if (t->segments[t->at].gpu) {
+		if (t->segments[t->at].gpu && t->segments[t->at].fork) {
+			fork_workers(s, t);	/* it holds the segment until they are done */
+		} else if (t->segments[t->at].gpu) {
 			submit(s, t);
 		} else {
 			if (t->holds)

@@ -141,10 +141,11 @@ static void set_up_parts(struct sim *s)
 	s->next_poll = s->jobs && s->config->poll ? 0 : U64_MAX;
 }
 
-/* The task joins its group, whose level is that of its first task. */
+/* The task joins its group, whose level is that of its first task.  One that holds a segment has all members raised. */
 static void join(struct sim *s, struct job_task *t)
 {
 	struct team *team = &s->teams[t->task->group];
+	u32 i;
 
 	if (!team->gpu.sched) {
 		gpurt_group_init(&team->group, &s->stamps);
@@ -152,6 +153,8 @@ static void join(struct sim *s, struct job_task *t)
 		gpurt_vgpu_ctx_init(&team->ctx);
 		gpurt_group_set_level(&team->gpu, t->task->gpu_priority, 0);
 	}
+	for (i = 0; i < t->task->count; i++)
+		team->group.all |= t->segments[i].gpu && t->segments[i].fork;
 	gpurt_group_add(&team->gpu, &t->client, t->task->gpu_priority, 0);
 	gpurt_vgpu_unite(&t->part->vgpu, &t->ctx, &team->ctx, 0);
 }
@@ -283,7 +286,7 @@ bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_tas
 			return false;
 		for (j = tasks[i].first; j < tasks[i].first + tasks[i].count; j++)
 			if (segments[j].resource > config->resource_count ||
-			    (segments[j].resource && segments[j].gpu) || (segments[j].fork && segments[j].gpu) ||
+			    (segments[j].resource && segments[j].gpu) ||
 			    segments[j].cpu_best > segments[j].cpu_worst ||
 			    segments[j].gpu_best > segments[j].gpu_worst)
 				return false;

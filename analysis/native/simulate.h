@@ -53,7 +53,7 @@ struct gpurt_sim_segment {
 	u64 gpu_worst, gpu_best;	/* G^e */
 	u32 gpu;			/* whether it is a GPU segment */
 	u32 resource;			/* which one a CPU segment holds, from 1 on; 0: none */
-	u32 fork;			/* whether the task starts its workers here, and sleeps until all are done */
+	u32 fork;			/* the task starts its workers here, inside if `gpu`, and sleeps until all are done */
 };
 
 struct gpurt_sim_task {

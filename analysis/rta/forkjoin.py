@@ -29,6 +29,8 @@ LOCK = "readings: groups, the update lock"
 LOWER = "readings: groups, lower tasks"
 CPU = "readings: groups, CPUs of the path"
 OWNERS = "readings: groups, owners"
+#: The priority on its CPU of a task that executes whenever it likes.
+RAISED = 100
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ class Path:
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
         """Before the workers, the worker, and after the workers."""
-        before, after = self.task.segments[: self.fork.after], self.task.segments[self.fork.after :]
+        at = self.fork.after + self.fork.hold  # what begins and ends the hold takes no time between
+        before, after = self.task.segments[:at], self.task.segments[at:]
         first = (Phase(self.task, before), Phase(self.worker, self.worker.segments))
         return (*first, Phase(self.task, after)) if self.last else first
 
@@ -87,9 +90,13 @@ class Path:
         return [named[name] for name in self.fork.workers if name != self.worker.name]
 
     def on_cpus(self) -> Iterator[tuple[Task, list[Phase]]]:
-        """Each task outside the group on a CPU of the path, with the phases there."""
-        for cpu in dict.fromkeys((self.task.cpu, self.worker.cpu)):
-            phases = [phase for phase in self.phases if phase.task.cpu == cpu]
+        """Each task outside the group on a CPU of the path, with the phases there.
+
+        A worker under a hold is raised whenever its group owns the GPU, and delayed by owners only.
+        """
+        exposed = [phase for phase in self.phases if phase.task is self.task or not self.fork.hold]
+        for cpu in dict.fromkeys(phase.task.cpu for phase in exposed):
+            phases = [phase for phase in exposed if phase.task.cpu == cpu]
             for t in self.system.on_cpu(cpu):
                 if t.name not in self.fork.members:
                     yield t, phases
@@ -244,6 +251,29 @@ def with_switches(taskset: Taskset) -> Taskset:
     return replace(taskset, tasks=tuple(longer.get(t.name, t) for t in taskset)) if longer else taskset
 
 
+def with_holds(taskset: Taskset) -> Taskset:
+    """The taskset as seen by others: a worker under a hold is inside, raised, from its begin to its end.
+
+    It executes at any time that it likes, at the most.
+    """
+    held = {name for fork in taskset.forks if fork.hold for name in fork.workers}
+    return replace(taskset, tasks=tuple(_inside(t) if t.name in held else t for t in taskset)) if held else taskset
+
+
+def _inside(task: Task) -> Task:
+    segments: list[GpuSegment] = []
+    before = Span(0, 0)
+    for s in task.segments:
+        if isinstance(s, CpuSegment):
+            before = Span(before.worst + s.time.worst, before.best + s.time.best)
+        else:
+            segments.append(replace(s, misc=Span(s.misc.worst + before.worst, s.misc.best + before.best)))
+            before = Span(0, 0)
+    if before.worst or not segments:
+        segments.append(GpuSegment(before, Span(0, 0)))
+    return replace(task, segments=tuple(segments), priority=RAISED)
+
+
 def _switched(task: Task, length: int, switch: int) -> Task:
     def switched(pure: Span) -> Span:
         turns = 1 + (pure.worst // length if length else 0)
@@ -253,13 +283,15 @@ def _switched(task: Task, length: int, switch: int) -> Task:
     return replace(task, segments=tuple(segments))
 
 
-def refusal(name: str, taskset: Taskset, *, able: bool, assigns: bool) -> str | None:
-    """Why a test says nothing of a taskset with workers; ``able``: whether it is one that can."""
+def refusal(name: str, taskset: Taskset, *, able: bool, holds: bool, assigns: bool) -> str | None:
+    """Why a test says nothing of a taskset with workers; ``able``, ``holds``: whether it can of such, and of holds."""
     if not taskset.forks:
         return None
     first = taskset.forks[0].task
     if not able:
         return f"{name} has no bound for tasks with workers, as {first} is"
+    if not holds and (one := next((fork.task for fork in taskset.forks if fork.hold), None)):
+        return f"{name} has no bound for a task that holds a segment while its workers execute, as {one} does"
     if assigns:
         return f"{name} assigns no GPU priorities beside tasks with workers, as {first} is"
     for t in taskset:

@@ -168,7 +168,7 @@ class Test:
 
     def _analyse(self, taskset: Taskset, assume: bool = False, brief: bool = False) -> Result:
         ends, instead = (None, None) if assume else (self.ends, self.instead)
-        taskset = forkjoin.with_switches(taskset)
+        taskset = forkjoin.with_holds(forkjoin.with_switches(taskset))
         if taskset.forks or taskset.resources or (any(taskset.platform.woken) and wakeups.contended(taskset)):
             instead = None  # its proof has neither workers, nor holders of resources, nor wake-ups at the update lock
         return analyse(
@@ -202,7 +202,8 @@ class Test:
         Likewise of wake-ups and workers.
         """
         able = self.paths is not None
-        if why := forkjoin.refusal(self.name, taskset, able=able, assigns=self.assigns):
+        holds = self.policy == "boosted"  # which raises threads
+        if why := forkjoin.refusal(self.name, taskset, able=able, holds=holds, assigns=self.assigns):
             return self._refused(taskset, Reason.WORKERS, why)
         if why := self._unknown_thread(taskset):
             return self._refused(taskset, Reason.THREAD, why)

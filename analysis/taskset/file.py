@@ -386,6 +386,12 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
         yield from _boosted(taskset)
     if "timesliced" in taskset.policies:
         yield TURNS
+    for fork in taskset.forks:
+        if fork.hold:
+            yield (
+                f"{fork.task} holds a segment while its workers execute: bounds assume a host that raises all threads "
+                "of the group while it owns the GPU, and no host does so yet"
+            )
     if platform.epsilon == 0:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
     elif free and platform.policy in ("timesliced", "lock-priority", "lock-fifo"):

@@ -90,15 +90,15 @@ def read(rows: Sequence[tuple[int, Document, int]], tasks: Sequence[Task], repor
     found: list[Fork] = []
     for at, values, after in rows:
         path, name = ("task", at, "segments"), values["name"]
-        starting = [segment[WORKERS] for segment in values["segments"] if WORKERS in segment]
+        starting = [segment for segment in values["segments"] if WORKERS in segment]
         if len(starting) > 1:
             report.add(path, f"workers: {name} starts workers more than once in a job: no bound is known")
         if "group" not in values:
             report.add(path, f'workers: {name} and its workers own the GPU as a group: name it, group = "{name}"')
-        for one in (name, *starting[0]):
+        for one in (name, *starting[0][WORKERS]):
             if one in best_effort:
                 report.add(path, f"workers: {one} is best effort: only real-time tasks have or are workers")
-        fork = Fork(name, after, tuple(starting[0]))
+        fork = Fork(name, after, tuple(starting[0][WORKERS]), starting[0].get("hold", False))
         if why := _level(fork, tasks):
             report.add(("task", at), why)
         found.append(fork)

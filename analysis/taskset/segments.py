@@ -53,16 +53,18 @@ SEGMENT = {
         schema.array(schema.string("^[A-Za-z0-9_.-]{1,64}$", "a task's name"), "an array of names"),
         "the tasks that it starts here; it sleeps until all of them are done",
     ),
+    "hold": Field(schema.boolean(), "whether it is in a GPU segment from before its workers start until all are done"),
 }  # fmt: skip
 #: The key of a segment in which a task starts its workers.
 WORKERS = "workers"
 #: The keys that only go with a kernel.
 _OF_KERNEL = {"overhead", "interleave", "block"}
 #: The keys of the other segments.
-_ALONE = ({"cpu"}, {"misc", "gpu"}, {"copy"}, {"kernel_times"}, {"profile"}, {"workers"})
+_ALONE = ({"cpu"}, {"misc", "gpu"}, {"copy"}, {"kernel_times"}, {"profile"}, {"workers"}, {"workers", "hold"})
 _FORMS = (
     'a segment is { cpu = "..." }, { misc = "...", gpu = "..." }, { copy = "..." }, { kernel = "..." } with overhead, '
-    'interleave and block, { kernel_times = ["...", ...] }, { profile = "..." } or { workers = ["...", ...] }'
+    'interleave and block, { kernel_times = ["...", ...] }, { profile = "..." } or { workers = ["...", ...] }, '
+    "also with hold"
 )
 
 
@@ -94,12 +96,15 @@ def _check_kernel(segment: Document, where: Where, report: Mistakes) -> None:
 
 
 def segments_of(values: list[Document], units: int) -> tuple[Segment, ...]:
-    """The segments, without those that start workers; copies and kernels in a row are the parts of one GPU segment."""
+    """The segments, without those that start workers, except where the task holds a segment meanwhile.
+
+    Copies and kernels in a row are the parts of one GPU segment.
+    """
     found: list[Segment] = []
     for keys, run in groupby(values, key=lambda one: {"cpu", "gpu", WORKERS} & set(one)):
         if WORKERS in keys:
-            continue
-        if not keys:
+            found += (GpuSegment(Span(0, 0), Span(0, 0)) for one in run if one.get("hold"))
+        elif not keys:
             found.append(whole_gpu(tuple(_part(one) for one in run), units))
         else:
             found += (CpuSegment(one["cpu"]) if "cpu" in one else _gpu(one) for one in run)

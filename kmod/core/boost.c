@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 #include "sched.h"
 
+/* Whether the client is of a group that raises all its members while it owns the GPU, as in form owner. */
+static bool in_all(const struct gpurt_sched_client *c)
+{
+	return c->entry != c && c->entry->group->group->all;
+}
+
 /* How the client's thread has to execute now: 0, 1..99 or GPURT_RAISED_TOP. */
 u32 gpurt_boost_level(const struct gpurt_sched *s, const struct gpurt_sched_client *c)
 {
 	const struct gpurt_boost *b = &c->boost;
+	bool all = in_all(c);
 
-	if (b->form == GPURT_FORM_SELF) {
+	if (b->form == GPURT_FORM_SELF && !all) {
 		if (!b->self)
 			return 0;
 		return c->depth ? c->entry->level : b->asked;
@@ -16,14 +23,31 @@ u32 gpurt_boost_level(const struct gpurt_sched *s, const struct gpurt_sched_clie
 	if (s->policy != GPURT_POLICY_BOOSTED || s->runner != c->entry || s->updating)
 		return 0;
 	/* A member that is not inside.  A client without a group is the owner until the next decision. */
-	if (c->entry != c && !c->depth)
+	if (c->entry != c && !c->depth && !all)
 		return 0;
-	return b->form == GPURT_FORM_FENCE && b->working ? 0 : c->entry->level;
+	return b->form == GPURT_FORM_FENCE && b->working && !all ? 0 : c->entry->level;
+}
+
+/* Likewise of all members of a group on that GPU, the entry of which is @e. */
+static void refresh_all(struct gpurt_sched *s, struct gpurt_sched_client *e, u64 now)
+{
+	struct gpurt_queue *members = &e->group->group->members;
+	struct gpurt_sched_client *c;
+	struct list_head *node;
+	u32 level;
+
+	for (level = 0; level < GPURT_LEVELS; level++) {
+		list_for_each(node, &members->level[level]) {
+			c = list_entry(node, struct gpurt_sched_client, in_order);
+			if (c->entry == e)
+				gpurt_boost_refresh(s, c, now);
+		}
+	}
 }
 
 /*
  * To be called after any fact about the client changed: tells the host if its thread has to execute differently.  With
- * the entry of a group: each member's that is in a segment.
+ * the entry of a group: each member's that is in a segment, or each member's.
  */
 void gpurt_boost_refresh(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
@@ -31,6 +55,10 @@ void gpurt_boost_refresh(struct gpurt_sched *s, struct gpurt_sched_client *c, u6
 	struct list_head *node;
 	u32 level;
 
+	if (c->group && c->group->group->all) {
+		refresh_all(s, c, now);
+		return;
+	}
 	if (c->group) {
 		list_for_each(node, &c->group->inside)
 			gpurt_boost_refresh(s, list_entry(node, struct gpurt_sched_client, in_segments), now);

@@ -33,6 +33,7 @@ struct gpurt_group {
 	u8 set;				/* by the control plane; GPURT_PRIORITY_OWN: none */
 	u8 level;			/* of the tenure */
 	bool demoted;			/* until the tenure ends */
+	bool all;			/* policy `boosted`: members' threads are raised in and out of segments */
 	u64 stamp;			/* of the tenure */
 	struct gpurt_queue members;	/* by their threads' own priority, as far as it is known */
 	struct list_head gpus;		/* struct gpurt_group_gpu */

@@ -17,12 +17,13 @@ from collections.abc import Iterator
 
 from analysis import rta
 from analysis.attack.exact import TooManyStatesError, compare
-from analysis.attack.forks import sharp_forks, tiny_forks
+from analysis.attack.forks import sharp_forks, sharp_holds, tiny_forks, tiny_holds
 from analysis.attack.report import toml
 from analysis.rta import forkjoin
 from analysis.rta.recurrence import Demand
 
 GENERATORS = (tiny_forks, sharp_forks)
+HOLDS = (tiny_holds, sharp_holds)
 STATES = 40_000
 
 
@@ -35,7 +36,7 @@ def attacked(name: str, seconds: float, seed: str) -> Counter[str]:
     """How many systems of each generator had bounds, had too many states, and had a bound that is exceeded."""
     test, rng, found, end = rta.find(name), random.Random(f"{name} {seed}"), Counter[str](), time.monotonic() + seconds
     while time.monotonic() < end:
-        draw = rng.choice(GENERATORS)
+        draw = rng.choice(HOLDS if "--hold" in sys.argv else GENERATORS)
         try:
             one = compare(test, draw(rng), states=STATES)
         except TooManyStatesError:
