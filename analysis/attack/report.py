@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from analysis import rta
-from analysis.attack.search import Effort, Outcome
+from analysis.attack.outcome import Effort, Outcome
 from analysis.fingerprint import fingerprint
 from analysis.model import Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset, Waiting
 from gpurt.types import Document, DocumentView

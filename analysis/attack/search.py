@@ -11,78 +11,26 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 from analysis import rta
+from analysis.attack import units
 from analysis.attack.forks import held, with_random_workers
+from analysis.attack.outcome import Effort, Longest, Outcome, pieces, size
 from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
 from analysis.attack.threads import with_random_threads
 from analysis.model import MS, US, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
+from analysis.rta.registry import UNITS
+from analysis.rtgpu.method import METHODS
 from analysis.simulate import Options, simulate, worst_over_offsets
 
 #: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
 BATCH = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """For each taskset and way of execution: runs from random first releases, then steps of local search.
-
-    ``threads``: in tasksets of tests that bound them, threads serve several tasks.  ``pending``: likewise, several jobs
-    of a task are pending.  ``latency``: likewise, wake-ups take time.  ``workers``: likewise, tasks have workers.
-    """
-
-    runs: int = 20
-    steps: int = 40
-    threads: bool = False
-    pending: bool = False
-    latency: bool = False
-    workers: bool = False
-
-
-@dataclass(frozen=True)
-class Longest:
-    """The longest response time observed of one task and its bound, ns, and how to observe it again."""
-
-    taskset: Taskset
-    task: str
-    bound: int
-    observed: int
-    options: Options
-    offsets: tuple[int, ...]
-
-    @property
-    def ratio(self) -> Fraction:
-        """Observed over bound."""
-        return Fraction(self.observed, max(self.bound, 1))
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of the attack on one test.
-
-    ``worst``: the highest ratio, of a task that other tasks delay; ``smallest``: the simplest violation.
-    """
-
-    test: str
-    tasksets: int = 0
-    schedulable: int = 0
-    jobs: int = 0
-    violations: int = 0
-    worst: Longest | None = None
-    smallest: Longest | None = None
-
-    def joined(self, other: Outcome) -> Outcome:
-        """Both outcomes as one."""
-        worst = max((f for f in (self.worst, other.worst) if f), key=lambda f: f.ratio, default=None)
-        smallest = min((f for f in (self.smallest, other.smallest) if f), key=lambda f: size(f.taskset), default=None)
-        return Outcome(
-            self.test, self.tasksets + other.tasksets, self.schedulable + other.schedulable, self.jobs + other.jobs,
-            self.violations + other.violations, worst, smallest,
-        )  # fmt: skip
+USUAL = Effort()
 
 
 def attack(
@@ -90,62 +38,68 @@ def attack(
     tasksets: int,
     seed: int = 0,
     jobs: int = 1,
-    effort: Effort = Effort(),
+    effort: Effort = USUAL,
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Attacks a test with so many tasksets in so many processes; ``progress`` is called with the number done.
 
     Raises ValueError for an unknown test.
     """
-    rta.find(name)
-    batches = [(name, seed, start, min(BATCH, tasksets - start), effort) for start in range(0, tasksets, BATCH)]
+    one, key, batch = partial(_any, rta.find(name), effort), f"{seed} {name}", BATCH
+    if name in UNITS:
+        one = partial(units.attack_one, method=METHODS[name], runs=effort.runs + effort.steps)
+        key, batch = f"{key} {units.CPUS}", units.BATCH
+    parts = [(start, min(batch, tasksets - start)) for start in range(0, tasksets, batch)]
     outcome = Outcome(name)
-    for part in _each(batches, jobs):
+    for part in _each(partial(_batch, name, key, one), parts, jobs):
         outcome = outcome.joined(part)
         if progress:
             progress(outcome.tasksets)
-    if outcome.smallest:
+    if outcome.smallest and name not in UNITS:
         outcome = replace(outcome, smallest=minimised(rta.find(name), outcome.smallest))
     return outcome
 
 
-Batch = tuple[str, int, int, int, Effort]
-
-
-def _each(batches: Sequence[Batch], jobs: int) -> Iterator[Outcome]:
+def _each(
+    call: Callable[[tuple[int, int]], Outcome], parts: Sequence[tuple[int, int]], jobs: int
+) -> Iterator[Outcome]:
     if jobs == 1:
-        yield from map(_batch, batches)
+        yield from map(call, parts)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(_batch, batches)
+        yield from pool.map(call, parts)
 
 
-def _batch(batch: Batch) -> Outcome:
-    name, seed, start, count, effort = batch
-    test, rng = rta.find(name), random.Random(f"{seed} {name} {start}")
-    outcome = Outcome(name)
+def _batch(name: str, key: str, one: Callable[[random.Random], Outcome], piece: tuple[int, int]) -> Outcome:
+    start, count = piece
+    rng, outcome = random.Random(f"{key} {start}"), Outcome(name)
     for _ in range(count):
-        taskset = random_taskset(rng)
-        if test.waiting is None:
-            taskset = with_random_modes(taskset, rng)
-        if test.sharing:
-            taskset = with_random_slices(taskset, rng, test.sharing)
-        if test.partitions:
-            taskset = with_random_partitions(taskset, rng)
-        if effort.threads and test.threads:
-            taskset = with_random_threads(taskset, rng)
-        if effort.pending and test.pending:
-            taskset = with_random_pending(taskset, rng)
-        if effort.latency and test.latency:
-            taskset = with_latency(taskset, rng.choice([10, 50, 200]) * US)
-        if effort.workers and test.paths:
-            taskset = with_random_workers(taskset, rng)
-            taskset = held(taskset) if test.policy == "boosted" and rng.random() < 0.5 else taskset
-        outcome = outcome.joined(attack_one(test, taskset, rng, effort))
+        outcome = outcome.joined(one(rng))
     return outcome
 
 
-def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort = Effort()) -> Outcome:
+def _any(test: Test, effort: Effort, rng: random.Random) -> Outcome:
+    """The attack on the bounds of a random taskset of the kinds that the test is about."""
+    taskset = random_taskset(rng)
+    if test.waiting is None:
+        taskset = with_random_modes(taskset, rng)
+    if test.sharing:
+        taskset = with_random_slices(taskset, rng, test.sharing)
+    if test.partitions:
+        taskset = with_random_partitions(taskset, rng)
+    if effort.threads and test.threads:
+        taskset = with_random_threads(taskset, rng)
+    if effort.pending and test.pending:
+        taskset = with_random_pending(taskset, rng)
+    if effort.latency and test.latency:
+        taskset = with_latency(taskset, rng.choice([10, 50, 200]) * US)
+    if effort.workers and test.paths:
+        taskset = with_random_workers(taskset, rng)
+        taskset = held(taskset) if test.policy == "boosted" and rng.random() < 0.5 else taskset
+    return attack_one(test, taskset, rng, effort)
+
+
+def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort = USUAL) -> Outcome:
     """Attacks the test's bounds of one taskset.  If a task has no bound, the test promises nothing: no attack.
 
     Except of threads: what one says of a task holds beside others that are late.
@@ -225,19 +179,6 @@ def moved(taskset: Taskset, target: str, offsets: Sequence[int], rng: random.Ran
             before = sum(lengths[: rng.randint(0, len(lengths))]) + rng.choice([-1, 0, 1])
             changed[index] = (changed[names.index(target)] - before) % task.period
     return changed
-
-
-def pieces(segment: Segment) -> tuple[int, ...]:
-    """The worst-case lengths of the pieces of a segment, ns."""
-    if isinstance(segment, CpuSegment):
-        return (segment.time.worst,)
-    return segment.misc.worst, segment.pure.worst
-
-
-def size(taskset: Taskset) -> tuple[int, int, int]:
-    """How simple a counterexample is: number of tasks, of segments, and of digits of its times."""
-    lengths = [piece for t in taskset for s in t.segments for piece in pieces(s)]
-    return len(taskset), sum(len(t.segments) for t in taskset), sum(len(str(n).rstrip("0")) for n in lengths)
 
 
 def minimised(test: Test, finding: Longest, tries: int = 200) -> Longest:

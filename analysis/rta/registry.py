@@ -282,7 +282,7 @@ def _units(name: str) -> Callable[[Taskset], Result]:
     return analysis
 
 
-# Each task owns SMs or CUs, and copies share one bus.  No host ships the policy, and analysis/rtgpu/attack.py attacks
+# Each task owns SMs or CUs, and copies share one bus.  No host ships the policy, and analysis/attack/units.py attacks
 # them, since the simulator of policies that share the GPU in time knows neither.
 FEDERATED = (
     Test(

@@ -12,16 +12,15 @@ from pathlib import Path
 import click
 
 from analysis import rta
-from analysis.attack import search
 from analysis.attack.closeness import Closeness, Kind
 from analysis.attack.closeness import closeness as compare
 from analysis.attack.closeness import table as closeness_table
 from analysis.attack.exact import sound_tests
+from analysis.attack.outcome import Effort
 from analysis.attack.report import COLUMNS, Store, row, table, toml
+from analysis.attack.search import attack as search
 from analysis.experiments.plan import Settings
 from analysis.rta import Test
-from analysis.rta.registry import UNITS
-from analysis.rtgpu import attack as units
 from gpurt.errors import UsageError
 from gpurt.files import check_writable, make_folder, unwritable, written
 from gpurt.types import Document
@@ -80,7 +79,7 @@ def attack(
     if workers and (threads or pending or latency):
         raise UsageError("--workers goes with no other kind of tasks: no bound is for both")
     tests = _tests(names, list(rta.TESTS.values()), threads, pending, latency, workers)
-    effort = search.Effort(runs, steps, threads, pending, latency, workers)
+    effort = Effort(runs, steps, threads, pending, latency, workers)
     store = _store(output, tasksets, seed, effort, fresh)
     for test in tests:
         if test.name not in store.rows:
@@ -118,7 +117,7 @@ def _tests(
     return tests
 
 
-def _store(output: Path, tasksets: int, seed: int, effort: search.Effort, fresh: bool) -> Store:
+def _store(output: Path, tasksets: int, seed: int, effort: Effort, fresh: bool) -> Store:
     path = output / "attack.checkpoint"
     make_folder(output)
     try:
@@ -131,12 +130,9 @@ def _store(output: Path, tasksets: int, seed: int, effort: search.Effort, fresh:
         raise unwritable(error.filename or output, error) from None
 
 
-def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: search.Effort) -> Document:
+def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Effort) -> Document:
     with render.progress(tasksets, name) as bar:
-        if name in UNITS:
-            runs = effort.runs + effort.steps
-            return units.row(name, units.attack(name, tasksets, seed, jobs, runs, progress=bar.reach))
-        return row(search.attack(name, tasksets, seed, jobs, effort, bar.reach))
+        return row(search(name, tasksets, seed, jobs, effort, bar.reach))
 
 
 def _text(row: Document) -> str:

@@ -9,8 +9,9 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
+from analysis.attack.outcome import Effort, Outcome, size
 from analysis.attack.report import row, table, toml
-from analysis.attack.search import Effort, Outcome, attack, attack_one, climb, is_delayed, minimised, size, ways
+from analysis.attack.search import attack, attack_one, climb, is_delayed, minimised, ways
 from analysis.attack.tasksets import random_taskset
 from analysis.simulate import simulate, worst_over_offsets
 from analysis.taskset import load

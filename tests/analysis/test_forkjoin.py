@@ -19,8 +19,9 @@ from builders import cpu, gpu, ms, task, taskset, wcrt
 from analysis import rta
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
 from analysis.attack.forks import sharp_forks, tiny_forks, with_random_workers
+from analysis.attack.outcome import Effort
 from analysis.attack.report import toml
-from analysis.attack.search import Effort, attack
+from analysis.attack.search import attack
 from analysis.attack.tasksets import random_taskset
 from analysis.callbacks import Order, Thread
 from analysis.model import Fork, Span, Task, Taskset, Waiting

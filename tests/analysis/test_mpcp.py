@@ -8,7 +8,8 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset, three, wcrt
 
 from analysis import rta
-from analysis.attack.search import Effort, attack_one
+from analysis.attack.outcome import Effort
+from analysis.attack.search import attack_one
 from analysis.attack.tasksets import random_taskset
 from analysis.model import Waiting
 from analysis.rta import Bound, Reason, TermKind

@@ -14,8 +14,9 @@ from builders import cpu, gpu, ms, task, taskset, tasksets
 from hypothesis import given, settings
 
 from analysis import rta
+from analysis.attack.outcome import Effort
 from analysis.attack.report import toml
-from analysis.attack.search import Effort, attack_one
+from analysis.attack.search import attack_one
 from analysis.attack.tasksets import random_taskset, with_random_partitions
 from analysis.choose import choose
 from analysis.model import MS, GpuSegment, Partition, Span, Task, Taskset

@@ -15,8 +15,9 @@ from builders import cpu, gpu, ms, task, taskset, wcrt
 
 from analysis import compiled, rta
 from analysis.attack.exact import TooManyStatesError, compare, explore, ways
+from analysis.attack.outcome import Effort
 from analysis.attack.pending import with_random_pending
-from analysis.attack.search import Effort, attack
+from analysis.attack.search import attack
 from analysis.attack.tiny import tiny_for
 from analysis.batch import from_tasksets
 from analysis.model import Task, Taskset

@@ -11,7 +11,8 @@ import pytest
 from builders import cpu, gpu, task, taskset
 
 from analysis import choose, compiled, rta
-from analysis.attack.search import Effort, attack
+from analysis.attack.outcome import Effort
+from analysis.attack.search import attack
 from analysis.experiments import EXPERIMENTS
 from analysis.model import Taskset, Waiting
 from analysis.rta import registry

@@ -13,12 +13,12 @@ import pytest
 from builders import cpu, ms
 from rtgpu_sets import EXAMPLE_B, copy, kernel, part, task
 
+from analysis.attack.units import random_taskset
 from analysis.model import Kernel, Platform, Span, Taskset
 from analysis.rta.result import Reason
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.allocate import Unallocated
 from analysis.rtgpu.analyse import System, Units
-from analysis.rtgpu.attack import random_taskset
 from analysis.rtgpu.generate import Parameters, draw
 from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_PRINTED
 

@@ -16,11 +16,13 @@ from builders import cpu, ms
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, fixed, part, task
 
 from analysis import rta
+from analysis.attack.outcome import Effort, Outcome
+from analysis.attack.search import attack
+from analysis.attack.units import Bounds, attack_one, compiled_bounds, random_taskset
 from analysis.model import Platform, Taskset
 from analysis.rtgpu import bounds, compiled, method, stgm, workload
 from analysis.rtgpu.allocate import named
 from analysis.rtgpu.analyse import System, on_units
-from analysis.rtgpu.attack import Bounds, Outcome, attack, attack_one, compiled_bounds, random_taskset
 from analysis.rtgpu.chain import Need
 from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_EXPECTED, RTGPU_PRINTED, STGM, Method
 from analysis.rtgpu.simulate import Stretch, Way, simulate, worst
@@ -134,10 +136,11 @@ def test_observed_responses_are_within_the_bounds_of_the_examples() -> None:
 
 @pytest.mark.parametrize("name", SOUND)
 def test_no_sound_bound_is_broken(name: str) -> None:
-    found = attack(name, SETS, seed=2026, runs=30)
-    assert found.bounded > SETS // 2
-    assert found.broken == 0
-    assert found.highest == 1, "some bound is reached, so that the attack comes near"
+    found = attack(name, SETS, seed=2026, effort=Effort(runs=30, steps=0))
+    assert found.schedulable > SETS // 2
+    assert found.violations == 0
+    assert found.worst is not None
+    assert found.worst.ratio == 1, "some bound is reached, so that the attack comes near"
 
 
 def test_the_command_attacks_and_writes_a_counterexample(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -163,10 +166,10 @@ def readable(system: System, given: Sequence[int]) -> Sequence[int] | None:
 
 def broken_sets(used: Method, seed: int, most: int = 3000, found: Bounds = readable) -> bool:
     """Whether a bound is broken; ``most`` bounded sets are attacked."""
-    rng, outcome = random.Random(seed), Outcome()
-    while outcome.bounded < most and not outcome.broken:
+    rng, outcome = random.Random(seed), Outcome(used.name)
+    while outcome.schedulable < most and not outcome.violations:
         outcome = outcome.joined(attack_one(rng, used, 30, 1, found))
-    return outcome.broken > 0
+    return outcome.violations > 0
 
 
 def test_lower_bounds_equal_to_upper_ones_are_broken() -> None:

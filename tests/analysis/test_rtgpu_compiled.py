@@ -13,11 +13,11 @@ import pytest
 from builders import cpu, ms
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, kernel, part, slowed, task
 
+from analysis.attack.units import random_taskset
 from analysis.model import Platform, Taskset
 from analysis.rta.result import Bound
 from analysis.rtgpu import allocate, compiled, sweep
 from analysis.rtgpu.analyse import System, Units, on_units
-from analysis.rtgpu.attack import random_taskset
 from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_PRINTED, Method
 from analysis.rtgpu.simulate import simulate
 

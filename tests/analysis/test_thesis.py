@@ -11,7 +11,8 @@ from test_audsley import exists_by_brute_force
 from test_readings import small
 
 from analysis import rta
-from analysis.attack.search import Effort, climb, ways
+from analysis.attack.outcome import Effort
+from analysis.attack.search import climb, ways
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 from analysis.rta import Bound, Reason, TermKind
 from analysis.simulate import Options, simulate, worst_over_offsets

@@ -16,9 +16,10 @@ from builders import cpu, ms, task, taskset
 from test_threads import GOLDEN, TESTS, bounds, in_ms, jittery, on, served
 
 from analysis.attack.exact import TooManyStatesError, explore
+from analysis.attack.outcome import Effort
 from analysis.attack.pending import with_random_pending
 from analysis.attack.report import toml
-from analysis.attack.search import Effort, attack
+from analysis.attack.search import attack
 from analysis.attack.threads import with_random_threads
 from analysis.attack.tiny import tiny
 from analysis.callbacks import Order

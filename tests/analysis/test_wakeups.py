@@ -16,8 +16,9 @@ from builders import cpu, gpu, ms, task, taskset
 
 from analysis import compiled, rta
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore, ways
+from analysis.attack.outcome import Effort
 from analysis.attack.pending import with_latency, with_random_pending
-from analysis.attack.search import Effort, attack
+from analysis.attack.search import attack
 from analysis.attack.tiny import tiny_for
 from analysis.batch import from_tasksets
 from analysis.callbacks import Order, Thread

@@ -8,85 +8,31 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import partial
+from dataclasses import replace
 
-from analysis import rta
-from analysis.attack.report import toml
+from analysis.attack.outcome import Longest, Outcome
 from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System
-from analysis.rtgpu.method import METHODS, Method
+from analysis.rtgpu.method import Method
 from analysis.rtgpu.simulate import Way, worst
-from gpurt.types import Document
 
 #: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
 BATCH = 500
+#: How many CPUs a taskset may have.
+CPUS = 3
 #: How tasks are simulated, except for what is random.
 USUAL = Way()
 #: Bounds of all tasks, most urgent first, ns, on these units; None if a task has none.
 Bounds = Callable[[System, Sequence[int]], "Sequence[int] | None"]
 
 
-@dataclass(frozen=True)
-class Break:
-    """A response beyond its bound, ns, and how to see it again: units and first releases by task, and the way."""
-
-    taskset: Taskset
-    task: str
-    bound: int
-    observed: int
-    given: tuple[int, ...]
-    offsets: tuple[int, ...]
-    way: Way
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The findings of the attack.  ``highest``: the highest observed / bound of a task that others delay."""
-
-    tasksets: int = 0
-    bounded: int = 0
-    jobs: int = 0
-    broken: int = 0
-    highest: Fraction = Fraction(0)
-    smallest: Break | None = None
-
-    def joined(self, other: Outcome) -> Outcome:
-        """Both as one."""
-        found = [one for one in (self.smallest, other.smallest) if one]
-        return Outcome(
-            self.tasksets + other.tasksets, self.bounded + other.bounded, self.jobs + other.jobs,
-            self.broken + other.broken, max(self.highest, other.highest), min(found, key=size, default=None),
-        )  # fmt: skip
-
-
-def size(found: Break) -> tuple[int, int, int]:
-    """How simple a counterexample is: tasks, segments, and the sum of all lengths."""
-    segments = [segment for task in found.taskset for segment in task.segments]
-    return len(found.taskset), len(segments), sum(task.period for task in found.taskset)
-
-
-def row(name: str, outcome: Outcome) -> Document:
-    """One line of the attack's table, as analysis.attack.report.row makes it."""
-    found = outcome.smallest
-    return {
-        "test": name, "sound": rta.find(name).sound, "tasksets": outcome.tasksets, "bounded": outcome.bounded,
-        "jobs": outcome.jobs, "ratio": round(float(outcome.highest), 4), "broken": outcome.broken,
-        "counterexample": found and {
-            "task": found.task, "mort_ns": found.observed, "wcrt_ns": found.bound, "taskset": toml(_placed(found)),
-        },
-    }  # fmt: skip
-
-
-def _placed(found: Break) -> Taskset:
+def _placed(taskset: Taskset, given: Sequence[int]) -> Taskset:
     """The taskset with each task's units."""
-    given = dict(zip((task.name for task in found.taskset.real_time), found.given, strict=True))
-    tasks = (replace(t, partition=Partition(given[t.name])) if given.get(t.name) else t for t in found.taskset)
-    units = max(sum(found.given), found.taskset.platform.compute_units)
-    return Taskset(replace(found.taskset.platform, compute_units=units), tuple(tasks))
+    own = dict(zip((task.name for task in taskset.real_time), given, strict=True))
+    tasks = (replace(t, partition=Partition(own[t.name])) if own.get(t.name) else t for t in taskset)
+    units = max(sum(given), taskset.platform.compute_units)
+    return Taskset(replace(taskset.platform, compute_units=units), tuple(tasks))
 
 
 def _span(rng: random.Random, most: int) -> Span:
@@ -151,9 +97,9 @@ def compiled_bounds(system: System, given: Sequence[int]) -> Sequence[int] | Non
 
 
 def attack_one(
-    rng: random.Random, method: Method, runs: int, cpus: int, bounds: Bounds = compiled_bounds, way: Way = USUAL
+    rng: random.Random, method: Method, runs: int, cpus: int = CPUS, bounds: Bounds = compiled_bounds, way: Way = USUAL
 ) -> Outcome:  # fmt: skip
-    """Attacks the bounds of one random taskset on random units."""
+    """Attacks the bounds of one random taskset, on up to ``cpus`` CPUs, on random units."""
     taskset = random_taskset(rng, 4, rng.randint(1, cpus), table=rng.random() < 0.2)
     if rng.random() < 0.15:
         taskset = with_best_effort(rng, taskset)
@@ -161,46 +107,14 @@ def attack_one(
     given = tuple(rng.randint(1, 3) if user else 0 for user in system.users)
     found = bounds(system, given)
     if found is None:
-        return Outcome(1)
+        return Outcome(method.name, 1)
     # Simulated are lengths between the taskset's own bounds, also where a method takes these as equal.
     batch = compiled.from_systems([replace(system, method=replace(method, exact=False))], 3)
     seen = worst(batch, 0, method, given, runs, replace(way, seed=rng.getrandbits(60)))
-    pairs = list(zip(system.tasks, seen.longest, found, strict=False))
-    delayed = [Fraction(got, bound) for task, got, bound in pairs[1:] if bound]
-    broken = [index for index, (_, got, bound) in enumerate(pairs) if got > bound]
-    example = None
-    if broken:
-        at = broken[0]
-        task, got, bound = pairs[at]
-        example = Break(taskset, task.name, bound, got, given, seen.offsets[at], seen.ways[at])
-    return Outcome(1, 1, seen.jobs, bool(broken), max(delayed, default=Fraction(0)), example)
-
-
-def _batch(name: str, cpus: int, runs: int, seed: int, piece: tuple[int, int]) -> Outcome:
-    start, count = piece
-    rng, outcome = random.Random(f"{seed} {name} {cpus} {start}"), Outcome()
-    for _ in range(count):
-        outcome = outcome.joined(attack_one(rng, METHODS[name], runs, cpus))
-    return outcome
-
-
-def attack(
-    name: str, tasksets: int, seed: int = 0, jobs: int = 1, runs: int = 40, cpus: int = 3,
-    progress: Callable[[int], None] | None = None,
-) -> Outcome:  # fmt: skip
-    """Attacks a test with so many tasksets, on up to ``cpus`` CPUs, in so many processes."""
-    one = partial(_batch, name, cpus, runs, seed)
-    pieces = [(start, min(BATCH, tasksets - start)) for start in range(0, tasksets, BATCH)]
-    outcome = Outcome()
-    if jobs == 1:
-        for part in map(one, pieces):
-            outcome = outcome.joined(part)
-            if progress:
-                progress(outcome.tasksets)
-        return outcome
-    with ProcessPoolExecutor(jobs) as pool:
-        for part in pool.map(one, pieces):
-            outcome = outcome.joined(part)
-            if progress:
-                progress(outcome.tasksets)
-    return outcome
+    placed = _placed(taskset, given)
+    rows = zip(system.tasks, found, seen.longest, seen.ways, seen.offsets, strict=False)
+    longest = [Longest(placed, task.name, bound, got, run, at) for task, bound, got, run, at in rows]
+    delayed = [one for one in longest[1:] if one.bound]
+    broken = [one for one in longest if one.observed > one.bound]
+    highest = max(delayed, key=lambda one: one.ratio, default=None)
+    return Outcome(method.name, 1, 1, seen.jobs, bool(broken), highest, broken[0] if broken else None)
