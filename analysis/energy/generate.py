@@ -7,9 +7,12 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from analysis.energy.distribute import static_sets
 from analysis.energy.model import PoweredKernel, Profile, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.model import MS
+from analysis.uunifast import uunifast
 
 LIGHT = ("hotspot", "bfs", "hist", "hist2")
 HEAVY = ("mmul", "stereodisparity", "dxtc")
@@ -36,15 +39,10 @@ class Draw:
     shorter: int = 1
 
 
-def uunifast(rng: random.Random, count: int, total: float, low: float, high: float) -> list[float]:
+def within(rng: random.Random, count: int, total: float, low: float, high: float) -> list[float]:
     """Utilizations of sum ``total`` within the limits; other draws are discarded.  Raises ValueError if none fits."""
     for _ in range(TRIES):
-        rest, found = total, []
-        for left in range(count - 1, 0, -1):
-            after = rest * rng.random() ** (1 / left)
-            found.append(rest - after)
-            rest = after
-        found.append(rest)
+        found: list[float] = uunifast(np.array([[rng.random() for _ in range(count - 1)]]), total)[0].tolist()
         if all(low <= one <= high for one in found):
             return found
     raise ValueError(f"{count} tasks with utilizations from {low} to {high} hardly ever sum up to {total}")
@@ -70,7 +68,7 @@ def _uniform(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) ->
     """Table 3.5: so many tasks, benchmarks drawn uniformly; figure 2.8 has no limits on a task's utilization."""
     low, high = (0.01, 0.5) if draw.halved else (0.0, 10.0)
     names = [rng.choice(list(profiles)) for _ in range(draw.tasks)]
-    shares = uunifast(rng, draw.tasks, draw.x, low, high)
+    shares = within(rng, draw.tasks, draw.x, low, high)
     return _system(draw, profiles, rng, list(zip(names, shares, strict=True)))
 
 

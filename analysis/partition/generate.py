@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.model import MS, Kernel
 from analysis.partition.fast import TASK, Structs, Way, sweep
 from analysis.partition.workload import Item, Workload
+from analysis.uunifast import uunifast
 
 #: The divisors of 4000 from 50 on, ms: hyperperiods of 4 s (docs/readings/partitioning.md, "Partitioning").
 PERIODS = (50, 80, 100, 125, 160, 200, 250, 400, 500, 800, 1000, 2000, 4000)
@@ -50,7 +50,7 @@ def generate(parameters: Parameters, seed: int, count: int) -> Structs:
 def _draw(parameters: Parameters, random: np.random.Generator, count: int) -> Structs:
     """Up to ``count`` tasksets: those of as many drawn that lemma 2 does not exclude."""
     shape = count, parameters.tasks
-    work = _uunifast(parameters, random, count)
+    work = uunifast(random.random((count, parameters.tasks - 1)), parameters.utilization)
     periods = random.choice(np.array(PERIODS, np.int64) * MS, shape)
     memory = (random.random(shape) <= parameters.memory).astype(np.int64)
     parallel = np.rint(work * periods).astype(np.int64)
@@ -70,17 +70,6 @@ def _draw(parameters: Parameters, random: np.random.Generator, count: int) -> St
 
 #: Priorities are deadline monotonic, ties by index.
 MAX_PRIORITY = 2**31
-
-
-def _uunifast(parameters: Parameters, random: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Utilizations of tasks, by UUniFast (Bini and Buttazzo, 2005)."""
-    tasks = parameters.tasks
-    powers = 1 / np.arange(tasks - 1, 0, -1)
-    rest = np.cumprod(random.random((count, tasks - 1)) ** powers, axis=1) * parameters.utilization
-    whole = np.full((count, 1), parameters.utilization)
-    left = np.concatenate([whole, rest], axis=1)
-    shares: NDArray[np.float64] = left - np.concatenate([rest, np.zeros((count, 1))], axis=1)
-    return shares
 
 
 def results(parameters: Parameters, tasks: Structs, ways: Sequence[Way]) -> Structs:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from analysis.energy import published
-from analysis.energy.generate import HEAVY, Draw, system, uunifast
+from analysis.energy.generate import HEAVY, Draw, system, within
 from analysis.energy.preferred import best_units, mean_utilization, preference
 from analysis.energy.published import RTX, T400
 from analysis.energy.statistics import Bootstrap
@@ -115,12 +115,12 @@ def test_tasksets_of_figure_2_9_have_utilization_0_9(folder: Path) -> None:
 
 def test_uunifast_keeps_its_sum_and_its_limits() -> None:
     rng = random.Random(1)
-    drawn = [uunifast(rng, 6, 2.0, 0.01, 0.5) for _ in range(200)]
+    drawn = [within(rng, 6, 2.0, 0.01, 0.5) for _ in range(200)]
     assert all(sum(one) == pytest.approx(2.0) and min(one) >= 0.01 and max(one) <= 0.5 for one in drawn)
     firsts = np.mean([one[0] for one in drawn])
     assert firsts == pytest.approx(1 / 3, abs=0.03)  # no position is preferred
     with pytest.raises(ValueError, match="hardly ever"):
-        uunifast(rng, 6, 4.0, 0.01, 0.5)
+        within(rng, 6, 4.0, 0.01, 0.5)
 
 
 def small(folder: Path) -> tuple[EnergyExperiment, Settings]:
