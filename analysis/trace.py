@@ -79,7 +79,8 @@ class Event:
     so that isolation is lost.  STUCK: the task sleeps inside its segment, the GPU executes nothing, and others wait for
     it.  MEMBER_DIED: its process died, and others of its group, or under the
     same budget, are in segments.  ``executed``: of COMPLETE, how long the job executed on CPUs by
-    its own account, ns.  ``group``: of whose members the event's client is one.
+    its own account, ns.  ``group``: of whose members the event's client is one; ``user``: whose group of that
+    name, by number.
 
     ``task`` is empty if an event concerns all tasks or none.
     """
@@ -94,6 +95,7 @@ class Event:
     detail: str | None = None
     executed: int | None = None
     group: str | None = None
+    user: str | None = None
 
     @property
     def process(self) -> str:
@@ -315,7 +317,7 @@ def _entries(trace: Trace) -> Iterator[Document]:
 def to_chrome(event: Event, by: str | None) -> Document:
     """A trace-event entry without its track: an interval if something executes, otherwise an instant."""
     args: Document = {"ns": event.time, "kind": event.kind.value}
-    for name in ("task", "job", "duration", "cpu", "gpu", "detail", "executed", "group"):
+    for name in ("task", "job", "duration", "cpu", "gpu", "detail", "executed", "group", "user"):
         value = getattr(event, name)
         if value not in (None, ""):
             args[name] = value
@@ -440,7 +442,7 @@ def _from_chrome(entries: Iterable[Document]) -> Iterator[Event]:
             value = args.get(name)
             if value is not None and (type(value) is not int or value < 0):
                 raise TypeError(f"{name} {value!r:.40}")
-        for name in ("task", "detail", "group"):
+        for name in ("task", "detail", "group", "user"):
             if not isinstance(args.get(name, ""), str):
                 raise TypeError(f"{name} {args[name]!r:.40}")
         yield Event(time, kind, **args)

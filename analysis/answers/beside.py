@@ -59,6 +59,6 @@ def beside(
     others = named(results, taskset)[1] if by_name else list(of_policies(taskset)) if taskset.real_time else []
     for test, result in results:
         if result.failures and test.sound and not unlike_the_file(test, taskset):
-            helps = [one for one in no.helps(test, taskset) if not one.startswith(f"gpurt {command}")]
+            helps = [one for one in no.helps(test, taskset, result) if not one.startswith(f"gpurt {command}")]
             return Beside(others, no.missed(taskset, result), helps)
     return Beside(others)

@@ -70,6 +70,11 @@ class Growth:
         }  # fmt: skip
 
 
+#: Why what else may change where tasks own units is not searched.
+CHAINED = (
+    "the file limits chains, which no search for limits of units judges: how few units the tasks can do with, and how "
+    "much interleaving, overhead and copies they bear, is not known"
+)
 #: Told at Ctrl-C of the margins that were found until then.
 Told = Callable[[Test, Sequence[Margin]], None]
 
@@ -100,7 +105,8 @@ def growth(
     with show(effort(taskset, len(hardware)), "searching") as bar:
         found = _margins(test, taskset, bar, own, interrupted)
         budgets = epsilon_budgets(test, taskset, hardware, bar.update)
-    chained = any(chain.limited for chain in taskset.chains)  # which those searches know nothing of
+    chained = any(chain.limited for chain in taskset.chains)
+    notes = [*notes, CHAINED] if units_owned and chained else notes
     limits = _searched(test.name, taskset, show) if units_owned and not chained else None
     known = beside_of(taskset, test, why, name, "margins")
     return Growth(test, why, notes, more, found, hardware, budgets, limits, known)

@@ -11,6 +11,7 @@ from analysis.conflicts import under
 from analysis.model import FEDERATED, Taskset
 from analysis.rta import Result, Test, find
 from analysis.rta.regions import switching
+from analysis.rta.result import Failure, Reason
 from analysis.simulate import Options, SimulationError, default_horizon, worst_over_offsets
 from analysis.verdict import proved
 from gpurt.units import exact_ms
@@ -41,9 +42,11 @@ def missed(taskset: Taskset, result: Result) -> list[str]:
     return [one.task for one in result.failures if seen[one.task].misses]
 
 
-def helps(test: Test, taskset: Taskset) -> Iterator[str]:
+def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
     """The commands that would help where the test fails, each with what it does or found."""
-    if taskset.forks:  # all of them refuse workers
+    if taskset.forks:  # the others refuse workers
+        if not any(isinstance(one, Failure) and one.reason is Reason.WORKERS for one in result.failures):
+            yield "gpurt margins: it says how much of which time has to go"
         return
     if test.assignable and not test.assigns and _assignable(test, taskset):
         yield "gpurt plan priorities --write: GPU priorities are known with which every deadline holds"

@@ -94,7 +94,7 @@ static void fork_workers(struct sim *s, struct job_task *t)
 	for (w = s->tasks; w < s->tasks + s->count; w++) {
 		if (w->task->parent != number)
 			continue;
-		sim_record(s, GPURT_SIM_RELEASE, w, -1, s->now, 0);
+		sim_record(s, GPURT_SIM_RELEASE, w, -1, t->backlog[t->head], 0);
 		w->stats->jobs++;
 		w->backlog[(w->head + w->queued++) % BACKLOG] = t->backlog[t->head];
 		sim_start_job(s, w);

@@ -357,9 +357,15 @@ def _grouped(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
 def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
     """The tasks with workers, for commands that know nothing of these."""
     places = {one["name"]: at for at, one in enumerate(tables.get("task", []))}
-    why = "nothing compares them with a host yet, or changes their file; analyze, attack and simulate know them"
+    whys = (
+        "nothing compares them with a host yet, or changes their file; analyze, attack, simulate, margins and trace "
+        "check know them",
+        "no host raises all threads of an owner, as its hold needs; analyze, attack, simulate and margins know it",
+    )
     return tuple(
-        Problem(line_of(report.lines, ("task", places[one.task], "segments")), f"task {one.task}: workers: {why}")
+        Problem(
+            line_of(report.lines, ("task", places[one.task], "segments")), f"task {one.task}: workers: {whys[one.hold]}"
+        )
         for one in taskset.forks
     )
 

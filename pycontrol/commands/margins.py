@@ -38,7 +38,7 @@ Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3
 @JSON
 def margins(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
     """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
-    loaded = analysable(file, tests((name,)) if name else ()).taskset
+    loaded = analysable(file, tests((name,)) if name else (), workers=True).taskset
     found = growth(loaded, name, render.progress, clocks, interrupted=_interrupted)
     render.note(*found.notes, as_json=as_json)
     data = found.data(file)

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from analysis.answers.loading import analysable, modelled
+from analysis.chains.observed import KEYS, observed
 from analysis.conflicts import under
 from analysis.model import Taskset, Waiting
 from analysis.rta.regions import switching
@@ -21,13 +23,17 @@ from gpurt.files import check_writable
 from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, Output, PolicyName, Time, apart, command
 from pycontrol.output import documents, render
+from pycontrol.output.observed import chains_data, chains_text
 from pycontrol.output.render import ms
 from pycontrol.plan import priced as energy_simulate
+from pycontrol.run.chains import ChainCheck
 from pycontrol.run.check import NOTHING
 
 if TYPE_CHECKING:
     Subject = Federated | Shared
 
+#: What is known of chains.
+FIRST = "chains: what the first run alone shows, in which a sampled link takes the last job that had ended"
 #: The most events of a run that is written as a trace, or priced.
 MOST_EVENTS = 1_000_000
 
@@ -41,8 +47,8 @@ Examples:
   gpurt simulate examples/energy/example5.toml --policy segment --energy
 
 \b
-Exit codes: 0 no real-time task missed a deadline; 1 one did, there is none, or tasks that suspend cannot be simulated
-under policy job; 2 wrong usage;
+Exit codes: 0 no real-time task missed a deadline, and in the first run no chain its limit; 1 one did, there is no
+task, or tasks that suspend cannot be simulated under policy job; 2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 6 a sound bound was exceeded, which is a bug."""
 )
 @FILE
@@ -88,6 +94,7 @@ def simulate(
     try:
         subject = _subject(loaded, options, chunk, costs)
         seen = _worst(subject, offsets)
+        chained = _chains(loaded, subject)
         _trace(subject, costs, trace_path)
     except SuspensionError as error:
         nothing: Document = {"runs": 0, "in_time": False, "why": str(error), "tasks": {}, "files": []}
@@ -96,17 +103,20 @@ def simulate(
         return 1
     except SimulationError as error:
         raise UsageError(str(error)) from None
-    remarks = [*subject.notes, *(costs.notes if costs else ()), *seen.full]
+    remarks = [*subject.notes, *(costs.notes if costs else ()), *seen.full, *([FIRST] if chained else [])]
     render.note(*remarks, as_json=as_json)
     table, data, code = _verdicts(loaded, seen, subject.bounds())
+    code = max(code, int(any(one.exceeded for one in chained)))
     given = dict(subject.given) if subject.given is not None else None
     why = None if loaded.real_time else NOTHING
     whole = {
         "file": file, "policy": options.policy, "runs": offsets, "in_time": code == 0, "why": why, "tasks": data,
-        "files": files, "given": given, "notes": remarks, **(costs.document() if costs else {}),
+        "chains": chains_data(chained), "files": files, "given": given, "notes": remarks,
+        **(costs.document() if costs else {}),
     }  # fmt: skip
     owned = [] if given is None else ["units: " + ", ".join(f"{name} {count}" for name, count in given.items())]
-    text = "\n".join([*owned, table, *([why] if why else []), *(["", costs.text()] if costs else [])])
+    shown = ["", chains_text(chained).rstrip("\n")] if chained else []
+    text = "\n".join([*owned, table, *shown, *([why] if why else []), *(["", costs.text()] if costs else [])])
     if costs and plot_path:
         costs.plot(options.policy, plot_path)
     render.emit(whole, as_json, text)
@@ -130,6 +140,21 @@ def _worst(subject: Subject, offsets: int) -> Simulation:
     """The observations of so many runs.  Raises SimulationError."""
     with render.progress(offsets, "simulating") as bar:
         return subject.worst_over_offsets(offsets, bar.reach)
+
+
+def _chains(loaded: Taskset, subject: Subject) -> list[ChainCheck]:
+    """The chains that the file limits, as the first run shows them.  Raises SimulationError."""
+    limited = [chain for chain in loaded.chains if chain.limited]
+    if not limited:
+        return []
+    trace = subject.trace(MOST_EVENTS)
+    seen = {chain.name: asdict(observed(chain, trace)) for chain in limited}
+    return [
+        ChainCheck(
+            chain.name, {key: time for key, time in seen[chain.name].items() if time is not None}, {},
+            {key: most for key in KEYS if (most := getattr(chain, key)) is not None},
+        ) for chain in limited
+    ]  # fmt: skip
 
 
 def _trace(subject: Subject, costs: energy_simulate.Costs | None, path: Path | None) -> None:

@@ -285,7 +285,7 @@ class Calls:
             raise Refusal(errno.EPERM, f"priority {priority} is above what process {caller.peer.pid} may take")
         if copier.node.state != lib.GPURT_STATE_IDLE:
             raise Refusal(errno.EBUSY, "the client copies already, or waits to")
-        level = int(lib.gpurt_begin_level(client.core.set, own, priority))
+        level = int(lib.gpurt_client_begin_level(client.core, own, priority))
         refused = 0
         if gpu.sched.policy == lib.GPURT_POLICY_BOOSTED:
             refused = gpu.bus.admit(copier, thread, level, caller.peer, client.boost.barred)

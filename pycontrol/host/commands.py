@@ -372,20 +372,20 @@ def set_priority(gpu: Gpu, client: GpuClient, priority: int, done: Callable[[int
         def decide(now: int) -> int:
             return int(lib.gpurt_group_set_level(seat.raw, priority, now))
 
-        gpu.update(Decision(decide, done, lambda: CONTROL, client))
+        def leveled(result: int) -> None:
+            for other in seat.group.seats.values():
+                other.relevel_copies()
+            done(result)
+
+        gpu.update(Decision(decide, leveled, lambda: CONTROL, client))
         return
 
     def decided(result: int) -> None:
         if not client.gone:
-            gpu.bus.relevel(client.copier, level_of_copies(client))
+            gpu.bus.relevel(client.copier, client.level_of_copies)
         done(result)
 
     step(gpu, client, lib.gpurt_set_priority, priority)(decided)
-
-
-def level_of_copies(client: GpuClient) -> int:
-    """The level of the client's request for the bus."""
-    return int(lib.gpurt_begin_level(client.core.set, client.copier.own, client.copier.hint))
 
 
 def budget_of(core: CData) -> Record:

@@ -68,6 +68,11 @@ class GpuClient:
         """The clients that own the GPU when this owner does."""
         return [self]
 
+    @property
+    def level_of_copies(self) -> int:
+        """The level of its request for the bus: of a member, that of its group."""
+        return int(lib.gpurt_client_begin_level(self.core, self.copier.own, self.copier.hint))
+
 
 
 #: Who may own a GPU: a client, or the members of a group.

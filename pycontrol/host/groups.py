@@ -70,6 +70,11 @@ class Seat:
                 self.gpu.sched, self.core, allowance.budget(self.gpu.index) if allowance else ffi.NULL, now
             )
 
+    def relevel_copies(self) -> None:
+        """The group, or its level, is new: copies of members are of its priority, too."""
+        for one in self.members:
+            self.gpu.bus.relevel(one.copier, one.level_of_copies)
+
     def others_of(self, client: GpuClient) -> int:
         """Open segments of the other clients of a member's process, on all GPUs of the group."""
         every = [one for seat in self.group.seats.values() for one in seat.members]
@@ -231,6 +236,7 @@ class Groups:
                 gpu.vacated(seat)
             else:
                 gpu.unite(client, seat, now)
+                gpu.bus.relevel(client.copier, client.level_of_copies)
             return result
 
         gpu.update(gpu.decision(decide, done, client))

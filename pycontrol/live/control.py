@@ -19,6 +19,7 @@ from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
 from pycontrol.live import stuck
 from pycontrol.live.netlink import LATER, PATIENCE, GenericTransport, Link, Message, SocketTransport, Value
+from pycontrol.machine import procs
 
 _Known = TypeVar("_Known", bound=Words)
 
@@ -199,7 +200,7 @@ class EventRecord:
     ``task``, ``job``, ``cpu_ns``: what its program says of a job; ``task`` is empty if this process may not know it.
     ``group``: as of ClientInfo.
     ``lost``: how many events this reader missed (LOST), or of how many marks of its client before nobody was told.
-    ``detail``: of STUCK, what this process found out when the event came.
+    ``detail``: of STUCK, what this process found out when the event came.  ``user``: whose the group is, by number.
     """
 
     kind: EventKind
@@ -217,6 +218,7 @@ class EventRecord:
     cpu_ns: int = 0
     group: str = ""
     detail: str = ""
+    user: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +242,7 @@ class Control:
     def __init__(self, link: Link, device: str) -> None:
         self._link = link
         self._processes: dict[int, tuple[int, str]] = {}  # of clients in events without pid and comm
+        self._users: dict[int, str] = {}  # of clients in groups
         self.device = device
 
     def __enter__(self) -> Control:
@@ -382,12 +385,23 @@ class Control:
 
     def _named(self, message: Message) -> EventRecord:
         """The event, with what is looked up of it."""
-        record = self._of_process(_event(message))
+        record = self._of_user(self._of_process(_event(message)))
         if record.kind is not EventKind.STUCK:
             return record
         clients = self.clients(None if record.group else record.gpu)  # members are on any GPU
         owner = stuck.owner(clients, record.client, record.pid, record.comm, record.group)
         return replace(record, detail=stuck.text(record.gpu, owner, record.latency_ns, clients))
+
+    def _of_user(self, record: EventRecord) -> EventRecord:
+        """The event with the user whose group it is: a name is one group for each.  Looked up once for each client."""
+        if not record.group:
+            return record
+        if record.client not in self._users:
+            self._users[record.client] = procs.user(record.pid)
+        user = self._users[record.client]
+        if record.kind is EventKind.GONE:
+            del self._users[record.client]
+        return replace(record, user=user)
 
     def _of_process(self, record: EventRecord) -> EventRecord:
         """The event with its client's process: a process that no event says is looked up, once for each client."""

@@ -58,7 +58,8 @@ def to_events(record: EventRecord, task: str) -> Iterator[Event]:
         detail = record.detail or None
         if kind is Kind.LOST:
             detail = f"{record.lost or 'an unknown number of'} events lost"
-        yield Event(time, kind, task, gpu=record.gpu, detail=detail, group=record.group or None)
+        yield Event(time, kind, task, gpu=record.gpu, detail=detail, group=record.group or None,
+                    user=record.user or None)  # fmt: skip
 
 
 class Names:

@@ -35,6 +35,11 @@ class ChainCheck:
         """The keys that the file limits and of which nothing was seen."""
         return [key for key in self.limits if key not in self.seen]
 
+    @property
+    def exceeded(self) -> bool:
+        """Whether anything was."""
+        return any(map(self.above, KEYS))
+
     def above(self, key: str) -> bool:
         """Whether more was seen than the bound, or than the file allows."""
         most = [limit[key] for limit in (self.bounds, self.limits) if key in limit]

@@ -183,13 +183,19 @@ def _ended(trace: Trace, file: TasksetFile) -> dict[str, int]:
 
 
 def lines_of(judge: Judge, ended: Mapping[str, int]) -> list[TaskCheck]:
-    """A line for each task of the judge's file; ``ended``: when programs ended early, by task, ns."""
+    """A line for each task of the judge's file; ``ended``: when programs ended early, by task, ns.
+
+    A worker need not tell of its jobs, nor be there to the end: a job of its task is over when it is done.
+    """
     found = []
+    workers = {name for fork in judge.file.taskset.forks for name in fork.workers}
     for task in judge.file.taskset:
         seen = judge.tally(task.name)
+        if task.name in workers and not seen.jobs:
+            continue
         found.append(TaskCheck(
             task.name, seen.jobs, seen.mort, judge.bounds.get(task.name), task.deadline, seen.misses, task.best_effort,
-            seen.segments, ended.get(task.name), seen.above, task.period,
+            seen.segments, None if task.name in workers else ended.get(task.name), seen.above, task.period,
         ))  # fmt: skip
     return found
 

@@ -59,6 +59,7 @@ class Judge:
         self.undeclared: dict[str, int | None] = {}
         self._observe = observe
         self._tasks = {task.name: SeenTask(task) for task in file.taskset}
+        self._workers = {name for fork in file.taskset.forks for name in fork.workers}
         self._meanings: dict[str, SeenTask | None] = {}
         self._due = Due(lambda task, release: release in self._tasks[task].jobs)
         self._limits = Limits(file, self.policy, gpus)
@@ -158,6 +159,8 @@ class Judge:
 
     def _check_period(self, seen: SeenTask, event: Event) -> None:
         apart = seen.arrivals.release(event.time)
+        if seen.task.name in self._workers:  # which begins when its task says so
+            return
         if apart is not None and not seen.task.best_effort:
             what = "the arrival of the job before it, jitter allowed for," if seen.task.jitter else "the job before it"
             text = f"released sooner after {what} than the period"

@@ -37,9 +37,10 @@ class Limits:
     def _delaying(self, task: Task) -> list[tuple[Task, int]] | None:
         """The tasks that make the owner's end late, and what a job of each takes of the owner's time at most, ns.
 
-        None: nothing says how much.  So it is where tasks share a TSG, which has work of all on the GPU while one task
-        owns it.  So it is, too, where tasks of other partitions can have the CPU for as long as they wait there
-        (``_beside``), and where resources are held, for whose sections the owner's thread can wait.
+        None: nothing says how much.  So it is of a task and its workers, which own the GPU together, and where tasks
+        share a TSG, which has work of all on the GPU while one task owns it.  So it is, too, where tasks of other
+        partitions can have the CPU for as long as they wait there (``_beside``), and where resources are held, for
+        whose sections the owner's thread can wait.
 
         Tasks of its CPU that are no less urgent may have it.  At the gate the owner lets those pass that are no less
         urgent on the GPU.  One of them has its turn even if its own CPU is executing a more urgent task, which the
@@ -50,7 +51,8 @@ class Limits:
         takes = {one.name: 2 * one.eta * self._epsilon[one.name] for one in passing}
         late = [task, *passing]
         beside = self._beside({one.cpu for one in late}, task)
-        unknown = bool(tasks.resources) or (task.partition is not None and bool(task.partition.shared))
+        shared = task.partition is not None and bool(task.partition.shared)
+        unknown = bool(tasks.resources) or task.name in tasks.forked or shared
         if unknown or any(self._endless(one, late) for one in beside):
             return None
         if self._policy == "boosted":

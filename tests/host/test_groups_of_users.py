@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 from processes import StartHost
 
+from analysis.trace import Trace, load
 from pycontrol.live import stuck
 from pycontrol.live.control import ClientInfo, connect
+from pycontrol.live.events import Listener
 from pycontrol.live.metrics import HostCollector, Naming
 
 NOBODY = 65534
@@ -27,6 +29,8 @@ os.setuid(int(sys.argv[1]))
 with gpurt.Client() as client:
     client.join("llm")
     client.open_tsg()
+    client.begin()
+    client.end()
     print("in", flush=True)
     sys.stdin.read()
 """
@@ -95,3 +99,12 @@ def test_set_group_shows_those_that_joined(host: Path, clients: dict[int, Client
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert [one["pid"] for one in json.loads(done.stdout)["clients"]] == [other]
+
+
+def test_traces_have_the_user_of_each_group(host: Path, start: Start, tmp_path: Path) -> None:
+    with Listener(str(host)) as listener:
+        pids = [start(0), start(NOBODY)]
+        trace = Trace({}, tuple(listener.events({pid: f"user{n}" for n, pid in enumerate(pids)})))
+    trace.save(tmp_path / "run.json")
+    seen = {(one.task, one.group, one.user) for one in load(tmp_path / "run.json").events if one.group == "llm"}
+    assert seen == {("user0", "llm", "0"), ("user1", "llm", str(NOBODY))}

@@ -13,6 +13,7 @@ from fit_cases import HOSTS, Fake
 from test_answers_agree import Commands
 
 from analysis import compiled
+from analysis.answers.growth import CHAINED as CHAINED_LIMITS
 from analysis.rta import TESTS
 from analysis.sensitivity import Grows, changed
 from analysis.taskset import parse
@@ -73,7 +74,12 @@ def test_limits_of_chains_are_part_of_the_one_answer(
     assert gpurt("plan partitions", file, "-o", other)[0] == gpurt("plan slices", file, "-o", other)[0] == 2
     file.write_text(text.replace('misc = "20us", gpu = { parallel = "500us" }', 'kernel = "500us"'), encoding="utf-8")
     assert gpurt("plan units", file, "-o", other)[0] == (0 if most == 65 else 1)
-    assert most == 10 or gpurt.yes("analyze", other)["chains"]["stop"]["holds"]
+    if most == 65:
+        assert gpurt.yes("analyze", other)["chains"]["stop"]["holds"]
+        grown = gpurt("margins", other)[1]
+        assert (grown["limits"], CHAINED_LIMITS in grown["notes"]) == (None, True)
+    told = gpurt("simulate", file, "--runs", "1")[1]
+    assert (told["chains"]["stop"]["max_reaction"]["holds"], told["in_time"]) == (most == 65, most == 65)
 
 
 @pytest.mark.parametrize("key", ["jitter", "cpu_latency", "thread"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -13,6 +14,8 @@ from texts import mistakes, taskset_of
 
 from analysis.model import MS, CpuSegment, Fork, Span
 from analysis.taskset import json_schema, load
+from analysis.trace import Kind
+from analysis.trace import load as load_trace
 from gpurt.errors import TasksetError
 from pycontrol import cli
 
@@ -138,7 +141,7 @@ def test_equal_levels_within_a_group_are_no_remark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["margins"], ["apply"], ["run"], ["plan", "modes"], ["plan", "priorities"], ["plan", "units"],
+    [["apply"], ["run"], ["plan", "modes"], ["plan", "priorities"], ["plan", "units"],
      ["plan", "partitions"], ["plan", "slices"], ["report", "-o", "x.html"], ["watch"], ["analyze", "--measured"]],
 )  # fmt: skip
 def test_commands_that_know_nothing_of_workers_refuse_them(command: list[str]) -> None:
@@ -147,11 +150,39 @@ def test_commands_that_know_nothing_of_workers_refuse_them(command: list[str]) -
     assert "task planner: workers: nothing compares them with a host yet, or changes" in str(done.exception)
 
 
-@pytest.mark.parametrize("command", [["analyze"], ["simulate", "--runs", "3"]])
-def test_commands_that_know_workers(command: list[str]) -> None:
-    done = CliRunner().invoke(cli.cli, [*command, str(EXAMPLE)])
-    assert done.exit_code == 0, done.output
-    assert "planner" in done.output
+@pytest.mark.parametrize("command", [["analyze"], ["simulate", "--runs", "3"], ["margins"]])
+def test_commands_that_know_workers(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([*command, str(EXAMPLE)]) == 0
+    assert "planner" in capsys.readouterr().out
+
+
+def test_traces_are_checked_from_the_release_of_a_task_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A worker's jobs count from that release, too, and one of which nothing was seen is missed nowhere."""
+    run, late = tmp_path / "run.json", tmp_path / "late.json"
+    assert cli.run(["simulate", str(EXAMPLE), "--runs", "1", "-o", str(run)]) == 0
+    trace = load_trace(run)
+    seen = tuple(one for one in trace.events if one.task != "right")
+    replace(trace, events=seen).save(run)
+    capsys.readouterr()
+    assert cli.run(["trace", "check", str(run), str(EXAMPLE)]) == 0
+    assert "right" not in capsys.readouterr().out
+    last = max(seen, key=lambda one: one.time if (one.task, one.kind) == ("left", Kind.COMPLETE) else 0)
+    assert last.duration is not None
+    more = 16 * MS - last.duration
+    events = (*(one for one in seen if one is not last), replace(last, time=last.time + more, duration=16 * MS))
+    replace(trace, events=tuple(sorted(events, key=lambda one: one.time))).save(late)
+    assert cli.run(["trace", "check", str(late), str(EXAMPLE)]) == 1
+    assert "NO: left exceeded its bound" in capsys.readouterr().out
+
+
+def test_a_hold_is_compared_with_no_host(tmp_path: Path) -> None:
+    (path := tmp_path / "set.toml").write_text(GOOD.replace('"right"] }', '"right"], hold = true }'))
+    assert load(path).taskset.forks == (Fork("plan", 1, ("left", "right"), hold=True),)
+    done = CliRunner().invoke(cli.cli, ["trace", "check", str(path), str(path)])
+    assert isinstance(done.exception, TasksetError)
+    assert "task plan: workers: no host raises all threads of an owner, as its hold needs" in str(done.exception)
 
 
 def test_a_tiny_file_is_compared_with_all_its_schedules(tmp_path: Path) -> None:
