@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib
 import json
 import os
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +18,7 @@ import click
 from click.shell_completion import CompletionItem, shell_complete
 
 from gpurt.errors import FileError, GpurtError, Problem, TasksetError, UsageError
-from gpurt.text import is_terminal, visible
+from gpurt.text import is_terminal, near, visible
 from gpurt.types import Document
 from pycontrol.commands.options import ASKED_FOR_JSON, CUT_OFF, Host
 from pycontrol.output import render
@@ -106,9 +104,9 @@ def _meant(word: str, ctx: click.Context) -> str:
     """The commands that a user may have meant: of like spelling here, or of that name in another group."""
     here = ctx.command.parts if isinstance(ctx.command, LazyGroup) else {}
     before = ctx.command_path.removeprefix("gpurt").strip()
-    near = [f"{before} {name}".strip() for name in difflib.get_close_matches(word, list(here), n=2)]
-    elsewhere = [path for path in LEAVES if difflib.get_close_matches(word, [path.rsplit(" ", 1)[-1]], n=1, cutoff=0.8)]
-    found = list(dict.fromkeys([*near, *elsewhere]))[:3]
+    alike = [f"{before} {name}".strip() for name in near(word, here, 2)]
+    elsewhere = [path for path in LEAVES if near(word, [path.rsplit(" ", 1)[-1]], cutoff=0.8)]
+    found = list(dict.fromkeys([*alike, *elsewhere]))[:3]
     return f"; did you mean {' or '.join(f'gpurt {one}' for one in found)}?" if found else ""
 
 
@@ -233,7 +231,7 @@ def explain(error: BaseException) -> ShownError:
         render.discard(1)
         return ShownError((f"stdout cannot be written: {error.strerror}",), FileError.exit_code)
     if os.environ.get("GPURT_DEBUG") == "1":
-        traceback.print_exception(error)
+        sys.__excepthook__(type(error), error, error.__traceback__)
     text = str(error).splitlines()[0] if str(error) else "no message"
     return ShownError((f"{type(error).__name__}: {text}; this is a bug, GPURT_DEBUG=1 shows where",), BUG)
 

@@ -46,6 +46,11 @@ class AuthorsLine:
     difference: Fraction | None
     number: int
 
+    @property
+    def span(self) -> Span:
+        """Its times."""
+        return Span(self.worst, self.best)
+
 
 @dataclass(frozen=True)
 class Imported:
@@ -88,7 +93,7 @@ def _gpu(folder: Path, name: str, static: int | None, method: str) -> Imported:
     for called in (name, *(path.stem for path in files)):
         if not _NAME.fullmatch(called):
             raise FileError(f"{filename(folder)}: {called[:80]!r} is no name (letters, digits, '.', '_' and '-')")
-    lines = {path.stem: _lines(path) for path in files}
+    lines = {path.stem: lines_of(path) for path in files}
     units = max(len(one) for one in lines.values())
     if short := next((path for path in files if len(lines[path.stem]) < units), None):
         raise FileError(f"{filename(short)}: has lines for {len(lines[short.stem])} SMs, other files for {units}")
@@ -102,7 +107,7 @@ def _gpu(folder: Path, name: str, static: int | None, method: str) -> Imported:
     return Imported(name, fitted, lines)
 
 
-def _lines(path: Path) -> tuple[AuthorsLine, ...]:
+def lines_of(path: Path) -> tuple[AuthorsLine, ...]:
     """The lines of a file.  Raises TasksetError with every mistake."""
     text = read(path, BYTES, "a profile (CSV)").decode("utf-8-sig", "replace")
     rows = csv.DictReader(io.StringIO(text))
@@ -209,7 +214,7 @@ def gpu_toml(gpu: Imported) -> list[str]:
 
 def _profiled(gpu: Imported, copies: Copies) -> Profiled:
     kernels = {
-        name: Timed([Span(one.worst, one.best) for one in lines], *copies.get(name, {}).get(gpu.name, (0, 0)),
+        name: Timed([one.span for one in lines], *copies.get(name, {}).get(gpu.name, (0, 0)),
                     [one.power for one in lines])
         for name, lines in gpu.lines.items()
     }  # fmt: skip

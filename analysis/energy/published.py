@@ -8,18 +8,14 @@ are table 3.2's and copy times those of the authors' code (facts, cited).
 
 from __future__ import annotations
 
-import csv
-import io
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TypeAlias
 
+from analysis.energy.authors import lines_of
 from analysis.energy.model import PoweredKernel, Profile, SpatialGpu
 from analysis.model import Kernel
 from gpurt.errors import FileError
-from gpurt.files import read
 from gpurt.text import filename
-from gpurt.units import POWERS, UNITS
+from gpurt.units import UNITS
 
 RTX, T400 = "rtx3070", "t400"
 #: Table 3.2: units, static power, idle power of a unit, uW.
@@ -35,7 +31,6 @@ FACTS: dict[str, tuple[tuple[int, int, int], tuple[int, int, int]]] = {
     "mmul2": ((3_180_000, 1500, 1000), (2_060_000, 3000, 1500)),
     "hist2": ((910_000, 1000, 1000), (1_190_000, 2500, 1000)),
 }
-BYTES = 2**20
 
 
 def gpu(kind: str, name: str, limit: int | None = None) -> SpatialGpu:
@@ -48,39 +43,16 @@ def load(folder: Path) -> dict[str, Profile]:
     """The eight benchmarks by name.  Raises FileError if a file is missing or is not what it should be."""
     found = {}
     for name, facts in FACTS.items():
-        kernels = {}
-        for kind, (power, copy_in, copy_out) in zip((RTX, T400), facts, strict=True):
-            worst, best, energies = _columns(folder / f"gpu_{kind}" / f"{name}.csv", *GPUS[kind][:2])
-            copies = copy_in * UNITS["us"], copy_out * UNITS["us"]
-            kernels[kind] = PoweredKernel(Kernel.table(worst, best), power, *copies, energies)
-        found[name] = Profile(name, kernels)
+        pairs = zip((RTX, T400), facts, strict=True)
+        found[name] = Profile(name, {kind: _kernel(folder, name, kind, *own) for kind, own in pairs})
     return found
 
 
-Columns: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]"
-
-
-def _columns(path: Path, units: int, static: int) -> Columns:
-    """Largest and least kernel times with 1 to ``units`` units, ns, and energies beside the static one, fJ."""
-    text = read(path, BYTES, "a profile of sBEET-mg").decode("utf-8", "replace")
-    rows = list(csv.DictReader(io.StringIO(text)))
-    try:
-        counts = [int(row["SM"]) for row in rows]
-        pairs = [(_ns(row["Max(ms)"]), _ns(row["Min(ms)"])) for row in rows]
-        powers = [round(Decimal(row["Power(W)"]) * POWERS["W"]) - static for row in rows]
-    except (KeyError, TypeError, ValueError, InvalidOperation) as error:
-        raise FileError(f"{filename(path)}: expected the columns SM, Min(ms), Max(ms), Power(W): {error}") from None
-    if counts != list(range(1, units + 1)):
-        raise FileError(f"{filename(path)}: expected a row for each of 1 to {units} SMs")
-    wrong = next((line for line, (most, least) in enumerate(pairs, 2) if not 0 < least <= most), None)
-    if wrong:
-        raise FileError(f"{filename(path)}:{wrong}: expected 0 < Min(ms) <= Max(ms)")
-    energies = tuple(power * most for power, (most, _) in zip(powers, pairs, strict=True))
-    return tuple(most for most, _ in pairs), tuple(least for _, least in pairs), energies
-
-
-def _ns(ms: str) -> int:
-    exact = Decimal(ms) * UNITS["ms"]
-    if not exact.is_finite() or exact != int(exact):
-        raise ValueError(f"{ms!r:.40} ms is no whole number of ns")
-    return int(exact)
+def _kernel(folder: Path, name: str, kind: str, power: int, copy_in: int, copy_out: int) -> PoweredKernel:
+    path, (units, static, _) = folder / f"gpu_{kind}" / f"{name}.csv", GPUS[kind]
+    lines = lines_of(path)
+    if len(lines) != units:
+        raise FileError(f"{filename(path)}: expected a row for each of 1 to {units} SMs, got {len(lines)}")
+    energies = tuple((one.power - static) * one.worst for one in lines)
+    times = Kernel.measured([one.span for one in lines])
+    return PoweredKernel(times, power, copy_in * UNITS["us"], copy_out * UNITS["us"], energies)

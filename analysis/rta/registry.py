@@ -8,7 +8,6 @@ compare or attack all tests take those.  Tests of tasks that own units of the GP
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 from analysis.model import Sharing, Task, Taskset, Waiting
@@ -32,6 +31,7 @@ from analysis.rta.result import Result
 from analysis.rta.system import System
 from analysis.rta.test import Test
 from gpurt.enums import Form
+from gpurt.text import near
 
 BUSY, SUSPEND = Waiting.BUSY, Waiting.SUSPEND
 
@@ -343,6 +343,6 @@ def find(name: str) -> Test:
     try:
         return every[name]
     except KeyError:
-        near = difflib.get_close_matches(name, every, n=3)
-        hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(sorted(every))}"
+        meant = near(name, every, 3)
+        hint = f"did you mean {', '.join(meant)}?" if meant else f"there are {', '.join(sorted(every))}"
         raise ValueError(f"no test is called {name!r}; {hint}") from None

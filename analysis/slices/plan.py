@@ -29,7 +29,7 @@ MOST_LEVELS = 500
 #: The name of TSGs of programs outside the file.
 OTHERS = "(outside the file)"
 #: Why there is no plan although the taskset may have one.
-NONE_FOUND = "no slices and levels were found with which every task that uses the GPU has a bound"
+_NONE_FOUND = "no slices and levels were found with which every task that uses the GPU has a bound"
 
 
 def plan(taskset: Taskset) -> Runlist | None:
@@ -171,7 +171,17 @@ def verdict(taskset: Taskset, planned: Runlist) -> Result:
     return analyse(name, demands(order, planned, waiting), seen(taskset))
 
 
-def refusal(taskset: Taskset) -> str:
+def answer(taskset: Taskset) -> tuple[Runlist | None, Result | None, str]:
+    """The plan, its bounds, and why nothing is proved (empty if all is); both are None without a plan."""
+    if why := _refusal(taskset):
+        return None, None, why
+    if (table := plan(taskset)) is None:
+        return None, None, _NONE_FOUND
+    result = verdict(taskset, table)
+    return table, result, result.why
+
+
+def _refusal(taskset: Taskset) -> str:
     """Why no slices prove anything of the taskset; empty if they can."""
     users = [task for task in taskset.real_time if task.uses_gpu]
     orders = {t.partition.shared for t in users if t.partition and t.partition.shared}

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.masks.effect import effect
-from analysis.masks.lint import Masked, hangs
-from analysis.masks.topology import CHIPS, Topology
 from analysis.model import Kernel, Partition, Platform, Task, Taskset
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
@@ -49,7 +46,10 @@ def check(taskset: Taskset, report: Mistakes) -> None:
     for index, one in enumerate(partitions):
         if one.domain is not None and one.slice is None:
             report.add(("partition", index), f'domain {quoted(one.domain)}: "slice" is missing: how long its turns are')
-    _check_masks(taskset, report)
+    if taskset.platform.chip is not None and (masked := list(_masked(taskset))):
+        from analysis.taskset import masks  # most files have none
+
+        masks.check(taskset.platform.chip, masked, taskset.platform, report)
 
 
 def _check_percentages(partitions: Sequence[Partition], platform: Platform, report: Mistakes) -> None:
@@ -79,31 +79,6 @@ def _check_own(partitions: Sequence[Partition], way: str, report: Mistakes) -> N
         seen.setdefault(value, one.name or "")
 
 
-def _check_masks(taskset: Taskset, report: Mistakes) -> None:
-    """Masks that another chip than the file's has, or that its driver refuses."""
-    name = taskset.platform.chip
-    masked = list(_masked(taskset))
-    if name is None or not masked:
-        return
-    topology = CHIPS.get(name)
-    if topology is None:
-        text = f"chip: no chip is called {quoted(name)}, so that masks could be checked; there are {', '.join(CHIPS)}"
-        report.add(("platform", "chip"), f"{text}; leave it out for any other")
-        return
-    if taskset.platform.compute_units > topology.units:
-        text = f"compute_units: {name} has {topology.units}, got {taskset.platform.compute_units}"
-        report.add(("platform", "compute_units"), text)
-    for where, part in masked:
-        mask = part.cu_mask or 0
-        wrong = list(wrong_with(mask, topology))
-        for text in wrong:
-            report.add(where, f"cu_mask: not for {name}: {text}")
-        worth = 0 if wrong else effect(mask, topology).effective
-        if not wrong and worth < (part.size or 0):
-            text = f"cu_mask: on {name} it works like {worth} CUs, for the smallest shader engine sets the pace"
-            report.add(where, f"{text}; say compute_units = {worth}, or take a mask of `gpurt plan masks divide`")
-
-
 def _masked(taskset: Taskset) -> Iterator[tuple[Where, Partition]]:
     for index, one in enumerate(taskset.partitions):
         if one.cu_mask is not None:
@@ -128,11 +103,3 @@ def unchecked(taskset: Taskset) -> Iterator[str]:
 def _by_units(task: Task) -> bool:
     """Whether its GPU work takes a time that depends on how many units it has."""
     return any(one.scaling or any(isinstance(part, Kernel) for part in one.parts) for one in task.gpu_segments)
-
-
-def wrong_with(mask: int, topology: Topology) -> Iterator[str]:
-    """Why a mask is for another chip: bits that it does not have, or what hangs a queue (docs/cu-masks.md)."""
-    if mask >> topology.units:
-        yield f"it has CUs 0 to {topology.units - 1}, the mask has CU {mask.bit_length() - 1}"
-    for finding in hangs(Masked("mask", mask), topology):
-        yield f"{finding.rule}: {finding.text}"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -14,6 +13,7 @@ from typing import Any
 from analysis.model import Kernel, Span
 from analysis.taskset.lines import Path, line_of
 from gpurt.errors import Problem
+from gpurt.text import near
 from gpurt.types import Document, TomlValue
 from gpurt.units import FREQUENCY_PATTERN, TIME_PATTERN, UNKNOWN, parse_frequency, parse_time
 
@@ -341,8 +341,8 @@ ABSENT = {
 def _hint(key: str, known: Iterable[str]) -> str:
     if key in ABSENT:
         return f": {ABSENT[key]}"
-    near = difflib.get_close_matches(key, list(known), n=1)
-    return f'; did you mean "{near[0]}"?' if near else f"; known are {', '.join(known)}"
+    meant = near(key, known)
+    return f'; did you mean "{meant[0]}"?' if meant else f"; known are {', '.join(known)}"
 
 
 def table_schema(fields: dict[str, Field]) -> Document:

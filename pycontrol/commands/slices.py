@@ -21,13 +21,12 @@ from analysis.taskset.file import TURNS
 from analysis.taskset.repartition import with_partitions
 from analysis.taskset.write import with_policy
 from gpurt import files
-from gpurt.errors import DeviceError, RefusedError, UsageError
+from gpurt.errors import RefusedError, UsageError
 from gpurt.text import filename
 from gpurt.types import Document, DocumentView
 from gpurt.units import US
 from pycontrol.commands.options import FILE, JSON, Output, command
 from pycontrol.live import slicing
-from pycontrol.live.control import connect
 from pycontrol.live.hints import Hints, SchedNode
 from pycontrol.live.slicing import Planned
 from pycontrol.machine import procs
@@ -93,7 +92,7 @@ def slices(
     if not applying:
         return _plan(asked)
 
-    if why := _switched(device):
+    if why := slicing.switched(device):
         _tell(asked, None, None, why)
         return 1
     with SchedNode() as node:
@@ -114,13 +113,8 @@ class _Asked:
 
 def _plan(asked: _Asked) -> int:
     """Plans for the file alone."""
-    taskset = plan.with_others(asked.file.taskset, asked.others)
-    why, table, result = plan.refusal(taskset), None, None
-    if not why and (table := plan.plan(taskset)) is None:
-        why = plan.NONE_FOUND
-    elif table is not None:
-        result = plan.verdict(taskset, table)
-        why = result.why
+    table, result, why = plan.answer(plan.with_others(asked.file.taskset, asked.others))
+    if table:
         _write(asked, table, why)
     _tell(asked, table, result, why)
     return 1 if why else 0
@@ -136,23 +130,6 @@ def _write(asked: _Asked, table: Runlist, why: str) -> None:
         made = with_partitions(asked.file.path, text, *homes(asked.file.taskset, table))
         with files.written(asked.output) as file:
             file.write(made.encode())
-
-
-def _switched(device: str | None) -> str:
-    """Why slices say nothing on this machine: a host takes TSGs off the runlist.  Empty if none does."""
-    try:
-        with connect(device) as control:
-            other = [gpu for gpu in control.status() if not gpu.emulated and gpu.policy.word != "timesliced"]
-    except DeviceError:
-        if device:
-            raise
-        return ""
-    if not other:
-        return ""
-    return (
-        f"the host runs policy {other[0].policy.word} on GPU {other[0].gpu}, which takes TSGs off the runlist; "
-        "`gpurt set policy timesliced` changes that"
-    )
 
 
 def _apply(node: SchedNode, asked: _Asked, ignore_missing: bool) -> int:

@@ -17,9 +17,10 @@ from analysis.rta.result import Result
 from analysis.slices import plan
 from analysis.slices.runlist import Runlist, tsgs
 from analysis.taskset import TasksetFile
-from gpurt.errors import RefusedError
+from gpurt.errors import DeviceError, RefusedError
 from gpurt.units import US
 from pycontrol.live import tegra
+from pycontrol.live.control import connect
 from pycontrol.live.hints import WAITS_FOR_BLOCKS, WAITS_FOR_KERNELS, HintLevel, Hints, SchedNode
 from pycontrol.live.tegra import Setting
 from pycontrol.machine import procs
@@ -70,6 +71,23 @@ class Changed(RefusedError):
     """TSGs were opened, or changed, since they were looked at."""
 
 
+def switched(device: str | None) -> str:
+    """Why slices say nothing on this machine: a host takes TSGs off the runlist.  Empty if none does."""
+    try:
+        with connect(device) as control:
+            other = [gpu for gpu in control.status() if not gpu.emulated and gpu.policy.word != "timesliced"]
+    except DeviceError:
+        if device:
+            raise
+        return ""
+    if not other:
+        return ""
+    return (
+        f"the host runs policy {other[0].policy.word} on GPU {other[0].gpu}, which takes TSGs off the runlist; "
+        "`gpurt set policy timesliced` changes that"
+    )
+
+
 def running(file: TasksetFile, there: Sequence[Hints]) -> RunningGroups:
     """The owners of these TSGs."""
     of: dict[str, list[Hints]] = defaultdict(list)
@@ -114,14 +132,7 @@ def planned(file: TasksetFile, now: RunningGroups, headroom: int) -> Planned:
     Tasks that are not running count as if they were, so that their programs may start.
     """
     taskset = plan.with_others(*_counted(file.taskset, now, headroom))
-    why = now.why or plan.refusal(taskset)
-    if why:
-        return Planned(now, taskset, None, None, why)
-    table = plan.plan(taskset)
-    if table is None:
-        return Planned(now, taskset, None, None, plan.NONE_FOUND)
-    result = plan.verdict(taskset, table)
-    return Planned(now, taskset, table, result, result.why)
+    return Planned(now, taskset, *((None, None, now.why) if now.why else plan.answer(taskset)))
 
 
 def _counted(taskset: Taskset, now: RunningGroups, headroom: int) -> tuple[Taskset, int, list[Partition]]:

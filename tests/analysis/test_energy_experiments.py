@@ -62,12 +62,12 @@ def test_profiles_in_the_authors_format(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace("Max(ms)", "max"), "expected the columns SM, Min"),
+        (lambda text: text.replace("Max(ms)", "max"), ":1: column Max(ms) is missing; expected SM, Min(ms)"),
         (lambda text: text[: text.index("\r\n6,")], "expected a row for each of 1 to 6 SMs"),
-        (lambda text: text.replace("\r\n2,", "\r\n3,"), "expected a row for each of 1 to 6 SMs"),
-        (lambda text: text.replace("18.000", "99.000"), ":2: expected 0 < Min"),
-        (lambda text: text.replace("18.000", "nan"), "expected the columns SM, Min"),
-        (lambda text: "", "expected a row for each"),
+        (lambda text: text.replace("\r\n2,", "\r\n3,"), ":3: SM: expected 2, got 3"),
+        (lambda text: text.replace("18.000", "99.000"), ":2: Min(ms): expected 0 < Min"),
+        (lambda text: text.replace("18.000", "nan"), ":2: Min(ms): expected a number, got"),
+        (lambda text: "", ":1: column SM is missing"),
     ],
 )
 def test_wrong_profiles_are_refused(folder: Path, change: Callable[[str], str], message: str) -> None:

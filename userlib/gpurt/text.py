@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TextIO
 
 
@@ -14,6 +15,13 @@ def visible(text: object) -> str:
     """
     said = str(text)
     return said if said.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in said)
+
+
+def near(word: str, known: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
+    """The known words that the user may have meant, the nearest one first."""
+    from difflib import get_close_matches  # takes longer to load than most commands to run, and only mistakes need it
+
+    return get_close_matches(word, list(known), most, cutoff)
 
 
 def filename(path: object) -> str:
