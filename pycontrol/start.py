@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # not signal, which imports enum
 import os
+import sys
 
 #: Exit codes after Ctrl-C and SIGTERM, those of a shell for a program that the signal ended.
 INTERRUPTED, TERMINATED = 130, 143
@@ -39,7 +40,6 @@ def main() -> None:
         _signal.signal(_signal.SIGINT, interrupt)
     try:
         import io
-        import sys
 
         _import_beside("analysis")
         from pycontrol import cli
@@ -72,7 +72,6 @@ def _import_beside(name: str) -> None:
 
     ROS workspaces set PYTHONPATH, and a user's own package may well be called `analysis`.
     """
-    import sys
     from importlib.machinery import PathFinder
     from importlib.util import module_from_spec
 

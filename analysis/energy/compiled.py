@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from analysis.energy.distribute import by_size
-from analysis.energy.outcome import Dispatch, EnergyRun, GpuCount, Outcome, Skip, TaskCount, priced
+from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun, GpuCount, Skip, TaskCount, priced
 from analysis.energy.policies import UnitsRule
 from analysis.energy.setup import Setup
 from analysis.model import Kernel
@@ -77,7 +77,7 @@ class Tables:
         return made
 
 
-def simulate(setup: Setup, run: EnergyRun, log: int = 0, tables: Tables | None = None) -> Outcome:
+def simulate(setup: Setup, run: EnergyRun, log: int = 0, tables: Tables | None = None) -> EnergyOutcome:
     """One run; the first ``log`` dispatches and skips are recorded.  Other threads run meanwhile.
 
     Raises MemoryError if there is none.
@@ -105,7 +105,8 @@ def simulate(setup: Setup, run: EnergyRun, log: int = 0, tables: Tables | None =
     logged = [records[at] for at in range(min(log, result.logged))]
     dispatches = tuple(_dispatch(one) for one in logged if one.units)
     skips = tuple(Skip(one.task, one.job, one.release, one.at) for one in logged if not one.units)
-    return Outcome(tuple(map(_count, tasks)), counts, dispatches, skips, result.away, result.overflows, result.end)
+    counted = tuple(map(_count, tasks))
+    return EnergyOutcome(counted, counts, dispatches, skips, result.away, result.overflows, result.end)
 
 
 def _count(task: CData) -> TaskCount:

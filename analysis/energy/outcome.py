@@ -116,7 +116,7 @@ class GpuCount:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EnergyOutcome:
     """A run's results; ``dispatches`` and ``skips`` are empty if they were not recorded.
 
     ``away``: dispatches on another GPU than the assigned one.  ``overflows``: decisions whose window did not fit.

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from analysis.energy import compiled
 from analysis.energy.model import LONGEST
-from analysis.energy.outcome import Dispatch, EnergyRun, Outcome
+from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun
 from analysis.energy.power import Energy, closed_form
 from analysis.energy.setup import Setup
 from analysis.energy.simulate import executions
@@ -95,7 +95,7 @@ def make(setup: Setup) -> Table:
     raise NoTableError(f"{length}: choose periods with a smaller common multiple")
 
 
-def _state(setup: Setup, outcome: Outcome, now: int) -> object:
+def _state(setup: Setup, outcome: EnergyOutcome, now: int) -> object:
     """The jobs that are ready and those that run just before ``now``, with times relative to it."""
     started = {(one.task, one.job) for one in outcome.dispatches if one.at < now}
     running = [
@@ -111,7 +111,7 @@ def _state(setup: Setup, outcome: Outcome, now: int) -> object:
     return tuple(running), tuple(ready)
 
 
-def _cut(setup: Setup, outcome: Outcome, begin: int, end: int) -> Table:
+def _cut(setup: Setup, outcome: EnergyOutcome, begin: int, end: int) -> Table:
     dispatches = [_on_own_units(setup, one) for one in outcome.dispatches]
     cycle = tuple(one for one in dispatches if begin <= one.at < end)
     return Table(setup, begin, end - begin, tuple(one for one in dispatches if one.at < begin), cycle)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from analysis.energy.baselines import decide
-from analysis.energy.outcome import Dispatch, Draws, EnergyRun, GpuCount, Outcome, Skip, TaskCount, scaled
+from analysis.energy.outcome import Dispatch, Draws, EnergyOutcome, EnergyRun, GpuCount, Skip, TaskCount, scaled
 from analysis.energy.power import Energy, Execution, closed_form, integral, union
 from analysis.energy.setup import Setup
 from analysis.energy.state import Dispatching, ReleasedJob, RunningJob, UnitsState, in_order, is_full, planned
@@ -194,7 +194,7 @@ def dispatches_of(setup: Setup, run: EnergyRun, choose: Choose) -> tuple[Dispatc
     return tuple(simulation.dispatches)
 
 
-def simulate(setup: Setup, run: EnergyRun) -> Outcome:
+def simulate(setup: Setup, run: EnergyRun) -> EnergyOutcome:
     """One run, with its energy integrated over the instants."""
     simulation = _Simulation(setup, run)
     simulation.go()
@@ -211,4 +211,4 @@ def simulate(setup: Setup, run: EnergyRun) -> Outcome:
         gpus.append(GpuCount(split, busy, sum(end - one.start for one, end in ends), used))
     tasks = tuple(TaskCount(one.released, one.judged, one.late, one.skipped, one.lateness) for one in simulation.counts)
     skips = tuple(sorted(simulation.skips, key=_order))
-    return Outcome(tasks, tuple(gpus), dispatches, skips, simulation.away, end=end_of_run)
+    return EnergyOutcome(tasks, tuple(gpus), dispatches, skips, simulation.away, end=end_of_run)

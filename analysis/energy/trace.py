@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from analysis.energy.outcome import Dispatch, EnergyRun, Outcome
+from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun
 from analysis.energy.power import Execution, steps
 from analysis.energy.setup import Setup
 from analysis.energy.simulate import executions
@@ -11,7 +11,7 @@ from analysis.trace import About, Event, Kind, Trace
 from gpurt.types import Document
 
 
-def trace_of(setup: Setup, run: EnergyRun, outcome: Outcome) -> Trace:
+def trace_of(setup: Setup, run: EnergyRun, outcome: EnergyOutcome) -> Trace:
     """The kernels that start before the horizon, with their units, and what each GPU draws, mW.
 
     A skipped job has a release and no completion.

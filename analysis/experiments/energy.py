@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from analysis.energy import compiled, published
 from analysis.energy.generate import HEAVY, Draw, system
 from analysis.energy.model import MJ, SpatialGpu, SpatialSystem
-from analysis.energy.outcome import EnergyRun, Outcome
+from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.published import RTX, T400, gpu
 from analysis.energy.setup import CHOSEN, prepare
@@ -74,7 +74,7 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
             found.append([self._numbers(one, compiled.simulate(setup, run)) for setup in setups])
         return found
 
-    def _numbers(self, one: SpatialSystem, outcome: Outcome) -> list[float]:
+    def _numbers(self, one: SpatialSystem, outcome: EnergyOutcome) -> list[float]:
         pairs = zip(one.tasks, outcome.tasks, strict=True)
         counted = [count for task, count in pairs if not (self.light and task.profile in HEAVY)]
         energy = outcome.energy

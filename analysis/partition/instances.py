@@ -25,7 +25,7 @@ GRAINS = {6: Grain(1, 1), 7: Grain(2, 2), 8: Grain(4, 2), **dict.fromkeys((9, 10
 
 
 @dataclass(frozen=True)
-class Profile:
+class InstanceProfile:
     """A GPU instance profile: NVML's ``number``, its SMs, GPU slices, how many instances there may be, and where.
 
     ``places``: first memory slice and number of memory slices of each possible instance.
@@ -38,12 +38,12 @@ class Profile:
     places: tuple[tuple[int, int], ...]
 
 
-def plainest(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
+def plainest(profiles: Sequence[InstanceProfile]) -> tuple[InstanceProfile, ...]:
     """One profile for each number of SMs, ascending: that of which most instances fit.
 
     Others of that size have more memory or media engines, and fit at no more places.
     """
-    best: dict[int, Profile] = {}
+    best: dict[int, InstanceProfile] = {}
     for one in profiles:
         other = best.get(one.units)
         if other is None or (one.most, -one.number) > (other.most, -other.number):
@@ -51,7 +51,7 @@ def plainest(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
     return tuple(best[units] for units in sorted(best))
 
 
-def placed(profiles: Sequence[Profile], wanted: Sequence[int]) -> list[tuple[Profile, int]] | None:
+def placed(profiles: Sequence[InstanceProfile], wanted: Sequence[int]) -> list[tuple[InstanceProfile, int]] | None:
     """For each wanted number of SMs its profile and first memory slice, so that no instances overlap; None: impossible.
 
     ``profiles``: as plainest() has them.  Raises KeyError if no profile has such a size.
@@ -70,7 +70,7 @@ def placed(profiles: Sequence[Profile], wanted: Sequence[int]) -> list[tuple[Pro
     return [(one, found[at]) for at, one in enumerate(chosen)]
 
 
-def _starts(chosen: Sequence[Profile], before: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, ...]]:
+def _starts(chosen: Sequence[InstanceProfile], before: tuple[tuple[int, int], ...]) -> Iterator[tuple[int, ...]]:
     """First memory slices of all; equal profiles, which are neighbours, take ascending ones."""
     at = len(before)
     if at == len(chosen):

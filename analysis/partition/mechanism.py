@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from analysis.masks import planner
 from analysis.masks.topology import Topology
 from analysis.model import Partition
-from analysis.partition.instances import Grain, Profile, placed
+from analysis.partition.instances import Grain, InstanceProfile, placed
 from analysis.taskset.mechanisms import guaranteed, percentage_of
 from gpurt._gpurt import lib
 
@@ -19,7 +19,7 @@ NAMES = (CU_MASK, MPS, STATIC, TPC, VIRTUAL, GREEN, MIG)
 #: SMs that are whole chunks of MPS's static partitions, which have 2 on Tegra, 4 on cards before Hopper, 8 since.
 CHUNKS = 8
 #: The known facts about the GPU: for CU masks, for green contexts, for MIG (plainest() of its profiles); else None.
-Hardware = Topology | Grain | tuple[Profile, ...] | None
+Hardware = Topology | Grain | tuple[InstanceProfile, ...] | None
 #: green_context of [[partition]] is 0 to 255.
 MOST_CONTEXTS = 256
 

@@ -11,7 +11,7 @@ import ctypes
 from contextlib import suppress
 from types import ModuleType
 
-from analysis.partition.instances import Profile, plainest
+from analysis.partition.instances import InstanceProfile, plainest
 from gpurt.errors import DeviceError
 from gpurt.text import visible
 from gpurt.types import CData
@@ -21,7 +21,7 @@ from pycontrol.power.nvml import EXTRA, text_of
 MOST = 4096
 
 
-def read(number: int) -> tuple[str, tuple[Profile, ...]]:
+def read(number: int) -> tuple[str, tuple[InstanceProfile, ...]]:
     """A GPU's name, and one profile for each size, ascending.  Raises DeviceError where there are none."""
     try:
         import pynvml
@@ -40,7 +40,7 @@ def read(number: int) -> tuple[str, tuple[Profile, ...]]:
             pynvml.nvmlShutdown()
 
 
-def _read(library: ModuleType, number: int) -> tuple[str, tuple[Profile, ...]]:
+def _read(library: ModuleType, number: int) -> tuple[str, tuple[InstanceProfile, ...]]:
     count = library.nvmlDeviceGetCount()
     if number >= count:
         raise DeviceError(f"NVML has no GPU {number}, it has {count}")
@@ -58,7 +58,7 @@ def _read(library: ModuleType, number: int) -> tuple[str, tuple[Profile, ...]]:
     return name, plainest(found)
 
 
-def _profile(library: ModuleType, handle: CData, info: CData) -> Profile:
+def _profile(library: ModuleType, handle: CData, info: CData) -> InstanceProfile:
     """A profile and its placements.  Raises DeviceError, NVMLError."""
     count = ctypes.c_uint()
     try:
@@ -73,4 +73,4 @@ def _profile(library: ModuleType, handle: CData, info: CData) -> Profile:
     numbers = (info.multiprocessorCount, info.sliceCount, info.instanceCount, *(size for _, size in places))
     if not places or not all(1 <= value <= MOST for value in numbers):
         raise DeviceError(f"profile {info.id}: NVML says what cannot be of its SMs, slices, instances or places")
-    return Profile(info.id, info.multiprocessorCount, info.sliceCount, info.instanceCount, places)
+    return InstanceProfile(info.id, info.multiprocessorCount, info.sliceCount, info.instanceCount, places)

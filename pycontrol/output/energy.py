@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.energy.bounds import bounds
 from analysis.energy.model import J, SpatialSystem
-from analysis.energy.outcome import EnergyRun, Outcome
+from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.power import Energy
 from analysis.energy.setup import Setup
 from analysis.energy.uncertain import Spread, spreads
@@ -45,7 +45,7 @@ class Sum:
         self.lateness: list[int | None] = [None] * len(self.tasks)
         self.time = 0
 
-    def add(self, outcome: Outcome, run: EnergyRun) -> None:
+    def add(self, outcome: EnergyOutcome, run: EnergyRun) -> None:
         """One more run."""
         self.energy += outcome.energy
         self.away += outcome.away

@@ -11,7 +11,7 @@ import pytest
 
 from analysis.energy import compiled, simulate
 from analysis.energy.model import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
-from analysis.energy.outcome import EXECUTIONS, EnergyRun, Outcome
+from analysis.energy.outcome import EXECUTIONS, EnergyOutcome, EnergyRun
 from analysis.energy.policies import POLICIES, Order, Readings, UnitsPolicy
 from analysis.energy.setup import Setup, prepare
 from analysis.model import Kernel
@@ -76,7 +76,7 @@ def test_compiled_equals_readable(policy: UnitsPolicy) -> None:
         assert migrated > 0
 
 
-def assert_sound(setup: Setup, outcome: Outcome) -> None:
+def assert_sound(setup: Setup, outcome: EnergyOutcome) -> None:
     """Units and slots are never held twice, no job starts early or runs with its predecessor."""
     finish: dict[int, int] = {}
     for one in outcome.dispatches:

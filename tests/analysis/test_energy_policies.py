@@ -13,27 +13,27 @@ from analysis.energy import compiled, simulate
 from analysis.energy.allocate import candidate, candidates
 from analysis.energy.migrate import migrate
 from analysis.energy.model import MJ, J, SpatialGpu, SpatialSystem
-from analysis.energy.outcome import EnergyRun, Outcome
+from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.policies import POLICIES, Order, Readings
 from analysis.energy.setup import Setup, prepare
 from analysis.energy.state import Dispatching, ReleasedJob, UnitsState, planned
 from analysis.model import MS, Kernel
 
-Simulate = Callable[[Setup, EnergyRun], Outcome]
+Simulate = Callable[[Setup, EnergyRun], EnergyOutcome]
 
 
-def readable(setup: Setup, run: EnergyRun) -> Outcome:
+def readable(setup: Setup, run: EnergyRun) -> EnergyOutcome:
     return simulate.simulate(setup, run)
 
 
-def native(setup: Setup, run: EnergyRun) -> Outcome:
+def native(setup: Setup, run: EnergyRun) -> EnergyOutcome:
     return compiled.simulate(setup, run, log=1000)
 
 
 BOTH = pytest.mark.parametrize("go", [readable, native])
 
 
-def seen(system: SpatialSystem, outcome: Outcome) -> list[tuple[str, int, int, float]]:
+def seen(system: SpatialSystem, outcome: EnergyOutcome) -> list[tuple[str, int, int, float]]:
     return [(f"{system.tasks[d.task].name}{d.job}", d.gpu, d.units, d.at / MS) for d in outcome.dispatches]
 
 

@@ -493,6 +493,19 @@ def test_no_arguments_give_a_traceback(gpurt: Gpurt, arguments: list[str]) -> No
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(("asked", "shown"), [("1", True), ("0", False)])
+def test_a_bug_shows_where_it_is_if_the_user_asks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], asked: str, shown: bool
+) -> None:
+    monkeypatch.setenv("GPURT_DEBUG", asked)
+    try:
+        raise LookupError("odd")
+    except LookupError as error:
+        said = cli.explain(error)
+    assert "LookupError: odd; this is a bug" in said.lines[0]
+    assert ("test_cli.py" in capsys.readouterr().err) is shown
+
+
 @pytest.mark.parametrize(
     ("key", "wrong"),
     [("duration", -5), ("job", -5), *((key, wrong) for key in ("duration", "job", "ns") for wrong in

@@ -18,7 +18,7 @@ import pytest
 from calls import Gpurt, caller
 
 from analysis.partition import mechanism
-from analysis.partition.instances import GRAINS, Grain, Profile, placed, plainest
+from analysis.partition.instances import GRAINS, Grain, InstanceProfile, placed, plainest
 from analysis.taskset import load
 from pycontrol.machine import cuda_device, mig
 from pycontrol.plan.offered import Offer, unconfirmed
@@ -29,8 +29,11 @@ FLAGS = ("-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
 NO_MIG, MIG, NO_PLACES, NO_SMS = range(4)  # enum mig of the fake
 #: The A100's, by NVIDIA's guide to MIG.
 A100 = (
-    Profile(19, 14, 1, 7, tuple((at, 1) for at in range(7))), Profile(14, 28, 2, 3, ((0, 2), (2, 2), (4, 2))),
-    Profile(9, 42, 3, 2, ((0, 4), (4, 4))), Profile(5, 56, 4, 1, ((0, 4),)), Profile(0, 98, 7, 1, ((0, 8),)),
+    InstanceProfile(19, 14, 1, 7, tuple((at, 1) for at in range(7))),
+    InstanceProfile(14, 28, 2, 3, ((0, 2), (2, 2), (4, 2))),
+    InstanceProfile(9, 42, 3, 2, ((0, 4), (4, 4))),
+    InstanceProfile(5, 56, 4, 1, ((0, 4),)),
+    InstanceProfile(0, 98, 7, 1, ((0, 8),)),
 )  # fmt: skip
 
 
@@ -214,11 +217,11 @@ def test_places_are_what_trying_all_finds() -> None:
     met = set()
     for _ in range(150):
         profiles = plainest([
-            Profile(number, 10 * number, rng.randint(1, 3), rng.randint(1, 4),
+            InstanceProfile(number, 10 * number, rng.randint(1, 3), rng.randint(1, 4),
                     tuple((start, rng.randint(1, 3)) for start in rng.sample(range(6), rng.randint(1, 4))))
             for number in range(1, 4)
         ])  # fmt: skip
-        profiles = (*profiles, Profile(9, 900, 7, 1, ((0, 9),)))
+        profiles = (*profiles, InstanceProfile(9, 900, 7, 1, ((0, 9),)))
         sizes = [rng.choice((10, 20, 30)) for _ in range(rng.randint(1, 4))]
         chosen = [next(one for one in profiles if one.units == size) for size in sizes]
         possible = sum(one.slices for one in chosen) <= 7 and all(chosen.count(one) <= one.most for one in chosen)
