@@ -63,7 +63,7 @@ class Judge:
         self._meanings: dict[str, SeenTask | None] = {}
         self._due = Due(lambda task, release: release in self._tasks[task].jobs)
         self._limits = Limits(file, self.policy, gpus)
-        self._segments = Segments(self.policy, self._limits, self._log, _group_levels(file))
+        self._segments = Segments(self.policy, self._limits, self._log, _group_levels(file), _homes(file))
         self._serving = Serving(file.taskset, self._log)
         self._latest = 0
 
@@ -382,6 +382,11 @@ def _group_levels(file: TasksetFile) -> dict[str, int]:
         name: max(task.segment_priority for task in file.taskset if groups.get(task.name) == group)
         for name, group in groups.items() if group
     }  # fmt: skip
+
+
+def _homes(file: TasksetFile) -> dict[str, str]:
+    """The group of each task with workers, and of each worker."""
+    return {name: file.launch[name].group or "" for name in file.taskset.forked if name in file.launch}
 
 
 _HANDLERS: dict[Kind, Callable[[Judge, Event, int | None], None]] = {

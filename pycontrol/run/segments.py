@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from analysis.model import FEDERATED, Task
 from analysis.trace import Event
+from gpurt.text import visible
 from pycontrol.run.finding import Log, What
 from pycontrol.run.limits import Limits
 from pycontrol.run.seen import MOST_OPEN, Held, OpenJob, SeenTask
@@ -15,13 +16,19 @@ from pycontrol.run.seen import MOST_OPEN, Held, OpenJob, SeenTask
 class Segments:
     """Takes the events of segments in the order in which they come, each with what is known of its task."""
 
-    def __init__(self, policy: str, limits: Limits, log: Log, levels: Mapping[str, int]) -> None:
-        """``levels``: the GPU priorities of segments of tasks in groups, by task."""
-        self._policy, self._limits, self._log, self._levels = policy, limits, log, levels
+    def __init__(
+        self, policy: str, limits: Limits, log: Log, levels: Mapping[str, int], homes: Mapping[str, str]
+    ) -> None:  # fmt: skip
+        """``levels``: the GPU priorities of segments of tasks in groups, by task.
+
+        ``homes``: the groups of workers and of tasks that have some, whose bounds are for members of one group.
+        """
+        self._policy, self._limits, self._log, self._levels, self._homes = policy, limits, log, levels, homes
 
     def begin(self, seen: SeenTask, event: Event, priority: int | None) -> None:
         """A segment begins, of a client of that GPU priority if it is known."""
         self._check_priority(seen.task, event, priority)
+        self._check_home(seen.task, event)
         job = seen.current()
         self._check_single(seen, event, job)
         if not seen.told:  # else only its next job says that the one before it has ended
@@ -69,6 +76,14 @@ class Segments:
         wanted = self._levels.get(task.name, task.segment_priority)
         if priority != wanted:
             text = f"its segment has GPU priority {priority}, the file says {wanted}"
+            self._log.add(event.time, What.PRIORITY, task.name, text)
+
+    def _check_home(self, task: Task, event: Event) -> None:
+        """A host's event names the group; the simulator's, which names no GPU, does not."""
+        home = self._homes.get(task.name)
+        if home and event.gpu is not None and event.group != home:
+            there = f"group {visible(event.group)}" if event.group else "no group"
+            text = f"its segment is one of {there}, the file says group {home}, and its bound is for that"
             self._log.add(event.time, What.PRIORITY, task.name, text)
 
     def _check_single(self, seen: SeenTask, event: Event, job: OpenJob | None) -> None:

@@ -14,10 +14,11 @@ from texts import mistakes, taskset_of
 
 from analysis.model import MS, CpuSegment, Fork, Span
 from analysis.taskset import json_schema, load
-from analysis.trace import Kind
+from analysis.trace import Event, Kind
 from analysis.trace import load as load_trace
 from gpurt.errors import TasksetError
 from pycontrol import cli
+from pycontrol.run.judge import Judge
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/every-key-of-workers.toml"
 GOOD = """[platform]
@@ -142,7 +143,7 @@ def test_equal_levels_within_a_group_are_no_remark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [["apply"], ["run"], ["plan", "modes"], ["plan", "priorities"], ["plan", "units"],
-     ["plan", "partitions"], ["plan", "slices"], ["report", "-o", "x.html"], ["watch"], ["analyze", "--measured"]],
+     ["plan", "partitions"], ["plan", "slices"], ["report", "-o", "x.html"], ["analyze", "--measured"]],
 )  # fmt: skip
 def test_commands_that_know_nothing_of_workers_refuse_them(command: list[str]) -> None:
     done = CliRunner().invoke(cli.cli, [*command, str(EXAMPLE)])
@@ -177,10 +178,20 @@ def test_traces_are_checked_from_the_release_of_a_task_to_its_end(
     assert "NO: left exceeded its bound" in capsys.readouterr().out
 
 
-def test_a_hold_is_compared_with_no_host(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("group", "told"), [("planner", ""), (None, "one of no group"), ("x", "one of group x")])
+def test_a_segment_outside_the_group_is_told(group: str | None, told: str) -> None:
+    judge = Judge(load(EXAMPLE), {})
+    found = judge.feed(Event(MS, Kind.BEGIN, "left", gpu=0, group=group))
+    texts = [one.text for one in found if "the file says group planner" in one.text]
+    assert len(texts) == bool(told)
+    assert all(told in text for text in texts)
+
+
+@pytest.mark.parametrize("command", [["watch"], ["watch", "--metrics"], ["trace", "check", "run.json"]])
+def test_a_hold_is_compared_with_no_host(command: list[str], tmp_path: Path) -> None:
     (path := tmp_path / "set.toml").write_text(GOOD.replace('"right"] }', '"right"], hold = true }'))
     assert load(path).taskset.forks == (Fork("plan", 1, ("left", "right"), hold=True),)
-    done = CliRunner().invoke(cli.cli, ["trace", "check", str(path), str(path)])
+    done = CliRunner().invoke(cli.cli, [*command, str(path)])
     assert isinstance(done.exception, TasksetError)
     assert "task plan: workers: no host raises all threads of an owner, as its hold needs" in str(done.exception)
 
