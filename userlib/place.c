@@ -110,7 +110,7 @@ void gpurt_explain(const char *device, int err, char *text, size_t size)
 		snprintf(text, size, "GPURT_GPU is not the number of a GPU, 0 to %d", GPURT_MAX_GPUS - 1);
 	else if (err == -EOPNOTSUPP && getenv("GPURT_GROUP"))
 		snprintf(text, size, "this host has no groups, and GPURT_GROUP names one; groups are on virtual GPUs "
-			 "(gpurt emulate)");
+			 "(gpurt emulate, vgpus of gpurt.ko)");
 	else if (err == -EDQUOT && getenv("GPURT_GROUP"))
 		snprintf(text, size, "the host permits %d groups of a user, %d members of a group, one budget for all of them, "
 			 "and so many connections as --user-connections says", GPURT_MAX_USER_GROUPS, GPURT_MAX_MEMBERS);

@@ -13,6 +13,7 @@
 #include "clients/bus.h"
 #include "clients/decisions.h"
 #include "clients/files.h"
+#include "clients/group.h"
 #include "clients/news.h"
 #include "clients/wait.h"
 #include "core/agents.h"
@@ -34,7 +35,8 @@ static bool may_have(u32 own, u32 priority)
 static u32 caps_of(const struct gpurt_gpu *gpu)
 {
 	return (gpu->ops.work ? GPURT_CAP_VGPU : 0) | (gpu->ops.agents ? GPURT_CAP_AGENTS : 0) |
-	       (gpurt_job_can_notify() ? GPURT_CAP_NOTIFY : 0) | (gpurt_boost_why_not() ? 0 : GPURT_CAP_RAISES);
+	       (gpu->ops.group_open ? GPURT_CAP_GROUPS : 0) | (gpurt_job_can_notify() ? GPURT_CAP_NOTIFY : 0) |
+	       (gpurt_boost_why_not() ? 0 : GPURT_CAP_RAISES);
 }
 
 static long do_query(struct gpurt_file *file, union gpurt_argument *a)
@@ -335,7 +337,16 @@ static long do_order(struct gpurt_file *file, union gpurt_argument *a)
 	return err;
 }
 
-/* The user-space host's alone: jobs that share a GPU in space, and groups. */
+static long do_group_join(struct gpurt_file *file, union gpurt_argument *a)
+{
+	if (file->tgid != task_tgid(current))
+		return -EPERM;
+	if (!gpurt_file_is_alive(file))
+		return -ESTALE;
+	return gpurt_group_join(file, a->group_join.name, gpurt_raised_own(current), false);
+}
+
+/* The user-space host's alone: jobs that share a GPU in space. */
 static long do_elsewhere(struct gpurt_file *file, union gpurt_argument *a)
 {
 	return -EOPNOTSUPP;
@@ -359,7 +370,7 @@ static long (*const handlers[])(struct gpurt_file *file, union gpurt_argument *a
 	[_IOC_NR(GPURT_IOC_END)] = do_end,
 	[_IOC_NR(GPURT_IOC_WAIT)] = do_wait,
 	[_IOC_NR(GPURT_IOC_COPY)] = do_copy,
-	[_IOC_NR(GPURT_IOC_GROUP_JOIN)] = do_elsewhere,
+	[_IOC_NR(GPURT_IOC_GROUP_JOIN)] = do_group_join,
 	[_IOC_NR(GPURT_IOC_TSG_OPEN)] = do_tsg_open,
 	[_IOC_NR(GPURT_IOC_TSG_CLOSE)] = do_tsg_close,
 	[_IOC_NR(GPURT_IOC_SUBMIT)] = do_submit,

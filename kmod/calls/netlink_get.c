@@ -23,6 +23,7 @@
 #include "decide/runlist.h"
 #include "decide/stuck_timer.h"
 #include "state/clients.h"
+#include "state/team.h"
 
 /* How far a dump has got. */
 struct cursor {
@@ -130,15 +131,33 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 			       nla_put_u32(skb, GPURT_A_CROSS, part.cross)));
 }
 
+/* A member of the group that is inside on that GPU, else any; NULL: there is none by now. */
+static struct gpurt_client *member_of(struct gpurt_gpu *gpu, const struct gpurt_seat *seat)
+{
+	struct gpurt_client *client, *found = NULL;
+
+	gpurt_for_each_client(client, gpu) {
+		cond_resched();
+		if (READ_ONCE(client->seat) != seat || READ_ONCE(client->gone))
+			continue;
+		if (READ_ONCE(client->core.depth))
+			return client;
+		found = found ?: client;
+	}
+	return found;
+}
+
 static int put_runner(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu)
 {
 	/* Pairs with apply().  dump() keeps clients from being freed. */
 	struct gpurt_sched_client *runner = smp_load_acquire(&gpu->runlist.runner);
+	struct gpurt_client *client;
 
 	if (!runner)
 		return nla_put_u32(skb, GPURT_A_IMAGE, GPURT_IMAGE_ALL);
+	client = gpurt_seat_of(runner) ? member_of(gpu, gpurt_seat_of(runner)) : gpurt_client_of(runner);
 	return nla_put_u32(skb, GPURT_A_IMAGE, GPURT_IMAGE_ONE) ||
-	       nla_put_u32(skb, GPURT_A_RUNNER_PID, pid_for_reader(cb, gpurt_client_of(runner)));
+	       nla_put_u32(skb, GPURT_A_RUNNER_PID, client ? pid_for_reader(cb, client) : 0);
 }
 
 static int put_stuck(struct sk_buff *skb, const struct gpurt_gpu *gpu)
@@ -219,7 +238,7 @@ static int put_counts(struct sk_buff *skb, struct gpurt_gpu *gpu, struct gpurt_s
 {
 	return nla_put_u64_64bit(skb, GPURT_A_SEGMENTS, READ_ONCE(c->segments), GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_PREEMPTIONS, READ_ONCE(c->preemptions), GPURT_A_PAD) ||
-	       nla_put_u64_64bit(skb, GPURT_A_HELD_NS, held(gpu, c), GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_HELD_NS, held(gpu, READ_ONCE(c->entry)), GPURT_A_PAD) ||
 	       put_budget(skb, c) ||
 	       nla_put_u64_64bit(skb, GPURT_A_OVERRUNS, READ_ONCE(c->overruns), GPURT_A_PAD);
 }
@@ -234,20 +253,22 @@ static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct g
 		      struct gpurt_client *client)
 {
 	void *header = begin(skb, cb, GPURT_CMD_GET_CLIENTS);
+	const struct gpurt_seat *seat = READ_ONCE(client->seat);
 	struct gpurt_sched_client *c = &client->core;
 
 	if (!header || nla_put_u32(skb, GPURT_A_GPU, gpu->index) ||
+	    (seat && is_known(cb, client) && nla_put_string(skb, GPURT_A_GROUP, seat->team->name)) ||
 	    nla_put_u64_64bit(skb, GPURT_A_CLIENT, client->id, GPURT_A_PAD) ||
 	    nla_put_u32(skb, GPURT_A_PID, pid_for_reader(cb, client)) ||
 	    nla_put_string(skb, GPURT_A_COMM, is_known(cb, client) ? client->comm : "") ||
 	    nla_put_u32(skb, GPURT_A_STATE, state(client)) ||
-	    nla_put_u32(skb, GPURT_A_PRIORITY, READ_ONCE(c->level)) ||
+	    nla_put_u32(skb, GPURT_A_PRIORITY, gpurt_level_told(client)) ||
 	    nla_put_u32(skb, GPURT_A_OWN_PRIORITY, READ_ONCE(c->own)) ||
-	    nla_put_u32(skb, GPURT_A_SET_PRIORITY, READ_ONCE(c->set)) ||
+	    nla_put_u32(skb, GPURT_A_SET_PRIORITY, READ_ONCE(*(seat ? &seat->team->core.set : &c->set))) ||
 	    nla_put_u32(skb, GPURT_A_DEPTH, READ_ONCE(c->depth)) ||
 	    nla_put_u32(skb, GPURT_A_TSGS, READ_ONCE(c->tsgs)) ||
 	    nla_put_u32(skb, GPURT_A_EXEMPT, READ_ONCE(c->exempt)) ||
-	    nla_put_u32(skb, GPURT_A_DEMOTED, !!READ_ONCE(c->demoted)) ||
+	    nla_put_u32(skb, GPURT_A_DEMOTED, !!READ_ONCE(READ_ONCE(c->entry)->demoted)) ||
 	    nla_put_u32(skb, GPURT_A_FORM, READ_ONCE(c->boost.form)) ||
 	    nla_put_u32(skb, GPURT_A_RAISED, raised_to(client)) ||
 	    nla_put_u32(skb, GPURT_A_COPY, READ_ONCE(client->copier.node.state)) ||

@@ -11,11 +11,14 @@
 #include "clients/budgets.h"
 #include "clients/decisions.h"
 #include "clients/exempt.h"
+#include "clients/group.h"
 #include "clients/policy.h"
+#include "core/calls.h"
 #include "decide/gate.h"
 #include "decide/gpu.h"
 #include "decide/gpus.h"
 #include "state/clients.h"
+#include "state/team.h"
 
 static u32 get_u32(struct genl_info *info, u32 attr, u32 otherwise)
 {
@@ -202,6 +205,54 @@ static bool is_process(struct pid *pid)
 	return found;
 }
 
+/* A look at the budgets of all members of groups. */
+struct budgets_look {
+	u64 round;
+	const struct gpurt_allowance *made;	/* for which all members of a group may not be under another one */
+};
+
+/* Whether members of a group are to be under that budget, and others under another one. */
+static int check_members(struct gpurt_gpu *gpu, struct genl_info *info, void *about)
+{
+	struct gpurt_allowance *wanted;
+	struct budgets_look *l = about;
+	struct gpurt_client *client;
+	struct gpurt_seat *seat;
+	bool two = false;
+
+	gpurt_for_each_client(client, gpu) {
+		cond_resched();
+		seat = READ_ONCE(client->seat);
+		wanted = seat && !READ_ONCE(client->gone) ? gpurt_allowance_of(client) : NULL;
+		if (!wanted)
+			continue;
+		two |= seat->round == l->round && seat->wanted != wanted &&
+		       (wanted == l->made || seat->wanted == l->made);
+		seat->wanted = wanted;
+		seat->round = l->round;
+		gpurt_allowance_put(wanted);
+	}
+	return two ? -EDQUOT : 0;
+}
+
+/* Called with one_at_a_time held, by a command for some GPUs.  A budget is all its clients', whatever their GPU. */
+static int check_groups(struct genl_info *info, const struct gpurt_allowance *allowance)
+{
+	static u64 rounds;
+	struct budgets_look look = { .round = ++rounds, .made = allowance };
+	int err;
+	u32 i;
+
+	smp_mb();	/* as in each_gpu() */
+	for (i = 0; i < GPURT_MAX_GPUS; i++) {
+		err = one_gpu(i, check_members, info, &look);
+		if (err == -EDQUOT)
+			return gpurt_nl_refuse(info->extack, err, "members of a group would be under two budgets; "
+					       "set one for all of them, or remove the other");
+	}
+	return 0;
+}
+
 static int change_budget(struct genl_info *info, u32 attr, const char *path, struct pid *pid, bool make)
 {
 	static DEFINE_MUTEX(one_at_a_time);	/* an allowance that settles must not be given a budget meanwhile */
@@ -215,7 +266,9 @@ static int change_budget(struct genl_info *info, u32 attr, const char *path, str
 	mutex_lock(&one_at_a_time);
 	err = gpurt_allowance_get(attr, path, pid, make, &allowance, &why);
 	if (!err && allowance) {
-		err = each_gpu(info, set_budget, allowance);
+		err = make ? check_groups(info, allowance) : 0;
+		if (!err)
+			err = each_gpu(info, set_budget, allowance);
 		gpurt_allowance_settle(allowance);
 		gpurt_allowance_put(allowance);
 	} else {
@@ -256,6 +309,13 @@ int gpurt_nl_set_budget(struct sk_buff *skb, struct genl_info *info)
 	return err;
 }
 
+static int check_policy(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
+{
+	int err = gpurt_policy_may(gpu, nla_get_u32(info->attrs[GPURT_A_POLICY]));
+
+	return err == -EBUSY ? gpurt_nl_refuse(info->extack, err, GPURT_POLICY_SPANNED) : err;
+}
+
 static int set_policy(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
 {
 	const char *why = NULL;
@@ -277,7 +337,8 @@ int gpurt_nl_set_policy(struct sk_buff *skb, struct genl_info *info)
 		return gpurt_nl_refuse(info->extack, -EINVAL, "no such policy");
 	if (get_u32(info, GPURT_A_NOTICE, GPURT_NOTICE_POLL) >= GPURT_NOTICE_COUNT)
 		return gpurt_nl_refuse(info->extack, -EINVAL, "no such way to notice");
-	return each_gpu(info, set_policy, NULL);
+	err = each_gpu(info, check_policy, NULL);
+	return err < 0 ? err : each_gpu(info, set_policy, NULL);
 }
 
 /* Each applies a change of the rules to the clients of one GPU. */
@@ -373,9 +434,101 @@ int gpurt_nl_set_barred(struct sk_buff *skb, struct genl_info *info)
 			"BARRED is 0 or 1, with exactly one of PID, COMM and CGROUP", apply_bars);
 }
 
+/* The next client of the process on that GPU, with a reference for the caller; NULL: there is none. */
+static struct gpurt_client *next_client(struct gpurt_gpu *gpu, const struct pid *pid, u64 *last)
+{
+	struct gpurt_client *client, *found = NULL;
+	int reading = gpurt_clients_read();
+
+	gpurt_for_each_client(client, gpu) {
+		cond_resched();
+		if (client->id <= *last || client->tgid != pid || !kref_get_unless_zero(&client->ref))
+			continue;
+		found = client;
+		*last = client->id;
+		break;
+	}
+	gpurt_clients_done(reading);
+	return found;
+}
+
+/* Calls @fn for the descriptor of each client of the process on that GPU.  The count, or the first error. */
+static int each_file(u32 index, const struct pid *pid, const char *name,
+		     int (*fn)(struct gpurt_file *file, const char *name))
+{
+	struct gpurt_gpu *gpu = gpurt_gpu_get(index);
+	struct gpurt_client *client;
+	int err = 0, count = 0;
+	u64 last = 0;
+
+	if (!gpu)
+		return 0;
+	while (!err && (client = next_client(gpu, pid, &last))) {
+		err = fn(client->file, name);
+		/* A descriptor that has been closed, or whose process has ended, has no client any more. */
+		count += !err;
+		err = err == -ESTALE ? 0 : err;
+		gpurt_client_put(client);
+	}
+	gpurt_gpu_put(gpu);
+	return err ?: count;
+}
+
+static int may_move(struct gpurt_file *file, const char *name)
+{
+	return gpurt_group_check(file, name, true);
+}
+
+static int move(struct gpurt_file *file, const char *name)
+{
+	return gpurt_group_join(file, name, 0, true);
+}
+
+static const char *why_no_member(int err)
+{
+	switch (err) {
+	case -EBUSY:
+		return "the process is in another group, until it ends";
+	case -EDQUOT:
+		return "too many groups of the user, or members, or group and process are under different budgets";
+	case -EOPNOTSUPP:
+		return "groups are on virtual GPUs, and under a lock policy on one GPU at a time";
+	default:
+		return NULL;
+	}
+}
+
+static int set_group(struct genl_info *info, const struct pid *pid, const char *name)
+{
+	int (*const steps[])(struct gpurt_file *file, const char *name) = { may_move, move };
+	int count = 0, ret;
+	u32 i, k;
+
+	for (i = 0; i < ARRAY_SIZE(steps); i++) {
+		for (k = 0, count = 0; k < GPURT_MAX_GPUS; k++) {
+			ret = pid ? each_file(k, pid, name, steps[i]) : 0;
+			if (ret < 0)
+				return gpurt_nl_refuse(info->extack, ret, why_no_member(ret));
+			count += ret;
+		}
+	}
+	return count ? 0 : gpurt_nl_refuse(info->extack, -ESRCH, "that process is no client of the GPU");
+}
+
 int gpurt_nl_set_group(struct sk_buff *skb, struct genl_info *info)
 {
 	int err = gpurt_nl_check(skb, info->nlhdr, info->extack);
+	char name[GPURT_NAME_LEN] = "";
+	struct pid *pid;
 
-	return err ? err : gpurt_nl_refuse(info->extack, -EOPNOTSUPP, "the kernel module has no groups yet");
+	if (err)
+		return err;
+	strscpy(name, nla_data(info->attrs[GPURT_A_GROUP]), sizeof(name));
+	if (!gpurt_is_name(name, sizeof(name)))
+		return gpurt_nl_refuse(info->extack, -EINVAL,
+				       "attribute GPURT_A_GROUP must be printable ASCII, and not empty");
+	pid = find_get_pid((pid_t)nla_get_u32(info->attrs[GPURT_A_PID]));
+	err = set_group(info, pid, name);
+	put_pid(pid);
+	return err;
 }

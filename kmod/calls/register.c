@@ -40,6 +40,7 @@ static void stop(struct gpurt_gpu *gpu)
 	gpurt_gpu_dies(gpu);
 	gpurt_policy_stop(gpu);
 	gpurt_updates_drain(gpu);
+	gpurt_client_disband(gpu);
 	gpurt_stuck_stop(gpu);
 	gpurt_driver_stop(gpu);
 	gpurt_updates_stop(gpu);

@@ -20,6 +20,7 @@
 #include "clients/boost_calls.h"
 #include "core/boost.h"
 #include "state/client.h"
+#include "state/team.h"
 
 /*
  * Called with `calls` and the lock held, by the client's thread.  Until gpurt_boost_returns() it carries `level` out
@@ -138,7 +139,7 @@ bool gpurt_boost_ends(struct gpurt_client *client)
 	rt_mutex_lock(&b->lock);
 	is = b->raised.task == current;
 	if (is)
-		enter(b, b->form == GPURT_FORM_SELF ? READ_ONCE(client->core.level) : 0);
+		enter(b, b->form == GPURT_FORM_SELF ? gpurt_level_now(client) : 0);
 	rt_mutex_unlock(&b->lock);
 	if (!is)
 		rt_mutex_unlock(&b->calls);
@@ -175,7 +176,7 @@ int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_
 	}
 	if (READ_ONCE(client->gpu->sched.policy) != GPURT_POLICY_BOOSTED)
 		return 0;
-	level = gpurt_begin_level(READ_ONCE(client->core.set), own, begin->priority);
+	level = gpurt_level_of_begin(client, own, begin->priority);
 	err = check(client, own, level, begin->flags, &right);
 	if (err || !level)
 		return err;
@@ -231,7 +232,7 @@ u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level)
 		return level;
 	/* The level of a nested begin decides nothing, and was not checked. */
 	if (READ_ONCE(client->core.depth))
-		level = min_t(u32, level, READ_ONCE(client->core.level));
+		level = min_t(u32, level, gpurt_level_now(client));
 	if (is_raised(client))
 		return min(level, raised_for(&client->boost));
 	return current->rt_priority >= top ? level : 0;

@@ -43,7 +43,7 @@ static inline u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 
  */
 static inline u32 gpurt_client_caller_level(const struct gpurt_client *client)
 {
-	return gpurt_client_queues_at(client, min_t(u32, READ_ONCE(client->core.level), current->rt_priority));
+	return gpurt_client_queues_at(client, min_t(u32, gpurt_level_now(client), current->rt_priority));
 }
 
 #endif

@@ -20,6 +20,7 @@
 #include "clients/budgets.h"
 #include "decide/gate.h"
 #include "state/client.h"
+#include "state/team.h"
 
 #define GENERATIONS 256
 
@@ -173,7 +174,7 @@ static struct gpurt_allowance *of_cgroup(struct pid *tgid)
 }
 
 /* The client's allowance, with a reference for the caller. */
-static struct gpurt_allowance *allowance_of(struct gpurt_client *client)
+struct gpurt_allowance *gpurt_allowance_of(struct gpurt_client *client)
 {
 	struct gpurt_allowance *allowance = NULL, *now;
 
@@ -203,8 +204,10 @@ void gpurt_allowance_describe(struct gpurt_client *client, u64 *limit, u64 *peri
 	const struct gpurt_budget *budget;
 	struct gpurt_allowance *allowance;
 
+	const struct gpurt_seat *seat = READ_ONCE(client->seat);
+
 	rcu_read_lock();
-	allowance = READ_ONCE(client->allowance);	/* of which it may not be any more */
+	allowance = READ_ONCE(*(seat ? &seat->allowance : &client->allowance));	/* of which it may not be any more */
 	if (allowance) {
 		budget = &allowance->budget[client->gpu->index];
 		*limit = READ_ONCE(budget->limit);
@@ -212,6 +215,31 @@ void gpurt_allowance_describe(struct gpurt_client *client, u64 *limit, u64 *peri
 		*action = READ_ONCE(budget->action);
 	}
 	rcu_read_unlock();
+}
+
+/* Called with the gate held.  Whether the group is under another budget than that.  Member @but does not count. */
+bool gpurt_allowance_bars(struct gpurt_seat *seat, const struct gpurt_allowance *allowance, struct gpurt_client *but)
+{
+	struct gpurt_client *client;
+
+	list_for_each_entry(client, &seat->members, in_seat)
+		if (client != but && client->allowance && allowance && client->allowance != allowance)
+			return true;
+	return false;
+}
+
+/* Called with the gate held.  The group is under the budget of the first member that is under one. */
+void gpurt_allowance_share(struct gpurt_seat *seat, u64 now)
+{
+	struct gpurt_allowance *allowance = NULL;
+	struct gpurt_client *client;
+
+	list_for_each_entry(client, &seat->members, in_seat)
+		allowance = allowance ?: client->allowance;
+	WRITE_ONCE(seat->allowance, allowance);
+	if (!list_empty(&seat->members))
+		gpurt_join_budget(&seat->gpu->sched, &seat->core.core,
+				  allowance ? &allowance->budget[seat->gpu->index] : NULL, now);
 }
 
 struct allowance_update {
@@ -224,12 +252,18 @@ static int decide_allowance(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 n
 	struct gpurt_allowance **allowance = &container_of(u, struct allowance_update, u)->allowance;
 	struct gpurt_allowance *left = u->client->allowance;
 	struct gpurt_budget *budget = *allowance ? &(*allowance)->budget[gpu->index] : NULL;
+	struct gpurt_seat *seat = u->client->seat;
 
 	if (u->client->gone)
 		return -ENOENT;
-	gpurt_join_budget(&gpu->sched, &u->client->core, budget, now);
+	if (seat && gpurt_allowance_bars(seat, *allowance, u->client))
+		return -EDQUOT;
+	if (!seat)
+		gpurt_join_budget(&gpu->sched, &u->client->core, budget, now);
 	WRITE_ONCE(u->client->allowance, *allowance);
 	*allowance = left;
+	if (seat)
+		gpurt_allowance_share(seat, now);
 	return 0;
 }
 
@@ -245,7 +279,7 @@ void gpurt_allowance_apply(struct gpurt_client *client)
 	bool done;
 
 	do {
-		g.allowance = allowance_of(client);
+		g.allowance = gpurt_allowance_of(client);
 		done = g.allowance == READ_ONCE(client->allowance);
 		if (!done)
 			done = gpurt_gate_update(client->gpu, &g.u) != 0;

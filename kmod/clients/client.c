@@ -14,6 +14,7 @@
 #include "clients/bus.h"
 #include "clients/client.h"
 #include "clients/exempt.h"
+#include "clients/group.h"
 #include "clients/news.h"
 #include "decide/gate.h"
 #include "decide/gpu.h"
@@ -24,6 +25,8 @@
 #include "state/clients.h"
 #include "state/exits.h"
 #include "state/file.h"
+#include "state/team.h"
+#include "state/teams.h"
 #include "state/process.h"
 #include "state/wake.h"
 
@@ -57,6 +60,7 @@ static struct gpurt_client *client_create(struct gpurt_gpu *gpu, struct gpurt_fi
 	INIT_LIST_HEAD(&client->node);
 	INIT_LIST_HEAD(&client->leaving);
 	INIT_LIST_HEAD(&client->urgent.node);
+	INIT_LIST_HEAD(&client->in_seat);
 	gpurt_looked_init(&client->looked);
 	gpurt_news_init(client);
 	gpurt_waiters_init(&client->waiters);
@@ -163,6 +167,7 @@ static void client_leave(struct gpurt_client *client)
 	gpurt_boost_stop(client);	/* which asks the driver of its work */
 	gpu->ops.client_close(gpu->driver, client->ctx);
 	client->ctx = NULL;
+	gpurt_group_parted(client);
 	gpurt_news_stop(client);
 	unpin(client);
 	gpurt_client_put(client);
@@ -219,7 +224,9 @@ static int decide_gone(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	if (u->client->gone)
 		return 0;
 	WRITE_ONCE(u->client->gone, true);
+	u->client->leaves = gpurt_stuck_leaves(&u->client->core, gpurt_team_elsewhere(u->client));
 	gpurt_gone(&gpu->sched, &u->client->core, now);
+	gpurt_group_left(u->client, now);
 	return 0;
 }
 
@@ -227,7 +234,7 @@ static int decide_gone(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 static void take_off(struct kthread_work *work)
 {
 	struct gpurt_client *client = container_of(work, struct gpurt_client, take_off);
-	struct gpurt_update u = { .decide = decide_gone, .client = client, .level = READ_ONCE(client->core.level) };
+	struct gpurt_update u = { .decide = decide_gone, .client = client, .level = gpurt_level_now(client) };
 	struct gpurt_gpu *gpu = client->gpu;
 	int token;
 
@@ -252,7 +259,7 @@ void gpurt_client_take_off(struct gpurt_client *client)
 	smp_mb();	/* pairs with gpurt_client_begin() */
 	gpurt_bus_take_off(client);
 	gpurt_boost_look(client);
-	if (!READ_ONCE(client->core.level) && READ_ONCE(gpu->sched.runner) != &client->core)
+	if (!gpurt_level_now(client) && READ_ONCE(gpu->sched.runner) != READ_ONCE(client->core.entry))
 		return;
 	if (!gpurt_gpu_hold(gpu, &token))
 		return;
@@ -307,6 +314,27 @@ void gpurt_client_gone(struct gpurt_client *client, bool process)
 		wait_for_completion(&gpu->drained);
 	gpurt_wait_wake(client);
 	gpurt_client_ordered(client);
+}
+
+/*
+ * Called while the driver goes away, and its thread still executes.  Groups may own other GPUs, so their members leave
+ * this one by decisions.
+ */
+void gpurt_client_disband(struct gpurt_gpu *gpu)
+{
+	int reading = gpurt_clients_read();
+	struct gpurt_client *client;
+
+	gpurt_for_each_client(client, gpu) {
+		struct gpurt_update u = {
+			.decide = decide_gone, .client = client, .level = GPURT_GATE_URGENT, .flags = GPURT_UPDATE_LAST,
+		};
+
+		if (client->seat && !client->gone)
+			gpurt_gate_update(gpu, &u);
+		cond_resched();
+	}
+	gpurt_clients_done(reading);
 }
 
 /* Called while the driver goes away, when no decision is under way and the runlist is everyone's. */

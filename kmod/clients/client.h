@@ -14,6 +14,7 @@ void gpurt_client_destroy(struct gpurt_client *client);
 void gpurt_client_take_off(struct gpurt_client *client);
 void gpurt_client_gone(struct gpurt_client *client, bool process);
 void gpurt_client_reap(struct gpurt_gpu *gpu);
+void gpurt_client_disband(struct gpurt_gpu *gpu);
 void gpurt_client_drain(struct gpurt_gpu *gpu);
 
 #endif

@@ -12,11 +12,13 @@
 #include "clients/bus.h"
 #include "clients/client.h"
 #include "clients/decisions.h"
+#include "clients/group.h"
 #include "decide/gate.h"
 #include "decide/gpu.h"
 #include "decide/job.h"
 #include "state/client.h"
 #include "state/exits.h"
+#include "state/team.h"
 
 struct value_update {
 	struct gpurt_update u;
@@ -39,7 +41,8 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 		return -ESTALE;
 	if (!c->depth) {
 		/* Since gpurt_boost_begins() the policy or a priority changed, or another thread ended the segment. */
-		if (gpu->sched.policy == GPURT_POLICY_BOOSTED && !asks && gpurt_begin_level(c->set, b->own, b->hint))
+		if (gpu->sched.policy == GPURT_POLICY_BOOSTED && !asks &&
+		    gpurt_client_begin_level(c, b->own, b->hint))
 			return -EAGAIN;
 		WRITE_ONCE(u->client->killed, false);
 		assign_bit(GPURT_BOOST_MAY, &u->client->boost.flags, asks);
@@ -47,7 +50,7 @@ static int decide_begin(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	}
 	/* For form `self` the thread has done what follows from this already, before it asked the gate. */
 	if (asks)
-		gpurt_boost_ask(&gpu->sched, c, gpurt_begin_level(c->set, b->own, b->hint), now);
+		gpurt_boost_ask(&gpu->sched, c, gpurt_client_begin_level(c, b->own, b->hint), now);
 	err = gpurt_begin(&gpu->sched, c, b->own, b->hint, now);
 	if (asks)
 		gpurt_boost_ask(&gpu->sched, c, 0, now);
@@ -65,12 +68,14 @@ int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form,
 		.u = { .decide = decide_begin, .client = client, .flags = GPURT_UPDATE_OWN | GPURT_UPDATE_RESTS },
 		.own = own, .hint = hint, .form = form,
 	};
-	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
+	u32 level = gpurt_level_of_begin(client, own, hint);
 	int err;
 
 	b.u.level = gpurt_client_queues_at(client, level);
 	if (level)
 		gpurt_exits_urgent(client);
+	else if (client->seat)
+		gpurt_exits_holds(client);	/* its group may own the GPU as a lock already */
 	err = gpurt_update(client->gpu, &b.u);
 	/* Either gpurt_client_take_off() sees the segment, or this sees that the process ends. */
 	smp_mb();
@@ -94,10 +99,14 @@ int gpurt_client_end(struct gpurt_client *client)
 {
 	struct gpurt_update u = {
 		.decide = decide_end, .client = client, .flags = GPURT_UPDATE_OWN,
-		.level = gpurt_client_queues_at(client, READ_ONCE(client->core.level)),
+		.level = gpurt_client_queues_at(client, gpurt_level_now(client)),
 	};
+	int err;
 
-	return gpurt_update(client->gpu, &u);
+	err = gpurt_update(client->gpu, &u);
+	if (unlikely(client->seat))
+		gpurt_exits_calm(client);
+	return err;
 }
 
 struct agent_update {
@@ -159,10 +168,17 @@ static int decide_priority(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 no
 {
 	struct value_update *v = container_of(u, struct value_update, u);
 
-	return u->client->gone ? 0 : gpurt_set_priority(&gpu->sched, &u->client->core, v->value, now);
+	if (u->client->gone)
+		return 0;
+	if (u->client->seat)
+		return gpurt_group_set_level(&u->client->seat->core, v->value, now);
+	return gpurt_set_priority(&gpu->sched, &u->client->core, v->value, now);
 }
 
-/* Called with the GPU held alive.  The control plane sets the client's priority; see gpurt_set_priority(). */
+/*
+ * Called with the GPU held alive, and clients kept from being freed.  The control plane sets the client's priority, or
+ * that of its group; see gpurt_set_priority() and gpurt_group_set_level().
+ */
 int gpurt_client_priority(struct gpurt_client *client, u32 priority)
 {
 	struct value_update v = {
@@ -171,8 +187,7 @@ int gpurt_client_priority(struct gpurt_client *client, u32 priority)
 	int err;
 
 	err = gpurt_gate_update(client->gpu, &v.u);
-	if (READ_ONCE(client->core.level))
-		gpurt_exits_urgent(client);
+	gpurt_group_urgent(client);
 	gpurt_boost_returns(client, false);
 	gpurt_bus_relevel(client);
 	return err;

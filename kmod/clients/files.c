@@ -5,11 +5,16 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 
+#include "base/raised.h"
 #include "clients/client.h"
 #include "clients/files.h"
+#include "clients/group.h"
 #include "decide/gpus.h"
+#include "state/clients.h"
 #include "state/exits.h"
 #include "state/file.h"
+#include "state/team.h"
+#include "state/teams.h"
 
 /*
  * Whether the opener executes the program that opened the descriptor.  The flag file->gone alone
@@ -25,10 +30,19 @@ static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
 {
 	struct gpurt_gpu *gpu = gpurt_gpu_get(index);
 	struct gpurt_client *client;
+	int err;
 
 	if (!gpu)
 		return ERR_PTR(-ENODEV);
 	client = gpurt_client_open(gpu, file);
+	if (!IS_ERR(client) && file->team) {
+		err = gpurt_group_seat(client, gpurt_raised_own(current), false);
+		if (err) {
+			gpurt_client_gone(client, false);
+			gpurt_client_put(client);
+			return ERR_PTR(err);
+		}
+	}
 	if (!IS_ERR(client))
 		/* Pairs with the acquire in gpurt_file_client(). */
 		smp_store_release(&file->clients[index], client);
@@ -38,7 +52,7 @@ static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
 /*
  * The descriptor's client of that GPU, made on first use.  It lives as long as the descriptor does, hence longer than
  * any call on it.  Errors: -EPERM, the caller is not the opener; -ESTALE, the opener executed
- * another program; -ENODEV.
+ * another program; -ENODEV; of a descriptor in a group, -EOPNOTSUPP and -EDQUOT.
  */
 struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index)
 {
@@ -74,5 +88,6 @@ void gpurt_file_gone(struct gpurt_file *file, bool process)
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
 		if (file->clients[i])
 			gpurt_client_gone(file->clients[i], process);
+	gpurt_team_leave(file);
 	mutex_unlock(&file->lock);
 }

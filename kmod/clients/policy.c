@@ -66,7 +66,20 @@ static int decide_policy(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	return err;
 }
 
-/* -EINVAL or -EOPNOTSUPP with the reason in @why, or -ENODEV.  On success @why may be a warning. */
+static int decide_spans(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	return gpurt_is_spanned(&gpu->sched) ? -EBUSY : 0;
+}
+
+/* Whether the GPU could have the policy now: 0, -EBUSY, or -ENODEV.  Asked of all GPUs before one is changed. */
+int gpurt_policy_may(struct gpurt_gpu *gpu, u32 policy)
+{
+	struct gpurt_update u = { .decide = decide_spans, .level = GPURT_GATE_CONTROL };
+
+	return gpurt_policy_locks(policy) ? gpurt_update(gpu, &u) : 0;
+}
+
+/* -EINVAL, -EOPNOTSUPP or -EBUSY with the reason in @why, or -ENODEV.  On success @why may be a warning. */
 int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why)
 {
 	struct policy_update p = { .u = { .decide = decide_policy, .level = GPURT_GATE_CONTROL }, .policy = policy };
@@ -85,7 +98,9 @@ int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns,
 	WRITE_ONCE(gpu->job.notice, notice);
 	WRITE_ONCE(gpu->job.poll_ns, poll_ns);
 	err = gpurt_update(gpu, &p.u);
-	if (!err && policy == GPURT_POLICY_JOB && !READ_ONCE(gpu->dying))
+	if (err == -EBUSY)
+		*why = GPURT_POLICY_SPANNED;
+	if (READ_ONCE(gpu->sched.policy) == GPURT_POLICY_JOB && !READ_ONCE(gpu->dying))
 		gpurt_job_start(gpu, why);
 	mutex_unlock(&gpu->policy_lock);
 	return err;

@@ -10,10 +10,14 @@
 
 struct gpurt_gpu;
 
+#define GPURT_POLICY_SPANNED \
+	"a group is in segments on several GPUs, which no lock policy can have; try again later"
+
 int gpurt_policy_check(void);
 const char *gpurt_policy_words(void);
 void gpurt_policy_init(struct gpurt_gpu *gpu);
 void gpurt_policy_stop(struct gpurt_gpu *gpu);
+int gpurt_policy_may(struct gpurt_gpu *gpu, u32 policy);
 int gpurt_policy_set(struct gpurt_gpu *gpu, u32 policy, u32 notice, u64 poll_ns, const char **why);
 
 #endif

@@ -73,7 +73,7 @@ static bool shape_valid(const union gpurt_argument *a)
 }
 
 /* Printable ASCII, not empty, with a NUL within @size bytes. */
-static bool is_name(const char *name, u32 size)
+bool gpurt_is_name(const char *name, u32 size)
 {
 	u32 i;
 
@@ -85,7 +85,7 @@ static bool is_name(const char *name, u32 size)
 
 static bool group_join_valid(const union gpurt_argument *a)
 {
-	return !a->group_join.flags && is_name(a->group_join.name, sizeof(a->group_join.name));
+	return !a->group_join.flags && gpurt_is_name(a->group_join.name, sizeof(a->group_join.name));
 }
 
 static bool agent_valid(const union gpurt_argument *a)
@@ -93,7 +93,7 @@ static bool agent_valid(const union gpurt_argument *a)
 	const struct gpurt_agent *g = &a->agent;
 
 	return !g->flags && g->tier < GPURT_TIER_COUNT && g->tsgs <= GPURT_MAX_TSGS &&
-	       is_name(g->driver, sizeof(g->driver));
+	       gpurt_is_name(g->driver, sizeof(g->driver));
 }
 
 static bool order_valid(const union gpurt_argument *a)
@@ -103,7 +103,7 @@ static bool order_valid(const union gpurt_argument *a)
 
 static bool job_ready_valid(const union gpurt_argument *a)
 {
-	return !a->job_ready.flags && is_name(a->job_ready.task, sizeof(a->job_ready.task));
+	return !a->job_ready.flags && gpurt_is_name(a->job_ready.task, sizeof(a->job_ready.task));
 }
 
 static bool job_wait_valid(const union gpurt_argument *a)
@@ -129,7 +129,7 @@ static bool job_mark_valid(const union gpurt_argument *a)
 
 	if (m->flags || m->what >= GPURT_MARK_COUNT || (m->cpu_ns && m->what != GPURT_MARK_END))
 		return false;
-	return is_name(m->task, sizeof(m->task));
+	return gpurt_is_name(m->task, sizeof(m->task));
 }
 
 #define CALL(name, member, has_answer, rules) { \

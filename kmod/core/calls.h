@@ -39,5 +39,6 @@ struct gpurt_call {
 const struct gpurt_call *gpurt_call_find(u32 code);
 int gpurt_call_check_size(const struct gpurt_call *call, u32 size);
 int gpurt_call_check(const struct gpurt_call *call, const union gpurt_argument *argument);
+bool gpurt_is_name(const char *name, u32 size);
 
 #endif

@@ -10,7 +10,7 @@
  * while it is in a queue.  Exceptions are operations on the whole group.  The scheduler that begins one
  * calls gpurt_sched_ops.regroup, and the host has every other GPU follow, one at a time.
  *
- * The user-space host has groups on virtual GPUs.
+ * The user-space host and the kernel module have groups on virtual GPUs.
  *
  * Under the lock policies a tenure stays on one GPU.  Policy `job` orders groups on each GPU by itself.
  *

@@ -34,10 +34,15 @@ u32 gpurt_begin_level(u32 set, u32 own, u32 hint)
 	return hint ? hint : own;
 }
 
+static const struct gpurt_group *group_of(const struct gpurt_sched_client *c)
+{
+	return c->entry->group ? c->entry->group->group : NULL;
+}
+
 /* The level at which a client counts now.  In a group it is that of the tenure, or of a tenure that began now. */
 u32 gpurt_client_level(const struct gpurt_sched_client *c)
 {
-	const struct gpurt_group *g = c->entry->group ? c->entry->group->group : NULL;
+	const struct gpurt_group *g = group_of(c);
 
 	if (!g)
 		return c->level;
@@ -49,7 +54,7 @@ u32 gpurt_client_level(const struct gpurt_sched_client *c)
 /* The level of a segment of @c that begins now; @own and @hint as for gpurt_begin_level(). */
 u32 gpurt_client_begin_level(const struct gpurt_sched_client *c, u32 own, u32 hint)
 {
-	const struct gpurt_group *g = c->entry->group ? c->entry->group->group : NULL;
+	const struct gpurt_group *g = group_of(c);
 	u32 level;
 
 	if (!g)
@@ -587,7 +592,7 @@ static void stay_first(struct gpurt_sched *s, struct gpurt_sched_client *c)
 }
 
 /* Whether a group that is in a segment here is in one on another GPU too.  Looks at all groups in segments. */
-static bool is_spanned(const struct gpurt_sched *s)
+bool gpurt_is_spanned(const struct gpurt_sched *s)
 {
 	struct list_head *node;
 
@@ -610,7 +615,7 @@ int gpurt_set_policy(struct gpurt_sched *s, u32 policy, u64 now)
 		return -EOPNOTSUPP;
 	if (policy == s->policy)
 		return 0;
-	if (gpurt_policy_locks(policy) && is_spanned(s))
+	if (gpurt_policy_locks(policy) && gpurt_is_spanned(s))
 		return -EBUSY;
 	charge(s, now);
 	s->policy = policy;

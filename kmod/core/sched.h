@@ -154,6 +154,7 @@ u32 gpurt_begin_level(u32 set, u32 own, u32 hint);
 u32 gpurt_client_begin_level(const struct gpurt_sched_client *c, u32 own, u32 hint);
 u32 gpurt_client_level(const struct gpurt_sched_client *c);
 bool gpurt_policy_locks(u32 policy);
+bool gpurt_is_spanned(const struct gpurt_sched *s);
 bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_sched_client *c);
 u32 gpurt_state_of(const struct gpurt_sched *s, const struct gpurt_sched_client *c);
 

@@ -19,6 +19,7 @@
 #include "drv/drv.h"
 #include "state/clients.h"
 #include "state/events.h"
+#include "state/team.h"
 #include "state/process.h"
 #include "state/wake.h"
 
@@ -38,9 +39,9 @@ EXPORT_SYMBOL_GPL(gpurt_client_find);
 bool gpurt_may_run(struct gpurt_gpu *gpu, const struct gpurt_client *client)
 {
 	/* Pairs with the release in apply(). */
-	const struct gpurt_client *only = smp_load_acquire(&gpu->runlist.only);
+	const struct gpurt_sched_client *only = smp_load_acquire(&gpu->runlist.only);
 
-	return !only || only == client || (client && READ_ONCE(client->core.exempt));
+	return !only || (client && (READ_ONCE(client->core.entry) == only || READ_ONCE(client->core.exempt)));
 }
 EXPORT_SYMBOL_GPL(gpurt_may_run);
 
@@ -52,15 +53,32 @@ static bool is_exempt(struct gpurt_gpu *gpu, const struct pid *tgid)
 	return process && atomic_read(&process->exempt);
 }
 
+/* Likewise.  Whether the process is the owner's, or a member of the group that owns. */
+static bool is_owners(struct gpurt_gpu *gpu, struct gpurt_sched_client *only, const struct pid *tgid)
+{
+	struct gpurt_process *process;
+	struct gpurt_client *client;
+
+	if (!gpurt_seat_of(only))
+		return gpurt_client_of(only)->tgid == tgid;
+	process = gpurt_process_find(gpu, tgid);
+	if (!process)
+		return false;
+	list_for_each_entry_rcu(client, &process->clients, by_process, gpurt_clients_reading())
+		if (READ_ONCE(client->core.entry) == only)
+			return true;
+	return false;
+}
+
 bool gpurt_process_may_run(struct gpurt_gpu *gpu, const struct pid *tgid)
 {
-	const struct gpurt_client *only;
+	struct gpurt_sched_client *only;
 	bool may;
 	int reading;
 
 	reading = gpurt_clients_read();
 	only = smp_load_acquire(&gpu->runlist.only);	/* pairs with the release in apply() */
-	may = !only || only->tgid == tgid || is_exempt(gpu, tgid);
+	may = !only || is_owners(gpu, only, tgid) || is_exempt(gpu, tgid);
 	gpurt_clients_done(reading);
 	return may;
 }
@@ -77,7 +95,7 @@ static void announce(struct gpurt_client *client)
 	/* gpurt_gpu_stop() waits until no code is in here, and the thread ends afterwards. */
 	rcu_read_lock();
 	if (!READ_ONCE(gpu->dying)) {
-		if (READ_ONCE(client->core.level))
+		if (gpurt_level_now(client))
 			kthread_queue_work(gpu->worker, &client->news);
 		else
 			queue_work(gpurt_workers, &client->slow_news);

@@ -24,6 +24,10 @@
  * cannot keep the thread busy by decisions.  Where best effort can cause updates (policies lock-*, agents that
  * register), it rests for as long as the thread has worked for it.
  *
+ * A GPU on which there are groups is not decided about alone: what a decision changes of a group holds on all of its
+ * GPUs.  So gpurt_groups_lock is held, inside the gate, while such a decision is taken, not while it is carried out.
+ * Nobody ever has two gates.
+ *
  * Code that runs with the gate held must not allocate, nor sleep (except in such a commit), nor
  * take a lock that sleeps under PREEMPT_RT.
  */
@@ -39,6 +43,7 @@
 #include "decide/seam.h"
 #include "state/client.h"
 #include "state/events.h"
+#include "state/team.h"
 
 /* How long a thread that waits keeps its CPU from others at most; the library polls the user-space host for as long. */
 #define SPIN_NS (20 * NSEC_PER_MSEC)
@@ -82,7 +87,13 @@ static void decide(struct gpurt_gpu *gpu, struct gpurt_update *u)
 	gpu->events_wanted = gpurt_events_wanted();
 	gpu->runlist.power_err = u->power_err;
 	gpurt_runlist_prepare(gpu, now);
-	u->ret = u->decide(gpu, u, now);
+	if (unlikely(READ_ONCE(gpu->groups))) {
+		raw_spin_lock(&gpurt_groups_lock);
+		u->ret = u->decide(gpu, u, now);
+		raw_spin_unlock(&gpurt_groups_lock);
+	} else {
+		u->ret = u->decide(gpu, u, now);
+	}
 }
 
 /* Called with the gate held, after decide().  Sleeps if the driver's commit() does. */

@@ -11,6 +11,7 @@
 #include "decide/gpu.h"
 
 static GPURT_DEP(gpu_alive);
+static atomic64_t last_serial = ATOMIC64_INIT(0);
 
 static void gpu_free(struct kref *ref)
 {
@@ -108,6 +109,7 @@ struct gpurt_gpu *gpurt_gpu_make(const struct gpurt_driver_ops *ops, void *drive
 	if (err)
 		goto free;
 	kref_init(&gpu->ref);
+	gpu->serial = atomic64_inc_return(&last_serial);
 	gpu->driver = driver;
 	init_completion(&gpu->drained);
 	rt_mutex_init(&gpu->clients_lock);

@@ -179,7 +179,7 @@ static void look_at(struct gpurt_gpu *gpu, struct gpurt_client *client, bool run
 		j.own = READ_ONCE(client->core.own);
 	if (j.runnable != READ_ONCE(client->core.runnable) || j.own != READ_ONCE(client->core.own))
 		gpurt_gate_update(gpu, &j.u);
-	if (READ_ONCE(client->core.level))
+	if (gpurt_level_now(client))
 		gpurt_exits_urgent(client);
 }
 

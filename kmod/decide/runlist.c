@@ -16,6 +16,7 @@
 #include "state/client.h"
 #include "state/events.h"
 #include "state/exits.h"
+#include "state/team.h"
 #include "state/wake.h"
 
 static struct gpurt_gpu *gpu_of(struct gpurt_sched *s)
@@ -52,7 +53,8 @@ static void record(struct gpurt_gpu *gpu, int err, u64 now)
 			r->retry.at = U64_MAX;
 	}
 	if (gpu->events_wanted)
-		gpurt_event(gpu, r->only, GPURT_EVENT_COMMIT, r->decided, r->cause, now - r->decided);
+		gpurt_event(gpu, r->only ? gpurt_voice(r->only) : NULL, GPURT_EVENT_COMMIT, r->decided, r->cause,
+			    now - r->decided);
 }
 
 /* Whether no update keeps the client's TSGs alone on the runlist, or may do so because it failed.  Any context. */
@@ -92,7 +94,7 @@ bool gpurt_client_granted(const struct gpurt_client *client)
 
 	if (READ_ONCE(client->gpu->runlist.fault) || gpurt_runlist_is_held(client->gpu))
 		return false;
-	return !runner || runner == &client->core || READ_ONCE(client->core.exempt);
+	return !runner || runner == READ_ONCE(client->core.entry) || READ_ONCE(client->core.exempt);
 }
 
 /* Called with the gate held.  Nothing is known of the runlist, and no commit is tried, until something else happens. */
@@ -109,12 +111,20 @@ static void suspend_updates(struct gpurt_gpu *gpu, u64 now)
 	gpurt_retry_init(&r->retry);
 }
 
+/* The driver's context of an owner. */
+static void *ctx_of(struct gpurt_sched_client *owner)
+{
+	if (unlikely(owner->group))
+		return gpurt_seat_of(owner)->ctx;
+	return gpurt_client_of(owner)->ctx;
+}
+
 /* Called with the gate held.  0, -EINPROGRESS, or why the driver did not carry out the update. */
-static int call_driver(struct gpurt_gpu *gpu, struct gpurt_client *only)
+static int call_driver(struct gpurt_gpu *gpu, struct gpurt_sched_client *only)
 {
 	struct gpurt_runlist *r = &gpu->runlist;
 	struct gpurt_commit c = {
-		.only = only ? only->ctx : NULL, .now = r->decided, .sequence = next_sequence(r),
+		.only = only ? ctx_of(only) : NULL, .now = r->decided, .sequence = next_sequence(r),
 		.runlists = r->stale & gpu->ops.runlists,
 	};
 
@@ -139,31 +149,45 @@ static void answered(struct gpurt_gpu *gpu, int err)
 	}
 }
 
-/* Called with the gate held.  The GPU is @from's no more but @to's (NULL: everyone's). */
-static void change_hands(struct gpurt_client *from, struct gpurt_client *to)
+/* Called with the gate held.  Calls @tell for each member inside. */
+static noinline void each(struct gpurt_sched_client *owner, void (*tell)(struct gpurt_client *client))
 {
-	if (from)
-		gpurt_exits_calm(from);
-	if (to)
-		gpurt_exits_holds(to);
+	struct gpurt_client *client;
+
+	list_for_each_entry(client, &owner->group->inside, core.in_segments)
+		tell(client);
+}
+
+/* Called with the gate held.  The GPU is @from's no more but @to's (NULL: everyone's). */
+static void change_hands(struct gpurt_sched_client *from, struct gpurt_sched_client *to)
+{
+	if (from && likely(!from->group))
+		gpurt_exits_calm(gpurt_client_of(from));
+	else if (from)
+		each(from, gpurt_exits_calm);
+	if (to && unlikely(!to->level)) {
+		if (to->group)
+			each(to, gpurt_exits_holds);
+		else
+			gpurt_exits_holds(gpurt_client_of(to));
+	}
 }
 
 /* Called with the gate held.  Has the driver make the runlist the scheduler's runner's (NULL: everyone's). */
 static void apply(struct gpurt_gpu *gpu)
 {
 	struct gpurt_sched_client *only = gpu->sched.runner;
-	struct gpurt_client *client = only ? gpurt_client_of(only) : NULL;
 	struct gpurt_runlist *r = &gpu->runlist;
 
 	gpurt_gate_assert_held(gpu);
-	if (r->only != client || r->cause == GPURT_CAUSE_EXEMPT)
+	if (r->only != only || r->cause == GPURT_CAUSE_EXEMPT)
 		r->stale = U32_MAX;
-	if (r->only != client)
-		change_hands(r->only, client);
-	smp_store_release(&r->only, client);	/* pairs with gpurt_may_run() */
+	if (r->only != only)
+		change_hands(r->only, only);
+	smp_store_release(&r->only, only);	/* pairs with gpurt_may_run() */
 	r->commits++;
-	if (client)
-		client->attempt = r->commits;
+	if (only && likely(!only->group))
+		gpurt_client_of(only)->attempt = r->commits;
 	if (r->broken || gpurt_runlist_is_held(gpu)) {
 		suspend_updates(gpu, r->decided);
 	} else if (r->power_err == -EAGAIN) {
@@ -171,7 +195,7 @@ static void apply(struct gpurt_gpu *gpu)
 		suspend_updates(gpu, r->decided);
 		gpurt_runlist_replay(gpu);
 	} else {
-		answered(gpu, call_driver(gpu, client));
+		answered(gpu, call_driver(gpu, only));
 	}
 	if (!only)
 		r->everyone_since = r->decided;
@@ -234,11 +258,39 @@ static void runlist_raise(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 	gpurt_seam->raise(gpurt_client_of(c), level);
 }
 
+/*
+ * Called with the gate held, and gpurt_groups_lock.  The key of the group has changed here.  The thread of each other
+ * GPU has it follow there: gpurt_updates_settle().
+ */
+static void runlist_regroup(struct gpurt_sched *s, struct gpurt_group *group, u64 now)
+{
+	struct gpurt_seat *seat;
+
+	rcu_read_lock();	/* gpurt_gpu_dies() waits for it, and the thread ends afterwards */
+	list_for_each_entry(seat, &group->gpus, core.in_group) {
+		if (!seat->core.unsettled || !seat->core.members || READ_ONCE(seat->gpu->dying))
+			continue;
+		kref_get(&seat->team->ref);
+		/* Work that waits already has a reference.  This is not the last one: the group has members. */
+		if (!kthread_queue_work(seat->gpu->worker, &seat->settle))
+			gpurt_team_put(seat->team);
+	}
+	rcu_read_unlock();
+}
+
 static const struct gpurt_sched_ops runlist_ops = {
 	.commit = runlist_commit,
 	.event = runlist_event,
 	.raise = runlist_raise,
+	.regroup = runlist_regroup,
 };
+
+/* Called with the gate held.  The client is the owner, or a member of it, and has the GPU now. */
+static void settle(struct gpurt_client *client)
+{
+	gpurt_grants_settle(client->gpu, client, ktime_get_ns());
+	gpurt_wait_wake(client);
+}
 
 /*
  * Called with the gate held.  An update succeeded that took longer than its decision, or after
@@ -248,13 +300,15 @@ static const struct gpurt_sched_ops runlist_ops = {
 static void fault_over(struct gpurt_gpu *gpu, u64 now)
 {
 	struct gpurt_sched_client *runner = gpu->sched.runner;
-	struct gpurt_client *client = runner ? gpurt_client_of(runner) : NULL;
 	struct gpurt_runlist *r = &gpu->runlist;
 
 	gpurt_uncharged(&gpu->sched, now);
-	gpurt_grants_settle(gpu, client, now);
-	if (client)
-		gpurt_wait_wake(client);
+	if (!runner)
+		gpurt_grants_settle(gpu, NULL, now);
+	else if (runner->group)
+		each(runner, settle);
+	else
+		settle(gpurt_client_of(runner));
 	/* Pairs with wait_counted() and leave_soon(): one that is not seen here sees that the fault is over. */
 	smp_mb();
 	if (atomic_read(&gpu->waiting) || r->grants.owing || atomic_read(&r->leaving))

@@ -20,6 +20,8 @@
 #include "state/client.h"
 #include "state/clients.h"
 #include "state/events.h"
+#include "state/team.h"
+#include "state/teams.h"
 
 struct look {
 	struct gpurt_update u;
@@ -27,7 +29,7 @@ struct look {
 	struct gpurt_stuck_look seen;
 };
 
-static void see_threads(struct pid *tgid, struct gpurt_stuck_look *seen)
+static bool see_threads(struct pid *tgid, struct gpurt_stuck_look *seen)
 {
 	struct task_struct *leader, *t;
 	u32 threads = 0;
@@ -46,6 +48,70 @@ static void see_threads(struct pid *tgid, struct gpurt_stuck_look *seen)
 	}
 unlock:
 	rcu_read_unlock();
+	return seen->asleep;
+}
+
+/* The processes of a group's members are looked at until one is seen that executes. */
+static void see_members(struct gpurt_seat *seat, struct gpurt_stuck_look *seen)
+{
+	struct pid *pids[GPURT_MAX_MEMBERS];
+	u32 n = gpurt_team_pids(seat->team, pids), i;
+
+	for (i = 0; i < n && see_threads(pids[i], seen); i++)
+		cond_resched();
+	for (i = 0; i < n; i++)
+		put_pid(pids[i]);
+}
+
+/* How much work of the owner has completed: of a group, of all members here. */
+static u64 done_of(struct gpurt_gpu *gpu, struct gpurt_sched_client *owner)
+{
+	struct gpurt_seat *seat = gpurt_seat_of(owner);
+	struct gpurt_client *client;
+	u64 done = 0;
+
+	if (!seat)
+		return atomic_read(&gpurt_client_of(owner)->completions);
+	gpurt_for_each_client(client, gpu) {
+		if (READ_ONCE(client->seat) == seat)
+			done += (u32)atomic_read(&client->completions);
+		cond_resched();
+	}
+	return done;
+}
+
+/* Whether the GPU of the seat executes nothing for the group: it may wait on one for its work on another. */
+static bool is_quiet(struct gpurt_seat *seat)
+{
+	struct gpurt_gpu *gpu = NULL;
+	bool quiet = true, asked;
+	int token;
+
+	raw_spin_lock(&gpurt_groups_lock);
+	if (seat->core.members && seat->core.core.depth)
+		gpu = seat->gpu;
+	if (gpu)
+		kref_get(&gpu->ref);
+	raw_spin_unlock(&gpurt_groups_lock);
+	if (!gpu)
+		return true;
+	if (gpurt_gpu_hold(gpu, &token)) {
+		quiet = gpu->ops.quiet && gpu->ops.quiet(gpu->driver, &asked);
+		gpurt_gpu_release(gpu, token);
+	}
+	gpurt_gpu_put(gpu);
+	return quiet;
+}
+
+static bool is_quiet_elsewhere(const struct gpurt_sched_client *owner)
+{
+	struct gpurt_seat *seat = gpurt_seat_of(owner);
+	int i;
+
+	for (i = 0; seat && i < GPURT_MAX_GPUS; i++)
+		if (&seat->team->seats[i] != seat && !is_quiet(&seat->team->seats[i]))
+			return false;
+	return true;
 }
 
 /* Called with the GPU held alive and clients kept from being freed, without the gate. */
@@ -57,10 +123,14 @@ static void see(struct gpurt_gpu *gpu, struct look *l)
 	if (!owner || READ_ONCE(gpu->runlist.fault) || gpurt_runlist_is_held(gpu))
 		return;
 	l->owner = owner;
-	l->seen.done = atomic_read(&gpurt_client_of(owner)->completions);
-	l->seen.idle = gpu->ops.quiet(gpu->driver, &l->seen.asked);
+	l->seen.done = done_of(gpu, owner);
+	l->seen.idle = gpu->ops.quiet(gpu->driver, &l->seen.asked) && is_quiet_elsewhere(owner);
 	/* More than one client is in a segment, or was just now: decide_look() knows. */
-	if (l->seen.idle && (l->seen.asked || READ_ONCE(order->next) != READ_ONCE(order->prev)))
+	if (!l->seen.idle || (!l->seen.asked && READ_ONCE(order->next) == READ_ONCE(order->prev)))
+		return;
+	if (gpurt_seat_of(owner))
+		see_members(gpurt_seat_of(owner), &l->seen);
+	else
 		see_threads(gpurt_client_of(owner)->tgid, &l->seen);
 }
 
@@ -73,7 +143,7 @@ static int decide_look(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	if (l->owner != gpu->sched.runner)
 		l->seen.idle = false;
 	if (gpurt_stuck_seen(k, &gpu->sched, gpurt_stuck_limit(gpu), &l->seen))
-		gpurt_event(gpu, gpurt_client_of(l->owner), GPURT_EVENT_STUCK, now, 0, now - k->since);
+		gpurt_event(gpu, gpurt_voice(l->owner), GPURT_EVENT_STUCK, now, 0, now - k->since);
 	gpu->stuck.armed = false;
 	if (gpu->sched.runner)
 		gpurt_stuck_arm(gpu);
@@ -107,23 +177,14 @@ static bool has_ended(struct pid *tgid)
 	return ended;
 }
 
-static int decide_died(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
-{
-	if (gpurt_stuck_leaves(&u->client->core, 0))
-		gpurt_event(gpu, u->client, GPURT_EVENT_MEMBER_DIED, now, 0, 0);
-	return 0;
-}
-
 /*
- * Called with the GPU held alive.  The client is gone; if its process has died others may wait for it.  A process that
+ * The client is gone; if its process has died others may wait for it.  A process that
  * dies closes its descriptors by itself, perhaps before owner.c ends its clients.
  */
 void gpurt_stuck_died(struct gpurt_client *client)
 {
-	struct gpurt_update u = { .decide = decide_died, .client = client };
-
-	if (client->allowance && has_ended(client->tgid))
-		gpurt_gate_update(client->gpu, &u);
+	if (client->leaves && gpurt_events_wanted() && has_ended(client->tgid))
+		gpurt_event(client->gpu, client, GPURT_EVENT_MEMBER_DIED, ktime_get_ns(), 0, 0);
 }
 
 void gpurt_stuck_init(struct gpurt_gpu *gpu)

@@ -16,6 +16,7 @@
 #include "decide/seam.h"
 #include "decide/updates.h"
 #include "state/clients.h"
+#include "state/team.h"
 #include "state/wake.h"
 
 static enum hrtimer_restart timer_expired(struct hrtimer *timer)
@@ -103,6 +104,38 @@ static void aftermath(struct work_struct *work)
 	settle_all(gpu);
 	gpurt_seam->reap(gpu);
 	gpurt_gpu_release(gpu, token);
+}
+
+struct seat_update {
+	struct gpurt_update u;
+	struct gpurt_seat *seat;
+};
+
+static int decide_follow(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	struct gpurt_group_gpu *g = &container_of(u, struct seat_update, u)->seat->core;
+
+	if (g->unsettled && g->members)
+		gpurt_group_settle(g, now);
+	return 0;
+}
+
+/* Called by the GPU's thread.  The key of a group has changed on another GPU, and changes on this one. */
+static void follow(struct kthread_work *work)
+{
+	struct gpurt_seat *seat = container_of(work, struct gpurt_seat, settle);
+	struct seat_update s = {
+		.u = { .decide = decide_follow, .level = GPURT_GATE_URGENT }, .seat = seat,
+	};
+
+	gpurt_update(seat->gpu, &s.u);
+	gpurt_team_put(seat->team);
+}
+
+/* Called before the seat has members.  No work of its last GPU waits: the thread of that has ended. */
+void gpurt_updates_seat(struct gpurt_seat *seat)
+{
+	kthread_init_work(&seat->settle, follow);
 }
 
 /* Before there are decisions. */

@@ -202,6 +202,16 @@ struct gpurt_driver_ops {
 	 */
 	bool (*quiet)(void *driver, bool *asked);
 	const char *device;		/* which GPU it is: its PCI address or device-tree name; NULL: not known */
+	/*
+	 * Groups of clients, which are on the runlist together.  A driver offers all of these or none; without them
+	 * its clients can be in no group.  In process context, beside all other operations: a group comes to the GPU,
+	 * and *ctx becomes what commit() is given when that is to be alone.  The group has no client any more, and no
+	 * commit() for it comes; the last one may not have been superseded, because later ones failed.
+	 */
+	int (*group_open)(void *driver, void **ctx);
+	void (*group_close)(void *driver, void *group);
+	/* With the gate held, and preemption off.  The client's TSGs are the group's too, until client_close(). */
+	void (*group_join)(void *driver, void *ctx, void *group);
 };
 
 /* No driver may offer less. */

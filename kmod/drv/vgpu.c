@@ -70,6 +70,40 @@ static void vgpu_client_close(void *driver, void *context)
 	kfree(ctx);
 }
 
+/* A context that has no TSGs of its own. */
+static int vgpu_group_open(void *driver, void **out)
+{
+	struct gpurt_vgpu_ctx *group = kzalloc(sizeof(*group), GFP_KERNEL_ACCOUNT);
+
+	if (!group)
+		return -ENOMEM;
+	gpurt_vgpu_ctx_init(group);
+	*out = group;
+	return 0;
+}
+
+static void vgpu_group_close(void *driver, void *group)
+{
+	struct vgpu *dev = driver;
+	unsigned long flags;
+
+	vgpu_lock(dev, &flags);
+	if (dev->core.only == group)
+		dev->core.only = &dev->nobody;
+	vgpu_unlock(dev, flags);
+	kfree(group);
+}
+
+static void vgpu_group_join(void *driver, void *context, void *group)
+{
+	struct vgpu_ctx *ctx = context;
+	struct vgpu *dev = driver;
+	unsigned long flags;
+
+	gpurt_vgpu_unite(&dev->core, &ctx->core, group, vgpu_lock(dev, &flags));
+	vgpu_unlock(dev, flags);
+}
+
 /* An update takes until @until: a real driver would keep its caller that long too. */
 static void keep_busy(u64 until)
 {
@@ -105,7 +139,6 @@ static bool update_sleeps(void)
 
 static int vgpu_commit(void *driver, const struct gpurt_commit *c)
 {
-	struct vgpu_ctx *ctx = c->only;
 	struct vgpu *dev = driver;
 	unsigned long flags;
 	u64 now, until;
@@ -116,7 +149,7 @@ static int vgpu_commit(void *driver, const struct gpurt_commit *c)
 		return err;
 	/* An update that does not sleep begins when it is decided, in the same stretch without preemption. */
 	now = vgpu_lock_at(dev, update_sleeps() ? 0 : c->now, &flags);
-	until = gpurt_vgpu_commit_here(&dev->core, ctx ? &ctx->core : NULL);
+	until = gpurt_vgpu_commit_here(&dev->core, c->only);
 	vgpu_unlock(dev, flags);
 	if (update_sleeps())
 		keep_asleep(until);
@@ -158,7 +191,8 @@ static void *vgpu_create(unsigned int place)
 		GPURT_DRIVER, .name = "vgpu", .tier = GPURT_TIER_VIRTUAL, .commit_sleeps = update_sleeps(),
 		.work = &vgpu_work_ops, .client_open = vgpu_client_open, .client_close = vgpu_client_close,
 		.commit = vgpu_commit, .exempt = vgpu_exempt, .costs = vgpu_costs, .part = vgpu_part,
-		.quiet = vgpu_quiet,
+		.quiet = vgpu_quiet, .group_open = vgpu_group_open, .group_close = vgpu_group_close,
+		.group_join = vgpu_group_join,
 	};
 	struct vgpu *dev = kzalloc(sizeof(*dev), GFP_KERNEL);
 	int err;
@@ -168,6 +202,7 @@ static void *vgpu_create(unsigned int place)
 	mutex_init(&dev->clients_lock);
 	vgpu_faults_init(dev, &ops);
 	INIT_LIST_HEAD(&dev->spent);
+	gpurt_vgpu_ctx_init(&dev->nobody);
 	gpurt_vgpu_init(&dev->core, &vgpu_core_ops, dev, vgpu_slice_ns, vgpu_theta_ns, vgpu_alpha_ns,
 			vgpu_copy_engine, ktime_get_ns());
 	err = vgpu_join(dev, place);

@@ -37,6 +37,7 @@ struct vgpu {
 	struct gpurt_vgpu core;		/* with whole->lock held, as all that follows */
 	struct list_head spent;		/* completed work; the timer may not free memory, later calls do */
 	struct gpurt_gpu *gpu;
+	struct gpurt_vgpu_ctx nobody;	/* on the runlist for a group that has gone, while updates fail */
 	struct mutex clients_lock;	/* taken by those who look for a client of a process, and by its close */
 	/* vgpu_faults.c */
 	struct hrtimer completion;	/* reports the update of @sequence */
@@ -46,7 +47,7 @@ struct vgpu {
 };
 
 struct vgpu_ctx {
-	struct gpurt_vgpu_ctx core;
+	struct gpurt_vgpu_ctx core;	/* first: commit() is given this one, or that of a group */
 	struct gpurt_client *client;
 	struct xarray tsgs;		/* by number; has a lock of its own */
 	u32 queued;			/* work items of all its TSGs */

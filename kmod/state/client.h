@@ -28,6 +28,7 @@
 struct gpurt_file;
 struct gpurt_allowance;
 struct gpurt_process;
+struct gpurt_seat;
 struct pid;
 struct task_struct;
 
@@ -99,6 +100,9 @@ struct gpurt_client {
 	struct gpurt_allowance *allowance;	/* whose budget it is under */
 	bool gone;			/* the scheduler has forgotten it */
 	bool killed;			/* its last segment was ended for it */
+	struct gpurt_seat *seat;	/* of its group on that GPU, once it is a member; it stays so */
+	struct list_head in_seat;	/* of gpurt_seat.members, until it is gone */
+	bool leaves;			/* when it was gone others were in segments, who may wait for it */
 
 	bool pins;			/* the driver's module stays loaded for it */
 	bool ended;			/* gpurt_client_gone() was called; with gpurt_file.lock held */
@@ -142,6 +146,12 @@ struct gpurt_client {
 static inline struct gpurt_client *gpurt_client_of(struct gpurt_sched_client *c)
 {
 	return container_of(c, struct gpurt_client, core);
+}
+
+/* The level at which the client counts in the queues, or its group.  For readers without the gate, too. */
+static inline u32 gpurt_level_now(const struct gpurt_client *client)
+{
+	return READ_ONCE(READ_ONCE(client->core.entry)->level);
 }
 
 /* Why the client has no segment open: it ended them all, or the driver killed its work. */

@@ -15,6 +15,7 @@
 #include "core/marks.h"
 #include "state/client.h"
 #include "state/events.h"
+#include "state/team.h"
 #include "state/netlink_family.h"
 
 #define CREATE_TRACE_POINTS
@@ -152,10 +153,14 @@ static bool is_copy(u32 event)
 
 static void identify(struct gpurt_record *r, const struct gpurt_client *client)
 {
+	const struct gpurt_seat *seat = READ_ONCE(client->seat);
+
 	r->client = client->id;
 	r->pid = pid_nr(client->tgid);
-	r->priority = is_copy(r->event) ? client->copier.node.level : client->core.level;
+	r->priority = is_copy(r->event) ? client->copier.node.level : gpurt_level_now(client);
 	memcpy(r->comm, client->comm, sizeof(r->comm));
+	if (seat)
+		memcpy(r->group, seat->team->name, sizeof(r->group));
 }
 
 static void report(struct gpurt_record *r, struct gpurt_client *client)

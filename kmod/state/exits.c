@@ -41,6 +41,7 @@
 #include "state/clients.h"
 #include "state/exits.h"
 #include "state/file.h"
+#include "state/team.h"
 
 #define BATCH 32U	/* so many urgent clients are taken off before the thread rests */
 
@@ -87,7 +88,8 @@ static struct gpurt_client *next(struct gpurt_opener *opener)
 	if (!client || client->urgent.taken_off)
 		return NULL;
 	core = READ_ONCE(client->gpu->sched.runner);
-	runner = core ? gpurt_client_of(core) : NULL;
+	/* Of a group, all members of the process are taken off, whichever comes first. */
+	runner = core && !gpurt_seat_of(core) ? gpurt_client_of(core) : NULL;
 	copier = gpurt_bus_holder(client->gpu);
 	if (is_to_go(runner, opener))
 		client = runner;
@@ -343,11 +345,10 @@ void gpurt_exits_urgent(struct gpurt_client *client)
 	gpurt_looks_urgent(&client->gpu->job.looks, &client->looked);
 }
 
-/* Called with the gate held.  The client owns the GPU from now on; where it is best effort, as a lock. */
+/* The client, which is best effort, owns the GPU as a lock from now on, or may soon. */
 void gpurt_exits_holds(struct gpurt_client *client)
 {
-	if (!client->core.level)
-		make_urgent(client, false);
+	make_urgent(client, false);
 }
 
 /* Called with the lock of the bus held.  The client copies as best effort from now on. */
@@ -356,25 +357,26 @@ void gpurt_exits_copies(struct gpurt_client *client)
 	make_urgent(client, false);
 }
 
-/* Whether the client keeps the GPU or the bus from others. */
+/* Whether the client keeps the GPU or the bus from others.  A member of a group does while it is inside. */
 static bool keeps_any(const struct gpurt_client *client)
 {
-	return READ_ONCE(client->gpu->sched.runner) == &client->core ||
-	       READ_ONCE(client->copier.node.state) == GPURT_STATE_RUNNING;
+	const struct gpurt_sched_client *entry = READ_ONCE(client->core.entry);
+
+	if (READ_ONCE(client->gpu->sched.runner) == entry && (entry == &client->core || READ_ONCE(client->core.depth)))
+		return true;
+	return READ_ONCE(client->copier.node.state) == GPURT_STATE_RUNNING;
 }
 
 /*
- * Called with the gate held, or the lock of the bus.  The client does not own the GPU any more, or the bus; it may own
- * the other of the two.  A client that is given one says so before make_urgent() takes the lock.
- * So either this sees it, or make_urgent() sees that the client is not in the list.
+ * As gpurt_exits_calm(): of a client that is in the list while it owns one.  A client that is given one says so before
+ * make_urgent() takes the lock.  So either this sees it, or make_urgent() sees that the client is not in the
+ * list.
  */
-void gpurt_exits_calm(struct gpurt_client *client)
+void gpurt_exits_calm_now(struct gpurt_client *client)
 {
 	struct gpurt_urgent *urgent = &client->urgent;
 	unsigned long flags;
 
-	if (likely(READ_ONCE(urgent->lasting) || list_empty(&urgent->node)))
-		return;
 	raw_spin_lock_irqsave(&openers_lock, flags);
 	if (!urgent->lasting && !urgent->over && !keeps_any(client))
 		list_del_init(&urgent->node);

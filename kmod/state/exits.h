@@ -3,9 +3,11 @@
 #ifndef GPURT_EXITS_H
 #define GPURT_EXITS_H
 
+#include <linux/list.h>
 #include <linux/types.h>
 
-struct gpurt_client;
+#include "state/client.h"
+
 struct gpurt_file;
 
 /*
@@ -22,10 +24,20 @@ bool gpurt_exits_ends(const struct gpurt_file *file);
 void gpurt_exits_urgent(struct gpurt_client *client);
 void gpurt_exits_holds(struct gpurt_client *client);
 void gpurt_exits_copies(struct gpurt_client *client);
-void gpurt_exits_calm(struct gpurt_client *client);
+void gpurt_exits_calm_now(struct gpurt_client *client);
 void gpurt_exits_let_go(struct gpurt_client *client);
 void gpurt_exits_over(struct gpurt_file *file);
 void gpurt_exits_forget(struct gpurt_file *file);
+
+/*
+ * Called with the gate held, or the lock of the bus.  The client does not own the GPU any more, or the bus; it may own
+ * the other of the two.
+ */
+static inline void gpurt_exits_calm(struct gpurt_client *client)
+{
+	if (unlikely(!READ_ONCE(client->urgent.lasting) && !list_empty(&client->urgent.node)))
+		gpurt_exits_calm_now(client);
+}
 
 int gpurt_exits_start(const struct gpurt_exits_ops *ops);
 void gpurt_exits_stop(void);

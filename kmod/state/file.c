@@ -6,6 +6,7 @@
 
 #include "base/workers.h"
 #include "state/file.h"
+#include "state/team.h"
 
 #define POLLERS 8	/* that are woken in one go */
 
@@ -17,6 +18,7 @@ static void file_free(struct kref *ref)
 	irq_work_sync(&file->poll_wake);
 	cancel_work_sync(&file->slow_poll_wake);
 	mmdrop(file->mm);
+	gpurt_team_put(file->team);
 	put_pid(file->tgid);
 	kfree(file);
 }

@@ -16,6 +16,7 @@
 
 struct gpurt_client;
 struct gpurt_opener;
+struct gpurt_team;
 struct mm_struct;
 struct pid;
 
@@ -38,6 +39,8 @@ struct gpurt_file {
 	struct work_struct slow_poll_wake;	/* or, for best effort and many callers, has a worker do so */
 	struct mm_struct *mm;		/* the opener's, while it executes the program that opened the descriptor */
 	struct gpurt_opened opened;
+	struct gpurt_team *team;	/* its group; with lock held; NULL: it is in none.  It stays so */
+	struct list_head in_team;	/* of gpurt_team.files, until it is gone; with gpurt_groups_lock held */
 };
 
 static inline struct gpurt_file *gpurt_file_get(struct gpurt_file *file)

@@ -54,8 +54,11 @@ struct gpurt_gate {
 	u64 rest_until;			/* of best effort; written with the gate held */
 };
 
-/* How many clients gain and lose the GPU by one decision, at most: see decide() and gpurt_begin() in core/sched.c. */
-#define GPURT_CHANGES 4
+/*
+ * How many clients gain and lose the GPU by one decision, at most: see decide(), gpurt_begin() and become_member() in
+ * core/sched.c.  The members of a group all do, and where one joins the owner may change several times.
+ */
+#define GPURT_CHANGES (4 + 8 * GPURT_MAX_MEMBERS)
 
 struct gpurt_change {
 	struct gpurt_client *client;	/* NULL: everyone */
@@ -82,7 +85,8 @@ struct gpurt_runlist {
 	int err;			/* of the last commit that failed, until the log has it; 0 */
 	int power_err;			/* -EIO: the GPU of this decision has no power; -EAGAIN: it needed none; 0 */
 	u32 stale;			/* mask of the runlists that are not what they should be */
-	struct gpurt_client *only;	/* what the runlist should be, for drivers that rebuild it: NULL: everyone's */
+	/* The owner that the runlist should be of, for drivers that rebuild it; NULL: it is everyone's. */
+	struct gpurt_sched_client *only;
 	bool due;			/* the decision wants a commit, because of @cause, since @decided */
 	u32 cause;			/* enum gpurt_cause */
 	u64 decided;
@@ -150,6 +154,7 @@ struct gpurt_gpu {
 	struct kref ref;
 	struct rcu_head rcu;
 	u32 index;
+	u64 serial;			/* of all GPUs that there ever were, from 1 on */
 	/* A copy: readers may outlive the driver's module.  Its functions may be called while the GPU is held. */
 	struct gpurt_driver_ops ops;
 	char name[GPURT_NAME_LEN];	/* ops.name, which is NULL here */
@@ -164,6 +169,7 @@ struct gpurt_gpu {
 
 	struct gpurt_gate gate;
 	struct gpurt_sched sched;	/* with the gate held */
+	u32 groups;			/* changed with clients_lock held: members of groups, and those about to be */
 	bool events_wanted;		/* with the gate held: somebody reads events */
 	struct gpurt_runlist runlist;
 	struct gpurt_callback callback;

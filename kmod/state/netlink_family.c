@@ -112,6 +112,8 @@ static int put_event(struct sk_buff *skb, const struct gpurt_record *r, bool nam
 			  nla_put_string(skb, GPURT_A_COMM, named ? r->comm : "") ||
 			  nla_put_u32(skb, GPURT_A_PRIORITY, r->priority)))
 		return -EMSGSIZE;
+	if (named && *r->group && nla_put_string(skb, GPURT_A_GROUP, r->group))
+		return -EMSGSIZE;
 	if (r->event == GPURT_EVENT_COMMIT && nla_put_u32(skb, GPURT_A_CAUSE, r->cause))
 		return -EMSGSIZE;
 	if ((r->latency && nla_put_u64_64bit(skb, GPURT_A_LATENCY_NS, r->latency, GPURT_A_PAD)) ||

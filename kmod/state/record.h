@@ -18,6 +18,7 @@ struct gpurt_record {
 	u32 priority;
 	s32 pid;			/* in the initial namespace */
 	char comm[GPURT_COMM_LEN];
+	char group[GPURT_NAME_LEN];	/* of which it is a member; empty: of none */
 	/* For marks of jobs; empty in other events. */
 	u64 job;
 	u64 cpu;

@@ -52,7 +52,7 @@ int gpurt_doze(const struct gpurt_patience *p)
  */
 static void wake_poll(struct gpurt_client *client)
 {
-	if (!READ_ONCE(client->core.level)) {
+	if (!gpurt_level_now(client)) {
 		queue_work(gpurt_workers, &client->file->slow_poll_wake);
 		return;
 	}

@@ -18,6 +18,7 @@
 #include "clients/client.h"
 #include "clients/decisions.h"
 #include "clients/exempt.h"
+#include "clients/group.h"
 #include "clients/news.h"
 #include "clients/policy.h"
 #include "clients/wait.h"
@@ -36,6 +37,8 @@
 #include "state/events.h"
 #include "state/exits.h"
 #include "state/file.h"
+#include "state/team.h"
+#include "state/teams.h"
 #include "state/process.h"
 #include "state/wake.h"
 #include "tests/selftest.h"
@@ -851,10 +854,11 @@ static struct kunit_suite exempt_suite = {
 #include "kunit_bus.c"
 #include "kunit_vgpu.c"
 #include "kunit_job.c"
+#include "kunit_group.c"
 
 static struct kunit_suite *suites[] = {
 	&gpu_suite, &driver_suite, &commit_suite, &reset_suite, &boost_suite, &processes_suite, &workers_suite,
-	&dumps_suite, &gate_suite, &bus_suite, &vgpu_suite, &job_suite, &exempt_suite,
+	&dumps_suite, &gate_suite, &bus_suite, &vgpu_suite, &job_suite, &group_suite, &exempt_suite,
 	&gpurt_ring_suite,
 };
 

@@ -105,6 +105,22 @@ def test_a_thread_of_form_self_is_raised_while_it_waits_too(spawn: Spawn, plane:
     assert has(high.pid) == (FIFO, 7)
 
 
+def test_members_of_a_group_are_raised_while_they_are_inside_and_it_owns(spawn: Spawn) -> None:
+    first, second, other = spawn(at(5)), spawn(at(7)), spawn(at(6))
+    for one in (first, second):
+        one.do("tsg")
+        assert one.do("join", group="llm") == 0
+    assert first.do("begin", flags=OWNER) == RUNNING
+    assert (has(first.pid), has(second.pid)) == ((FIFO, N + 7), (FIFO, 7))  # the group's level is that of both threads
+    assert other.do("begin", flags=OWNER) == PENDING
+    assert second.do("begin", flags=OWNER) == RUNNING
+    assert has(second.pid) == (FIFO, N + 7)
+    first.do("end")
+    assert (has(first.pid), has(second.pid), has(other.pid)) == ((FIFO, 5), (FIFO, N + 7), (FIFO, 6))
+    second.do("end")
+    becomes(other.pid, N + 6)
+
+
 def test_form_fence_is_not_raised_while_it_waits_for_its_own_work(spawn: Spawn, plane: Control) -> None:
     actor = spawn(at(5))
     tsg = actor.do("tsg")

@@ -106,6 +106,7 @@ PARTS = {
         for options, count in ROUNDS.items()
     },
     "killed": loaded(f"$GPURT_OUT/killed {VICTIMS}"),
+    "killed in groups": loaded(f"$GPURT_OUT/killed {VICTIMS} 2 grouped", options="vgpus=2"),
     "copies": loaded(f"$GPURT_OUT/copies {VICTIMS}"),
     "failslab": loaded("$GPURT_OUT/failslab"),
     "patched driver": [
@@ -147,7 +148,7 @@ def done_in(part: str, output: str) -> str:
     if part == "kunit":
         assert results(output) == dict.fromkeys(cases(), "ok")
         return f"{len(cases())} KUnit cases"
-    if part == "killed":
+    if part.startswith("killed"):
         killed = KILLED.search(output)
         assert killed, output
         assert int(killed[1]) == VICTIMS

@@ -11,7 +11,7 @@ HEADER = Path(__file__).parents[2] / "kmod/drv/drv.h"
 PUBLISHED = {
     "gpurt_driver_ops": """
         size version owner name tier commit_sleeps work agents client_open client_ends client_close commit exempt costs
-        power bound_ns runlists called exemptions_changed part quiet device
+        power bound_ns runlists called exemptions_changed part quiet device group_open group_close group_join
     """,
     "gpurt_work_ops": "tsg_open tsg_close submit work_done idle tsg_shape",
     "gpurt_agent_ops": "agent answer order describe",

@@ -67,8 +67,8 @@ int gpurt_use_gpu(struct gpurt_handle *handle, unsigned int gpu);
  * The handle is a member of the group of that name from now on, on every GPU: clients that need one another own a GPU
  * together (gpurt/uapi.h, "Groups").  A handle joins the group that GPURT_GROUP in the environment names when it is
  * opened; `gpurt run --group` sets that.  Processes that a member makes open handles of their own.  -EOPNOTSUPP: the
- * host has no groups; -EBUSY: a segment is open, or the handle is in another group; -EDQUOT: too many groups or members;
- * -EINVAL: the name is empty, too long, or not printable ASCII.
+ * host has no groups, or not on that GPU; -EBUSY: a segment is open, or the handle is in another group; -EDQUOT: too
+ * many groups or members; -EINVAL: the name is empty, too long, or not printable ASCII.
  */
 int gpurt_group_join(struct gpurt_handle *handle, const char *name);
 

@@ -91,6 +91,13 @@ static int copy(void)
 	return call(GPURT_IOC_COPY, &c);
 }
 
+static int join(void)
+{
+	struct gpurt_group_join j = { .size = sizeof(j), .name = "failslab" };
+
+	return call(GPURT_IOC_GROUP_JOIN, &j);
+}
+
 static int submit(void)
 {
 	struct gpurt_submit s = { .size = sizeof(s), .tsg = tsg, .duration_ns = 1000 };
@@ -144,6 +151,12 @@ static void drop_agent_gpu(void)
 	MUST(!agent_gpus("0"));
 }
 
+static void must_join(void)
+{
+	must_open();
+	MUST(!join());
+}
+
 static void must_open_tsg(void)
 {
 	must_open();
@@ -193,6 +206,16 @@ static int set_priority(void)
 	genl_start(&m, (uint16_t)family, GPURT_CMD_SET_PRIORITY, 0);
 	genl_add_u32(&m, GPURT_A_PID, (uint32_t)getpid());
 	genl_add_u32(&m, GPURT_A_PRIORITY, 60);
+	return genl_call(control, &m);
+}
+
+static int set_group(void)
+{
+	struct genl m;
+
+	genl_start(&m, (uint16_t)family, GPURT_CMD_SET_GROUP, 0);
+	genl_add(&m, GPURT_A_GROUP, "failslab", sizeof("failslab"));
+	genl_add_u32(&m, GPURT_A_PID, (uint32_t)getpid());
 	return genl_call(control, &m);
 }
 
@@ -260,6 +283,9 @@ static const struct thing {
 	{ "first tsg", must_open, tsg_open, do_close, 3 },
 	{ "tsg", must_open_tsg, tsg_open, do_close, 1 },
 	{ "close tsg", must_open_tsg, tsg_close, do_close, 0 },
+	{ "join", must_open, join, do_close, 1 },
+	{ "join as a client", must_open_tsg, join, do_close, 2 },
+	{ "first tsg of a member", must_join, tsg_open, do_close, 4 },
 	{ "submit", must_open_tsg, submit, do_close, 1 },
 	{ "wait", must_begin, idle, do_close, 0 },
 	{ "status", must_connect, get_status, do_disconnect, 1 },
@@ -268,6 +294,7 @@ static const struct thing {
 	{ "bus", must_connect, get_bus, do_disconnect, 1 },
 	{ "rules", must_connect, get_rules, do_disconnect, 1 },
 	{ "priority", must_connect, set_priority, do_disconnect, 1 },
+	{ "group", must_connect, set_group, do_disconnect, 3 },
 	{ "budget", must_connect, set_budget, do_disconnect, 1 },
 	{ "exempt", must_connect, set_exempt, unset_exempt, 2 },
 	{ "policy", must_connect, set_policy, unset_policy, 2 },

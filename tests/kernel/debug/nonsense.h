@@ -55,6 +55,7 @@ union argument {
 	struct gpurt_agent agent;
 	struct gpurt_order order;
 	struct gpurt_copy copy;
+	struct gpurt_group_join join;
 	struct gpurt_job_mark job_mark;
 	uint32_t size;
 	unsigned char bytes[8192];
@@ -64,7 +65,7 @@ union argument {
 static unsigned long fill(union argument *a)
 {
 	memset(a, 0, sizeof(*a));
-	switch (below(12)) {
+	switch (below(13)) {
 	case 0:
 		a->query = (struct gpurt_query){ .size = sizeof(a->query), .gpu = some_gpu() };
 		return GPURT_IOC_QUERY;
@@ -116,6 +117,10 @@ static unsigned long fill(union argument *a)
 						     .tsg = (uint32_t)about(6), .level = (uint32_t)about(3),
 						     .slice_ns = below(2) ? 0 : about(5000000) };
 		return GPURT_IOC_TSG_SHAPE;
+	case 11:
+		a->join = (struct gpurt_group_join){ .size = sizeof(a->join), .flags = below(20) ? 0 : (uint32_t)odd() };
+		a->join.name[0] = (char)(below(20) ? 'a' + below(6) : below(256));
+		return GPURT_IOC_GROUP_JOIN;
 	}
 	a->submit = (struct gpurt_submit){ .size = sizeof(a->submit), .gpu = some_gpu(),
 					   .tsg = (uint32_t)about(6), .engine = (uint32_t)about(2),

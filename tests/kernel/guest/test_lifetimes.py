@@ -30,21 +30,21 @@ LASTS = 5500 if LONG else 550  # s
 
 @pytest.mark.timeout(LASTS + 50)
 @pytest.mark.parametrize(
-    "options", [[], ["vgpu_alpha_ns=300000", "vgpu_theta_ns=100000"], ["vgpu_sleeps=1"], ["policy=5"]]
+    "options", [[], ["vgpu_alpha_ns=300000", "vgpu_theta_ns=100000"], ["vgpu_sleeps=1"], ["policy=5"], ["vgpus=2"]]
 )
 def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(
     compiled: Path, capfd: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
     load(*options)
     rounds = 10_000 if LONG else 300 if THOROUGH and not options else 50
-    command = [compiled / "killed", str(rounds), "1", *(["boosted"] if "policy=5" in options else [])]
+    modes = [mode for option, mode in (("policy=5", "boosted"), ("vgpus=2", "grouped")) if option in options]
+    command = [compiled / "killed", str(rounds), "1", *modes]
     run = subprocess.run(command, capture_output=True, text=True, timeout=LASTS, check=False)
     assert run.returncode == 0, run.stdout
     with capfd.disabled():
         print(f" {run.stdout.strip()}", flush=True)
     with connect("/dev/gpurt") as control:
-        (status,) = control.status()
-        assert (status.clients, status.tsgs, status.runner_pid) == (0, 0, 0)
+        assert {(one.clients, one.tsgs, one.runner_pid) for one in control.status()} == {(0, 0, 0)}
     unload()
     load()
 

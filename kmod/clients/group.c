@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Descriptors join groups, and their clients take their seats.
+ *
+ * A descriptor joins once, until it is gone.  Its clients become members one GPU after the other, each by a decision of
+ * its own: nobody has two gates.  A client that comes to a GPU later takes its seat there before any call uses it.
+ */
+#include <linux/rtmutex.h>
+#include <linux/sched.h>
+#include <linux/string.h>
+
+#include "clients/budgets.h"
+#include "clients/group.h"
+#include "core/sched.h"
+#include "decide/gate.h"
+#include "decide/gpu.h"
+#include "decide/gpus.h"
+#include "decide/updates.h"
+#include "state/clients.h"
+#include "state/exits.h"
+#include "state/file.h"
+#include "state/team.h"
+#include "state/teams.h"
+
+/* Whether clients of any GPU can be in a group. */
+bool gpurt_groups_possible(void)
+{
+	struct gpurt_gpu *gpu;
+	bool possible = false;
+	u32 i;
+
+	for (i = 0; i < GPURT_MAX_GPUS && !possible; i++) {
+		gpu = gpurt_gpu_get(i);
+		if (!gpu)
+			continue;
+		possible = gpu->ops.group_open;
+		gpurt_gpu_put(gpu);
+	}
+	return possible;
+}
+
+/* Called with the GPU held alive.  The driver is to know the group on that GPU, for one member more.  -ENOMEM. */
+static int occupy(struct gpurt_gpu *gpu, struct gpurt_seat *seat)
+{
+	void *made;
+	int err = gpu->ops.group_open(gpu->driver, &made);
+
+	if (err)
+		return err;
+	rt_mutex_lock(&gpu->clients_lock);
+	/* Before the decision of the first one, and after that of the last one: see decide() in gate.c. */
+	WRITE_ONCE(gpu->groups, gpu->groups + 1);
+	if (!seat->users++) {
+		seat->ctx = made;
+		made = NULL;
+	}
+	rt_mutex_unlock(&gpu->clients_lock);
+	if (made)
+		gpu->ops.group_close(gpu->driver, made);
+	return 0;
+}
+
+/* Called with the GPU held alive, or when no decision is under way and none will be taken.  One member less. */
+static void vacate(struct gpurt_gpu *gpu, struct gpurt_seat *seat)
+{
+	void *left = NULL;
+
+	rt_mutex_lock(&gpu->clients_lock);
+	WRITE_ONCE(gpu->groups, gpu->groups - 1);
+	if (!--seat->users) {
+		left = seat->ctx;
+		seat->ctx = NULL;
+	}
+	rt_mutex_unlock(&gpu->clients_lock);
+	if (left)
+		gpu->ops.group_close(gpu->driver, left);
+}
+
+struct join_update {
+	struct gpurt_update u;
+	struct gpurt_seat *seat;
+	u32 own;
+	bool moved;
+};
+
+/* Called with the gate held.  The seat stands on that GPU from now on. */
+static void set_up(struct gpurt_gpu *gpu, struct gpurt_seat *seat)
+{
+	struct gpurt_group *group = &seat->team->core;
+
+	if (seat->serial == gpu->serial)
+		return;
+	if (!seat->serial)
+		gpurt_group_gpu_init(&seat->core, group, &gpu->sched);
+	seat->core.sched = &gpu->sched;
+	gpu->sched.stamps = group->stamps;
+	gpurt_updates_seat(seat);
+	seat->gpu = gpu;
+	seat->serial = gpu->serial;
+}
+
+static struct gpurt_budget *budget_of(struct gpurt_gpu *gpu, struct gpurt_allowance *allowance)
+{
+	return allowance ? &allowance->budget[gpu->index] : NULL;
+}
+
+/* Called with the gate held.  Group and client come under the budget of whichever is under one. */
+static void share(struct gpurt_gpu *gpu, struct gpurt_seat *seat, struct gpurt_client *client, u64 now)
+{
+	struct gpurt_budget *budget = budget_of(gpu, seat->allowance ?: client->allowance);
+
+	if (!list_empty(&seat->members))
+		gpurt_join_budget(&gpu->sched, &seat->core.core, budget, now);
+	gpurt_join_budget(&gpu->sched, &client->core, budget, now);
+}
+
+/* Called with the gate held.  Events of the same decision name the group. */
+static void sit_down(struct gpurt_seat *seat, struct gpurt_client *client)
+{
+	list_add_tail(&client->in_seat, &seat->members);
+	WRITE_ONCE(client->seat, seat);
+}
+
+static int decide_join(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
+{
+	struct join_update *j = container_of(u, struct join_update, u);
+	struct gpurt_client *client = u->client;
+	struct gpurt_seat *seat = j->seat;
+	int err;
+
+	if (client->gone)
+		return -ESTALE;
+	if (client->core.depth && !j->moved)
+		return -EBUSY;
+	if (gpurt_allowance_bars(seat, client->allowance, client))
+		return -EDQUOT;
+	set_up(gpu, seat);
+	share(gpu, seat, client, now);
+	sit_down(seat, client);
+	err = j->moved ? gpurt_group_move(&seat->core, &client->core, now) :
+			 gpurt_group_add(&seat->core, &client->core, j->own, now);
+	if (err) {
+		list_del_init(&client->in_seat);
+		WRITE_ONCE(client->seat, NULL);
+		gpurt_join_budget(&gpu->sched, &client->core, budget_of(gpu, client->allowance), now);
+	} else {
+		gpu->ops.group_join(gpu->driver, client->ctx, seat->ctx);
+	}
+	gpurt_allowance_share(seat, now);
+	return err;
+}
+
+/*
+ * Called with file->lock held.  The client becomes a member of its descriptor's group, by a thread of priority @own, or
+ * by the administrator (@moved).  Errors as GPURT_IOC_GROUP_JOIN and GPURT_CMD_SET_GROUP.
+ */
+int gpurt_group_seat(struct gpurt_client *client, u32 own, bool moved)
+{
+	struct gpurt_gpu *gpu = client->gpu;
+	struct join_update j = {
+		.u = {
+			.decide = decide_join, .client = client, .level = GPURT_GATE_CONTROL,
+			.flags = moved ? 0 : GPURT_UPDATE_OWN,
+		},
+		.seat = &client->file->team->seats[gpu->index], .own = own, .moved = moved,
+	};
+	int err, reading, token;
+
+	lockdep_assert_held(&client->file->lock);
+	if (client->seat)
+		return 0;
+	if (!gpu->ops.group_open)
+		return -EOPNOTSUPP;
+	if (!gpurt_gpu_hold(gpu, &token))
+		return -ENODEV;
+	err = occupy(gpu, j.seat);
+	if (!err) {
+		err = gpurt_gate_update(gpu, &j.u);
+		if (err)
+			vacate(gpu, j.seat);
+	}
+	gpurt_gpu_release(gpu, token);
+	if (!err && moved) {
+		reading = gpurt_clients_read();
+		gpurt_group_urgent(client);
+		gpurt_clients_done(reading);
+	}
+	return err;
+}
+
+/* Called with the gate held.  The scheduler has forgotten the client. */
+void gpurt_group_left(struct gpurt_client *client, u64 now)
+{
+	struct gpurt_seat *seat = client->seat;
+
+	if (!seat)
+		return;
+	list_del_init(&client->in_seat);
+	gpurt_allowance_share(seat, now);
+}
+
+/* Called when the driver has forgotten the client, as its client_close(). */
+void gpurt_group_parted(struct gpurt_client *client)
+{
+	if (client->seat)
+		vacate(client->gpu, client->seat);
+}
+
+/* Called with file->lock held.  Whether the clients of the descriptor may become members: 0, -EBUSY or -EOPNOTSUPP. */
+static int check_clients(struct gpurt_file *file, bool moved)
+{
+	struct gpurt_client *client;
+	int i;
+
+	for (i = 0; i < GPURT_MAX_GPUS; i++) {
+		client = file->clients[i];
+		if (!client || client->seat)
+			continue;
+		if (!client->gpu->ops.group_open)
+			return -EOPNOTSUPP;
+		if (!moved && READ_ONCE(client->core.depth))
+			return -EBUSY;
+	}
+	return gpurt_groups_possible() ? 0 : -EOPNOTSUPP;
+}
+
+/* Called with file->lock held. */
+static int check(struct gpurt_file *file, const char *name, bool moved)
+{
+	if (file->gone)
+		return -ESTALE;
+	if (file->team && strcmp(file->team->name, name))
+		return -EBUSY;
+	return check_clients(file, moved);
+}
+
+/* Whether the descriptor may join that group, as far as it can be said before. */
+int gpurt_group_check(struct gpurt_file *file, const char *name, bool moved)
+{
+	int err;
+
+	mutex_lock(&file->lock);
+	err = check(file, name, moved);
+	mutex_unlock(&file->lock);
+	return err;
+}
+
+/* Called with file->lock held.  The first error; those that could became members.  *@any: whether any is one. */
+static int seat_all(struct gpurt_file *file, u32 own, bool moved, bool *any)
+{
+	struct gpurt_client *client;
+	int i, err = 0, ret;
+
+	for (i = 0; i < GPURT_MAX_GPUS; i++) {
+		client = file->clients[i];
+		if (!client)
+			continue;
+		ret = gpurt_group_seat(client, own, moved);
+		/* A GPU that has gone needs no seat. */
+		if (ret != -ENODEV)
+			err = err ?: ret;
+		*any |= !ret;
+	}
+	return err;
+}
+
+/*
+ * The descriptor joins its user's group of that name, for good.  Errors as GPURT_IOC_GROUP_JOIN.  After an error it is
+ * in no group, unless another thread of its process began a segment meanwhile: a client on another GPU may have joined.
+ */
+int gpurt_group_join(struct gpurt_file *file, const char *name, u32 own, bool moved)
+{
+	bool any = false, entered;
+	int err;
+
+	mutex_lock(&file->lock);
+	err = check(file, name, moved);
+	entered = !err && !file->team;
+	if (entered)
+		err = gpurt_team_enter(file, name);
+	if (err)
+		goto unlock;
+	err = seat_all(file, own, moved, &any);
+	if (err && entered && !any) {
+		gpurt_team_leave(file);
+		gpurt_team_put(file->team);
+		file->team = NULL;
+	}
+unlock:
+	mutex_unlock(&file->lock);
+	return err;
+}
+
+/* Whoever may be met on that GPU and is in the client's group is urgent from now on. */
+static void make_urgent(struct gpurt_gpu *gpu, const struct gpurt_team *team)
+{
+	struct gpurt_client *client;
+	struct gpurt_seat *seat;
+
+	gpurt_for_each_client(client, gpu) {
+		seat = READ_ONCE(client->seat);
+		if (seat && seat->team == team)
+			gpurt_exits_urgent(client);
+		cond_resched();
+	}
+}
+
+/* Called while no client is freed.  The level of the client, or of its group, may have become a real-time one. */
+void gpurt_group_urgent(struct gpurt_client *client)
+{
+	const struct gpurt_seat *seat = READ_ONCE(client->seat);
+	struct gpurt_gpu *gpu;
+	u32 i;
+
+	if (!gpurt_level_told(client))
+		return;
+	gpurt_exits_urgent(client);
+	for (i = 0; seat && i < GPURT_MAX_GPUS; i++) {
+		gpu = gpurt_gpu_get(i);
+		if (!gpu)
+			continue;
+		make_urgent(gpu, seat->team);
+		gpurt_gpu_put(gpu);
+	}
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Groups: programs that own GPUs together (core/group.h).  A team is a group of a user's descriptors.  It has a seat
+ * on each GPU, which stands in the queues there, and on the runlist, for its members.
+ *
+ * Decisions about several GPUs are taken at the same time, and a group is about all of its GPUs.  So a decision about a
+ * GPU that has groups holds gpurt_groups_lock too: see gate.c.
+ *
+ * A team lives until the last of its descriptors is freed, hence longer than the clients of those.  Who may read a
+ * client may read its seat.
+ */
+#ifndef GPURT_STATE_TEAM_H
+#define GPURT_STATE_TEAM_H
+
+#include <linux/kref.h>
+#include <linux/kthread.h>
+#include <linux/list.h>
+#include <linux/spinlock.h>
+#include <linux/types.h>
+#include <linux/uidgid.h>
+
+#include "core/group.h"
+#include "core/sched.h"
+#include "state/client.h"
+
+struct gpurt_allowance;
+struct gpurt_gpu;
+struct gpurt_team;
+
+/* A group on one GPU. */
+struct gpurt_seat {
+	struct gpurt_team *team;
+	/* Changed with the gate and gpurt_groups_lock held, down to the blank line. */
+	struct gpurt_group_gpu core;
+	struct gpurt_gpu *gpu;			/* valid while it has members */
+	u64 serial;				/* gpurt_gpu.serial of that; 0: it has never had any */
+	struct list_head members;		/* gpurt_client.in_seat, in the order in which they joined */
+	struct gpurt_allowance *allowance;	/* whose budget it is under: a member's; for readers with RCU held */
+
+	/* With gpurt_gpu.clients_lock held: */
+	u32 users;				/* members that the driver knows, and those about to be */
+	void *ctx;				/* the driver's context, while there are any */
+
+	/* With one_at_a_time of netlink_set.c held: */
+	u64 round;				/* of the look at the budgets of all members that has been here last */
+	const void *wanted;			/* then: under which one is, only compared */
+
+	struct kthread_work settle;		/* has the GPU's thread follow, if the group's key changed on another */
+};
+
+struct gpurt_team {
+	struct kref ref;			/* its descriptors', until they are freed; and of works that wait */
+	kuid_t uid;
+	char name[GPURT_NAME_LEN];
+	/* With teams_lock of teams.c held: */
+	struct list_head node;			/* of teams, while it has a descriptor that is not gone */
+	u32 count;				/* of those */
+	/* With gpurt_groups_lock held: */
+	struct gpurt_group core;
+	struct list_head files;			/* gpurt_file.in_team */
+
+	struct gpurt_seat seats[GPURT_MAX_GPUS];
+};
+
+extern raw_spinlock_t gpurt_groups_lock;
+
+/* The seat whose entry owns; NULL: a client does. */
+static inline struct gpurt_seat *gpurt_seat_of(const struct gpurt_sched_client *owner)
+{
+	return owner->group ? container_of(owner->group, struct gpurt_seat, core) : NULL;
+}
+
+struct gpurt_team *gpurt_team_make(kuid_t uid, const char *name);
+void gpurt_team_put(struct gpurt_team *team);
+struct gpurt_client *gpurt_voice(struct gpurt_sched_client *owner);
+u32 gpurt_level_of_member(const struct gpurt_client *client, u32 own, u32 hint);
+u32 gpurt_level_told(const struct gpurt_client *client);
+
+/* The level of a segment that begins now, by a thread of priority @own that asks for @hint.  Without the gate. */
+static inline u32 gpurt_level_of_begin(const struct gpurt_client *client, u32 own, u32 hint)
+{
+	if (likely(READ_ONCE(client->core.entry) == &client->core))
+		return gpurt_begin_level(READ_ONCE(client->core.set), own, hint);
+	return gpurt_level_of_member(client, own, hint);
+}
+
+#endif

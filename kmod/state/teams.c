@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The groups that there are, by user and name, and the descriptors in them. */
+#include <linux/pid.h>
+#include <linux/rtmutex.h>
+#include <linux/string.h>
+
+#include "state/file.h"
+#include "state/team.h"
+#include "state/teams.h"
+
+static DEFINE_RT_MUTEX(teams_lock);	/* as gpurt_gpu.clients_lock */
+static LIST_HEAD(teams);
+
+/* Called with teams_lock held.  The user's group of that name; NULL: there is none.  *@count: how many the user has. */
+static struct gpurt_team *find(kuid_t uid, const char *name, u32 *count)
+{
+	struct gpurt_team *team, *found = NULL;
+
+	*count = 0;
+	list_for_each_entry(team, &teams, node) {
+		if (!uid_eq(team->uid, uid))
+			continue;
+		++*count;
+		if (!strcmp(team->name, name))
+			found = team;
+	}
+	return found;
+}
+
+/* Called with teams_lock held.  @file enters its team, if there is room; @made becomes the team if there is none. */
+static int enter(struct gpurt_file *file, const char *name, struct gpurt_team *made)
+{
+	u32 count;
+	struct gpurt_team *team = find(file->uid, name, &count);
+
+	if (team ? team->count >= GPURT_MAX_MEMBERS : count >= GPURT_MAX_USER_GROUPS)
+		return -EDQUOT;
+	if (!team) {
+		team = made;
+		list_add_tail(&team->node, &teams);
+	}
+	kref_get(&team->ref);
+	team->count++;
+	raw_spin_lock(&gpurt_groups_lock);
+	list_add_tail(&file->in_team, &team->files);
+	raw_spin_unlock(&gpurt_groups_lock);
+	file->team = team;
+	return 0;
+}
+
+/* Called with file->lock held.  The descriptor is its user's group's of that name from now on.  -EDQUOT or -ENOMEM. */
+int gpurt_team_enter(struct gpurt_file *file, const char *name)
+{
+	struct gpurt_team *made = gpurt_team_make(file->uid, name);
+	int err;
+
+	if (!made)
+		return -ENOMEM;
+	rt_mutex_lock(&teams_lock);
+	err = enter(file, name, made);
+	rt_mutex_unlock(&teams_lock);
+	gpurt_team_put(made);
+	return err;
+}
+
+/* Called with file->lock held, when its clients have ended, or none is a member.  The last one takes the team along. */
+void gpurt_team_leave(struct gpurt_file *file)
+{
+	struct gpurt_team *team = file->team;
+
+	if (!team || list_empty(&file->in_team))
+		return;
+	rt_mutex_lock(&teams_lock);
+	raw_spin_lock(&gpurt_groups_lock);
+	list_del_init(&file->in_team);
+	raw_spin_unlock(&gpurt_groups_lock);
+	if (!--team->count)
+		list_del(&team->node);
+	rt_mutex_unlock(&teams_lock);
+}
+
+/* Called with gpurt_groups_lock held.  Open segments of other clients of a member's process, on all GPUs. */
+u32 gpurt_team_elsewhere(const struct gpurt_client *client)
+{
+	const struct gpurt_client *other;
+	const struct gpurt_file *file;
+	u32 depth = 0;
+	int i;
+
+	if (!client->seat)
+		return 0;
+	lockdep_assert_held(&gpurt_groups_lock);
+	list_for_each_entry(file, &client->seat->team->files, in_team) {
+		for (i = 0; file->tgid == client->tgid && i < GPURT_MAX_GPUS; i++) {
+			other = READ_ONCE(file->clients[i]);
+			if (other && other != client && other->seat)
+				depth += other->core.depth;
+		}
+	}
+	return depth;
+}
+
+/* The processes of all members, each with a reference for the caller.  How many: GPURT_MAX_MEMBERS at most. */
+u32 gpurt_team_pids(struct gpurt_team *team, struct pid **pids)
+{
+	const struct gpurt_file *file;
+	u32 n = 0;
+
+	raw_spin_lock(&gpurt_groups_lock);
+	list_for_each_entry(file, &team->files, in_team)
+		if (n < GPURT_MAX_MEMBERS)
+			pids[n++] = get_pid(file->tgid);
+	raw_spin_unlock(&gpurt_groups_lock);
+	return n;
+}
