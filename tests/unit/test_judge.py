@@ -633,6 +633,14 @@ def test_a_task_is_no_excuse_for_itself(tmp_path: Path, policy: str) -> None:
     assert told.allowed == 2_500_000 + 300_000
 
 
+def test_a_task_is_no_excuse_for_itself_by_delaying_who_passes_it(tmp_path: Path) -> None:
+    """`fast` keeps `slow`, which passes it at the gate, from its CPU: only updates of two jobs of `slow` count."""
+    path = tmp_path / "passed.toml"
+    path.write_text(FILE.replace("priority = 10\n", "priority = 10\ngpu_priority = 30\n", 1))
+    (told,) = found(Judge(taskset.load(path), {}), [*job("fast", 1, 0, 9000), *segment("fast", 1000, 8900)])
+    assert told.allowed == 2_500_000 + 300_000 + 2 * (2 * 2 * 300_000)
+
+
 @pytest.mark.parametrize("resources", [False, True])
 def test_wake_ups_and_resources_lengthen_what_a_segment_may_own(tmp_path: Path, resources: bool) -> None:
     """The simulator's own trace of a correct system is no broken assumption."""

@@ -61,6 +61,8 @@ MI50, RDNA = 'chip = "mi50"\n', 'chip = "gfx1030"\n'
         (text_of('cu_mask = "0xfffff"', 'mig = "MIG-1"'), "mig =", '"a" has cu_mask; a GPU is divided in one'),
         (text_of("mps_percentage = 60", "mps_percentage = 41"), "mps_percentage = 41", "more than 100 %"),
         (text_of("mps_percentage = 49", ""), "mps_percentage", "40 are 18 units, in whole pairs, compute_units says"),
+        (text_of("mps_percentage = 90", "", one=40), "mps_percentage", "compute_units says 40; 100 % are enough"),
+        (text_of("mps_percentage = 100", "", 15, one=15), "mps_percentage", "no percentage gives so many"),
         (text_of("mps_percentage = 0", ""), "mps_percentage", "expected an integer from 1 to 100, got 0"),
         (text_of("green_context = 3", "green_context = 3\n"), "green_context = 3\n\n", 'partition "a" has 3 already'),
         (text_of('mig = "MIG-7/1/0"', 'mig = "MIG-7/1/0"  '), 'mig = "MIG-7/1/0"  ', 'partition "a" has MIG-7/1/0'),
@@ -85,7 +87,9 @@ def test_every_mistake_has_its_line(tmp_path: Path, text: str, at: str, says: st
 def test_a_mask_beyond_the_chip(tmp_path: Path) -> None:
     """The file says 64 units, and the chip has 60: both lines are wrong."""
     text = text_of('cu_mask = "0xfffff00000000000"', "", 64, MI50)
-    assert [message.partition(":")[0] for _, message in problems(tmp_path, text)] == ["compute_units", "cu_mask"]
+    (_, units), (_, mask) = problems(tmp_path, text)
+    assert units.startswith("compute_units: mi50 has 60, got 64")
+    assert mask.startswith("cu_mask: not for mi50: it has CUs 0 to 59, the mask has CU 63")
 
 
 def test_masks_of_the_chip_are_right(tmp_path: Path) -> None:
