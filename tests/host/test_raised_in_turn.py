@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
 import random
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,7 +22,7 @@ from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands
 from pycontrol.host.gpu import Gpu, GpuClient
 from pycontrol.host.groups import Groups
-from pycontrol.host.keeper import Keeper
+from pycontrol.host.keeper import SLOT, SLOTS, Keeper
 from pycontrol.host.peer import Peer, Rules
 from pycontrol.host.threads import NONE, Band, HostThread, Scheduling
 from pycontrol.host.virtual import Shape, VirtualGpu
@@ -37,6 +39,29 @@ ORDINARY = 1000
 def fifo(priority: int) -> Scheduling:
     """A thread of SCHED_FIFO."""
     return Scheduling(os.SCHED_FIFO, priority)
+
+
+@dataclass(eq=False)
+class Thread:
+    """The numbers of a thread that may be gone."""
+
+    pid: int
+    tid: int
+
+
+def test_a_thread_that_was_lowered_leaves_nothing_to_the_keeper() -> None:
+    """A number that stays there could be that of a thread to come, whose priority the keeper would change."""
+    keeper = Keeper()
+    keeper._memory = mmap.mmap(-1, SLOTS * SLOT.size)
+    one, other = (Thread(pid, pid + 1) for pid in (70, 80))
+    keeper.note(one, (0, 0), (1, 7))
+    keeper.note(other, (0, 0), (1, 8))
+    keeper.forget(one)
+    assert [row for row in SLOT.iter_unpack(keeper._memory) if any(row)] == [(81, 80, 0, 0, 1, 8)]
+    keeper.forget(one)
+    keeper.forget(other)
+    assert not any(keeper._memory)
+    assert len(keeper._free) == SLOTS
 
 
 class Program:

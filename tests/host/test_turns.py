@@ -25,9 +25,10 @@ from pycontrol.host.keeper import Keeper
 from pycontrol.host.loop import Host
 from pycontrol.host.pace import Pace
 from pycontrol.host.peer import Peer
-from pycontrol.host.users import TSG, UserLimits
+from pycontrol.host.users import TSG, Account, UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import FOREVER as NEVER
+from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, decode, encode
 
 QUERY, BEGIN, END, WAIT = lib.GPURT_IOC_QUERY, lib.GPURT_IOC_BEGIN, lib.GPURT_IOC_END, lib.GPURT_IOC_WAIT
@@ -375,6 +376,21 @@ def test_what_a_connection_had_is_given_back_when_it_ends(few: World) -> None:
     few.settle()
     assert few.host.users._all == {}
     assert few.host.lanes._by_key == {}
+
+
+def test_a_user_may_have_all_that_the_limits_permit() -> None:
+    account = Account(7, UserLimits(connections=2, calls=1, memory=100))
+    account.take(60)
+    account.take(40)
+    account.call()
+    account.connections = 2
+    account.check()
+    account.connections = 3
+    for refused in (lambda: account.take(1), account.call, account.check):
+        with pytest.raises(Refusal) as caught:
+            refused()
+        assert caught.value.error == errno.EDQUOT
+    assert (account.memory, account.calls) == (100, 1)
 
 
 def test_descriptors_that_are_sent_along_do_not_arrive(world: World) -> None:

@@ -13,9 +13,19 @@ import pytest
 
 from gpurt.errors import DeviceError
 from pycontrol.live.formats import formats
-from pycontrol.live.netlink import GenericTransport
+from pycontrol.live.netlink import HEADER, GenericTransport, split
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_a_datagram_is_cut_where_its_messages_say() -> None:
+    """Messages begin at multiples of four bytes.  One that is longer than the datagram, or than none, is no message."""
+    first, second = (HEADER.pack(HEADER.size + more, kind, 3, 4, 5) + b"x" * more for kind, more in ((1, 3), (2, 0)))
+    assert [*split(first + b"\0" + second)] == [(1, 3, 4, first), (2, 3, 4, second)]
+    assert [*split(b""), *split(second[:-1])] == []
+    for length in (0, HEADER.size - 1, HEADER.size + 1):
+        with pytest.raises(DeviceError, match="not a netlink message"):
+            [*split(HEADER.pack(length, 1, 3, 4, 5))]
 
 
 def said(code: str, *paths: Path) -> list[str]:

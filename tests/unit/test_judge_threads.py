@@ -59,6 +59,16 @@ def test_one_thread_serves_two_tasks_and_the_file_does_not_say_so(tmp_path: Path
     )
 
 
+def test_what_was_under_way_before_events_were_lost_is_not_known(tmp_path: Path) -> None:
+    """A job that is open by then may have ended: it is no sign of two threads, and nobody has waited for it."""
+    lost = Event(60 * MS, Kind.LOST, detail="7 events lost")
+    shifted = [*job("detect", 1, 200, 200, 246), *job("watchdog", 1, 210, 246, 249)]
+    begun = job("detect", 0, 0, 0, 46)[:2]
+    assert len([*told(apart(tmp_path / "a.toml"), [*begun, lost, *job("watchdog", 0, 70, 70, 73), *shifted])]) == 1
+    ended = [*job("detect", 0, 50, 50, 55), lost, *job("watchdog", 0, 52, 100, 103)]
+    assert [*told(apart(tmp_path / "a.toml"), ended)] == []
+
+
 def test_a_thread_that_the_file_has_is_no_finding() -> None:
     assert not [*told(load(EXAMPLE), WAITS)]
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -48,6 +49,15 @@ def test_the_formula_is_the_least_that_bounds_all(times: Path) -> None:
         assert found.overhead > 0
         assert fit.unbounded(fit.formula(measured, interleave, found.overhead - 2), measured), "except for rounding"
     assert 0.015 < fit.formula(measured, 2000).overhead / found.work.worst < 0.025
+
+
+def test_a_lower_bound_above_what_was_measured_is_none(times: Path) -> None:
+    measured = fit.read(times)
+    found = fit.formula(measured, 2000)
+    slow = replace(found, work=Span.exactly(100 * found.work.worst))
+    assert fit.unreached(slow, measured) == [
+        (units, span.best, kernel.on(slow, units).best) for units, span in measured.spans.items()
+    ]
 
 
 def test_an_overhead_that_is_too_small_is_no_bound(times: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +128,8 @@ def test_the_command_refuses_what_it_cannot_fit(
     assert cli.run(["measure", "kernel", str(times), "--table", "--overhead", "1ms"]) == 2
     assert cli.run(["measure", "kernel", str(times), "--overhead", "9000s"]) == 3
     assert cli.run(["measure", "kernel", str(times), "--interleave-factor", "nan"]) == 2
+    assert [cli.run(["measure", "kernel", str(times), "--interleave-factor", factor])
+            for factor in ("0.99", "1", "2", "2.01")] == [2, 0, 0, 2]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", [

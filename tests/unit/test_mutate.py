@@ -52,15 +52,27 @@ def test_a_change_is_made_in_one_place_of_the_code(
     assert {one.applied() for one in mutate.mutants(path)} == changed
 
 
-def test_the_tests_of_a_source_are_those_that_name_it_and_its_folder_s(mutate: Any) -> None:
-    """Those that name a file come first, smallest first."""
-    for path in ("pycontrol/output/progress.py", "kmod/core/budget.c", "userlib/preload/hip.c"):
-        found = mutate.suites(ROOT / path)
+def test_the_tests_of_a_change_are_the_nearest_and_then_folders(mutate: Any) -> None:
+    """The nearest reach the file by the fewest imports, also in C; those that name its function come first."""
+    for path, first in (
+        ("pycontrol/output/progress.py", "tests/unit/test_progress.py"),
+        ("pycontrol/commands/latency.py", "tests/unit/test_latency.py"),
+        ("kmod/core/budget.c", "tests/core/test_budget.py"),
+        ("userlib/preload/nvidia_objects.c", "tests/preload/test_preload_objects.py"),
+    ):
+        found = mutate.suites(mutate.mutants(ROOT / path)[0])
+        assert found[0][0] == first
         assert all((ROOT / part).exists() for suite in found for part in suite)
-        assert next(folder for start, folder in mutate.FOLDERS.items() if path.startswith(start)) == [
-            part for suite in found[-2:] for part in suite if not part.endswith(".py")
-        ]
-    assert mutate.suites(ROOT / "pycontrol/output/progress.py")[0] == ["tests/unit/test_progress.py"]
+        folders = mutate.folders(ROOT / path)
+        assert [suite for suite in found if suite[0] in folders] == [[one] for one in folders] == found[2:]
+        assert mutate.suites(mutate.mutants(ROOT / path)[0], also_folders=False) == found[:2]
+
+
+def test_the_function_of_a_change_is_found(mutate: Any, tmp_path: Path) -> None:
+    for name, text in (("a.py", "def f():\n    pass\n\n\ndef g(a,\n      b):\n    return a < b\n"),
+                       ("a.c", "int f(int a)\n{\n\treturn a;\n}\n\nint g(int a,\n\tint b)\n{\n\treturn a < b;\n}\n")):
+        (tmp_path / name).write_text(text)
+        assert [mutate.function_of(one) for one in mutate.mutants(tmp_path / name)] == ["g"]
 
 
 def worktrees() -> str:

@@ -100,6 +100,11 @@ def test_a_domain_that_is_there_is_used_and_stays(driver: Driver) -> None:
     assert any(one.startswith("domain a was there before") for one in remarks)
 
 
+def test_the_longest_turn_of_nvgpu_is_taken(driver: Driver) -> None:
+    with Nvs(driver.call) as node, domains_of(node, {"c": 2**32 - 1}):
+        assert driver.state() == OWN | {"c": 2**32 - 1}
+
+
 @pytest.mark.parametrize(("wanted", "why"), [({"b": 1, "a": 4_000_000}, "domain a is there with turns of 5000000"),
                                              ({"b": 1, "c": 2**32}, "no turns of more than 4294967295")])  # fmt: skip
 def test_what_is_refused_before_any_domain_is_made(driver: Driver, wanted: dict[str, int], why: str) -> None:

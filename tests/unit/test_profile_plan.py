@@ -93,7 +93,7 @@ WRONG = ["", "20", "-5%", "%", "nan%", "1e9%", "٢٠%", "1.2.3%", "1001%", "9" *
 def test_a_margin_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"^--margin: "):
         read_margin(text)
-    assert (read_margin("0%"), read_margin(" 12.5% ")) == (0, Fraction(1, 8))
+    assert (read_margin("0%"), read_margin(" 12.5% "), read_margin("1000%")) == (0, Fraction(1, 8), 10)
 
 
 def test_the_command_line_knows_every_condition() -> None:
