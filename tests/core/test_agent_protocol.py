@@ -140,6 +140,15 @@ def test_the_names_of_drivers_are_sorted_and_cut() -> None:
     assert ffi.string(facts.driver).decode() == "kfd-queue+nvidia-rm+x"
 
 
+def test_names_that_are_neighbours_in_the_alphabet_are_all_told_of() -> None:
+    pair, facts = Pair(4, BOUND, False), ffi.new("struct gpurt_agents_facts *")
+    for name, driver in enumerate((b"b", b"a", b"ab", b"c")):
+        lib.gpurt_agents_join(pair.raw, pair.array + name, False)
+        assert lib.gpurt_agents_register(pair.raw, pair.array + name, 7, driver, 2, 0) == 0
+    lib.gpurt_agents_facts(pair.raw, facts)
+    assert ffi.string(facts.driver).decode() == "a+ab+b+c"
+
+
 def test_the_limit_is_that_of_the_user_who_registers_the_agent() -> None:
     """A process whose earlier agent was an administrator's has no right to another one from that."""
     pair, facts = Pair(2, BOUND, False, limit=1), ffi.new("struct gpurt_agents_facts *")

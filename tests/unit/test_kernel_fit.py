@@ -56,7 +56,7 @@ def test_a_lower_bound_above_what_was_measured_is_none(times: Path) -> None:
     found = fit.formula(measured, 2000)
     slow = replace(found, work=Span.exactly(100 * found.work.worst))
     assert fit.unreached(slow, measured) == [
-        (units, span.best, kernel.on(slow, units).best) for units, span in measured.spans.items()
+        (units, span.best, slow.on(units).best) for units, span in measured.spans.items()
     ]
 
 
