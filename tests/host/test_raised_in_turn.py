@@ -60,7 +60,7 @@ def test_a_thread_that_was_lowered_leaves_nothing_to_the_keeper() -> None:
     assert [row for row in SLOT.iter_unpack(keeper._memory) if any(row)] == [(81, 80, 0, 0, 1, 8)]
     keeper.forget(one)
     keeper.forget(other)
-    assert not any(keeper._memory)
+    assert not any(keeper._memory[:])
     assert len(keeper._free) == SLOTS
 
 
