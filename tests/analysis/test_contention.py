@@ -14,6 +14,7 @@ from builders import MS, gpu, ms, task, taskset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analysis.conflicts import Neighbours
 from analysis.model import CpuSegment, GpuSegment, Intensity, Kernel, Partition, Platform, Sharing, Span, Task, Taskset
 from analysis.simulate import INTENSITIES, Options, SimulationError, simulate
 from analysis.taskset.file import load
@@ -163,6 +164,28 @@ def test_best_effort_slows_nobody_down_as_in_the_analyses() -> None:
     system = conflicting(high, rest, other, cross=Fraction(2))
     seen = simulate(system, Options(horizon=1, contention=True))
     assert [one.worst for one in seen.tasks.values()] == [ms(4), ms(10), ms(6)]
+
+
+@pytest.mark.parametrize(
+    ("other", "policy", "slowed"),
+    [
+        (None, "segment", False), ((A, 1, Intensity.MEMORY), "segment", True),
+        ((A, 1, Intensity.COMPUTE), "segment", False), ((A, 1, None), "segment", True),
+        ((B, 1, Intensity.MEMORY), "segment", False), ((None, 1, Intensity.MEMORY), "segment", True),
+        ((A, 0, Intensity.MEMORY), "segment", False), ((A, 0, Intensity.MEMORY), "timesliced", True),
+        ((B, 0, Intensity.MEMORY), "timesliced", False),
+    ],
+)  # fmt: skip
+def test_a_task_conflicts_with_others_of_its_intensity_on_its_units(
+    other: tuple[Partition | None, int, Intensity | None] | None, policy: str, slowed: bool
+) -> None:
+    tasks = [replace(task("a", 0, 9, 100, gpu(0, 4)), partition=A, intensity=Intensity.MEMORY, conflict=Fraction(3))]
+    if other:
+        part, priority, intensity = other
+        tasks.append(replace(task("b", 1, priority, 100, gpu(0, 6)), partition=part, intensity=intensity))
+    made = taskset(*tasks)
+    around = Neighbours(replace(made, platform=replace(made.platform, policy=policy), partitions=(A, B)))
+    assert (around.conflict(tasks[0]), around.factor(tasks[0])) == (slowed, 3 if slowed else 1)
 
 
 FILE = """
