@@ -44,10 +44,12 @@ def test_what_overlap_saves_covers_the_end_of_the_others() -> None:
 def test_margins_begin_at_what_is_now() -> None:
     """On a logarithmic axis of three decades, from a tenth."""
     decade = (charts.WIDTH - 2 * charts.MARGIN) / 3
-    rows = charts.margins([
+    chart = charts.margins([
         {"what": "C", "task": "a", "factor": 10.0}, {"what": "G", "task": "a", "factor": 0.1},
         {"what": "epsilon", "task": None, "factor": 1000.0}, {"what": "clock", "task": None, "factor": None},
-    ]).rows  # fmt: skip
+    ])  # fmt: skip
+    rows = chart.rows
+    assert chart.height > max(row.y for row in rows) + charts.BAR, "all rows are inside"
     room, missing, beyond = (row.boxes[0] for row in rows[:3])
     assert (room.x, room.width) == (pytest.approx(charts.MARGIN + decade, abs=0.02), pytest.approx(decade, abs=0.02))
     assert (missing.x, missing.kind, room.kind) == (charts.MARGIN, "missing", "room")
