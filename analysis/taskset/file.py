@@ -360,7 +360,7 @@ def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
     whys = (
         "nothing compares them with a host yet, or changes their file; analyze, attack, simulate, margins, trace check "
         "and watch know them",
-        "no host raises all threads of an owner, as its hold needs; analyze, attack, simulate and margins know it",
+        "no host raises all threads of an owner, as its hold needs; analyze, attack and simulate know it",
     )
     return tuple(
         Problem(
@@ -392,12 +392,6 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
         yield from _boosted(taskset)
     if "timesliced" in taskset.policies:
         yield TURNS
-    for fork in taskset.forks:
-        if fork.hold:
-            yield (
-                f"{fork.task} holds a segment while its workers execute: bounds assume a host that raises all threads "
-                "of the group while it owns the GPU, and no host does so yet"
-            )
     if platform.epsilon == 0:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
     elif free and platform.policy in ("timesliced", "lock-priority", "lock-fifo"):
