@@ -166,6 +166,17 @@ static int set_budget(struct gpurt_gpu *gpu, struct genl_info *info, void *allow
 	return gpurt_gate_update(gpu, &b.u);
 }
 
+static int leave_budgets(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
+{
+	struct gpurt_client *client;
+
+	gpurt_for_each_client(client, gpu) {
+		gpurt_allowance_leave(client);
+		cond_resched();
+	}
+	return 0;
+}
+
 /* Puts every client of the GPU under the budget that it should be under. */
 static int apply_budgets(struct gpurt_gpu *gpu, struct genl_info *info, void *unused)
 {
@@ -275,8 +286,10 @@ static int change_budget(struct genl_info *info, u32 attr, const char *path, str
 		err = gpurt_nl_refuse(info->extack, err, why);
 	}
 	mutex_unlock(&one_at_a_time);
-	if (!err)
+	if (!err) {
+		each_gpu(info, leave_budgets, NULL);
 		each_gpu(info, apply_budgets, NULL);
+	}
 	return err;
 }
 

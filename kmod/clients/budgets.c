@@ -287,6 +287,26 @@ void gpurt_allowance_apply(struct gpurt_client *client)
 	} while (!done);
 }
 
+/*
+ * Called with the GPU held alive.  A member of a group that is to be under another budget leaves its own.  All do so
+ * before one joins another, for a group is under one budget.
+ */
+void gpurt_allowance_leave(struct gpurt_client *client)
+{
+	struct allowance_update g = {
+		.u = { .decide = decide_allowance, .client = client, .level = GPURT_GATE_CONTROL },
+	};
+	struct gpurt_allowance *wanted;
+
+	if (!READ_ONCE(client->seat))
+		return;
+	wanted = gpurt_allowance_of(client);
+	if (wanted != READ_ONCE(client->allowance))
+		gpurt_gate_update(client->gpu, &g.u);
+	gpurt_allowance_put(wanted);
+	gpurt_allowance_put(g.allowance);
+}
+
 /* The GPU and its clients have gone: what its budgets say of clients does not hold for the next one of that number. */
 void gpurt_allowances_forget_gpu(u32 index)
 {

@@ -34,6 +34,7 @@ void gpurt_allowance_settle(struct gpurt_allowance *allowance);
 void gpurt_allowance_put(struct gpurt_allowance *allowance);
 void gpurt_allowance_describe(struct gpurt_client *client, u64 *limit, u64 *period, u32 *action);
 void gpurt_allowance_apply(struct gpurt_client *client);
+void gpurt_allowance_leave(struct gpurt_client *client);
 struct gpurt_allowance *gpurt_allowance_of(struct gpurt_client *client);
 bool gpurt_allowance_bars(struct gpurt_seat *seat, const struct gpurt_allowance *allowance, struct gpurt_client *but);
 void gpurt_allowance_share(struct gpurt_seat *seat, u64 now);

@@ -77,6 +77,9 @@ int gpurt_client_begin(struct gpurt_client *client, u32 own, u32 hint, u32 form,
 	else if (client->seat)
 		gpurt_exits_holds(client);	/* its group may own the GPU as a lock already */
 	err = gpurt_update(client->gpu, &b.u);
+	/* It may have become a member of a real-time group meanwhile. */
+	if (unlikely(client->seat) && gpurt_level_now(client))
+		gpurt_exits_urgent(client);
 	/* Either gpurt_client_take_off() sees the segment, or this sees that the process ends. */
 	smp_mb();
 	if (unlikely(gpurt_exits_ends(client->file)))

@@ -160,7 +160,7 @@ int gpurt_group_seat(struct gpurt_client *client, u32 own, bool moved)
 	struct join_update j = {
 		.u = {
 			.decide = decide_join, .client = client, .level = GPURT_GATE_CONTROL,
-			.flags = moved ? 0 : GPURT_UPDATE_OWN,
+			.flags = moved ? 0 : GPURT_UPDATE_OWN | GPURT_UPDATE_RESTS,
 		},
 		.seat = &client->file->team->seats[gpu->index], .own = own, .moved = moved,
 	};

@@ -88,13 +88,19 @@ static void arm(struct gpurt_sched *s)
 		s->deadline = s->since;
 }
 
-/* The group's key changed here; each other GPU of it has to follow (gpurt_group_settle()). */
+/*
+ * The group's key changed here; each other GPU on which it is in a segment has to follow (gpurt_group_settle()).  On the
+ * others it takes the key when it begins.
+ */
 static void regroup(struct gpurt_sched *s, struct gpurt_group_gpu *here, u64 now)
 {
+	struct gpurt_group_gpu *g;
 	struct list_head *node;
 
-	list_for_each(node, &here->group->gpus)
-		list_entry(node, struct gpurt_group_gpu, in_group)->unsettled = true;
+	list_for_each(node, &here->group->gpus) {
+		g = list_entry(node, struct gpurt_group_gpu, in_group);
+		g->unsettled = g->core.depth > 0;
+	}
 	here->unsettled = false;
 	s->ops->regroup(s, here->group, now);
 }
@@ -128,7 +134,9 @@ static void line_up_first(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 
 /*
  * Puts the client among its equals in a segment, in order of stamps.  A client without a group comes last.  A group
- * whose tenure began on another GPU goes past those that came since, for all GPUs have to order groups alike.
+ * whose tenure began on another GPU goes past those that came since, for all GPUs have to order groups alike.  Best
+ * effort owns GPUs under lock policies only, where a tenure stays on one GPU.  So there is nobody to go past, and no user
+ * without rights can have others walk past many.
  */
 static void line_up(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 level)
 {
@@ -140,7 +148,7 @@ static void line_up(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 leve
 		return;
 	}
 	c->stamp = c->group->group->stamp;
-	while (last != equals && in_segment(last)->stamp > c->stamp)
+	while (level && last != equals && in_segment(last)->stamp > c->stamp)
 		last = last->prev;
 	gpurt_queue_add_after(&s->segments, last, &c->in_segments, level);
 }
@@ -479,6 +487,8 @@ static void enter(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	list_add_tail(&e->group->in_sched, &s->groups);
 	if (s->policy != GPURT_POLICY_JOB)
 		start(s, e, now);
+	else if (e->group->group->demoted && !e->demoted)
+		e->demoted = GPURT_DEMOTED_SEGMENT;
 	place(s, e, now);
 }
 

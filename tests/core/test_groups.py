@@ -247,6 +247,61 @@ def test_a_spent_budget_demotes_the_group_everywhere_until_its_tenure_ends(machi
     assert machine.state(there, 1) == RUNNING
 
 
+def test_a_demoted_group_is_demoted_on_a_gpu_under_policy_job_too(machine: Machine) -> None:
+    """Wherever it begins: there nothing looks at its budget, and segments are queued for the next policy."""
+    group, budget = Group(machine), ffi.new("struct gpurt_budget *")
+    here, there, rival = machine.client(group, 0), machine.client(group, 1), machine.client()
+    assert lib.gpurt_set_policy(machine.gpus[1], JOB, 0) == 0
+    lib.gpurt_join_budget(machine.gpus[0], here, budget, 0)
+    assert lib.gpurt_set_budget(machine.gpus[0], budget, 5, 1000, lib.GPURT_OVERRUN_DEMOTE, 0) == 0
+    machine.begin(here, 0, own=5)
+    lib.gpurt_tick(machine.gpus[0], 5)
+    assert group.raw.demoted
+    machine.begin(there, 1, own=5, now=5)
+    assert group.holds
+    machine.begin(there, 1, own=5, now=5)
+    machine.end(there, 1)
+    machine.begin(rival, 1, own=1, now=5)
+    assert lib.gpurt_set_policy(machine.gpus[1], SEGMENT, 5) == 0
+    assert [machine.state(c, 1) for c in (there, rival)] == [PENDING, RUNNING]
+    machine.end(there, 1)
+    machine.end(here, 0)
+    machine.begin(there, 1, own=5, now=6)
+    assert machine.state(there, 1) == RUNNING
+
+
+def test_only_gpus_on_which_the_group_is_inside_follow_it(machine: Machine) -> None:
+    """What a best-effort group does on one GPU makes no work for the threads of others."""
+    group, budget = Group(machine), ffi.new("struct gpurt_budget *")
+    here, there = machine.client(group, 0), machine.client(group, 1)
+    lib.gpurt_join_budget(machine.gpus[0], here, budget, 0)
+    assert lib.gpurt_set_budget(machine.gpus[0], budget, 5, 1000, lib.GPURT_OVERRUN_DEMOTE, 0) == 0
+    for inside in (False, True):
+        machine.begin(here, 0, own=5, now=2000 * inside)
+        if inside:
+            machine.begin(there, 1, own=5, now=2000)
+        lib.gpurt_tick(machine.gpus[0], 2000 * inside + 5)
+        assert group.raw.demoted
+        assert bool(group.on[1].unsettled) is inside
+        if inside:
+            machine.end(there, 1)
+        machine.end(here, 0)
+
+
+@pytest.mark.parametrize("level", [0, 5])
+def test_a_group_goes_past_those_that_came_since_except_as_best_effort(machine: Machine, level: int) -> None:
+    """Best effort owns nothing then, and a user without rights may have any number of clients to go past."""
+    group = Group(machine)
+    here, there, later = machine.client(group, 0), machine.client(group, 1), machine.client()
+    machine.begin(here, 0, own=level)
+    machine.begin(later, 1, own=level)
+    machine.begin(there, 1, own=level)
+    first = machine.gpus[1].segments.level[level].next
+    entry = group.on[1].core
+    assert first == ffi.addressof(entry if level else later[0], "in_segments")
+    assert group.holds
+
+
 def test_members_are_under_one_budget(machine: Machine) -> None:
     group, one, another = Group(machine), *(ffi.new("struct gpurt_budget *") for _ in range(2))
     first, second = machine.client(), machine.client()

@@ -19,6 +19,7 @@ from gpurt.enums import EventKind, Overrun
 from gpurt.errors import RefusedError
 from pycontrol.live.control import Control, EventRecord
 from pycontrol.live.control import connect as control
+from pycontrol.machine import procs
 
 SHAPE = {"gpus": 2, "stuck_bound": 100 * MS}
 
@@ -266,6 +267,20 @@ def test_no_member_is_under_another_budget_than_its_group(
         plane.set_budget(first.pid, 0, 0)
         plane.set_budget(second.pid, 1 * MS, 10 * MS)
         assert {one.budget_ns for one in plane.clients()} == {1 * MS}
+
+
+def test_all_members_change_to_another_budget_together(spawn: Callable[..., Actor], plane: Control) -> None:
+    """That of their parent, which goes before their cgroup's, and back."""
+    if not (cgroup := procs.cgroup(os.getpid())):
+        pytest.skip("needs cgroup v2")
+    for _ in range(2):
+        spawn("llm")
+    for of, budget, seen in (
+        (cgroup, 7 * MS, 7 * MS), (os.getpid(), 3 * MS, 3 * MS), (cgroup, 6 * MS, 3 * MS), (os.getpid(), 0, 6 * MS),
+        (os.getpid(), 2 * MS, 2 * MS), (cgroup, 0, 2 * MS), (os.getpid(), 0, 0),
+    ):  # fmt: skip
+        plane.set_budget(of, budget, 10 * MS)
+        assert {one.budget_ns for one in plane.clients()} == {seen}, (of, budget)
 
 
 def test_under_a_lock_policy_a_tenure_stays_on_one_gpu(spawn: Callable[..., Actor], plane: Control) -> None:
