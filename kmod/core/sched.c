@@ -89,8 +89,8 @@ static void arm(struct gpurt_sched *s)
 }
 
 /*
- * The group's key changed here; each other GPU on which it is in a segment has to follow (gpurt_group_settle()).  On the
- * others it takes the key when it begins.
+ * The group's key changed here; each other GPU on which it is in a segment has to follow (gpurt_group_settle()).
+ * On the others it takes the key when it begins.
  */
 static void regroup(struct gpurt_sched *s, struct gpurt_group_gpu *here, u64 now)
 {
@@ -134,9 +134,9 @@ static void line_up_first(struct gpurt_sched *s, struct gpurt_sched_client *c, u
 
 /*
  * Puts the client among its equals in a segment, in order of stamps.  A client without a group comes last.  A group
- * whose tenure began on another GPU goes past those that came since, for all GPUs have to order groups alike.  Best
- * effort owns GPUs under lock policies only, where a tenure stays on one GPU.  So there is nobody to go past, and no user
- * without rights can have others walk past many.
+ * whose tenure began on another GPU goes past those that came since, for all GPUs have to order groups alike.
+ * Best effort owns GPUs under lock policies only, where a tenure stays on one GPU.  So it goes past nobody, and a
+ * user without rights cannot make a decision long.
  */
 static void line_up(struct gpurt_sched *s, struct gpurt_sched_client *c, u8 level)
 {
