@@ -157,7 +157,7 @@ def with_others(taskset: Taskset, number: int, known: Sequence[Partition] = ()) 
 
 
 def seen(taskset: Taskset) -> Taskset:
-    """The taskset as the bounds see it, under policy `timesliced`.  Not for one that ``refusal`` refuses."""
+    """The taskset as the bounds see it, under policy `timesliced`.  Not for one that `answer` refuses."""
     return whole_segments(apart(under(taskset, TURNS) or taskset))
 
 

@@ -87,7 +87,7 @@ CONTROLS = {
     "nobody is raised": Control("boosted-suspend", policy="segment"),
     "nobody is raised, busy": Control("boosted-busy", policy="segment"),
     "only who has the gate is raised": Control(
-        "boosted-suspend", BOOST, "b->form == GPURT_FORM_FENCE && b->working ? 0 : c->entry->level", "0",
+        "boosted-suspend", BOOST, "b->form == GPURT_FORM_FENCE && b->working && !all ? 0 : c->entry->level", "0",
         form=Form.OWNER,
     ),
     "the gate is not part of it": Control(

@@ -123,7 +123,7 @@ PLANTED = {
     "raised in the middle of a segment": (
         "boost", "	if (!c->depth)\n		b->self = s->policy", "	b->self = s->policy"
     ),
-    "spins raised": ("boost", "b->form == GPURT_FORM_FENCE && b->working ? 0 : c->entry->level", "c->level"),
+    "spins raised": ("boost", "b->form == GPURT_FORM_FENCE && b->working && !all ? 0 : c->entry->level", "c->level"),
 }  # fmt: skip
 
 

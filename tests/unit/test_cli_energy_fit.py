@@ -107,8 +107,8 @@ def test_fit_writes_profiles_that_an_energy_file_reads(
     (gpu,) = system.gpus
     assert (gpu.name, gpu.units, gpu.static, gpu.idle, gpu.granularity) == ("big", 4, 20_000_000, 1_000_000, 2)
     kernel = system.tasks[0].on(0)
-    assert kernel.worst == (12_000_000, 12_000_000, 12_000_000, 6_000_000)
-    assert (kernel.best[1], kernel.best[3]) == (9_000_000, 5_000_000)
+    assert [kernel.time(units) for units in range(1, 5)] == [12_000_000, 12_000_000, 12_000_000, 6_000_000]
+    assert [kernel.times.row(units).best for units in (2, 4)] == [9_000_000, 5_000_000]
     assert (kernel.power, kernel.copy_in, kernel.copy_out) == (2_000_000, 1_000_000, 500_000)
     assert plan("explain", tmp_path / "system.toml")[0] == 0
     (tmp_path / "system.toml").write_text(SYSTEM.format(gpu=table.replace("1GHz", "2GHz")))
