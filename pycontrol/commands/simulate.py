@@ -4,20 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from analysis.answers.loading import analysable, modelled
-from analysis.chains.observed import KEYS, observed
 from analysis.conflicts import under
 from analysis.model import Taskset, Waiting
 from analysis.rta.regions import switching
 from analysis.rtgpu.federated import POLICY, Federated
 from analysis.shared import Shared
 from analysis.simulate import Options, Simulation, SimulationError, SuspensionError, default_horizon
+from analysis.trace import Trace
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from gpurt.types import Document
@@ -26,7 +25,7 @@ from pycontrol.output import documents, render
 from pycontrol.output.observed import chains_data, chains_text
 from pycontrol.output.render import ms
 from pycontrol.plan import priced as energy_simulate
-from pycontrol.run.chains import ChainCheck
+from pycontrol.run.chains import ChainCheck, against_limits
 from pycontrol.run.check import NOTHING
 
 if TYPE_CHECKING:
@@ -94,8 +93,12 @@ def simulate(
     try:
         subject = _subject(loaded, options, chunk, costs)
         seen = _worst(subject, offsets)
-        chained = _chains(loaded, subject)
-        _trace(subject, costs, trace_path)
+        limited = [chain for chain in loaded.chains if chain.limited]
+        chained: list[ChainCheck] = []
+        if limited or costs or trace_path:
+            first = subject.trace(MOST_EVENTS)
+            chained = [against_limits(chain, first) for chain in limited]
+            _keep(first, costs, trace_path)
     except SuspensionError as error:
         nothing: Document = {"runs": 0, "in_time": False, "why": str(error), "tasks": {}, "files": []}
         text = f"NOT SIMULATED under policy {options.policy}: {error}; --waiting busy simulates that"
@@ -142,26 +145,8 @@ def _worst(subject: Subject, offsets: int) -> Simulation:
         return subject.worst_over_offsets(offsets, bar.reach)
 
 
-def _chains(loaded: Taskset, subject: Subject) -> list[ChainCheck]:
-    """The chains that the file limits, as the first run shows them.  Raises SimulationError."""
-    limited = [chain for chain in loaded.chains if chain.limited]
-    if not limited:
-        return []
-    trace = subject.trace(MOST_EVENTS)
-    seen = {chain.name: asdict(observed(chain, trace)) for chain in limited}
-    return [
-        ChainCheck(
-            chain.name, {key: time for key, time in seen[chain.name].items() if time is not None}, {},
-            {key: most for key in KEYS if (most := getattr(chain, key)) is not None},
-        ) for chain in limited
-    ]  # fmt: skip
-
-
-def _trace(subject: Subject, costs: energy_simulate.Costs | None, path: Path | None) -> None:
-    """Prices the first run, and writes it, if that is asked for.  Raises SimulationError, UsageError, FileError."""
-    if not (costs or path):
-        return
-    trace = subject.trace(MOST_EVENTS)
+def _keep(trace: Trace, costs: energy_simulate.Costs | None, path: Path | None) -> None:
+    """Prices the first run, and writes it, if that is asked for.  Raises UsageError, FileError."""
     if costs:
         trace = costs.add(trace, default_horizon(costs.taskset))
     if path:

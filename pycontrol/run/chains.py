@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from analysis.chains.bounds import bounded
-from analysis.chains.observed import KEYS, ChainWatch
+from analysis.chains.observed import KEYS, ChainWatch, observed
 from analysis.model import Chain
 from analysis.taskset import TasksetFile
-from analysis.trace import Event
+from analysis.trace import Event, Trace
 from gpurt.units import exact_ms
 from pycontrol.run.finding import Log, What
 
@@ -46,13 +46,23 @@ class ChainCheck:
         return key in self.seen and any(self.seen[key] > one for one in most)
 
 
+def _limits(chain: Chain) -> dict[str, int]:
+    return {key: limit for key in KEYS if (limit := getattr(chain, key)) is not None}
+
+
+def against_limits(chain: Chain, trace: Trace) -> ChainCheck:
+    """A chain in a trace that names tasks as the file does, such as the simulator's, against what the file allows."""
+    seen = {key: time for key, time in asdict(observed(chain, trace)).items() if time is not None}
+    return ChainCheck(chain.name, seen, {}, _limits(chain))
+
+
 class _Judged:
     """A chain, its bounds and limits; ``told``: those that the age of the last output has exceeded already."""
 
     def __init__(self, chain: Chain, bounds: Mapping[str, int]) -> None:
         self.watch = ChainWatch(chain)
         self.bounds = bounds
-        self.limits = {key: limit for key in KEYS if (limit := getattr(chain, key)) is not None}
+        self.limits = _limits(chain)
         self.told: set[str] = set()
 
     @property
