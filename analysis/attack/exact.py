@@ -53,8 +53,7 @@ def least_states(taskset: Taskset, unit: int) -> int:
 
     The times since the last releases take every combination, and those count in which a task may be released.
     """
-    workers = {name for fork in taskset.forks for name in fork.workers}
-    periods = [t.period // unit for t in taskset if t.name not in workers]
+    periods = [t.period // unit for t in taskset if t.name not in taskset.started]
     return math.prod(p + 1 for p in periods) - math.prod(periods)
 
 

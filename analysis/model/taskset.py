@@ -80,6 +80,11 @@ class Taskset:
         """By task that has workers, or is one: its fork."""
         return {name: fork for fork in self.forks for name in fork.members}
 
+    @cached_property
+    def started(self) -> frozenset[str]:
+        """The names of the tasks that are workers."""
+        return frozenset(name for fork in self.forks for name in fork.workers)
+
     def unserved(self, what: str) -> str:
         """Why ``what`` cannot be told of these tasks, for threads, pending jobs, wake-ups or resources; else empty.
 

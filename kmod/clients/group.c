@@ -291,7 +291,7 @@ unlock:
 	return err;
 }
 
-/* Whoever may be met on that GPU and is in the client's group is urgent from now on. */
+/* Each client of the group that may be met on that GPU is urgent from now on. */
 static void make_urgent(struct gpurt_gpu *gpu, const struct gpurt_team *team)
 {
 	struct gpurt_client *client;

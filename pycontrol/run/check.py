@@ -188,7 +188,7 @@ def lines_of(judge: Judge, ended: Mapping[str, int]) -> list[TaskCheck]:
     A worker need not tell of its jobs, nor be there to the end: a job of its task is over when it is done.
     """
     found = []
-    workers = {name for fork in judge.file.taskset.forks for name in fork.workers}
+    workers = judge.file.taskset.started
     for task in judge.file.taskset:
         seen = judge.tally(task.name)
         if task.name in workers and not seen.jobs:

@@ -59,7 +59,7 @@ class Judge:
         self.undeclared: dict[str, int | None] = {}
         self._observe = observe
         self._tasks = {task.name: SeenTask(task) for task in file.taskset}
-        self._workers = {name for fork in file.taskset.forks for name in fork.workers}
+        self._workers = file.taskset.started
         self._meanings: dict[str, SeenTask | None] = {}
         self._due = Due(lambda task, release: release in self._tasks[task].jobs)
         self._limits = Limits(file, self.policy, gpus)
