@@ -109,8 +109,7 @@ void gpurt_explain(const char *device, int err, char *text, size_t size)
 	else if (err == -EINVAL && getenv("GPURT_GPU"))
 		snprintf(text, size, "GPURT_GPU is not the number of a GPU, 0 to %d", GPURT_MAX_GPUS - 1);
 	else if (err == -EOPNOTSUPP && getenv("GPURT_GROUP"))
-		snprintf(text, size, "this host has no groups, and GPURT_GROUP names one; groups are on virtual GPUs "
-			 "(gpurt emulate, vgpus of gpurt.ko)");
+		snprintf(text, size, "GPURT_GROUP names a group, and this host has none");
 	else if (err == -EDQUOT && getenv("GPURT_GROUP"))
 		snprintf(text, size, "the host permits %d groups of a user, %d members of a group, one budget for all of them, "
 			 "and so many connections as --user-connections says", GPURT_MAX_USER_GROUPS, GPURT_MAX_MEMBERS);

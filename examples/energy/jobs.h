@@ -22,6 +22,8 @@
 
 #define JOBS_GPU_FAILED (-EIO)	/* what an execute function returns after it has said what is wrong with the GPU */
 
+/* Makes the GPU ready, which takes longer than most periods: before the first job is announced.  0 or a negative errno. */
+typedef int (*jobs_prepare)(void);
 /* Copies in, executes the kernel on the units of the grant, and waits for its end.  0 or a negative errno. */
 typedef int (*jobs_execute)(const struct gpurt_job_wait *grant);
 
@@ -58,7 +60,7 @@ static inline int jobs_one(const char *task, uint64_t release, unsigned long num
 }
 
 /* The program: returns its exit code. */
-static inline int jobs_main(int argc, char **argv, jobs_execute execute)
+static inline int jobs_main(int argc, char **argv, jobs_prepare prepare, jobs_execute execute)
 {
 	const char *program = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
 	unsigned long period_us, jobs, i, skipped = 0;
@@ -68,6 +70,8 @@ static inline int jobs_main(int argc, char **argv, jobs_execute execute)
 		fprintf(stderr, "usage: %s TASK PERIOD_US JOBS [START_NS]\n", program);
 		return 2;
 	}
+	if (prepare && prepare())
+		return 5;
 	period_us = strtoul(argv[2], NULL, 10);
 	jobs = strtoul(argv[3], NULL, 10);
 	start = argc == 5 ? strtoull(argv[4], NULL, 10) : jobs_now_ns();

@@ -17,5 +17,5 @@ static int execute(const struct gpurt_job_wait *grant)
 
 int main(int argc, char **argv)
 {
-	return jobs_main(argc, argv, execute);
+	return jobs_main(argc, argv, NULL, execute);
 }

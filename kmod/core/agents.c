@@ -6,7 +6,7 @@
 /* Whether the TSGs of the process may run once step `off` is over. */
 static bool wanted(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	return !a->only || a->only == p || p->exempt;
+	return !a->only || a->only == p->owner || p->exempt;
 }
 
 /* Whether they may run already. */
@@ -22,8 +22,10 @@ static bool obeyed(const struct gpurt_agent_process *p)
 
 static u32 owes(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	if (wanted(a, p) || obeyed(p))
+	if (obeyed(p))
 		return GPURT_AGENT_OWES_NOTHING;
+	if (wanted(a, p))
+		return a->only == p->owner && !p->late ? GPURT_AGENT_OWES_START : GPURT_AGENT_OWES_NOTHING;
 	return p->late ? GPURT_AGENT_OWES_LATE : GPURT_AGENT_OWES_ANSWER;
 }
 
@@ -178,7 +180,7 @@ static void proceed(struct gpurt_agents *a, u64 now)
 		}
 		begin_step(a, GPURT_AGENTS_ON, now);
 	}
-	if (a->step == GPURT_AGENTS_ON && (!a->only || obeyed(a->only) || a->only->late))
+	if (a->step == GPURT_AGENTS_ON && !a->owing[GPURT_AGENT_OWES_START])
 		finish(a, 0, now);
 }
 
@@ -222,8 +224,11 @@ void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *op
 	INIT_LIST_HEAD(&a->registered);
 }
 
-/* Begins an update: @only, or everyone if NULL, and the exempt may run.  One that is in flight is dropped. */
-void gpurt_agents_commit(struct gpurt_agents *a, struct gpurt_agent_process *only, u64 now)
+/*
+ * Begins an update: the processes whose owner is @only, or everyone if 0, and the exempt may run.  One that is in
+ * flight is dropped.
+ */
+void gpurt_agents_commit(struct gpurt_agents *a, u64 only, u64 now)
 {
 	a->only = only;
 	begin_step(a, GPURT_AGENTS_OFF, now);
@@ -247,26 +252,60 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 /* The process has its first client, for the first time or again.  @late: it was, when it had its last one. */
 void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late)
 {
-	*p = (struct gpurt_agent_process){ .owes = GPURT_AGENT_OWES_NOTHING, .late = late };
+	*p = (struct gpurt_agent_process){ .owner = ++a->owners, .owes = GPURT_AGENT_OWES_NOTHING, .late = late };
 	INIT_LIST_HEAD(&p->node);
 	a->owing[p->owes]++;
 }
 
-/* The process has no client any more; its memory is the host's again.  It must not be the one to be alone. */
+/* The process has no client any more; its memory is the host's again.  It must not be alone on the GPU by itself. */
 void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
 	gpurt_agents_resign(a, p, now);
 	a->owing[p->owes]--;
 }
 
-/* One more client of the process is exempt, or one less. */
-void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, bool exempt, u64 now)
+/* Whether the process may run has changed. */
+static void reorder(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
-	p->exempt += exempt ? 1 : -1;
 	if (allowed(a, p))
 		order(a, p, true, now);
 	else if (!wanted(a, p))
 		order(a, p, false, now);
+	recount(a, p);
+}
+
+/* One more client of the process is exempt, or one less. */
+void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, bool exempt, u64 now)
+{
+	p->exempt += exempt ? 1 : -1;
+	reorder(a, p, now);
+	settle(a, p, now);
+}
+
+/* The number of a new group, by which it owns the GPU.  No other owner has it, nor will. */
+u64 gpurt_agents_group(struct gpurt_agents *a)
+{
+	return ++a->owners;
+}
+
+/*
+ * A client of the process has joined @group.  All of the process belongs to the group from here on, until it has no
+ * client any more: an agent switches a process as a whole.  If the process is alone on the GPU, its group is.
+ */
+void gpurt_agents_unite(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 group, u64 now)
+{
+	struct list_head *pos;
+	bool alone = a->only == p->owner;
+
+	if (p->owner == group)
+		return;
+	p->owner = group;
+	if (alone) {
+		a->only = group;
+		list_for_each(pos, &a->registered)
+			reorder(a, process_of(pos), now);
+	}
+	reorder(a, p, now);
 	settle(a, p, now);
 }
 

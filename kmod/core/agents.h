@@ -8,12 +8,12 @@
  *   off	Every process whose TSGs must be off is ordered off.  The step is over when each of them has
  *		answered or is late.
  *   on		Every process that may run is ordered on.  The step is over when the owner's agent has
- *		answered or is late.  Then the update is finished.
+ *		answered or is late, or each agent of the group that owns the GPU.  Then the update is finished.
  *
  * An update that opens the GPU to everyone takes no process off, so it finishes at once.
  *
- * A process may run if no process is to be alone, or if it is that one.  An exempt process may run
- * as well: one of its clients is exempt.  An exempt process is ordered on at once; every other one
+ * A process may run if no process is to be alone, if it is that one, or if it is of the group
+ * that is to be alone.  An exempt process may run as well: one of its clients is exempt.  An exempt process is ordered on at once; every other one
  * only when step `off` is over.
  *
  * An order replaces the one before it, which is never delivered once it is overtaken.  An agent
@@ -53,16 +53,18 @@ enum gpurt_agents_step {
 	GPURT_AGENTS_ON,
 };
 
-/* The answer that a process which must be off still owes. */
+/* The answer that a process still owes. */
 enum gpurt_agent_owes {
-	GPURT_AGENT_OWES_NOTHING,	/* it has answered, has no agent, or may run */
-	GPURT_AGENT_OWES_ANSWER,
+	GPURT_AGENT_OWES_NOTHING,	/* it has answered, has no agent, or may run beside the owner */
+	GPURT_AGENT_OWES_ANSWER,	/* that it is off */
 	GPURT_AGENT_OWES_LATE,		/* an answer that no update waits for */
+	GPURT_AGENT_OWES_START,		/* that it is on: it is the owner, or of the group that is */
 	GPURT_AGENT_OWES_COUNT,
 };
 
 struct gpurt_agent_process {
 	struct list_head node;		/* of gpurt_agents.registered */
+	u64 owner;			/* number of who is alone on the GPU when the process is: itself, or its group */
 	u64 user;			/* whose the agent is, as the host numbers users */
 	u32 exempt;			/* how many of its clients are */
 	u32 owes;			/* enum gpurt_agent_owes, as counted in gpurt_agents.owing */
@@ -106,7 +108,8 @@ struct gpurt_agents {
 	void *host;			/* the host's own */
 	struct list_head registered;	/* processes that have an agent, in the order in which these came */
 	u32 limit;			/* how many of them may be one user's; the host may change it */
-	struct gpurt_agent_process *only;	/* to be alone; NULL: everyone may run */
+	u64 only;			/* the owner whose processes are to be alone; 0: everyone may run */
+	u64 owners;			/* how many numbers of owners were given */
 	u32 step;			/* enum gpurt_agents_step */
 	u32 owing[GPURT_AGENT_OWES_COUNT];	/* how many processes owe what */
 	u64 step_since;			/* when the step began */
@@ -136,7 +139,7 @@ struct gpurt_agents_facts {
 };
 
 void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait);
-void gpurt_agents_commit(struct gpurt_agents *a, struct gpurt_agent_process *only, u64 now);
+void gpurt_agents_commit(struct gpurt_agents *a, u64 only, u64 now);
 void gpurt_agents_tick(struct gpurt_agents *a, u64 now);
 void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts *facts);
@@ -144,6 +147,8 @@ void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts 
 void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late);
 void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, bool exempt, u64 now);
+u64 gpurt_agents_group(struct gpurt_agents *a);
+void gpurt_agents_unite(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 group, u64 now);
 int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 user, const char *driver,
 			  u32 tier, u64 now);
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);

@@ -924,7 +924,7 @@ static void bring(struct gpurt_sched *s, struct gpurt_sched_client *c, u32 depth
 	g->core.depth += depth - 1;
 }
 
-/* As admit(); nothing forbids it. */
+/* The client becomes a member, as it is.  Nothing forbids it. */
 static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
 {
 	bool runnable = c->runnable, had = has_job(c), self = c->boost.self, granted = c->granted, owner, on;
@@ -969,17 +969,28 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 		gained(s, c, now);
 }
 
-/* The client becomes a member, as it is. */
-static int admit(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now)
+/*
+ * Whether gpurt_group_add(), or gpurt_group_move() with @moved, would make the client a member if it and the group were
+ * under one budget.  A host asks before it changes anything.
+ */
+int gpurt_group_check(const struct gpurt_group_gpu *g, const struct gpurt_sched_client *c, bool moved)
 {
-	if (c->entry != c)
+	if (c->entry != c || (c->depth && !moved))
 		return -EBUSY;
-	if (g->members && g->core.budget != c->budget)
-		return -EDQUOT;
 	if (c->depth && !g->core.depth && gpurt_group_elsewhere(g, !locking(g->sched)))
 		return -EOPNOTSUPP;
-	become_member(g, c, own, now);
 	return 0;
+}
+
+static int admit(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, bool moved, u64 now)
+{
+	int err = gpurt_group_check(g, c, moved);
+
+	if (!err && g->members && g->core.budget != c->budget)
+		err = -EDQUOT;
+	if (!err)
+		become_member(g, c, own, now);
+	return err;
 }
 
 /*
@@ -991,9 +1002,7 @@ int gpurt_group_add(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32
 {
 	if (own > GPURT_MAX_PRIORITY)
 		return -EINVAL;
-	if (c->depth)
-		return -EBUSY;
-	return admit(g, c, own, now);
+	return admit(g, c, own, false, now);
 }
 
 /*
@@ -1004,7 +1013,7 @@ int gpurt_group_add(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32
  */
 int gpurt_group_move(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u64 now)
 {
-	return admit(g, c, c->own, now);
+	return admit(g, c, c->own, true, now);
 }
 
 /*

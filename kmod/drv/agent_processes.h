@@ -24,6 +24,7 @@ struct agent_process {
 	struct rb_node node;
 	struct pid *tgid;
 	u32 clients;
+	u32 members;			/* clients that are in a group: all in the same one */
 	struct gpurt_client *agent;	/* the client that is the agent; NULL: none */
 	const void *program;		/* whose the agent is: agent_ctx.program */
 	bool real_time;			/* the thread that waits for the agent's orders is */

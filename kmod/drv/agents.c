@@ -62,9 +62,11 @@ struct agent_gpu {
 	struct work_struct handing_out;
 };
 
-/* A client, from client_open() to client_close(). */
+/* A client, from client_open() to client_close(), or a group, from group_open() to group_close(). */
 struct agent_ctx {
-	struct agent_process *process;
+	struct agent_process *process;	/* NULL: it is a group */
+	u64 owner;			/* a group's, as in struct gpurt_agent_process */
+	bool member;			/* a client that is in a group */
 	struct gpurt_client *client;
 	const void *program;		/* that the client's descriptor belongs to; not to be looked into */
 	u64 user;			/* who opened the client */
@@ -91,7 +93,7 @@ static void on_order(struct gpurt_agents *a, struct gpurt_agent_process *core)
 	struct agent_gpu *dev = container_of(a, struct agent_gpu, agents);
 	struct agent_process *p = process_of(core);
 
-	if (a->only == core)
+	if (a->only == core->owner)
 		wake(p);
 	else if (core->on)
 		list_move_tail(&p->ordered, p->real_time ? &dev->urgent : &dev->others);
@@ -251,22 +253,36 @@ static u64 time_left(const struct agent_gpu *dev)
 	return due > now ? due - now : 0;
 }
 
+/* Called with the lock held.  The worker may still have orders for the owner's processes: that they may run. */
+static void wake_owner(struct agent_gpu *dev, u64 owner)
+{
+	struct gpurt_agent_process *p;
+
+	list_for_each_entry(p, &dev->agents.registered, node)
+		if (p->owner == owner && !list_empty(&process_of(p)->ordered))
+			wake(process_of(p));
+}
+
+/* Called with the lock held. */
+static u64 owner_of(const struct agent_ctx *c)
+{
+	return c->process ? c->process->core.owner : c->owner;
+}
+
 /* With the gate held, in the GPU's thread.  Each step of the protocol takes agent_bound_ms at most. */
 static int agents_commit(void *driver, const struct gpurt_commit *c)
 {
 	struct agent_gpu *dev = driver;
-	struct agent_ctx *owner = c->only;
-	u64 left;
+	u64 left, owner;
 	int err;
 
 	raw_spin_lock(&dev->lock);
 	dev->agents.wait = READ_ONCE(agent_wait);
 	dev->committer = current;
 	dev->finished = false;
-	/* The worker may still have an order for the owner: that it may run. */
-	if (owner && !list_empty(&owner->process->ordered))
-		wake(owner->process);
-	gpurt_agents_commit(&dev->agents, owner ? &owner->process->core : NULL, c->now);
+	owner = c->only ? owner_of(c->only) : 0;
+	wake_owner(dev, owner);
+	gpurt_agents_commit(&dev->agents, owner, c->now);
 	hand_out_now(dev);
 	while (!dev->finished) {
 		left = time_left(dev);
@@ -384,6 +400,7 @@ static void agents_client_close(void *driver, void *ctx)
 		resign(dev, p);
 	if (c->exempt)
 		gpurt_agents_exempt(&dev->agents, &p->core, false, ktime_get_ns());
+	p->members -= c->member;
 	empty = !--p->clients && forget(dev, p);
 	hand_out_later(dev);
 	arm(dev);
@@ -392,6 +409,48 @@ static void agents_client_close(void *driver, void *ctx)
 	if (empty)
 		gpurt_agent_process_free(p);
 	kfree(c);
+}
+
+static int agents_group_open(void *driver, void **group)
+{
+	struct agent_ctx *g = kzalloc(sizeof(*g), GFP_KERNEL_ACCOUNT);
+	struct agent_gpu *dev = driver;
+
+	if (!g)
+		return -ENOMEM;
+	raw_spin_lock(&dev->lock);
+	g->owner = gpurt_agents_group(&dev->agents);
+	raw_spin_unlock(&dev->lock);
+	*group = g;
+	return 0;
+}
+
+static void agents_group_close(void *driver, void *group)
+{
+	kfree(group);
+}
+
+/* An agent switches its process as a whole, so a process can be of one group only. */
+static int agents_group_join(void *driver, void *ctx, void *group)
+{
+	struct agent_gpu *dev = driver;
+	struct agent_ctx *c = ctx, *g = group;
+	struct agent_process *p = c->process;
+	bool retry;
+	int err = -EBUSY;
+
+	raw_spin_lock(&dev->lock);
+	if (!p->members || p->core.owner == g->owner) {
+		c->member = true;
+		p->members++;
+		gpurt_agents_unite(&dev->agents, &p->core, g->owner, ktime_get_ns());
+		err = 0;
+	}
+	retry = changed(dev);
+	raw_spin_unlock(&dev->lock);
+	if (retry)
+		gpurt_client_retry(c->client);
+	return err;
 }
 
 static void agents_exempt(void *driver, void *ctx, bool exempt)
@@ -519,6 +578,9 @@ static const struct gpurt_driver_ops driver_ops = {
 	.commit = agents_commit,
 	.exempt = agents_exempt,
 	.called = agents_called,
+	.group_open = agents_group_open,
+	.group_close = agents_group_close,
+	.group_join = agents_group_join,
 };
 
 static void *agents_create(unsigned int place)

@@ -210,8 +210,11 @@ struct gpurt_driver_ops {
 	 */
 	int (*group_open)(void *driver, void **ctx);
 	void (*group_close)(void *driver, void *group);
-	/* With the gate held, and preemption off.  The client's TSGs are the group's too, until client_close(). */
-	void (*group_join)(void *driver, void *ctx, void *group);
+	/*
+	 * With the gate held, and preemption off.  0: the client's TSGs are the group's too, until client_close().  A
+	 * commit() follows if either has the GPU alone.  -EBUSY: the client cannot be in that group.
+	 */
+	int (*group_join)(void *driver, void *ctx, void *group);
 };
 
 /* No driver may offer less. */

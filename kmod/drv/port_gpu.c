@@ -123,6 +123,26 @@ static int port_commit(void *driver, const struct gpurt_commit *commit)
 	return err;
 }
 
+/* A group stands for its clients where one is alone on the runlist. */
+static int port_group_open(void *driver, void **group)
+{
+	*group = port_group_make();
+	return *group ? 0 : -ENOMEM;
+}
+
+static void port_group_close(void *driver, void *group)
+{
+	struct port_gpu *dev = driver;
+
+	port_group_free(&dev->processes, group);
+}
+
+/* Whether the client is of the group that owns the GPU is part of what gpurt_process_may_run() says. */
+static int port_group_join(void *driver, void *ctx, void *group)
+{
+	return 0;
+}
+
 /* The client's exemption is part of what gpurt_process_may_run() says. */
 static void port_exempt(void *driver, void *ctx, bool exempt)
 {
@@ -222,6 +242,9 @@ static const struct gpurt_driver_ops port_ops = {
 	.commit = port_commit,
 	.exempt = port_exempt,
 	.exemptions_changed = port_exemptions_changed,
+	.group_open = port_group_open,
+	.group_close = port_group_close,
+	.group_join = port_group_join,
 };
 
 static void refuse(struct port_gpu *dev, const char *why)

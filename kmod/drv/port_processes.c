@@ -116,23 +116,40 @@ struct port_client *port_client_make(struct port_processes *all, struct pid *tgi
 	return c;
 }
 
+static void forget_alone(struct port_processes *all, const struct port_client *c)
+{
+	raw_spin_lock(&all->only_lock);
+	if (all->only == c)
+		WRITE_ONCE(all->only, NULL);
+	raw_spin_unlock(&all->only_lock);
+}
+
 /* In process context. */
 void port_client_free(struct port_processes *all, struct port_client *c)
 {
 	struct port_process *p = c->process;
 
 	rt_mutex_lock(&all->lock);
-	raw_spin_lock(&all->only_lock);
-	if (all->only == c)
-		WRITE_ONCE(all->only, NULL);
-	raw_spin_unlock(&all->only_lock);
+	forget_alone(all, c);
 	list_del(&c->node);
 	forget_unused(all, p);
 	rt_mutex_unlock(&all->lock);
 	kfree(c);
 }
 
-/* A commit is to make the client alone on the runlist; NULL: it is everyone's. */
+/* Stands for a group in port_client_alone().  No process is its own, so that a worker tells members what there is. */
+struct port_client *port_group_make(void)
+{
+	return kzalloc(sizeof(struct port_client), GFP_KERNEL_ACCOUNT);
+}
+
+void port_group_free(struct port_processes *all, struct port_client *group)
+{
+	forget_alone(all, group);
+	kfree(group);
+}
+
+/* A commit is to make the client, or the group, alone on the runlist; NULL: it is everyone's. */
 void port_client_alone(struct port_processes *all, struct port_client *c)
 {
 	raw_spin_lock(&all->only_lock);

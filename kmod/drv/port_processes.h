@@ -34,6 +34,8 @@ void port_processes_exemptions(struct port_processes *all);
 
 struct port_client *port_client_make(struct port_processes *all, struct pid *tgid, struct gpurt_client *client);
 void port_client_free(struct port_processes *all, struct port_client *c);
+struct port_client *port_group_make(void);
+void port_group_free(struct port_processes *all, struct port_client *group);
 void port_client_alone(struct port_processes *all, struct port_client *c);
 
 #endif

@@ -94,7 +94,7 @@ static void vgpu_group_close(void *driver, void *group)
 	kfree(group);
 }
 
-static void vgpu_group_join(void *driver, void *context, void *group)
+static int vgpu_group_join(void *driver, void *context, void *group)
 {
 	struct vgpu_ctx *ctx = context;
 	struct vgpu *dev = driver;
@@ -102,6 +102,7 @@ static void vgpu_group_join(void *driver, void *context, void *group)
 
 	gpurt_vgpu_unite(&dev->core, &ctx->core, group, vgpu_lock(dev, &flags));
 	vgpu_unlock(dev, flags);
+	return 0;
 }
 
 /* An update takes until @until: a real driver would keep its caller that long too. */

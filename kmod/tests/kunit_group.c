@@ -18,8 +18,9 @@ static void bench_group_close(void *driver, void *group)
 	kfree(group);
 }
 
-static void bench_group_join(void *driver, void *ctx, void *group)
+static int bench_group_join(void *driver, void *ctx, void *group)
 {
+	return 0;
 }
 
 static const struct gpurt_driver_ops group_driver = {

@@ -60,7 +60,7 @@ def kernels(
 ) -> int:  # fmt: skip
     """Measure a program's kernels by number of SMs or CUs: times, interleaving, conflicts.
 
-    Measured times are no proof of a bound: add a margin.  No GPU has executed this yet, only fake drivers
+    Measured times are no proof of a bound: add a margin.  One NVIDIA GPU has executed this, and none of AMD's
     (docs/rtgpu.md).
     """
     if pair_units and not pairs:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import click
 
-from gpurt.errors import FileError, RefusedError, RuntimeFailure, UsageError
+from gpurt.errors import FileError, RuntimeFailure, UsageError
 from gpurt.files import check_writable, read, regular, written
 from gpurt.text import visible
 from gpurt.types import Document
@@ -32,7 +32,7 @@ from pycontrol.profile.summary import MeasuredTime as Seen
 from pycontrol.profile.summary import chances, read_margin
 from pycontrol.profile.summary import times as seen_times
 from pycontrol.run import preload
-from pycontrol.run.placement import fifo_permitted
+from pycontrol.run.placement import fifo_permitted, fifo_refusal
 from pycontrol.start import INTERRUPTED
 
 STDERR = 2
@@ -235,7 +235,7 @@ def _here(device: str | None, priority: int | None, beside: str | None) -> Here:
     with connect(device) as control:
         gpus = control.gpus()
     if priority and not fifo_permitted(priority):
-        raise RefusedError(f"SCHED_FIFO priority {priority} is not permitted: run as root, or raise `ulimit -r`")
+        raise fifo_refusal(priority)
     return Here(gpus, priority, words, clocks.look())
 
 

@@ -15,6 +15,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, EventKind, Tier
 from gpurt.types import CData
 from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell
+from pycontrol.host.groups import Seat
 from pycontrol.host.threads import Band
 from pycontrol.host.waiter import Waiter
 from pycontrol.host.wire import Refusal
@@ -38,6 +39,7 @@ class Process:
     """A process with clients of the GPU, and its agent: one of them."""
 
     key: tuple[int, int]
+    seat: Seat | None = None  # of the group that all of it belongs to
     raw: CData = field(default_factory=lambda: ffi.new("struct gpurt_agent_process *"))
     clients: set[GpuClient] = field(default_factory=set)
     agent: GpuClient | None = None
@@ -118,7 +120,8 @@ class AgentGpu(Gpu):
 
     def commit(self, only: Owner | None, now: int) -> None:
         """Has the agents carry out an update."""
-        lib.gpurt_agents_commit(self.agents, only.own.raw if only else ffi.NULL, now)
+        alone = only.own if isinstance(only, Seat) else only.own.raw.owner if only else 0
+        lib.gpurt_agents_commit(self.agents, alone, now)
 
     def settle(self) -> None:
         """Takes decisions and answers; what was ordered meanwhile is delivered."""
@@ -158,6 +161,21 @@ class AgentGpu(Gpu):
     def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
         """A client is to be on every runlist, or no longer."""
         lib.gpurt_agents_exempt(self.agents, client.own.raw, exempt, now)
+
+    def may_unite(self, client: GpuClient, seat: Seat | None) -> bool:
+        """Agents switch a process as a whole, so that it can be of one group only."""
+        own: Seat | None = client.own.seat
+        return own is None or own is seat or not own.members
+
+    def seated(self, seat: Seat) -> None:
+        """A group comes to this GPU, and owns it by a number of its own."""
+        super().seated(seat)
+        seat.own = seat.own or lib.gpurt_agents_group(self.agents)
+
+    def unite(self, client: GpuClient, seat: Seat, now: int) -> None:
+        """All of the client's process belongs to the group, until the process's last client has gone."""
+        client.own.seat = seat
+        lib.gpurt_agents_unite(self.agents, client.own.raw, seat.own, now)
 
     def ends(self, client: GpuClient) -> None:
         """No update waits for an agent whose connection has ended."""

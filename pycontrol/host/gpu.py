@@ -180,8 +180,6 @@ class Gpu(ABC):
 
     #: Whether this host learns when a client's work has completed.
     sees_work = False
-    #: Whether its clients can be in groups: it has `unite` then.
-    has_groups = False
 
     def __init__(
         self, index: int, policy: int, tell: Tell, clock: Callable[[], int], band: Band = Band()  # noqa: B008
@@ -261,9 +259,13 @@ class Gpu(ABC):
     def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
         """A client is to be on every runlist, or no longer; an update follows if it makes a difference."""
 
+    def may_unite(self, client: GpuClient, seat: Seat | None) -> bool:
+        """Whether a client can be a member of that group; None: of one that comes to this GPU with it."""
+        return True
+
+    @abstractmethod
     def unite(self, client: GpuClient, seat: Seat, now: int) -> None:
         """A client is a member of a group now: its TSGs are on the runlist with those of the other members."""
-        raise NotImplementedError("this kind of GPU has no groups")
 
     def quiet(self) -> tuple[bool, bool, int]:
         """Whether it executes nothing; whether work of others is queued; when work of the owner's ended last, ns."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
@@ -28,7 +28,7 @@ class Seat:
     group: Group
     gpu: Gpu
     raw: CData = field(default_factory=lambda: ffi.new("struct gpurt_group_gpu *"))
-    own: CData = None
+    own: Any = None
     members: list[GpuClient] = field(default_factory=list)  # in the order in which they joined
 
     def __post_init__(self) -> None:
@@ -182,7 +182,7 @@ class Groups:
             Refusal: EOPNOTSUPP, EBUSY or EDQUOT.
         """
         if not self.able:
-            raise Refusal(errno.EOPNOTSUPP, "this host has no groups: they are on virtual GPUs (gpurt emulate)")
+            raise Refusal(errno.EOPNOTSUPP, "this host has no groups: its policy gives jobs units of GPUs")
         pid, user = member.peer.pid, member.peer.uid
         if member.group:
             if member.group.name != name:
@@ -192,6 +192,10 @@ class Groups:
         if busy and not moved:
             raise Refusal(errno.EBUSY, f"process {pid} is in a segment: join before, or have `gpurt set group` do it")
         group = self._all.get((user, name))
+        for index, client in member.clients.items():
+            if not self.gpus[index].may_unite(client, group.seats.get(index) if group else None):
+                why = f"process {pid} is in another group by another connection; GPU {index} switches whole processes"
+                raise Refusal(errno.EBUSY, why)
         if group:
             self._check_room(group, member)
         elif sum(one.user == user for one in self._all.values()) >= lib.GPURT_MAX_USER_GROUPS:
@@ -219,25 +223,24 @@ class Groups:
         def decide(now: int) -> int:
             if client.group:  # it asked twice
                 return 0
+            if not gpu.may_unite(client, seat):
+                return -errno.EBUSY
             if seat.bars(client.allowance):
                 return -errno.EDQUOT
+            if refused := int(lib.gpurt_group_check(seat.raw, client.core, moved)):
+                return refused
             gpu.seated(seat)
             if seat.core.budget != client.core.budget:
                 self._share(seat, client, now)
             client.group = seat  # events of this decision name it
             seat.members.append(client)
+            gpu.unite(client, seat, now)
             if moved:
-                result = int(lib.gpurt_group_move(seat.raw, client.core, now))
+                lib.gpurt_group_move(seat.raw, client.core, now)
             else:
-                result = int(lib.gpurt_group_add(seat.raw, client.core, own, now))
-            if result:
-                client.group = None
-                seat.members.remove(client)
-                gpu.vacated(seat)
-            else:
-                gpu.unite(client, seat, now)
-                gpu.bus.relevel(client.copier, client.level_of_copies)
-            return result
+                lib.gpurt_group_add(seat.raw, client.core, own, now)
+            gpu.bus.relevel(client.copier, client.level_of_copies)
+            return 0
 
         gpu.update(gpu.decision(decide, done, client))
 

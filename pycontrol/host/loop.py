@@ -95,7 +95,7 @@ class Host:
         self._resting = 0  # until when nothing is done that is not urgent; 0: it is not resting
         self.gpus = make(self.tell)
         self.space = space
-        self.groups = Groups(self.gpus, not space and all(gpu.has_groups for gpu in self.gpus))
+        self.groups = Groups(self.gpus, not space)
         self.calls = Calls(self.gpus, time.monotonic_ns, self.deadlines, self.groups, space)
         self.commands = Commands(self.gpus, self.rules, self.budgets, lambda: self.malformed, time.monotonic_ns, space,
                                  self.expel, self.groups, self.connections.values)  # fmt: skip

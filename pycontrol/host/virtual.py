@@ -84,7 +84,6 @@ class VirtualGpu(Gpu):
     """A virtual GPU and its clients' TSGs and work."""
 
     sees_work = True
-    has_groups = True
 
     def __init__(
         self, index: int, shape: Shape, policy: int, tell: Tell, clock: Callable[[], int], band: Band = Band(),  # noqa: B008

@@ -34,7 +34,7 @@ def _refused(name: str, code: int) -> Exception:
     if code == errno.EINVAL:
         return UsageError(f"--group: {name!r:.40} is not 1 to 31 printable ASCII characters")
     if code == errno.EOPNOTSUPP:
-        return RefusedError("this host has no groups: they are on virtual GPUs (gpurt emulate, vgpus of gpurt.ko)")
+        return RefusedError("this host has no groups")
     if code == errno.EDQUOT:
         return RefusedError(f"group {name} has no place: too many groups or members, or another budget")
     return RefusedError(f"group {name}: {errno.errorcode.get(code, code)}")

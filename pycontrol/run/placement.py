@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.model import Taskset
+from gpurt.errors import RefusedError
 
 RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
 RT_PERIOD = Path("/proc/sys/kernel/sched_rt_period_us")
@@ -91,6 +93,20 @@ def fifo_permitted(priority: int = 1) -> bool:
         return False
     os.sched_setscheduler(0, policy, param)
     return True
+
+
+def fifo_refusal(priority: int) -> RefusedError:
+    """What to tell who asked for SCHED_FIFO at a priority that is not permitted.
+
+    Root is refused in a cgroup or container without real-time budget.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_RTPRIO)
+    if os.geteuid() == 0 or soft == resource.RLIM_INFINITY or soft >= priority:
+        cure = "though neither user nor limit forbids it: `gpurt doctor` says why; " \
+               "`gpurt set priority` gives a running program a GPU priority without it"
+    else:
+        cure = "run as root, or raise `ulimit -r`"
+    return RefusedError(f"SCHED_FIFO priority {priority} is not permitted{',' if 'though' in cure else ':'} {cure}")
 
 
 def throttling() -> float | None:

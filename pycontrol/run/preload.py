@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from gpurt.errors import RefusedError, RuntimeFailure
+from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
 from pycontrol.run.compiling import compile_with
+from pycontrol.run.placement import fifo_refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "libgpurt-preload.so"
@@ -80,9 +81,7 @@ def execute(
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
         except PermissionError:
-            raise RefusedError(
-                f"SCHED_FIFO priority {priority} is not permitted: run as root, or raise `ulimit -r`"
-            ) from None
+            raise fifo_refusal(priority) from None
     try:
         os.execvpe(command[0], list(command), made)
     except FileNotFoundError:

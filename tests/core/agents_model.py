@@ -19,6 +19,7 @@ class Process:
     user: int = UNLIMITED
     agent: bool = False
     exempt: int = 0
+    group: int | None = None
     late: bool = False
     on: bool = True
     sequence: int = 0
@@ -27,6 +28,11 @@ class Process:
     again: int | None = None
     driver: str = ""
     tier: int = 0
+
+    @property
+    def owner(self) -> Process | int:
+        """Who is alone on the GPU when it is: the process, or its group."""
+        return self if self.group is None else self.group
 
     @property
     def owes(self) -> bool:
@@ -41,7 +47,7 @@ class Model:
     wait: bool
     limit: int = LIMIT
     processes: list[Process] = field(default_factory=list)
-    only: Process | None = None
+    only: Process | int | None = None
     step: str = ""  # "", "off" or "on"
     step_since: int = 0
     open: bool = True
@@ -50,7 +56,7 @@ class Model:
     said: list[tuple[object, ...]] = field(default_factory=list)
 
     def may_run(self, p: Process) -> bool:
-        return self.only in (None, p) or p.exempt > 0
+        return self.only is None or self.only == p.owner or p.exempt > 0
 
     def debtors(self) -> list[Process]:
         """The processes that must be off and have not said that they are."""
@@ -74,7 +80,7 @@ class Model:
             for p in self.processes:
                 if self.may_run(p):
                     self.give(p, True, now)
-        if self.step == "on" and (self.only is None or not self.only.owes or self.only.late):
+        if self.step == "on" and not any(p.owes and not p.late and p.owner == self.only for p in self.processes):
             self.end(0)
 
     def end(self, err: int) -> None:
@@ -89,7 +95,7 @@ class Model:
 
     # Events
 
-    def commit(self, only: Process | None, now: int) -> None:
+    def commit(self, only: Process | int | None, now: int) -> None:
         self.only, self.step, self.step_since, self.open = only, "off", now, False
         for p in self.processes:
             if not self.may_run(p):
@@ -130,11 +136,24 @@ class Model:
 
     def set_exempt(self, p: Process, exempt: bool, now: int) -> None:
         p.exempt += 1 if exempt else -1
+        self.reorder(p, now)
+        self.changed(now)
+
+    def unite(self, p: Process, group: int, now: int) -> None:
+        if p.group == group:
+            return
+        alone, p.group = self.only == p, group
+        if alone:
+            self.only = group
+        for one in self.processes if alone else [p]:
+            self.reorder(one, now)
+        self.changed(now)
+
+    def reorder(self, p: Process, now: int) -> None:
         if p.exempt or (self.open and self.may_run(p)):
             self.give(p, True, now)
         elif not self.may_run(p):
             self.give(p, False, now)
-        self.changed(now)
 
     def answer(self, p: Process, number: int, well: bool, now: int) -> int:
         if number > p.sequence:

@@ -26,6 +26,7 @@ class Pair:
         self.refusing = False  # an agent that takes back its answer is late at once
         self.raw = ffi.new("struct gpurt_agents *")
         self.array = ffi.new("struct gpurt_agent_process[]", size)
+        self.groups: list[int] = []
         self.ops = ffi.new("struct gpurt_agents_ops *")
         self.keep = [
             ffi.callback("void(struct gpurt_agents *, struct gpurt_agent_process *)", self.on_order),
@@ -36,6 +37,7 @@ class Pair:
         self.ops.order, self.ops.late, self.ops.finished, self.ops.retry = self.keep
         lib.gpurt_agents_init(self.raw, self.ops, ffi.NULL, bound, wait)
         self.raw.limit = limit
+        self.groups = [lib.gpurt_agents_group(self.raw) for _ in range(2)]
 
     # What the core says
 
@@ -45,13 +47,13 @@ class Pair:
     def on_order(self, _a: Any, p: Any) -> None:
         self.said.append(("order", self.index(p), bool(p.on), p.sequence))
         before = self.find(self.index(p))
-        if p.on and self.raw.only == p and not p.exempt and before and not before.on:
+        if p.on and self.raw.only == p.owner and not p.exempt and before and not before.on:
             self.unsafe += [other.name for other in self.model.processes if self.in_the_way(other.name)]
 
     def in_the_way(self, name: int) -> bool:
         """Whether the owner must not be ordered on yet: a process is on, or has not answered, and is waited for."""
         raw = self.array[name]
-        if not raw.registered or raw.exempt or self.raw.only == self.array + name:
+        if not raw.registered or raw.exempt or self.raw.only == raw.owner:
             return False
         off = not raw.on and raw.answered == raw.sequence
         return not off and (not raw.late or self.model.wait or bool(raw.on))
@@ -115,8 +117,15 @@ class Pair:
     def commit(self, name: int | None) -> None:
         p = None if name is None else self.find(name)
         if name is None or p:
-            lib.gpurt_agents_commit(self.raw, ffi.NULL if name is None else self.array + name, self.now)
-            self.model.commit(p, self.now)
+            lib.gpurt_agents_commit(self.raw, 0 if name is None else self.array[name].owner, self.now)
+            self.model.commit(p.owner if p else None, self.now)
+
+    def unite(self, name: int, group: int = 0) -> None:
+        """The process belongs to a group; one whose group has the GPU stays in that."""
+        p = self.find(name)
+        if p and (p.group is None or self.model.only != p.group):
+            lib.gpurt_agents_unite(self.raw, self.array + name, self.groups[group], self.now)
+            self.model.unite(p, group, self.now)
 
     def tick(self, passed: int = 0) -> None:
         self.now += passed

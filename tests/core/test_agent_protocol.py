@@ -109,6 +109,26 @@ def test_an_agent_can_be_reminded_of_what_its_driver_refused() -> None:
     assert (other.sequence, other.answered) == (3, 3)
 
 
+def test_the_processes_of_a_group_own_the_gpu_together() -> None:
+    """The update is over when all of them are on, or late."""
+    pair = ready(4)
+    do(pair, ("unite", 0), ("unite", 1), ("commit", 3), *[("answer", name, True) for name in range(3)])
+    assert do(pair, ("commit", 1)) == [("order", 3, False, 2)]
+    assert do(pair, ("answer", 3, True)) == [("order", 0, True, 3), ("order", 1, True, 3)]
+    assert do(pair, ("answer", 1, True)) == []
+    assert do(pair, ("answer", 0, True)) == [("finished", 0)]
+
+
+def test_who_joins_the_owner_in_the_middle_is_ordered_on() -> None:
+    """The administrator's cure of a process that waits for another one, which is off."""
+    pair = ready(3)
+    do(pair, ("commit", 0), ("answer", 1, True), ("answer", 2, True))
+    assert do(pair, ("unite", 0)) == []  # the owner is a group of one now
+    assert do(pair, ("unite", 1)) == [("order", 1, True, 3)]
+    assert do(pair, ("unite", 2, 1)) == []  # another group
+    assert do(pair, ("commit", 2), ("answer", 0, True), ("answer", 1, True)) == [("order", 2, True, 3)]
+
+
 def test_agents_that_come_in_the_middle_of_a_step_do_not_prolong_it() -> None:
     pair = ready(3)
     do(pair, ("commit", 0), ("tick", BOUND - 1), ("resign", 1), ("register", 1))
@@ -192,6 +212,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.tuples(st.just("register"), NAMES, st.integers(0, len(DRIVERS) - 1), st.integers(0, 3)),
     st.tuples(st.just("resign"), NAMES),
     st.tuples(st.just("exempt"), NAMES, st.booleans()),
+    st.tuples(st.just("unite"), NAMES, st.integers(0, 1)),
     st.tuples(st.just("answer"), NAMES, st.just(True)),
     st.tuples(st.just("answer"), NAMES, st.booleans(), st.integers(-1, 2)),
     st.tuples(st.just("commit"), st.none() | NAMES),
@@ -243,6 +264,7 @@ def alphabet(processes: int) -> list[Event]:
     for name in range(processes):
         events += [("commit", name), ("answer", name, True), ("answer", name, False), ("answer", name, True, 1)]
         events += [("resign", name), ("register", name), ("exempt", name, True), ("exempt", name, False)]
+        events.append(("unite", name))
     return events
 
 
@@ -272,9 +294,10 @@ def key(pair: Pair) -> Event:
         again = None if p.again is None else p.again - now
         return p.on, p.sequence - p.answered, p.sequence > 1, age(p.since), again
 
-    processes = tuple((p.name, p.exempt, p.late, agent(p)) for p in sorted(m.processes, key=lambda p: p.name))
+    processes = tuple((p.name, p.exempt, p.group, p.late, agent(p)) for p in sorted(m.processes, key=lambda p: p.name))
     step = age(m.step_since) if m.step else None
-    return m.only and m.only.name, m.step, step, m.open, m.failed, max(pair.raw.deadline - now, -1), processes
+    only = -1 if m.only is None else m.only if isinstance(m.only, int) else (m.only.name,)
+    return only, m.step, step, m.open, m.failed, max(pair.raw.deadline - now, -1), processes
 
 
 @pytest.mark.parametrize("wait", [False, True], ids=["go-on", "wait"])

@@ -19,7 +19,8 @@ from pathlib import Path
 
 from gpurt.enums import Cap, Policy, Tier
 from pycontrol.host.endpoint import Access
-from pycontrol.host.gpu import Facts, Gpu, GpuClient, Tell
+from pycontrol.host.gpu import Facts, Gpu, GpuClient, Owner, Tell
+from pycontrol.host.groups import Seat
 from pycontrol.host.serve import Config, run
 
 
@@ -29,6 +30,7 @@ class PatchedGpu(Gpu):
     def __init__(self, index: int, device: str, fake: Path, tell: Tell) -> None:
         self.device, _, number = device.partition("@")
         self.number = int(number)
+        self.only: Owner | None = None
         self.fake = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.fake.connect(str(fake))
         super().__init__(index, int(Policy.SEGMENT), tell, time.monotonic_ns)
@@ -39,13 +41,22 @@ class PatchedGpu(Gpu):
     def facts(self) -> Facts:
         return Facts(Tier.PATCHED, "amdgpu", int(Cap.EMULATED), device=self.device)
 
-    def commit(self, only: GpuClient | None, now: int) -> None:
-        """Has the fake GPU execute work of one process only; it has done so when it answers."""
+    def commit(self, only: Owner | None, now: int) -> None:
+        """Has the fake GPU execute work of one process only, or of a group; it has done so when it answers."""
+        self.only = only
+        self.switch()
+        self.finished(0, self.clock() - now)
+
+    def switch(self) -> None:
+        """Tells the fake GPU whose work it may execute."""
         exempt = [one.peer.pid for one in self.clients.values() if one.core.exempt]
-        runs = [only.peer.pid, *exempt] if only else None
+        runs = [*(one.peer.pid for one in self.only.members), *exempt] if self.only else None
         self.fake.send(json.dumps({"op": "only", "gpu": self.number, "pids": runs}).encode())
         self.fake.recv(1 << 20)
-        self.finished(0, self.clock() - now)
+
+    def unite(self, client: GpuClient, seat: Seat, now: int) -> None:
+        """Its work may be executed when the other members' may."""
+        self.switch()
 
     def enter(self, client: GpuClient) -> None:
         """Its work is its process's."""
