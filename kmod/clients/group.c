@@ -133,7 +133,7 @@ static int decide_join(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 now)
 	if (gpurt_allowance_bars(seat, client->allowance, client))
 		return -EDQUOT;
 	set_up(gpu, seat);
-	err = gpurt_group_check(&seat->core, &client->core, j->moved);
+	err = gpurt_group_refusal(&seat->core, &client->core, j->moved);
 	if (err)
 		return err;
 	err = gpu->ops.group_join(gpu->driver, client->ctx, seat->ctx);

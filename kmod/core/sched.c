@@ -447,6 +447,12 @@ static void decide(struct gpurt_sched *s, struct gpurt_sched_client *by, u32 cau
 	arm(s);
 }
 
+/* Whether it is a group that is demoted until its tenure ends, and inside a segment here. */
+static bool is_demoted_group(const struct gpurt_sched_client *c)
+{
+	return c->group && c->depth && c->group->group->demoted;
+}
+
 /* A new segment or job, and of the last one's demotion only its reason counts. */
 static void start(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
@@ -454,7 +460,7 @@ static void start(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 		       c->budget->queued >= GPURT_MAX_BUDGET_CLIENTS;
 
 	c->demoted = GPURT_NOT_DEMOTED;
-	if (is_spent(s, c, now) || crowded || (c->group && c->depth && c->group->group->demoted))
+	if (is_spent(s, c, now) || crowded || is_demoted_group(c))
 		mark_demoted(s, c, now);
 	c->granted = false;
 }
@@ -552,7 +558,7 @@ static void rejob(struct gpurt_sched *s, struct gpurt_sched_client *c, bool had,
 	if (has_job(c) && !had && s->policy == GPURT_POLICY_JOB)
 		start(s, c, now);
 	else if (!has_job(c) && c->demoted == GPURT_DEMOTED_JOB)
-		c->demoted = GPURT_NOT_DEMOTED;
+		c->demoted = is_demoted_group(c) ? GPURT_DEMOTED_SEGMENT : GPURT_NOT_DEMOTED;
 	place(s, c, now);
 }
 
@@ -970,10 +976,10 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 }
 
 /*
- * Whether gpurt_group_add(), or gpurt_group_move() with @moved, would make the client a member if it and the group were
- * under one budget.  A host asks before it changes anything.
+ * Why gpurt_group_add(), or gpurt_group_move() with @moved, would not make the client a member if it and the group were
+ * under one budget; 0: it would.  A host asks before it changes anything.
  */
-int gpurt_group_check(const struct gpurt_group_gpu *g, const struct gpurt_sched_client *c, bool moved)
+int gpurt_group_refusal(const struct gpurt_group_gpu *g, const struct gpurt_sched_client *c, bool moved)
 {
 	if (c->entry != c || (c->depth && !moved))
 		return -EBUSY;
@@ -984,7 +990,7 @@ int gpurt_group_check(const struct gpurt_group_gpu *g, const struct gpurt_sched_
 
 static int admit(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, bool moved, u64 now)
 {
-	int err = gpurt_group_check(g, c, moved);
+	int err = gpurt_group_refusal(g, c, moved);
 
 	if (!err && g->members && g->core.budget != c->budget)
 		err = -EDQUOT;

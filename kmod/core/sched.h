@@ -145,7 +145,7 @@ void gpurt_tsg_opened(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 n
 void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now);
 
 void gpurt_group_gpu_init(struct gpurt_group_gpu *g, struct gpurt_group *group, struct gpurt_sched *s);
-int gpurt_group_check(const struct gpurt_group_gpu *g, const struct gpurt_sched_client *c, bool moved);
+int gpurt_group_refusal(const struct gpurt_group_gpu *g, const struct gpurt_sched_client *c, bool moved);
 int gpurt_group_add(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u32 own, u64 now);
 int gpurt_group_move(struct gpurt_group_gpu *g, struct gpurt_sched_client *c, u64 now);
 int gpurt_group_set_level(struct gpurt_group_gpu *g, u32 level, u64 now);

@@ -16,6 +16,7 @@ from gpurt.enums import Cap, EventKind, Tier
 from gpurt.types import CData
 from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell
 from pycontrol.host.groups import Seat
+from pycontrol.host.peer import Peer
 from pycontrol.host.threads import Band
 from pycontrol.host.waiter import Waiter
 from pycontrol.host.wire import Refusal
@@ -162,9 +163,10 @@ class AgentGpu(Gpu):
         """A client is to be on every runlist, or no longer."""
         lib.gpurt_agents_exempt(self.agents, client.own.raw, exempt, now)
 
-    def may_unite(self, client: GpuClient, seat: Seat | None) -> bool:
+    def may_unite(self, peer: Peer, seat: Seat | None) -> bool:
         """Agents switch a process as a whole, so that it can be of one group only."""
-        own: Seat | None = client.own.seat
+        process = self._processes.get((peer.pid, peer.start))
+        own = process.seat if process else None
         return own is None or own is seat or not own.members
 
     def seated(self, seat: Seat) -> None:

@@ -259,8 +259,8 @@ class Gpu(ABC):
     def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
         """A client is to be on every runlist, or no longer; an update follows if it makes a difference."""
 
-    def may_unite(self, client: GpuClient, seat: Seat | None) -> bool:
-        """Whether a client can be a member of that group; None: of one that comes to this GPU with it."""
+    def may_unite(self, peer: Peer, seat: Seat | None) -> bool:
+        """Whether a client of a process can be a member of that group; None: of one that comes to this GPU with it."""
         return True
 
     @abstractmethod

@@ -97,11 +97,18 @@ class Group:
             self.seats[gpu.index] = Seat(self, gpu)
         return self.seats[gpu.index]
 
-    def check_budget(self, gpu: int, pid: int, allowance: Allowance | None) -> None:
-        """Raises Refusal EDQUOT if the group is under another budget there than a process that is to be a member."""
-        seat = self.seats.get(gpu)
+    def check(self, gpu: Gpu, peer: Peer, allowance: Allowance | None) -> None:
+        """Whether a client of a process can be a member on a GPU.
+
+        Raises:
+            Refusal: EBUSY, its process is in another group there; EDQUOT, the group is under another budget.
+        """
+        seat = self.seats.get(gpu.index)
+        if not gpu.may_unite(peer, seat):
+            why = f"process {peer.pid} is in another group by another connection, and is switched as a whole"
+            raise Refusal(errno.EBUSY, why)
         if seat and seat.bars(allowance):
-            raise Refusal(errno.EDQUOT, f"process {pid} and group {self.name} are under different budgets")
+            raise Refusal(errno.EDQUOT, f"process {peer.pid} and group {self.name} are under different budgets")
 
     @property
     def pids(self) -> list[int]:
@@ -192,10 +199,6 @@ class Groups:
         if busy and not moved:
             raise Refusal(errno.EBUSY, f"process {pid} is in a segment: join before, or have `gpurt set group` do it")
         group = self._all.get((user, name))
-        for index, client in member.clients.items():
-            if not self.gpus[index].may_unite(client, group.seats.get(index) if group else None):
-                why = f"process {pid} is in another group by another connection; GPU {index} switches whole processes"
-                raise Refusal(errno.EBUSY, why)
         if group:
             self._check_room(group, member)
         elif sum(one.user == user for one in self._all.values()) >= lib.GPURT_MAX_USER_GROUPS:
@@ -207,7 +210,7 @@ class Groups:
             why = f"group {group.name} has {lib.GPURT_MAX_MEMBERS} members, the most there can be"
             raise Refusal(errno.EDQUOT, why)
         for index, client in member.clients.items():
-            group.check_budget(index, pid, client.allowance)
+            group.check(self.gpus[index], member.peer, client.allowance)
         inside = {index for index, client in member.clients.items() if client.core.depth}
         inside |= {index for index, seat in group.seats.items() if seat.core.depth} if inside else set()
         if len(inside) > 1 and any(lib.gpurt_policy_locks(self.gpus[index].sched.policy) for index in inside):
@@ -223,11 +226,11 @@ class Groups:
         def decide(now: int) -> int:
             if client.group:  # it asked twice
                 return 0
-            if not gpu.may_unite(client, seat):
+            if not gpu.may_unite(client.peer, seat):
                 return -errno.EBUSY
             if seat.bars(client.allowance):
                 return -errno.EDQUOT
-            if refused := int(lib.gpurt_group_check(seat.raw, client.core, moved)):
+            if refused := int(lib.gpurt_group_refusal(seat.raw, client.core, moved)):
                 return refused
             gpu.seated(seat)
             if seat.core.budget != client.core.budget:

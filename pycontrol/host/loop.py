@@ -358,13 +358,13 @@ class Host:
 
         Raises:
             Unreadable: what decides about its process is not known.
-            Refusal: EDQUOT, its group is under another budget.
+            Refusal: EDQUOT, its group is under another budget; EBUSY, its process is in another group.
         """
         peer = connection.peer
         exempt, barred = self.rules.exempt.has(peer), self.rules.barred.has(peer)
         allowance = self.budgets.of(peer, None)
         if connection.group:
-            connection.group.check_budget(gpu.index, peer.pid, allowance)
+            connection.group.check(gpu, peer, allowance)
         client = gpu.join(next(self.ids), peer, exempt, allowance, connection.account)
         gpu.bar(client, barred)
         if connection.group:

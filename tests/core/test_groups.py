@@ -270,6 +270,25 @@ def test_a_demoted_group_is_demoted_on_a_gpu_under_policy_job_too(machine: Machi
     assert machine.state(there, 1) == RUNNING
 
 
+def test_a_group_demoted_in_its_segment_stays_so_when_a_job_ends_under_policy_job(machine: Machine) -> None:
+    """The policy may change in the middle of a tenure, and a job may end before it does."""
+    group, budget = Group(machine), ffi.new("struct gpurt_budget *")
+    member, rival, sched = machine.client(group), machine.client(), machine.gpus[0]
+    lib.gpurt_set_tsgs(sched, member, 1, 0)
+    lib.gpurt_job(sched, member, 5, True, 0)
+    lib.gpurt_join_budget(sched, ffi.addressof(group.on[0], "core"), budget, 0)
+    assert lib.gpurt_set_budget(sched, budget, 5, 1000, lib.GPURT_OVERRUN_DEMOTE, 0) == 0
+    machine.begin(member, own=5)
+    lib.gpurt_tick(sched, 5)
+    assert group.raw.demoted
+    assert lib.gpurt_set_policy(sched, JOB, 5) == 0
+    lib.gpurt_job(sched, member, 5, False, 5)
+    assert group.holds
+    assert lib.gpurt_set_policy(sched, SEGMENT, 5) == 0
+    machine.begin(rival, own=1, now=5)
+    assert [machine.state(c) for c in (member, rival)] == [PENDING, RUNNING]
+
+
 def test_only_gpus_on_which_the_group_is_inside_follow_it(machine: Machine) -> None:
     """What a best-effort group does on one GPU makes no work for the threads of others."""
     group, budget = Group(machine), ffi.new("struct gpurt_budget *")

@@ -11,7 +11,7 @@ from test_groups import BOOSTED, SEGMENT, Group, Machine
 
 from gpurt._gpurt import ffi, lib
 
-STEPS, CLIENTS = 400, 8
+STEPS, CLIENTS, DEMOTE = 400, 8, lib.GPURT_OVERRUN_DEMOTE
 
 
 class World(Machine):
@@ -91,3 +91,75 @@ def test_nothing_is_lost(policy: int, seed: int) -> None:
         lib.gpurt_gone(world.gpus[gpu], client, 0)
     assert [(one.raw.open, [on.members for on in one.on]) for one in world.groups] == [(0, [0, 0])] * 2
     assert [sched.runner for sched in world.gpus] == [ffi.NULL] * 2
+
+
+POLICIES = [getattr(lib, f"GPURT_POLICY_{one}") for one in ("SEGMENT", "BOOSTED", "JOB", "LOCK_PRIORITY", "LOCK_FIFO")]
+
+
+class Restless(Machine):
+    """One GPU with two groups under budgets, of which everything changes: policies, jobs, levels, TSGs, members."""
+
+    def __init__(self, random_: random.Random) -> None:
+        super().__init__(SEGMENT, 1)
+        self.random, self.now, self.sched = random_, 0, self.gpus[0]
+        self.sched.lock_bound = 50
+        self.groups = [Group(self), Group(self)]
+        self.budgets = [ffi.new("struct gpurt_budget *") for _ in range(2)]
+        for budget in self.budgets:
+            lib.gpurt_set_budget(self.sched, budget, random_.choice([3, 8]), random_.choice([20, 60]), DEMOTE, 0)
+        self.alive: list[Any] = []
+
+    def enter(self) -> None:
+        self.alive.append(self.client())
+        if self.random.randrange(3):
+            self.move(self.alive[-1])
+
+    def move(self, client: Any) -> None:
+        lib.gpurt_group_move(self.random.choice(self.groups).on[0], client, self.now)
+
+    def afford(self, client: Any) -> None:
+        """The client, or its group, is under another budget."""
+        budget = self.random.choice([*self.budgets, ffi.NULL])
+        lib.gpurt_join_budget(self.sched, client.entry, budget, self.now)
+
+    def step(self) -> None:
+        choose, sched = self.random.randrange, self.sched
+        client = self.random.choice(self.alive)
+        self.now += self.random.choice([0, 0, 1, 5, 9])
+        if sched.deadline <= self.now:
+            lib.gpurt_tick(sched, self.now)
+        match choose(13):
+            case 0 | 1 | 2:
+                lib.gpurt_begin(sched, client, choose(5), choose(3), self.now)
+            case 3:
+                lib.gpurt_end(sched, client, self.now)
+            case 4:
+                self.move(client)
+            case 5:
+                lib.gpurt_gone(sched, client, self.now)
+                self.alive.remove(client)
+                self.enter()
+            case 6:
+                lib.gpurt_group_set_level(self.random.choice(self.groups).on[0], choose(6) or 255, self.now)
+            case 7:
+                lib.gpurt_set_policy(sched, self.random.choice(POLICIES), self.now)
+            case 8:
+                lib.gpurt_job(sched, client, choose(5), bool(choose(2)), self.now)
+            case 9:
+                self.afford(client)
+            case 10:
+                lib.gpurt_set_tsgs(sched, client, choose(2), self.now)
+            case 11:
+                lib.gpurt_set_exempt(sched, client, bool(choose(2)), self.now)
+            case 12:
+                lib.gpurt_killed(sched, client, self.now)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_group_is_queued_by_the_key_of_its_tenure_whatever_changes(seed: int) -> None:
+    world = Restless(random.Random(seed))
+    for _ in range(6):
+        world.enter()
+    for _ in range(STEPS):
+        world.step()
+        assert all(one.holds for one in world.groups)
