@@ -239,7 +239,7 @@ void gpurt_allowance_share(struct gpurt_seat *seat, u64 now)
 	WRITE_ONCE(seat->allowance, allowance);
 	if (!list_empty(&seat->members))
 		gpurt_join_budget(&seat->gpu->sched, &seat->core.core,
-				  allowance ? &allowance->budget[seat->gpu->index] : NULL, now);
+				  gpurt_allowance_budget(allowance, seat->gpu->index), now);
 }
 
 struct allowance_update {
@@ -251,7 +251,7 @@ static int decide_allowance(struct gpurt_gpu *gpu, struct gpurt_update *u, u64 n
 {
 	struct gpurt_allowance **allowance = &container_of(u, struct allowance_update, u)->allowance;
 	struct gpurt_allowance *left = u->client->allowance;
-	struct gpurt_budget *budget = *allowance ? &(*allowance)->budget[gpu->index] : NULL;
+	struct gpurt_budget *budget = gpurt_allowance_budget(*allowance, gpu->index);
 	struct gpurt_seat *seat = u->client->seat;
 
 	if (u->client->gone)

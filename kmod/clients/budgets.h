@@ -28,6 +28,12 @@ struct gpurt_allowance {
 	struct gpurt_budget budget[GPURT_MAX_GPUS];	/* with that GPU's gate held */
 };
 
+/* Its budget on that GPU; NULL: there is none, for there is no allowance. */
+static inline struct gpurt_budget *gpurt_allowance_budget(struct gpurt_allowance *allowance, u32 index)
+{
+	return allowance ? &allowance->budget[index] : NULL;
+}
+
 int gpurt_allowance_get(u32 attr, const char *path, struct pid *pid, bool make, struct gpurt_allowance **allowance,
 			const char **why);
 void gpurt_allowance_settle(struct gpurt_allowance *allowance);

@@ -99,15 +99,10 @@ static void set_up(struct gpurt_gpu *gpu, struct gpurt_seat *seat)
 	seat->serial = gpu->serial;
 }
 
-static struct gpurt_budget *budget_of(struct gpurt_gpu *gpu, struct gpurt_allowance *allowance)
-{
-	return allowance ? &allowance->budget[gpu->index] : NULL;
-}
-
 /* Called with the gate held.  Group and client come under the budget of whichever is under one. */
 static void share(struct gpurt_gpu *gpu, struct gpurt_seat *seat, struct gpurt_client *client, u64 now)
 {
-	struct gpurt_budget *budget = budget_of(gpu, seat->allowance ?: client->allowance);
+	struct gpurt_budget *budget = gpurt_allowance_budget(seat->allowance ?: client->allowance, gpu->index);
 
 	if (!list_empty(&seat->members))
 		gpurt_join_budget(&gpu->sched, &seat->core.core, budget, now);
@@ -163,7 +158,7 @@ int gpurt_group_seat(struct gpurt_client *client, u32 own, bool moved)
 		},
 		.seat = &client->file->team->seats[gpu->index], .own = own, .moved = moved,
 	};
-	int err, reading, token;
+	int err, token;
 
 	lockdep_assert_held(&client->file->lock);
 	if (client->seat)
@@ -179,11 +174,6 @@ int gpurt_group_seat(struct gpurt_client *client, u32 own, bool moved)
 			vacate(gpu, j.seat);
 	}
 	gpurt_gpu_release(gpu, token);
-	if (!err && moved) {
-		reading = gpurt_clients_read();
-		gpurt_group_urgent(client);
-		gpurt_clients_done(reading);
-	}
 	return err;
 }
 
@@ -244,12 +234,16 @@ int gpurt_group_check(struct gpurt_file *file, const char *name, bool moved)
 	return err;
 }
 
-/* Called with file->lock held.  The first error; those that could became members.  *@any: whether any is one. */
-static int seat_all(struct gpurt_file *file, u32 own, bool moved, bool *any)
+/*
+ * Called with file->lock held.  The first error; those that could became members.  *@any: one of them, or NULL.  Where
+ * the administrator moves them, what they have open may make the group real-time.
+ */
+static int seat_all(struct gpurt_file *file, u32 own, bool moved, struct gpurt_client **any)
 {
 	struct gpurt_client *client;
-	int i, err = 0, ret;
+	int i, err = 0, ret, reading;
 
+	*any = NULL;
 	for (i = 0; i < GPURT_MAX_GPUS; i++) {
 		client = file->clients[i];
 		if (!client)
@@ -258,7 +252,13 @@ static int seat_all(struct gpurt_file *file, u32 own, bool moved, bool *any)
 		/* A GPU that has gone needs no seat. */
 		if (ret != -ENODEV)
 			err = err ?: ret;
-		*any |= !ret;
+		if (!ret)
+			*any = client;
+	}
+	if (*any && moved) {
+		reading = gpurt_clients_read();
+		gpurt_group_urgent(*any);
+		gpurt_clients_done(reading);
 	}
 	return err;
 }
@@ -269,7 +269,8 @@ static int seat_all(struct gpurt_file *file, u32 own, bool moved, bool *any)
  */
 int gpurt_group_join(struct gpurt_file *file, const char *name, u32 own, bool moved)
 {
-	bool any = false, entered;
+	struct gpurt_client *any;
+	bool entered;
 	int err;
 
 	mutex_lock(&file->lock);

@@ -8,13 +8,14 @@
  *   off	Every process whose TSGs must be off is ordered off.  The step is over when each of them has
  *		answered or is late.
  *   on		Every process that may run is ordered on.  The step is over when the owner's agent has
- *		answered or is late, or each agent of the group that owns the GPU.  Then the update is finished.
+ *		answered or is late, or each agent of the group that owns the GPU.  Then the update
+ *		is finished.
  *
  * An update that opens the GPU to everyone takes no process off, so it finishes at once.
  *
  * A process may run if no process is to be alone, if it is that one, or if it is of the group
- * that is to be alone.  An exempt process may run as well: one of its clients is exempt.  An exempt process is ordered on at once; every other one
- * only when step `off` is over.
+ * that is to be alone.  An exempt process may run as well: one of its clients is exempt.  An
+ * exempt process is ordered on at once; every other one only when step `off` is over.
  *
  * An order replaces the one before it, which is never delivered once it is overtaken.  An agent
  * that has not carried out an order within `bound` is late.  So is an agent that takes back its
@@ -58,13 +59,13 @@ enum gpurt_agent_owes {
 	GPURT_AGENT_OWES_NOTHING,	/* it has answered, has no agent, or may run beside the owner */
 	GPURT_AGENT_OWES_ANSWER,	/* that it is off */
 	GPURT_AGENT_OWES_LATE,		/* an answer that no update waits for */
-	GPURT_AGENT_OWES_START,		/* that it is on: it is the owner, or of the group that is */
+	GPURT_AGENT_OWES_START,		/* that it is on: it owns the GPU, or its group does */
 	GPURT_AGENT_OWES_COUNT,
 };
 
 struct gpurt_agent_process {
 	struct list_head node;		/* of gpurt_agents.registered */
-	u64 owner;			/* number of who is alone on the GPU when the process is: itself, or its group */
+	u64 owner;			/* number of who is alone when the process is: itself, or its group */
 	u64 user;			/* whose the agent is, as the host numbers users */
 	u32 exempt;			/* how many of its clients are */
 	u32 owes;			/* enum gpurt_agent_owes, as counted in gpurt_agents.owing */

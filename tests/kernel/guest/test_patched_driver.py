@@ -98,6 +98,38 @@ def test_20_exemptions_of_processes_that_are_no_clients() -> None:
         assert (tsg.word(), other.word()) == ("off", "off")
 
 
+def test_the_processes_of_a_group_run_alone_together_until_its_last_end() -> None:
+    with loaded() as control, stranger() as (tsg, _), user() as engine, user() as worker:
+        for member in (engine, worker):
+            assert member.do("join", group="llm") == 0
+            assert member.do("begin") == RUNNING  # a client from now on
+            member.do("end")
+        control.set_priority(engine.pid, 20)
+        assert engine.do("begin") == RUNNING
+        assert (tsg.word(), engine.run(words), worker.run(words)) == ("off", ["on"], ["on"])
+        have("rebuild", 0)
+        assert worker.do("begin") == RUNNING
+        engine.do("end")
+        assert (tsg.word(), engine.run(words), worker.run(words)) == ("off", ["on"], ["on"])
+        worker.do("end")
+        assert (tsg.word(), engine.run(words), worker.run(words)) == ("on", ["on"], ["on"])
+        assert control.status()[0].faults == 0
+
+
+def test_a_process_that_the_administrator_puts_into_the_owners_group_runs() -> None:
+    with loaded() as control, stranger() as (tsg, _), user() as owner, user() as helper:
+        assert helper.do("begin") == RUNNING
+        helper.do("end")
+        assert owner.do("begin", priority=10) == RUNNING
+        for one in (owner, helper):
+            assert helper.run(words) == ["off"]
+            control.set_group(one.pid, "llm")
+        assert (tsg.word(), owner.run(words), helper.run(words)) == ("off", ["on"], ["on"])
+        owner.kill()
+        eventually(lambda: tsg.word() == "on")
+        assert helper.run(words) == ["on"]
+
+
 def test_an_exempt_client() -> None:
     with loaded() as control, user() as owner, user() as other:
         owner.do("begin", priority=10)
