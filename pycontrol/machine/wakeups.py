@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
 from gpurt.errors import RefusedError, RuntimeFailure
+from pycontrol.machine.rights import fifo_cure
 
 NS = 1_000_000_000
 TIMER_ABSTIME = 1
@@ -78,7 +79,7 @@ def _child(theirs: Connection, cpu: int, priority: int, interval: int, duration:
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
     except OSError:
-        theirs.send(f"SCHED_FIFO {priority} is not permitted: become root or raise RLIMIT_RTPRIO")
+        theirs.send(f"SCHED_FIFO {priority} is not permitted: {fifo_cure(priority)}")
         return
     theirs.send(observe(cpu, interval, duration))
 

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import os
-import resource
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.model import Taskset
 from gpurt.errors import RefusedError
+from pycontrol.machine.rights import fifo_cure
 
 RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
 RT_PERIOD = Path("/proc/sys/kernel/sched_rt_period_us")
@@ -96,17 +96,11 @@ def fifo_permitted(priority: int = 1) -> bool:
 
 
 def fifo_refusal(priority: int) -> RefusedError:
-    """What to tell who asked for SCHED_FIFO at a priority that is not permitted.
-
-    Root is refused in a cgroup or container without real-time budget.
-    """
-    soft, _ = resource.getrlimit(resource.RLIMIT_RTPRIO)
-    if os.geteuid() == 0 or soft == resource.RLIM_INFINITY or soft >= priority:
-        cure = "though neither user nor limit forbids it: `gpurt doctor` says why; " \
-               "`gpurt set priority` gives a running program a GPU priority without it"
-    else:
-        cure = "run as root, or raise `ulimit -r`"
-    return RefusedError(f"SCHED_FIFO priority {priority} is not permitted{',' if 'though' in cure else ':'} {cure}")
+    """What to tell who asked for SCHED_FIFO at a priority that is not permitted."""
+    return RefusedError(
+        f"SCHED_FIFO priority {priority} is not permitted: {fifo_cure(priority)}; `gpurt set priority` gives a running "
+        "program a GPU priority without it"
+    )
 
 
 def throttling() -> float | None:
@@ -122,8 +116,7 @@ def rights_notes(fifo: bool) -> list[str]:
     """Remarks on scheduling classes, for the user."""
     if not fifo:
         return [
-            "SCHED_FIFO is not permitted: tasks run at the default class, response times say little; "
-            "become root or raise RLIMIT_RTPRIO"
+            f"SCHED_FIFO is not permitted: tasks run at the default class, response times say little; {fifo_cure()}"
         ]
     share = throttling()
     if share is None:
