@@ -8,7 +8,7 @@ import resource
 
 
 def fifo_cure(priority: int = 1) -> str:
-    """What to do where SCHED_FIFO at that priority is refused: root is refused too, in a cgroup without such a budget."""
+    """What to do where SCHED_FIFO at that priority is refused; root is refused it in a cgroup without such a budget."""
     soft, _ = resource.getrlimit(resource.RLIMIT_RTPRIO)
     if os.geteuid() == 0 or soft == resource.RLIM_INFINITY or soft >= priority:
         return "neither user nor limit forbids it: `gpurt doctor` says what does"
