@@ -112,7 +112,7 @@ static void share(struct gpurt_gpu *gpu, struct gpurt_seat *seat, struct gpurt_c
 /* Called with the gate held.  Events of the same decision name the group. */
 static void sit_down(struct gpurt_seat *seat, struct gpurt_client *client)
 {
-	list_add_tail(&client->in_seat, &seat->members);
+	list_add_tail_rcu(&client->in_seat, &seat->members);
 	WRITE_ONCE(client->seat, seat);
 }
 
@@ -184,7 +184,7 @@ void gpurt_group_left(struct gpurt_client *client, u64 now)
 
 	if (!seat)
 		return;
-	list_del_init(&client->in_seat);
+	list_del_rcu(&client->in_seat);
 	gpurt_allowance_share(seat, now);
 }
 

@@ -3,10 +3,16 @@
 
 #define process_of(entry) list_entry(entry, struct gpurt_agent_process, node)
 
+/* Whether the process is to be alone, or of the group that is to be. */
+bool gpurt_agents_owns(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
+{
+	return a->only && (a->only == p->number || a->only == p->group);
+}
+
 /* Whether the TSGs of the process may run once step `off` is over. */
 static bool wanted(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	return !a->only || a->only == p->owner || p->exempt;
+	return !a->only || gpurt_agents_owns(a, p) || p->exempt;
 }
 
 /* Whether they may run already. */
@@ -25,7 +31,7 @@ static u32 owes(const struct gpurt_agents *a, const struct gpurt_agent_process *
 	if (obeyed(p))
 		return GPURT_AGENT_OWES_NOTHING;
 	if (wanted(a, p))
-		return a->only == p->owner && !p->late ? GPURT_AGENT_OWES_START : GPURT_AGENT_OWES_NOTHING;
+		return gpurt_agents_owns(a, p) && !p->late ? GPURT_AGENT_OWES_START : GPURT_AGENT_OWES_NOTHING;
 	return p->late ? GPURT_AGENT_OWES_LATE : GPURT_AGENT_OWES_ANSWER;
 }
 
@@ -225,8 +231,8 @@ void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *op
 }
 
 /*
- * Begins an update: the processes whose owner is @only, or everyone if 0, and the exempt may run.  One that is in
- * flight is dropped.
+ * Begins an update: the process or the group of number @only, or everyone if 0, and the exempt may run.  One that is
+ * in flight is dropped.
  */
 void gpurt_agents_commit(struct gpurt_agents *a, u64 only, u64 now)
 {
@@ -252,7 +258,7 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 /* The process has its first client, for the first time or again.  @late: it was, when it had its last one. */
 void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late)
 {
-	*p = (struct gpurt_agent_process){ .owner = ++a->owners, .owes = GPURT_AGENT_OWES_NOTHING, .late = late };
+	*p = (struct gpurt_agent_process){ .number = ++a->numbers, .owes = GPURT_AGENT_OWES_NOTHING, .late = late };
 	INIT_LIST_HEAD(&p->node);
 	a->owing[p->owes]++;
 }
@@ -264,48 +270,33 @@ void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 	a->owing[p->owes]--;
 }
 
-/* Whether the process may run has changed. */
-static void reorder(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
-{
-	if (allowed(a, p))
-		order(a, p, true, now);
-	else if (!wanted(a, p))
-		order(a, p, false, now);
-	recount(a, p);
-}
-
 /* One more client of the process is exempt, or one less. */
 void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, bool exempt, u64 now)
 {
 	p->exempt += exempt ? 1 : -1;
-	reorder(a, p, now);
+	if (allowed(a, p))
+		order(a, p, true, now);
+	else if (!wanted(a, p))
+		order(a, p, false, now);
 	settle(a, p, now);
 }
 
-/* The number of a new group, by which it owns the GPU.  No other owner has it, nor will. */
+/* The number of a new group.  No process and no other group has it, nor will. */
 u64 gpurt_agents_group(struct gpurt_agents *a)
 {
-	return ++a->owners;
+	return ++a->numbers;
 }
 
 /*
- * A client of the process has joined @group.  All of the process belongs to the group from here on, until it has no
- * client any more: an agent switches a process as a whole.  If the process is alone on the GPU, its group is.
+ * The process is of @group from now on: a client of it has joined, and an agent switches a process as a whole.  0: of
+ * none, for its last client that had joined has gone.  If it may run now, the next update has it do so: then no other
+ * process is still about to go off.
  */
 void gpurt_agents_unite(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 group, u64 now)
 {
-	struct list_head *pos;
-	bool alone = a->only == p->owner;
-
-	if (p->owner == group)
-		return;
-	p->owner = group;
-	if (alone) {
-		a->only = group;
-		list_for_each(pos, &a->registered)
-			reorder(a, process_of(pos), now);
-	}
-	reorder(a, p, now);
+	p->group = group;
+	if (!wanted(a, p))
+		order(a, p, false, now);
 	settle(a, p, now);
 }
 

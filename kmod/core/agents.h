@@ -65,7 +65,8 @@ enum gpurt_agent_owes {
 
 struct gpurt_agent_process {
 	struct list_head node;		/* of gpurt_agents.registered */
-	u64 owner;			/* number of who is alone when the process is: itself, or its group */
+	u64 number;			/* by which it owns the GPU alone */
+	u64 group;			/* number of its group, with which it owns the GPU; 0: it is in none */
 	u64 user;			/* whose the agent is, as the host numbers users */
 	u32 exempt;			/* how many of its clients are */
 	u32 owes;			/* enum gpurt_agent_owes, as counted in gpurt_agents.owing */
@@ -109,8 +110,8 @@ struct gpurt_agents {
 	void *host;			/* the host's own */
 	struct list_head registered;	/* processes that have an agent, in the order in which these came */
 	u32 limit;			/* how many of them may be one user's; the host may change it */
-	u64 only;			/* the owner whose processes are to be alone; 0: everyone may run */
-	u64 owners;			/* how many numbers of owners were given */
+	u64 only;			/* number of who is to be alone, a process or a group; 0: everyone may run */
+	u64 numbers;			/* how many were given */
 	u32 step;			/* enum gpurt_agents_step */
 	u32 owing[GPURT_AGENT_OWES_COUNT];	/* how many processes owe what */
 	u64 step_since;			/* when the step began */
@@ -141,6 +142,7 @@ struct gpurt_agents_facts {
 
 void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait);
 void gpurt_agents_commit(struct gpurt_agents *a, u64 only, u64 now);
+bool gpurt_agents_owns(const struct gpurt_agents *a, const struct gpurt_agent_process *p);
 void gpurt_agents_tick(struct gpurt_agents *a, u64 now);
 void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts *facts);

@@ -56,16 +56,14 @@ static bool is_exempt(struct gpurt_gpu *gpu, const struct pid *tgid)
 /* Likewise.  Whether the process is the owner's, or a member of the group that owns. */
 static bool is_owners(struct gpurt_gpu *gpu, struct gpurt_sched_client *only, const struct pid *tgid)
 {
-	struct gpurt_process *process;
+	struct gpurt_seat *seat = gpurt_seat_of(only);
 	struct gpurt_client *client;
 
-	if (!gpurt_seat_of(only))
+	if (!seat)
 		return gpurt_client_of(only)->tgid == tgid;
-	process = gpurt_process_find(gpu, tgid);
-	if (!process)
-		return false;
-	list_for_each_entry_rcu(client, &process->clients, by_process, gpurt_clients_reading())
-		if (READ_ONCE(client->core.entry) == only)
+	/* Not the process's clients: users choose how many there are. */
+	list_for_each_entry_rcu(client, &seat->members, in_seat, gpurt_clients_reading())
+		if (client->tgid == tgid)
 			return true;
 	return false;
 }

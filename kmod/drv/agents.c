@@ -65,7 +65,7 @@ struct agent_gpu {
 /* A client, from client_open() to client_close(), or a group, from group_open() to group_close(). */
 struct agent_ctx {
 	struct agent_process *process;	/* NULL: it is a group */
-	u64 owner;			/* a group's, as in struct gpurt_agent_process */
+	u64 group;			/* its number, as in struct gpurt_agent_process */
 	bool member;			/* a client that is in a group */
 	struct gpurt_client *client;
 	const void *program;		/* that the client's descriptor belongs to; not to be looked into */
@@ -93,7 +93,7 @@ static void on_order(struct gpurt_agents *a, struct gpurt_agent_process *core)
 	struct agent_gpu *dev = container_of(a, struct agent_gpu, agents);
 	struct agent_process *p = process_of(core);
 
-	if (a->only == core->owner)
+	if (gpurt_agents_owns(a, core))
 		wake(p);
 	else if (core->on)
 		list_move_tail(&p->ordered, p->real_time ? &dev->urgent : &dev->others);
@@ -254,35 +254,36 @@ static u64 time_left(const struct agent_gpu *dev)
 }
 
 /* Called with the lock held.  The worker may still have orders for the owner's processes: that they may run. */
-static void wake_owner(struct agent_gpu *dev, u64 owner)
+static void wake_owner(struct agent_gpu *dev)
 {
 	struct gpurt_agent_process *p;
 
 	list_for_each_entry(p, &dev->agents.registered, node)
-		if (p->owner == owner && !list_empty(&process_of(p)->ordered))
+		if (gpurt_agents_owns(&dev->agents, p) && !list_empty(&process_of(p)->ordered))
 			wake(process_of(p));
 }
 
-/* Called with the lock held. */
-static u64 owner_of(const struct agent_ctx *c)
+/* The number of a client's process, or of a group; 0: of everyone. */
+static u64 number_of(const struct agent_ctx *c)
 {
-	return c->process ? c->process->core.owner : c->owner;
+	if (!c)
+		return 0;
+	return c->process ? c->process->core.number : c->group;
 }
 
 /* With the gate held, in the GPU's thread.  Each step of the protocol takes agent_bound_ms at most. */
 static int agents_commit(void *driver, const struct gpurt_commit *c)
 {
 	struct agent_gpu *dev = driver;
-	u64 left, owner;
+	u64 left;
 	int err;
 
 	raw_spin_lock(&dev->lock);
 	dev->agents.wait = READ_ONCE(agent_wait);
 	dev->committer = current;
 	dev->finished = false;
-	owner = c->only ? owner_of(c->only) : 0;
-	wake_owner(dev, owner);
-	gpurt_agents_commit(&dev->agents, owner, c->now);
+	gpurt_agents_commit(&dev->agents, number_of(c->only), c->now);
+	wake_owner(dev);
 	hand_out_now(dev);
 	while (!dev->finished) {
 		left = time_left(dev);
@@ -400,7 +401,8 @@ static void agents_client_close(void *driver, void *ctx)
 		resign(dev, p);
 	if (c->exempt)
 		gpurt_agents_exempt(&dev->agents, &p->core, false, ktime_get_ns());
-	p->members -= c->member;
+	if (c->member && !--p->members)
+		gpurt_agents_unite(&dev->agents, &p->core, 0, ktime_get_ns());
 	empty = !--p->clients && forget(dev, p);
 	hand_out_later(dev);
 	arm(dev);
@@ -419,7 +421,7 @@ static int agents_group_open(void *driver, void **group)
 	if (!g)
 		return -ENOMEM;
 	raw_spin_lock(&dev->lock);
-	g->owner = gpurt_agents_group(&dev->agents);
+	g->group = gpurt_agents_group(&dev->agents);
 	raw_spin_unlock(&dev->lock);
 	*group = g;
 	return 0;
@@ -440,10 +442,10 @@ static int agents_group_join(void *driver, void *ctx, void *group)
 	int err = -EBUSY;
 
 	raw_spin_lock(&dev->lock);
-	if (!p->members || p->core.owner == g->owner) {
+	if (!p->members || p->core.group == g->group) {
 		c->member = true;
 		p->members++;
-		gpurt_agents_unite(&dev->agents, &p->core, g->owner, ktime_get_ns());
+		gpurt_agents_unite(&dev->agents, &p->core, g->group, ktime_get_ns());
 		err = 0;
 	}
 	retry = changed(dev);

@@ -40,7 +40,7 @@ class Process:
     """A process with clients of the GPU, and its agent: one of them."""
 
     key: tuple[int, int]
-    seat: Seat | None = None  # of the group that all of it belongs to
+    seat: Seat | None = None  # of its group
     raw: CData = field(default_factory=lambda: ffi.new("struct gpurt_agent_process *"))
     clients: set[GpuClient] = field(default_factory=set)
     agent: GpuClient | None = None
@@ -121,7 +121,7 @@ class AgentGpu(Gpu):
 
     def commit(self, only: Owner | None, now: int) -> None:
         """Has the agents carry out an update."""
-        alone = only.own if isinstance(only, Seat) else only.own.raw.owner if only else 0
+        alone = only.own if isinstance(only, Seat) else only.own.raw.number if only else 0
         lib.gpurt_agents_commit(self.agents, alone, now)
 
     def settle(self) -> None:
@@ -167,15 +167,15 @@ class AgentGpu(Gpu):
         """Agents switch a process as a whole, so that it can be of one group only."""
         process = self._processes.get((peer.pid, peer.start))
         own = process.seat if process else None
-        return own is None or own is seat or not own.members
+        return own is None or own is seat
 
     def seated(self, seat: Seat) -> None:
-        """A group comes to this GPU, and owns it by a number of its own."""
+        """A group comes to this GPU, which it owns by a number of its own."""
         super().seated(seat)
         seat.own = seat.own or lib.gpurt_agents_group(self.agents)
 
     def unite(self, client: GpuClient, seat: Seat, now: int) -> None:
-        """All of the client's process belongs to the group, until the process's last client has gone."""
+        """All of the client's process belongs to the group, until the last client of it that joined has gone."""
         client.own.seat = seat
         lib.gpurt_agents_unite(self.agents, client.own.raw, seat.own, now)
 
@@ -191,6 +191,9 @@ class AgentGpu(Gpu):
         """A client has gone, and the process with its last one."""
         process: Process = client.own
         process.clients.remove(client)
+        if process.seat and not any(one.group for one in process.clients):
+            process.seat = None
+            lib.gpurt_agents_unite(self.agents, process.raw, 0, now)
         if client.core.exempt:
             lib.gpurt_agents_exempt(self.agents, process.raw, False, now)
         if not process.clients:

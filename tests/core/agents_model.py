@@ -30,11 +30,6 @@ class Process:
     tier: int = 0
 
     @property
-    def owner(self) -> Process | int:
-        """Who is alone on the GPU when it is: the process, or its group."""
-        return self if self.group is None else self.group
-
-    @property
     def owes(self) -> bool:
         return self.agent and self.answered != self.sequence
 
@@ -56,7 +51,11 @@ class Model:
     said: list[tuple[object, ...]] = field(default_factory=list)
 
     def may_run(self, p: Process) -> bool:
-        return self.only is None or self.only == p.owner or p.exempt > 0
+        return self.only is None or self.owns(p) or p.exempt > 0
+
+    def owns(self, p: Process) -> bool:
+        """Whether it is the process that is to be alone, or of the group that is."""
+        return self.only is not None and self.only in (p, p.group)
 
     def debtors(self) -> list[Process]:
         """The processes that must be off and have not said that they are."""
@@ -80,7 +79,7 @@ class Model:
             for p in self.processes:
                 if self.may_run(p):
                     self.give(p, True, now)
-        if self.step == "on" and not any(p.owes and not p.late and p.owner == self.only for p in self.processes):
+        if self.step == "on" and not any(p.owes and not p.late and self.owns(p) for p in self.processes):
             self.end(0)
 
     def end(self, err: int) -> None:
@@ -136,24 +135,17 @@ class Model:
 
     def set_exempt(self, p: Process, exempt: bool, now: int) -> None:
         p.exempt += 1 if exempt else -1
-        self.reorder(p, now)
-        self.changed(now)
-
-    def unite(self, p: Process, group: int, now: int) -> None:
-        if p.group == group:
-            return
-        alone, p.group = self.only == p, group
-        if alone:
-            self.only = group
-        for one in self.processes if alone else [p]:
-            self.reorder(one, now)
-        self.changed(now)
-
-    def reorder(self, p: Process, now: int) -> None:
         if p.exempt or (self.open and self.may_run(p)):
             self.give(p, True, now)
         elif not self.may_run(p):
             self.give(p, False, now)
+        self.changed(now)
+
+    def unite(self, p: Process, group: int | None, now: int) -> None:
+        p.group = group
+        if not self.may_run(p):
+            self.give(p, False, now)
+        self.changed(now)
 
     def answer(self, p: Process, number: int, well: bool, now: int) -> int:
         if number > p.sequence:

@@ -47,13 +47,14 @@ class Pair:
     def on_order(self, _a: Any, p: Any) -> None:
         self.said.append(("order", self.index(p), bool(p.on), p.sequence))
         before = self.find(self.index(p))
-        if p.on and self.raw.only == p.owner and not p.exempt and before and not before.on:
+        owns = self.raw.only and self.raw.only in (p.number, p.group)
+        if p.on and owns and not p.exempt and before and not before.on:
             self.unsafe += [other.name for other in self.model.processes if self.in_the_way(other.name)]
 
     def in_the_way(self, name: int) -> bool:
         """Whether the owner must not be ordered on yet: a process is on, or has not answered, and is waited for."""
         raw = self.array[name]
-        if not raw.registered or raw.exempt or self.raw.only == raw.owner:
+        if not raw.registered or raw.exempt or (self.raw.only and self.raw.only in (raw.number, raw.group)):
             return False
         off = not raw.on and raw.answered == raw.sequence
         return not off and (not raw.late or self.model.wait or bool(raw.on))
@@ -114,17 +115,20 @@ class Pair:
         self.refusing = False
         assert code == self.model.answer(p, number, well, self.now)
 
-    def commit(self, name: int | None) -> None:
+    def commit(self, name: int | None, group: int | None = None) -> None:
+        """The process is to be alone, or a group, or nobody is."""
         p = None if name is None else self.find(name)
-        if name is None or p:
-            lib.gpurt_agents_commit(self.raw, 0 if name is None else self.array[name].owner, self.now)
-            self.model.commit(p.owner if p else None, self.now)
+        if group is not None:
+            lib.gpurt_agents_commit(self.raw, self.groups[group], self.now)
+            self.model.commit(group, self.now)
+        elif name is None or p:
+            lib.gpurt_agents_commit(self.raw, 0 if name is None else self.array[name].number, self.now)
+            self.model.commit(p, self.now)
 
-    def unite(self, name: int, group: int = 0) -> None:
-        """The process belongs to a group; one whose group has the GPU stays in that."""
-        p = self.find(name)
-        if p and (p.group is None or self.model.only != p.group):
-            lib.gpurt_agents_unite(self.raw, self.array + name, self.groups[group], self.now)
+    def unite(self, name: int, group: int | None = 0) -> None:
+        """The process belongs to a group, or to none."""
+        if p := self.find(name):
+            lib.gpurt_agents_unite(self.raw, self.array + name, 0 if group is None else self.groups[group], self.now)
             self.model.unite(p, group, self.now)
 
     def tick(self, passed: int = 0) -> None:

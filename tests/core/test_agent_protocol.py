@@ -113,20 +113,35 @@ def test_the_processes_of_a_group_own_the_gpu_together() -> None:
     """The update is over when all of them are on, or late."""
     pair = ready(4)
     do(pair, ("unite", 0), ("unite", 1), ("commit", 3), *[("answer", name, True) for name in range(3)])
-    assert do(pair, ("commit", 1)) == [("order", 3, False, 2)]
+    assert do(pair, ("commit", None, 0)) == [("order", 3, False, 2)]
     assert do(pair, ("answer", 3, True)) == [("order", 0, True, 3), ("order", 1, True, 3)]
     assert do(pair, ("answer", 1, True)) == []
     assert do(pair, ("answer", 0, True)) == [("finished", 0)]
+    assert do(pair, ("unite", 1, None)) == [("order", 1, False, 4)]  # its client that had joined is gone
+    assert do(pair, ("answer", 1, True), ("commit", 1)) == [("order", 0, False, 4)]  # by a client without a group
 
 
 def test_who_joins_the_owner_in_the_middle_is_ordered_on() -> None:
     """The administrator's cure of a process that waits for another one, which is off."""
     pair = ready(3)
     do(pair, ("commit", 0), ("answer", 1, True), ("answer", 2, True))
-    assert do(pair, ("unite", 0)) == []  # the owner is a group of one now
-    assert do(pair, ("unite", 1)) == [("order", 1, True, 3)]
+    assert do(pair, ("unite", 0), ("commit", None, 0)) == [("finished", 0)]  # the owner is a group of one now
+    assert do(pair, ("unite", 1)) == []
+    assert do(pair, ("commit", None, 0)) == [("order", 1, True, 3)]  # for the host asks for an update then
+    assert do(pair, ("answer", 1, True)) == [("finished", 0)]
     assert do(pair, ("unite", 2, 1)) == []  # another group
-    assert do(pair, ("commit", 2), ("answer", 0, True), ("answer", 1, True)) == [("order", 2, True, 3)]
+    do(pair, ("commit", None, 1), ("answer", 0, True))
+    assert do(pair, ("answer", 1, True)) == [("order", 2, True, 3)]
+
+
+def test_who_joins_another_group_takes_the_gpu_from_nobody() -> None:
+    """A process that was of the owner's group and is of none any more; a dead group's number means nothing."""
+    pair = ready(3)
+    do(pair, ("unite", 0), ("unite", 1), ("unite", 2, 1), ("commit", None, 0), ("answer", 2, True))
+    assert do(pair, ("unite", 0, None)) == [("order", 0, False, 2)]
+    assert do(pair, ("unite", 0, 1)) == []
+    assert pair.array[1].on
+    assert not pair.array[2].on
 
 
 def test_agents_that_come_in_the_middle_of_a_step_do_not_prolong_it() -> None:
@@ -212,7 +227,8 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.tuples(st.just("register"), NAMES, st.integers(0, len(DRIVERS) - 1), st.integers(0, 3)),
     st.tuples(st.just("resign"), NAMES),
     st.tuples(st.just("exempt"), NAMES, st.booleans()),
-    st.tuples(st.just("unite"), NAMES, st.integers(0, 1)),
+    st.tuples(st.just("unite"), NAMES, st.none() | st.integers(0, 1)),
+    st.tuples(st.just("commit"), st.none(), st.integers(0, 1)),
     st.tuples(st.just("answer"), NAMES, st.just(True)),
     st.tuples(st.just("answer"), NAMES, st.booleans(), st.integers(-1, 2)),
     st.tuples(st.just("commit"), st.none() | NAMES),
@@ -260,11 +276,11 @@ def test_the_comparison_can_fail() -> None:
 
 
 def alphabet(processes: int) -> list[Event]:
-    events: list[Event] = [("commit", None), ("tick", AGAIN)]
+    events: list[Event] = [("commit", None), ("commit", None, 0), ("tick", AGAIN)]
     for name in range(processes):
         events += [("commit", name), ("answer", name, True), ("answer", name, False), ("answer", name, True, 1)]
         events += [("resign", name), ("register", name), ("exempt", name, True), ("exempt", name, False)]
-        events.append(("unite", name))
+        events += [("unite", name), ("unite", name, None)]
     return events
 
 
