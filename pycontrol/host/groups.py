@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
@@ -28,7 +28,7 @@ class Seat:
     group: Group
     gpu: Gpu
     raw: CData = field(default_factory=lambda: ffi.new("struct gpurt_group_gpu *"))
-    own: Any = None
+    own: CData = None
     members: list[GpuClient] = field(default_factory=list)  # in the order in which they joined
 
     def __post_init__(self) -> None:

@@ -77,7 +77,7 @@ INSIDE = """	u8 highest = 0;
 	e->own = highest;
 	place(s, e, now);
 """
-ALL = "(c->group && c->depth && c->group->group->demoted)"
+ALL = "c->group && c->depth && c->group->group->demoted"
 CLOSED = "		gpurt_group_closed(e->group->group, depth);\n		e->depth -= depth;\n"
 NESTED = "	if (e->depth > 1) {\n		refresh_boost(s, c, now);\n		return;\n	}\n"
 ENTERED = NESTED + "	e->own = e->group->group->level;\n"
