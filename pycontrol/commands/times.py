@@ -19,6 +19,7 @@ from gpurt.types import Document
 from pycontrol.commands.options import JSON, Output, Time, command
 from pycontrol.live.control import connect
 from pycontrol.machine import clocks
+from pycontrol.machine.rights import fifo_refusal
 from pycontrol.output import render
 from pycontrol.profile.campaign import Campaign, measure
 from pycontrol.profile.checkpoint import Checkpoint
@@ -32,7 +33,7 @@ from pycontrol.profile.summary import MeasuredTime as Seen
 from pycontrol.profile.summary import chances, read_margin
 from pycontrol.profile.summary import times as seen_times
 from pycontrol.run import preload
-from pycontrol.run.placement import fifo_permitted, fifo_refusal
+from pycontrol.run.placement import fifo_permitted
 from pycontrol.start import INTERRUPTED
 
 STDERR = 2

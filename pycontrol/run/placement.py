@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.model import Taskset
-from gpurt.errors import RefusedError
 from pycontrol.machine.rights import fifo_cure
 
 RT_RUNTIME = Path("/proc/sys/kernel/sched_rt_runtime_us")
@@ -93,14 +92,6 @@ def fifo_permitted(priority: int = 1) -> bool:
         return False
     os.sched_setscheduler(0, policy, param)
     return True
-
-
-def fifo_refusal(priority: int) -> RefusedError:
-    """What to tell who asked for SCHED_FIFO at a priority that is not permitted."""
-    return RefusedError(
-        f"SCHED_FIFO priority {priority} is not permitted: {fifo_cure(priority)}; `gpurt set priority` gives a running "
-        "program a GPU priority without it"
-    )
 
 
 def throttling() -> float | None:

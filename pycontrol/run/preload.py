@@ -11,8 +11,8 @@ from typing import NoReturn
 
 from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
+from pycontrol.machine.rights import fifo_refusal
 from pycontrol.run.compiling import compile_with
-from pycontrol.run.placement import fifo_refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "libgpurt-preload.so"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * A program that measures kernels of its own on 1, 2, ... SMs or CUs, for `gpurt measure kernels` (docs/rtgpu.md, "Measured
- * times").  CUDA (green contexts, 12.4 or newer, without MPS), which an
- * H200 has executed (docs/hardware), and HIP (CU masks), which no GPU has.
+ * times").  CUDA (green contexts, 12.4 or newer, without MPS), which an H200 has executed (docs/hardware), and HIP (CU
+ * masks), which no GPU has executed.
  *
  *	static void scale(gpurt_measure_stream stream)
  *	{
