@@ -26,6 +26,7 @@ from pycontrol.live.fit_host import online
 from pycontrol.live.patched import PatchedGpu
 from pycontrol.machine import clocks
 from pycontrol.machine.mps import mps_pipe
+from pycontrol.machine.rights import fifo_forbidden
 from pycontrol.run.placement import fifo_permitted
 
 ROOT = Path("/")
@@ -204,7 +205,7 @@ def _limits() -> Iterator[Diagnosis]:
     if fifo_permitted(HIGHEST):
         text = f"permitted; use up to {HIGHEST}, for the module's threads have {HIGHEST + 1}"
         yield Diagnosis("SCHED_FIFO", Status.OK, text)
-    elif root or soft >= HIGHEST or soft == resource.RLIM_INFINITY:
+    elif not fifo_forbidden(HIGHEST):
         cure = "grant CAP_SYS_NICE to the container, or give its cgroup real-time budget (see RT group scheduling)"
         yield Diagnosis("SCHED_FIFO", Status.FAIL, "refused, though neither user nor limit forbids it", cure)
     else:

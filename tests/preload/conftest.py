@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from machines import FakeGpu, Program, Served, Start, build
+from machines import ADDRESSES, FakeGpu, Patched, Program, Served, Start, build
 from once import once
 
 from pycontrol.live.control import Control
@@ -77,6 +77,15 @@ def plane(host: Path) -> Iterator[Control]:
     """The host's control plane."""
     with control(str(host)) as made:
         yield made
+
+
+@pytest.fixture
+def patched(request: pytest.FixtureRequest, gpu: FakeGpu, tmp_path: Path) -> Iterator[Path]:
+    """The socket of a host whose driver is patched: that of the test's family, or NVIDIA's."""
+    family = request.getfixturevalue("family") if "family" in request.fixturenames else "nvidia"
+    served = Patched(tmp_path / "patched.sock", str(gpu.path), ADDRESSES[family])
+    yield served.path
+    served.stop()
 
 
 @pytest.fixture

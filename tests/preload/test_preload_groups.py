@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from links import eventually
-from machines import ADDRESSES, LONG, FakeGpu, Patched, Start, real_time
+from machines import LONG, FakeGpu, Start, real_time
 
 from gpurt.errors import RefusedError
 from pycontrol.live.control import Control
@@ -80,14 +79,6 @@ def test_a_process_that_is_switched_as_a_whole_is_in_one_group(start: Start, pla
     plane.set_group(worker.pid, "llm")
     with pytest.raises(RefusedError, match="in group llm"):
         plane.set_group(worker.pid, "other")
-
-
-@pytest.fixture
-def patched(gpu: FakeGpu, tmp_path: Path) -> Iterator[Path]:
-    """The socket of a host whose driver is patched."""
-    served = Patched(tmp_path / "patched.sock", str(gpu.path), ADDRESSES["nvidia"])
-    yield served.path
-    served.stop()
 
 
 def test_where_the_driver_is_patched_members_have_the_gpu_together(start: Start, patched: Path, gpu: FakeGpu) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from links import eventually
-from machines import ADDRESSES, LONG, FakeGpu, Patched, Program, Start, real_time
+from machines import LONG, FakeGpu, Program, Start, real_time
 
 from gpurt.enums import Tier
 from pycontrol import cli
@@ -25,15 +25,6 @@ SWITCHES = {"nvidia": {"disable", "preempt", "enable"}, "nvgpu": {"disable", "pr
 @pytest.fixture(params=sorted(SWITCHES))
 def family(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-@pytest.fixture
-def patched(request: pytest.FixtureRequest, gpu: FakeGpu, tmp_path: Path) -> Iterator[Path]:
-    """The socket of a host whose driver is patched: that of the test's family, or NVIDIA's."""
-    family = request.getfixturevalue("family") if "family" in request.fixturenames else "nvidia"
-    served = Patched(tmp_path / "patched.sock", str(gpu.path), ADDRESSES[family])
-    yield served.path
-    served.stop()
 
 
 @pytest.fixture
