@@ -867,6 +867,7 @@ void gpurt_tsg_closed(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 n
 void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 {
 	struct gpurt_sched_client *e = c->entry;
+	bool with_owner = e != c && s->runner == e && !c->exempt;
 
 	charge(s, now);
 	c->runnable = false;
@@ -882,6 +883,9 @@ void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 		e->group->members--;
 	}
 	decide(s, e, GPURT_CAUSE_GONE, now);
+	/* Its process may live on, with TSGs that the driver has. */
+	if (with_owner && s->runner == e)
+		ask(s, e->budget, GPURT_CAUSE_GONE, now);
 	if (e->group && !e->group->members)
 		gpurt_join_budget(s, e, NULL, now);
 }

@@ -83,8 +83,9 @@
  *	Makes the client a member of the group called `name` (see "Groups").  It is one on every GPU until it
  *	is gone.  Groups of two users are two groups, whatever their names.  The first member makes the
  *	group, and the last one that goes takes the group along.  Joining it again does nothing.
- *	EOPNOTSUPP: the host has no groups, or not on a GPU where this is a client; likewise later, of the first
- *	call for such a GPU.  EBUSY: the client is in a segment, or in another group.
+ *	EBUSY: the client is in a segment, or in another group; or another descriptor of its process is in another
+ *	group on a GPU that switches processes as a whole.  EOPNOTSUPP: the host has no groups, or not on a GPU
+ *	where this is a client.  The first call for another GPU later may give these errors too.
  *	EDQUOT: the user has GPURT_MAX_USER_GROUPS groups, or the group has GPURT_MAX_MEMBERS members,
  *	or client and group are under different budgets.
  *

@@ -381,6 +381,20 @@ def test_a_member_that_dies_takes_its_segments_along(machine: Machine) -> None:
     assert [event for _, event in machine.news()].count(GONE) == 2
 
 
+@pytest.mark.parametrize("exempt", [False, True])
+def test_what_a_member_of_the_owner_leaves_behind_comes_off_by_an_update(machine: Machine, exempt: bool) -> None:
+    group = Group(machine)
+    victim, survivor, last = machine.client(group), machine.client(group), machine.client()
+    machine.begin(survivor, own=9)
+    if exempt:
+        lib.gpurt_set_exempt(machine.gpus[0], victim, True, 0)
+    before = len(machine.commits)
+    lib.gpurt_gone(machine.gpus[0], victim, 0)
+    assert machine.commits[before:] == ([] if exempt else [(0, ffi.addressof(group.on[0], "core"))])
+    lib.gpurt_gone(machine.gpus[0], last, 0)
+    assert len(machine.commits) == before + (not exempt)
+
+
 def test_under_policy_job_a_group_has_a_job_while_any_member_has_one() -> None:
     machine = Machine(JOB, 1)
     group = Group(machine)
