@@ -123,6 +123,15 @@ def test_many_segments_and_high_numbers_change_nothing() -> None:
     assert (found == sweep.verdicts(batch, "boosted-suspend")).all()
 
 
+def test_equals_delay_one_another_in_quick_verdicts_too() -> None:
+    """Each fits only if the other does not count."""
+    for first, second in ((10, 20), (20, 10)):
+        a, b = builders.task("a", 0, 2, first, builders.cpu(6)), builders.task("b", 0, 2, second, builders.cpu(6))
+        system = builders.taskset(a, b)
+        assert not rta.find("boosted-suspend").run(system).schedulable
+        assert not sweep.verdicts(from_tasksets([system]), "boosted-suspend").any()
+
+
 def test_threads_change_nothing() -> None:
     batch = generate(THESIS, 2, 333)
     alone = sweep.verdicts(batch, "gcaps-suspend+gpu-priority")
@@ -188,6 +197,27 @@ def test_a_cost_beyond_64_bits_is_left_to_the_readable_tests() -> None:
         test = rta.find(name)
         assert compiled.run(test, taskset).wcrt("a") == test.run(taskset).wcrt("a")
 
+
+def updates_of_2_64() -> Taskset:
+    """Sixteen updates of 2^60 ns, whose sum is 0 in 64 bits."""
+    segment = GpuSegment(Span.exactly(0), Span.exactly(8))
+    return Taskset(Platform(1, alpha=0, theta=2**60), (Task("a", 0, 1, 2**50, 2**50, (segment,) * 5),))
+
+
+def rounds_of_2_64() -> Taskset:
+    """For each of two tasks 2^32 rounds of 2^32 ns, whose sum is 0 in 64 bits."""
+    segment = GpuSegment(Span.exactly(0), Span.exactly(2**33))
+    tasks = (Task("a", 0, 2, 2**50, 2**50, (segment,)), Task("b", 1, 1, 2**50, 2**50, (segment,)))
+    return Taskset(Platform(2, alpha=0, theta=2**31 - 1, time_slice=2), tasks)
+
+
+@pytest.mark.parametrize("taskset", [updates_of_2_64(), rounds_of_2_64()], ids=["updates", "rounds"])
+def test_charges_that_64_bits_lose_are_left_to_the_readable_tests(taskset: Taskset) -> None:
+    for name in COMPILED:
+        test = rta.find(name)
+        readable, found = test.run(taskset), compiled.run(test, taskset)
+        assert [found.wcrt(task.name) for task in taskset] == [readable.wcrt(task.name) for task in taskset], name
+        assert compiled.passes(test, taskset) == readable.schedulable, name
 
 
 def test_a_verdict_that_could_overflow_is_asked_of_the_readable_test() -> None:

@@ -76,6 +76,13 @@ def test_misses_are_counted_also_of_jobs_that_never_begin() -> None:
     assert 30 < seen.finished < 100
 
 
+def test_each_job_is_released_by_its_own_number_also_while_others_wait() -> None:
+    overloaded = on(Taskset(Platform(1), (task("t", 1, 10, 10, cpu(30)),)))
+    trace = Federated.of(overloaded, replace(FEDERATED, horizon=ms(60))).trace(100)
+    releases = [(event.job, event.time) for event in trace.events if event.kind is Kind.RELEASE]
+    assert releases == [(job, ms(10 * job)) for job in range(6)]
+
+
 def test_no_two_copies_at_once_in_the_command_s_trace(tmp_path: Path) -> None:
     output = tmp_path / "run.json"
     assert cli.run(["simulate", str(EXAMPLE), "--policy", "federated", "--runs", "20", "-o", str(output)]) == 0

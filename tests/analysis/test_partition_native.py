@@ -98,6 +98,12 @@ def test_times_beyond_63_bits_are_left_to_the_readable_planner() -> None:
     assert said(fast.run(Workload((long,), 8), "bf-act")) == said(variants.run(Workload((long,), 8), "bf-act"))
 
 
+def test_tasks_of_next_to_no_load_are_placed_alike() -> None:
+    """Their parts of the GPU round down to nothing."""
+    items = [Item(f"t{i}", 2**40, 2**40, i % 2 > 0, (Kernel.linear(1 << i),), priority=i + 1) for i in range(4)]
+    assert agree(Workload(tuple(items), 4), list(VARIANTS)) == {True}
+
+
 def test_a_partition_that_is_almost_full_is_decided_within_a_hyperperiod() -> None:
     """U is below 1 by 10^-9 and more: L is then 10^9 periods, and QPA would walk through them."""
     for cost in range(1, 4):

@@ -119,6 +119,14 @@ class TestSizes:
             assert len(answer) == len(payload) + extra, NAMES[code]
             assert not any(answer[len(payload) :]), NAMES[code]
 
+    def test_the_longest_with_zeros(self, another: Connect) -> None:
+        longest = lib.GPURT_MAX_STRUCT
+        for code in KINDS:
+            payload = bytes_of(code)
+            for size, outcome in ((longest, OUTCOMES[code]), (longest + 1, -errno.E2BIG)):
+                given = resized(payload, size, bytes(size - len(payload)))
+                assert another().exchange(code, given)[0] == outcome, (NAMES[code], size)
+
     def test_longer_with_something_unknown(self, another: Connect) -> None:
         wrong = []
         for code in KINDS:
@@ -256,6 +264,12 @@ def test_bad_values_are_refused_and_change_nothing(another: Connect, plane: Cont
             wrong.append((NAMES[code], fields, f"{errno.errorcode[error]} wanted", -result))
     assert wrong == []
     assert facts() == before
+
+
+def test_time_slices_at_their_limits_are_right(another: Connect) -> None:
+    client = another()
+    for slice_ns in (0, lib.GPURT_MIN_SLICE_NS, lib.GPURT_MAX_SLICE_NS):
+        assert client.code(lib.GPURT_IOC_TSG_SHAPE, slice_ns=slice_ns) == 0, slice_ns
 
 
 def test_calls_that_need_a_segment(connect: Connect) -> None:

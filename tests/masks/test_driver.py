@@ -83,11 +83,13 @@ def preload(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_program(tmp_path_factory.mktemp("mask") / "mask", [HERE / "mask.c"], flags)
 
 
-def confined(program: Path, text: str, chip: Topology, release: str = "6.1") -> tuple[list[int], str]:
+def confined(
+    program: Path, text: str, chip: Topology, release: str = "6.1", units: int | None = None
+) -> tuple[list[int], str]:
     """The words that the driver gets, none if it is not asked, and what is said."""
     arrays = len(chip.arrays[0])
     environment = os.environ | {"GPURT_CU_MASK": text, "RELEASE": release}
-    arguments = [str(number) for number in (chip.units, chip.xccs, arrays, chip.gfx)]
+    arguments = [str(number) for number in (chip.units if units is None else units, chip.xccs, arrays, chip.gfx)]
     done = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=True)
     return [int(word) for word in done.stdout.split()], done.stderr
 
@@ -137,3 +139,9 @@ def test_what_can_hang_a_queue_is_not_given_to_the_driver(
         assert bool(hangs(Masked("a", parse_mask(text)), chip, parse_release(release))) == bool(why)
     if "2n" in why:
         assert half_pairs(parse_mask(text), chip)
+
+
+@pytest.mark.parametrize(("text", "words"), [("0xff", [0xFF]), ("0xff00000000", [0, 0xFF]), ("0", [])])
+def test_a_chip_that_does_not_say_its_units_gets_any_mask_but_none(text: str, words: list[int], preload: Path) -> None:
+    told, said = confined(preload, text, VII, units=0)
+    assert (told, "none of this GPU's compute units" in said) == (words, not words)

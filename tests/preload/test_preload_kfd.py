@@ -53,6 +53,13 @@ def test_a_gpu_has_the_same_number_in_every_container(start: Start, depth: Depth
     assert (depth(program, 0), depth(program, 1)) == (0, 1)
 
 
+def test_an_apu_is_the_first_node_of_all(start: Start, depth: Depth, gpu: FakeGpu) -> None:
+    gpu.machine(ONE | {"apu": True}, OTHER)
+    program = start(family="hip")
+    program.do("launch 0 100000")
+    assert (depth(program, 0), depth(program, 1)) == (1, 0)
+
+
 def test_the_first_launch_on_a_device(start: Start, depth: Depth) -> None:
     """HIP makes the device's queue only then, so nothing was known of that GPU before."""
     program = start(family="hip")

@@ -50,6 +50,15 @@ def test_every_release(version: str, method: str, start: Start, plane: Control, 
     assert (plane.status()[0].faults, plane.status()[0].late) == (0, 0)
 
 
+def test_calls_that_another_call_carries(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(FAKE_TRANSFER="1"), start(FAKE_TRANSFER="1")
+    assert plane.status()[0].tsgs == len(gpu.groups(background.pid) + gpu.groups(urgent.pid)) == 2
+    wants_the_gpu(plane, gpu, background, urgent)
+    gpu.finish(urgent.pid)
+    urgent.do("all")
+    eventually(lambda: gpu.enabled(background.pid))
+
+
 def test_a_second_handle_of_a_group(start: Start, plane: Control, gpu: FakeGpu) -> None:
     """Channels below it are switched, too."""
     background, urgent = start(), start()

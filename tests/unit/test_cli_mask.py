@@ -202,6 +202,7 @@ WRONG = [
     (("lint", *VII, "a=1", *["--queues", "a=1"] * 2), "once"),
     (("show", "--chip", "voodoo", "1"), "radeon-vii"), (("show", *VII, "--topology", "/"), "excludes"),
     (("show", *VII, "--linux", "six"), "release of Linux"), (("show", *VII, "--gpu", "-1"), "--gpu"),
+    (("simulate", *VII), "Missing argument"),
     (("simulate", *VII, "all,x=1"), "blocks="), (("simulate", *VII, "all,blocks=x"), "number"),
     (("simulate", *VII, "all,threads=0"), "threads"), (("simulate", *VII, "all,time=5"), "unit"),
     (("simulate", *VII, *["all"] * 5), "5 streams"), (("simulate", "--chip", "mi300x", "all"), "XCCs"),

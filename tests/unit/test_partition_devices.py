@@ -108,7 +108,7 @@ def test_the_driver_says_how_many_sms_there_are(gpurt: Gpurt, cuda: Callable[...
 @pytest.mark.parametrize(
     ("gpu", "arguments", "code", "why"),
     [
-        ((24, 13, 1), [], 4, "has compute capability 13.1; sizes are known of 6.x to 12.x"),
+        ((24, 13, 1), [], 4, "Fake\\x1b[31m GPU has compute capability 13.1; sizes are known of 6.x to 12.x"),
         ((24, 5, 2), [], 4, "has compute capability 5.2"),
         ((24, 9), ["--gpu", "1"], 4, "CUDA has no GPU 1, it has 1"),
         ((24, 9, 0, False), [], 4, "cuInit: CUDA says CUDA_ERROR_NO_DEVICE; without it give the sizes: --units"),

@@ -57,6 +57,12 @@ def test_tasks_have_what_their_thread_has(tmp_path: Path) -> None:
     jsonschema.validate(tomllib.loads(GOOD), json_schema())
 
 
+@pytest.mark.parametrize("priority", [1, 99])
+def test_a_thread_has_any_gpu_priority(priority: int, tmp_path: Path) -> None:
+    text = GOOD.replace("gpu_priority = 20", f"gpu_priority = {priority}")
+    assert {task.gpu_priority for task in taskset_of(tmp_path / "a.toml", text).tasks} == {priority}
+
+
 MISTAKES = [
     (GOOD.replace("rank = 0", "rank = 0\npriority = 4"), 14, "priority: goes into its [[thread]]"),
     (GOOD.replace("rank = 0", "rank = 0\ncpu = 4"), 14, "cpu: goes into its [[thread]]"),

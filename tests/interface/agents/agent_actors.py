@@ -123,6 +123,17 @@ def segments(client: Any, priority: int, rounds: int) -> None:
             user.end()
 
 
+def leave(client: Any) -> None:
+    """Closes the process's only descriptor."""
+    client.close()
+
+
+def come_again(client: Any) -> Order:
+    """Becomes the agent again by another descriptor."""
+    client.again = client_of(client.host)
+    return enlist(client.again)
+
+
 def execute(client: Any) -> None:
     """Becomes another program."""
     os.execv("/bin/sleep", ["sleep", "1000"])

@@ -20,11 +20,13 @@ from agent_actors import (
     Order,
     begin,
     begun,
+    come_again,
     comes,
     end,
     enlist,
     execute,
     granted,
+    leave,
     log_of,
     look,
     ordinary,
@@ -300,6 +302,19 @@ def test_a_late_agent_that_dies_is_forgotten(brief: Control, make: Make) -> None
     late.kill()
     eventually(lambda: brief.status()[0].clients == 2)  # the owner's two
     assert brief.status()[0].late == 0
+
+
+def test_a_process_that_was_late_is_late_when_it_comes_again(brief: Control, make: Make) -> None:
+    owner, late = ready(make), ready(make)
+    owner.run(begin, 10)
+    assert comes(owner, begun) == RUNNING
+    assert comes(late) == Order(0, 2, 0)
+    assert brief.status()[0].late == 1
+    late.run(leave)
+    eventually(lambda: brief.status()[0].clients == 2)  # the owner's two
+    assert brief.status()[0].late == 0
+    assert late.run(come_again) == Order(0, 1, 0)
+    assert brief.status()[0].late == 1
 
 
 def test_an_agent_that_is_late_to_switch_on_is_reported(brief: Control, make: Make) -> None:

@@ -48,11 +48,19 @@ struct rm_alloc { uint32_t root, parent, object, class; uint64_t params, rights;
 struct rm_control { uint32_t client, object, command, flags; uint64_t params; uint32_t size, status; };
 struct rm_free { uint32_t root, parent, object, status; };
 
+/* FAKE_TRANSFER=1: each call is behind a pointer of another, as for a structure that is too large for a request. */
+static int rm_call(int fd, unsigned long request, void *argument)
+{
+	struct { uint32_t number, size; uint64_t address; } of = { _IOC_NR(request), _IOC_SIZE(request), (uintptr_t)argument };
+
+	return getenv("FAKE_TRANSFER") ? ioctl(fd, _IOWR('F', 211, of), &of) : ioctl(fd, request, argument);
+}
+
 static int rm_alloc_with(int fd, uint32_t root, uint32_t parent, uint32_t object, uint32_t class, void *params, size_t size)
 {
 	struct rm_alloc a = { root, parent, object, class, (uintptr_t)params, 0, (uint32_t)size, 0, 0, 0 };
 
-	return ioctl(fd, _IOWR('F', 0x2b, struct rm_alloc), &a) < 0 || a.status ? -1 : (int)a.object;
+	return rm_call(fd, _IOWR('F', 0x2b, struct rm_alloc), &a) < 0 || a.status ? -1 : (int)a.object;
 }
 
 static int rm_alloc(int fd, uint32_t root, uint32_t parent, uint32_t object, uint32_t class)
@@ -72,14 +80,14 @@ static int rm_control(const struct context *c, uint32_t object, uint32_t command
 {
 	struct rm_control call = { c->client, object, command, 0, (uintptr_t)params, size, 0 };
 
-	return ioctl(c->fd, _IOWR('F', 0x2a, struct rm_control), &call) < 0 || call.status ? -1 : 0;
+	return rm_call(c->fd, _IOWR('F', 0x2a, struct rm_control), &call) < 0 || call.status ? -1 : 0;
 }
 
 static int rm_free(const struct context *c, uint32_t object)
 {
 	struct rm_free f = { c->client, 0, object, 0 };
 
-	return ioctl(c->fd, _IOWR('F', 0x29, struct rm_free), &f) < 0 || f.status;
+	return rm_call(c->fd, _IOWR('F', 0x29, struct rm_free), &f) < 0 || f.status;
 }
 
 static int major_release(void)

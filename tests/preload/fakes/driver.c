@@ -179,9 +179,15 @@ static void on_card(unsigned int number, const void *argument)
 static int fake_ioctl(int fd, unsigned long request, unsigned char *argument)
 {
 	struct fake_request q = { .type = FAKE_IOCTL, .code = (uint32_t)request, .cookie = fake_cookie(fd) };
+	struct { uint32_t number, size; uint64_t address; } inner;
 	struct fake_answer a;
 	void *nested = NULL;
 
+	if (argument && request == _IOWR('F', 211, inner)) {	/* NV_ESC_IOCTL_XFER_CMD */
+		memcpy(&inner, argument, sizeof(inner));
+		return fake_ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, 'F', inner.number, inner.size),
+				  (unsigned char *)(uintptr_t)inner.address);
+	}
 	q.size = argument ? _IOC_SIZE(request) : 0;
 	if (argument) {
 		nested = nested_of(request, argument, &q.nested);

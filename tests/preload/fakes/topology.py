@@ -6,6 +6,7 @@ The names and their meanings are those of node_show() in kfd_topology.c, Linux 6
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ class Gpu:
     hws: bool = True
     hidden: bool = False
     location: int = 0  # as PCI has it, or 0: the next one; of a partition with its number in the lowest three bits
+    apu: bool = False  # the first GPU: its node is the CPU's, too
 
     @property
     def pairs(self) -> bool:
@@ -80,12 +82,14 @@ def _gpu(gpu: Gpu, number: int) -> dict[str, str]:
 
 
 def write(root: Path, gpus: list[Gpu], cwsr: int = 1) -> None:
-    """Writes what is below /sys: one CPU, then the GPUs, and the driver's module parameter."""
+    """Writes what is below /sys: one CPU, unless an APU has it, then the GPUs, and the driver's module parameter."""
     files = {
         f"{TOPOLOGY}/generation_id": "1\n", "module/amdgpu/parameters/cwsr_enable": f"{cwsr}\n",
         f"{TOPOLOGY}/system_properties": properties(platform_oem=0, platform_id=0, platform_rev=1),
     }  # fmt: skip
-    for number, node in enumerate([_cpu(), *(_gpu(gpu, number) for number, gpu in enumerate(gpus))]):
+    shutil.rmtree(root / TOPOLOGY / "nodes", ignore_errors=True)  # of the machine before
+    cpus = [] if any(gpu.apu for gpu in gpus) else [_cpu()]
+    for number, node in enumerate([*cpus, *(_gpu(gpu, number) for number, gpu in enumerate(gpus))]):
         files |= {f"{TOPOLOGY}/nodes/{number}/{name}": text for name, text in node.items()}
     for number, gpu in enumerate(gpus):
         at = gpu.location or 768 + 256 * number
