@@ -15,7 +15,7 @@ from analysis.taskset import TasksetFile
 from gpurt.errors import DeviceError, FileError
 from gpurt.text import filename
 from gpurt.units import exact_ms
-from pycontrol.live.fit_clients import clients
+from pycontrol.live.fit_clients import clients, groups
 from pycontrol.live.fit_clocks import clocks
 from pycontrol.live.fit_costs import costs, demanded, failures
 from pycontrol.live.fit_host import Host, Ran, ask
@@ -27,7 +27,7 @@ __all__ = ["MARGIN", "UPDATES", "Code", "Defeats", "Host", "Objection", "Ran", "
            "lines", "matched", "measured", "objections", "of_trace", "saved"]  # fmt: skip
 
 #: Every question.
-QUESTIONS = (described, policies, noticing, costs, boosted, partitions, failures, clocks, machine, clients)
+QUESTIONS = (described, policies, noticing, costs, boosted, partitions, failures, clocks, machine, clients, groups)
 #: So many updates a host must have timed before their maximum, with the margin, counts as alpha.
 UPDATES = 1000
 #: The share that is added to the longest update that was seen, unless the user states another.

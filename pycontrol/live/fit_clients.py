@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.model import FORMS, Task, Waiting
-from analysis.taskset import TasksetFile
+from analysis.taskset import Launch, TasksetFile
 from gpurt.text import visible
 from pycontrol.live.control import ClientInfo
 from pycontrol.live.fit_host import Host
@@ -21,6 +21,39 @@ def clients(file: TasksetFile, host: Host) -> Iterator[Objection]:
         yield from _any(one, [tasks[name] for name in names])
         if len(names) == 1:
             yield from _of(file, one, tasks[names[0]])
+
+
+def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
+    """The objections to clients that own the GPU with others than the file says: a name is one group for each user."""
+    tasks = {task.name: task for task in file.taskset}
+    users: dict[str, str] = {}  # whose the groups of tasks with workers are
+    there = [(one, tasks[names[0]] if len(names := host.names.get(one.pid, ())) == 1 else None) for one in host.clients]
+    for one, task in there:
+        if task and task.name in file.taskset.forked and one.group == _group(file, task):
+            users.setdefault(one.group, host.users.get(one.pid, ""))
+    for one, task in there:
+        who, user, wanted = process(one), host.users.get(one.pid, ""), _group(file, task)
+        if task and task.uses_gpu and one.group != wanted:
+            cure = f"gpurt apply has it join {wanted}"
+            if one.group:
+                cure = f"it stays there: start it anew, {f'with GPURT_GROUP={wanted}' if wanted else 'in no group'}"
+            text = f"{who} is in {_named(one.group)}, the file says {_named(wanted)} for {task.name}"
+            yield Objection(Code.GROUP, text, cure)
+        elif task and user != users.get(one.group, user):
+            text = f"{who} is of another user than other members of group {wanted}, so that it is in another group"
+            yield Objection(Code.GROUP, text, "start all of them as one user")
+        elif not wanted and user == users.get(one.group):
+            text = f"{who} owns the GPU with group {one.group}, and the file has no such member"
+            yield Objection(Code.GROUP, text, "end it")
+
+
+def _group(file: TasksetFile, task: Task | None) -> str:
+    """The file's group of a task; empty: none."""
+    return file.launch.get(task.name, Launch()).group or "" if task else ""
+
+
+def _named(group: str) -> str:
+    return f"group {visible(group)}" if group else "no group"
 
 
 def process(one: ClientInfo) -> str:

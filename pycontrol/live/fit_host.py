@@ -46,8 +46,9 @@ class Host:
     on CPU 0.  ``sleeps``: whether updates of virtual GPUs sleep.  ``troubles``: of patched drivers.  ``cpus``: the
     numbers of the CPUs; None: not known.  ``fifo``: whether this user, or the one who ran the tasks, may use
     SCHED_FIFO.  ``programs``: the name of each process, and the fingerprint of its command, by pid.  ``names``: the
-    tasks that processes may be.  ``homes``: the partitions that processes were started in.  ``ran``: how tasks run,
-    where `gpurt run` starts them.  ``clocks``: of the machine, at each look; empty: it was not looked at.
+    tasks that processes may be.  ``homes``: the partitions that processes were started in.  ``users``: the numbers of
+    processes' users.  ``ran``: how tasks run, where `gpurt run` starts them.  ``clocks``: of the machine, at each look;
+    empty: it was not looked at.
     """
 
     gpus: Sequence[GpuStatus] = ()
@@ -64,6 +65,7 @@ class Host:
     programs: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     names: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     homes: Mapping[int, str] = field(default_factory=dict)
+    users: Mapping[int, str] = field(default_factory=dict)
     ran: Ran | None = None
     known: bool = True
     clocks: Sequence[MachineClocks] = ()
@@ -72,9 +74,12 @@ class Host:
         """The host with all its GPUs under a policy."""
         return replace(self, gpus=[replace(one, policy=Policy(Policy.parse(policy))) for one in self.gpus])
 
-    def given(self, priorities: Mapping[int, int]) -> Host:
-        """The host after the control plane has set GPU priorities, by pid."""
-        clients = [replace(one, priority=priorities.get(one.pid, one.priority)) for one in self.clients]
+    def given(self, priorities: Mapping[int, int], groups: Mapping[int, str] = {}) -> Host:
+        """The host after the control plane has set GPU priorities, by pid, and has had clients of no group join one."""
+        clients = [
+            replace(one, priority=priorities.get(one.pid, one.priority), group=one.group or groups.get(one.pid, ""))
+            for one in self.clients
+        ]
         return replace(self, clients=clients)
 
     def named(self, file: TasksetFile) -> Host:
@@ -107,7 +112,7 @@ def look(control: Control, policies: Collection[str | None] | None = ()) -> Host
         sleeps=module and (_parameter("vgpu_sleeps") == "Y" or any(one.alpha_ns + one.theta_ns > SPIN for one in gpus)),
         troubles=_troubles() if module else (), cpus=online(), fifo=fifo_permitted(),
         programs={pid: (comm, fingerprint(procs.command(pid))) for pid, comm in pids.items()}, homes=homes,
-        clocks=(clocks.look(),),
+        users={pid: procs.user(pid) for pid in pids}, clocks=(clocks.look(),),
     )  # fmt: skip
 
 

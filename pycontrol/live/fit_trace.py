@@ -36,6 +36,7 @@ def joined(before: Host, after: Host) -> Host:
         raises=after.raises if before.raises is None else before.raises,
         troubles=list(dict.fromkeys([*before.troubles, *after.troubles])),
         programs={**before.programs, **after.programs}, homes={**before.homes, **after.homes},
+        users={**before.users, **after.users},
         clocks=distinct([*before.clocks, *after.clocks]),
     )  # fmt: skip
 
@@ -47,7 +48,7 @@ def saved(host: Host) -> str:
         "latency": [asdict(replace(one, buckets=())) for one in host.latency], "raises": host.raises,
         "thread_stays": host.thread_stays, "sleeps": host.sleeps, "troubles": list(host.troubles),
         "cpus": None if host.cpus is None else sorted(host.cpus), "names": host.names, "homes": host.homes,
-        "programs": host.programs, "had": host.policy,
+        "programs": host.programs, "users": host.users, "had": host.policy,
         "clocks": [asdict(one) for one in host.clocks],
     }  # fmt: skip
     return json.dumps(kept, separators=(",", ":"))
@@ -71,7 +72,8 @@ def of_trace(recorded: Trace, file: TasksetFile) -> Host:
             None if kept["cpus"] is None else frozenset(kept["cpus"]), fifo,
             {int(pid): (str(name), str(command)) for pid, (name, command) in kept["programs"].items()},
             {int(pid): tuple(names) for pid, names in kept["names"].items()},
-            {int(pid): home for pid, home in kept["homes"].items()}, ran,
+            {int(pid): home for pid, home in kept["homes"].items()},
+            {int(pid): user for pid, user in kept["users"].items()}, ran,
             clocks=tuple(map(_clocks, kept["clocks"])),
         ).named(file)  # fmt: skip
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -32,8 +32,8 @@ def mismatch(judge: Judge, objections: Sequence[Objection], why: str) -> list[Fi
     """
     kinds = {
         Code.MEASURED: What.EPSILON, Code.STRANGER: What.UNDECLARED, Code.AMBIGUOUS: What.UNDECLARED,
-        Code.EXEMPT: What.UNDECLARED, Code.GPU_PRIORITY: What.PRIORITY, Code.DEMOTED: What.OVERRUN,
-        Code.TIER: What.LATE, Code.DRIVER: What.LATE,
+        Code.EXEMPT: What.UNDECLARED, Code.GPU_PRIORITY: What.PRIORITY, Code.GROUP: What.PRIORITY,
+        Code.DEMOTED: What.OVERRUN, Code.TIER: What.LATE, Code.DRIVER: What.LATE,
     }  # fmt: skip
     found, now = list[Any](), time.monotonic_ns()
     if why:

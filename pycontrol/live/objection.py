@@ -48,6 +48,7 @@ class Code(str, Enum):
     STRANGER = "stranger"
     AMBIGUOUS = "ambiguous"
     EXEMPT = "exempt"
+    GROUP = "group"
     FORM = "form"
     BARRED = "barred"
     DEMOTED = "demoted"

@@ -244,7 +244,7 @@ def _tasks(evidence: Evidence) -> Assumption:
     )
     if other := evidence.against(What.UNDECLARED, What.ENDED, What.THREAD):
         return Assumption(assumed, Support.REFUTED, other)
-    if there := evidence.objected(Code.STRANGER, Code.AMBIGUOUS, Code.DEMOTED, Code.GPU_PRIORITY):
+    if there := evidence.objected(Code.STRANGER, Code.AMBIGUOUS, Code.DEMOTED, Code.GROUP, Code.GPU_PRIORITY):
         return Assumption(assumed, Support.REFUTED, there)
     seen = [name for name, _ in evidence.findings]
     if seen:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -64,7 +65,7 @@ def expected(host: Host, file: File, name: str) -> Iterator[str]:
 #: Kinds that `expected` leaves to tests of their own: they depend on the host alone, or on its clients.
 OTHERS = {
     "isolation", "driver", "cpus", "fifo", "stranger", "ambiguous", "exempt", "form", "barred", "demoted",
-    "gpu-priority", "cpu-priority", "measured",
+    "gpu-priority", "cpu-priority", "measured", "group",
 }  # fmt: skip
 
 
@@ -130,6 +131,50 @@ def test_clients_of_partitions_have_a_gpu_each() -> None:
     assert codes(file, replace(host, clients=[CLIENT, replace(other, gpu=1)])) == {}
     for clients, homes in (([CLIENT, other], {}), ([CLIENT, replace(CLIENT, gpu=1)], {}), ([CLIENT], {4711: "b"})):
         assert codes(file, replace(host, clients=clients, homes=homes)).keys() == {"partitions"}
+
+
+#: Clients of the file with workers, by name: pid, group and user.
+MEMBERS = {"planner": (1, "planner", "0"), "left": (2, "planner", "0"), "camera": (3, "", "0")}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, []),
+        ({"left": (2, "", "0")}, [
+            "process 2 (left) is in no group, the file says group planner for left; gpurt apply has it join planner"]),
+        ({"left": (2, "x", "0")}, [
+            "process 2 (left) is in group x, the file says group planner for left; it stays there: start it anew, with "
+            "GPURT_GROUP=planner"]),
+        ({"camera": (3, "planner", "0")}, [
+            "process 3 (camera) is in group planner, the file says no group for camera; it stays there: start it anew, "
+            "in no group"]),
+        ({"left": (2, "planner", "7")}, [
+            "process 2 (left) is of another user than other members of group planner, so that it is in another group; "
+            "start all of them as one user"]),
+        ({"stranger": (4, "planner", "0")}, [
+            "process 4 (stranger) owns the GPU with group planner, and the file has no such member; end it"]),
+        ({"stranger": (4, "planner", "7")}, []),
+        ({"stranger": (4, "x", "0")}, []),
+    ],
+)  # fmt: skip
+def test_a_task_and_its_workers_are_one_group_of_one_user(
+    change: dict[str, tuple[int, str, str]], told: list[str]
+) -> None:
+    """A bound for members is for them alone.  A trace keeps who they were."""
+    path = ROOT / "examples/every-key-of-workers.toml"
+    file, members = parse(path, path.read_text(encoding="utf-8")), MEMBERS | change
+    clients = [
+        replace(CLIENT, pid=pid, client=pid, comm=name, group=group, segments=0, priority=0)
+        for name, (pid, group, _) in members.items()
+    ]
+    users = {pid: user for pid, _, user in members.values()}
+    host = under("boosted", clients=clients, users=users, programs={one.pid: (one.comm, "") for one in clients})
+    back = fit.of_trace(Trace({HOST: fit.saved(host)}, (), {}, 0), file)
+    for known in (host.named(file), joined(back, back)):
+        found = [one for one in objections(file, known) if one.code is Code.GROUP]
+        assert [one.line() for one in found] == told
+        assert all(one.defeats == (Defeats.BOUNDS,) for one in found)
 
 
 def test_a_polling_period_and_a_slow_down_that_bounds_do_not_know() -> None:
@@ -244,6 +289,8 @@ def test_the_manual_has_every_code_and_what_it_defeats() -> None:
     page = (ROOT / "docs/output.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([a-z-]+)` \| ([a-z, ]+) \|", page.partition("## Objections")[2], re.MULTILINE))
     assert list(rows) == [one.value for one in Code]
+    schema = json.loads((ROOT / "docs/output.schema.json").read_text(encoding="utf-8"))
+    assert schema["$defs"]["object"]["properties"]["code"]["enum"] == list(rows)
     for title, name in PAIRS:
         for one in objections(PARSED[name], HOSTS[title]):
             assert {what.value for what in one.defeats} <= set(rows[one.code.value].split(", ")), one
