@@ -358,8 +358,8 @@ def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
     """The tasks with workers, for commands that know nothing of these."""
     places = {one["name"]: at for at, one in enumerate(tables.get("task", []))}
     whys = (
-        "nothing compares them with a host yet, or changes their file; analyze, attack, simulate, margins, trace check "
-        "and watch know them",
+        "no plan is for them, and `gpurt run FILE` starts none (`gpurt run --group` does); analyze, attack, "
+        "margins, simulate, trace check and watch know them",
         "no host raises all threads of an owner, as its hold needs; analyze, attack and simulate know it",
     )
     return tuple(

@@ -68,7 +68,7 @@ def analyze(
     if margin is not None and not measured:
         raise UsageError("--margin goes with --measured")
     chosen = tests(names)
-    loaded = modelled(file) if measured else analysable(file, chosen if names else (), workers=True)
+    loaded = modelled(file, workers=True) if measured else analysable(file, chosen if names else (), workers=True)
     if explain is not None and explain not in {one.name for one in (*loaded.taskset, *loaded.taskset.chains)}:
         raise UsageError(f"--explain: {filename(file)} has no task and no chain {explain!r}")
     notes, objections = list(loaded.notes), list[Objection]()

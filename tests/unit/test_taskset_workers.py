@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 import tomllib
+from calls import everywhere
 from click.testing import CliRunner
+from fit_cases import VIRTUAL, Fake, under, updates
 from texts import mistakes, taskset_of
 
 from analysis.model import MS, CpuSegment, Fork, Span
@@ -18,9 +21,16 @@ from analysis.trace import Event, Kind
 from analysis.trace import load as load_trace
 from gpurt.errors import TasksetError
 from pycontrol import cli
+from pycontrol.live import fit
+from pycontrol.live.control import connect
 from pycontrol.run.judge import Judge
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/every-key-of-workers.toml"
+#: The refusal of commands that know nothing of workers: what, where, and what to do.
+REFUSED = (
+    "every-key-of-workers.toml:21: task planner: workers: no plan is for them, and `gpurt run FILE` starts none ("
+    "`gpurt run --group` does); analyze, attack, margins, simulate, trace check and watch know them"
+)
 GOOD = """[platform]
 cpus = 2
 epsilon = "1ms"
@@ -142,19 +152,49 @@ def test_equal_levels_within_a_group_are_no_remark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["apply"], ["run"], ["plan", "modes"], ["plan", "priorities"], ["plan", "units"],
-     ["plan", "partitions"], ["plan", "slices"], ["report", "-o", "x.html"], ["analyze", "--measured"]],
+    [["apply"], ["run"], ["plan", "modes"], ["plan", "priorities"], ["plan", "units"], ["plan", "partitions"],
+     ["plan", "slices"], ["report", "-o", "x.html"]],
 )  # fmt: skip
 def test_commands_that_know_nothing_of_workers_refuse_them(command: list[str]) -> None:
     done = CliRunner().invoke(cli.cli, [*command, str(EXAMPLE)])
     assert isinstance(done.exception, TasksetError)
-    assert "task planner: workers: nothing compares them with a host yet, or changes" in str(done.exception)
+    assert str(done.exception).endswith(REFUSED)
+
+
+@pytest.mark.parametrize("command", [["plan", "add"], ["apply", "--admit"]])
+def test_no_task_is_admitted_beside_workers(command: list[str], tmp_path: Path) -> None:
+    (more := tmp_path / "more.toml").write_text(
+        '[[task]]\nname = "more"\ncpu = 1\npriority = 9\nperiod = "1s"\nsegments = [{ misc = "0ms", gpu = "1ms" }]\n'
+    )
+    order = [str(EXAMPLE), str(more)] if command[0] == "plan" else [str(more), str(EXAMPLE)]
+    done = CliRunner().invoke(cli.cli, [*command, *order, "-o", str(tmp_path / "out.toml")])
+    assert str(done.exception).endswith(REFUSED)
 
 
 @pytest.mark.parametrize("command", [["analyze"], ["simulate", "--runs", "3"], ["margins"]])
 def test_commands_that_know_workers(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run([*command, str(EXAMPLE)]) == 0
     assert "planner" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("longest", "code"), [(200_000, 0), (5_000_000, 1)])
+def test_measured_updates_are_those_of_a_file_that_states_them(
+    longest: int, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One question has one answer: bounds and exit code are what `analyze` says of a file with that alpha."""
+    virtual = replace(VIRTUAL, alpha_ns=0, theta_ns=0, normal=30)
+    host = under("boosted", virtual, latency=[updates(longest)])
+    everywhere(monkeypatch, fit.ask, lambda *_: host)
+    everywhere(monkeypatch, connect, lambda *_: Fake(host))
+    (path := tmp_path / "set.toml").write_text(EXAMPLE.read_text().replace('"0.2ms"', f'"{longest}ns"'))
+    words = (["analyze", str(EXAMPLE), "--measured", "--margin", "0%"], ["analyze", str(path)])
+    measured, stated = [(cli.run([*one, "--json"]), json.loads(capsys.readouterr().out)) for one in words]
+    assert measured[0] == stated[0] == code
+    assert [measured[1][key] for key in ("tests", "why", "schedulable")] == [
+        stated[1][key] for key in ("tests", "why", "schedulable")
+    ]
+    assert measured[1]["objections"] == []
+    assert measured[1]["tests"] or code
 
 
 def test_traces_are_checked_from_the_release_of_a_task_to_its_end(
