@@ -359,8 +359,8 @@ def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
     places = {one["name"]: at for at, one in enumerate(tables.get("task", []))}
     whys = (
         "no plan is for them, and `gpurt run FILE` starts none (`gpurt run --group` does); analyze, attack, "
-        "margins, simulate, trace check and watch know them",
-        "no host raises all threads of an owner, as its hold needs; analyze, attack and simulate know it",
+        "margins, report, simulate, trace check and watch know them",
+        "no host raises all threads of an owner, as its hold needs; analyze, attack, report and simulate know it",
     )
     return tuple(
         Problem(

@@ -76,8 +76,7 @@ def judged(evidence: Evidence) -> list[Assumption]:
         _proof(evidence), _subject(evidence), _times(evidence), _clocks(evidence), _releases(evidence),
         _updates(evidence),
         _policy(evidence), _control(evidence), _tasks(evidence), _waits(evidence), _placement(evidence),
-        *_partitions(evidence), *_threads(evidence),
-        _outside(evidence),
+        *_partitions(evidence), *_threads(evidence), *_groups(evidence), _outside(evidence),
         _latency(evidence),
         Assumption(
             "Threads above the tasks' priorities, interrupts and the kernel take no time that the file does not have.",
@@ -118,7 +117,8 @@ def _subject(evidence: Evidence) -> Assumption:
 def _outside(evidence: Evidence) -> Assumption:
     resources = evidence.file.taskset.resources
     lock = "a lock that is no [[resource]] of the file" if resources else "a lock"
-    assumed = f"Outside its GPU segments no task waits for another one, for {lock}, or for a device."
+    other = "another one that is no worker of it" if evidence.file.taskset.forks else "another one"
+    assumed = f"Outside its GPU segments no task waits for {other}, for {lock}, or for a device."
     if resources:
         assumed += " No critical section takes longer than the file says, or nests, or sleeps."
     return Assumption(assumed, Support.UNCHECKED, "the file's author states it; gpurt has no check of it")
@@ -138,6 +138,20 @@ def _threads(evidence: Evidence) -> list[Assumption]:
     """The further assumptions of bounds where threads serve several tasks."""
     unseen = evidence.file.taskset.unseen
     return [Assumption("A thread sees each of its jobs when it is released.", Support.UNCHECKED, unseen)] * bool(unseen)
+
+
+def _groups(evidence: Evidence) -> list[Assumption]:
+    """The further assumptions of bounds of tasks with workers."""
+    found, other = [], evidence.objected(Code.GROUP)
+    for fork in evidence.file.taskset.forks:
+        group = evidence.file.launch[fork.task].group
+        assumed = (
+            f"{fork.task} starts {' and '.join(fork.workers)} once a job, and sleeps until all are done; they are "
+            f"group {group} of one GPU, and nobody else is in it."
+        )
+        text = "the file's author states it; a trace tells of segments in another group"
+        found.append(Assumption(assumed, Support.REFUTED if other else Support.UNCHECKED, other or text))
+    return found
 
 
 def _partitions(evidence: Evidence) -> list[Assumption]:

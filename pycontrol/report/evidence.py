@@ -17,7 +17,7 @@ from analysis import taskset, trace
 from analysis.answers.chosen import covering_test
 from analysis.answers.growth import growth
 from analysis.answers.judged import judge
-from analysis.answers.loading import refuse
+from analysis.answers.loading import refuse, without_holds
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Task
 from analysis.rta import Test, find
 from analysis.taskset import TasksetFile
@@ -78,7 +78,7 @@ def inputs(
     """Reads each file once, so that a hash is of what is used.  Raises TasksetError and FileError."""
     raw = read(file, taskset.MAX_BYTES, "a taskset file")
     loaded = taskset.parse(file, taskset.decoded(file, raw))
-    refuse(loaded, [find(test)] if test else [])
+    refuse(without_holds(loaded) if traces else loaded, [find(test)] if test else [], workers=True)
     found = []
     for path in traces:
         content = read(path, trace.MAX_BYTES, "a trace file")
@@ -178,6 +178,10 @@ def _system(file: TasksetFile) -> Document:
     return {
         "platform": _platform(taskset.platform), "tasks": {task.name: _task(task, file) for task in taskset},
         "partitions": [{"name": part.name, "compute_units": part.size} for part in taskset.partitions],
+        "groups": [
+            {"task": fork.task, "workers": fork.workers, "group": file.launch[fork.task].group, "hold": fork.hold,
+             "after": fork.after} for fork in taskset.forks
+        ],
     }  # fmt: skip
 
 

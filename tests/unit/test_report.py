@@ -34,6 +34,7 @@ from pycontrol.run.finding import Finding, Sort, What
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE_STUDY, TWO = ROOT / "examples/case-study.toml", ROOT / "examples/two-programs.toml"
+WORKERS = ROOT / "examples/every-key-of-workers.toml"
 VOID = {"meta", "link", "br"}
 SECTIONS = ["system", "bounds", "sensitivity", "assumptions", "observed", "uncovered", "again"]
 STYLE = (ROOT / "pycontrol/report/templates/style.css").read_text()
@@ -138,7 +139,10 @@ def check_structure(page: Page) -> None:
     assert [one for one in ids if one in SECTIONS] == SECTIONS
 
 
-@pytest.mark.parametrize("file", ["case-study", "two-programs", "preempted-owner", "slices", "partitions", "federated"])
+@pytest.mark.parametrize(
+    "file",
+    ["case-study", "two-programs", "preempted-owner", "slices", "partitions", "federated", "every-key-of-workers"],
+)
 def test_every_number_is_that_of_the_commands(gpurt: Gpurt, file: str, tmp_path: Path) -> None:
     """Each one names its place in the document, whose parts are what `analyze` and `margins` print."""
     path = ROOT / f"examples/{file}.toml"
@@ -247,6 +251,55 @@ def test_partitions_that_share_cpus_have_assumptions_of_their_own(gpurt: Gpurt, 
     assert [one["support"] for one in updates] == ["unchecked"]
     code, _, document = made(gpurt, TWO, tmp_path / "report.html", "--elsewhere")
     assert not [one for one in document["assumptions"] if one["assumption"].endswith("update, on its own CPU.")]
+
+
+def test_workers_are_named_beside_their_task(gpurt: Gpurt, tmp_path: Path) -> None:
+    """A bound for members counts from the release of their task, and is for them alone."""
+    run = tmp_path / "run.json"
+    assert gpurt("simulate", WORKERS, "--runs", 1, "-o", run)[0] == 0
+    code, page, document = made(gpurt, WORKERS, tmp_path / "page.html", "--elsewhere", "--trace", run)
+    check_structure(page)
+    assert (code, document["holds"]) == (0, True)
+    assert set(document["system"]["tasks"]) == {"planner", "left", "right", "camera", "logger"}
+    for said in ("planner starts its workers left, right after", "as group planner", "from the release of planner."):
+        assert said in page.text
+    (group,) = [one for one in document["assumptions"] if "they are group planner" in one["assumption"]]
+    assert group["assumption"].startswith("planner starts left and right once a job, and sleeps until all are done")
+    assert group["support"] == "unchecked"
+    assert "no task waits for another one that is no worker of it, for a lock" in page.text
+    checked = json.loads(gpurt("trace", "check", run, WORKERS, "--json")[1])
+    (seen,) = document["traces"]
+    assert {name: one["mort_ns"] for name, one in seen["tasks"].items()} == {
+        name: one["mort_ns"] for name, one in checked["tasks"].items()
+    }
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ('deadline = "30ms"', 'deadline = "20ms"'),
+    ('"right"] }', '"right"], hold = true }'),
+    ('{ misc = "0.5ms", gpu = "3ms" }', '{ copy = "1ms" }, { kernel = "1ms", overhead = "0ms" }, { kernel = "1ms" }'),
+])  # fmt: skip
+@pytest.mark.parametrize("test", [(), ("--test", "boosted-suspend"), ("--test", "gcaps-suspend")])
+def test_no_report_of_workers_holds_where_analyze_does_not_know(
+    gpurt: Gpurt, tmp_path: Path, old: str, new: str, test: tuple[str, ...]
+) -> None:
+    text = WORKERS.read_text().replace("[platform]\n", "[platform]\ncompute_units = 8\n")
+    assert old in text
+    (path := tmp_path / "set.toml").write_text(text.replace(old, new))
+    code, page, document = made(gpurt, path, tmp_path / "page.html", "--elsewhere", *test)
+    check_structure(page)
+    got, out, _ = gpurt("analyze", path, "--json", *test)
+    assert (code, document["holds"], got) == (1, False, 1)
+    assert document["why"] == f"not proved: {json.loads(out)['why']}"
+
+
+def test_a_run_with_a_hold_is_compared_with_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
+    (path := tmp_path / "set.toml").write_text(WORKERS.read_text().replace('"right"] }', '"right"], hold = true }'))
+    run, page = tmp_path / "run.json", tmp_path / "page.html"
+    gpurt("simulate", WORKERS, "--runs", 1, "-o", run)
+    code, _, err = gpurt("report", path, "--elsewhere", "--trace", run, "-o", page)
+    assert (code, page.exists()) == (3, False)
+    assert "task planner: workers: no host raises all threads of an owner, as its hold needs" in err
 
 
 def test_without_a_host_updates_are_unchecked_and_the_machine_is_not(gpurt: Gpurt, tmp_path: Path) -> None:
