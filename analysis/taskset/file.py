@@ -358,7 +358,7 @@ def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
     """The tasks with workers, for commands that know nothing of these."""
     places = {one["name"]: at for at, one in enumerate(tables.get("task", []))}
     whys = (
-        "no plan is for them, and `gpurt run FILE` starts none (`gpurt run --group` does); analyze, attack, "
+        "no plan is for them, and `gpurt run FILE` starts none (`gpurt run --group` does); analyze, apply, attack, "
         "margins, report, simulate, trace check and watch know them",
         "no host raises all threads of an owner, as its hold needs; analyze, attack, report and simulate know it",
     )

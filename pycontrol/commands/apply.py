@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from analysis import taskset
-from analysis.answers.loading import without_workers
 from gpurt.errors import UsageError
 from gpurt.types import DocumentView
 from pycontrol.commands.options import FILE, JSON, Output, command
@@ -54,11 +53,12 @@ def apply(
 ) -> int:  # fmt: skip
     """Give running processes the GPU priorities of a taskset file, matched by the task's command or name.
 
-    On a Tegra also the slices and interleave levels of their partitions.  All of it is set, or nothing.
+    On a Tegra also the slices and interleave levels of their partitions.  All of it is set, or nothing.  A task and its
+    workers join its group, and stay there until they end.
     """
     if task or output:
         return _admit(device, file, task, output, force or ignore_missing, as_json)
-    loaded = without_workers(taskset.load(file))
+    loaded = taskset.load(file)
     given = give(device, loaded, force)
     if not given.done:
         return _refuse(file, given, as_json)
@@ -67,8 +67,13 @@ def apply(
     rows = [(task.name, str(task.segment_priority), ", ".join(map(str, pids[task.name])) or "not running")
             for task in users]  # fmt: skip
     lines = [render.table(("task", "GPU priority", "pid"), rows) if rows else "no task uses the GPU: nothing to set"]
+    lines += [f"group {loaded.launch[fork.task].group}: {', '.join(fork.members)}" for fork in loaded.taskset.forks]
     lines += [f"applied by force, without a proof: {reason}" for reason in given.doubts]
-    data = {task.name: {"gpu_priority": task.segment_priority, "pids": pids[task.name]} for task in users}
+    data = {
+        task.name: {
+            "gpu_priority": task.segment_priority, "pids": pids[task.name], "group": loaded.launch[task.name].group
+        } for task in users
+    }  # fmt: skip
     _emit(file, given, data, fit.lines(given.objections), "\n".join(lines), as_json)
     return 1 if given.missing(users) and not ignore_missing else 0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Sets priorities on a host, and slices and levels on a Tegra, of several processes: all of them, or none."""
+"""Sets priorities on a host, its groups, and slices and levels on a Tegra, of processes: all of them, or none."""
 
 from __future__ import annotations
 
@@ -21,21 +21,28 @@ class Priorities(Protocol):
     def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:
         """As Control has it."""
 
+    def set_group(self, pid: int, group: str) -> None:
+        """As Control has it."""
+
 
 def apply(
     control: Priorities, clients: Sequence[ClientInfo], priorities: Mapping[int, int], settings: Sequence[Setting],
-    node: SchedNode | None, confirm: Callable[[], None] = lambda: None,
+    node: SchedNode | None, confirm: Callable[[], None] = lambda: None, groups: Mapping[int, str] = {},
 ) -> None:  # fmt: skip
-    """Sets the priorities by pid, and then the settings on the node.
+    """Has processes join groups, sets the priorities, both by pid, and then the settings on the node.
 
     ``clients``: all of the host, as they are before.  ``node``: needed if there are settings; its owner opened it
     before, so that it is known to be there.  ``confirm`` is called when all is set; if it raises an exception,
-    everything is put back.
+    everything is put back.  Only who has joined a group stays in it.
 
     Raises RefusedError if something is refused.  Everything is as it was before, or the text says what is not.
     """
     changed: list[ClientInfo] = []
-    with _restored(control, changed):
+    joined: list[int] = []
+    with _restored(control, changed, joined):
+        for pid, group in groups.items():  # first: from then on a member's priority is its group's
+            control.set_group(pid, group)
+            joined.append(pid)
         for pid, priority in priorities.items():
             changed += [one for one in clients if one.pid == pid]
             control.set_priority(pid, priority)
@@ -46,8 +53,8 @@ def apply(
 
 
 @contextmanager
-def _restored(control: Priorities, changed: Sequence[ClientInfo]) -> Iterator[None]:
-    """Gives clients the priorities that they had, if anything goes wrong."""
+def _restored(control: Priorities, changed: Sequence[ClientInfo], joined: Sequence[int]) -> Iterator[None]:
+    """Gives clients the priorities that they had, if anything goes wrong; who has joined a group stays."""
     try:
         yield
     except BaseException as error:
@@ -58,6 +65,8 @@ def _restored(control: Priorities, changed: Sequence[ClientInfo]) -> Iterator[No
             except RefusedError:
                 if procs.stat(one.pid):  # else it has ended, and has no priority any more
                     lost.add(one.pid)
-        if lost:
-            raise RefusedError(f"{error}; not put back: the priority of process {min(lost)}") from error
+        kept = [f"the priority of process {min(lost)}"] if lost else []
+        kept += [f"process {joined[0]} stays in its group"] if joined else []
+        if kept:
+            raise RefusedError(f"{error}; not put back: {', and '.join(kept)}") from error
         raise

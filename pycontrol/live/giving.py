@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The priorities of a file for processes that run, if it is proved that every deadline holds on this host."""
+"""The priorities and groups of a file for processes that run, if every deadline is proved to hold on this host."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ class Given:
 def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     """Sets the GPU priorities of a file, and on a Tegra slices and levels: all, or nothing.
 
+    Processes of a task with workers, and of its workers, join its group before.
+
     Args:
         device: the host's, None for the usual search.
         loaded: the file.
@@ -61,7 +63,7 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     """
     _check_domains(loaded.taskset)
     if not force:
-        refuse(loaded)
+        refuse(loaded, workers=True)
     verdict = answer(loaded.taskset)
     proof = verdict.why and standing(loaded.taskset, verdict.why)
     if proof and not force:
@@ -70,15 +72,23 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
         host = fit.ask(control, loaded)
         matched = fit.matched(loaded, host)
         priorities = {pid: task.segment_priority for pid, task in matched.items()}
-        found = fit.objections(loaded, host.given(priorities))
+        groups = _joining(loaded, host, matched)
+        found = fit.objections(loaded, host.given(priorities, groups))
         other = fit.against(found)
         if other and not force:
             return Given(verdict.policy, "", other, False, found)
         settings = [] if all(gpu.emulated for gpu in host.gpus) else list(settings_of(loaded.path, matched))
         node = stack.enter_context(SchedNode()) if settings else None
-        applied.apply(control, host.clients, priorities, settings, node)
+        applied.apply(control, host.clients, priorities, settings, node, groups=groups)
     pids = {task.name: sorted(pid for pid, one in matched.items() if one is task) for task in loaded.taskset}
     return Given(verdict.policy, proof, other, True, found, pids)
+
+
+def _joining(loaded: TasksetFile, host: fit.Host, matched: Mapping[int, Task]) -> dict[int, str]:
+    """The groups of tasks with workers that processes in no group join, by pid."""
+    alone, forked = {one.pid for one in host.clients if not one.group}, loaded.taskset.forked
+    homes = {pid: loaded.launch[task.name].group for pid, task in matched.items() if task.name in forked}
+    return {pid: home for pid, home in homes.items() if home and pid in alone}
 
 
 def _check_domains(taskset: Taskset) -> None:

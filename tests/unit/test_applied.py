@@ -26,9 +26,16 @@ class Host:
     def __init__(self) -> None:
         self.of: dict[tuple[int, int], int | None] = {(FIRST, 0): None, (FIRST, 1): 7, (SECOND, 0): 9, (ME, 0): None}
         self.calls, self.wrong, self.for_good = 0, -1, False
+        self.groups: dict[int, str] = {}
 
     def clients(self) -> list[Any]:
         return [SimpleNamespace(pid=pid, gpu=gpu, set_priority=value) for (pid, gpu), value in self.of.items()]
+
+    def set_group(self, pid: int, group: str) -> None:
+        self.calls += 1
+        if self.calls == self.wrong:
+            raise RefusedError("the host refuses", errno.EBUSY)
+        self.groups[pid] = group
 
     def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:
         self.calls += 1
@@ -82,3 +89,20 @@ def test_what_cannot_be_put_back_is_named() -> None:
     host.wrong, host.for_good = 2, True
     with pytest.raises(RefusedError, match=f"the host refuses; not put back: the priority of process {ME}$"):
         applied.apply(host, host.clients(), {ME: 40, SECOND: 41}, [], None)
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2, 3, 4])
+def test_who_has_joined_a_group_stays_there_which_is_told(wrong: int) -> None:
+    """A host lets nobody out of a group; a client joins before the priority is set that its group gets."""
+    host = Host()
+    before, host.wrong = dict(host.of), wrong
+    groups = {FIRST: "a", SECOND: "a"}
+    if not wrong:
+        applied.apply(host, host.clients(), PRIORITIES, [], None, groups=groups)
+        assert host.groups == groups
+        return
+    with pytest.raises(RefusedError) as refused:
+        applied.apply(host, host.clients(), PRIORITIES, [], None, groups=groups)
+    kept = f"; not put back: process {FIRST} stays in its group" if wrong > 1 else ""
+    assert str(refused.value) == f"the host refuses{kept}"
+    assert host.of == before

@@ -29,7 +29,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples/every-key-of-workers.t
 #: The refusal of commands that know nothing of workers: what, where, and what to do.
 REFUSED = (
     "every-key-of-workers.toml:21: task planner: workers: no plan is for them, and `gpurt run FILE` starts none ("
-    "`gpurt run --group` does); analyze, attack, margins, report, simulate, trace check and watch know them"
+    "`gpurt run --group` does); analyze, apply, attack, margins, report, simulate, trace check and watch know them"
 )
 GOOD = """[platform]
 cpus = 2
@@ -152,8 +152,7 @@ def test_equal_levels_within_a_group_are_no_remark(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [["apply"], ["run"], ["plan", "modes"], ["plan", "priorities"], ["plan", "units"], ["plan", "partitions"],
-     ["plan", "slices"]],
+    [["run"], ["plan", "modes"], ["plan", "priorities"], ["plan", "units"], ["plan", "partitions"], ["plan", "slices"]],
 )  # fmt: skip
 def test_commands_that_know_nothing_of_workers_refuse_them(command: list[str]) -> None:
     done = CliRunner().invoke(cli.cli, [*command, str(EXAMPLE)])

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A task with workers on a running host: `gpurt apply` has them join their group; nobody says yes of another one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import StartHost
+
+from pycontrol import cli
+from pycontrol.live.control import connect
+
+#: A member that tells when it has had the GPU, and lives until its stdin ends.
+MEMBER = """
+import sys
+from gpurt import Client
+with Client(sys.argv[1]) as client:
+    if sys.argv[3:]:
+        client.join(sys.argv[3])
+    client.begin(5)
+    client.end()
+    print(flush=True)
+    sys.stdin.read()
+"""
+#: Costs that no machine exceeds, however busy it is.
+FILE = """[platform]
+cpus = 1
+policy = "segment"
+alpha = "20s"
+theta = "1ms"
+[[task]]
+name = "plan"
+cpu = 0
+priority = 20
+gpu_priority = 30
+period = "9000s"
+group = "plan"
+command = {plan}
+segments = [{{ misc = "1ms", gpu = "1ms" }}, {{ workers = ["left", "right"] }}, {{ cpu = "2ms" }}]
+[[task]]
+name = "left"
+cpu = 0
+priority = 10
+command = {left}
+segments = [{{ misc = "1ms", gpu = "3ms" }}]
+[[task]]
+name = "right"
+cpu = 0
+priority = 9
+segments = [{{ cpu = "3ms" }}]
+"""
+
+
+class Set:
+    """A host, a file of it, and programs of its tasks."""
+
+    def __init__(self, host: Path, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        self.host, self.file, self.capfd = host, folder / "set.toml", capfd
+        self.text = FILE.format(plan=json.dumps(self.command("plan")), left=json.dumps(self.command("left")))
+        self.file.write_text(self.text, encoding="utf-8")
+
+    def command(self, name: str, *group: str) -> list[str]:
+        return [sys.executable, "-c", MEMBER, str(self.host), name, *group]
+
+    @contextmanager
+    def members(self, *commands: list[str]) -> Iterator[list[int]]:
+        """Programs that have been clients, by pid."""
+        with ExitStack() as stack:
+            made = [
+                stack.enter_context(subprocess.Popen(one, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+                for one in commands
+            ]
+            for one in made:
+                assert one.stdout
+                assert one.stdout.readline() == b"\n"
+            yield [one.pid for one in made]
+
+    def asked(self, *words: object) -> tuple[int, dict[str, Any]]:
+        code = cli.run(["--device", str(self.host), *map(str, words), "--json"])
+        return code, json.loads(self.capfd.readouterr().out)
+
+    def clients(self) -> list[tuple[int, str, int]]:
+        with connect(str(self.host)) as control:
+            return sorted((one.pid, one.group, one.priority) for one in control.clients())
+
+
+@pytest.fixture
+def given(start_host: StartHost, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Set:
+    return Set(start_host(), tmp_path, capfd)
+
+
+def test_a_task_and_its_workers_join_their_group_at_its_level(given: Set, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert given.asked("analyze", given.file)[0] == 0
+    with given.members(given.command("plan"), given.command("left")) as pids:
+        for words in (("analyze", given.file, "--measured", "--margin", "0%"), ("report", given.file, "-o", page)):
+            code, said = given.asked(*words)
+            codes = {one["code"] for one in said["objections"] if one["defeats"]}
+            assert (code, codes) == (1, {"group", "gpu-priority"})
+        code, said = given.asked("apply", given.file)
+        assert (code, said["applied"], said["schedulable"]) == (0, True, True), said
+        assert {name: one["group"] for name, one in said["tasks"].items()} == {"plan": "plan", "left": "plan"}
+        assert given.clients() == sorted((pid, "plan", 30) for pid in pids)
+        assert given.asked("apply", given.file)[0] == 0, "again"
+        assert given.asked("analyze", given.file, "--measured", "--margin", "0%")[0] == 0
+        assert given.asked("report", given.file, "-o", page)[0] == 0
+
+
+def test_who_is_in_another_group_stays_there_and_nothing_is_set(given: Set) -> None:
+    text = given.text.replace(json.dumps(given.command("left")), json.dumps(given.command("left", "other")))
+    given.file.write_text(text, encoding="utf-8")
+    with given.members(given.command("plan"), given.command("left", "other")):
+        before = given.clients()
+        code, said = given.asked("apply", given.file)
+        assert (code, said["applied"]) == (1, False)
+        assert "is in group other, the file says group plan for left" in said["why"]
+        assert given.clients() == before
+
+
+def test_nothing_is_set_that_analyze_does_not_prove(given: Set) -> None:
+    """No host raises all threads of an owner, as a hold needs."""
+    held = given.text.replace('"right"] }', '"right"], hold = true }').replace('"segment"', '"boosted"')
+    given.file.write_text(held, encoding="utf-8")
+    with given.members(given.command("plan")):
+        before = given.clients()
+        code, said = given.asked("apply", given.file)
+        assert (code, said["applied"]) == (1, False)
+        assert said["why"] == given.asked("analyze", given.file)[1]["why"]
+        assert "no host does so yet" in said["why"]
+        assert given.clients() == before
