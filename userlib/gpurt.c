@@ -101,9 +101,9 @@ static int environment_gpu(uint32_t *gpu)
 	return 0;
 }
 
-static int join_group(struct gpurt_handle *h, const char *name)
+static int join_group(struct gpurt_handle *h, const char *name, unsigned int flags)
 {
-	struct gpurt_group_join join = { .size = sizeof(join) };
+	struct gpurt_group_join join = { .size = sizeof(join), .flags = flags };
 
 	if (strlen(name) >= sizeof(join.name))
 		return -EINVAL;
@@ -137,7 +137,7 @@ int gpurt_open(struct gpurt_handle **handle, const char *device)
 	if (err == -ENOTTY)
 		err = -EPROTO;
 	if (!err && group && *group)
-		err = join_group(h, group);
+		err = join_group(h, group, 0);
 	if (err) {
 		gpurt_close(h);
 		return err;
@@ -223,11 +223,11 @@ int gpurt_handle_gpu(struct gpurt_handle *h, uint32_t *gpu)
 	return err;
 }
 
-int gpurt_group_join(struct gpurt_handle *h, const char *name)
+int gpurt_group_join(struct gpurt_handle *h, const char *name, unsigned int flags)
 {
 	int err = resolve(&h);
 
-	return err ? err : join_group(h, name);
+	return err ? err : join_group(h, name, flags);
 }
 
 int gpurt_query_host(struct gpurt_handle *h, struct gpurt_query *query)

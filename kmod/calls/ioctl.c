@@ -113,7 +113,7 @@ static int begin(struct gpurt_client *client, u32 own, u32 form, struct gpurt_be
 static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 {
 	struct gpurt_begin *b = &a->begin;
-	u32 own = gpurt_raised_own(current), form = gpurt_boost_stated(b->flags);
+	u32 own = gpurt_raised_own(current), form;
 	struct gpurt_client *client;
 	int err;
 
@@ -124,6 +124,7 @@ static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 		return wait_for_grant(client, b);
 	if (b->priority && !may_have(own, b->priority))
 		return -EPERM;
+	form = gpurt_boost_form_of(client, b->flags);
 	if (form == GPURT_FORM_FENCE && !client->gpu->ops.work)
 		return -EOPNOTSUPP;
 	err = begin(client, own, form, b);
@@ -343,7 +344,7 @@ static long do_group_join(struct gpurt_file *file, union gpurt_argument *a)
 		return -EPERM;
 	if (!gpurt_file_is_alive(file))
 		return -ESTALE;
-	return gpurt_group_join(file, a->group_join.name, gpurt_raised_own(current), false);
+	return gpurt_group_join(file, &a->group_join, gpurt_raised_own(current));
 }
 
 /* The user-space host's alone: jobs that share a GPU in space. */

@@ -243,10 +243,11 @@ static int put_counts(struct sk_buff *skb, struct gpurt_gpu *gpu, struct gpurt_s
 	       nla_put_u64_64bit(skb, GPURT_A_OVERRUNS, READ_ONCE(c->overruns), GPURT_A_PAD);
 }
 
-/* The thread that copies need not be that of the segment. */
+/* The thread of the segment, the one that copies and the one that a group raises need not be one. */
 static u32 raised_to(const struct gpurt_client *client)
 {
-	return max(gpurt_raised_to(&client->boost.raised), gpurt_raised_to(&client->copier.raised));
+	return max3(gpurt_raised_to(&client->boost.raised), gpurt_raised_to(&client->copier.raised),
+		    gpurt_raised_to(&client->kept.raised));
 }
 
 static int put_client(struct sk_buff *skb, struct netlink_callback *cb, struct gpurt_gpu *gpu,

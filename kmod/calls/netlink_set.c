@@ -494,7 +494,7 @@ static int may_move(struct gpurt_file *file, const char *name)
 
 static int move(struct gpurt_file *file, const char *name)
 {
-	return gpurt_group_join(file, name, 0, true);
+	return gpurt_group_moved(file, name);
 }
 
 static const char *why_no_member(int err)

@@ -136,6 +136,18 @@ static void settle_copier(struct gpurt_client *client)
 		gpurt_raised_want(&c->raised, gpurt_boost_cpu(gpurt_normal, level));
 }
 
+/* Called with the lock held.  Has the thread that the client's group raises execute as it has to. */
+static void settle_kept(struct gpurt_client *client)
+{
+	struct gpurt_kept *k = &client->kept;
+
+	if (k->over || gpurt_boost_is(client, GPURT_BOOST_OVER) || gpurt_boost_is(client, GPURT_BOOST_BARRED) ||
+	    gpurt_exits_ends(client->file))
+		gpurt_raised_let_go(&k->raised);
+	else
+		gpurt_raised_want(&k->raised, gpurt_boost_cpu(gpurt_normal, READ_ONCE(k->level)));
+}
+
 /* Called with the lock held, by the client's thread or gpurt-boost.  Has the threads execute as they have to. */
 void gpurt_boost_settle(struct gpurt_client *client)
 {
@@ -144,6 +156,8 @@ void gpurt_boost_settle(struct gpurt_client *client)
 	/* The thread that copies may be another one than that of the segment. */
 	if (client->copier.raised.task && may_change(client->copier.raised.task))
 		settle_copier(client);
+	if (client->kept.raised.task && may_change(client->kept.raised.task))
+		settle_kept(client);
 	if (!b->raised.task || !may_change(b->raised.task))
 		return;
 	if (gpurt_boost_is(client, GPURT_BOOST_WORKING) && has_completed(client))
@@ -169,7 +183,8 @@ static void work(struct kthread_work *work)
 /* Whether the client has a thread that is raised, or may have to be lowered. */
 static bool raises_any(const struct gpurt_client *client)
 {
-	return READ_ONCE(client->boost.raised.task) || READ_ONCE(client->copier.raised.task);
+	return READ_ONCE(client->boost.raised.task) || READ_ONCE(client->copier.raised.task) ||
+	       READ_ONCE(client->kept.raised.task);
 }
 
 /*
@@ -208,9 +223,11 @@ void gpurt_boost_have_looked(struct gpurt_client *client)
 /* Called with the gate held.  The client's thread has to execute at that level (core/boost.h) from now on. */
 void gpurt_boost_wanted(struct gpurt_client *client, u32 level)
 {
+	if (level != GPURT_RAISED_TOP)
+		WRITE_ONCE(client->kept.level, level);
 	/* Either the raised thread sees the level at the end of its call, or this sees that it is in none. */
 	smp_store_mb(client->boost.level, level);
-	if (READ_ONCE(client->boost.call) != GPURT_BOOST_CALLS)
+	if (READ_ONCE(client->boost.call) != GPURT_BOOST_CALLS || READ_ONCE(client->kept.raised.task))
 		gpurt_boost_look(client);
 }
 
@@ -267,6 +284,7 @@ void gpurt_boost_destroy(struct gpurt_client *client)
 {
 	gpurt_raised_destroy(&client->boost.raised);
 	gpurt_raised_destroy(&client->copier.raised);
+	gpurt_raised_destroy(&client->kept.raised);
 }
 
 /* Before there are GPUs.  -EINVAL, -ENOMEM. */

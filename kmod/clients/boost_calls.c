@@ -20,6 +20,7 @@
 #include "clients/boost_calls.h"
 #include "core/boost.h"
 #include "state/client.h"
+#include "state/file.h"
 #include "state/team.h"
 
 /*
@@ -44,11 +45,22 @@ static void ask(struct gpurt_client *client, u32 level, u32 flags, u32 right)
 	if (b->raised.task)
 		gpurt_raised_let_go(&b->raised);
 	clear_bit(GPURT_BOOST_WORKING, &b->flags);
-	WRITE_ONCE(b->form, gpurt_boost_stated(flags));
+	WRITE_ONCE(b->form, gpurt_boost_form_of(client, flags));
 	gpurt_raised_take(&b->raised, current, right);
 	/* While a commit sleeps its caller's CPU goes to others anyway, whom the driver may need. */
-	assign_bit(GPURT_BOOST_SPINS, &b->flags, !(flags & GPURT_BEGIN_WAIT) && !client->gpu->ops.commit_sleeps);
+	assign_bit(GPURT_BOOST_SPINS, &b->flags, gpurt_boost_stated(flags) != GPURT_FORM_SELF &&
+		   !(flags & GPURT_BEGIN_WAIT) && !client->gpu->ops.commit_sleeps);
 	gpurt_boost_settle(client);
+}
+
+/* Whether the caller's user has the right to a CPU priority: 0 or -EPERM.  *@right: the highest that was found. */
+static int find_right(u32 needed, u32 *right)
+{
+	*right = min_t(unsigned long, rlimit(RLIMIT_RTPRIO), MAX_RT_PRIO - 1);
+	if (needed <= *right)
+		return 0;
+	*right = MAX_RT_PRIO - 1;
+	return capable(CAP_SYS_NICE) ? 0 : -EPERM;
 }
 
 /*
@@ -59,7 +71,7 @@ static void ask(struct gpurt_client *client, u32 level, u32 flags, u32 right)
  */
 static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flags, u32 *right)
 {
-	u32 needed = gpurt_boost_right(gpurt_normal, gpurt_boost_stated(flags), level);
+	u32 needed = gpurt_boost_right(gpurt_normal, gpurt_boost_form_of(client, flags), level);
 	int err = gpurt_boost_refusal(gpurt_normal, own, level);
 
 	*right = 0;
@@ -67,11 +79,54 @@ static int check(const struct gpurt_client *client, u32 own, u32 level, u32 flag
 		return err;
 	if (gpurt_boost_is(client, GPURT_BOOST_BARRED))
 		return -EPERM;
-	*right = min_t(unsigned long, rlimit(RLIMIT_RTPRIO), MAX_RT_PRIO - 1);
-	if (needed <= *right)
+	return find_right(needed, right);
+}
+
+/*
+ * Whether a group may raise the caller, a thread of priority @own: 0, or as GPURT_IOC_GROUP_JOIN.  *@right: as check()
+ * says.
+ */
+int gpurt_boost_may_keep(u32 own, u32 *right)
+{
+	*right = 0;
+	if (gpurt_boost_why_not())
+		return -EOPNOTSUPP;
+	return gpurt_boost_refusal(gpurt_normal, own, 1) ?:
+	       find_right(gpurt_boost_right(gpurt_normal, GPURT_FORM_OWNER, 1), right);
+}
+
+/*
+ * Called with file->lock held.  The client's group raises the caller from now on, instead of another thread, if there
+ * was one.  -EPERM: the administrator has barred the client; -ENOMEM.
+ */
+int gpurt_boost_keeps(struct gpurt_client *client, u32 right)
+{
+	struct gpurt_kept *k = &client->kept;
+	struct task_struct *before = READ_ONCE(k->raised.task);
+
+	lockdep_assert_held(&client->file->lock);
+	if (gpurt_boost_is(client, GPURT_BOOST_BARRED))
+		return -EPERM;
+	if (before == current)
 		return 0;
-	*right = MAX_RT_PRIO - 1;
-	return capable(CAP_SYS_NICE) ? 0 : -EPERM;
+	if (before) {
+		rt_mutex_lock(&client->boost.lock);
+		k->over = true;
+		rt_mutex_unlock(&client->boost.lock);
+		gpurt_boost_have_looked(client);
+	}
+	/* Nobody else gives it a thread, and without one gpurt-boost does not touch it. */
+	if (!k->raised.spare && gpurt_raised_init(&k->raised))
+		return -ENOMEM;
+	rt_mutex_lock(&client->boost.lock);
+	k->over = false;
+	if (!gpurt_boost_is(client, GPURT_BOOST_OVER)) {
+		gpurt_raised_take(&k->raised, current, right);
+		smp_mb();	/* pairs with gpurt_boost_wanted() and gpurt_boost_bar() */
+		gpurt_boost_settle(client);
+	}
+	rt_mutex_unlock(&client->boost.lock);
+	return 0;
 }
 
 /*

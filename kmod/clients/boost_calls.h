@@ -7,12 +7,16 @@
 #include <linux/sched.h>
 #include <linux/types.h>
 
+#include "core/boost.h"
 #include "state/client.h"
+#include "state/team.h"
 
 int gpurt_boost_begins(struct gpurt_client *client, u32 own, const struct gpurt_begin *begin, bool *raised);
 bool gpurt_boost_ends(struct gpurt_client *client);
 int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level);
 void gpurt_boost_copied(struct gpurt_client *client);
+int gpurt_boost_may_keep(u32 own, u32 *right);
+int gpurt_boost_keeps(struct gpurt_client *client, u32 right);
 u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level);
 void gpurt_boost_returns(struct gpurt_client *client, bool raised);
 
@@ -28,6 +32,14 @@ void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w);
 void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w);
 void gpurt_boost_submits(struct gpurt_client *client);
 void gpurt_boost_completed(struct gpurt_client *client);
+
+/* The form of a begin with these flags: in a group that raises all its threads it is `owner`, whatever they state. */
+static inline u32 gpurt_boost_form_of(const struct gpurt_client *client, u32 flags)
+{
+	const struct gpurt_seat *seat = READ_ONCE(client->seat);
+
+	return seat && seat->team->core.all ? GPURT_FORM_OWNER : gpurt_boost_stated(flags);
+}
 
 /* gpurt_boost_queues_at(), of which other policies do not pay for the call. */
 static inline u32 gpurt_client_queues_at(const struct gpurt_client *client, u32 level)

@@ -36,7 +36,7 @@ static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
 		return ERR_PTR(-ENODEV);
 	client = gpurt_client_open(gpu, file);
 	if (!IS_ERR(client) && file->team) {
-		err = gpurt_group_seat(client, gpurt_raised_own(current), false);
+		err = gpurt_group_first(client, gpurt_raised_own(current));
 		if (err) {
 			gpurt_client_gone(client, false);
 			gpurt_client_put(client);
@@ -52,7 +52,7 @@ static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
 /*
  * The descriptor's client of that GPU, made on first use.  It lives as long as the descriptor does, hence longer than
  * any call on it.  Errors: -EPERM, the caller is not the opener; -ESTALE, the opener executed
- * another program; -ENODEV; of a descriptor in a group, -EOPNOTSUPP and -EDQUOT.
+ * another program; -ENODEV; of a descriptor in a group, also those of GPURT_IOC_GROUP_JOIN.
  */
 struct gpurt_client *gpurt_file_client(struct gpurt_file *file, u32 index)
 {

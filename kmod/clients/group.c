@@ -9,6 +9,7 @@
 #include <linux/sched.h>
 #include <linux/string.h>
 
+#include "clients/boost_calls.h"
 #include "clients/budgets.h"
 #include "clients/group.h"
 #include "core/sched.h"
@@ -263,32 +264,88 @@ static int seat_all(struct gpurt_file *file, u32 own, bool moved, struct gpurt_c
 	return err;
 }
 
+/* Called with file->lock held.  Each client's group raises the caller from now on.  The first error. */
+static int keep_all(struct gpurt_file *file, u32 right)
+{
+	int i, err = 0;
+
+	file->kept = true;
+	for (i = 0; i < GPURT_MAX_GPUS && !err; i++)
+		if (file->clients[i])
+			err = gpurt_boost_keeps(file->clients[i], right);
+	return err;
+}
+
 /*
- * The descriptor joins its user's group of that name, for good.  Errors as GPURT_IOC_GROUP_JOIN.  After an error it is
- * in no group, unless another thread of its process began a segment meanwhile: a client on another GPU may have joined.
+ * The descriptor joins its user's group of that name, for good, by a thread of priority @own, or by the administrator
+ * (@moved).  Errors as GPURT_IOC_GROUP_JOIN.  After an error it is in no group, unless another thread of its process
+ * began a segment meanwhile: a client on another GPU may have joined.
  */
-int gpurt_group_join(struct gpurt_file *file, const char *name, u32 own, bool moved)
+static int join(struct gpurt_file *file, const char *name, u32 own, bool moved, bool all)
 {
 	struct gpurt_client *any;
 	bool entered;
 	int err;
 
-	mutex_lock(&file->lock);
+	lockdep_assert_held(&file->lock);
 	err = check(file, name, moved);
+	if (!err && all && file->team && !file->team->core.all)
+		err = -EBUSY;
 	entered = !err && !file->team;
 	if (entered)
-		err = gpurt_team_enter(file, name);
+		err = gpurt_team_enter(file, name, all);
 	if (err)
-		goto unlock;
+		return err;
 	err = seat_all(file, own, moved, &any);
 	if (err && entered && !any) {
 		gpurt_team_leave(file);
 		gpurt_team_put(file->team);
 		file->team = NULL;
 	}
-unlock:
+	return err;
+}
+
+/* GPURT_IOC_GROUP_JOIN, by a thread of priority @own. */
+int gpurt_group_join(struct gpurt_file *file, const struct gpurt_group_join *asked, u32 own)
+{
+	bool all = asked->flags & GPURT_GROUP_ALL;
+	u32 right;
+	int err = all ? gpurt_boost_may_keep(own, &right) : 0;
+
+	if (err)
+		return err;
+	mutex_lock(&file->lock);
+	err = join(file, asked->name, own, false, all);
+	if (!err && all)
+		err = keep_all(file, right);
 	mutex_unlock(&file->lock);
 	return err;
+}
+
+/* GPURT_CMD_SET_GROUP. */
+int gpurt_group_moved(struct gpurt_file *file, const char *name)
+{
+	int err;
+
+	mutex_lock(&file->lock);
+	err = join(file, name, 0, true, false);
+	mutex_unlock(&file->lock);
+	return err;
+}
+
+/*
+ * Called with file->lock held.  The client is new, and its descriptor is in a group.  Its first caller is the thread
+ * that the group raises, if it raises all.  Errors as GPURT_IOC_GROUP_JOIN.
+ */
+int gpurt_group_first(struct gpurt_client *client, u32 own)
+{
+	bool kept = client->file->kept;
+	u32 right;
+	int err = kept ? gpurt_boost_may_keep(own, &right) : 0;
+
+	if (!err)
+		err = gpurt_group_seat(client, own, false);
+	return err || !kept ? err : gpurt_boost_keeps(client, right);
 }
 
 /* Each client of the group that may be met on that GPU is urgent from now on. */

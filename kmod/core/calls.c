@@ -85,7 +85,8 @@ bool gpurt_is_name(const char *name, u32 size)
 
 static bool group_join_valid(const union gpurt_argument *a)
 {
-	return !a->group_join.flags && gpurt_is_name(a->group_join.name, sizeof(a->group_join.name));
+	return !(a->group_join.flags & ~(u32)GPURT_GROUP_FLAGS) &&
+	       gpurt_is_name(a->group_join.name, sizeof(a->group_join.name));
 }
 
 static bool agent_valid(const union gpurt_argument *a)

@@ -10,8 +10,6 @@
  * while it is in a queue.  Exceptions are operations on the whole group.  The scheduler that begins one
  * calls gpurt_sched_ops.regroup, and the host has every other GPU follow, one at a time.
  *
- * The user-space host and the kernel module have groups on virtual GPUs.
- *
  * Under the lock policies a tenure stays on one GPU.  Policy `job` orders groups on each GPU by itself.
  *
  * The caller serialises all calls for all GPUs of a group.
@@ -33,7 +31,7 @@ struct gpurt_group {
 	u8 set;				/* by the control plane; GPURT_PRIORITY_OWN: none */
 	u8 level;			/* of the tenure */
 	bool demoted;			/* until the tenure ends */
-	bool all;			/* policy `boosted`: members' threads are raised in and out of segments */
+	bool all;			/* for good: policy `boosted` raises members' threads in and out of segments */
 	u64 stamp;			/* of the tenure */
 	struct gpurt_queue members;	/* by their threads' own priority, as far as it is known */
 	struct list_head gpus;		/* struct gpurt_group_gpu */

@@ -881,6 +881,7 @@ void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 		gpurt_queue_del(&e->group->group->members, &c->in_order, c->own);
 		c->entry = c;
 		e->group->members--;
+		gpurt_boost_refresh(s, c, now);	/* its group may have raised it without a segment */
 	}
 	decide(s, e, GPURT_CAUSE_GONE, now);
 	/* Its process may live on, with TSGs that the driver has. */
@@ -977,6 +978,7 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 	decide(s, NULL, GPURT_CAUSE_JOB, now);
 	if (depth && !on && s->runner == old && gpurt_on_runlist(s, c))
 		gained(s, c, now);
+	gpurt_boost_refresh(s, c, now);		/* the owner may be one that raises all its members */
 }
 
 /*

@@ -56,6 +56,14 @@ struct gpurt_copier {
 	bool raises;			/* from before it asks for the bus until it has given it back */
 };
 
+/* The thread of a member of a group that raises all: while the group owns the GPU, in and out of segments. */
+struct gpurt_kept {
+	u32 level;			/* as gpurt_boosted.level, which was not GPURT_RAISED_TOP; likewise */
+	/* With client->boost.lock held: */
+	struct gpurt_raised raised;
+	bool over;			/* another thread is to take its place */
+};
+
 /* Stages at the gate of the thread that is raised, or asks to be. */
 enum gpurt_boost_call {
 	GPURT_BOOST_IN_NONE,		/* it is in no call: gpurt-boost carries out what changes */
@@ -134,6 +142,7 @@ struct gpurt_client {
 	struct gpurt_looked looked;
 	struct gpurt_boosted boost;
 	struct gpurt_copier copier;
+	struct gpurt_kept kept;
 	u64 marks;				/* core/marks.c; several threads may use it at once */
 	atomic_t marks_lost;			/* that readers were not told of, and do not know */
 	atomic_t ordering;			/* 1: there is such a call */

@@ -40,6 +40,7 @@ struct gpurt_file {
 	struct mm_struct *mm;		/* the opener's, while it executes the program that opened the descriptor */
 	struct gpurt_opened opened;
 	struct gpurt_team *team;	/* its group; with lock held; NULL: it is in none.  It stays so */
+	bool kept;			/* likewise: it joined with GPURT_GROUP_ALL */
 	struct list_head in_team;	/* of gpurt_team.files, until it is gone; with gpurt_groups_lock held */
 };
 

@@ -28,15 +28,18 @@ static struct gpurt_team *find(kuid_t uid, const char *name, u32 *count)
 }
 
 /* Called with teams_lock held.  @file enters its team, if there is room; @made becomes the team if there is none. */
-static int enter(struct gpurt_file *file, const char *name, struct gpurt_team *made)
+static int enter(struct gpurt_file *file, const char *name, bool all, struct gpurt_team *made)
 {
 	u32 count;
 	struct gpurt_team *team = find(file->uid, name, &count);
 
 	if (team ? team->count >= GPURT_MAX_MEMBERS : count >= GPURT_MAX_USER_GROUPS)
 		return -EDQUOT;
+	if (team && all && !team->core.all)
+		return -EBUSY;
 	if (!team) {
 		team = made;
+		team->core.all = all;
 		list_add_tail(&team->node, &teams);
 	}
 	kref_get(&team->ref);
@@ -48,8 +51,11 @@ static int enter(struct gpurt_file *file, const char *name, struct gpurt_team *m
 	return 0;
 }
 
-/* Called with file->lock held.  The descriptor is its user's group's of that name from now on.  -EDQUOT or -ENOMEM. */
-int gpurt_team_enter(struct gpurt_file *file, const char *name)
+/*
+ * Called with file->lock held.  The descriptor is its user's group's of that name from now on.  -EBUSY: with @all, and
+ * the group is none that raises all its threads; -EDQUOT or -ENOMEM.
+ */
+int gpurt_team_enter(struct gpurt_file *file, const char *name, bool all)
 {
 	struct gpurt_team *made = gpurt_team_make(file->uid, name);
 	int err;
@@ -57,7 +63,7 @@ int gpurt_team_enter(struct gpurt_file *file, const char *name)
 	if (!made)
 		return -ENOMEM;
 	rt_mutex_lock(&teams_lock);
-	err = enter(file, name, made);
+	err = enter(file, name, all, made);
 	rt_mutex_unlock(&teams_lock);
 	gpurt_team_put(made);
 	return err;

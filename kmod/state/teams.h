@@ -10,7 +10,7 @@ struct gpurt_file;
 struct gpurt_team;
 struct pid;
 
-int gpurt_team_enter(struct gpurt_file *file, const char *name);
+int gpurt_team_enter(struct gpurt_file *file, const char *name, bool all);
 void gpurt_team_leave(struct gpurt_file *file);
 u32 gpurt_team_elsewhere(const struct gpurt_client *client);
 u32 gpurt_team_pids(struct gpurt_team *team, struct pid **pids);

@@ -51,7 +51,7 @@ static struct bench *group_make(struct kunit *test, const struct gpurt_driver_op
 	int i;
 
 	mutex_lock(&b->file.lock);
-	KUNIT_ASSERT_EQ(test, gpurt_team_enter(&b->file, "kunit"), 0);
+	KUNIT_ASSERT_EQ(test, gpurt_team_enter(&b->file, "kunit", false), 0);
 	mutex_unlock(&b->file.lock);
 	for (i = 0; i < n; i++)
 		KUNIT_ASSERT_EQ(test, sit(b->clients[i], false), 0);

@@ -82,9 +82,11 @@
  * GPURT_IOC_GROUP_JOIN	struct gpurt_group_join			(GPURT_CAP_GROUPS only)
  *	Makes the client a member of the group called `name` (see "Groups").  It is one on every GPU until it
  *	is gone.  Groups of two users are two groups, whatever their names.  The first member makes the
- *	group, and the last one that goes takes the group along.  Joining it again does nothing.
- *	EBUSY: the client is in a segment, or in another group; or another descriptor of its process is in another
- *	group on a GPU that switches processes as a whole.  EOPNOTSUPP: the host has no groups, or not on a GPU
+ *	group, and the last one that goes takes the group along.  Joining it again does nothing, unless
+ *	GPURT_GROUP_ALL is given.  With that flag the group is one that raises all its threads, and the calling
+ *	thread is the client's from now on: see "Groups".
+ *	EBUSY: the client is in a segment, or in another group, or the group is none that raises all; or another
+ *	descriptor of its process is in another group on a GPU that switches processes as a whole.  EOPNOTSUPP: the host has no groups, or not on a GPU
  *	where this is a client.  The first call for another GPU later may give these errors too.
  *	EDQUOT: the user has GPURT_MAX_USER_GROUPS groups, or the group has GPURT_MAX_MEMBERS members,
  *	or client and group are under different budgets.
@@ -252,6 +254,12 @@
  * Inside a segment, a member may wait for its own group and for groups of higher levels, and for nobody else.
  * A group has one budget on each GPU.  When it is used up and demotes, the group is best effort on all GPUs until its
  * tenure ends.  With policy `boosted` each member's thread is raised as that of a client without a group.
+ * A group whose first member joined with GPURT_GROUP_ALL raises its threads while it owns a GPU, in and out of
+ * segments, as where one thread holds a segment while others compute.  It raises one thread of each member: the last
+ * one that joined with the flag, and on a GPU that the member uses later, the thread of the first call there.  These
+ * joins and first calls have the errors of an outermost begin of form `owner` ("Raised threads"), under any
+ * policy, and EOPNOTSUPP where the host cannot raise threads.  A begin of a member is of form `owner` whatever it
+ * says.  A thread of an own SCHED_OTHER, as a raised one makes it, cannot be raised: make threads before.
  * Under the lock policies a tenure stays on one GPU.  A begin on another one is EOPNOTSUPP.
  *
  * Units
@@ -656,9 +664,14 @@ struct gpurt_copy {
 	__u64 granted_ns;		/* out of BEGIN and NEXT, CLOCK_MONOTONIC */
 };
 
+enum gpurt_group_flags {
+	GPURT_GROUP_ALL		= 1 << 0,	/* policy `boosted`: members are raised in and out of segments */
+	GPURT_GROUP_FLAGS	= GPURT_GROUP_ALL,
+};
+
 struct gpurt_group_join {
 	__u32 size;
-	__u32 flags;			/* none yet */
+	__u32 flags;			/* GPURT_GROUP_ALL */
 	char name[GPURT_NAME_LEN];	/* NUL-terminated */
 };
 

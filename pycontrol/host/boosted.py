@@ -30,6 +30,14 @@ class Asked:
     raised: Scheduling
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The thread of a member of a group that raises all: while the group owns the GPU, in and out of segments."""
+
+    thread: HostThread
+    right: int  # the highest CPU priority that it had the right to
+
+
 @dataclass(eq=False)
 class Boost:
     """The thread of a client, and what it may be raised to."""
@@ -40,6 +48,7 @@ class Boost:
     thread: HostThread | None = None  # that of the latest outermost begin
     may: bool = False  # be raised: checked at that begin
     right: int = 0  # the highest CPU priority that it had the right to then
+    kept: Kept | None = None  # the thread that a group raises which raises all
     barred: bool = False  # by the administrator
     asked: dict[HostThread, Asked] = field(default_factory=dict)
 
@@ -54,7 +63,8 @@ class Boost:
         result = 0
         if not self.core.depth:
             self.thread = thread
-            lib.gpurt_boost_form(self.core, lib.gpurt_boost_stated(made.flags))
+            stated = lib.GPURT_FORM_OWNER if self.in_all else lib.gpurt_boost_stated(made.flags)
+            lib.gpurt_boost_form(self.core, stated)
             lib.gpurt_boost_work(sched, self.core, False, now)
             if sched.policy == BOOSTED and level:
                 result = self._admit(own, level, made)
@@ -90,6 +100,24 @@ class Boost:
         if self.barred and self.band.able and not at_gate:
             self.level(0)
             self.may = False
+            self.kept = None
+
+    @property
+    def in_all(self) -> bool:
+        """Whether the client is of a group that raises all its threads, as in form owner."""
+        entry = self.core.entry
+        return bool(entry != self.core and entry.group.group.all)
+
+    def keeps(self, thread: HostThread) -> None:
+        """The client's group raises that thread from now on, instead of another one."""
+        if self.kept:
+            self.kept.thread.want(self.kept, 0)
+        self.kept = Kept(thread, self.peer.right)
+        self._keep(self.core.boost.raised)
+
+    def _keep(self, level: int) -> None:
+        if self.kept and level != lib.GPURT_RAISED_TOP:
+            self.kept.thread.want(self.kept, min(self.band.cpu(level), self.kept.right))
 
     def _own(self, thread: HostThread, has: Scheduling) -> Scheduling:
         """The thread's scheduling, without the raise that it was asked for and has made."""
@@ -123,6 +151,7 @@ class Boost:
 
     def level(self, level: int) -> None:
         """The thread has to execute at a level of core/boost.h from now on."""
+        self._keep(level)
         if self.thread and self.may and (self.band.able or not level):
             # its user may give it, for good, what it has once: an administrator may have set a higher level since
             self.thread.want(self, min(self.band.cpu(level), self.right))
@@ -134,4 +163,5 @@ class Boost:
     @property
     def raised(self) -> int:
         """The CPU priority that the thread is raised to; 0: it is not."""
-        return self.thread.level() if self.thread and self.may else 0
+        begun = self.thread.level() if self.thread and self.may else 0
+        return max(begun, self.kept.thread.level() if self.kept else 0)

@@ -298,8 +298,21 @@ class Calls:
     def group_join(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_GROUP_JOIN."""
         name = ffi.string(made.name).decode("ascii")
-        own = caller.scheduling(caller.thread()).own
-        self.groups.join(caller, name, own, False, answer)
+        thread = caller.thread()
+        own = caller.scheduling(thread).own
+        every = bool(made.flags & lib.GPURT_GROUP_ALL)
+        refused = self.gpus[0].band.refuses_to_keep(own, caller.peer.right) if every else 0
+        if refused or (every and any(client.boost.barred for client in caller.clients.values())):
+            raise Refusal(-refused or errno.EPERM, "a thread that its group raises: see gpurt/uapi.h, Groups")
+
+        def joined(result: int) -> None:
+            if every and not result:
+                caller.kept = True
+                for client in caller.clients.values():
+                    client.boost.keeps(thread)
+            answer(result)
+
+        self.groups.join(caller, name, own, False, joined, every)
 
     def tsg_open(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_TSG_OPEN."""

@@ -62,6 +62,7 @@ class Connection:
         self.peer, self.pidfd, self.account = peer, pidfd, account
         self.clients: dict[int, GpuClient] = {}
         self.group: Group | None = None  # of which it is a member
+        self.kept = False  # it joined with GPURT_GROUP_ALL
         self.answers: deque[tuple[int, bytes]] = deque()  # each with the number of the first event that comes after it
         self.queued = 0
         self.streams: deque[tuple[int, Iterator[bytes]]] = deque()  # long answers, made as the client reads

@@ -127,6 +127,7 @@ class Member(Protocol):
     peer: Peer
     clients: dict[int, GpuClient]
     group: Group | None
+    kept: bool
 
 
 class Groups:
@@ -149,19 +150,25 @@ class Groups:
         """A group that is in segments on several GPUs; None: there is none."""
         return next((one for one in self._all.values() if one.spans), None)
 
-    def join(self, member: Member, name: str, own: int, moved: bool, done: Callable[[int], None]) -> None:
+    def join(
+        self, member: Member, name: str, own: int, moved: bool, done: Callable[[int], None], all_: bool = False
+    ) -> None:
         """A connection becomes a member; `done` gets 0 or -errno.
 
-        `own` is the priority of the thread that asks.  `moved`: by the administrator, also inside a segment.
+        `own` is the priority of the thread that asks.  `moved`: by the administrator, also inside a segment.  `all_`:
+        the group is one that raises all its threads.
 
         Raises:
             Refusal: as `check`.  Nothing has changed.
         """
         self.check(member, name, moved)
         key = member.peer.uid, name
+        if all_ and key in self._all and not self._all[key].raw.all:
+            raise Refusal(errno.EBUSY, f"group {name} has members, and is none that raises all its threads")
         if key not in self._all:
             self._all[key] = Group(name, member.peer.uid)
             lib.gpurt_group_init(self._all[key].raw, self._stamps)
+            self._all[key].raw.all = all_
         group = member.group = self._all[key]
         group.connections.add(member)
         coming = [index for index, client in sorted(member.clients.items()) if not client.group]
@@ -257,7 +264,7 @@ class Groups:
 
     def leave(self, member: Member) -> None:
         """A connection has ended; the group goes with its last one."""
-        group, member.group = member.group, None
+        group, member.group, member.kept = member.group, None, False
         if group:
             group.connections.discard(member)
             if not group.connections:

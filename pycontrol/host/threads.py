@@ -87,6 +87,13 @@ class Band:
         """The CPU priority that a thread of that form must have the right to, to be raised for a level."""
         return int(lib.gpurt_boost_right(self.normal, form, level))
 
+    def refuses_to_keep(self, own: int, right: int) -> int:
+        """Why a group may not raise a thread of that priority, whose user has that right: -errno; 0: it may."""
+        if not self.able:
+            return -errno.EOPNOTSUPP
+        lacks = right < self.right(lib.GPURT_FORM_OWNER, 1)
+        return int(lib.gpurt_boost_refusal(self.normal, own, 1)) or (-errno.EPERM if lacks else 0)
+
 
 def may_raise() -> bool:
     """Whether this process has CAP_SYS_NICE."""

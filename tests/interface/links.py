@@ -141,9 +141,9 @@ class Client(ABC):
         """Makes a call and waits; returns only the result, 0 or -errno."""
         return self.call(code, **fields)[0]
 
-    def join(self, group: str) -> int:
+    def join(self, group: str, flags: int = 0) -> int:
         """Joins a group; returns only the result."""
-        return self.call(lib.GPURT_IOC_GROUP_JOIN, name=group.encode())[0]
+        return self.call(lib.GPURT_IOC_GROUP_JOIN, name=group.encode(), flags=flags)[0]
 
     def granted(self, timeout_ns: int = lib.GPURT_FOREVER) -> Call:
         """Starts to wait for the GPU."""

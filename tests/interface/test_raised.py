@@ -30,6 +30,8 @@ from pycontrol.machine import procs
 Spawn = Callable[..., Actor]
 N = lib.GPURT_NORMAL_DEFAULT
 TOP = 2 * N + 1
+ALL = lib.GPURT_GROUP_ALL
+STAYS, THREADS = threading.Event(), list[threading.Thread]()  # of a child
 OWNER, FENCE, SELF = lib.GPURT_BEGIN_OWNER, lib.GPURT_BEGIN_FENCE, 0
 CLONE_NEWPID = 0x20000000
 #: The id before that of the next thread of the caller's pid namespace.
@@ -119,6 +121,87 @@ def test_members_of_a_group_are_raised_while_they_are_inside_and_it_owns(spawn: 
     assert (has(first.pid), has(second.pid), has(other.pid)) == ((FIFO, 5), (FIFO, N + 7), (FIFO, 6))
     second.do("end")
     becomes(other.pid, N + 6)
+
+
+def test_a_group_raises_all_while_it_owns(spawn: Spawn, plane: Control) -> None:
+    parent, worker, other, above = spawn(at(5)), spawn(at(3)), spawn(at(4)), spawn(at(9))
+    for one in (parent, worker):
+        one.do("tsg")
+        assert one.do("join", group="llm", flags=ALL) == 0
+    assert parent.do("begin", flags=SELF) == RUNNING
+    becomes(worker.pid, N + 5)
+    assert (has(parent.pid), of(plane, worker.pid).raised) == ((FIFO, N + 5), N + 5)
+    assert worker.do("begin", flags=SELF) == RUNNING
+    worker.do("end")
+    becomes(worker.pid, N + 5)  # it is in no segment, and its parent is
+    assert above.do("begin", flags=OWNER) == RUNNING
+    for one, own in ((parent, 5), (worker, 3)):
+        becomes(one.pid, own)
+    assert other.do("begin", flags=OWNER) == PENDING
+    above.do("end")
+    for one in (parent, worker):
+        becomes(one.pid, N + 5)
+    parent.do("end")
+    for one, own in ((parent, 5), (worker, 3)):
+        becomes(one.pid, own)
+    becomes(other.pid, N + 4)
+
+
+def test_a_group_raises_the_thread_that_joined_last_and_later_members_at_once(spawn: Spawn, plane: Control) -> None:
+    parent, worker = spawn(at(5)), spawn(at(3))
+    assert parent.do("join", group="llm", flags=ALL) == 0
+    parent.do("tsg")
+    assert parent.do("begin", flags=OWNER) == RUNNING
+    worker.do("tsg")
+    assert worker.do("join", group="llm", flags=ALL) == 0
+    becomes(worker.pid, N + 5)
+    tid, codes = worker.run(thread_joins)
+    assert codes == [0, 0]
+    becomes(tid, N + 5)
+    becomes(worker.pid, 3)
+    plane.set_barred(True, pid=worker.pid)
+    becomes(tid, 2)
+    worker.run(wait_for_thread)
+    worker.kill()
+    parent.kill()
+
+
+def test_who_joins_so_can_and_may_be_raised(spawn: Spawn, plane: Control) -> None:
+    ordinary, much, barred, plain = spawn(), spawn(at(N + 1)), spawn(at(5)), spawn(at(5))
+    assert [one.do("join", group="llm", flags=ALL) for one in (ordinary, much)] == [-errno.ERANGE] * 2
+    barred.do("tsg")
+    plane.set_barred(True, pid=barred.pid)
+    assert barred.do("join", group="llm", flags=ALL) == -errno.EPERM
+    assert plain.do("join", group="llm") == 0
+    assert plain.do("join", group="llm", flags=ALL) == -errno.EBUSY
+    assert spawn(at(5)).do("join", group="llm", flags=ALL) == -errno.EBUSY
+
+
+def thread_joins(client: Client) -> tuple[int, list[int]]:
+    """A thread of priority 2 joins twice, and stays: its id, and the results."""
+    told: list[int] = []
+    done = threading.Event()
+
+    def body() -> None:
+        os.sched_setscheduler(0, FIFO, os.sched_param(2))
+        named(client)
+        told.extend(client.join("llm", ALL) for _ in range(2))
+        done.set()
+        STAYS.wait()
+
+    thread = threading.Thread(target=body)
+    THREADS.append(thread)
+    thread.start()
+    done.wait()
+    client.tid = 0
+    assert thread.native_id
+    return thread.native_id, told
+
+
+def wait_for_thread(_client: Client) -> None:
+    """The thread of `thread_joins` ends."""
+    STAYS.set()
+    THREADS.pop().join()
 
 
 def test_form_fence_is_not_raised_while_it_waits_for_its_own_work(spawn: Spawn, plane: Control) -> None:

@@ -182,7 +182,7 @@ BAD: list[tuple[int, dict[str, Any], int]] = [
     (lib.GPURT_IOC_COPY, {"what": lib.GPURT_COPY_END, "priority": 1}, errno.EINVAL),
     (lib.GPURT_IOC_COPY, {"what": lib.GPURT_COPY_END, "timeout_ns": 1}, errno.EINVAL),
     (lib.GPURT_IOC_COPY, {"what": lib.GPURT_COPY_END}, errno.ENOENT),
-    (lib.GPURT_IOC_GROUP_JOIN, {"flags": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_GROUP_JOIN, {"flags": 2}, errno.EINVAL),
     (lib.GPURT_IOC_GROUP_JOIN, {"name": b""}, errno.EINVAL),
     (lib.GPURT_IOC_GROUP_JOIN, {"name": b"\x1b[2J"}, errno.EINVAL),
     (lib.GPURT_IOC_GROUP_JOIN, {"name": b"x" * lib.GPURT_NAME_LEN}, errno.EINVAL),

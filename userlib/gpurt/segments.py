@@ -87,13 +87,18 @@ class Client:
         check(lib.gpurt_query_host(self.handle, query), "query")
         return Cap(query.caps)
 
-    def join(self, group: str) -> None:
+    def join(self, group: str, raise_all: bool = False) -> None:
         """Makes the client a member of the group of that name: members own a GPU together.
 
+        ``raise_all``: the group is one that raises all its threads under policy `boosted`, in and out of segments, and
+        the calling thread is the client's that it raises.
+
         Raises:
-            OSError: EOPNOTSUPP, the host has no groups; EBUSY inside a segment or another group; EDQUOT; EINVAL.
+            OSError: EOPNOTSUPP, the host has no groups; EBUSY inside a segment or another group; EDQUOT; EINVAL; with
+                ``raise_all`` also EPERM and ERANGE, the thread may not or cannot be raised.
         """
-        check(lib.gpurt_group_join(self.handle, os.fsencode(group)), f"join group {group}")
+        flags = lib.GPURT_GROUP_ALL if raise_all else 0
+        check(lib.gpurt_group_join(self.handle, os.fsencode(group), flags), f"join group {group}")
 
     def close(self) -> None:
         """Ends the client together with its segments, TSGs and work.  Calling it again does nothing."""

@@ -69,8 +69,12 @@ int gpurt_use_gpu(struct gpurt_handle *handle, unsigned int gpu);
  * opened; `gpurt run --group` sets that.  Processes that a member makes open handles of their own.  -EOPNOTSUPP: the
  * host has no groups, or not on that GPU; -EBUSY: a segment is open, or the handle is in another group; -EDQUOT: too
  * many groups or members; -EINVAL: the name is empty, too long, or not printable ASCII.
+ *
+ * @flags: 0, or GPURT_GROUP_ALL: the first member makes the group one that raises all its threads under policy
+ * `boosted`, and the calling thread is the handle's that it raises.  Another thread of the process takes its place by
+ * the same call.  Then also -EPERM or -ERANGE: the caller may not or cannot be raised.
  */
-int gpurt_group_join(struct gpurt_handle *handle, const char *name);
+int gpurt_group_join(struct gpurt_handle *handle, const char *name, unsigned int flags);
 
 /* Fills @query with the host's version, capabilities and policy. */
 int gpurt_query_host(struct gpurt_handle *handle, struct gpurt_query *query);

@@ -118,7 +118,7 @@ static unsigned long fill(union argument *a)
 						     .slice_ns = below(2) ? 0 : about(5000000) };
 		return GPURT_IOC_TSG_SHAPE;
 	case 11:
-		a->join = (struct gpurt_group_join){ .size = sizeof(a->join), .flags = below(20) ? 0 : (uint32_t)odd() };
+		a->join = (struct gpurt_group_join){ .size = sizeof(a->join), .flags = below(20) ? below(2) : (uint32_t)odd() };
 		a->join.name[0] = (char)(below(20) ? 'a' + below(6) : below(256));
 		return GPURT_IOC_GROUP_JOIN;
 	}
