@@ -96,28 +96,35 @@ int gpurt_boost_may_keep(u32 own, u32 *right)
 }
 
 /*
- * Called with file->lock held.  The client's group raises the caller from now on, instead of another thread, if there
- * was one.  -EPERM: the administrator has barred the client; -ENOMEM.
+ * Called with file->lock held, before gpurt_boost_keeps(), which then needs no memory.  -EPERM: the administrator has
+ * barred the client; -ENOMEM.
  */
-int gpurt_boost_keeps(struct gpurt_client *client, u32 right)
+int gpurt_boost_can_keep(struct gpurt_client *client)
+{
+	struct gpurt_raised *r = &client->kept.raised;
+
+	lockdep_assert_held(&client->file->lock);
+	if (gpurt_boost_is(client, GPURT_BOOST_BARRED))
+		return -EPERM;
+	/* Nobody else gives it a thread, and without one gpurt-boost does not touch it. */
+	return r->task || r->spare ? 0 : gpurt_raised_init(r);
+}
+
+/* Called with file->lock held.  The client's group raises the caller from now on, instead of another thread. */
+void gpurt_boost_keeps(struct gpurt_client *client, u32 right)
 {
 	struct gpurt_kept *k = &client->kept;
 	struct task_struct *before = READ_ONCE(k->raised.task);
 
 	lockdep_assert_held(&client->file->lock);
-	if (gpurt_boost_is(client, GPURT_BOOST_BARRED))
-		return -EPERM;
 	if (before == current)
-		return 0;
+		return;
 	if (before) {
 		rt_mutex_lock(&client->boost.lock);
 		k->over = true;
 		rt_mutex_unlock(&client->boost.lock);
 		gpurt_boost_have_looked(client);
 	}
-	/* Nobody else gives it a thread, and without one gpurt-boost does not touch it. */
-	if (!k->raised.spare && gpurt_raised_init(&k->raised))
-		return -ENOMEM;
 	rt_mutex_lock(&client->boost.lock);
 	k->over = false;
 	if (!gpurt_boost_is(client, GPURT_BOOST_OVER)) {
@@ -126,7 +133,6 @@ int gpurt_boost_keeps(struct gpurt_client *client, u32 right)
 		gpurt_boost_settle(client);
 	}
 	rt_mutex_unlock(&client->boost.lock);
-	return 0;
 }
 
 /*

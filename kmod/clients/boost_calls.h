@@ -16,7 +16,8 @@ bool gpurt_boost_ends(struct gpurt_client *client);
 int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level);
 void gpurt_boost_copied(struct gpurt_client *client);
 int gpurt_boost_may_keep(u32 own, u32 *right);
-int gpurt_boost_keeps(struct gpurt_client *client, u32 right);
+int gpurt_boost_can_keep(struct gpurt_client *client);
+void gpurt_boost_keeps(struct gpurt_client *client, u32 right);
 u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level);
 void gpurt_boost_returns(struct gpurt_client *client, bool raised);
 

@@ -264,16 +264,26 @@ static int seat_all(struct gpurt_file *file, u32 own, bool moved, struct gpurt_c
 	return err;
 }
 
-/* Called with file->lock held.  Each client's group raises the caller from now on.  The first error. */
-static int keep_all(struct gpurt_file *file, u32 right)
+/* Called with file->lock held.  Whether each client's group can raise the caller.  The first error. */
+static int can_keep_all(struct gpurt_file *file)
 {
 	int i, err = 0;
 
-	file->kept = true;
 	for (i = 0; i < GPURT_MAX_GPUS && !err; i++)
 		if (file->clients[i])
-			err = gpurt_boost_keeps(file->clients[i], right);
+			err = gpurt_boost_can_keep(file->clients[i]);
 	return err;
+}
+
+/* Called with file->lock held.  Each client's group raises the caller from now on. */
+static void keep_all(struct gpurt_file *file, u32 right)
+{
+	int i;
+
+	file->kept = true;
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		if (file->clients[i])
+			gpurt_boost_keeps(file->clients[i], right);
 }
 
 /*
@@ -315,9 +325,12 @@ int gpurt_group_join(struct gpurt_file *file, const struct gpurt_group_join *ask
 	if (err)
 		return err;
 	mutex_lock(&file->lock);
-	err = join(file, asked->name, own, false, all);
+	if (all)
+		err = can_keep_all(file);
+	if (!err)
+		err = join(file, asked->name, own, false, all);
 	if (!err && all)
-		err = keep_all(file, right);
+		keep_all(file, right);
 	mutex_unlock(&file->lock);
 	return err;
 }
@@ -343,9 +356,13 @@ int gpurt_group_first(struct gpurt_client *client, u32 own)
 	u32 right;
 	int err = kept ? gpurt_boost_may_keep(own, &right) : 0;
 
+	if (!err && kept)
+		err = gpurt_boost_can_keep(client);
 	if (!err)
 		err = gpurt_group_seat(client, own, false);
-	return err || !kept ? err : gpurt_boost_keeps(client, right);
+	if (!err && kept)
+		gpurt_boost_keeps(client, right);
+	return err;
 }
 
 /* Each client of the group that may be met on that GPU is urgent from now on. */

@@ -86,8 +86,9 @@
  *	GPURT_GROUP_ALL is given.  With that flag the group is one that raises all its threads, and the calling
  *	thread is the client's from now on: see "Groups".
  *	EBUSY: the client is in a segment, or in another group, or the group is none that raises all; or another
- *	descriptor of its process is in another group on a GPU that switches processes as a whole.  EOPNOTSUPP: the host has no groups, or not on a GPU
- *	where this is a client.  The first call for another GPU later may give these errors too.
+ *	descriptor of its process is in another group on a GPU that switches processes as a whole.
+ *	EOPNOTSUPP: the host has no groups, or not on a GPU where this is a client.  The first call for
+ *	another GPU later may give these errors too.
  *	EDQUOT: the user has GPURT_MAX_USER_GROUPS groups, or the group has GPURT_MAX_MEMBERS members,
  *	or client and group are under different budgets.
  *
