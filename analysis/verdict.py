@@ -128,7 +128,7 @@ def passed(taskset: Taskset) -> Test | None:
 
 def proved(test: Test, taskset: Taskset) -> bool:
     """Whether the test passes, and nothing `beyond` it speaks against a yes; nothing is explained."""
-    if not (_turns_matter(test, taskset) or unraised(taskset) or any(chain.limited for chain in taskset.chains)):
+    if not (_turns_matter(test, taskset) or any(chain.limited for chain in taskset.chains)):
         return compiled.passes(test, taskset)
     result = compiled.run(test, taskset)
     return result.schedulable and not beyond(test, taskset, result)
@@ -142,7 +142,7 @@ def beyond(test: Test, taskset: Taskset, result: Result) -> str:
     if not result.schedulable:
         return ""
     objections = (bound_of(chain, taskset, result).objection for chain in taskset.chains)
-    return slow_turns(test, taskset, result) or unraised(taskset) or next(filter(None, objections), "")
+    return slow_turns(test, taskset, result) or next(filter(None, objections), "")
 
 
 def _turns_matter(test: Test, taskset: Taskset) -> bool:
@@ -167,15 +167,6 @@ def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
                 "sleeps then, which the bounds for tasks that wait busily do not allow (docs/boosted.md)"
             )
     return ""
-
-
-def unraised(taskset: Taskset) -> str:
-    """Why a yes of a taskset with a hold demands what no host does; empty: there is no hold."""
-    holder = next((fork.task for fork in taskset.forks if fork.hold), "")
-    return holder and (
-        f"{holder} holds a segment while its workers execute; the bounds are for a host that raises all threads of the "
-        "group while it owns the GPU, and no host does so yet"
-    )
 
 
 def _assigned(test: Test, taskset: Taskset) -> Taskset:

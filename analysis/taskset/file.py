@@ -360,7 +360,7 @@ def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
     whys = (
         "no plan is for them, and `gpurt run FILE` starts none (`gpurt run --group` does); analyze, apply, attack, "
         "margins, report, simulate, trace check and watch know them",
-        "no host raises all threads of an owner, as its hold needs; analyze, attack, report and simulate know it",
+        "nothing compares its hold with a host yet; analyze, attack, report and simulate know it",
     )
     return tuple(
         Problem(
@@ -390,6 +390,12 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
         )
     if "boosted" in taskset.policies:
         yield from _boosted(taskset)
+    for fork in taskset.forks:
+        if fork.hold:
+            yield (
+                f"{fork.task} holds a segment while its workers execute: bounds assume that each of these threads has "
+                "joined their group with GPURT_GROUP_ALL, and that alpha includes raising all of them"
+            )
     if "timesliced" in taskset.policies:
         yield TURNS
     if platform.epsilon == 0:

@@ -149,6 +149,7 @@ def _unraised(taskset: Taskset, host: Host, defeats: tuple[Defeats, ...]) -> Ite
     """Where threads raise themselves, only those of form `self` do."""
     mode = host.ran.waiting if host.ran else None
     forms = [(task.name, task.form_in(mode or task.waiting)) for task in users(taskset)]
+    forms += [(fork.task, Form.OWNER) for fork in taskset.forks if fork.hold]
     others = [(name, form) for name, form in forms if form is not Form.SELF]
     if others and not host.raises:
         (name, form), cure = others[0], "start it as root, at a priority above theirs"
