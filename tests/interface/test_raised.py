@@ -159,11 +159,12 @@ def test_a_group_raises_the_thread_that_joined_last_and_later_members_at_once(sp
     assert codes == [0, 0]
     becomes(tid, N + 5)
     becomes(worker.pid, 3)
+    worker.run(wait_for_thread)  # it ends while it is raised
+    assert worker.do("join", group="llm", flags=ALL) == 0
+    becomes(worker.pid, N + 5)
     plane.set_barred(True, pid=worker.pid)
-    becomes(tid, 2)
-    worker.run(wait_for_thread)
-    worker.kill()
-    parent.kill()
+    becomes(worker.pid, 3)
+    assert worker.do("join", group="llm", flags=ALL) == -errno.EPERM
 
 
 def test_who_joins_so_can_and_may_be_raised(spawn: Spawn, plane: Control) -> None:
