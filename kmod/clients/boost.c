@@ -29,11 +29,13 @@
 #include <linux/rtmutex.h>
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/task.h>
 
 #include "base/deps.h"
 #include "base/raised.h"
 #include "base/rules.h"
 #include "clients/boost.h"
+#include "clients/boost_calls.h"
 #include "compat.h"
 #include "core/boost.h"
 #include "decide/gpu.h"
@@ -89,14 +91,15 @@ static bool is_over(const struct gpurt_client *client)
 		return true;
 	if (!gpurt_boost_is(client, GPURT_BOOST_MAY) || !READ_ONCE(client->core.depth))
 		return true;
-	return b->form == GPURT_FORM_SELF && !READ_ONCE(b->level);
+	return gpurt_boost_form_now(client) == GPURT_FORM_SELF && !READ_ONCE(b->level);
 }
 
 /* Called with the lock held.  The level that the thread needs now. */
 static u32 needed(const struct gpurt_client *client)
 {
 	const struct gpurt_boosted *b = &client->boost;
-	bool may = gpurt_boost_is(client, GPURT_BOOST_MAY) && !gpurt_boost_is(client, GPURT_BOOST_WORKING);
+	bool fenced = gpurt_boost_is(client, GPURT_BOOST_WORKING) && gpurt_boost_form_now(client) == GPURT_FORM_FENCE;
+	bool may = gpurt_boost_is(client, GPURT_BOOST_MAY) && !fenced;
 	u32 level = may ? READ_ONCE(b->level) : 0;
 
 	return READ_ONCE(b->call) == GPURT_BOOST_HANDED ? GPURT_RAISED_TOP : max(level, b->asked);
@@ -136,16 +139,32 @@ static void settle_copier(struct gpurt_client *client)
 		gpurt_raised_want(&c->raised, gpurt_boost_cpu(gpurt_normal, level));
 }
 
+/* A thread that changed its scheduling while it was raised is raised again when its group owns the GPU again. */
+static void forgive(struct gpurt_raised *r)
+{
+	struct task_struct *task = get_task_struct(r->task);
+	u32 right = r->right;
+
+	gpurt_raised_let_go(r);
+	gpurt_raised_take(r, task, right);
+	put_task_struct(task);
+}
+
 /* Called with the lock held.  Has the thread that the client's group raises execute as it has to. */
 static void settle_kept(struct gpurt_client *client)
 {
 	struct gpurt_kept *k = &client->kept;
 
+	u32 level = READ_ONCE(k->level);
+
 	if (k->over || gpurt_boost_is(client, GPURT_BOOST_OVER) || gpurt_boost_is(client, GPURT_BOOST_BARRED) ||
-	    gpurt_exits_ends(client->file))
+	    gpurt_exits_ends(client->file)) {
 		gpurt_raised_let_go(&k->raised);
-	else
-		gpurt_raised_want(&k->raised, gpurt_boost_cpu(gpurt_normal, READ_ONCE(k->level)));
+		return;
+	}
+	if (!level && gpurt_raised_refused(&k->raised))
+		forgive(&k->raised);
+	gpurt_raised_want(&k->raised, gpurt_boost_cpu(gpurt_normal, level));
 }
 
 /* Called with the lock held, by the client's thread or gpurt-boost.  Has the threads execute as they have to. */
@@ -223,11 +242,13 @@ void gpurt_boost_have_looked(struct gpurt_client *client)
 /* Called with the gate held.  The client's thread has to execute at that level (core/boost.h) from now on. */
 void gpurt_boost_wanted(struct gpurt_client *client, u32 level)
 {
-	if (level != GPURT_RAISED_TOP)
+	bool moves = level != GPURT_RAISED_TOP && level != client->kept.level;
+
+	if (moves)
 		WRITE_ONCE(client->kept.level, level);
 	/* Either the raised thread sees the level at the end of its call, or this sees that it is in none. */
 	smp_store_mb(client->boost.level, level);
-	if (READ_ONCE(client->boost.call) != GPURT_BOOST_CALLS || READ_ONCE(client->kept.raised.task))
+	if (READ_ONCE(client->boost.call) != GPURT_BOOST_CALLS || (moves && READ_ONCE(client->kept.raised.task)))
 		gpurt_boost_look(client);
 }
 
@@ -271,11 +292,10 @@ int gpurt_boost_init(struct gpurt_client *client)
 	rt_mutex_init(&client->boost.calls);
 	rt_mutex_init(&client->boost.lock);
 	kthread_init_work(&client->boost.work, work);
-	if (gpurt_raised_init(&client->copier.raised))
-		return -ENOMEM;
-	if (!gpurt_raised_init(&client->boost.raised))
+	if (!gpurt_raised_init(&client->copier.raised) && !gpurt_raised_init(&client->boost.raised) &&
+	    !gpurt_raised_init(&client->kept.raised))
 		return 0;
-	gpurt_raised_destroy(&client->copier.raised);
+	gpurt_boost_destroy(client);
 	return -ENOMEM;
 }
 

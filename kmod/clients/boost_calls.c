@@ -95,21 +95,6 @@ int gpurt_boost_may_keep(u32 own, u32 *right)
 	       find_right(gpurt_boost_right(gpurt_normal, GPURT_FORM_OWNER, 1), right);
 }
 
-/*
- * Called with file->lock held, before gpurt_boost_keeps(), which then needs no memory.  -EPERM: the administrator has
- * barred the client; -ENOMEM.
- */
-int gpurt_boost_can_keep(struct gpurt_client *client)
-{
-	struct gpurt_raised *r = &client->kept.raised;
-
-	lockdep_assert_held(&client->file->lock);
-	if (gpurt_boost_is(client, GPURT_BOOST_BARRED))
-		return -EPERM;
-	/* Nobody else gives it a thread, and without one gpurt-boost does not touch it. */
-	return r->task || r->spare ? 0 : gpurt_raised_init(r);
-}
-
 /* Called with file->lock held.  The client's group raises the caller from now on, instead of another thread. */
 void gpurt_boost_keeps(struct gpurt_client *client, u32 right)
 {
@@ -200,7 +185,7 @@ bool gpurt_boost_ends(struct gpurt_client *client)
 	rt_mutex_lock(&b->lock);
 	is = b->raised.task == current;
 	if (is)
-		enter(b, b->form == GPURT_FORM_SELF ? gpurt_level_now(client) : 0);
+		enter(b, gpurt_boost_form_now(client) == GPURT_FORM_SELF ? gpurt_level_now(client) : 0);
 	rt_mutex_unlock(&b->lock);
 	if (!is)
 		rt_mutex_unlock(&b->calls);
@@ -271,11 +256,12 @@ static bool is_raised(const struct gpurt_client *client)
  * The level that the caller, in a call, is raised for as long as it waits at the gate.  An administrator may have set a
  * higher one since it began that call, or one that its user has no right to be raised for.
  */
-static u32 raised_for(const struct gpurt_boosted *b)
+static u32 raised_for(const struct gpurt_client *client)
 {
+	const struct gpurt_boosted *b = &client->boost;
 	u32 right = b->raised.right;
 
-	if (b->form != GPURT_FORM_SELF)
+	if (gpurt_boost_form_now(client) != GPURT_FORM_SELF)
 		return MAX_RT_PRIO - 1;
 	return min(b->asked, right > gpurt_normal ? right - gpurt_normal : 0);
 }
@@ -295,14 +281,14 @@ u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level)
 	if (READ_ONCE(client->core.depth))
 		level = min_t(u32, level, gpurt_level_now(client));
 	if (is_raised(client))
-		return min(level, raised_for(&client->boost));
+		return min(level, raised_for(client));
 	return current->rt_priority >= top ? level : 0;
 }
 
 /* Whether the caller is the client's thread in a call, and is raised while its client owns the GPU. */
 bool gpurt_boost_is_owners(const struct gpurt_client *client)
 {
-	return is_raised(client) && client->boost.form != GPURT_FORM_SELF;
+	return is_raised(client) && gpurt_boost_form_now(client) != GPURT_FORM_SELF;
 }
 
 /* Whether that thread keeps its CPU while it waits at the gate. */
@@ -356,6 +342,9 @@ static void another_returns(struct gpurt_client *client)
 {
 	struct gpurt_boosted *b = &client->boost;
 
+	/* A kept thread was looked at when its level changed. */
+	if (!READ_ONCE(b->raised.task) && !READ_ONCE(client->copier.raised.task))
+		return;
 	if (READ_ONCE(b->raised.task) && gpurt_boost_is(client, GPURT_BOOST_MAY) && READ_ONCE(client->core.depth))
 		gpurt_boost_flush(client);
 	else
@@ -388,7 +377,8 @@ void gpurt_boost_works(struct gpurt_client *client, const struct gpurt_wait *w)
 {
 	struct gpurt_boosted *b = &client->boost;
 
-	if (READ_ONCE(b->raised.task) != current || b->form != GPURT_FORM_FENCE || w->what == GPURT_WAIT_GRANT)
+	if (READ_ONCE(b->raised.task) != current || gpurt_boost_form_now(client) != GPURT_FORM_FENCE ||
+	    w->what == GPURT_WAIT_GRANT)
 		return;
 	rt_mutex_lock(&b->lock);
 	if (b->raised.task == current) {

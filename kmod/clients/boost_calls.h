@@ -16,7 +16,6 @@ bool gpurt_boost_ends(struct gpurt_client *client);
 int gpurt_boost_copies(struct gpurt_client *client, u32 own, u32 level);
 void gpurt_boost_copied(struct gpurt_client *client);
 int gpurt_boost_may_keep(u32 own, u32 *right);
-int gpurt_boost_can_keep(struct gpurt_client *client);
 void gpurt_boost_keeps(struct gpurt_client *client, u32 right);
 u32 gpurt_boost_queues_at(const struct gpurt_client *client, u32 level);
 void gpurt_boost_returns(struct gpurt_client *client, bool raised);
@@ -40,6 +39,14 @@ static inline u32 gpurt_boost_form_of(const struct gpurt_client *client, u32 fla
 	const struct gpurt_seat *seat = READ_ONCE(client->seat);
 
 	return seat && seat->team->core.all ? GPURT_FORM_OWNER : gpurt_boost_stated(flags);
+}
+
+/* The form of the begin that opened the client's segment.  The administrator may have put it into such a group since. */
+static inline u32 gpurt_boost_form_now(const struct gpurt_client *client)
+{
+	const struct gpurt_seat *seat = READ_ONCE(client->seat);
+
+	return seat && seat->team->core.all ? GPURT_FORM_OWNER : client->boost.form;
 }
 
 /* gpurt_boost_queues_at(), of which other policies do not pay for the call. */

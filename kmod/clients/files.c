@@ -6,9 +6,11 @@
 #include <linux/sched/signal.h>
 
 #include "base/raised.h"
+#include "clients/boost_calls.h"
 #include "clients/client.h"
 #include "clients/files.h"
 #include "clients/group.h"
+#include "decide/gpu.h"
 #include "decide/gpus.h"
 #include "state/clients.h"
 #include "state/exits.h"
@@ -29,14 +31,20 @@ bool gpurt_file_is_alive(const struct gpurt_file *file)
 static struct gpurt_client *client_make(struct gpurt_file *file, u32 index)
 {
 	struct gpurt_gpu *gpu = gpurt_gpu_get(index);
+	u32 own = gpurt_raised_own(current), right = 0;
 	struct gpurt_client *client;
 	int err;
 
 	if (!gpu)
 		return ERR_PTR(-ENODEV);
+	err = file->kept ? gpurt_boost_may_keep(own, &right) : 0;
+	if (err) {
+		gpurt_gpu_put(gpu);
+		return ERR_PTR(err);
+	}
 	client = gpurt_client_open(gpu, file);
 	if (!IS_ERR(client) && file->team) {
-		err = gpurt_group_first(client, gpurt_raised_own(current));
+		err = gpurt_group_first(client, own, right);
 		if (err) {
 			gpurt_client_gone(client, false);
 			gpurt_client_put(client);

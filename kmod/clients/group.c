@@ -264,15 +264,15 @@ static int seat_all(struct gpurt_file *file, u32 own, bool moved, struct gpurt_c
 	return err;
 }
 
-/* Called with file->lock held.  Whether each client's group can raise the caller.  The first error. */
-static int can_keep_all(struct gpurt_file *file)
+/* Called with file->lock held.  Whether the administrator has barred a client of the descriptor. */
+static bool is_barred(const struct gpurt_file *file)
 {
-	int i, err = 0;
+	int i;
 
-	for (i = 0; i < GPURT_MAX_GPUS && !err; i++)
-		if (file->clients[i])
-			err = gpurt_boost_can_keep(file->clients[i]);
-	return err;
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		if (file->clients[i] && gpurt_boost_is(file->clients[i], GPURT_BOOST_BARRED))
+			return true;
+	return false;
 }
 
 /* Called with file->lock held.  Each client's group raises the caller from now on. */
@@ -325,8 +325,8 @@ int gpurt_group_join(struct gpurt_file *file, const struct gpurt_group_join *ask
 	if (err)
 		return err;
 	mutex_lock(&file->lock);
-	if (all)
-		err = can_keep_all(file);
+	if (all && is_barred(file))
+		err = -EPERM;
 	if (!err)
 		err = join(file, asked->name, own, false, all);
 	if (!err && all)
@@ -347,17 +347,14 @@ int gpurt_group_moved(struct gpurt_file *file, const char *name)
 }
 
 /*
- * Called with file->lock held.  The client is new, and its descriptor is in a group.  Its first caller is the thread
- * that the group raises, if it raises all.  Errors as GPURT_IOC_GROUP_JOIN.
+ * Called with file->lock held.  The client is new, and its descriptor is in a group.  If that raises all, it raises the
+ * caller for the client, up to @right.  Errors as GPURT_IOC_GROUP_JOIN.
  */
-int gpurt_group_first(struct gpurt_client *client, u32 own)
+int gpurt_group_first(struct gpurt_client *client, u32 own, u32 right)
 {
 	bool kept = client->file->kept;
-	u32 right;
-	int err = kept ? gpurt_boost_may_keep(own, &right) : 0;
+	int err = kept && gpurt_boost_is(client, GPURT_BOOST_BARRED) ? -EPERM : 0;
 
-	if (!err && kept)
-		err = gpurt_boost_can_keep(client);
 	if (!err)
 		err = gpurt_group_seat(client, own, false);
 	if (!err && kept)

@@ -3,6 +3,7 @@
 #include <linux/sched.h>
 
 #include "base/deps.h"
+#include "clients/boost.h"
 #include "clients/boost_calls.h"
 #include "clients/news.h"
 #include "decide/gate.h"
@@ -48,6 +49,7 @@ static void hear(struct gpurt_client *client)
 	if (!gpurt_gpu_hold(client->gpu, &token))
 		return;
 	gpurt_client_hear(client);
+	gpurt_boost_look(client);	/* its segment may have ended while its group stays the owner */
 	gpurt_gpu_release(client->gpu, token);
 }
 

@@ -260,7 +260,8 @@
  * one that joined with the flag, and on a GPU that the member uses later, the thread of the first call there.  These
  * joins and first calls have the errors of an outermost begin of form `owner` ("Raised threads"), under any
  * policy, and EOPNOTSUPP where the host cannot raise threads.  A begin of a member is of form `owner` whatever it
- * says.  A thread of an own SCHED_OTHER, as a raised one makes it, cannot be raised: make threads before.
+ * says.  The right to be raised is that at the join: bar a process that loses it.  A thread that is SCHED_OTHER, as
+ * one that a raised thread makes, cannot be raised: make threads before.
  * Under the lock policies a tenure stays on one GPU.  A begin on another one is EOPNOTSUPP.
  *
  * Units

@@ -62,6 +62,8 @@ class Boost:
         level = int(lib.gpurt_client_begin_level(self.core, own.own, made.priority))
         result = 0
         if not self.core.depth:
+            if self.thread and self.thread is not thread:  # its group may have kept it raised
+                self.thread.want(self, 0)
             self.thread = thread
             stated = lib.GPURT_FORM_OWNER if self.in_all else lib.gpurt_boost_stated(made.flags)
             lib.gpurt_boost_form(self.core, stated)
@@ -101,6 +103,9 @@ class Boost:
             self.level(0)
             self.may = False
             self.kept = None
+        elif self.thread and self.in_all and not self.core.depth and not at_gate:
+            self.thread.want(self, 0)  # a group raises its members' kept threads only, outside of segments
+            self.may = False
 
     @property
     def in_all(self) -> bool:
@@ -108,11 +113,13 @@ class Boost:
         entry = self.core.entry
         return bool(entry != self.core and entry.group.group.all)
 
-    def keeps(self, thread: HostThread) -> None:
-        """The client's group raises that thread from now on, instead of another one."""
+    def keeps(self, thread: HostThread, right: int) -> None:
+        """The client's group raises that thread, which has that right, from now on, instead of another one."""
+        if self.barred or (self.kept and self.kept.thread is thread):
+            return
         if self.kept:
             self.kept.thread.want(self.kept, 0)
-        self.kept = Kept(thread, self.peer.right)
+        self.kept = Kept(thread, right)
         self._keep(self.core.boost.raised)
 
     def _keep(self, level: int) -> None:

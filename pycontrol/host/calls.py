@@ -301,7 +301,8 @@ class Calls:
         thread = caller.thread()
         own = caller.scheduling(thread).own
         every = bool(made.flags & lib.GPURT_GROUP_ALL)
-        refused = self.gpus[0].band.refuses_to_keep(own, caller.peer.right) if every else 0
+        right = caller.peer.right if every else 0
+        refused = self.gpus[0].band.refuses_to_keep(own, right) if every else 0
         if refused or (every and any(client.boost.barred for client in caller.clients.values())):
             raise Refusal(-refused or errno.EPERM, "a thread that its group raises: see gpurt/uapi.h, Groups")
 
@@ -309,7 +310,7 @@ class Calls:
             if every and not result:
                 caller.kept = True
                 for client in caller.clients.values():
-                    client.boost.keeps(thread)
+                    client.boost.keeps(thread, right)
             answer(result)
 
         self.groups.join(caller, name, own, False, joined, every)

@@ -363,17 +363,18 @@ class Host:
         peer = connection.peer
         exempt, barred = self.rules.exempt.has(peer), self.rules.barred.has(peer)
         allowance = self.budgets.of(peer, None)
-        thread = connection.thread() if connection.kept else None
+        thread, right = (connection.thread(), peer.right) if connection.kept else (None, 0)
+        refused = gpu.band.refuses_to_keep(connection.scheduling(thread).own, right) if thread else 0
+        if refused or (thread and barred):
+            raise Refusal(-refused or errno.EPERM, "a thread that its group raises: see gpurt/uapi.h, Groups")
         if connection.group:
             connection.group.check(gpu, peer, allowance)
-        if thread and (refused := gpu.band.refuses_to_keep(connection.scheduling(thread).own, peer.right)):
-            raise Refusal(-refused, "a thread that its group raises: see gpurt/uapi.h, Groups")
         client = gpu.join(next(self.ids), peer, exempt, allowance, connection.account)
         gpu.bar(client, barred)
         if connection.group:
             self.groups.enroll(connection.group, gpu, client, 0, False, partial(self._enrolled, client))
         if thread:
-            client.boost.keeps(thread)
+            client.boost.keeps(thread, right)
         return client
 
     def _enrolled(self, client: GpuClient, result: int) -> None:

@@ -178,6 +178,68 @@ def test_who_joins_so_can_and_may_be_raised(spawn: Spawn, plane: Control) -> Non
     assert spawn(at(5)).do("join", group="llm", flags=ALL) == -errno.EBUSY
 
 
+def test_a_thread_that_its_group_does_not_raise_is_lowered_at_its_end(spawn: Spawn) -> None:
+    parent, worker = spawn(at(5)), spawn(at(3))
+    for one in (parent, worker):
+        one.do("tsg")
+        assert one.do("join", group="llm", flags=ALL) == 0
+    assert parent.do("begin", flags=OWNER) == RUNNING
+    tid, seen = worker.run(thread_begins, "stay", SELF)
+    assert seen[0] == (FIFO, N + 5)
+    worker.do("end")
+    becomes(tid, 6)
+    becomes(worker.pid, N + 5)
+    assert worker.do("begin") == RUNNING
+    worker.do("end")
+    assert has(tid) == (FIFO, 6)
+    parent.do("end")
+    becomes(worker.pid, 3)
+
+
+def test_a_member_that_is_barred_before_it_uses_a_gpu_is_refused_there(spawn: Spawn, plane: Control) -> None:
+    worker = spawn(at(3))
+    assert worker.do("join", group="llm", flags=ALL) == 0
+    plane.set_barred(True, pid=worker.pid)
+    assert worker.do("code", code=lib.GPURT_IOC_BEGIN) == -errno.EPERM
+    assert has(worker.pid) == (FIFO, 3)
+
+
+def test_a_kept_thread_that_changes_its_priority_is_raised_with_the_next_tenure(spawn: Spawn) -> None:
+    parent, worker = spawn(at(5)), spawn(at(3))
+    for one in (parent, worker):
+        one.do("tsg")
+        assert one.do("join", group="llm", flags=ALL) == 0
+    parent.do("begin", flags=OWNER)
+    becomes(worker.pid, N + 5)
+    worker.run(changes, 4)
+    parent.do("end")
+    assert has(worker.pid) == (FIFO, 4)
+    parent.do("begin", flags=OWNER)
+    becomes(worker.pid, N + 5)
+    parent.do("end")
+    becomes(worker.pid, 4)
+
+
+def changes(_client: Client, priority: int) -> None:
+    """The process's main thread gives itself a priority."""
+    at(priority)()
+
+
+def test_who_is_moved_into_such_a_group_is_raised_again_when_it_owns_again(spawn: Spawn, plane: Control) -> None:
+    parent, moved, above = spawn(at(5)), spawn(at(3)), spawn(at(9))
+    for one in (parent, moved):
+        one.do("tsg")
+    assert parent.do("join", group="llm", flags=ALL) == 0
+    assert moved.do("begin", flags=SELF) == RUNNING
+    plane.set_group(moved.pid, "llm")
+    assert above.do("begin", flags=OWNER) == RUNNING
+    becomes(moved.pid, 3)
+    above.do("end")
+    eventually(lambda: has(moved.pid)[1] > N)
+    moved.do("end")
+    becomes(moved.pid, 3)
+
+
 def thread_joins(client: Client) -> tuple[int, list[int]]:
     """A thread of priority 2 joins twice, and stays: its id, and the results."""
     told: list[int] = []
