@@ -35,7 +35,6 @@
 #include "base/raised.h"
 #include "base/rules.h"
 #include "clients/boost.h"
-#include "clients/boost_calls.h"
 #include "compat.h"
 #include "core/boost.h"
 #include "decide/gpu.h"

@@ -8,7 +8,8 @@
 
 #include <linux/types.h>
 
-struct gpurt_client;
+#include "state/client.h"
+#include "state/team.h"
 
 const char *gpurt_boost_why_not(void);
 
@@ -26,6 +27,14 @@ void gpurt_boost_stop(struct gpurt_client *client);
 void gpurt_boost_settle(struct gpurt_client *client);
 void gpurt_boost_have_looked(struct gpurt_client *client);
 void gpurt_boost_flush(struct gpurt_client *client);
+
+/* The form of the begin that opened its segment.  The administrator may have put it into such a group since. */
+static inline u32 gpurt_boost_form_now(const struct gpurt_client *client)
+{
+	const struct gpurt_seat *seat = READ_ONCE(client->seat);
+
+	return seat && seat->team->core.all ? GPURT_FORM_OWNER : client->boost.form;
+}
 
 int gpurt_boost_load(void);
 void gpurt_boost_unload(void);

@@ -33,20 +33,12 @@ void gpurt_boost_worked(struct gpurt_client *client, const struct gpurt_wait *w)
 void gpurt_boost_submits(struct gpurt_client *client);
 void gpurt_boost_completed(struct gpurt_client *client);
 
-/* The form of a begin with these flags: in a group that raises all its threads it is `owner`, whatever they state. */
+/* The form of a begin with these flags: in a group that raises all threads it is `owner`, whatever they state. */
 static inline u32 gpurt_boost_form_of(const struct gpurt_client *client, u32 flags)
 {
 	const struct gpurt_seat *seat = READ_ONCE(client->seat);
 
 	return seat && seat->team->core.all ? GPURT_FORM_OWNER : gpurt_boost_stated(flags);
-}
-
-/* The form of the begin that opened the client's segment.  The administrator may have put it into such a group since. */
-static inline u32 gpurt_boost_form_now(const struct gpurt_client *client)
-{
-	const struct gpurt_seat *seat = READ_ONCE(client->seat);
-
-	return seat && seat->team->core.all ? GPURT_FORM_OWNER : client->boost.form;
 }
 
 /* gpurt_boost_queues_at(), of which other policies do not pay for the call. */

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from analysis.answers.loading import refuse
+from analysis.answers.loading import refuse, without_holds
 from analysis.model import Task, Taskset
 from analysis.taskset import TasksetFile
 from analysis.verdict import answer
@@ -63,7 +63,7 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     """
     _check_domains(loaded.taskset)
     if not force:
-        refuse(loaded, workers=True)
+        refuse(without_holds(loaded), workers=True)
     verdict = answer(loaded.taskset)
     proof = verdict.why and standing(loaded.taskset, verdict.why)
     if proof and not force:

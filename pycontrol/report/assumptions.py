@@ -151,6 +151,10 @@ def _groups(evidence: Evidence) -> list[Assumption]:
         )
         text = "the file's author states it; a trace tells of segments in another group"
         found.append(Assumption(assumed, Support.REFUTED if other else Support.UNCHECKED, other or text))
+        if fork.hold:
+            raised = f"While group {group} owns the GPU, each of these threads is raised, and alpha includes that."
+            text = "no host says which threads have joined with GPURT_GROUP_ALL"
+            found.append(Assumption(raised, Support.UNCHECKED, text))
     return found
 
 

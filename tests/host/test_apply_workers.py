@@ -124,14 +124,12 @@ def test_who_is_in_another_group_stays_there_and_nothing_is_set(given: Set) -> N
         assert given.clients() == before
 
 
-def test_nothing_is_set_that_analyze_does_not_prove(given: Set) -> None:
-    """No host raises all threads of an owner, as a hold needs."""
+def test_nothing_is_set_that_no_host_can_be_compared_with(given: Set) -> None:
+    """No host says which threads of a group it raises, as a hold needs."""
     held = given.text.replace('"right"] }', '"right"], hold = true }').replace('"segment"', '"boosted"')
     given.file.write_text(held, encoding="utf-8")
     with given.members(given.command("plan")):
         before = given.clients()
-        code, said = given.asked("apply", given.file)
-        assert (code, said["applied"]) == (1, False)
-        assert said["why"] == given.asked("analyze", given.file)[1]["why"]
-        assert "no host does so yet" in said["why"]
-        assert given.clients() == before
+        code = cli.run(["--device", str(given.host), "apply", str(given.file)])
+        assert (code, given.clients()) == (3, before)
+        assert "workers: nothing compares its hold with a host yet" in given.capfd.readouterr().err

@@ -276,7 +276,6 @@ def test_workers_are_named_beside_their_task(gpurt: Gpurt, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("old", "new"), [
     ('deadline = "30ms"', 'deadline = "20ms"'),
-    ('"right"] }', '"right"], hold = true }'),
     ('{ misc = "0.5ms", gpu = "3ms" }', '{ copy = "1ms" }, { kernel = "1ms", overhead = "0ms" }, { kernel = "1ms" }'),
 ])  # fmt: skip
 @pytest.mark.parametrize("test", [(), ("--test", "boosted-suspend"), ("--test", "gcaps-suspend")])
@@ -299,7 +298,16 @@ def test_a_run_with_a_hold_is_compared_with_nothing(gpurt: Gpurt, tmp_path: Path
     gpurt("simulate", WORKERS, "--runs", 1, "-o", run)
     code, _, err = gpurt("report", path, "--elsewhere", "--trace", run, "-o", page)
     assert (code, page.exists()) == (3, False)
-    assert "task planner: workers: no host raises all threads of an owner, as its hold needs" in err
+    assert "task planner: workers: nothing compares its hold with a host yet" in err
+
+
+def test_a_report_of_a_hold_says_what_analyze_says_and_assumes(gpurt: Gpurt, tmp_path: Path) -> None:
+    (path := tmp_path / "set.toml").write_text(WORKERS.read_text().replace('"right"] }', '"right"], hold = true }'))
+    code, page, document = made(gpurt, path, tmp_path / "page.html", "--elsewhere")
+    assert (code, document["holds"], gpurt("analyze", path)[0]) == (0, True, 0)
+    (raised,) = [one for one in document["assumptions"] if "each of these threads is raised" in one["assumption"]]
+    assert raised["support"] == "unchecked"
+    assert "GPURT_GROUP_ALL" in page.text
 
 
 def test_without_a_host_updates_are_unchecked_and_the_machine_is_not(gpurt: Gpurt, tmp_path: Path) -> None:
