@@ -161,9 +161,9 @@ static void settle_kept(struct gpurt_client *client)
 		gpurt_raised_let_go(&k->raised);
 		return;
 	}
+	gpurt_raised_want(&k->raised, gpurt_boost_cpu(gpurt_normal, level));
 	if (!level && gpurt_raised_refused(&k->raised))
 		forgive(&k->raised);
-	gpurt_raised_want(&k->raised, gpurt_boost_cpu(gpurt_normal, level));
 }
 
 /* Called with the lock held, by the client's thread or gpurt-boost.  Has the threads execute as they have to. */
