@@ -501,6 +501,14 @@ def test_a_child_that_uses_the_gpu_is_not_passed_over(profile: Profile, tmp_path
     assert profile(*beside, "--", "python", "waits.py", "1")[0] == 0  # a co-runner's is no stranger
 
 
+def test_what_a_run_leaves_behind_is_ended_before_the_next(profile: Profile, tmp_path: Path) -> None:
+    leaves = "import subprocess\nprint(subprocess.Popen(['sleep', '1000']).pid, file=open('left', 'w'), flush=True)\n"
+    (tmp_path / "leaves.py").write_text(leaves + PROGRAM)
+    assert profile(*QUIET, "--", "python", "leaves.py", "1")[0] == 0
+    left = int((tmp_path / "left").read_text())
+    eventually(lambda: not alive(left))
+
+
 def test_what_is_not_an_entry_of_the_command_is_not_overwritten(profile: Profile, tmp_path: Path) -> None:
     robot = tmp_path / "robot.toml"
     robot.write_text("# mine\n[platform]\ncpus = 1\n")
