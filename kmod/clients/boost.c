@@ -154,16 +154,19 @@ static void settle_kept(struct gpurt_client *client)
 {
 	struct gpurt_kept *k = &client->kept;
 
-	u32 level = READ_ONCE(k->level);
 
 	if (k->over || gpurt_boost_is(client, GPURT_BOOST_OVER) || gpurt_boost_is(client, GPURT_BOOST_BARRED) ||
 	    gpurt_exits_ends(client->file)) {
 		gpurt_raised_let_go(&k->raised);
 		return;
 	}
-	gpurt_raised_want(&k->raised, gpurt_boost_cpu(gpurt_normal, level));
-	if (!level && gpurt_raised_refused(&k->raised))
-		forgive(&k->raised);
+	/* The group may own the GPU again by now. */
+	if (test_and_clear_bit(GPURT_BOOST_LOST, &client->boost.flags)) {
+		gpurt_raised_want(&k->raised, 0);
+		if (gpurt_raised_refused(&k->raised))
+			forgive(&k->raised);
+	}
+	gpurt_raised_want(&k->raised, gpurt_boost_cpu(gpurt_normal, READ_ONCE(k->level)));
 }
 
 /* Called with the lock held, by the client's thread or gpurt-boost.  Has the threads execute as they have to. */
@@ -245,6 +248,8 @@ void gpurt_boost_wanted(struct gpurt_client *client, u32 level)
 
 	if (moves)
 		WRITE_ONCE(client->kept.level, level);
+	if (moves && !level)
+		set_bit(GPURT_BOOST_LOST, &client->boost.flags);
 	/* Either the raised thread sees the level at the end of its call, or this sees that it is in none. */
 	smp_store_mb(client->boost.level, level);
 	if (READ_ONCE(client->boost.call) != GPURT_BOOST_CALLS || (moves && READ_ONCE(client->kept.raised.task)))

@@ -413,7 +413,7 @@ def test_apply_sets_running_tasks(gpurt: Gpurt, host: Path, tmp_path: Path) -> N
     with SocketClient(host) as client:
         client.begin()
         code, out, _ = gpurt("apply", str(path), "--json")
-        assert (code, json.loads(out)["tasks"]["mine"]) == (0, {"gpu_priority": 21, "pids": [ME]})
+        assert (code, json.loads(out)["tasks"]["mine"]) == (0, {"gpu_priority": 21, "pids": [ME], "group": None})
         assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] == 21
 
 
