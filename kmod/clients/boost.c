@@ -154,7 +154,6 @@ static void settle_kept(struct gpurt_client *client)
 {
 	struct gpurt_kept *k = &client->kept;
 
-
 	if (k->over || gpurt_boost_is(client, GPURT_BOOST_OVER) || gpurt_boost_is(client, GPURT_BOOST_BARRED) ||
 	    gpurt_exits_ends(client->file)) {
 		gpurt_raised_let_go(&k->raised);

@@ -76,7 +76,7 @@ enum gpurt_boost_call {
 enum {
 	GPURT_BOOST_MAY,		/* with the gate held: the begin of its segment has raised its thread */
 	GPURT_BOOST_BARRED,		/* without a lock: the administrator's rules bar it, and none is raised now */
-	GPURT_BOOST_LOST,		/* likewise: its group has lost the GPU, and the kept thread was not lowered yet */
+	GPURT_BOOST_LOST,		/* likewise: its group lost the GPU, and the kept thread was not lowered yet */
 	/* With the lock held: */
 	GPURT_BOOST_OVER,		/* the client is gone: no thread is raised for it again */
 	GPURT_BOOST_SPINS,		/* its thread keeps its CPU while it waits at the gate */
