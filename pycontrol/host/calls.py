@@ -302,9 +302,9 @@ class Calls:
         own = caller.scheduling(thread).own
         every = bool(made.flags & lib.GPURT_GROUP_ALL)
         right = caller.peer.right if every else 0
-        refused = self.gpus[0].band.refuses_to_keep(own, right) if every else 0
-        if refused or (every and any(client.boost.barred for client in caller.clients.values())):
-            raise Refusal(-refused or errno.EPERM, "a thread that its group raises: see gpurt/uapi.h, Groups")
+        if every:
+            barred = any(client.boost.barred for client in caller.clients.values())
+            self.gpus[0].band.check_kept(own, right, barred)
 
         def joined(result: int) -> None:
             if every and not result:

@@ -364,9 +364,8 @@ class Host:
         exempt, barred = self.rules.exempt.has(peer), self.rules.barred.has(peer)
         allowance = self.budgets.of(peer, None)
         thread, right = (connection.thread(), peer.right) if connection.kept else (None, 0)
-        refused = gpu.band.refuses_to_keep(connection.scheduling(thread).own, right) if thread else 0
-        if refused or (thread and barred):
-            raise Refusal(-refused or errno.EPERM, "a thread that its group raises: see gpurt/uapi.h, Groups")
+        if thread:
+            gpu.band.check_kept(connection.scheduling(thread).own, right, barred)
         if connection.group:
             connection.group.check(gpu, peer, allowance)
         client = gpu.join(next(self.ids), peer, exempt, allowance, connection.account)

@@ -87,12 +87,17 @@ class Band:
         """The CPU priority that a thread of that form must have the right to, to be raised for a level."""
         return int(lib.gpurt_boost_right(self.normal, form, level))
 
-    def refuses_to_keep(self, own: int, right: int) -> int:
-        """Why a group may not raise a thread of that priority, whose user has that right: -errno; 0: it may."""
-        if not self.able:
-            return -errno.EOPNOTSUPP
-        lacks = right < self.right(lib.GPURT_FORM_OWNER, 1)
-        return int(lib.gpurt_boost_refusal(self.normal, own, 1)) or (-errno.EPERM if lacks else 0)
+    def check_kept(self, own: int, right: int, barred: bool) -> None:
+        """Whether a group may raise a thread of that priority and right, of a client that is, or is not, barred.
+
+        Raises:
+            Refusal: EOPNOTSUPP, ERANGE or EPERM.
+        """
+        refused = -errno.EOPNOTSUPP if not self.able else int(lib.gpurt_boost_refusal(self.normal, own, 1))
+        if not refused and (barred or right < self.right(lib.GPURT_FORM_OWNER, 1)):
+            refused = -errno.EPERM
+        if refused:
+            raise Refusal(-refused, "a thread that its group raises: see gpurt/uapi.h, Groups")
 
 
 def may_raise() -> bool:

@@ -123,11 +123,18 @@ def test_members_of_a_group_are_raised_while_they_are_inside_and_it_owns(spawn: 
     becomes(other.pid, N + 6)
 
 
-def test_a_group_raises_all_while_it_owns(spawn: Spawn, plane: Control) -> None:
-    parent, worker, other, above = spawn(at(5)), spawn(at(3)), spawn(at(4)), spawn(at(9))
-    for one in (parent, worker):
+def together(spawn: Spawn) -> tuple[Actor, Actor]:
+    """A parent of priority 5 and a worker of 3 in a group that raises all."""
+    members = spawn(at(5)), spawn(at(3))
+    for one in members:
         one.do("tsg")
         assert one.do("join", group="llm", flags=ALL) == 0
+    return members
+
+
+def test_a_group_raises_all_while_it_owns(spawn: Spawn, plane: Control) -> None:
+    parent, worker = together(spawn)
+    other, above = spawn(at(4)), spawn(at(9))
     assert parent.do("begin", flags=SELF) == RUNNING
     becomes(worker.pid, N + 5)
     assert (has(parent.pid), of(plane, worker.pid).raised) == ((FIFO, N + 5), N + 5)
@@ -179,10 +186,7 @@ def test_who_joins_so_can_and_may_be_raised(spawn: Spawn, plane: Control) -> Non
 
 
 def test_a_thread_that_its_group_does_not_raise_is_lowered_at_its_end(spawn: Spawn) -> None:
-    parent, worker = spawn(at(5)), spawn(at(3))
-    for one in (parent, worker):
-        one.do("tsg")
-        assert one.do("join", group="llm", flags=ALL) == 0
+    parent, worker = together(spawn)
     assert parent.do("begin", flags=OWNER) == RUNNING
     tid, seen = worker.run(thread_begins, "stay", SELF)
     assert seen[0] == (FIFO, N + 5)
@@ -205,10 +209,7 @@ def test_a_member_that_is_barred_before_it_uses_a_gpu_is_refused_there(spawn: Sp
 
 
 def test_a_kept_thread_that_changes_its_priority_is_raised_with_the_next_tenure(spawn: Spawn) -> None:
-    parent, worker = spawn(at(5)), spawn(at(3))
-    for one in (parent, worker):
-        one.do("tsg")
-        assert one.do("join", group="llm", flags=ALL) == 0
+    parent, worker = together(spawn)
     parent.do("begin", flags=OWNER)
     becomes(worker.pid, N + 5)
     worker.run(changes, 4)
