@@ -126,7 +126,7 @@ static bool copies(struct gpurt_client *client)
 static void settle_copier(struct gpurt_client *client)
 {
 	struct gpurt_copier *c = &client->copier;
-	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), READ_ONCE(c->own), READ_ONCE(c->hint));
+	u32 level = gpurt_level_of_begin(client, READ_ONCE(c->own), READ_ONCE(c->hint));
 
 	/* One that has lost the bus in the middle of a copy does not copy. */
 	if (!copies(client))

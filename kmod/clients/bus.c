@@ -17,6 +17,7 @@
 #include "state/client.h"
 #include "state/events.h"
 #include "state/exits.h"
+#include "state/team.h"
 #include "state/wake.h"
 
 static struct gpurt_client *client_of(struct gpurt_bus_node *node)
@@ -141,6 +142,35 @@ static int await(struct gpurt_client *client, struct gpurt_copy *copy) __release
 	return err;
 }
 
+/* Called with the lock held, after a change of what the level of the client's request follows from. */
+static void note_change(struct gpurt_copier *c)
+{
+	/* Pairs with lock_with_level(). */
+	smp_store_release(&c->changes, c->changes + 1);
+}
+
+/*
+ * Takes the lock.  Returns the level that the client's request has to have: an administrator may set another one at any
+ * time.  The level of a group needs the lock of groups, which is not for hard interrupts, so it is not taken inside.
+ */
+static u32 lock_with_level(struct gpurt_client *client) __acquires(&client->gpu->bus.lock)
+{
+	struct gpurt_copier *c = &client->copier;
+	u32 changes, level;
+
+	for (;;) {
+		/* Pairs with note_change(). */
+		changes = smp_load_acquire(&c->changes);
+		level = gpurt_level_of_begin(client, READ_ONCE(c->own), READ_ONCE(c->hint));
+		if (level)
+			gpurt_exits_urgent(client);
+		raw_spin_lock_irq(&client->gpu->bus.lock);
+		if (c->changes == changes)
+			return level;
+		raw_spin_unlock_irq(&client->gpu->bus.lock);
+	}
+}
+
 /* Makes the caller the thread of its client that copies.  -EBUSY: there is one. */
 static int claim(struct gpurt_client *client, u32 own, const struct gpurt_copy *copy)
 {
@@ -153,6 +183,7 @@ static int claim(struct gpurt_client *client, u32 own, const struct gpurt_copy *
 		c->own = own;
 		c->hint = copy->priority;
 		c->request = copy->request;
+		note_change(c);
 		err = 0;
 	}
 	raw_spin_unlock_irq(&client->gpu->bus.lock);
@@ -166,27 +197,21 @@ static void unclaim(struct gpurt_client *client)
 	raw_spin_unlock_irq(&client->gpu->bus.lock);
 }
 
-/* The level of the client's request.  The administrator may have set a priority meanwhile. */
-static u32 level_of(const struct gpurt_client *client)
-{
-	return gpurt_begin_level(READ_ONCE(client->core.set), client->copier.own, client->copier.hint);
-}
-
 /* Asks for the bus and waits.  A process that ends gets it no more: nobody would take it from the process. */
 static int ask(struct gpurt_client *client, struct gpurt_copy *copy)
 {
 	struct gpurt_gpu_bus *bus = &client->gpu->bus;
 	struct gpurt_bus_node *old, *n = &client->copier.node;
+	u32 level = lock_with_level(client);
 	u64 now;
 
-	raw_spin_lock_irq(&bus->lock);
 	if (client->copier.gone || gpurt_exits_ends(client->file)) {
 		raw_spin_unlock_irq(&bus->lock);
 		return READ_ONCE(client->gpu->dying) ? -ENODEV : -ESTALE;
 	}
 	old = bus->core.holder;
 	now = ktime_get_ns();
-	gpurt_bus_request(&bus->core, n, level_of(client), now);
+	gpurt_bus_request(&bus->core, n, level, now);
 	tell(client, GPURT_EVENT_COPY_ASK, now, 0);
 	handed(bus, old, now);
 	/* Either gpurt_bus_take_off() comes, or this sees that the process ends. */
@@ -198,14 +223,11 @@ static int ask(struct gpurt_client *client, struct gpurt_copy *copy)
 /* GPURT_COPY_BEGIN, by a thread of priority @own. */
 int gpurt_bus_begin(struct gpurt_client *client, u32 own, struct gpurt_copy *copy)
 {
-	u32 level = gpurt_begin_level(READ_ONCE(client->core.set), own, copy->priority);
 	int err = claim(client, own, copy);
 
 	if (err)
 		return err;
-	if (level)
-		gpurt_exits_urgent(client);
-	err = gpurt_boost_copies(client, own, level);
+	err = gpurt_boost_copies(client, own, gpurt_level_of_begin(client, own, copy->priority));
 	if (!err) {
 		err = ask(client, copy);
 		if (!err)
@@ -283,17 +305,18 @@ int gpurt_bus_end(struct gpurt_client *client, const struct gpurt_copy *copy)
 	return err;
 }
 
-/* In process context.  The administrator has changed the client's priority. */
+/* In process context.  The client's priority has changed, or that of its group, or it is a member now. */
 void gpurt_bus_relevel(struct gpurt_client *client)
 {
 	struct gpurt_gpu_bus *bus = &client->gpu->bus;
+	u32 level;
 
-	/* A request that was best effort may be given the bus with a priority. */
-	if (level_of(client))
-		gpurt_exits_urgent(client);
 	raw_spin_lock_irq(&bus->lock);
+	note_change(&client->copier);
+	raw_spin_unlock_irq(&bus->lock);
+	level = lock_with_level(client);
 	if (client->copier.node.state != GPURT_STATE_IDLE)
-		gpurt_bus_set_level(&bus->core, &client->copier.node, level_of(client));
+		gpurt_bus_set_level(&bus->core, &client->copier.node, level);
 	set_timer(bus);
 	raw_spin_unlock_irq(&bus->lock);
 	gpurt_boost_look(client);

@@ -190,8 +190,7 @@ int gpurt_client_priority(struct gpurt_client *client, u32 priority)
 	int err;
 
 	err = gpurt_gate_update(client->gpu, &v.u);
-	gpurt_group_urgent(client);
 	gpurt_boost_returns(client, false);
-	gpurt_bus_relevel(client);
+	gpurt_group_leveled(client);
 	return err;
 }

@@ -11,6 +11,7 @@
 
 #include "clients/boost_calls.h"
 #include "clients/budgets.h"
+#include "clients/bus.h"
 #include "clients/group.h"
 #include "core/sched.h"
 #include "decide/gate.h"
@@ -236,8 +237,8 @@ int gpurt_group_check(struct gpurt_file *file, const char *name, bool moved)
 }
 
 /*
- * Called with file->lock held.  The first error; those that could became members.  *@any: one of them, or NULL.  Where
- * the administrator moves them, what they have open may make the group real-time.
+ * Called with file->lock held.  The first error; those that could became members.  *@any: one of them, or NULL.  What
+ * they have open or copy may have another level in the group, and the group may have another one with them.
  */
 static int seat_all(struct gpurt_file *file, u32 own, bool moved, struct gpurt_client **any)
 {
@@ -256,9 +257,9 @@ static int seat_all(struct gpurt_file *file, u32 own, bool moved, struct gpurt_c
 		if (!ret)
 			*any = client;
 	}
-	if (*any && moved) {
+	if (*any) {
 		reading = gpurt_clients_read();
-		gpurt_group_urgent(*any);
+		gpurt_group_leveled(*any);
 		gpurt_clients_done(reading);
 	}
 	return err;
@@ -362,35 +363,26 @@ int gpurt_group_first(struct gpurt_client *client, u32 own, u32 right)
 	return err;
 }
 
-/* Each client of the group that may be met on that GPU is urgent from now on. */
-static void make_urgent(struct gpurt_gpu *gpu, const struct gpurt_team *team)
+/* The level of the client, or of its group, may be another, also a real-time one, from now on. */
+static void follow(struct gpurt_client *client)
 {
-	struct gpurt_client *client;
-	struct gpurt_seat *seat;
-
-	gpurt_for_each_client(client, gpu) {
-		seat = READ_ONCE(client->seat);
-		if (seat && seat->team == team)
-			gpurt_exits_urgent(client);
-		cond_resched();
-	}
+	if (gpurt_level_told(client))
+		gpurt_exits_urgent(client);
+	gpurt_bus_relevel(client);
 }
 
-/* Called while no client is freed.  The level of the client, or of its group, may have become a real-time one. */
-void gpurt_group_urgent(struct gpurt_client *client)
+/* Called while no client is freed.  All members of the client's group follow, or the client if it is in none. */
+void gpurt_group_leveled(struct gpurt_client *client)
 {
 	const struct gpurt_seat *seat = READ_ONCE(client->seat);
-	struct gpurt_gpu *gpu;
-	u32 i;
+	struct gpurt_client *member;
+	int i;
 
-	if (!gpurt_level_told(client))
+	if (!seat) {
+		follow(client);
 		return;
-	gpurt_exits_urgent(client);
-	for (i = 0; seat && i < GPURT_MAX_GPUS; i++) {
-		gpu = gpurt_gpu_get(i);
-		if (!gpu)
-			continue;
-		make_urgent(gpu, seat->team);
-		gpurt_gpu_put(gpu);
 	}
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		list_for_each_entry_rcu(member, &seat->team->seats[i].members, in_seat, gpurt_clients_reading())
+			follow(member);
 }

@@ -18,6 +18,6 @@ int gpurt_group_first(struct gpurt_client *client, u32 own, u32 right);
 int gpurt_group_seat(struct gpurt_client *client, u32 own, bool moved);
 void gpurt_group_left(struct gpurt_client *client, u64 now);
 void gpurt_group_parted(struct gpurt_client *client);
-void gpurt_group_urgent(struct gpurt_client *client);
+void gpurt_group_leveled(struct gpurt_client *client);
 
 #endif

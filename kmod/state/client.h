@@ -47,6 +47,7 @@ struct gpurt_copier {
 	struct task_struct *task;	/* waits for the bus */
 	u32 own;			/* the priority of the thread that asked last, */
 	u32 hint;			/* and what it asked for */
+	u32 changes;			/* of what the level of its request follows from; read without the lock, too */
 	bool asking;			/* a call is under way: no other thread may begin, or go on */
 	u32 request;			/* the number of its last BEGIN or NEXT */
 	bool gone;

@@ -76,20 +76,38 @@ static bool is_to_go(const struct gpurt_client *client, const struct gpurt_opene
 }
 
 /*
- * Called with openers_lock held, and while no client is freed.  The client to be taken off next: the one that owns the
- * first one's GPU, if the process has it, or else its bus.  NULL: all have been taken off.
+ * Likewise.  The process's client that keeps the GPU from others: its owner, or a member inside of the group that owns.
+ * NULL: none does.
+ */
+static struct gpurt_client *find_runner(const struct gpurt_gpu *gpu, const struct gpurt_opener *opener)
+{
+	struct gpurt_sched_client *core = READ_ONCE(gpu->sched.runner);
+	struct gpurt_client *member;
+	struct gpurt_seat *seat;
+
+	if (!core)
+		return NULL;
+	seat = gpurt_seat_of(core);
+	if (!seat)
+		return gpurt_client_of(core);
+	list_for_each_entry_rcu(member, &seat->members, in_seat, gpurt_clients_reading())
+		if (READ_ONCE(member->core.depth) && is_to_go(member, opener))
+			return member;
+	return NULL;
+}
+
+/*
+ * Called with openers_lock held, and while no client is freed.  The client to be taken off next: one that keeps the
+ * first one's GPU from others, if the process has it, or else its bus.  NULL: all have been taken off.
  */
 static struct gpurt_client *next(struct gpurt_opener *opener)
 {
 	struct gpurt_client *client, *runner, *copier;
-	struct gpurt_sched_client *core;
 
 	client = list_first_entry_or_null(&opener->urgent, struct gpurt_client, urgent.node);
 	if (!client || client->urgent.taken_off)
 		return NULL;
-	core = READ_ONCE(client->gpu->sched.runner);
-	/* Of a group, all members of the process are taken off, whichever comes first. */
-	runner = core && !gpurt_seat_of(core) ? gpurt_client_of(core) : NULL;
+	runner = find_runner(client->gpu, opener);
 	copier = gpurt_bus_holder(client->gpu);
 	if (is_to_go(runner, opener))
 		client = runner;

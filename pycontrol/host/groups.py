@@ -249,7 +249,8 @@ class Groups:
                 lib.gpurt_group_move(seat.raw, client.core, now)
             else:
                 lib.gpurt_group_add(seat.raw, client.core, own, now)
-            gpu.bus.relevel(client.copier, client.level_of_copies)
+            for one in group.seats.values():
+                one.relevel_copies()
             return 0
 
         gpu.update(gpu.decision(decide, done, client))

@@ -21,6 +21,7 @@ from pycontrol.live.control import Control, EventRecord
 from pycontrol.live.control import connect as control
 from pycontrol.machine import procs
 
+FOREVER = lib.GPURT_FOREVER
 SHAPE = {"gpus": 2, "stuck_bound": 100 * MS}
 
 
@@ -293,3 +294,54 @@ def test_under_a_lock_policy_a_tenure_stays_on_one_gpu(spawn: Callable[..., Acto
     plane.set_policy("lock-fifo")
     assert there.do("code", code=lib.GPURT_IOC_BEGIN, gpu=1) == -errno.EOPNOTSUPP
     assert there.do("code", code=lib.GPURT_IOC_BEGIN, gpu=0) == 0
+
+
+def copies(plane: Control, gpu: int = 0) -> int:
+    """The priority at which a client has the GPU's bus."""
+    (bus,) = plane.buses(gpu)
+    assert bus.client is not None
+    return bus.priority
+
+
+def test_a_copy_has_the_priority_of_its_group_which_another_member_may_change(
+    spawn: Callable[..., Actor], place: Path, plane: Control
+) -> None:  # fmt: skip
+    other = spawn("llm", 9)
+    with client_of(place) as client:
+        assert client.join("llm") == 0
+        for gpu in (0, 1):
+            assert client.code(lib.GPURT_IOC_COPY, gpu=gpu, what=lib.GPURT_COPY_BEGIN) == 0
+        assert [copies(plane, gpu) for gpu in (0, 1)] == [9, 9]
+        plane.set_priority(other.pid, 7)
+        assert [copies(plane, gpu) for gpu in (0, 1)] == [7, 7]
+
+
+def test_who_waits_to_copy_comes_before_others_when_its_group_becomes_urgent(
+    spawn: Callable[..., Actor], place: Path, plane: Control
+) -> None:  # fmt: skip
+    other = spawn("llm", 0)
+    with client_of(place) as client, client_of(place) as holder, client_of(place) as rival:
+        assert client.join("llm") == 0
+        for one, priority in ((holder, 1), (rival, 3)):
+            waits = one.start(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN, priority=priority, timeout_ns=FOREVER)
+            assert one is rival or waits.result()[0] == 0
+        asks = client.start(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN, timeout_ns=FOREVER)
+        eventually(lambda: plane.buses(0)[0].waiters == 2)
+        plane.set_priority(other.pid, 5)
+        assert holder.code(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_END) == 0
+        assert asks.result()[0] == 0
+        assert copies(plane) == 5
+        assert client.code(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_END) == 0
+        assert waits.result()[0] == 0
+
+
+def test_who_joins_a_group_in_the_middle_of_a_copy_brings_it_along(
+    spawn: Callable[..., Actor], place: Path, plane: Control
+) -> None:  # fmt: skip
+    other = spawn("llm", 9)
+    assert other.do("begin") == RUNNING
+    with client_of(place) as client:
+        assert client.code(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN) == 0
+        assert copies(plane) == 0
+        assert client.join("llm") == 0
+        assert copies(plane) == 9
