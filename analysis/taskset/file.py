@@ -76,6 +76,23 @@ class TasksetFile:
     clocks: Mapping[str, Clocks] = field(default_factory=dict)
     workers: tuple[Problem, ...] = ()
 
+    @property
+    def groups(self) -> dict[str, list[Task]]:
+        """The tasks of each group, by its name."""
+        found: dict[str, list[Task]] = {}
+        for task in self.taskset:
+            if group := self.launch.get(task.name, Launch()).group:
+                found.setdefault(group, []).append(task)
+        return found
+
+    @property
+    def group_priorities(self) -> dict[str, int]:
+        """The GPU priority that a host gives each task in a group, by task: the highest of the group's members."""
+        return {
+            one.name: max(task.segment_priority for task in members)
+            for members in self.groups.values() for one in members
+        }  # fmt: skip
+
 
 def load(path: Path | str) -> TasksetFile:
     """Reads and checks a file.  Raises TasksetError with every mistake, FileError if it cannot be read."""

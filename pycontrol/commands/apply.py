@@ -53,8 +53,8 @@ def apply(
 ) -> int:  # fmt: skip
     """Give running processes the GPU priorities of a taskset file, matched by the task's command or name.
 
-    On a Tegra also the slices and interleave levels of their partitions.  All of it is set, or nothing.  A task and its
-    workers join its group, and stay there until they end.
+    On a Tegra also the slices and interleave levels of their partitions.  All of it is set, or nothing.  Tasks and
+    workers join their group, and stay there until they end.  Its priority is the highest of its members'.
     """
     if task or output:
         return _admit(device, file, task, output, force or ignore_missing, as_json)
@@ -64,14 +64,15 @@ def apply(
         return _refuse(file, given, as_json)
     users = [task for task in loaded.taskset if task.uses_gpu]
     pids = given.pids or {}
-    rows = [(task.name, str(task.segment_priority), ", ".join(map(str, pids[task.name])) or "not running")
+    set_to = {task.name: loaded.group_priorities.get(task.name, task.segment_priority) for task in users}
+    rows = [(task.name, str(set_to[task.name]), ", ".join(map(str, pids[task.name])) or "not running")
             for task in users]  # fmt: skip
     lines = [render.table(("task", "GPU priority", "pid"), rows) if rows else "no task uses the GPU: nothing to set"]
-    lines += [f"group {loaded.launch[fork.task].group}: {', '.join(fork.members)}" for fork in loaded.taskset.forks]
+    lines += [f"group {group}: {', '.join(one.name for one in members)}" for group, members in loaded.groups.items()]
     lines += [f"applied by force, without a proof: {reason}" for reason in given.doubts]
     data = {
         task.name: {
-            "gpu_priority": task.segment_priority, "pids": pids[task.name], "group": loaded.launch[task.name].group
+            "gpu_priority": set_to[task.name], "pids": pids[task.name], "group": loaded.launch[task.name].group
         } for task in users
     }  # fmt: skip
     _emit(file, given, data, fit.lines(given.objections), "\n".join(lines), as_json)

@@ -49,7 +49,7 @@ class Given:
 def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     """Sets the GPU priorities of a file, and on a Tegra slices and levels: all, or nothing.
 
-    Processes of a task with workers, and of its workers, join its group before.
+    Processes of tasks in a group, or of workers, join it before.
 
     Args:
         device: the host's, None for the usual search.
@@ -71,7 +71,8 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     with connect(device) as control, ExitStack() as stack:
         host = fit.ask(control, loaded)
         matched = fit.matched(loaded, host)
-        priorities = {pid: task.segment_priority for pid, task in matched.items()}
+        grouped = loaded.group_priorities
+        priorities = {pid: grouped.get(task.name, task.segment_priority) for pid, task in matched.items()}
         groups = _joining(loaded, host, matched)
         found = fit.objections(loaded, host.given(priorities, groups))
         other = fit.against(found)
@@ -85,10 +86,10 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
 
 
 def _joining(loaded: TasksetFile, host: fit.Host, matched: Mapping[int, Task]) -> dict[int, str]:
-    """The groups of tasks with workers that processes in no group join, by pid."""
-    alone, forked = {one.pid for one in host.clients if not one.group}, loaded.taskset.forked
-    homes = {pid: loaded.launch[task.name].group for pid, task in matched.items() if task.name in forked}
-    return {pid: home for pid, home in homes.items() if home and pid in alone}
+    """The groups that processes in no group join, by pid."""
+    alone = {one.pid for one in host.clients if not one.group}
+    homes = {task.name: group for group, members in loaded.groups.items() for task in members}
+    return {pid: homes[task.name] for pid, task in matched.items() if task.name in homes and pid in alone}
 
 
 def _check_domains(taskset: Taskset) -> None:

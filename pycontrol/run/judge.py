@@ -63,7 +63,7 @@ class Judge:
         self._meanings: dict[str, SeenTask | None] = {}
         self._due = Due(lambda task, release: release in self._tasks[task].jobs)
         self._limits = Limits(file, self.policy, gpus)
-        self._segments = Segments(self.policy, self._limits, self._log, _group_levels(file), _homes(file))
+        self._segments = Segments(self.policy, self._limits, self._log, file.group_priorities, _homes(file))
         self._serving = Serving(file.taskset, self._log)
         self._latest = 0
 
@@ -373,15 +373,6 @@ class Judge:
             return
         self._log.add(event.time, What.LOST, "", f"{event.detail or 'events lost'}; what was under way is left out")
         self._forget()
-
-
-def _group_levels(file: TasksetFile) -> dict[str, int]:
-    """The GPU priority of each task's group, which is the highest of its members', by task."""
-    groups = {task.name: file.launch[task.name].group for task in file.taskset if task.name in file.launch}
-    return {
-        name: max(task.segment_priority for task in file.taskset if groups.get(task.name) == group)
-        for name, group in groups.items() if group
-    }  # fmt: skip
 
 
 def _homes(file: TasksetFile) -> dict[str, str]:

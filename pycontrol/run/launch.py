@@ -48,19 +48,14 @@ class Run:
 def _set_priorities(crew: Crew, listener: Listener) -> list[str]:
     """Sets the GPU priorities of tasks through the host: of groups, and if tasks may not use SCHED_FIFO of all.
 
-    A group's is the highest of its tasks', whatever their segments ask for.
+    A group's is that of all its tasks, whatever their segments ask for.
     """
     ours = [one for one in crew.children if one.task.uses_gpu and one.report is not None and one.task.segment_priority]
-    groups = {one.process.pid: crew.file.launch[one.task.name].group for one in ours}
-    levels: dict[str | None, int] = {}
-    for one in ours:
-        group = groups[one.process.pid]
-        levels[group] = max(one.task.segment_priority, levels.get(group, 0))
+    grouped = crew.file.group_priorities
     try:
         for one in ours:
-            group = groups[one.process.pid]
-            if group or not crew.fifo:
-                level = levels[group] if group else one.task.segment_priority
+            if one.task.name in grouped or not crew.fifo:
+                level = grouped.get(one.task.name, one.task.segment_priority)
                 listener.control.set_priority(one.process.pid, level)
     except RefusedError as error:
         return [f"GPU priorities not set: {error}"]

@@ -24,6 +24,7 @@ class Segments:
         ``homes``: the groups of workers and of tasks that have some, whose bounds are for members of one group.
         """
         self._policy, self._limits, self._log, self._levels, self._homes = policy, limits, log, levels, homes
+        self._users: dict[str, str] = {}  # whose groups those are: their first member's that was seen
 
     def begin(self, seen: SeenTask, event: Event, priority: int | None) -> None:
         """A segment begins, of a client of that GPU priority if it is known."""
@@ -81,10 +82,17 @@ class Segments:
     def _check_home(self, task: Task, event: Event) -> None:
         """A host's event names the group; the simulator's, which names no GPU, does not."""
         home = self._homes.get(task.name)
-        if home and event.gpu is not None and event.group != home:
+        if not home or event.gpu is None:
+            return
+        user = event.user or ""
+        if event.group != home:
             there = f"group {visible(event.group)}" if event.group else "no group"
-            text = f"its segment is one of {there}, the file says group {home}, and its bound is for that"
-            self._log.add(event.time, What.PRIORITY, task.name, text)
+        elif user != self._users.setdefault(home, user):
+            there = f"user {visible(user)}'s group of that name, as others are not"
+        else:
+            return
+        text = f"its segment is one of {there}, the file says group {home}, and its bound is for that"
+        self._log.add(event.time, What.PRIORITY, task.name, text)
 
     def _check_single(self, seen: SeenTask, event: Event, job: OpenJob | None) -> None:
         """A task has GPU segments, in its jobs if it tells of jobs, and one after the other."""

@@ -86,6 +86,11 @@ class Set:
         code = cli.run(["--device", str(self.host), *map(str, words), "--json"])
         return code, json.loads(self.capfd.readouterr().out)
 
+    def asked_in_vain(self, *words: object) -> int:
+        code = cli.run(["--device", str(self.host), *map(str, words)])
+        assert self.capfd.readouterr().err
+        return code
+
     def clients(self) -> list[tuple[int, str, int]]:
         with connect(str(self.host)) as control:
             return sorted((one.pid, one.group, one.priority) for one in control.clients())
@@ -122,6 +127,21 @@ def test_who_is_in_another_group_stays_there_and_nothing_is_set(given: Set) -> N
         assert (code, said["applied"]) == (1, False)
         assert "is in group other, the file says group plan for left" in said["why"]
         assert given.clients() == before
+
+
+def test_a_group_without_a_bound_is_joined_by_force_at_the_highest_level_of_its_members(given: Set) -> None:
+    plain = given.text.replace(', { workers = ["left", "right"] }', "")
+    plain = plain.replace("group =", 'deadline = "9000s"\ngroup =')
+    plain = plain.replace('name = "left"\n', 'name = "left"\nperiod = "9000s"\ngroup = "plan"\n')
+    given.file.write_text(plain.replace('name = "right"\n', 'name = "right"\nperiod = "9000s"\n'), encoding="utf-8")
+    assert given.asked_in_vain("apply", given.file) == 3
+    with given.members(given.command("plan"), given.command("left")) as pids:
+        code, said = given.asked("apply", given.file, "--force")
+        assert (code, said["applied"], said["schedulable"]) == (0, True, False), said
+        assert {name: (one["group"], one["gpu_priority"]) for name, one in said["tasks"].items()} == {
+            "plan": ("plan", 30), "left": ("plan", 30)
+        }  # fmt: skip
+        assert given.clients() == sorted((pid, "plan", 30) for pid in pids)
 
 
 def test_nothing_is_set_that_no_host_can_be_compared_with(given: Set) -> None:

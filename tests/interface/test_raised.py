@@ -20,6 +20,7 @@ import pytest
 from actors import Actor, fork_sleeper, in_child, of
 from links import MS, PENDING, RUNNING, Client, client_of, eventually, is_device
 
+import gpurt
 from gpurt._gpurt import lib
 from gpurt.enums import Form, Overrun, Policy, State
 from gpurt.errors import RefusedError
@@ -174,9 +175,11 @@ def test_a_group_raises_the_thread_that_joined_last_and_later_members_at_once(sp
     assert worker.do("join", group="llm", flags=ALL) == -errno.EPERM
 
 
-def test_who_joins_so_can_and_may_be_raised(spawn: Spawn, plane: Control) -> None:
+def test_who_joins_so_can_and_may_be_raised(spawn: Spawn, plane: Control, host: Path) -> None:
     ordinary, much, barred, plain = spawn(), spawn(at(N + 1)), spawn(at(5)), spawn(at(5))
     assert [one.do("join", group="llm", flags=ALL) for one in (ordinary, much)] == [-errno.ERANGE] * 2
+    with gpurt.Client(str(host)) as client, pytest.raises(OSError, match="needs a SCHED_FIFO or SCHED_RR"):
+        client.join("llm", raise_all=True)
     barred.do("tsg")
     plane.set_barred(True, pid=barred.pid)
     assert barred.do("join", group="llm", flags=ALL) == -errno.EPERM

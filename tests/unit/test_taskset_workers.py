@@ -226,6 +226,16 @@ def test_a_segment_outside_the_group_is_told(group: str | None, told: str) -> No
     assert all(told in text for text in texts)
 
 
+def test_a_segment_in_another_users_group_of_that_name_is_told() -> None:
+    judge = Judge(load(EXAMPLE), {})
+    found = [
+        one for at, (task, user) in enumerate([("plan", "ann"), ("left", "ann"), ("right", "bob"), ("left", "ann")])
+        for one in judge.feed(Event(at, Kind.BEGIN, task, gpu=0, group="planner", user=user))
+        if "the file says group planner" in one.text
+    ]  # fmt: skip
+    assert [(one.task, "user bob's group" in one.text) for one in found] == [("right", True)]
+
+
 @pytest.mark.parametrize("command", [["watch"], ["watch", "--metrics"], ["trace", "check", "run.json"]])
 def test_a_hold_is_compared_with_no_host(command: list[str], tmp_path: Path) -> None:
     (path := tmp_path / "set.toml").write_text(GOOD.replace('"right"] }', '"right"], hold = true }'))

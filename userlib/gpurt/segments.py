@@ -36,6 +36,13 @@ from gpurt.types import CData
 
 P = ParamSpec("P")
 R = TypeVar("R")
+#: Why a group cannot raise the calling thread, by error number.
+_NOT_KEPT = {
+    errno.EPERM: "the thread may not be raised: raise RLIMIT_RTPRIO (ulimit -r) or grant CAP_SYS_NICE, unless the "
+    "administrator has barred it (gpurt set bar)",
+    errno.ERANGE: "the thread needs a SCHED_FIFO or SCHED_RR priority that is not above the normal ones (gpurt status)",
+    errno.EBUSY: "it is inside a segment, in another group, or the group is one that does not raise all its threads",
+}
 
 def _flags(wait: bool, form: Form | str) -> int:
     """The flags of a begin.  Raises ValueError: no such form."""
@@ -98,7 +105,10 @@ class Client:
                 ``raise_all`` also EPERM and ERANGE, the thread may not or cannot be raised.
         """
         flags = lib.GPURT_GROUP_ALL if raise_all else 0
-        check(lib.gpurt_group_join(self.handle, os.fsencode(group), flags), f"join group {group}")
+        code = -lib.gpurt_group_join(self.handle, os.fsencode(group), flags)
+        if code in _NOT_KEPT and raise_all:
+            raise OSError(code, f"join group {group}: {_NOT_KEPT[code]}")
+        check(-code, f"join group {group}")
 
     def close(self) -> None:
         """Ends the client together with its segments, TSGs and work.  Calling it again does nothing."""
