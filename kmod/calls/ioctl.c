@@ -55,8 +55,9 @@ static long do_query(struct gpurt_file *file, union gpurt_argument *a)
 	q->tier = facts.tier;
 	q->policy = READ_ONCE(gpu->sched.policy);
 	q->epsilon_ns = 0;
-	for (i = 0; i < GPURT_CAUSE_COUNT; i++)
+	for (i = 0; i < GPURT_CAUSE_RAISE; i++)
 		q->epsilon_ns = max_t(u64, q->epsilon_ns, READ_ONCE(gpu->runlist.latency[i].max));
+	q->epsilon_ns += READ_ONCE(gpu->runlist.latency[GPURT_CAUSE_RAISE].max);
 	memcpy(q->device, gpu->device, sizeof(q->device));
 	gpurt_gpu_put(gpu);
 	return 0;

@@ -69,7 +69,7 @@ struct gpurt_change {
 /* The runlist, and the updates that the scheduler asks for: decide/runlist.c. */
 struct gpurt_runlist {
 	/* Written with the gate held, down to the blank line. */
-	struct gpurt_latency latency[GPURT_CAUSE_COUNT];
+	struct gpurt_latency latency[GPURT_CAUSE_COUNT];	/* that of RAISE: written by gpurt-boost */
 	u64 commits;
 	u64 carried;			/* number of the last commit that succeeded; they count from 1 */
 	u64 updated_ns;			/* how long all commits took together */

@@ -519,7 +519,7 @@ enum gpurt_overrun {
 	GPURT_OVERRUN_COUNT,
 };
 
-/* Why a runlist was updated. */
+/* Why a runlist was updated; RAISE: not why, but how long a thread waited after an update until it was raised. */
 enum gpurt_cause {
 	GPURT_CAUSE_BEGIN,
 	GPURT_CAUSE_END,
@@ -531,6 +531,7 @@ enum gpurt_cause {
 	GPURT_CAUSE_TSG,
 	GPURT_CAUSE_EXEMPT,
 	GPURT_CAUSE_RESET,		/* the GPU was reset, or resumed */
+	GPURT_CAUSE_RAISE,
 	GPURT_CAUSE_COUNT,
 };
 
@@ -625,7 +626,7 @@ struct gpurt_query {
 	__u32 policy;
 	__u32 tier;
 	__u32 pad;
-	__u64 epsilon_ns;		/* longest runlist update seen, 0 if none yet */
+	__u64 epsilon_ns;		/* longest runlist update seen, and longest raise after one; 0 if none yet */
 	char device[GPURT_NAME_LEN];	/* which GPU it is, if its driver says so: its PCI address, as 0000:c1:00.0 */
 };
 

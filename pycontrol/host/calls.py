@@ -9,7 +9,7 @@ from functools import partial
 from typing import Protocol
 
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Cap, EventKind, Tier
+from gpurt.enums import Cap, Cause, EventKind, Tier
 from gpurt.types import CData
 from pycontrol.host.agents import AgentGpu
 from pycontrol.host.gpu import Decision, Gpu, GpuClient, Mark
@@ -147,7 +147,8 @@ class Calls:
         made.caps = facts.caps | (Cap.RAISES if gpu.band.able else 0) | (Cap.UNITS if self.space else 0)
         made.caps |= Cap.GROUPS if self.groups.able else 0
         made.policy, made.tier, made.device = gpu.sched.policy, facts.tier, facts.device.encode()
-        made.epsilon_ns = max(latency.max for latency in gpu.latency.values())
+        raised = gpu.latency[Cause.RAISE].max
+        made.epsilon_ns = max(one.max for cause, one in gpu.latency.items() if cause is not Cause.RAISE) + raised
         answer(0)
 
     def begin(self, caller: Caller, made: CData, answer: Call) -> None:

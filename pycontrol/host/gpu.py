@@ -160,9 +160,9 @@ def gpurt_py_event(sched: CData, client: CData, event: int, now: int) -> None:
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
-def gpurt_py_raise(sched: CData, client: CData, level: int, _now: int) -> None:
+def gpurt_py_raise(sched: CData, client: CData, level: int, now: int) -> None:
     """From the core: a client's thread has to execute at another level."""
-    ffi.from_handle(sched.host).on_raise(client, level)
+    ffi.from_handle(sched.host).on_raise(client, level, now)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
@@ -337,11 +337,15 @@ class Gpu(ABC):
         """Tells subscribers of an event of the bus, which no update brings about."""
         self.tell(self, self.copiers[copier], kind, when, None, waited)
 
-    def on_raise(self, core: CData, level: int) -> None:
-        """Raises or lowers the client's thread."""
+    def on_raise(self, core: CData, level: int, now: int) -> None:
+        """Raises or lowers the client's thread, because of what happened at `now`."""
         client = self._by_core.get(core)
-        if client:
-            client.boost.level(level)
+        if not client:
+            return
+        before = client.boost.raised
+        client.boost.level(level)
+        if not before and client.boost.raised and level != lib.GPURT_RAISED_TOP:
+            lib.gpurt_latency_record(self.latency[Cause.RAISE], max(0, self.clock() - now))
 
     def on_regroup(self, raw: CData) -> None:
         """Notes the group, whose other GPUs follow afterwards."""

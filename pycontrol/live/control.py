@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -175,6 +175,14 @@ class UpdateLatency(Durations):
     """How long runlist updates of one cause took."""
 
     cause: Cause
+
+
+def updates(latency: Iterable[UpdateLatency]) -> tuple[int, int]:
+    """How many runlist updates were timed, and the longest, ns, with the longest raise of a thread after one."""
+    by_raise = [one for one in latency if one.cause is Cause.RAISE]
+    others = [one for one in latency if one.cause is not Cause.RAISE]
+    longest = [max((one.maximum for one in kind), default=0) for kind in (others, by_raise)]
+    return sum(one.count for one in others), sum(longest)
 
 
 @dataclass(frozen=True, slots=True)

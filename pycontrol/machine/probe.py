@@ -25,7 +25,7 @@ from gpurt.errors import DeviceError, GpurtError
 from gpurt.segments import explain
 from pycontrol.doctor import Diagnosis, Status
 from pycontrol.live import patched
-from pycontrol.live.control import Control, GpuStatus, connect
+from pycontrol.live.control import Control, GpuStatus, connect, updates
 from pycontrol.machine.sleep import SleepPlan, sleep
 from pycontrol.readable import readable
 
@@ -247,7 +247,7 @@ def _updates(probed: Target) -> Diagnosis:
             own(False)
             time.sleep(0.002)
         after = _status(control, probed)
-        worst = max((one.maximum for one in control.latency(probed.gpu)), default=0)
+        _, worst = updates(control.latency(probed.gpu))
     failed, done = after.faults - before.faults, after.commits - before.commits
     text = f"{done} updates, {failed} failed; the longest since the module was loaded took {worst / 1e6:.3f} ms"
     return Diagnosis("updates", Status.FAIL if failed or done < 2 * SEGMENTS else Status.OK, text)

@@ -13,7 +13,7 @@ from analysis.trace import Trace
 from analysis.verdict import slow_turns, unlike_the_file
 from gpurt.enums import Policy, Tier
 from gpurt.units import exact_ms
-from pycontrol.live.control import GpuStatus, UpdateLatency
+from pycontrol.live.control import GpuStatus, UpdateLatency, updates
 from pycontrol.live.fit import Code, Defeats, Objection, demanded
 from pycontrol.machine.clocks import MachineClocks
 from pycontrol.report import runs
@@ -218,7 +218,7 @@ def _updates(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.REFUTED, objected)
     if not evidence.latency:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked that has carried out an update")
-    count, longest = sum(one.count for one in evidence.latency), max(one.maximum for one in evidence.latency)
+    count, longest = updates(evidence.latency)
     text = f"the host has timed {count} updates; the longest took {exact_ms(longest)}"
     if any(gpu.emulated for gpu in evidence.gpus):
         return Assumption(assumed, Support.UNCHECKED, f"{text}; but on virtual GPUs, which say nothing of a real one")

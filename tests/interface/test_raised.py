@@ -22,7 +22,7 @@ from links import MS, PENDING, RUNNING, Client, client_of, eventually, is_device
 
 import gpurt
 from gpurt._gpurt import lib
-from gpurt.enums import Form, Overrun, Policy, State
+from gpurt.enums import Cause, Form, Overrun, Policy, State
 from gpurt.errors import RefusedError
 from pycontrol.live.control import Control
 from pycontrol.live.control import connect as control
@@ -139,6 +139,7 @@ def test_a_group_raises_all_while_it_owns(spawn: Spawn, plane: Control) -> None:
     assert parent.do("begin", flags=SELF) == RUNNING
     becomes(worker.pid, N + 5)
     assert (has(parent.pid), of(plane, worker.pid).raised) == ((FIFO, N + 5), N + 5)
+    eventually(lambda: any(one.cause is Cause.RAISE and one.maximum for one in plane.latency()))
     assert worker.do("begin", flags=SELF) == RUNNING
     worker.do("end")
     becomes(worker.pid, N + 5)  # it is in no segment, and its parent is

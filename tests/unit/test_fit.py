@@ -16,7 +16,7 @@ from fit_cases import CLIENT, FILES, HOSTS, MS, REAL, US, VIRTUAL, File, text, u
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile, parse
 from analysis.trace import HOST, Event, Kind, Trace
-from gpurt.enums import Policy, Tier
+from gpurt.enums import Cause, Policy, Tier
 from gpurt.errors import DeviceError, FileError
 from pycontrol.live import fit
 from pycontrol.live.fit import Code, Defeats, Host, Ran, objections
@@ -276,6 +276,16 @@ def test_alpha_from_few_updates_needs_a_margin_that_somebody_answers_for(
     assert [one.code.value for one in found] == ["few-updates"] * few
     assert f"the longest of {count} runlist updates" in said
     assert codes(changed, host) == {}
+
+
+def test_alpha_has_the_raise_of_threads_after_an_update() -> None:
+    raised = replace(updates(90 * US, 3), cause=Cause.RAISE)
+    host = under("segment", latency=[updates(500 * US, 5000), raised])
+    changed, said, _ = fit.measured(PARSED["no epsilon"], host, Fraction(0))
+    assert changed.taskset.platform.alpha == 590 * US
+    assert "the longest of 5000 runlist updates that the host has seen with the longest raise of a thread" in said
+    slow = replace(raised, maximum=1000_000 * US)
+    assert codes(changed, replace(host, latency=[updates(500 * US, 5000), slow])).keys() == {"measured"}
 
 
 def test_nothing_is_made_up_where_nothing_was_measured() -> None:

@@ -101,7 +101,7 @@ class Form(Words):
 
 
 class Cause(Words):
-    """enum gpurt_cause: why a runlist was updated."""
+    """enum gpurt_cause: why a runlist was updated; RAISE: a thread waited after an update until it was raised."""
 
     BEGIN = lib.GPURT_CAUSE_BEGIN
     END = lib.GPURT_CAUSE_END
@@ -113,6 +113,7 @@ class Cause(Words):
     TSG = lib.GPURT_CAUSE_TSG
     EXEMPT = lib.GPURT_CAUSE_EXEMPT
     RESET = lib.GPURT_CAUSE_RESET
+    RAISE = lib.GPURT_CAUSE_RAISE
 
 
 class EventKind(Words):
