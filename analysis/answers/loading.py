@@ -36,13 +36,6 @@ def without_workers(loaded: TasksetFile) -> TasksetFile:
     return loaded
 
 
-def without_holds(loaded: TasksetFile) -> TasksetFile:
-    """The same file.  Raises TasksetError if a task holds a segment while its workers execute."""
-    if any(fork.hold for fork in loaded.taskset.forks):
-        raise TasksetError(loaded.path, loaded.workers)
-    return loaded
-
-
 def refuse(loaded: TasksetFile, chosen: Sequence[Test] = (), *, workers: bool = False) -> None:
     """Raises TasksetError for a file that lacks what bounds need, or has what no bound is about.
 

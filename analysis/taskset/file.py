@@ -374,15 +374,12 @@ def _grouped(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
 def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
     """The tasks with workers, for commands that know nothing of these."""
     places = {one["name"]: at for at, one in enumerate(tables.get("task", []))}
-    whys = (
+    why = (
         "no plan is for them, and `gpurt run FILE` starts none (`gpurt run --group` does); analyze, apply, attack, "
-        "margins, report, simulate, trace check and watch know them",
-        "nothing compares its hold with a host yet; analyze, attack, report and simulate know it",
+        "margins, report, simulate, trace check and watch know them"
     )
     return tuple(
-        Problem(
-            line_of(report.lines, ("task", places[one.task], "segments")), f"task {one.task}: workers: {whys[one.hold]}"
-        )
+        Problem(line_of(report.lines, ("task", places[one.task], "segments")), f"task {one.task}: workers: {why}")
         for one in taskset.forks
     )
 

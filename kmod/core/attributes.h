@@ -95,7 +95,8 @@ enum gpurt_attribute_type {
 	ATTRIBUTE(STUCK_BOUND_NS, U64, sizeof(u64)) \
 	ATTRIBUTE(STUCK_NS, U64, sizeof(u64)) \
 	ATTRIBUTE(STUCKS, U64, sizeof(u64)) \
-	ATTRIBUTE(DEVICE, STRING, GPURT_NAME_LEN)
+	ATTRIBUTE(DEVICE, STRING, GPURT_NAME_LEN) \
+	ATTRIBUTE(KEPT, U32, sizeof(u32))
 
 struct gpurt_attribute {
 	u32 type;		/* enum gpurt_attribute_type */

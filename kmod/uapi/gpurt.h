@@ -891,6 +891,7 @@ enum gpurt_attr {
 	GPURT_A_STUCK_NS,		/* u64 */
 	GPURT_A_STUCKS,			/* u64 */
 	GPURT_A_DEVICE,			/* string */
+	GPURT_A_KEPT,			/* u32, 0 or 1: a member with a thread that its group raises (GPURT_GROUP_ALL) */
 	GPURT_A_END,
 };
 

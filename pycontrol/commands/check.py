@@ -9,7 +9,7 @@ import click
 
 from analysis import taskset
 from analysis.answers.chosen import beside_of, tests
-from analysis.answers.loading import analysable, without_holds
+from analysis.answers.loading import analysable
 from analysis.trace import load
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.output import render
@@ -42,7 +42,7 @@ def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     program, is camera.
     """
     chosen = tests((name,)) if name else []
-    loaded = without_holds(analysable(file, chosen, workers=True) if name else taskset.load(file))
+    loaded = analysable(file, chosen, workers=True) if name else taskset.load(file)
     found = verdict(trace, load(trace), loaded, name)
     known = beside_of(loaded.taskset, next(iter(chosen), None), found.doubt, name, "check")
     render.note(*found.remarks, as_json=as_json)

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from analysis.answers.chosen import covering_test
-from analysis.answers.loading import analysable, without_holds
+from analysis.answers.loading import analysable
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
@@ -105,7 +105,7 @@ def _check_options(file: Path | None, name: str | None, metrics: bool) -> None:
 
 def _watched(file: Path) -> TasksetFile:
     """A file that bounds are about, without holds.  Raises TasksetError, FileError."""
-    return without_holds(analysable(file, workers=True))
+    return analysable(file, workers=True)
 
 
 def _watch(device: str | None, file: Path, name: str | None, until: str | None, log: str | None, as_json: bool) -> int:

@@ -158,7 +158,7 @@ class Commands:
                 ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
                 *budget_of(owner.core), ("OVERRUNS", core.overruns),
                 ("FORM", core.boost.form), ("RAISED", max(client.boost.raised, client.copier.raised)),
-                ("BARRED", int(client.boost.barred)),
+                ("BARRED", int(client.boost.barred)), ("KEPT", int(client.boost.kept is not None)),
                 ("COPY", client.copier.node.state), ("COPIES", client.copier.node.copies),
                 *([("GROUP", client.group.group.name)] if client.group and known else []),
             ]  # fmt: skip

@@ -111,9 +111,9 @@ class ClientInfo:
     ``pid`` is 0 and ``comm`` empty if this process may not know whose client it is (kmod/uapi/gpurt.h).
     ``raised``: the CPU priority that policy `boosted` has raised its thread to; 0: it is not raised.  ``barred``: the
     administrator has forbidden that.  ``copy``: whether it waits for the bus or has it; ``copies``: how often it was
-    given the bus.  ``group``: of which it is a member; empty: of none, or this process may not know.  ``on_overrun``:
-    what happens when its budget is used up; None if it has none, or the host does not
-    say.
+    given the bus.  ``group``: of which it is a member; empty: of none, or this process may not know.  ``kept``: it
+    has a thread that the group raises in and out of segments.  ``on_overrun``: what happens when its budget is used up;
+    None if it has none, or the host does not say.
     """
 
     gpu: int
@@ -141,6 +141,7 @@ class ClientInfo:
     copy: State
     copies: int
     group: str = ""
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,7 +528,7 @@ def _client(message: Message) -> ClientInfo:
         number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("PERIOD_NS"),
         _known(message, "OVERRUN", Overrun) if "OVERRUN" in message.attributes else None,
         number("OVERRUNS"), _known(message, "FORM", Form), number("RAISED"), bool(number("BARRED")),
-        _known(message, "COPY", State), number("COPIES"), _text(message, "GROUP"),
+        _known(message, "COPY", State), number("COPIES"), _text(message, "GROUP"), bool(number("KEPT")),
     )  # fmt: skip
 
 

@@ -31,10 +31,11 @@ def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
     for one, task in there:
         if task and task.name in file.taskset.forked and one.group == _group(file, task):
             users.setdefault(one.group, host.users.get(one.pid, ""))
+    held = {name for fork in file.taskset.forks if fork.hold for name in fork.members}
     for one, task in there:
         who, user, wanted = process(one), host.users.get(one.pid, ""), _group(file, task)
-        if task and task.uses_gpu and one.group != wanted:
-            cure = f"gpurt apply has it join {wanted}"
+        if task and (task.uses_gpu or task.name in held) and one.group != wanted:
+            cure = KEEP.format(wanted) if task.name in held else f"gpurt apply has it join {wanted}"
             if one.group:
                 cure = f"it stays there: start it anew, {f'with GPURT_GROUP={wanted}' if wanted else 'in no group'}"
             text = f"{who} is in {_named(one.group)}, the file says {_named(wanted)} for {task.name}"
@@ -45,6 +46,29 @@ def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
         elif not wanted and user == users.get(one.group):
             text = f"{who} owns the GPU with group {one.group}, and the file has no such member"
             yield Objection(Code.GROUP, text, "end it")
+    yield from _kept(file, there)
+
+
+#: The cure where a member of a group that raises all is not raised.
+KEEP = "its thread has to join {} itself, with GPURT_GROUP_ALL"
+
+
+def _kept(file: TasksetFile, there: Sequence[tuple[ClientInfo, Task | None]]) -> Iterator[Objection]:
+    """Members of a task that holds a segment while its workers execute, which its group does not raise."""
+    kept = {one.pid for one, _ in there if one.kept}
+    running = {task.name: one for one, task in there if task}
+    for fork in file.taskset.forks:
+        if not fork.hold or fork.task not in running:
+            continue
+        group = file.launch[fork.task].group or ""
+        for name in fork.members:
+            one = running.get(name)
+            if one is None:
+                text = f"{name} is no client, so that group {group} raises no thread of it while it owns the GPU"
+                yield Objection(Code.GROUP, text, f"start it; {KEEP.format(group)}")
+            elif one.group == group and one.pid not in kept:
+                text = f"{process(one)} has no thread that group {group} raises while it owns the GPU"
+                yield Objection(Code.GROUP, text, KEEP.format(group))
 
 
 def _group(file: TasksetFile, task: Task | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from analysis.answers.loading import refuse, without_holds
+from analysis.answers.loading import refuse
 from analysis.model import Task, Taskset
 from analysis.taskset import TasksetFile
 from analysis.verdict import answer
@@ -49,7 +49,7 @@ class Given:
 def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     """Sets the GPU priorities of a file, and on a Tegra slices and levels: all, or nothing.
 
-    Processes of tasks in a group, or of workers, join it before.
+    Processes of tasks in a group, or of workers, join it before, except where it has to raise all their threads.
 
     Args:
         device: the host's, None for the usual search.
@@ -63,7 +63,7 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     """
     _check_domains(loaded.taskset)
     if not force:
-        refuse(without_holds(loaded), workers=True)
+        refuse(loaded, workers=True)
     verdict = answer(loaded.taskset)
     proof = verdict.why and standing(loaded.taskset, verdict.why)
     if proof and not force:
@@ -86,9 +86,13 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
 
 
 def _joining(loaded: TasksetFile, host: fit.Host, matched: Mapping[int, Task]) -> dict[int, str]:
-    """The groups that processes in no group join, by pid."""
+    """The groups that processes in no group join, by pid.
+
+    None is that of a task that holds a segment while its workers execute: its threads have to join by themselves.
+    """
     alone = {one.pid for one in host.clients if not one.group}
-    homes = {task.name: group for group, members in loaded.groups.items() for task in members}
+    held = {name for fork in loaded.taskset.forks if fork.hold for name in fork.members}
+    homes = {one.name: group for group, members in loaded.groups.items() for one in members if one.name not in held}
     return {pid: homes[task.name] for pid, task in matched.items() if task.name in homes and pid in alone}
 
 

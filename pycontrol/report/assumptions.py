@@ -153,8 +153,8 @@ def _groups(evidence: Evidence) -> list[Assumption]:
         found.append(Assumption(assumed, Support.REFUTED if other else Support.UNCHECKED, other or text))
         if fork.hold:
             raised = f"While group {group} owns the GPU, each of these threads is raised, and alpha includes that."
-            text = "no host says which threads have joined with GPURT_GROUP_ALL"
-            found.append(Assumption(raised, Support.UNCHECKED, text))
+            text = "hosts say which processes have joined with GPURT_GROUP_ALL, not whether those threads do the jobs"
+            found.append(Assumption(raised, Support.REFUTED if other else Support.UNCHECKED, other or text))
     return found
 
 

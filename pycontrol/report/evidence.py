@@ -17,7 +17,7 @@ from analysis import taskset, trace
 from analysis.answers.chosen import covering_test
 from analysis.answers.growth import growth
 from analysis.answers.judged import judge
-from analysis.answers.loading import refuse, without_holds
+from analysis.answers.loading import refuse
 from analysis.model import CpuSegment, GpuSegment, Platform, Segment, Task
 from analysis.rta import Test, find
 from analysis.taskset import TasksetFile
@@ -78,7 +78,7 @@ def inputs(
     """Reads each file once, so that a hash is of what is used.  Raises TasksetError and FileError."""
     raw = read(file, taskset.MAX_BYTES, "a taskset file")
     loaded = taskset.parse(file, taskset.decoded(file, raw))
-    refuse(without_holds(loaded) if traces else loaded, [find(test)] if test else [], workers=True)
+    refuse(loaded, [find(test)] if test else [], workers=True)
     found = []
     for path in traces:
         content = read(path, trace.MAX_BYTES, "a trace file")

@@ -19,11 +19,14 @@ from pycontrol.live.control import connect
 
 #: A member that tells when it has had the GPU, and lives until its stdin ends.
 MEMBER = """
+import os
 import sys
 from gpurt import Client
 with Client(sys.argv[1]) as client:
-    if sys.argv[3:]:
-        client.join(sys.argv[3])
+    if sys.argv[4:]:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(5))
+    if "".join(sys.argv[3:4]):
+        client.join(sys.argv[3], raise_all=sys.argv[4:] == ["all"])
     client.begin(5)
     client.end()
     print(flush=True)
@@ -144,12 +147,27 @@ def test_a_group_without_a_bound_is_joined_by_force_at_the_highest_level_of_its_
         assert given.clients() == sorted((pid, "plan", 30) for pid in pids)
 
 
-def test_nothing_is_set_that_no_host_can_be_compared_with(given: Set) -> None:
-    """No host says which threads of a group it raises, as a hold needs."""
+def test_a_hold_is_applied_where_each_thread_has_joined_so_by_itself(
+    start_host: StartHost, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The host can have a process join, and cannot know which of its threads to raise."""
+    given = Set(start_host(policy="boosted"), tmp_path, capfd)
     held = given.text.replace('"right"] }', '"right"], hold = true }').replace('"segment"', '"boosted"')
-    given.file.write_text(held, encoding="utf-8")
-    with given.members(given.command("plan")):
+    held = held.replace("gpu_priority = 30", "gpu_priority = 20").replace(
+        'priority = 9\nsegments = [{ cpu = "3ms" }]',
+        f'priority = 9\ncommand = {json.dumps(given.command("right"))}\nsegments = [{{ cpu = "3ms" }}]',
+    )  # fmt: skip
+    names, alone = ("plan", "left", "right"), given.command("plan", "", "fifo")
+    given.file.write_text(held.replace(json.dumps(given.command("plan")), json.dumps(alone)), encoding="utf-8")
+    with given.members(alone):
         before = given.clients()
-        code = cli.run(["--device", str(given.host), "apply", str(given.file)])
-        assert (code, given.clients()) == (3, before)
-        assert "workers: nothing compares its hold with a host yet" in given.capfd.readouterr().err
+        code, said = given.asked("apply", given.file)
+        assert (code, said["applied"], given.clients()) == (1, False, before)
+        assert "has to join plan itself, with GPURT_GROUP_ALL" in "".join(said["notes"] + [said["why"]])
+    for name in names:
+        held = held.replace(json.dumps(given.command(name)), json.dumps(given.command(name, "plan", "all")))
+    given.file.write_text(held, encoding="utf-8")
+    with given.members(*(given.command(name, "plan", "all") for name in names)) as pids:
+        code, said = given.asked("apply", given.file)
+        assert (code, said["applied"], said["schedulable"]) == (0, True, True), said
+        assert given.clients() == sorted((pid, "plan", 20) for pid in pids)

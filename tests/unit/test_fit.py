@@ -177,6 +177,38 @@ def test_a_task_and_its_workers_are_one_group_of_one_user(
         assert all(one.defeats == (Defeats.BOUNDS,) for one in found)
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, []),
+        ({"left": None}, [
+            "left is no client, so that group planner raises no thread of it while it owns the GPU; start it; its "
+            "thread has to join planner itself, with GPURT_GROUP_ALL"]),
+        ({"right": ("planner", False)}, [
+            "process 3 (right) has no thread that group planner raises while it owns the GPU; its thread has to join "
+            "planner itself, with GPURT_GROUP_ALL"]),
+        ({"left": ("", False)}, [
+            "process 2 (left) is in no group, the file says group planner for left; its thread has to join planner "
+            "itself, with GPURT_GROUP_ALL"]),
+        ({"planner": None}, []),
+    ],
+)  # fmt: skip
+def test_a_group_raises_each_member_of_a_task_that_holds_a_segment(
+    change: dict[str, tuple[str, bool] | None], told: list[str]
+) -> None:
+    path = ROOT / "examples/every-key-of-workers.toml"
+    file = parse(path, path.read_text(encoding="utf-8").replace('"right"] }', '"right"], hold = true }'))
+    members = dict.fromkeys(("planner", "left", "right"), ("planner", True)) | change
+    clients = [
+        replace(CLIENT, pid=pid, client=pid, comm=name, group=known[0], kept=known[1], segments=0, priority=0)
+        for pid, (name, known) in enumerate(members.items(), 1) if known
+    ]  # fmt: skip
+    host = under("boosted", clients=clients, programs={one.pid: (one.comm, "") for one in clients})
+    back = fit.of_trace(Trace({HOST: fit.saved(host)}, (), {}, 0), file)
+    for known_host in (host.named(file), back):
+        assert [one.line() for one in objections(file, known_host) if one.code is Code.GROUP] == told
+
+
 def test_a_polling_period_and_a_slow_down_that_bounds_do_not_know() -> None:
     polled = under("job", replace(VIRTUAL, poll_ns=2 * MS), thread_stays=True)
     assert codes(PARSED["job suspend"], polled).keys() == {"poll"}

@@ -292,13 +292,13 @@ def test_no_report_of_workers_holds_where_analyze_does_not_know(
     assert document["why"] == f"not proved: {json.loads(out)['why']}"
 
 
-def test_a_run_with_a_hold_is_compared_with_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
+def test_a_run_with_a_hold_is_compared_with_its_bounds(gpurt: Gpurt, tmp_path: Path) -> None:
     (path := tmp_path / "set.toml").write_text(WORKERS.read_text().replace('"right"] }', '"right"], hold = true }'))
     run, page = tmp_path / "run.json", tmp_path / "page.html"
-    gpurt("simulate", WORKERS, "--runs", 1, "-o", run)
-    code, _, err = gpurt("report", path, "--elsewhere", "--trace", run, "-o", page)
-    assert (code, page.exists()) == (3, False)
-    assert "task planner: workers: nothing compares its hold with a host yet" in err
+    gpurt("simulate", path, "--runs", 1, "-o", run)
+    code, _, document = made(gpurt, path, page, "--elsewhere", "--trace", run)
+    assert (code, document["holds"]) == (0, True)
+    assert {name: one["verdict"] for name, one in document["traces"][0]["tasks"].items()}["planner"] == "ok"
 
 
 def test_a_report_of_a_hold_says_what_analyze_says_and_assumes(gpurt: Gpurt, tmp_path: Path) -> None:
