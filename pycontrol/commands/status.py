@@ -13,12 +13,12 @@ import click
 
 from analysis.model import DEFAULT_POLICY
 from gpurt._gpurt import lib
-from gpurt.enums import Form, Image, Tier
+from gpurt.enums import Cause, Form, Image, Tier
 from gpurt.errors import DeviceError
 from gpurt.text import visible
 from pycontrol.commands.options import GPU, JSON, command
 from pycontrol.live import patched, placed, stuck
-from pycontrol.live.control import NO_GPU, BusStatus, GpuStatus, RuleInfo, connect
+from pycontrol.live.control import NO_GPU, BusStatus, GpuStatus, RuleInfo, connect, updates
 from pycontrol.live.patched import PatchedGpu
 from pycontrol.output import clients as shown
 from pycontrol.output import documents, render
@@ -76,9 +76,11 @@ def latency(device: str | None, gpu: int | None, as_json: bool) -> int:
         (str(one.gpu), one.cause.word, str(one.count), ms(one.minimum), ms(one.mean), ms(one.percentile(0.99)),
          ms(one.maximum)) for one in times
     ]  # fmt: skip
-    text = render.table(("GPU", "cause", "updates", "min ms", "mean ms", "p99 ms", "max ms"), timed)
+    text = render.table(("GPU", "cause", "count", "min ms", "mean ms", "p99 ms", "max ms"), timed)
     if times:
-        text += f"\nepsilon is at least {bound(max(one.maximum for one in times))} ms plus the context switch"
+        raised = any(one.cause is Cause.RAISE for one in times)
+        text += f"\nepsilon is at least {bound(updates(times)[1])} ms plus the context switch"
+        text += ": the longest update, and the longest raise of a thread after one" * raised
     render.emit({"latency": list(map(documents.latency, times))}, as_json, text)
     return 0
 

@@ -16,7 +16,7 @@ from enum import Enum
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from gpurt.enums import State
+from gpurt.enums import Cause, State
 from gpurt.errors import GpurtError
 from gpurt.text import visible
 from pycontrol.live.control import ClientInfo, Control, GpuStatus
@@ -142,11 +142,13 @@ class HostCollector:
         yield _of_gpus(GaugeMetricFamily, "gpurt_overdue_unit_jobs", "jobs that hold units for longer than planned",
                        ((one.gpu, one.jobs_overdue) for one in gpus))  # fmt: skip
         updates = CounterMetricFamily("gpurt_runlist_updates", "runlist updates", labels=["gpu", "cause"])
-        for one in latencies:
-            updates.add_metric([str(one.gpu), one.cause.word], one.count)
+        causes = [(one, one.cause.word) for one in latencies if one.cause is not Cause.RAISE]
+        for one, cause in causes:
+            updates.add_metric([str(one.gpu), cause], one.count)
         yield updates
-        causes = [(one, one.cause.word) for one in latencies]
         yield of_host("gpurt_runlist_update_seconds", "how long runlist updates took", "cause", causes)
+        raises = [(one, "") for one in latencies if one.cause is Cause.RAISE]
+        yield of_host("gpurt_raise_seconds", "how long threads waited after an update to be raised", "", raises)
         waits = [(one, "") for one in buses]
         yield of_host("gpurt_bus_wait_seconds", "how long copies waited for the bus", "", waits)
         yield _states([one.gpu for one in gpus], clients)

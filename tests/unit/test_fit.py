@@ -333,6 +333,7 @@ def test_the_manual_has_every_code_and_what_it_defeats() -> None:
     assert list(rows) == [one.value for one in Code]
     schema = json.loads((ROOT / "docs/output.schema.json").read_text(encoding="utf-8"))
     assert schema["$defs"]["object"]["properties"]["code"]["enum"] == list(rows)
+    assert schema["$defs"]["object"]["properties"]["cause"]["enum"] == [cause.word for cause in Cause]
     for title, name in PAIRS:
         for one in objections(PARSED[name], HOSTS[title]):
             assert {what.value for what in one.defeats} <= set(rows[one.code.value].split(", ")), one
