@@ -505,7 +505,7 @@ static const char *why_no_member(int err)
 	case -EDQUOT:
 		return "too many groups of the user, or members, or group and process are under different budgets";
 	case -EOPNOTSUPP:
-		return "groups are on virtual GPUs, and under a lock policy on one GPU at a time";
+		return "no driver here has groups, or the policy is a lock: then a group is on one GPU at a time";
 	default:
 		return NULL;
 	}
