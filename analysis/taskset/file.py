@@ -87,9 +87,9 @@ class TasksetFile:
 
     @property
     def group_priorities(self) -> dict[str, int]:
-        """The GPU priority that a host gives each task in a group, by task: the highest of the group's members."""
+        """The GPU priority that a host gives each task in a group, by task: the highest of those that use the GPU."""
         return {
-            one.name: max(task.segment_priority for task in members)
+            one.name: max((task.segment_priority for task in members if task.uses_gpu), default=0)
             for members in self.groups.values() for one in members
         }  # fmt: skip
 

@@ -188,24 +188,20 @@ void gpurt_boost_settle(struct gpurt_client *client)
 		gpurt_raised_want(&b->raised, gpurt_boost_cpu(gpurt_normal, needed(client)));
 }
 
-/* Called by gpurt-boost when it has settled the client.  Bounds charge an update with this time, too. */
-static void record(struct gpurt_client *client)
-{
-	u64 since = atomic64_xchg(&client->boost.since, 0);
-
-	if (since)
-		gpurt_latency_record(&client->gpu->runlist.latency[GPURT_CAUSE_RAISE], ktime_get_ns() - since);
-}
-
 static void work(struct kthread_work *work)
 {
 	struct gpurt_client *client = container_of(work, struct gpurt_client, boost.work);
+	u64 since;
 
 	gpurt_dep_begin(&boost_work);
+	/* First: what comes after this has the work queued again. */
+	since = atomic64_xchg(&client->boost.since, 0);
 	rt_mutex_lock(&client->boost.lock);
 	gpurt_boost_settle(client);
 	rt_mutex_unlock(&client->boost.lock);
-	record(client);
+	/* Bounds charge an update with this time, too. */
+	if (since)
+		gpurt_latency_record(&client->gpu->runlist.latency[GPURT_CAUSE_RAISE], ktime_get_ns() - since);
 	gpurt_dep_end(&boost_work);
 	gpurt_client_put(client);
 }
@@ -226,6 +222,7 @@ void gpurt_boost_look(struct gpurt_client *client)
 	/* One without references has no thread any more. */
 	if (!raises_any(client) || !kref_get_unless_zero(&client->ref))
 		return;
+	atomic64_cmpxchg(&client->boost.since, 0, ktime_get_ns());
 	/* Work that waits already has a reference. */
 	if (!kthread_queue_work(worker, &client->boost.work))
 		gpurt_client_put(client);
@@ -254,7 +251,6 @@ void gpurt_boost_have_looked(struct gpurt_client *client)
 void gpurt_boost_wanted(struct gpurt_client *client, u32 level)
 {
 	bool moves = level != GPURT_RAISED_TOP && level != client->kept.level;
-	bool rises = level && level != GPURT_RAISED_TOP && !client->boost.level;
 
 	if (moves)
 		WRITE_ONCE(client->kept.level, level);
@@ -262,14 +258,8 @@ void gpurt_boost_wanted(struct gpurt_client *client, u32 level)
 		set_bit(GPURT_BOOST_LOST, &client->boost.flags);
 	/* Either the raised thread sees the level at the end of its call, or this sees that it is in none. */
 	smp_store_mb(client->boost.level, level);
-	if (READ_ONCE(client->boost.call) == GPURT_BOOST_CALLS && !(moves && READ_ONCE(client->kept.raised.task)))
-		return;
-	/* Before the look, which has an atomic operation in it.  Nobody waits for a level that is 0 again. */
-	if (rises && raises_any(client))
-		atomic64_set(&client->boost.since, ktime_get_ns());
-	else if (!level)
-		atomic64_set(&client->boost.since, 0);
-	gpurt_boost_look(client);
+	if (READ_ONCE(client->boost.call) != GPURT_BOOST_CALLS || (moves && READ_ONCE(client->kept.raised.task)))
+		gpurt_boost_look(client);
 }
 
 /*

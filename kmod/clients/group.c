@@ -236,32 +236,43 @@ int gpurt_group_check(struct gpurt_file *file, const char *name, bool moved)
 	return err;
 }
 
+/* The client is a member now. */
+static void newly_leveled(struct gpurt_client *client)
+{
+	int reading = gpurt_clients_read();
+
+	gpurt_group_leveled(client);
+	gpurt_clients_done(reading);
+}
+
 /*
  * Called with file->lock held.  The first error; those that could became members.  *@any: one of them, or NULL.  What
  * they have open or copy may have another level in the group, and the group may have another one with them.
  */
 static int seat_all(struct gpurt_file *file, u32 own, bool moved, struct gpurt_client **any)
 {
-	struct gpurt_client *client;
-	int i, err = 0, ret, reading;
+	struct gpurt_client *client, *fresh = NULL;
+	int i, err = 0, ret;
+	bool had;
 
 	*any = NULL;
 	for (i = 0; i < GPURT_MAX_GPUS; i++) {
 		client = file->clients[i];
 		if (!client)
 			continue;
+		had = client->seat;
 		ret = gpurt_group_seat(client, own, moved);
+		if (!ret && !had)
+			fresh = client;
 		/* A GPU that has gone needs no seat. */
 		if (ret != -ENODEV)
 			err = err ?: ret;
 		if (!ret)
 			*any = client;
 	}
-	if (*any) {
-		reading = gpurt_clients_read();
-		gpurt_group_leveled(*any);
-		gpurt_clients_done(reading);
-	}
+	/* To join again does nothing, however often. */
+	if (fresh)
+		newly_leveled(fresh);
 	return err;
 }
 
@@ -358,9 +369,12 @@ int gpurt_group_first(struct gpurt_client *client, u32 own, u32 right)
 
 	if (!err)
 		err = gpurt_group_seat(client, own, false);
-	if (!err && kept)
+	if (err)
+		return err;
+	newly_leveled(client);
+	if (kept)
 		gpurt_boost_keeps(client, right);
-	return err;
+	return 0;
 }
 
 /* The level of the client, or of its group, may be another, also a real-time one, from now on. */
@@ -382,7 +396,9 @@ void gpurt_group_leveled(struct gpurt_client *client)
 		follow(client);
 		return;
 	}
-	for (i = 0; i < GPURT_MAX_GPUS; i++)
+	for (i = 0; i < GPURT_MAX_GPUS; i++) {
 		list_for_each_entry_rcu(member, &seat->team->seats[i].members, in_seat, gpurt_clients_reading())
 			follow(member);
+		cond_resched();
+	}
 }

@@ -11,10 +11,9 @@
  * would queue in between.
  *
  * Users choose how many agents are woken by an update, within a limit, and nothing on its CPU outranks the GPU's
- * thread.  So an order is only noted where it is given.  Who gave the owner's wakes those agents at once, some at a
- * time: they are one process's, or those of a group's members.  The GPU's thread wakes agents whose own thread has a
- * real-time priority, which takes a privilege, some at a time, and rests in between.  An ordinary worker wakes the
- * others, those first that must be off: they are ordinary threads like the worker itself.
+ * thread.  So an order is only noted where it is given, except the owner's.  The GPU's thread wakes agents whose own
+ * thread has a real-time priority, which takes a privilege, some at a time, and rests in between.  An ordinary worker
+ * wakes the others, those first that must be off: they are ordinary threads like the worker itself.
  */
 #include <linux/err.h>
 #include <linux/hrtimer.h>
@@ -58,8 +57,7 @@ struct agent_gpu {
 	u64 armed;			/* when agents_called() comes at the latest; U64_MAX: it does not */
 	u64 rest_until;			/* neither does it come before, nor another tick in a commit without need */
 	struct agent_processes processes;
-	struct list_head owners;	/* of agent_process.ordered: the owner's agents to be woken */
-	struct list_head urgent;	/* the same of other real-time agents */
+	struct list_head urgent;	/* of agent_process.ordered: real-time agents to be woken */
 	struct list_head others;	/* the same of other agents */
 	struct work_struct handing_out;
 };
@@ -96,7 +94,7 @@ static void on_order(struct gpurt_agents *a, struct gpurt_agent_process *core)
 	struct agent_process *p = process_of(core);
 
 	if (gpurt_agents_owns(a, core))
-		list_move_tail(&p->ordered, &dev->owners);
+		wake(p);
 	else if (core->on)
 		list_move_tail(&p->ordered, p->real_time ? &dev->urgent : &dev->others);
 	else
@@ -137,15 +135,6 @@ static bool wake_some(struct list_head *ordered)
 	for (count = 0; count < ORDERS && !list_empty(ordered); count++)
 		wake(list_first_entry(ordered, struct agent_process, ordered));
 	return !list_empty(ordered);
-}
-
-/* Called with the lock held, after a change.  Wakes the owner's agents, and lets go of the lock in between. */
-static void wake_owners(struct agent_gpu *dev) __must_hold(&dev->lock)
-{
-	while (wake_some(&dev->owners)) {
-		raw_spin_unlock(&dev->lock);
-		raw_spin_lock(&dev->lock);
-	}
 }
 
 /* Called by a worker. */
@@ -226,7 +215,6 @@ static bool changed(struct agent_gpu *dev)
 	bool retry = dev->retry;
 
 	dev->retry = false;
-	wake_owners(dev);
 	hand_out_later(dev);
 	arm(dev);
 	return retry;
@@ -251,7 +239,6 @@ static void agents_called(void *driver)
 	dev->armed = U64_MAX;
 	if (ktime_get_ns() >= tick_at(dev))
 		tick(dev);
-	wake_owners(dev);
 	hand_out_later(dev);
 	arm(dev);
 	raw_spin_unlock(&dev->lock);
@@ -267,13 +254,13 @@ static u64 time_left(const struct agent_gpu *dev)
 }
 
 /* Called with the lock held.  The worker may still have orders for the owner's processes: that they may run. */
-static void take_from_worker(struct agent_gpu *dev)
+static void wake_owner(struct agent_gpu *dev)
 {
 	struct gpurt_agent_process *p;
 
 	list_for_each_entry(p, &dev->agents.registered, node)
 		if (gpurt_agents_owns(&dev->agents, p) && !list_empty(&process_of(p)->ordered))
-			list_move_tail(&process_of(p)->ordered, &dev->owners);
+			wake(process_of(p));
 }
 
 /* The number of a client's process, or of a group; 0: of everyone. */
@@ -296,8 +283,7 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	dev->committer = current;
 	dev->finished = false;
 	gpurt_agents_commit(&dev->agents, number_of(c->only), c->now);
-	take_from_worker(dev);
-	wake_owners(dev);
+	wake_owner(dev);
 	hand_out_now(dev);
 	while (!dev->finished) {
 		left = time_left(dev);
@@ -307,7 +293,6 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 		raw_spin_lock(&dev->lock);
 		if (!dev->finished) {
 			tick(dev);
-			wake_owners(dev);
 			hand_out_now(dev);
 		}
 	}
@@ -419,7 +404,6 @@ static void agents_client_close(void *driver, void *ctx)
 	if (c->member && !--p->members)
 		gpurt_agents_unite(&dev->agents, &p->core, 0, ktime_get_ns());
 	empty = !--p->clients && forget(dev, p);
-	wake_owners(dev);
 	hand_out_later(dev);
 	arm(dev);
 	raw_spin_unlock(&dev->lock);
@@ -611,7 +595,6 @@ static void *agents_create(unsigned int place)
 	raw_spin_lock_init(&dev->lock);
 	gpurt_agents_init(&dev->agents, &protocol_ops, dev, (u64)agent_bound_ms * NSEC_PER_MSEC, agent_wait);
 	INIT_LIST_HEAD(&dev->processes.lapsed);
-	INIT_LIST_HEAD(&dev->owners);
 	INIT_LIST_HEAD(&dev->urgent);
 	INIT_LIST_HEAD(&dev->others);
 	INIT_WORK(&dev->handing_out, hand_out);

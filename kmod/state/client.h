@@ -99,7 +99,7 @@ struct gpurt_boosted {
 	u32 form;			/* enum gpurt_form, of that begin */
 	struct gpurt_wait awaited;
 
-	atomic64_t since;		/* when gpurt-boost was to raise a thread, ns; 0: it has, or is not to */
+	atomic64_t since;		/* since when gpurt-boost is to look, ktime_get_ns(); 0: it is not to */
 	struct kthread_work work;	/* has a thread of the highest FIFO priority carry all that out */
 };
 

@@ -519,7 +519,9 @@ enum gpurt_overrun {
 	GPURT_OVERRUN_COUNT,
 };
 
-/* Why a runlist was updated; RAISE: not why, but how long a thread waited after an update until it was raised. */
+/*
+ * Why a runlist was updated.  RAISE is no update: the host raised or lowered a thread, so long after that was decided.
+ */
 enum gpurt_cause {
 	GPURT_CAUSE_BEGIN,
 	GPURT_CAUSE_END,
@@ -626,7 +628,7 @@ struct gpurt_query {
 	__u32 policy;
 	__u32 tier;
 	__u32 pad;
-	__u64 epsilon_ns;		/* longest runlist update seen, and longest raise after one; 0 if none yet */
+	__u64 epsilon_ns;		/* longest runlist update seen, and longest RAISE; 0 if none yet */
 	char device[GPURT_NAME_LEN];	/* which GPU it is, if its driver says so: its PCI address, as 0000:c1:00.0 */
 };
 
@@ -891,7 +893,7 @@ enum gpurt_attr {
 	GPURT_A_STUCK_NS,		/* u64 */
 	GPURT_A_STUCKS,			/* u64 */
 	GPURT_A_DEVICE,			/* string */
-	GPURT_A_KEPT,			/* u32, 0 or 1: a member with a thread that its group raises (GPURT_GROUP_ALL) */
+	GPURT_A_KEPT,			/* u32, 0 or 1: has a thread that its group raises (GPURT_GROUP_ALL) */
 	GPURT_A_END,
 };
 

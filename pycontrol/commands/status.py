@@ -13,12 +13,12 @@ import click
 
 from analysis.model import DEFAULT_POLICY
 from gpurt._gpurt import lib
-from gpurt.enums import Cause, Form, Image, Tier
+from gpurt.enums import Form, Image, Tier
 from gpurt.errors import DeviceError
 from gpurt.text import visible
 from pycontrol.commands.options import GPU, JSON, command
 from pycontrol.live import patched, placed, stuck
-from pycontrol.live.control import NO_GPU, BusStatus, GpuStatus, RuleInfo, connect, updates
+from pycontrol.live.control import NO_GPU, BusStatus, GpuStatus, RuleInfo, connect, raised, updates
 from pycontrol.live.patched import PatchedGpu
 from pycontrol.output import clients as shown
 from pycontrol.output import documents, render
@@ -78,9 +78,9 @@ def latency(device: str | None, gpu: int | None, as_json: bool) -> int:
     ]  # fmt: skip
     text = render.table(("GPU", "cause", "count", "min ms", "mean ms", "p99 ms", "max ms"), timed)
     if times:
-        raised = any(one.cause is Cause.RAISE for one in times)
+        raising = raised(times)
         text += f"\nepsilon is at least {bound(updates(times)[1])} ms plus the context switch"
-        text += ": the longest update, and the longest raise of a thread after one" * raised
+        text += f", and under policy boosted {bound(raising)} ms more to raise threads" if raising else ""
     render.emit({"latency": list(map(documents.latency, times))}, as_json, text)
     return 0
 

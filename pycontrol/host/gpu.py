@@ -205,6 +205,7 @@ class Gpu(ABC):
         self.copiers: dict[Copier, GpuClient] = {}
         self._waiting: dict[CData, Decision] = {}
         self._current: Decision | None = None
+        self._ended: int | None = None  # when its update was over
         self._settling = False
         self._ticking = False  # a tick waits at the gate
         self._retry_now = False
@@ -292,7 +293,8 @@ class Gpu(ABC):
         recovered = self.fault and not err
         self.runner, self.fault = update.only, err != 0
         self.commits += 1
-        lib.gpurt_updated(self.sched, update.began + latency, 0 if err else self.theta)
+        self._ended = update.began + latency
+        lib.gpurt_updated(self.sched, self._ended, 0 if err else self.theta)
         self.faults += self.fault
         if err:
             lib.gpurt_retry_failed(self._retry, int(update.cause), self.clock())
@@ -338,13 +340,13 @@ class Gpu(ABC):
         self.tell(self, self.copiers[copier], kind, when, None, waited)
 
     def on_raise(self, core: CData, level: int, now: int) -> None:
-        """Raises or lowers the client's thread, because of what happened at `now`."""
+        """Raises or lowers the client's thread: at `now` that was decided, or an update was over."""
         client = self._by_core.get(core)
         if not client:
             return
         before = client.boost.raised
         client.boost.level(level)
-        if not before and client.boost.raised and level != lib.GPURT_RAISED_TOP:
+        if client.boost.raised != before:
             lib.gpurt_latency_record(self.latency[Cause.RAISE], max(0, self.clock() - now))
 
     def on_regroup(self, raw: CData) -> None:
@@ -398,7 +400,7 @@ class Gpu(ABC):
         if taken and decision.outdated():
             self._queue(decision)
             return True
-        self._current = decision
+        self._current, self._ended = decision, None
         self._turns.held = True
         if taken:
             now = self.clock()
@@ -437,7 +439,7 @@ class Gpu(ABC):
                 lib.gpurt_boost_turn(self.sched, asked.core, False, now)
                 lib.gpurt_boost_ask(self.sched, asked.core, 0, now)
         else:
-            lib.gpurt_boost_over(self.sched, asked.core if asked else ffi.NULL, now)
+            lib.gpurt_boost_over(self.sched, asked.core if asked else ffi.NULL, self._ended or now)
         if asked:
             asked.boost.left_gate()
 

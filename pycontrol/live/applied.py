@@ -59,14 +59,17 @@ def _restored(control: Priorities, changed: Sequence[ClientInfo], joined: Sequen
         yield
     except BaseException as error:
         lost = set()
-        for one in reversed(changed):
+        # first of those who joined, because theirs is the group's, and may be put back by another member's
+        for one in sorted(changed, key=lambda one: one.pid not in joined):
             try:
                 control.set_priority(one.pid, one.set_priority, one.gpu)
             except RefusedError:
                 if procs.stat(one.pid):  # else it has ended, and has no priority any more
                     lost.add(one.pid)
         kept = [f"the priority of process {min(lost)}"] if lost else []
-        kept += [f"process {joined[0]} stays in its group"] if joined else []
+        if len(joined) > 1:
+            kept.append(f"processes {' and '.join(map(str, joined))} stay in their groups")
+        kept += [f"process {pid} stays in its group" for pid in joined if len(joined) == 1]
         if kept:
             raise RefusedError(f"{error}; not put back: {', and '.join(kept)}") from error
         raise

@@ -12,11 +12,10 @@ from fractions import Fraction
 
 from analysis.model import Task
 from analysis.taskset import TasksetFile
-from gpurt.enums import Cause
 from gpurt.errors import DeviceError, FileError
 from gpurt.text import filename
 from gpurt.units import exact_ms
-from pycontrol.live.control import updates
+from pycontrol.live.control import raised, updates
 from pycontrol.live.fit_clients import clients, groups
 from pycontrol.live.fit_clocks import clocks
 from pycontrol.live.fit_costs import costs, demanded, failures
@@ -66,14 +65,15 @@ def measured(
     counts = [updates([one for one in host.latency if one.gpu == gpu.gpu])[0] for gpu in host.gpus]
     if not sum(counts):
         raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
-    _, longest = updates(host.latency)
+    raising = raised(host.latency) if "boosted" in file.taskset.policies else 0
+    longest = updates(host.latency)[1] + raising
     share = MARGIN if margin is None else margin
     alpha = -(-longest * (share + 1) // 1)
     changed, theta = _with_costs(file, int(alpha), max(one.theta_ns for one in host.gpus))
-    raised = " with the longest raise of a thread after one" * any(one.cause is Cause.RAISE for one in host.latency)
+    also = " with the longest raise of a thread after one" * bool(raising)
     text = (
         f"alpha is {exact_ms(int(alpha))}: {exact_ms(longest)}, the longest of {sum(counts)} runlist updates that the "
-        f"host has seen{raised}, and {float(share * 100):g} % more; theta is {exact_ms(theta)}"
+        f"host has seen{also}, and {float(share * 100):g} % more; theta is {exact_ms(theta)}"
     )
     if margin is None and min(counts) < UPDATES:
         why = f"the host has timed {min(counts)} runlist updates, too few to take the longest for the worst"

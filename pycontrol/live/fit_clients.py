@@ -55,19 +55,18 @@ KEEP = "its thread has to join {} itself, with GPURT_GROUP_ALL"
 
 def _kept(file: TasksetFile, there: Sequence[tuple[ClientInfo, Task | None]]) -> Iterator[Objection]:
     """Members of a task that holds a segment while its workers execute, which its group does not raise."""
-    kept = {one.pid for one, _ in there if one.kept}
-    running = {task.name: one for one, task in there if task}
+    running = {task.name for _, task in there if task}
     for fork in file.taskset.forks:
         if not fork.hold or fork.task not in running:
             continue
         group = file.launch[fork.task].group or ""
         for name in fork.members:
-            one = running.get(name)
-            if one is None:
+            if name not in running:
                 text = f"{name} is no client, so that group {group} raises no thread of it while it owns the GPU"
                 yield Objection(Code.GROUP, text, f"start it; {KEEP.format(group)}")
-            elif one.group == group and one.pid not in kept:
-                text = f"{process(one)} has no thread that group {group} raises while it owns the GPU"
+        for one, task in there:
+            if task and task.name in fork.members and one.group == group and not one.kept:
+                text = f"{process(one)} has a client with no thread that group {group} raises while it owns the GPU"
                 yield Objection(Code.GROUP, text, KEEP.format(group))
 
 
@@ -115,7 +114,7 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
         if one.form not in (FORMS[Waiting.SUSPEND] if task.waiting is Waiting.SUSPEND else (stated,)):
             text = f"{who} begins its segments in form {one.form.word}, the file says {stated.word} for {task.name}"
             yield Objection(Code.FORM, text, f'start it with GPURT_FORM={stated.word}, or write form into the file')
-    wanted = 0 if task.best_effort else task.segment_priority
+    wanted = 0 if task.best_effort else file.group_priorities.get(task.name, task.segment_priority)
     if begun and not one.demoted and task.uses_gpu and one.priority != wanted and policies != ("timesliced",):
         text = f"{who} has GPU priority {one.priority}, the file says {wanted} for {task.name}"
         yield Objection(Code.GPU_PRIORITY, text, "gpurt apply sets it")

@@ -12,7 +12,7 @@ from analysis.taskset import TasksetFile
 from analysis.verdict import NO_THETA, covering, lacks_theta
 from gpurt.enums import Tier
 from gpurt.units import LONGEST, exact_ms
-from pycontrol.live.control import GpuStatus, updates
+from pycontrol.live.control import GpuStatus, raised, updates
 from pycontrol.live.fit_host import Host
 from pycontrol.live.fit_policy import used, users, wanted
 from pycontrol.live.objection import Code, Objection
@@ -87,9 +87,11 @@ def _dearer(taskset: Taskset, part: Partition | None, gpu: GpuStatus) -> Iterato
 def _measured(taskset: Taskset, part: Partition | None, gpu: GpuStatus, host: Host) -> Iterator[Objection]:
     """An update that took longer than the file says of any."""
     most = demanded(taskset, part).alpha
-    _, longest = updates([one for one in host.latency if one.gpu == gpu.gpu])
-    if longest > most and users(taskset):
-        text = f"a runlist update of GPU {gpu.gpu} took {exact_ms(longest)}, the file's alpha is {exact_ms(most)}"
+    timed = [one for one in host.latency if one.gpu == gpu.gpu]
+    longest, raising = updates(timed)[1], raised(timed) if "boosted" in taskset.policies else 0
+    if longest + raising > most and users(taskset):
+        also = f", and to raise a thread after one {exact_ms(raising)}" if raising else ""
+        text = f"a runlist update of GPU {gpu.gpu} took {exact_ms(longest)}{also}, the file's alpha is {exact_ms(most)}"
         yield Objection(Code.MEASURED, text, "write what it takes into the file: gpurt analyze --measured")
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields, replace
+from dataclasses import MISSING, asdict, fields, replace
 from typing import TypeVar
 
 from analysis.model import Waiting
@@ -109,6 +109,6 @@ def _clocks(values: DocumentView) -> MachineClocks:
 
 def _known(kind: type[_Kind], values: DocumentView) -> _Kind:
     """A status from its fields.  Raises TypeError, ValueError or KeyError if they are not those of this release."""
-    made = {one.name: values[one.name] for one in fields(kind)}
+    made = {one.name: values[one.name] for one in fields(kind) if one.name in values or one.default is MISSING}
     made |= {name: _ENUMS[name](value) for name, value in made.items() if name in _ENUMS and value is not None}
     return kind(**made)

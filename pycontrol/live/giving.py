@@ -66,6 +66,8 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
         refuse(loaded, workers=True)
     verdict = answer(loaded.taskset)
     proof = verdict.why and standing(loaded.taskset, verdict.why)
+    if not proof and loaded.unmodelled:  # by force
+        proof = loaded.unmodelled[0].message
     if proof and not force:
         return Given(verdict.policy, proof, "", False)
     with connect(device) as control, ExitStack() as stack:

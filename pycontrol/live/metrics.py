@@ -148,7 +148,7 @@ class HostCollector:
         yield updates
         yield of_host("gpurt_runlist_update_seconds", "how long runlist updates took", "cause", causes)
         raises = [(one, "") for one in latencies if one.cause is Cause.RAISE]
-        yield of_host("gpurt_raise_seconds", "how long threads waited after an update to be raised", "", raises)
+        yield of_host("gpurt_raise_seconds", "how long the host took to raise or lower threads", "", raises)
         waits = [(one, "") for one in buses]
         yield of_host("gpurt_bus_wait_seconds", "how long copies waited for the bus", "", waits)
         yield _states([one.gpu for one in gpus], clients)

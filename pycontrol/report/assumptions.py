@@ -13,7 +13,7 @@ from analysis.trace import Trace
 from analysis.verdict import slow_turns, unlike_the_file
 from gpurt.enums import Policy, Tier
 from gpurt.units import exact_ms
-from pycontrol.live.control import GpuStatus, UpdateLatency, updates
+from pycontrol.live.control import GpuStatus, UpdateLatency, raised, updates
 from pycontrol.live.fit import Code, Defeats, Objection, demanded
 from pycontrol.machine.clocks import MachineClocks
 from pycontrol.report import runs
@@ -220,6 +220,8 @@ def _updates(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked that has carried out an update")
     count, longest = updates(evidence.latency)
     text = f"the host has timed {count} updates; the longest took {exact_ms(longest)}"
+    if "boosted" in evidence.file.taskset.policies and (raising := raised(evidence.latency)):
+        text += f", and to raise a thread after one {exact_ms(raising)}"
     if any(gpu.emulated for gpu in evidence.gpus):
         return Assumption(assumed, Support.UNCHECKED, f"{text}; but on virtual GPUs, which say nothing of a real one")
     return Assumption(assumed, Support.UNREFUTED, f"{text}; context switches were not timed")

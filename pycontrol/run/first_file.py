@@ -16,7 +16,7 @@ from analysis.taskset import task_name
 from analysis.trace import Kind, Trace
 from gpurt.text import visible
 from gpurt.units import UNKNOWN, format_time
-from pycontrol.live.control import ClientInfo, UpdateLatency, updates
+from pycontrol.live.control import ClientInfo, UpdateLatency, raised, updates
 from pycontrol.machine import procs
 
 #: The value in the file.
@@ -100,8 +100,9 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
     """The file.  ``policy``: the host's, None if no host was asked.  ``latency``: of the host's runlist updates."""
     seen = "`gpurt status latency` shows what a host has measured"
     if latency:
-        count, longest = updates(latency)
+        (count, longest), raising = updates(latency), raised(latency)
         seen = f"the longest of {count} updates that the host has seen took {format_time(longest)}: add a margin"
+        seen += f", and {format_time(raising)} to raise threads" if policy == "boosted" and raising else ""
     lines = [
         "# Made by gpurt init from running processes.  No command takes the file before each \"?\" is replaced.",
         "# What was measured once is no worst case: `gpurt measure times` measures segments; add a margin.",

@@ -87,7 +87,7 @@ class Segments:
         user = event.user or ""
         if event.group != home:
             there = f"group {visible(event.group)}" if event.group else "no group"
-        elif user != self._users.setdefault(home, user):
+        elif user and user != self._users.setdefault(home, user):  # that of one which has ended is not known
             there = f"user {visible(user)}'s group of that name, as others are not"
         else:
             return

@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from processes import StartHost
 
+from gpurt.errors import RefusedError
 from pycontrol import cli
+from pycontrol.live import applied
 from pycontrol.live.control import connect
 
 #: A member that tells when it has had the GPU, and lives until its stdin ends.
@@ -136,7 +138,8 @@ def test_a_group_without_a_bound_is_joined_by_force_at_the_highest_level_of_its_
     plain = given.text.replace(', { workers = ["left", "right"] }', "")
     plain = plain.replace("group =", 'deadline = "9000s"\ngroup =')
     plain = plain.replace('name = "left"\n', 'name = "left"\nperiod = "9000s"\ngroup = "plan"\n')
-    given.file.write_text(plain.replace('name = "right"\n', 'name = "right"\nperiod = "9000s"\n'), encoding="utf-8")
+    plain = plain.replace('name = "right"\n', 'name = "right"\nperiod = "9000s"\ngroup = "plan"\n')
+    given.file.write_text(plain.replace("priority = 9\n", "priority = 50\n"), encoding="utf-8")  # it uses no GPU
     assert given.asked_in_vain("apply", given.file) == 3
     with given.members(given.command("plan"), given.command("left")) as pids:
         code, said = given.asked("apply", given.file, "--force")
@@ -145,6 +148,8 @@ def test_a_group_without_a_bound_is_joined_by_force_at_the_highest_level_of_its_
             "plan": ("plan", 30), "left": ("plan", 30)
         }  # fmt: skip
         assert given.clients() == sorted((pid, "plan", 30) for pid in pids)
+        again = given.asked("apply", given.file, "--force")[1]["objections"]
+        assert [one for one in again if one["code"] in ("group", "gpu-priority")] == []
 
 
 def test_a_hold_is_applied_where_each_thread_has_joined_so_by_itself(
@@ -171,3 +176,16 @@ def test_a_hold_is_applied_where_each_thread_has_joined_so_by_itself(
         code, said = given.asked("apply", given.file)
         assert (code, said["applied"], said["schedulable"]) == (0, True, True), said
         assert given.clients() == sorted((pid, "plan", 20) for pid in pids)
+
+
+def test_what_is_put_back_of_a_group_is_what_its_earlier_members_had(given: Set) -> None:
+    def refuse() -> None:
+        raise RefusedError("no")
+
+    members = given.members(given.command("plan", "g"), given.command("left"))
+    with members as (member, joins), connect(str(given.host)) as control:
+        control.set_priority(member, 7)
+        before = control.clients()
+        with pytest.raises(RefusedError, match=f"no; not put back: process {joins} stays in its group"):
+            applied.apply(control, before, {joins: 30, member: 30}, [], None, refuse, {joins: "g"})
+        assert {one.set_priority for one in control.clients()} == {7}

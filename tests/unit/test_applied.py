@@ -103,6 +103,7 @@ def test_who_has_joined_a_group_stays_there_which_is_told(wrong: int) -> None:
         return
     with pytest.raises(RefusedError) as refused:
         applied.apply(host, host.clients(), PRIORITIES, [], None, groups=groups)
-    kept = f"; not put back: process {FIRST} stays in its group" if wrong > 1 else ""
+    one, both = f"process {FIRST} stays in its group", f"processes {FIRST} and {SECOND} stay in their groups"
+    kept = [f"; not put back: {one}", f"; not put back: {both}"][wrong > 2] if wrong > 1 else ""
     assert str(refused.value) == f"the host refuses{kept}"
     assert host.of == before

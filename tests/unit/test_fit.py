@@ -185,12 +185,15 @@ def test_a_task_and_its_workers_are_one_group_of_one_user(
             "left is no client, so that group planner raises no thread of it while it owns the GPU; start it; its "
             "thread has to join planner itself, with GPURT_GROUP_ALL"]),
         ({"right": ("planner", False)}, [
-            "process 3 (right) has no thread that group planner raises while it owns the GPU; its thread has to join "
-            "planner itself, with GPURT_GROUP_ALL"]),
+            "process 3 (right) has a client with no thread that group planner raises while it owns the GPU; its thread "
+            "has to join planner itself, with GPURT_GROUP_ALL"]),
         ({"left": ("", False)}, [
             "process 2 (left) is in no group, the file says group planner for left; its thread has to join planner "
             "itself, with GPURT_GROUP_ALL"]),
         ({"planner": None}, []),
+        ({"left ": ("planner", False)}, [
+            "process 4 (left) has a client with no thread that group planner raises while it owns the GPU; its thread "
+            "has to join planner itself, with GPURT_GROUP_ALL"]),
     ],
 )  # fmt: skip
 def test_a_group_raises_each_member_of_a_task_that_holds_a_segment(
@@ -200,7 +203,7 @@ def test_a_group_raises_each_member_of_a_task_that_holds_a_segment(
     file = parse(path, path.read_text(encoding="utf-8").replace('"right"] }', '"right"], hold = true }'))
     members = dict.fromkeys(("planner", "left", "right"), ("planner", True)) | change
     clients = [
-        replace(CLIENT, pid=pid, client=pid, comm=name, group=known[0], kept=known[1], segments=0, priority=0)
+        replace(CLIENT, pid=pid, client=pid, comm=name.strip(), group=known[0], kept=known[1], segments=0, priority=0)
         for pid, (name, known) in enumerate(members.items(), 1) if known
     ]  # fmt: skip
     host = under("boosted", clients=clients, programs={one.pid: (one.comm, "") for one in clients})
@@ -312,12 +315,16 @@ def test_alpha_from_few_updates_needs_a_margin_that_somebody_answers_for(
 
 def test_alpha_has_the_raise_of_threads_after_an_update() -> None:
     raised = replace(updates(90 * US, 3), cause=Cause.RAISE)
-    host = under("segment", latency=[updates(500 * US, 5000), raised])
-    changed, said, _ = fit.measured(PARSED["no epsilon"], host, Fraction(0))
-    assert changed.taskset.platform.alpha == 590 * US
-    assert "the longest of 5000 runlist updates that the host has seen with the longest raise of a thread" in said
-    slow = replace(raised, maximum=1000_000 * US)
-    assert codes(changed, replace(host, latency=[updates(500 * US, 5000), slow])).keys() == {"measured"}
+    for policy, raising in (("segment", 0), ("boosted", 90 * US)):
+        host = under(policy, latency=[updates(500 * US, 5000), raised], raises=True)
+        file = PARSED["no epsilon"]
+        platform = replace(file.taskset.platform, policy=policy)
+        file = replace(file, taskset=replace(file.taskset, platform=platform))
+        changed, said, _ = fit.measured(file, host, Fraction(0))
+        assert changed.taskset.platform.alpha == 500 * US + raising
+        assert ("host has seen with the longest raise of a thread" in said) == bool(raising)
+        slow = replace(host, latency=[updates(500 * US, 5000), replace(raised, maximum=100 * US)])
+        assert ("measured" in codes(changed, slow)) == bool(raising)
 
 
 def test_nothing_is_made_up_where_nothing_was_measured() -> None:

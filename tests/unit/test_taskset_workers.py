@@ -232,7 +232,9 @@ def test_a_segment_outside_the_group_is_told(group: str | None, told: str) -> No
 def test_a_segment_in_another_users_group_of_that_name_is_told() -> None:
     judge = Judge(load(EXAMPLE), {})
     found = [
-        one for at, (task, user) in enumerate([("plan", "ann"), ("left", "ann"), ("right", "bob"), ("left", "ann")])
+        one for at, (task, user) in enumerate([
+            ("plan", None), ("plan", "ann"), ("left", "ann"), ("right", "bob"), ("left", None)
+        ])
         for one in judge.feed(Event(at, Kind.BEGIN, task, gpu=0, group="planner", user=user))
         if "the file says group planner" in one.text
     ]  # fmt: skip

@@ -101,7 +101,7 @@ class Form(Words):
 
 
 class Cause(Words):
-    """enum gpurt_cause: why a runlist was updated; RAISE: a thread waited after an update until it was raised."""
+    """enum gpurt_cause: why a runlist was updated; RAISE: no update, but a thread was raised or lowered."""
 
     BEGIN = lib.GPURT_CAUSE_BEGIN
     END = lib.GPURT_CAUSE_END
