@@ -267,6 +267,12 @@ def test_tasks_without_any_time_have_bounds_or_none() -> None:
     assert bounds_module._first_come([0, 0], [5, 9]) == 0
 
 
+def test_a_busy_period_with_too_many_releases_of_any_task_is_given_up() -> None:
+    most = bounds_module.MOST_STEPS
+    for steps, bounded in ((most, True), (most + 1, False)):
+        assert (bounds_module._first_come([0, steps], [1, steps]) is not None) == bounded
+
+
 def test_traces_show_slots_power_and_skipped_jobs(tmp_path: Path) -> None:
     gpu = SpatialGpu("g", 4, 4, watts(1), watts("0.5"))
     one = kernel((ns(4),) * 4, 1)
