@@ -56,6 +56,13 @@ def test_a_copy_that_has_begun_is_not_preempted() -> None:
     assert own.bounds()["urgent"] >= ms(12)
 
 
+def test_the_worst_response_may_be_that_of_any_job() -> None:
+    """Only the first job of `low` waits for `high`."""
+    system = on(Taskset(Platform(1), (task("high", 2, 300, 300, cpu(5)), task("low", 1, 100, 100, cpu(3)))))
+    seen = Federated.of(system, replace(FEDERATED, horizon=ms(300))).worst_over_offsets(1).tasks["low"]
+    assert (seen.jobs, seen.worst) == (3, ms(8))
+
+
 @pytest.mark.parametrize("waiting", [None, Waiting.BUSY])
 @pytest.mark.parametrize("execution", ["worst", "random"])
 def test_nothing_exceeds_the_bounds_of_its_own_units(waiting: Waiting | None, execution: str) -> None:
