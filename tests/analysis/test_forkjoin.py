@@ -25,8 +25,9 @@ from analysis.attack.search import attack
 from analysis.attack.tasksets import random_taskset
 from analysis.callbacks import Order, Thread
 from analysis.model import Fork, Span, Task, Taskset, Waiting
-from analysis.rta import forkjoin, windows
+from analysis.rta import forkjoin, registry, windows
 from analysis.rta.forkjoin import with_switches
+from analysis.rta.recurrence import Demand
 from analysis.rta.result import Bound
 from analysis.rta.system import System
 from analysis.simulate import Options, SimulationError, simulate
@@ -208,6 +209,18 @@ def test_no_random_schedule_exceeds_a_bound(test: str) -> None:
     outcome = attack(test, 12 * MANY, seed=2, effort=Effort(2, 4, workers=True))
     assert outcome.schedulable
     assert outcome.violations == 0
+
+
+def test_boosted_is_attacked_with_workers_inside_a_segment_and_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside: set[bool] = set()
+
+    def paths(path: forkjoin.Path) -> list[Demand]:
+        inside.add(path.fork.hold)
+        return forkjoin.boosted(path)
+
+    monkeypatch.setitem(registry.TESTS, "boosted-suspend", replace(rta.find("boosted-suspend"), paths=paths))
+    attack("boosted-suspend", 20, seed=2, effort=Effort(1, 1, workers=True))
+    assert inside == {False, True}
 
 
 def test_generated_systems_have_groups_and_survive_a_file(tmp_path: Path) -> None:
