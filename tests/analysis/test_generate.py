@@ -85,9 +85,11 @@ def test_a_number_of_tasks_is_dealt_to_the_cpus_in_turn() -> None:
         assert [sum(t.cpu == cpu for t in taskset) for cpu in range(4)] == [2, 2, 1, 1]
 
 
-def test_best_effort_tasks_are_so_many_and_have_no_priority() -> None:
-    for taskset in tasksets(replace(PAPER, tasks=20, best_effort=0.3)):
-        assert sum(t.best_effort for t in taskset) == 6
+@pytest.mark.parametrize(("tasks", "share", "count"), [(20, 0.3, 6), (9, 0.05, 0), (9, 0.06, 1)])
+def test_best_effort_tasks_are_so_many_and_have_no_priority(tasks: int, share: float, count: int) -> None:
+    """The share of the tasks, rounded."""
+    for taskset in tasksets(replace(PAPER, tasks=tasks, best_effort=share)):
+        assert sum(t.best_effort for t in taskset) == count
         assert all(t.segment_priority == 0 for t in taskset if t.best_effort)
 
 
