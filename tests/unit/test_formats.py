@@ -5,15 +5,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gpurt.enums import Command
 from gpurt.errors import DeviceError
 from pycontrol.live.formats import formats
-from pycontrol.live.netlink import HEADER, GenericTransport, split
+from pycontrol.live.netlink import HEADER, NUMBERS, SOCKET_FAMILY, GenericTransport, decode, encode, split
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,6 +28,14 @@ def test_a_datagram_is_cut_where_its_messages_say() -> None:
     for length in (0, HEADER.size - 1, HEADER.size + 1):
         with pytest.raises(DeviceError, match="not a netlink message"):
             [*split(HEADER.pack(length, 1, 3, 4, 5))]
+
+
+def test_a_number_is_read_whatever_the_flags_of_its_attribute() -> None:
+    """Netlink has flags in the upper bits of an attribute's type.  The host sends none so far."""
+    message = encode(Command.EVENT, {}, SOCKET_FAMILY, 0, 1)
+    for flag in (0, 0x4000, 0x8000):
+        message += struct.pack("=HHI", 8, NUMBERS["GPU"] | flag, 7)
+        assert decode(message).attributes == {"GPU": 7}
 
 
 def said(code: str, *paths: Path) -> list[str]:
