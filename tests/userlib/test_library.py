@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from library import PATIENCE, ROOT, Compile, Run
 
+from gpurt._gpurt import lib
 from gpurt.enums import State
 from pycontrol.live.control import connect as control
 
@@ -480,6 +481,23 @@ except OSError as error:
     assert said("7") == f"{errno.ENXIO} the host has no GPU 7 (GPURT_GPU); see gpurt status"
     for wrong in ("", "x", "-1", " 1", "1 ", "16", str(2**64), "0x1"):
         assert said(wrong) == f"{errno.EINVAL} GPURT_GPU is not the number of a GPU, 0 to 15"
+
+
+def test_a_group_of_the_environment_that_cannot_be_joined_is_explained(emulator: Path) -> None:
+    code = f"""
+from gpurt import Client
+try:
+    made = [Client() for _ in range({lib.GPURT_MAX_MEMBERS + 1})]
+except OSError as error:
+    print(error.errno, error.strerror)
+"""
+    def said(group: str) -> str:
+        environment = {**os.environ, "GPURT_DEVICE": str(emulator), "GPURT_GROUP": group}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    assert said("llm").startswith(f"{errno.EDQUOT} the host permits 64 groups of a user, 32 members of a group, one ")
+    assert said("\n").startswith(f"{errno.EINVAL} GPURT_GROUP is not a name of 1 to ")
 
 
 def test_python_segments(emulator: Path) -> None:
