@@ -50,14 +50,18 @@ def urgent_ends(background: Program, urgent: Program) -> str:
     return background.quit()
 
 
+@pytest.mark.parametrize(
+    ("made", "gone"), [("own-userq 100", "own-userq 0"), ("own-card-userq 100", "own-card-userq -1")],
+    ids=["freed", "closed, of a card's node"],
+)  # fmt: skip
 def test_user_queues_of_the_graphics_driver_are_tier_0(
-    start: Callable[..., Program], hasty: Served, gpu: FakeGpu
+    made: str, gone: str, start: Callable[..., Program], hasty: Served, gpu: FakeGpu
 ) -> None:
     """Nothing stops them, so the process is late while another one owns the GPU, and everyone is told."""
     background = start(family="hip", at=hasty.path)
     with connect(str(hasty.path)) as plane:
         assert plane.status()[0].tier is Tier.UNPATCHED
-        background.do("own-userq 100")
+        background.do(made)
         assert "amdgpu-userq: tier T0: user queues of /dev/dri" in background.said()
         assert (plane.status()[0].tier, plane.status()[0].driver) == (Tier.HINTS, "amdgpu-userq")
         urgent = real_time(plane, start(family="hip", at=hasty.path))
@@ -65,7 +69,7 @@ def test_user_queues_of_the_graphics_driver_are_tier_0(
         eventually(lambda: plane.status()[0].late == 1)
         gpu.finish(urgent.pid)
         urgent.do("all")
-        background.do("own-userq 0")
+        background.do(gone)
         eventually(lambda: plane.status()[0].tier is Tier.UNPATCHED)
         urgent.do(SHORT, "all")
         eventually(lambda: plane.status()[0].late == 0)

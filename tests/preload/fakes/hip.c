@@ -177,19 +177,21 @@ static int reopen(void)
 
 struct userq { uint32_t words[6]; uint64_t more[6]; };
 
-/* Makes a user queue of /dev/dri with so many us of work, or (0) frees the one that was made last. */
-static int user_queue(int us)
+/* Makes a user queue of a node with so many us of work, or frees (0) or closes (-1) the one that was made last. */
+static int user_queue(const char *node, int us)
 {
 	static int dri = -1;
 	static struct userq q;
 	struct fake_request work = { .type = FAKE_SUBMIT, .value = (uint64_t)us * 1000 };
 	struct fake_answer a;
 
+	if (us < 0)
+		return close(dri);
 	if (!us) {
 		q = (struct userq){ .words = { 2, q.words[0] } };
-		return ioctl(dri, _IOWR('d', 0x56, struct userq), &q) < 0 ? FAILED : close(dri);
+		return ioctl(dri, _IOWR('d', 0x56, struct userq), &q) < 0 ? FAILED : 0;
 	}
-	dri = open("/dev/dri/renderD128", O_RDWR | O_CLOEXEC);
+	dri = open(node, O_RDWR | O_CLOEXEC);
 	q = (struct userq){ .words = { 1 } };
 	if (dri < 0 || ioctl(dri, _IOWR('d', 0x56, struct userq), &q) < 0)
 		return FAILED;
@@ -252,7 +254,9 @@ EXPORT int fakeOwn(const char *what, int value)
 	if (!strcmp(what, "swap"))
 		return swap();
 	if (!strcmp(what, "userq"))
-		return user_queue(value);
+		return user_queue("/dev/dri/renderD128", value);
+	if (!strcmp(what, "card-userq"))
+		return user_queue("/dev/dri/card0", value);
 	if (!strcmp(what, "context"))	/* 1: on a descriptor of its own; 0: on the one that has made queues */
 		return context(value);
 	return !strcmp(what, "reopen") ? reopen() : 64;

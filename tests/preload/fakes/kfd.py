@@ -9,6 +9,7 @@ work), events, SVM, page tables and evictions.  It also leaves out the sizes of 
 from __future__ import annotations
 
 import errno
+import string
 import struct
 import time
 from collections.abc import Callable
@@ -389,7 +390,7 @@ class Kfd(File):
 
 
 class RenderNode(File):
-    """/dev/dri/renderD128 and so on: user queues (amdgpu_userq.c, 7.2.13); what else libdrm asks for is refused."""
+    """A node of /dev/dri: user queues (amdgpu_userq.c, 7.2.13); what else libdrm asks for is refused."""
 
     def ioctl(self, caller: Caller, code: int, argument: bytearray, nested: bytearray) -> int:
         if code & 0xFFFF != 0x6456 or len(argument) != 72:
@@ -397,7 +398,7 @@ class RenderNode(File):
         operation, number = struct.unpack_from("=II", argument)
         if operation == 1:
             number = next(n for n in range(1, 1024) if (0, n) not in self.groups)
-            self.add((0, number), int(self.path.removeprefix("/dev/dri/renderD")) - 128, True)
+            self.add((0, number), int(self.path.strip(string.ascii_letters + "/")) % 128, True)
             struct.pack_into("=II", argument, 0, number, 0)
         elif operation == 2 and (0, number) in self.groups:
             self.drop((0, number))

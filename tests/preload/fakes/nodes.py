@@ -19,6 +19,7 @@ KINDS = {
     "/dev/nvgpu/igpu0/sched": NvgpuSched, "/dev/nvgpu/igpu0/ctrl": NvgpuControl, "/dev/nvgpu/igpu0/tsg": NvgpuTsg,
     "/dev/nvgpu/igpu0/channel": NvgpuChannel, nvs.NODE: nvs.NvgpuNvs,
     "/dev/kfd": Kfd, "/dev/dri/renderD128": RenderNode, "/dev/dri/renderD129": RenderNode,
+    "/dev/dri/card0": RenderNode, "/dev/dri/card1": RenderNode,
 }  # fmt: skip
 
 

@@ -94,7 +94,8 @@ def write(root: Path, gpus: list[Gpu], cwsr: int = 1) -> None:
     for number, gpu in enumerate(gpus):
         at = gpu.location or 768 + 256 * number
         place = f"0000:{at >> 8:02x}:{at >> 3 & 31:02x}.{at & 7}"
-        files[f"class/drm/renderD{128 + number}/device/uevent"] = f"DRIVER=amdgpu\nPCI_SLOT_NAME={place}\n"
+        for node in (f"renderD{128 + number}", f"card{number}"):
+            files[f"class/drm/{node}/device/uevent"] = f"DRIVER=amdgpu\nPCI_SLOT_NAME={place}\n"
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
