@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import tempfile
@@ -322,6 +323,24 @@ def test_a_program_for_which_there_is_no_room_is_managed_when_there_is(open_fold
         eventually(lambda: not gpu.enabled(second.pid))
         assert second.said().count("runs unmanaged") == 1
     assert served.log.read_text().count("runs unmanaged") == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start programs of another user")
+@pytest.mark.parametrize("user", ["root", "nobody"])
+def test_an_agent_without_the_right_to_sched_fifo_says_so(open_folder: Path, user: str) -> None:
+    with ExitStack() as stack:
+        before = resource.getrlimit(resource.RLIMIT_RTPRIO)
+        stack.callback(resource.setrlimit, resource.RLIMIT_RTPRIO, before)
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (0, before[1]))
+        gpu = FakeGpu(open_folder / "gpu.sock", 1)
+        stack.callback(gpu.close)
+        served = Served(open_folder / "host.sock", "--answer-bound=60s")
+        stack.callback(served.stop)
+        served.path.chmod(0o666)
+        program = Program(open_folder / "built", gpu, served.path, "proc", "nvidia", {"user": user})
+        stack.callback(program.kill)
+        program.do("context 0 0")  # starts the agent
+        assert ("the agent runs without SCHED_FIFO" in program.said()) == (user == "nobody")
 
 
 def test_gpus_are_told_apart(start: Start, plane: Control, gpu: FakeGpu) -> None:
