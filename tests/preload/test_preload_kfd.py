@@ -60,10 +60,11 @@ def test_an_apu_is_the_first_node_of_all(start: Start, depth: Depth, gpu: FakeGp
     assert (depth(program, 0), depth(program, 1)) == (1, 0)
 
 
-def test_the_first_launch_on_a_device(start: Start, depth: Depth) -> None:
+@pytest.mark.parametrize("launch", ["launch 0 100000", "call-hipLaunchKernel_spt"], ids=["default", "per-thread"])
+def test_the_first_launch_on_a_device(launch: str, start: Start, depth: Depth) -> None:
     """HIP makes the device's queue only then, so nothing was known of that GPU before."""
     program = start(family="hip")
-    program.do("use 1", "launch 0 100000")
+    program.do("use 1", launch)
     assert (depth(program, 0), depth(program, 1)) == (0, 1)
 
 
