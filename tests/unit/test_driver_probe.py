@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -299,6 +300,20 @@ def test_a_suspend_is_asked_for_with_all_that_it_needs(
 ) -> None:
     assert cli.run(["measure", "board", *arguments]) == 2
     assert "--suspend" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("power")
+def test_findings_before_a_suspend_are_also_told_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not every machine wakes up.  What standard output has stays JSON."""
+    one = Diagnosis("it", Status.OK, "all is well")
+    monkeypatch.setattr("pycontrol.commands.board.target", lambda *_: NOBODY)
+    monkeypatch.setattr("pycontrol.commands.board.examine", lambda *_: iter([one]))
+    assert cli.run(["measure", "board", "--driver", "--load", "x", "--suspend", "--json"]) == 0
+    said = capsys.readouterr()
+    assert [found["text"] for found in json.loads(said.out)["findings"]] == ["all is well"]
+    assert "all is well" in said.err
 
 
 def test_nothing_is_tried_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
