@@ -113,6 +113,25 @@ def raised() -> Iterator[None]:
 
 
 @contextmanager
+def later() -> Iterator[None]:
+    """RECORDING wait until the context is left: what is begun in it is noted, so that whoever ends undoes it.
+
+    They are not masked, for another thread could get them, and Python's main thread would act on them at once.  Does
+    nothing outside the main thread, where no signal is handled.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    late: list[int] = []
+    try:
+        with _handled(lambda number, _frame: late.append(number)):
+            yield
+    finally:
+        for number in late:
+            signal.raise_signal(number)
+
+
+@contextmanager
 def _handled(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     """RECORDING have this handler inside the context; one that is ignored (nohup) stays so."""
     taken = [number for number in RECORDING if signal.getsignal(number) is not signal.SIG_IGN]

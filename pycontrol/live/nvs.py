@@ -22,6 +22,7 @@ from types import TracebackType
 
 from gpurt.errors import DeviceError, RefusedError
 from gpurt.text import visible
+from pycontrol.ending import later
 from pycontrol.live.hints import Call
 from pycontrol.start import interrupt
 
@@ -29,8 +30,6 @@ NODE = "/dev/nvgpu/igpu0/nvsched"
 CREATE, REMOVE, QUERY = 0xC0584E01, 0x40104E02, 0xC0184E03
 #: R35's thread keeps the length of a turn in 32 bits.
 LONGEST_NS = 2**32 - 1
-#: The signals that end a run before its time.
-ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How long TSGs of programs that were killed may keep a domain, s.
 PATIENCE = 10.0
 
@@ -150,7 +149,7 @@ def domains_of(nvs: Nvs, wanted: Mapping[str, int]) -> Iterator[list[str]]:
     try:
         for name, slice_ns in wanted.items():
             if name not in there:
-                with _uninterrupted():
+                with later():
                     made.append(nvs.create(name, slice_ns))
         yield remarks
         remarks += _remove(nvs, made)
@@ -167,30 +166,13 @@ def _terminated(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP wait, so that no domain is made and not noted.
-
-    Not masked, for another thread could get them, and Python's main thread would act on them at once.
-    """
-    late: list[int] = []
-    before = {one: signal.signal(one, lambda number, _frame: late.append(number)) for one in ENDS}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-        for number in late:
-            signal.raise_signal(number)
-
-
 def _remove(nvs: Nvs, made: list[Domain]) -> list[str]:
     """Removes domains, last made first, from the list, too; what is left.
 
     A killed program's TSGs may go a little later than it.
     """
     left, until = [], time.monotonic() + PATIENCE
-    with _uninterrupted():
+    with later():
         for one in reversed(made.copy()):
             while error := _refused(nvs, one):
                 if error.errno != errno.EBUSY or time.monotonic() >= until:

@@ -18,6 +18,7 @@ from analysis.callbacks import Callback
 from analysis.model import Task, Waiting
 from analysis.taskset import Launch, TasksetFile
 from gpurt.errors import RuntimeFailure, UsageError
+from pycontrol.ending import later
 from pycontrol.run import task_program, task_report
 from pycontrol.run.placement import Placement
 from pycontrol.run.task_report import TaskReport
@@ -133,7 +134,8 @@ class Crew:
         for task in self.file.taskset:
             if self.file.taskset.served_with(task)[0] is not task:
                 continue  # its thread's program is started for the first one
-            self.children.append(self._spawn(task))
+            with later():  # else nobody ends a program that is started and not noted
+                self.children.append(self._spawn(task))
             self._enter_cgroup(self.children[-1])
 
     def _spawn(self, task: Task) -> Child:

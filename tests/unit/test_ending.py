@@ -15,10 +15,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import pytest
 
+from analysis import taskset
 from pycontrol import cli, ending
+from pycontrol.run import crew
+from pycontrol.run.placement import Placement
 
 #: A run of a billion jobs: one call of C code, which takes minutes.
 LONG = """
@@ -212,3 +216,28 @@ def test_an_event_of_signals_is_one_for_all_that_wait() -> None:
     assert not event.wait(0.001)
     event.set()
     assert event.wait(3600)
+
+
+def test_a_task_that_is_just_started_when_a_run_ends_is_ended_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """The signal comes when the program is there, and before anything has noted that."""
+    (tmp_path / "task").write_text("#!/bin/sh\nexec sleep 600\n")
+    (tmp_path / "task").chmod(0o700)
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(crew.subprocess, "Popen", Interrupted)
+    file = taskset.load(Path(__file__).parents[2] / "examples/minimal.toml")
+    where = Placement(dict.fromkeys(range(file.taskset.platform.cpus), 0), 1, False)
+    with ending.raised(), pytest.raises(KeyboardInterrupt):  # noqa: SIM117 (the crew ends first)
+        with crew.Crew(file, crew.CrewOptions(1), where, False, tmp_path, tmp_path / "task") as made:
+            made.start()
+    assert [one.poll() is not None for one in started] == [True]
+    for one in started:
+        one.kill()
