@@ -120,7 +120,7 @@ def decode(data: bytes) -> Message:
     pyroute2 takes several times as long, which a reader of 10,000 events a second would notice.
 
     Raises:
-        DeviceError: an attribute is cut off or has another size than its type, or the message is of a later release.
+        DeviceError: an attribute is cut off or too short for its type, or the message is of a later release.
     """
     known: dict[str, Value] = {}
     at, end = HEADER.size + GENERIC_BYTES, len(data)
