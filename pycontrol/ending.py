@@ -114,10 +114,11 @@ def raised() -> Iterator[None]:
 
 @contextmanager
 def later() -> Iterator[None]:
-    """RECORDING wait until the context is left: what is begun in it is noted, so that whoever ends undoes it.
+    """The signals of RECORDING take effect when the context is left.
 
-    They are not masked, for another thread could get them, and Python's main thread would act on them at once.  Does
-    nothing outside the main thread, where no signal is handled.
+    By then its caller has noted what it began, and undoes that at its end.  The signals are not masked, for another
+    thread could get them, and Python's main thread would act on them at once.  Does nothing outside the main thread,
+    where no signal is handled.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

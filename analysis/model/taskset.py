@@ -85,6 +85,11 @@ class Taskset:
         """The names of the tasks that are workers."""
         return frozenset(name for fork in self.forks for name in fork.workers)
 
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """The names of the tasks that hold a segment while their workers execute, and of those workers."""
+        return frozenset(name for name, fork in self.forked.items() if fork.hold)
+
     def unserved(self, what: str) -> str:
         """Why ``what`` cannot be told of these tasks, for threads, pending jobs, wake-ups or resources; else empty.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -76,7 +77,7 @@ class TasksetFile:
     clocks: Mapping[str, Clocks] = field(default_factory=dict)
     workers: tuple[Problem, ...] = ()
 
-    @property
+    @cached_property
     def groups(self) -> dict[str, list[Task]]:
         """The tasks of each group, by its name."""
         found: dict[str, list[Task]] = {}
@@ -85,13 +86,14 @@ class TasksetFile:
                 found.setdefault(group, []).append(task)
         return found
 
-    @property
-    def group_priorities(self) -> dict[str, int]:
-        """The GPU priority that a host gives each task in a group, by task: the highest of those that use the GPU."""
-        return {
-            one.name: max((task.segment_priority for task in members if task.uses_gpu), default=0)
-            for members in self.groups.values() for one in members
-        }  # fmt: skip
+    @cached_property
+    def gpu_priorities(self) -> dict[str, int]:
+        """The GPU priority that a host gives each task: in a group the highest of the members that use the GPU."""
+        levels = {task.name: task.segment_priority for task in self.taskset}
+        for members in self.groups.values():
+            highest = max((task.segment_priority for task in members if task.uses_gpu), default=0)
+            levels |= {task.name: highest for task in members}
+        return levels
 
 
 def load(path: Path | str) -> TasksetFile:

@@ -64,15 +64,15 @@ def apply(
         return _refuse(file, given, as_json)
     users = [task for task in loaded.taskset if task.uses_gpu]
     pids = given.pids or {}
-    set_to = {task.name: loaded.group_priorities.get(task.name, task.segment_priority) for task in users}
-    rows = [(task.name, str(set_to[task.name]), ", ".join(map(str, pids[task.name])) or "not running")
+    rows = [(task.name, str(loaded.gpu_priorities[task.name]), ", ".join(map(str, pids[task.name])) or "not running")
             for task in users]  # fmt: skip
     lines = [render.table(("task", "GPU priority", "pid"), rows) if rows else "no task uses the GPU: nothing to set"]
     lines += [f"group {group}: {', '.join(one.name for one in members)}" for group, members in loaded.groups.items()]
     lines += [f"applied by force, without a proof: {reason}" for reason in given.doubts]
     data = {
         task.name: {
-            "gpu_priority": set_to[task.name], "pids": pids[task.name], "group": loaded.launch[task.name].group
+            "gpu_priority": loaded.gpu_priorities[task.name], "pids": pids[task.name],
+            "group": loaded.launch[task.name].group,
         } for task in users
     }  # fmt: skip
     _emit(file, given, data, fit.lines(given.objections), "\n".join(lines), as_json)

@@ -17,7 +17,6 @@ from click.core import ParameterSource
 from analysis.answers.chosen import covering_test
 from analysis.answers.loading import analysable
 from analysis.rta import Test
-from analysis.taskset import TasksetFile
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from pycontrol.commands.options import JSON, TEST, command, time_of
 from pycontrol.ending import asked
@@ -82,7 +81,7 @@ def watch(
             from pycontrol.live import serving
         except ImportError:
             raise RuntimeFailure(f"prometheus-client is missing: {CURE}") from None
-        serving.serve(device, listen, _watched(file) if file else None, name, names, most)
+        serving.serve(device, listen, analysable(file, workers=True) if file else None, name, names, most)
         return 0
     assert file
     return _watch(device, file, name, until, log, as_json)
@@ -103,15 +102,10 @@ def _check_options(file: Path | None, name: str | None, metrics: bool) -> None:
         raise UsageError("--test goes with a taskset file")
 
 
-def _watched(file: Path) -> TasksetFile:
-    """A file that bounds are about, without holds.  Raises TasksetError, FileError."""
-    return analysable(file, workers=True)
-
-
 def _watch(device: str | None, file: Path, name: str | None, until: str | None, log: str | None, as_json: bool) -> int:
     """Watches until it is ended; the exit code."""
     seconds = None if until in (None, "finding") else time_of(until, "--until")
-    loaded = _watched(file)
+    loaded = analysable(file, workers=True)
     chosen = covering_test(loaded.taskset, name)
     bounds = bounds_of(chosen.test, loaded.taskset)
     log_to = _syslog(log)

@@ -373,8 +373,7 @@ def set_priority(gpu: Gpu, client: GpuClient, priority: int, done: Callable[[int
             return int(lib.gpurt_group_set_level(seat.raw, priority, now))
 
         def leveled(result: int) -> None:
-            for other in seat.group.seats.values():
-                other.relevel_copies()
+            seat.group.relevel_copies()
             done(result)
 
         gpu.update(Decision(decide, leveled, lambda: CONTROL, client))

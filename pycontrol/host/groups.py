@@ -70,11 +70,6 @@ class Seat:
                 self.gpu.sched, self.core, allowance.budget(self.gpu.index) if allowance else ffi.NULL, now
             )
 
-    def relevel_copies(self) -> None:
-        """The group, or its level, is new: copies of members are of its priority, too."""
-        for one in self.members:
-            self.gpu.bus.relevel(one.copier, one.level_of_copies)
-
     def others_of(self, client: GpuClient) -> int:
         """Open segments of the other clients of a member's process, on all GPUs of the group."""
         every = [one for seat in self.group.seats.values() for one in seat.members]
@@ -96,6 +91,12 @@ class Group:
         if gpu.index not in self.seats:
             self.seats[gpu.index] = Seat(self, gpu)
         return self.seats[gpu.index]
+
+    def relevel_copies(self) -> None:
+        """A member, or the group's level, is new: copies of members are of its priority, too."""
+        for seat in self.seats.values():
+            for one in seat.members:
+                seat.gpu.bus.relevel(one.copier, one.level_of_copies)
 
     def check(self, gpu: Gpu, peer: Peer, allowance: Allowance | None) -> None:
         """Whether a client of a process can be a member on a GPU.
@@ -249,8 +250,7 @@ class Groups:
                 lib.gpurt_group_move(seat.raw, client.core, now)
             else:
                 lib.gpurt_group_add(seat.raw, client.core, own, now)
-            for one in group.seats.values():
-                one.relevel_copies()
+            group.relevel_copies()
             return 0
 
         gpu.update(gpu.decision(decide, done, client))

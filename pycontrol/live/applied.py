@@ -67,9 +67,9 @@ def _restored(control: Priorities, changed: Sequence[ClientInfo], joined: Sequen
                 if procs.stat(one.pid):  # else it has ended, and has no priority any more
                     lost.add(one.pid)
         kept = [f"the priority of process {min(lost)}"] if lost else []
-        if len(joined) > 1:
-            kept.append(f"processes {' and '.join(map(str, joined))} stay in their groups")
-        kept += [f"process {pid} stays in its group" for pid in joined if len(joined) == 1]
+        if joined:
+            named, many = " and ".join(map(str, joined)), len(joined) > 1
+            kept.append(f"processes {named} stay in their groups" if many else f"process {named} stays in its group")
         if kept:
             raise RefusedError(f"{error}; not put back: {', and '.join(kept)}") from error
         raise

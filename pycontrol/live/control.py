@@ -7,7 +7,7 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -184,8 +184,10 @@ def updates(latency: Iterable[UpdateLatency]) -> tuple[int, int]:
     return sum(one.count for one in timed), max((one.maximum for one in timed), default=0)
 
 
-def raised(latency: Iterable[UpdateLatency]) -> int:
-    """The longest that a host took to raise or lower a thread after a decision, as policy `boosted` has it; ns."""
+def raised(latency: Iterable[UpdateLatency], policies: Collection[str | None] = ("boosted",)) -> int:
+    """The longest that a host took to raise or lower a thread after a decision, ns; 0: these policies raise none."""
+    if "boosted" not in policies:
+        return 0
     return max((one.maximum for one in latency if one.cause is Cause.RAISE), default=0)
 
 

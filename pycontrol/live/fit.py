@@ -65,7 +65,7 @@ def measured(
     counts = [updates([one for one in host.latency if one.gpu == gpu.gpu])[0] for gpu in host.gpus]
     if not sum(counts):
         raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
-    raising = raised(host.latency) if "boosted" in file.taskset.policies else 0
+    raising = raised(host.latency, file.taskset.policies)
     longest = updates(host.latency)[1] + raising
     share = MARGIN if margin is None else margin
     alpha = -(-longest * (share + 1) // 1)

@@ -12,6 +12,9 @@ from pycontrol.live.control import ClientInfo
 from pycontrol.live.fit_host import Host
 from pycontrol.live.objection import Code, Objection
 
+#: The cure where a member of a group that raises all is not raised.
+KEEP = "its thread has to join {} itself, with GPURT_GROUP_ALL"
+
 
 def clients(file: TasksetFile, host: Host) -> Iterator[Objection]:
     """The objections to each client."""
@@ -31,7 +34,7 @@ def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
     for one, task in there:
         if task and task.name in file.taskset.forked and one.group == _group(file, task):
             users.setdefault(one.group, host.users.get(one.pid, ""))
-    held = {name for fork in file.taskset.forks if fork.hold for name in fork.members}
+    held = file.taskset.held
     for one, task in there:
         who, user, wanted = process(one), host.users.get(one.pid, ""), _group(file, task)
         if task and (task.uses_gpu or task.name in held) and one.group != wanted:
@@ -47,10 +50,6 @@ def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
             text = f"{who} owns the GPU with group {one.group}, and the file has no such member"
             yield Objection(Code.GROUP, text, "end it")
     yield from _kept(file, there)
-
-
-#: The cure where a member of a group that raises all is not raised.
-KEEP = "its thread has to join {} itself, with GPURT_GROUP_ALL"
 
 
 def _kept(file: TasksetFile, there: Sequence[tuple[ClientInfo, Task | None]]) -> Iterator[Objection]:
@@ -114,7 +113,7 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
         if one.form not in (FORMS[Waiting.SUSPEND] if task.waiting is Waiting.SUSPEND else (stated,)):
             text = f"{who} begins its segments in form {one.form.word}, the file says {stated.word} for {task.name}"
             yield Objection(Code.FORM, text, f'start it with GPURT_FORM={stated.word}, or write form into the file')
-    wanted = 0 if task.best_effort else file.group_priorities.get(task.name, task.segment_priority)
+    wanted = 0 if task.best_effort else file.gpu_priorities[task.name]
     if begun and not one.demoted and task.uses_gpu and one.priority != wanted and policies != ("timesliced",):
         text = f"{who} has GPU priority {one.priority}, the file says {wanted} for {task.name}"
         yield Objection(Code.GPU_PRIORITY, text, "gpurt apply sets it")

@@ -88,7 +88,7 @@ def _measured(taskset: Taskset, part: Partition | None, gpu: GpuStatus, host: Ho
     """An update that took longer than the file says of any."""
     most = demanded(taskset, part).alpha
     timed = [one for one in host.latency if one.gpu == gpu.gpu]
-    longest, raising = updates(timed)[1], raised(timed) if "boosted" in taskset.policies else 0
+    longest, raising = updates(timed)[1], raised(timed, taskset.policies)
     if longest + raising > most and users(taskset):
         also = f", and to raise a thread after one {exact_ms(raising)}" if raising else ""
         text = f"a runlist update of GPU {gpu.gpu} took {exact_ms(longest)}{also}, the file's alpha is {exact_ms(most)}"

@@ -73,8 +73,7 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     with connect(device) as control, ExitStack() as stack:
         host = fit.ask(control, loaded)
         matched = fit.matched(loaded, host)
-        grouped = loaded.group_priorities
-        priorities = {pid: grouped.get(task.name, task.segment_priority) for pid, task in matched.items()}
+        priorities = {pid: loaded.gpu_priorities[task.name] for pid, task in matched.items()}
         groups = _joining(loaded, host, matched)
         found = fit.objections(loaded, host.given(priorities, groups))
         other = fit.against(found)
@@ -93,7 +92,7 @@ def _joining(loaded: TasksetFile, host: fit.Host, matched: Mapping[int, Task]) -
     None is that of a task that holds a segment while its workers execute: its threads have to join by themselves.
     """
     alone = {one.pid for one in host.clients if not one.group}
-    held = {name for fork in loaded.taskset.forks if fork.hold for name in fork.members}
+    held = loaded.taskset.held
     homes = {one.name: group for group, members in loaded.groups.items() for one in members if one.name not in held}
     return {pid: homes[task.name] for pid, task in matched.items() if task.name in homes and pid in alone}
 

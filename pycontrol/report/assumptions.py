@@ -220,7 +220,7 @@ def _updates(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked that has carried out an update")
     count, longest = updates(evidence.latency)
     text = f"the host has timed {count} updates; the longest took {exact_ms(longest)}"
-    if "boosted" in evidence.file.taskset.policies and (raising := raised(evidence.latency)):
+    if raising := raised(evidence.latency, evidence.file.taskset.policies):
         text += f", and to raise a thread after one {exact_ms(raising)}"
     if any(gpu.emulated for gpu in evidence.gpus):
         return Assumption(assumed, Support.UNCHECKED, f"{text}; but on virtual GPUs, which say nothing of a real one")

@@ -13,6 +13,7 @@ from types import TracebackType
 
 from analysis.model import Platform
 from gpurt.errors import RuntimeFailure
+from pycontrol.ending import later
 from pycontrol.readable import readable
 from pycontrol.run import task_program
 
@@ -53,7 +54,7 @@ class Emulator:
         """
         ready, told = os.pipe()
         try:
-            with self.log.open("wb") as log:
+            with self.log.open("wb") as log, later():  # else nobody ends one that is started and not noted
                 self._process = subprocess.Popen(
                     self._command(told), stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[told],
                     start_new_session=True,

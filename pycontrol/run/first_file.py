@@ -100,9 +100,9 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
     """The file.  ``policy``: the host's, None if no host was asked.  ``latency``: of the host's runlist updates."""
     seen = "`gpurt status latency` shows what a host has measured"
     if latency:
-        (count, longest), raising = updates(latency), raised(latency)
+        (count, longest), raising = updates(latency), raised(latency, (policy,))
         seen = f"the longest of {count} updates that the host has seen took {format_time(longest)}: add a margin"
-        seen += f", and {format_time(raising)} to raise threads" if policy == "boosted" and raising else ""
+        seen += f", and {format_time(raising)} to raise threads" if raising else ""
     lines = [
         "# Made by gpurt init from running processes.  No command takes the file before each \"?\" is replaced.",
         "# What was measured once is no worst case: `gpurt measure times` measures segments; add a margin.",

@@ -63,7 +63,7 @@ class Judge:
         self._meanings: dict[str, SeenTask | None] = {}
         self._due = Due(lambda task, release: release in self._tasks[task].jobs)
         self._limits = Limits(file, self.policy, gpus)
-        self._segments = Segments(self.policy, self._limits, self._log, file.group_priorities, _homes(file))
+        self._segments = Segments(self.policy, self._limits, self._log, file.gpu_priorities, _homes(file))
         self._serving = Serving(file.taskset, self._log)
         self._latest = 0
 

@@ -51,12 +51,10 @@ def _set_priorities(crew: Crew, listener: Listener) -> list[str]:
     A group's is that of all its tasks, whatever their segments ask for.
     """
     ours = [one for one in crew.children if one.task.uses_gpu and one.report is not None and one.task.segment_priority]
-    grouped = crew.file.group_priorities
     try:
         for one in ours:
-            if one.task.name in grouped or not crew.fifo:
-                level = grouped.get(one.task.name, one.task.segment_priority)
-                listener.control.set_priority(one.process.pid, level)
+            if crew.file.launch[one.task.name].group or not crew.fifo:
+                listener.control.set_priority(one.process.pid, crew.file.gpu_priorities[one.task.name])
     except RefusedError as error:
         return [f"GPU priorities not set: {error}"]
     return [] if crew.fifo else ["GPU priorities set through the host, for the tasks themselves have none"]

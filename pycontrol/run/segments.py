@@ -19,7 +19,7 @@ class Segments:
     def __init__(
         self, policy: str, limits: Limits, log: Log, levels: Mapping[str, int], homes: Mapping[str, str]
     ) -> None:  # fmt: skip
-        """``levels``: the GPU priorities of segments of tasks in groups, by task.
+        """``levels``: the GPU priorities of segments, by task.
 
         ``homes``: the groups of workers and of tasks that have some, whose bounds are for members of one group.
         """
@@ -74,7 +74,7 @@ class Segments:
     def _check_priority(self, task: Task, event: Event, priority: int | None) -> None:
         if priority is None or self._policy in ("timesliced", "lock-fifo", FEDERATED):
             return
-        wanted = self._levels.get(task.name, task.segment_priority)
+        wanted = self._levels[task.name]
         if priority != wanted:
             text = f"its segment has GPU priority {priority}, the file says {wanted}"
             self._log.add(event.time, What.PRIORITY, task.name, text)

@@ -463,6 +463,13 @@ def test_an_installed_library_is_found_by_pkg_config_and_exports_its_api_only(pr
     assert not (prefix / "include/gpurt/uapi.h").is_symlink()
 
 
+def printed(code: str, **environment: str) -> str:
+    """What a program prints that has these variables, too."""
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True,
+                          text=True, check=True)  # fmt: skip
+    return done.stdout.strip()
+
+
 def test_the_environment_names_the_gpu(emulator: Path) -> None:
     code = """
 from gpurt import Client
@@ -473,9 +480,7 @@ except OSError as error:
     print(error.errno, error.strerror)
 """
     def said(gpu: str) -> str:
-        environment = {**os.environ, "GPURT_DEVICE": str(emulator), "GPURT_GPU": gpu}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        return printed(code, GPURT_DEVICE=str(emulator), GPURT_GPU=gpu)
 
     assert said("0") == "0"
     assert said("7") == f"{errno.ENXIO} the host has no GPU 7 (GPURT_GPU); see gpurt status"
@@ -492,9 +497,7 @@ except OSError as error:
     print(error.errno, error.strerror)
 """
     def said(group: str) -> str:
-        environment = {**os.environ, "GPURT_DEVICE": str(emulator), "GPURT_GROUP": group}
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        return printed(code, GPURT_DEVICE=str(emulator), GPURT_GROUP=group)
 
     assert said("llm").startswith(f"{errno.EDQUOT} the host permits 64 groups of a user, 32 members of a group, one ")
     assert said("\n").startswith(f"{errno.EINVAL} GPURT_GROUP is not a name of 1 to ")
