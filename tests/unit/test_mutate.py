@@ -68,11 +68,21 @@ def test_the_tests_of_a_change_are_the_nearest_and_then_folders(mutate: Any) -> 
         assert mutate.suites(mutate.mutants(ROOT / path)[0], also_folders=False) == found[:2]
 
 
-def test_the_function_of_a_change_is_found(mutate: Any, tmp_path: Path) -> None:
-    for name, text in (("a.py", "def f():\n    pass\n\n\ndef g(a,\n      b):\n    return a < b\n"),
-                       ("a.c", "int f(int a)\n{\n\treturn a;\n}\n\nint g(int a,\n\tint b)\n{\n\treturn a < b;\n}\n")):
-        (tmp_path / name).write_text(text)
-        assert [mutate.function_of(one) for one in mutate.mutants(tmp_path / name)] == ["g"]
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.py", "def f():\n    _h()\n\n\ndef _h(a,\n      b):\n    return a < b\n\n\ndef g():\n    f()\n"),
+        ("a.c", "static int _h(int a,\n\tint b)\n{\n\treturn a < b;\n}\n\n"
+                "int f(int a)\n{\n\treturn _h(a, a);\n}\n\nint g(int a)\n{\n\treturn f(a);\n}\n"),
+    ],
+)  # fmt: skip
+def test_the_function_of_a_change_is_found_and_what_calls_it_in_its_file(
+    name: str, text: str, mutate: Any, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    found = [mutate.entries(one) for one in mutate.mutants(tmp_path / name)]
+    assert {"_h", "f"} in found
+    assert all("g" not in one for one in found if "_h" in one)
 
 
 def worktrees() -> str:
