@@ -13,13 +13,13 @@ import click
 from gpurt.errors import RuntimeFailure, UsageError
 from gpurt.types import Document
 from pycontrol.commands.options import JSON, Output, Time, command
+from pycontrol.ending import asked
 from pycontrol.output import render
 from pycontrol.power import find
 from pycontrol.power.account import SensorEnergy
 from pycontrol.power.measure import MeterOptions, Round
 from pycontrol.power.measure import measure as measured
 from pycontrol.power.plan import NAME, Turn, turns
-from pycontrol.power.program import interrupts
 from pycontrol.power.record import Record
 from pycontrol.power.sensor import Sensor, SensorError, SensorKind, read
 from pycontrol.start import INTERRUPTED
@@ -43,7 +43,8 @@ chance; {kernel} and {units} in the program's arguments say which.
 
 \b
 Exit codes: 0 measured; 1 the sensor does not resolve it, is stale, or is constant; 2 wrong usage; 3 a file cannot be
-written; 6 there is no such sensor, it failed meanwhile, or the program failed; 130 Ctrl-C.""",
+written; 6 there is no such sensor, it failed meanwhile, or the program failed; 130 Ctrl-C, SIGTERM or
+SIGHUP.""",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--sensor", "names", multiple=True, metavar="NAME",
@@ -73,7 +74,7 @@ def energy(
 ) -> int:  # fmt: skip
     """Run a program, and say what energy the GPU needs meanwhile.
 
-    A sensor that vanishes, and Ctrl-C, end the measurement; what was measured until then is printed and in the files.
+    A sensor that vanishes, Ctrl-C, SIGTERM and SIGHUP end the measurement; what was measured is printed and in files.
     """
     label, plan = _label(gpu, clock), turns(command, kernels, units, rounds, seed)
     if interval <= 0:
@@ -85,7 +86,7 @@ def energy(
         discard = SETTLES if len({turn.command for turn in plan}) > 1 else 0
     options = MeterOptions(interval, least, most, discard)
     record, found, ended = Record(output, samples, sensors), list[Round](), ""
-    with contextlib.closing(record), interrupts() as noted:
+    with contextlib.closing(record), asked() as noted:
         for turn in plan:
             if ended:
                 break
@@ -96,18 +97,18 @@ def energy(
                 if not found:
                     raise
                 ended = str(error)
-            early = noted.asked and len(found) < len(plan)
+            early = noted.is_set() and len(found) < len(plan)
             ended = ended or found[-1].why or ("interrupted" if early else "")
     useless = ended or next((one.useless for one in found if one.useless), "")
     notes = _notes(sensors, found)
     whole = {
-        "program": command, "complete": not ended, "interrupted": noted.asked, "why": useless or None,
+        "program": command, "complete": not ended, "interrupted": noted.is_set(), "why": useless or None,
         "rounds": [_data(turn, sensors, one) for turn, one in zip(plan, found, strict=False)],
         "files": [path for path in (output, samples) if path], "notes": notes,
     }  # fmt: skip
     render.note(*notes, as_json=as_json)
     render.emit(whole, as_json, _text(plan, sensors, found, ended, useless))
-    if noted.asked:
+    if noted.is_set():
         return INTERRUPTED
     return RuntimeFailure.exit_code if ended else 1 if useless else 0
 

@@ -24,6 +24,7 @@ from gpurt.enums import Tier
 from gpurt.errors import DeviceError, GpurtError
 from gpurt.segments import explain
 from pycontrol.doctor import Diagnosis, Status
+from pycontrol.ending import later
 from pycontrol.live import patched
 from pycontrol.live.control import Control, GpuStatus, connect, updates
 from pycontrol.machine.sleep import SleepPlan, sleep
@@ -93,18 +94,21 @@ def run(checks: list[Check], probed: Target) -> Iterator[Diagnosis]:
 
 def _limited(check: Check, probed: Target) -> Diagnosis:
     reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.setpgid(0, 0)
-        os.close(reader)
-        _answer(check, probed, writer)
-    os.close(writer)
-    ended = False
+    pid, ended = -1, False
     try:
+        with later():  # else nobody ends a process that is started and not noted
+            pid = os.fork()
+        if pid == 0:
+            os.setpgid(0, 0)
+            os.close(reader)
+            _answer(check, probed, writer)
+        os.close(writer)
         finding = _heard(check, reader)
     finally:
+        if pid == 0:  # the signal came before the fork
+            os._exit(0)
         os.close(reader)
-        ended = _end(pid)
+        ended = pid > 0 and _end(pid)
     if not ended:
         text = f"{finding.text}; its process waits for the driver, and cannot be killed"
         return Diagnosis(check.name, Status.FAIL, text, finding.cure or LOOK)
@@ -265,14 +269,27 @@ def _idle(probed: Target) -> Diagnosis:
 @contextmanager
 def _loaded(probed: Target) -> Iterator[subprocess.Popen[bytes]]:
     """The user's program, which prints something for each piece of GPU work that has completed."""
+    with _started(probed) as program:
+        if not _progress(program, 20):
+            raise DeviceError(f"{probed.load}: prints nothing; it has to print for each piece of work that is done")
+        yield program
+
+
+@contextmanager
+def _started(probed: Target) -> Iterator[subprocess.Popen[bytes]]:
+    """The user's program, which is killed at the end; so is one that a signal's exception finds just started."""
     assert probed.load
-    with subprocess.Popen(shlex.split(probed.load), stdout=subprocess.PIPE, bufsize=0) as program:
-        try:
-            if not _progress(program, 20):
-                raise DeviceError(f"{probed.load}: prints nothing; it has to print for each piece of work that is done")
-            yield program
-        finally:
+    program = None
+    try:
+        with later():
+            program = subprocess.Popen(shlex.split(probed.load), stdout=subprocess.PIPE, bufsize=0)
+        yield program
+    finally:
+        if program:
             program.kill()
+            program.wait()
+            assert program.stdout
+            program.stdout.close()
 
 
 def _progress(program: subprocess.Popen[bytes], seconds: float) -> bool:
@@ -314,19 +331,15 @@ def _stops(probed: Target) -> Diagnosis:
 def _newcomer(probed: Target) -> Diagnosis:
     """Whether a program that begins beside the owner is born off: its channels are scheduled while it must not run."""
     name = "a program that begins while another has the GPU"
-    assert probed.load
-    with subprocess.Popen(shlex.split(probed.load), stdout=subprocess.PIPE, bufsize=0) as program:
-        try:
-            with _owning(probed):
-                if _progress(program, BESIDE):
-                    return Diagnosis(name, Status.FAIL, "it executed work: what schedules it also switches it on")
-                early = _code(program)
-            if early is not None:
-                return Diagnosis(name, Status.FAIL, f"it ended with {early} instead of waiting")
-            if not _progress(program, 30):
-                return Diagnosis(name, Status.FAIL, "it did not go on when the GPU was everybody's")
-        finally:
-            program.kill()
+    with _started(probed) as program:
+        with _owning(probed):
+            if _progress(program, BESIDE):
+                return Diagnosis(name, Status.FAIL, "it executed work: what schedules it also switches it on")
+            early = _code(program)
+        if early is not None:
+            return Diagnosis(name, Status.FAIL, f"it ended with {early} instead of waiting")
+        if not _progress(program, 30):
+            return Diagnosis(name, Status.FAIL, "it did not go on when the GPU was everybody's")
     return Diagnosis(name, Status.OK, "waits, and goes on")
 
 
@@ -372,11 +385,8 @@ def _killed(probed: Target) -> Diagnosis:
 def _foreign(probed: Target) -> Diagnosis:
     """Defect 18: lists that the driver builds because another program comes and goes while this one has the GPU."""
     before = sum(one.asks for one in patched.read())
-    with _owning(probed):
-        program = subprocess.Popen(shlex.split(probed.load or ""), stdout=subprocess.DEVNULL)
+    with _owning(probed), _started(probed):
         time.sleep(2)
-        program.kill()
-        program.wait()
     asks = sum(one.asks for one in patched.read()) - before
     text = f"the driver asked {asks} times for lists of its own; on Tegra each costs the owner a context switch"
     return Diagnosis("programs that come and go beside the owner", Status.OK, text)

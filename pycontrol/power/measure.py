@@ -7,9 +7,10 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from threading import Event
 
 from pycontrol.power.account import ENOUGH, Account, SensorEnergy, account
-from pycontrol.power.program import Interrupted, Program
+from pycontrol.power.program import Program
 from pycontrol.power.sensor import Reading, Sensor, SensorError, SensorKind, read
 
 #: A sensor that averages over a second says little about a window that is not much longer, ns.
@@ -65,11 +66,11 @@ Log = Callable[[str, Reading], None]
 
 
 def measure(
-    sensors: Sequence[Sensor], command: Sequence[str], options: MeterOptions, log: Log, noted: Interrupted
+    sensors: Sequence[Sensor], command: Sequence[str], options: MeterOptions, log: Log, noted: Event
 ) -> Round:
     """Runs the program, at least once and until every sensor has changed often enough, and reads the sensors.
 
-    A sensor that fails ends the measurement, but not the program.  Ctrl-C, which ``noted`` knows of, ends both.  The
+    A sensor that fails ends the measurement, but not the program.  Both end when ``noted`` is set.  The
     readings until then count.
 
     Raises:
@@ -103,7 +104,7 @@ def measure(
 
 def _repeat(
     found: Round, command: Sequence[str], options: MeterOptions, least: int, accounts: Sequence[Account],
-    sample: Callable[[], None], noted: Interrupted,
+    sample: Callable[[], None], noted: Event,
 ) -> None:  # fmt: skip
     """Runs the program until there is nothing more to learn."""
     begin, counts = time.monotonic_ns() + options.discard, not options.discard
@@ -120,7 +121,7 @@ def _repeat(
     while True:
         program = Program(command)
         try:
-            while not program.wait(options.interval / _S) and not noted.asked:
+            while not program.wait(options.interval / _S) and not noted.is_set():
                 look()
         except SensorError:
             _finish(program, noted)
@@ -129,7 +130,7 @@ def _repeat(
         except BaseException:
             program.stop()
             raise
-        if noted.asked:
+        if noted.is_set():
             program.stop()
             _count(found, program, begin)
             found.why = "interrupted"
@@ -146,10 +147,10 @@ def _repeat(
             return
 
 
-def _finish(program: Program, noted: Interrupted) -> None:
+def _finish(program: Program, noted: Event) -> None:
     """Lets a program end that is measured no more."""
     while not program.wait(0.1):
-        if noted.asked:
+        if noted.is_set():
             program.stop()
 
 
@@ -160,9 +161,9 @@ def _count(found: Round, program: Program, begin: int) -> None:
     found.why = program.failure
 
 
-def _settle(accounts: Sequence[Account], options: MeterOptions, sample: Callable[[], None], noted: Interrupted) -> None:
+def _settle(accounts: Sequence[Account], options: MeterOptions, sample: Callable[[], None], noted: Event) -> None:
     """Reads on until counters have changed once more, which tells their error."""
     until = time.monotonic_ns() + PATIENCE
-    while not all(one.settled for one in accounts) and time.monotonic_ns() < until and not noted.asked:
+    while not all(one.settled for one in accounts) and time.monotonic_ns() < until and not noted.is_set():
         time.sleep(min(options.interval, SOON) / _S)
         sample()

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from types import FrameType
+from collections.abc import Sequence
 
 from gpurt.errors import RuntimeFailure
 from gpurt.text import visible
@@ -59,27 +56,3 @@ class Program:
         if code < 0:
             return f"the program was ended by signal {-code}"
         return f"the program ended with exit code {code}" if code else ""
-
-
-class Interrupted:
-    """Whether the user pressed Ctrl-C, which then changes nothing else."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def _ask(self, _: int, __: FrameType | None) -> None:
-        self.asked = True
-
-
-@contextlib.contextmanager
-def interrupts() -> Iterator[Interrupted]:
-    """Ctrl-C is noted instead of raised, so that readings are never cut in two."""
-    noted, before = Interrupted(), signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
-        yield noted
-        return
-    signal.signal(signal.SIGINT, noted._ask)
-    try:
-        yield noted
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -278,19 +278,21 @@ def test_a_counter_that_is_reset_ends_the_measurement(run: Gpurt, root: Path) ->
     assert "ENDED EARLY: rapl:0: the counter went from 900000000 to" in text
 
 
-def test_ctrl_c_keeps_what_was_measured(run: Gpurt, fake: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["INT", "TERM", "HUP"])
+def test_a_signal_keeps_what_was_measured(name: str, run: Gpurt, fake: Any, tmp_path: Path) -> None:
     out = tmp_path / "powers.csv"
     # it is started again until the first measurement is in the file, as a second line
     first = f'[ "$(wc -l <{out})" -gt 1 ] || {{ sleep 0.1; exit; }}'
-    program = f"{first}; kill -INT {os.getpid()}; exec sleep 9"
+    program = f"{first}; kill -{name} {os.getpid()}; exec sleep 9"
     words = ["-o", out, "--interval", "1ms", "--rounds", "9", "--json", "--", "sh", "-c", program]
-    before = signal.getsignal(signal.SIGINT)
+    number = signal.Signals[f"SIG{name}"]
+    before = signal.getsignal(number)
     code, text, _ = run("energy", *words)
     found = document(text, "energy")
     assert (code, found["interrupted"], found["why"]) == (130, True, "interrupted")
     assert [one["why"] for one in found["rounds"]] == [None, "interrupted"]
     assert len(rows(out)) == 1
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
 
 
 def test_a_program_that_fails_is_told(run: Gpurt, fake: Any, tmp_path: Path) -> None:

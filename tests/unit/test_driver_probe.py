@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,11 +15,12 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from gpurt.errors import DeviceError
-from pycontrol import cli
+from pycontrol import cli, ending
 from pycontrol.doctor import Diagnosis, Status
 from pycontrol.machine import probe, sleep
 
@@ -321,3 +323,37 @@ def test_nothing_is_tried_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "BASIC", [])
     found = {one.name: one for one in probe.examine(NOBODY)}
     assert (found[probe.SUSPEND].status, found[probe.SUSPEND].text) == (Status.WARN, "not tried")
+
+
+def test_a_program_that_is_just_started_when_the_probe_ends_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal comes when the program is there, and before anything has noted that."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(probe.subprocess, "Popen", Interrupted)
+    with ending.raised(), pytest.raises(KeyboardInterrupt), probe._started(probe.Target("/none", 0, "x", "sleep 600")):
+        pytest.fail("the signal was lost")
+    assert [one.poll() is not None for one in started] == [True]
+
+
+def test_a_check_that_is_just_begun_when_the_probe_ends_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal comes when the check's process is there, and before anything has noted that."""
+    begun, fork = [], os.fork
+
+    def interrupted() -> int:
+        begun.append(fork())
+        if begun[-1]:
+            signal.raise_signal(signal.SIGTERM)
+        return begun[-1]
+
+    monkeypatch.setattr(probe.os, "fork", interrupted)
+    check = probe.Check("waits", 600, lambda _: time.sleep(600))  # type: ignore[arg-type,return-value]
+    with ending.raised(), pytest.raises(KeyboardInterrupt):
+        list(probe.run([check], probe.Target("/none", 0, "x", None)))
+    with pytest.raises(ChildProcessError):  # it was killed, and waited for
+        os.waitpid(begun[0], os.WNOHANG)
