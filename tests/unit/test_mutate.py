@@ -85,6 +85,11 @@ def test_the_function_of_a_change_is_found_and_what_calls_it_in_its_file(
     assert all("g" not in one for one in found if "_h" in one)
 
 
+def test_a_file_without_functions_has_changes_too(mutate: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("A = 1 < 2\n")
+    assert [mutate.entries(one) for one in mutate.mutants(tmp_path / "a.py")] == [set()] * 2
+
+
 def worktrees() -> str:
     return subprocess.run(["git", "worktree", "list"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
