@@ -87,7 +87,9 @@ def test_the_function_of_a_change_is_found_and_what_calls_it_in_its_file(
 
 def test_a_file_without_functions_has_changes_too(mutate: Any, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("A = 1 < 2\n")
-    assert [mutate.entries(one) for one in mutate.mutants(tmp_path / "a.py")] == [set()] * 2
+    found = [mutate.entries(one) for one in mutate.mutants(tmp_path / "a.py")]
+    assert found
+    assert not any(found)
 
 
 def worktrees() -> str:
