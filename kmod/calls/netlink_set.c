@@ -465,9 +465,15 @@ static struct gpurt_client *next_client(struct gpurt_gpu *gpu, const struct pid 
 	return found;
 }
 
+/* A process's descriptors that are made members of the group of that name; @entering: how many were none. */
+struct entry {
+	const char *name;
+	u32 entering;
+};
+
 /* Calls @fn for the descriptor of each client of the process on that GPU.  The count, or the first error. */
-static int each_file(u32 index, const struct pid *pid, const char *name,
-		     int (*fn)(struct gpurt_file *file, const char *name))
+static int each_file(u32 index, const struct pid *pid, struct entry *entry,
+		     int (*fn)(struct gpurt_file *file, u32 index, struct entry *entry))
 {
 	struct gpurt_gpu *gpu = gpurt_gpu_get(index);
 	struct gpurt_client *client;
@@ -477,7 +483,7 @@ static int each_file(u32 index, const struct pid *pid, const char *name,
 	if (!gpu)
 		return 0;
 	while (!err && (client = next_client(gpu, pid, &last))) {
-		err = fn(client->file, name);
+		err = fn(client->file, index, entry);
 		/* A descriptor that has been closed, or whose process has ended, has no client any more. */
 		count += !err;
 		err = err == -ESTALE ? 0 : err;
@@ -487,14 +493,14 @@ static int each_file(u32 index, const struct pid *pid, const char *name,
 	return err ?: count;
 }
 
-static int may_move(struct gpurt_file *file, const char *name)
+static int may_move(struct gpurt_file *file, u32 index, struct entry *entry)
 {
-	return gpurt_group_check(file, name, true);
+	return gpurt_group_check(file, entry->name, index, &entry->entering);
 }
 
-static int move(struct gpurt_file *file, const char *name)
+static int move(struct gpurt_file *file, u32 index, struct entry *entry)
 {
-	return gpurt_group_moved(file, name);
+	return gpurt_group_moved(file, entry->name);
 }
 
 static const char *why_no_member(int err)
@@ -513,13 +519,14 @@ static const char *why_no_member(int err)
 
 static int set_group(struct genl_info *info, const struct pid *pid, const char *name)
 {
-	int (*const steps[])(struct gpurt_file *file, const char *name) = { may_move, move };
+	int (*const steps[])(struct gpurt_file *file, u32 index, struct entry *entry) = { may_move, move };
+	struct entry entry = { .name = name };
 	int count = 0, ret;
 	u32 i, k;
 
 	for (i = 0; i < ARRAY_SIZE(steps); i++) {
 		for (k = 0, count = 0; k < GPURT_MAX_GPUS; k++) {
-			ret = pid ? each_file(k, pid, name, steps[i]) : 0;
+			ret = pid ? each_file(k, pid, &entry, steps[i]) : 0;
 			if (ret < 0)
 				return gpurt_nl_refuse(info->extack, ret, why_no_member(ret));
 			count += ret;

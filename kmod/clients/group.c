@@ -225,13 +225,22 @@ static int check(struct gpurt_file *file, const char *name, bool moved)
 	return check_clients(file, moved);
 }
 
-/* Whether the descriptor may join that group, as far as it can be said before. */
-int gpurt_group_check(struct gpurt_file *file, const char *name, bool moved)
+/*
+ * Whether the administrator may move the descriptor into that group, as far as it can be said before.  *@entering
+ * counts those that would enter: this one, if it is no member yet and has no client on a GPU before @index.
+ */
+int gpurt_group_check(struct gpurt_file *file, const char *name, u32 index, u32 *entering)
 {
+	bool first = true;
 	int err;
+	u32 i;
 
 	mutex_lock(&file->lock);
-	err = check(file, name, moved);
+	err = check(file, name, true);
+	for (i = 0; i < index; i++)
+		first = first && !file->clients[i];
+	if (!err && first && !file->team && !gpurt_team_has_room(file->uid, name, ++*entering))
+		err = -EDQUOT;
 	mutex_unlock(&file->lock);
 	return err;
 }

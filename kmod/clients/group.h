@@ -11,7 +11,7 @@ struct gpurt_gpu;
 struct gpurt_group_join;
 
 bool gpurt_groups_possible(void);
-int gpurt_group_check(struct gpurt_file *file, const char *name, bool moved);
+int gpurt_group_check(struct gpurt_file *file, const char *name, u32 index, u32 *entering);
 int gpurt_group_join(struct gpurt_file *file, const struct gpurt_group_join *asked, u32 own);
 int gpurt_group_moved(struct gpurt_file *file, const char *name);
 int gpurt_group_first(struct gpurt_client *client, u32 own, u32 right);

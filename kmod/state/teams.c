@@ -27,13 +27,35 @@ static struct gpurt_team *find(kuid_t uid, const char *name, u32 *count)
 	return found;
 }
 
+/* Whether so many more descriptors can enter the @team of a user; if that is NULL, a new one, beside @count others. */
+static bool has_room(const struct gpurt_team *team, u32 count, u32 more)
+{
+	if (!team && count >= GPURT_MAX_USER_GROUPS)
+		return false;
+	return (team ? team->count : 0) + more <= GPURT_MAX_MEMBERS;
+}
+
+/* As far as it can be said before, whether so many more descriptors can enter the user's group of that name. */
+bool gpurt_team_has_room(kuid_t uid, const char *name, u32 more)
+{
+	struct gpurt_team *team;
+	u32 count;
+	bool room;
+
+	rt_mutex_lock(&teams_lock);
+	team = find(uid, name, &count);
+	room = has_room(team, count, more);
+	rt_mutex_unlock(&teams_lock);
+	return room;
+}
+
 /* Called with teams_lock held.  @file enters its team, if there is room; @made becomes the team if there is none. */
 static int enter(struct gpurt_file *file, const char *name, bool all, struct gpurt_team *made)
 {
 	u32 count;
 	struct gpurt_team *team = find(file->uid, name, &count);
 
-	if (team ? team->count >= GPURT_MAX_MEMBERS : count >= GPURT_MAX_USER_GROUPS)
+	if (!has_room(team, count, 1))
 		return -EDQUOT;
 	if (team && all && !team->core.all)
 		return -EBUSY;

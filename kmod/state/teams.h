@@ -10,6 +10,7 @@ struct gpurt_file;
 struct gpurt_team;
 struct pid;
 
+bool gpurt_team_has_room(kuid_t uid, const char *name, u32 more);
 int gpurt_team_enter(struct gpurt_file *file, const char *name, bool all);
 void gpurt_team_leave(struct gpurt_file *file);
 u32 gpurt_team_elsewhere(const struct gpurt_client *client);

@@ -222,8 +222,9 @@ class Commands:
         members = [one for one in self.connections() if one.peer.pid == pid and one.clients]
         if not members:
             raise Refusal(errno.ESRCH, f"process {pid} is no client of the GPU")
+        entering = sum(not one.group for one in members)
         for one in members:
-            self.groups.check(one, name, moved=True)
+            self.groups.check(one, name, True, entering)
         return [partial(self.move, one, name) for one in members]
 
     def move(self, member: Member, name: str, done: Callable[[int], None]) -> None:

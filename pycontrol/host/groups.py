@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pycontrol.host.gpu import Gpu, GpuClient
     from pycontrol.host.peer import Peer
 
+TOO_MANY = f"a group has {lib.GPURT_MAX_MEMBERS} at most"
+
 
 @dataclass(eq=False)
 class Seat:
@@ -190,8 +192,8 @@ class Groups:
         for index in coming:
             self.enroll(group, self.gpus[index], member.clients[index], own, moved, enrolled)
 
-    def check(self, member: Member, name: str, moved: bool) -> None:
-        """Whether a connection may join, or is in that group already.
+    def check(self, member: Member, name: str, moved: bool, entering: int = 1) -> None:
+        """Whether a connection may join, or is in that group already; it is one of so many that would be new in it.
 
         Raises:
             Refusal: EOPNOTSUPP, EBUSY or EDQUOT.
@@ -208,15 +210,17 @@ class Groups:
             raise Refusal(errno.EBUSY, f"process {pid} is in a segment: join before, or have `gpurt set group` do it")
         group = self._all.get((user, name))
         if group:
-            self._check_room(group, member)
+            self._check_room(group, member, entering)
+        elif entering > lib.GPURT_MAX_MEMBERS:
+            raise Refusal(errno.EDQUOT, f"process {pid} has {entering} descriptors: {TOO_MANY}")
         elif sum(one.user == user for one in self._all.values()) >= lib.GPURT_MAX_USER_GROUPS:
             raise Refusal(errno.EDQUOT, f"user {user} has {lib.GPURT_MAX_USER_GROUPS} groups, the most there can be")
 
-    def _check_room(self, group: Group, member: Member) -> None:
-        pid = member.peer.pid
-        if len(group.connections) >= lib.GPURT_MAX_MEMBERS:
-            why = f"group {group.name} has {lib.GPURT_MAX_MEMBERS} members, the most there can be"
-            raise Refusal(errno.EDQUOT, why)
+    def _check_room(self, group: Group, member: Member, entering: int) -> None:
+        pid, before = member.peer.pid, len(group.connections)
+        if before + entering > lib.GPURT_MAX_MEMBERS:
+            more = f", and {entering} more would come" if entering > 1 else ""
+            raise Refusal(errno.EDQUOT, f"group {group.name} has {before} members{more}: {TOO_MANY}")
         for index, client in member.clients.items():
             group.check(self.gpus[index], member.peer, client.allowance)
         inside = {index for index, client in member.clients.items() if client.core.depth}

@@ -118,6 +118,28 @@ def test_who_may_not_join(spawn: Callable[..., Actor], place: Path) -> None:
         eventually(lambda: more[-1].join("llm") == 0)
 
 
+def test_all_descriptors_of_a_process_are_moved_or_none(spawn: Callable[..., Actor], place: Path) -> None:
+    """Each of them is a member, also one that is a client of two GPUs; one more than there is room for."""
+    spawn("llm")
+    with ExitStack() as stack, control(str(place)) as plane:
+        mine = [stack.enter_context(client_of(place)) for _ in range(lib.GPURT_MAX_MEMBERS)]
+        for one in mine:
+            one.tsg()
+        mine[1].tsg(gpu=1)
+
+        def joined() -> int:
+            return sum(one.group == "llm" for one in plane.clients(0) if one.pid == os.getpid())
+
+        with pytest.raises(RefusedError):
+            plane.set_group(os.getpid(), "llm")
+        assert joined() == 0
+        mine[0].close()
+        eventually(lambda: sum(one.pid == os.getpid() for one in plane.clients(0)) == len(mine) - 1)
+        plane.set_group(os.getpid(), "llm")
+        assert joined() == len(mine) - 1
+        plane.set_group(os.getpid(), "llm")  # all are members: there is nothing to do
+
+
 def test_a_user_has_so_many_groups(place: Path) -> None:
     with ExitStack() as stack:
         made = [stack.enter_context(client_of(place)) for _ in range(lib.GPURT_MAX_USER_GROUPS + 1)]
