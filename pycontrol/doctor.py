@@ -18,6 +18,7 @@ from analysis.taskset import TasksetFile
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Tier
 from gpurt.errors import GpurtError
+from gpurt.files import matching
 from gpurt.segments import explain
 from pycontrol.live import fit
 from pycontrol.live import patched as live_patched
@@ -140,7 +141,7 @@ def _fair_server(root: Path) -> Diagnosis:
         return Diagnosis(name, Status.OK, "none in this kernel; it comes with Linux 6.12")
     times = {
         (_read(folder, "runtime"), _read(folder, "period"))
-        for folder in (root / "sys/kernel/debug/sched/fair_server").glob("cpu[0-9]*")
+        for folder in matching(root / "sys/kernel/debug/sched/fair_server", "cpu[0-9]*")
     }
     cure = "as root: for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done"
     if not times or None in {value for pair in times for value in pair}:
@@ -157,9 +158,9 @@ def _fair_server(root: Path) -> Diagnosis:
 def _deadline_tasks(root: Path) -> Diagnosis:
     name = "SCHED_DEADLINE"
     found = set()
-    for path in (root / "proc").glob("[0-9]*/task/[0-9]*/stat"):
+    for path in matching(root / "proc", "[0-9]*/task/[0-9]*/stat"):
         try:
-            head, _, tail = path.read_text().rpartition(")")
+            head, _, tail = path.read_bytes().decode("utf-8", "replace").rpartition(")")
         except OSError:
             continue  # it has ended
         if tail.split()[38] == str(SCHED_DEADLINE):
@@ -340,7 +341,7 @@ def _patched_driver(gpus: list[PatchedGpu]) -> Diagnosis:
 
 def _mig(root: Path) -> Iterator[Diagnosis]:
     """GPU instances, as the driver lists them by the numbers of /dev/nvidia* (osRmCapRegisterGpu() in os.c)."""
-    folders = (root / "proc/driver/nvidia/capabilities").glob("gpu[0-9]*/mig/gi[0-9]*")
+    folders = matching(root / "proc/driver/nvidia/capabilities", "gpu[0-9]*/mig/gi[0-9]*")
     found = sorted((int(one.parents[1].name[3:]), int(one.name[2:])) for one in folders)
     if not found:
         return

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
+from gpurt.files import matching
 from gpurt.units import format_frequency
 
 ROOT = Path("/")
@@ -115,7 +116,7 @@ def _number(path: Path) -> int | None:
 def _cpus(root: Path) -> Iterator[Clock]:
     folder = root / CPUS
     turbo = _read(folder / "intel_pstate/no_turbo") == "0" or _read(folder / "cpufreq/boost") == "1"
-    for path in sorted(folder.glob("cpu[0-9]*/cpufreq"), key=lambda one: int(one.parent.name[3:])):
+    for path in sorted(matching(folder, "cpu[0-9]*/cpufreq"), key=lambda one: int(one.parent.name[3:])):
         least, most = (_number(path / f"scaling_{which}_freq") for which in ("min", "max"))
         cpu = int(path.parent.name[3:])
         governor = _read(path / "scaling_governor")
@@ -136,14 +137,14 @@ def _judged(
 
 
 def _devfreq(root: Path) -> Iterator[Clock]:
-    for path in sorted((root / "sys/class/devfreq").glob("*")):
+    for path in sorted(matching(root / "sys/class/devfreq", "*")):
         if DEVFREQ_GPU.fullmatch(path.name):
             least, most = (_number(path / f"{which}_freq") for which in ("min", "max"))
             yield _judged(f"GPU {path.name}", _read(path / "governor"), least, most, 1)
 
 
 def _amdgpu(root: Path) -> Iterator[Clock]:
-    for path in sorted((root / "sys/class/drm").glob("card[0-9]*/device/pp_dpm_sclk")):
+    for path in sorted(matching(root / "sys/class/drm", "card[0-9]*/device/pp_dpm_sclk")):
         level = _read(path.with_name("power_dpm_force_performance_level"))
         found = re.findall(r"^\s*\d+:\s*(\d+)Mhz\s*(\*?)", _read(path) or "", re.MULTILINE)
         yield _leveled(f"GPU {path.parts[-3]}", level, [(int(speed) * MHZ, bool(mark)) for speed, mark in found])
@@ -183,5 +184,5 @@ def _power_mode(root: Path) -> str | None:
 
 def _hottest(root: Path) -> int | None:
     """The temperature of the hottest thermal zone, degrees Celsius rounded up."""
-    found = [_number(path) for path in (root / "sys/class/thermal").glob("thermal_zone*/temp")]
+    found = [_number(path) for path in matching(root / "sys/class/thermal", "thermal_zone*/temp")]
     return max((-(-one // 1000) for one in found if one is not None), default=None)

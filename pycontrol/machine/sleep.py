@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpurt.errors import DeviceError
+from gpurt.files import matching
 
 #: state and mem_sleep of the kernel; pm_test, which has it rehearse a suspend up to a stage.
 POWER = Path("/sys/power")
@@ -52,7 +53,7 @@ def planned() -> SleepPlan:
     ways = [way for way in WAYS if way in _read(state).split()]
     if not ways:
         raise DeviceError(f"this kernel cannot sleep: {state} offers none of {', '.join(WAYS)}")
-    alarms = sorted(CLOCKS.glob("rtc*/wakealarm"))
+    alarms = sorted(matching(CLOCKS, "rtc*/wakealarm"))
     if not alarms:
         raise DeviceError(f"no clock can wake this machine: there is no {CLOCKS}/rtc*/wakealarm")
     for file in (state, alarms[0]):

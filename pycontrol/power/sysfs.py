@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpurt import files
 from gpurt.text import filename
 from pycontrol.power.sensor import SensorError
 
@@ -64,4 +65,4 @@ def matching(pattern: str) -> Iterator[Path]:
         found = re.findall(r"([0-9]+)|([^0-9]+)", str(path))
         return [(int(digits), "") if digits else (-1, letters) for digits, letters in found]
 
-    yield from sorted(ROOT.glob(pattern), key=parts)
+    yield from sorted(files.matching(ROOT, pattern), key=parts)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpurt import files
 from pycontrol.power import sysfs
 from pycontrol.power.sensor import Absent, Scope, SensorError, SensorFacts, SensorKind
 
@@ -60,7 +61,7 @@ def find() -> Iterator[Rail | IioRail | Absent]:
 def _rails(folder: Path) -> Iterator[Rail | IioRail | Absent]:
     hwmon = folder.name.startswith("hwmon")
     chip = folder.parent.parent.name if hwmon else folder.parent.name
-    for file in sorted(folder.iterdir()):
+    for file in sorted(files.matching(folder, "*")):
         found = _LABEL.fullmatch(file.name)
         label = sysfs.word(file) if found else None
         if found is None or label is None or label in UNUSED:

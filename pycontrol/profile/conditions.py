@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gpurt.enums import Policy
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
+from gpurt.files import matching
 from gpurt.text import visible
 from pycontrol.live.control import GpuStatus
 from pycontrol.machine.clocks import UNKNOWN_CLOCKS, MachineClocks
@@ -144,7 +145,7 @@ def about(condition: Condition, here: Here) -> str:
 
 def buffer_size() -> int:
     """Twice the size of the largest cache of any CPU, bytes: CPUs of one machine may have caches of several sizes."""
-    found = [_size(path) for path in CACHES.glob("cpu[0-9]*/cache/index*/size")]
+    found = [_size(path) for path in matching(CACHES, "cpu[0-9]*/cache/index*/size")]
     return min(2 * max(found, default=UNKNOWN_CACHE), MOST_BUFFER)
 
 

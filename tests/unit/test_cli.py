@@ -417,7 +417,7 @@ def test_doctor_knows_what_runs_ahead_of_the_modules_threads(tmp_path: Path) -> 
     for pid, policy in ((7, 1), (8, 6)):
         (tmp_path / f"proc/{pid}/task/{pid}").mkdir(parents=True)
         fields = " ".join(["S", *["0"] * 37, str(policy), "0"])
-        (tmp_path / f"proc/{pid}/task/{pid}/stat").write_text(f"{pid} (task {pid}) {fields}\n")
+        (tmp_path / f"proc/{pid}/task/{pid}/stat").write_bytes(b"%d (\xff task %d) %s\n" % (pid, pid, fields.encode()))
     status, text = found("SCHED_DEADLINE")
     assert status is Status.WARN
     assert "task 8" in text

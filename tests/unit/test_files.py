@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,11 +12,12 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpurt.errors import FileError
-from gpurt.files import check_writable, held, written
+from gpurt.files import check_writable, held, matching, written
 
 
 def test_what_was_there_stays_until_the_new_file_is_whole(tmp_path: Path) -> None:
@@ -90,6 +92,7 @@ def test_what_cannot_be_written_is_named_in_one_line(tmp_path: Path, name: str) 
 
 WRITES = """import os, sys
 from pathlib import Path
+from typing import Any
 from gpurt.errors import FileError
 from gpurt.files import check_writable, written
 if os.geteuid() == 0:
@@ -155,3 +158,21 @@ def test_a_file_that_vanishes_while_others_hold_it_is_closed(tmp_path: Path) -> 
     thread.join(60)
     assert len(errors) == 1
     assert descriptors() == 0
+
+
+def test_a_folder_that_goes_away_while_it_is_looked_through_has_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:  # fmt: skip
+    for pid in "78":
+        (tmp_path / pid / "task" / pid).mkdir(parents=True)
+    scandir = os.scandir
+
+    def late(path: str | int) -> Any:
+        if path == str(tmp_path / "7/task"):
+            shutil.rmtree(tmp_path / "7")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", late)
+    assert matching(tmp_path, "[0-9]*/task/[0-9]*") == [tmp_path / "8/task/8"]
+    assert not (tmp_path / "7").exists()
+    assert matching(tmp_path / "none", "*") == []

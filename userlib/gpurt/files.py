@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Files that the user names: how they are read and written."""
+"""Files that the user names: how they are read and written.  What is in folders that others change."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import glob
 import os
 import re
 import stat
@@ -62,6 +63,14 @@ def written(path: Path | str) -> Iterator[BinaryIO]:
         raise
     except OSError as error:
         raise unwritable(path, error) from None
+
+
+def matching(folder: Path, pattern: str) -> list[Path]:
+    """The paths below a folder that match, in no order.
+
+    What goes away meanwhile, as processes in /proc do, and what may not be read has none: Path.glob raises then.
+    """
+    return [folder / name for name in glob.glob(pattern, root_dir=folder)]
 
 
 def discard_unfinished() -> None:
