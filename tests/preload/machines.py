@@ -31,7 +31,8 @@ def build(folder: Path) -> Path:
     """Compiles the libraries, the fakes and the program into a folder.  Skips if there is no compiler."""
     if not shutil.which("make") or not shutil.which("cc"):
         pytest.skip("needs make and a C compiler")
-    subprocess.run(["make", "-s", "-C", ROOT / "userlib", f"BUILD={folder}"], check=True)
+    checked = "CFLAGS=-O2 -g -DPRELOAD_CHECKS"
+    subprocess.run(["make", "-s", "-C", ROOT / "userlib", f"BUILD={folder}", checked], check=True)
     libraries = {"libdriver.so": ["driver.c"], "libcuda.so.1": ["cuda.c", "cuda_work.c"], "libamdhip64.so": ["hip.c"]}
     for name, sources in libraries.items():
         files = [FAKES / one for one in sources]

@@ -6,6 +6,7 @@
  * TSG.  The host answers with an order, which applies to the new TSG at once.  So two threads can receive orders at the
  * same time.  Orders carry sequence numbers, and an older order is ignored.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -16,20 +17,21 @@
 
 #include "../handle.h"
 #include "board.h"
+#include "mutex.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = MUTEX_FREE;
 /* Held while a thread tells the host of TSGs.  Taken before @lock, and never by an agent's thread. */
-static pthread_mutex_t declaring = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t declaring = MUTEX_FREE;
 
 void preload_lock(void)
 {
 	preload_enter();
-	pthread_mutex_lock(&lock);
+	mutex_take(&lock);
 }
 
 void preload_unlock(void)
 {
-	pthread_mutex_unlock(&lock);
+	mutex_release(&lock);
 	preload_leave();
 }
 
@@ -274,9 +276,9 @@ void agent_settle(void)
 		if (!is_due(&boards[i]))
 			continue;
 		preload_enter();
-		pthread_mutex_lock(&declaring);
+		mutex_take(&declaring);
 		settle(&boards[i]);
-		pthread_mutex_unlock(&declaring);
+		mutex_release(&declaring);
 		preload_leave();
 	}
 }
@@ -285,6 +287,6 @@ void agent_settle(void)
 void agent_forked(void)
 {
 	memset(boards, 0, sizeof(boards));
-	pthread_mutex_init(&lock, NULL);
-	pthread_mutex_init(&declaring, NULL);
+	mutex_forked(&lock);
+	mutex_forked(&declaring);
 }

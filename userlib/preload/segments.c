@@ -12,12 +12,13 @@
  *
  * Work that is not known to be done counts as not done.  So a segment can last longer than it must, but never shorter.
  */
+#define _GNU_SOURCE
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "../handle.h"
+#include "mutex.h"
 #include "preload.h"
 
 #define COVER 64
@@ -53,7 +54,7 @@ struct snapshot {
 	struct cover cover;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = MUTEX_FREE;
 static struct stream *streams;
 static struct event *events[BUCKETS];
 static uint64_t number;
@@ -63,12 +64,12 @@ static bool explicit;	/* the program marks its segments itself */
 void segments_lock(void)
 {
 	preload_enter();
-	pthread_mutex_lock(&lock);
+	mutex_take(&lock);
 }
 
 void segments_unlock(void)
 {
-	pthread_mutex_unlock(&lock);
+	mutex_release(&lock);
 	preload_leave();
 }
 
@@ -434,5 +435,5 @@ void segments_forked(void)
 	streams = NULL;
 	memset(events, 0, sizeof(events));
 	memset(open_segment, 0, sizeof(open_segment));
-	pthread_mutex_init(&lock, NULL);
+	mutex_forked(&lock);
 }
