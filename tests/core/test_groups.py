@@ -135,6 +135,17 @@ def test_the_key_of_a_tenure_is_fixed_on_all_gpus_until_its_last_end(machine: Ma
     assert group.holds
 
 
+@pytest.mark.parametrize("change", ["depth", "level", "stamp", "demoted"])
+def test_the_invariant_fails_where_one_part_of_it_is_broken(machine: Machine, change: str) -> None:
+    group = Group(machine)
+    member = machine.client(group, own=4)
+    machine.begin(member, own=4)
+    assert group.holds
+    broken = group.raw if change == "demoted" else group.on[0].core
+    setattr(broken, change, 0 if change == "depth" else getattr(broken, change) + 1)
+    assert not group.holds
+
+
 def test_the_tenure_that_began_first_is_ahead_of_its_equals_on_every_gpu(machine: Machine) -> None:
     early, late = Group(machine), Group(machine)
     a, b = machine.client(early, 0), machine.client(early, 1)
