@@ -84,6 +84,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for pair in pairs for item in pair if item is not None] + others
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Nobody reads what scripts/test found thousands of lines before, and its exit status is 1 for that alone."""
+    if found := os.environ.get("GPURT_PROBLEMS"):
+        terminalreporter.write_line(f"scripts/test: FAILED before the tests: {found}", red=True)
+
+
 def minutes(item: pytest.Item) -> float:
     """How long a test takes, roughly: `slow(5)`; several minutes if the mark does not say."""
     mark = item.get_closest_marker("slow")
