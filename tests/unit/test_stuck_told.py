@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from calls import caller, everywhere
-from fit_cases import FILES, HOSTS, Fake
+from fit_cases import CLIENT, FILES, HOSTS, Fake
 
-from pycontrol.live import fit
+from gpurt.enums import State
+from pycontrol.live import fit, stuck
 from pycontrol.live.control import connect
 from pycontrol.live.metrics import HostCollector, Naming
 
@@ -33,3 +34,14 @@ def test_status_metrics_and_the_report_tell_of_owners_that_slept(
     families = {one.name: one.samples for one in HostCollector(lambda: Fake(host), Naming.ALL, 9).collect()}
     assert [one.value for one in families["gpurt_stuck_owners"]] == [3]
     assert [one.value for one in families["gpurt_stuck_seconds"]] == [2]
+
+
+@pytest.mark.parametrize("others", [stuck.MANY, stuck.MANY + 1])
+def test_so_many_who_wait_are_named_and_the_others_counted(others: int) -> None:
+    one = replace(CLIENT, comm="w", state=State.PENDING)
+    waiting = [replace(one, client=9 + number, pid=2**22 + number) for number in range(others)]
+    of = stuck.Owner(1, ("", 0), {2**22 - 1: "owner"})
+    told = stuck.text(CLIENT.gpu, of, 10**9, waiting)
+    named = ", ".join(f"w-{2**22 + number}" for number in range(stuck.MANY))
+    more = ", 1 more" * (others > stuck.MANY)
+    assert f"keeps the GPU from {named}{more}; if" in told
