@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from types import TracebackType
 
 from analysis.partial import Partial
@@ -31,7 +32,7 @@ KINDS = {
 MARKS_LOST = "beginnings and ends of its jobs were not told: it tells of too many"
 #: How often the reading thread checks whether to end, seconds.
 GLANCE = 0.1
-#: After the end, the thread reads for at most this long what the host has sent, seconds.
+#: After the end, what the host has sent is read for at most this long, seconds.
 LINGER = 3.0
 
 
@@ -92,10 +93,24 @@ def streamed(partial: Partial, known: Mapping[int, str]) -> Callable[[EventRecor
     return lambda record: partial.add(to_events(record, names.of(record)))
 
 
+def rest(control: Control) -> Iterator[EventRecord]:
+    """The events that the host sent before this call and that are still unread on this connection.
+
+    The host answers a request after them, on the same socket, so they have arrived once the answer has.  Later events
+    are read too, for at most LINGER seconds: a busy host would otherwise keep its reader for ever.
+    """
+    control.status()
+    end = time.monotonic() + LINGER
+    for one in control.more(0):
+        yield one
+        if time.monotonic() >= end:
+            return
+
+
 class Listener:
     """Collects events while the context is entered.  ``control`` is a second connection, for commands meanwhile.
 
-    ``look`` is called with each event as it arrives, in another thread.
+    ``look`` is called with each event as it arrives, in another thread; with the last ones in the thread that ends it.
 
     Raises:
         DeviceError: on creation, if there is no host.
@@ -109,7 +124,6 @@ class Listener:
         self._events: Control = connect(device)
         self._records: list[EventRecord] = []
         self._stop = threading.Event()
-        self._deadline = float("inf")
         self._thread = threading.Thread(target=self._read, name="gpurt-events", daemon=True)
 
     def __enter__(self) -> Listener:
@@ -128,20 +142,26 @@ class Listener:
         try:
             while not self._stop.is_set():
                 for record in self._stream:
-                    self._records.append(record)
-                    self._look(record)
-                    if time.monotonic() > self._deadline:
+                    self._note(record)
+                    if self._stop.is_set():
                         return
                 self._stream = self._events.more(GLANCE)
         except (GpurtError, OSError):
             return  # the host is gone; the events until then count
 
+    def _note(self, record: EventRecord) -> None:
+        self._records.append(record)
+        self._look(record)
+
     def _finish(self) -> None:
-        """Reads the events that were sent: until none comes for GLANCE seconds, and for at most LINGER seconds."""
-        self._deadline = time.monotonic() + LINGER
+        """Reads the events that were sent until now, however late they arrive; does nothing if it was called before."""
+        if self._stop.is_set():
+            return
         self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._thread.join()
+        with suppress(GpurtError, OSError):  # the host is gone; the events until then count
+            for record in rest(self._events):
+                self._note(record)
 
     def so_far(self) -> list[EventRecord]:
         """The events that have arrived, as the host sent them."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,8 +58,10 @@ def read(file: Path = FACTS) -> list[PatchedGpu]:
     """
     try:
         return [_parsed(line) for line in file.read_text().splitlines()]
-    except FileNotFoundError:
-        return []
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENODEV):  # the second one where the module goes meanwhile
+            return []
+        raise
 
 
 def _parsed(line: str) -> PatchedGpu:

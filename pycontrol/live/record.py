@@ -13,7 +13,7 @@ from gpurt.errors import DeviceError
 from pycontrol.ending import asked
 from pycontrol.live import fit, tracefs
 from pycontrol.live.control import Control, EventRecord, GpuStatus, connect
-from pycontrol.live.events import LINGER, named_events, priorities
+from pycontrol.live.events import named_events, priorities, rest
 from pycontrol.live.fit_costs import isolation
 from pycontrol.live.fit_host import look
 from pycontrol.live.fit_trace import joined
@@ -67,7 +67,7 @@ def record(
                 looks.perhaps()
             over = time.monotonic_ns()
             if not tracepoints:
-                records += _rest(control)
+                records += rest(control)
             looks.again()
             failures = failures_of(before, looks.host.gpus)
         except DeviceError as error:
@@ -119,21 +119,6 @@ def _told(control: Control, seconds: float | None, stop: threading.Event) -> Gen
             yield some
             raise
         yield some
-
-
-def _rest(control: Control) -> list[EventRecord]:
-    """The events that the host sent before this call and that are still unread.
-
-    The host answers a request after them, on the same socket, so they have arrived once the answer has.  Later events
-    are read too, for at most LINGER seconds: a busy host would otherwise keep the recorder for ever.
-    """
-    control.status()
-    found, end = [], time.monotonic() + LINGER
-    for one in control.more(0):
-        found.append(one)
-        if time.monotonic() >= end:
-            break
-    return found
 
 
 def assemble(records: list[EventRecord], meta: Mapping[str, str], over: int = 0, blind: str = "",

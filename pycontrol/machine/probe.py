@@ -221,9 +221,11 @@ def _preemption(probed: Target) -> Diagnosis:
         return Diagnosis(name, Status.WARN, "not tried: `gpurt set slice PID` tells no compute preemption modes yet",
                        "see that programs use CILP")  # fmt: skip
     file = MODULES / "amdgpu/parameters/cwsr_enable"
-    if not file.exists():
-        return Diagnosis(name, Status.WARN, f"cannot be told: there is no {file}")
-    if file.read_text().strip() == "0":
+    try:
+        chosen = file.read_text().strip()
+    except OSError as error:
+        return Diagnosis(name, Status.WARN, f"cannot be told: {file}: {error.strerror}")
+    if chosen == "0":
         return Diagnosis(name, Status.FAIL, "cwsr_enable=0: an update waits for the end of the kernels that execute",
                        "load amdgpu without cwsr_enable=0")  # fmt: skip
     return Diagnosis(name, Status.OK, "waves are saved in the middle of kernels (cwsr_enable)")

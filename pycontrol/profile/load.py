@@ -17,8 +17,8 @@ def cpu(number: int, size: int) -> None:
     os.sched_setaffinity(0, {number})
     source, target = bytes(max(size // 2, 1)), memoryview(bytearray(max(size // 2, 1)))
     target[:] = source
-    print("ready", flush=True)
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    print("ready", flush=True)
     while True:
         target[:] = source
 
