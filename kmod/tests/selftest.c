@@ -115,7 +115,7 @@ static bool __init arrive(struct gpurt_gpu *gpu, struct visitor *v, u32 level)
 	init_completion(&v->done);
 	if (IS_ERR(kthread_run(visit, v, "gpurt-visitor")))
 		return false;
-	for (tries = 0; tries < 5000 && !is_waiting(&gpu->gate, v); tries++)
+	for (tries = 0; tries < 1000000 && !is_waiting(&gpu->gate, v); tries++)
 		usleep_range(200, 400);
 	return true;
 }

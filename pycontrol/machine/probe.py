@@ -14,7 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -333,8 +333,9 @@ def _stops(probed: Target) -> Diagnosis:
 def _newcomer(probed: Target) -> Diagnosis:
     """Whether a program that begins beside the owner is born off: its channels are scheduled while it must not run."""
     name = "a program that begins while another has the GPU"
-    with _started(probed) as program:
+    with ExitStack() as stack:
         with _owning(probed):
+            program = stack.enter_context(_started(probed))
             if _progress(program, BESIDE):
                 return Diagnosis(name, Status.FAIL, "it executed work: what schedules it also switches it on")
             early = _code(program)

@@ -112,9 +112,10 @@ def _repeat(
     def look() -> None:
         """Reads the sensors; the window begins at the first readings after what is discarded, however late they are."""
         nonlocal counts, begin
+        now = time.monotonic_ns()
         sample()
-        if not counts and (now := time.monotonic_ns()) >= begin:
-            counts, begin, found.runs, found.ran = True, now, 0, 0
+        if not counts and now >= begin:
+            counts, begin, found.runs, found.ran = True, time.monotonic_ns(), 0, 0
             for one in accounts:
                 one.begin()
 

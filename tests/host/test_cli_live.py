@@ -279,17 +279,18 @@ def test_run_then_check(gpurt: Gpurt, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)])
 def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path, number: signal.Signals) -> None:
-    trace, started = tmp_path / "run.json", tmp_path / "started"
-    path = tmp_path / "set.toml"
+    """The signal comes when a job is over, and while a program that tells of no jobs is there."""
+    trace, path = tmp_path / "run.json", tmp_path / "set.toml"
+    partial = Path(f"{trace}.partial")
     path.write_text(
-        Path(MINIMAL).read_text() + f'[[task]]\nname = "mark"\ncpu = 0\npriority = 0\nperiod = "1s"\n'
-        f'segments = [{{ cpu = "1ms" }}]\ncommand = ["sh", "-c", "sleep 3; touch {started}; exec sleep 600"]\n'
+        Path(MINIMAL).read_text() + '[[task]]\nname = "mark"\ncpu = 0\npriority = 0\nperiod = "1s"\n'
+        'segments = [{ cpu = "1ms" }]\ncommand = ["sleep", "600"]\n'
     )
     command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "run", str(path), "--duration", "600s",
                "-o", str(trace), "--json"]  # fmt: skip
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as run:
-        eventually(started.exists)
+        eventually(lambda: partial.exists() and sum(one.kind is Kind.END for one in load(partial).events) > 1)
         run.send_signal(number)
         out, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == (143 if number == signal.SIGTERM else 130)
@@ -732,7 +733,7 @@ def test_nothing_observed_is_not_yes(gpurt: Gpurt, tmp_path: Path) -> None:
         code, out, err = gpurt(*command)
         assert code == 1
         assert "NO JOB SEEN" in out
-        assert re.search(r"^note: mine: its program ended after [0-3]\.\d s, before the run did", err, re.MULTILINE)
+        assert re.search(r"^note: mine: its program ended after \d+\.\d s, before the run did", err, re.MULTILINE)
 
 
 @pytest.mark.parametrize("tasks", ["", '[[task]]\nname = "mine"\ncpu = 0\npriority = 0\nperiod = "100ms"\n'

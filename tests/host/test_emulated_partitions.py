@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from links import client_of
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Policy
@@ -52,9 +53,12 @@ def test_each_partition_of_a_file_is_a_gpu(start_host: Callable[..., Path], tmp_
     assert lib.gpurt_use_gpu(handle[0], 1) == 0
     assert lib.gpurt_tsg_open(handle[0], tsg) == 0
     times = []
-    assert lib.gpurt_segment_begin(handle[0], 0, 5) >= 0
-    for flags in (0, lib.GPURT_SUBMIT_PARALLEL):
-        assert lib.gpurt_submit_kernel(handle[0], tsg[0], flags, 0, 40 * MS, work) == 0
+    with client_of(host) as holder:  # until both kernels are there
+        holder.begin(gpu=1, priority=99)
+        assert lib.gpurt_segment_begin(handle[0], 0, 5) >= 0
+        for flags in (0, lib.GPURT_SUBMIT_PARALLEL):
+            assert lib.gpurt_submit_kernel(handle[0], tsg[0], flags, 0, 40 * MS, work) == 0
+        holder.end(gpu=1)
     for item in (1, 2):
         assert lib.gpurt_work_wait(handle[0], tsg[0], item, lib.GPURT_FOREVER, when) == 0
         times.append(when[0])

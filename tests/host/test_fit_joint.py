@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from links import SocketClient
+from links import PATIENCE, SocketClient
 from processes import EMULATE, StartHost
 from served import Served
 
@@ -118,7 +118,7 @@ def test_a_recording_of_any_host_keeps_what_the_host_was(
             client.begin(priority=priority)
             assert not command or cli.run(["--device", str(host), *command]) == 0
             recording.send_signal(signal.SIGINT)
-            assert recording.wait(60) == 0
+            assert recording.wait(PATIENCE) == 0
     capfd.readouterr()
     assert cli.run(["trace", "check", str(trace), str(file), "--json"]) == 1  # no job was seen
     found = json.loads(capfd.readouterr().out)["objections"]

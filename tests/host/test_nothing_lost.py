@@ -19,6 +19,7 @@ from processes import started
 from analysis import taskset
 from analysis.taskset import TasksetFile
 from analysis.trace import CUT_OFF, Kind, load
+from pycontrol.live.control import connect as control
 from pycontrol.machine import procs
 from pycontrol.run import crew, launch
 from pycontrol.run.check import against, judged
@@ -89,12 +90,16 @@ def has(path: Path, kind: Kind, times: int = 1) -> bool:
 
 
 def test_a_task_that_is_killed_takes_no_others_result_with_it(file: TasksetFile, host: subprocess.Popen[bytes]) -> None:
-    def progress(seconds: float) -> None:
-        if seconds > 0.1:
+    place = str(file.path.parent / "host.sock")
+
+    def progress(_seconds: float) -> None:
+        with control(place) as plane:
+            done = sum(one.segments for one in plane.clients() if one.comm == "urgent")
+        if done > 1:  # so one job is over
             for pid in children("plain"):
                 os.kill(pid, signal.SIGKILL)
 
-    run = launch.launch(file, crew.CrewOptions(LONG, str(file.path.parent / "host.sock"), "segment"), progress)
+    run = launch.launch(file, crew.CrewOptions(LONG, place, "segment"), progress)
     assert (run.failed, run.gone) == ("task plain: killed by SIGKILL", False)
     assert run.reports["urgent"].jobs
     assert run.seconds < LONG

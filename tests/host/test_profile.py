@@ -541,7 +541,7 @@ def test_nothing_is_left_running_when_the_command_is_killed(host: Path, tmp_path
     pid = second_run(tmp_path)
     mine = children(running.pid)
     assert pid in mine
-    idle = [one for one in mine if os.sched_getscheduler(one) == os.SCHED_IDLE]
+    idle = [one for one in mine if os.sched_getscheduler(one) == os.SCHED_IDLE]  # before they said that they are ready
     assert (len(idle), len(mine)) == (len(os.sched_getaffinity(0)), len(idle) + 2)  # the program, and the guard
     running.kill()
     running.communicate(timeout=PATIENCE)

@@ -45,12 +45,12 @@ int main(void)
 		}
 		usleep(20000);
 		if (i & 1) {
-			struct gpurt_wait g = { .size = sizeof g, .what = GPURT_WAIT_GRANT, .timeout_ns = 2000000000 };
+			struct gpurt_wait g = { .size = sizeof g, .what = GPURT_WAIT_GRANT, .timeout_ns = GPURT_FOREVER };
 			CHECK(!ioctl(fd, GPURT_IOC_WAIT, &g));
 		}
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
-		struct gpurt_wait g = { .size = sizeof g, .what = GPURT_WAIT_GRANT, .timeout_ns = 2000000000 };
+		struct gpurt_wait g = { .size = sizeof g, .what = GPURT_WAIT_GRANT, .timeout_ns = GPURT_FOREVER };
 		CHECK(!ioctl(fd, GPURT_IOC_WAIT, &g));
 	}
 	printf("smoke ok\n");

@@ -313,7 +313,7 @@ def test_a_program_for_which_there_is_no_room_is_managed_when_there_is(open_fold
         plane = stack.enter_context(control(str(served.path)))
         first, second = start("nobody"), start("nobody")
         assert "runs unmanaged until there is room" in second.said()
-        assert plane.status()[0].refused == 1
+        assert plane.status()[0].refused >= 1  # it asks again after a second
         first.kill()
         eventually(lambda: plane.status()[0].clients == 1)  # that of the second, which is no agent
         second.do("context 0 0")  # it makes a group, and the host is asked again

@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from links import PATIENCE
 from once import once
 from sm_build import HERE, INCLUDE, ROOT, compiler, fake_driver, run
 
@@ -38,7 +39,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def times(program: Path, *words: str, **settings: str) -> list[int]:
-    done = subprocess.run([program, "run", *words], capture_output=True, text=True, timeout=60, check=False,
+    done = subprocess.run([program, "run", *words], capture_output=True, text=True, timeout=PATIENCE, check=False,
                           env={**os.environ, **settings})  # fmt: skip
     assert not done.returncode, done.stderr
     return [int(line) for line in done.stdout.split()]

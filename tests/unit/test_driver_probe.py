@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from links import PATIENCE, eventually
 
 from gpurt.errors import DeviceError
 from pycontrol import cli, ending
@@ -103,9 +104,10 @@ def test_what_nvidias_firmware_preempts_is_not_tried_without_a_program() -> None
 #: A program that works for ever, and is off while the file is there: first come what it does then and afterwards.
 LOAD = """
 import os, sys, time
-file, then, afterwards = sys.argv[1:]
+file, seen, then, afterwards = sys.argv[1:]
 while True:
     if os.path.exists(file):
+        open(seen, "w").close()
         exec(then)
         while os.path.exists(file):
             time.sleep(0.001)
@@ -116,24 +118,31 @@ while True:
 SOME_MORE = "for _ in range(6): time.sleep(0.05); os.write(1, b'.')"
 
 
-def found_with(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, then: str, afterwards: str) -> Diagnosis:
-    """The diagnosis of the program by that check; the driver takes it off by making a file."""
-    off = folder / "off"
+def found_with(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, then: str, afterwards: str, acts: bool
+) -> Diagnosis:
+    """The diagnosis of the program by that check; the driver takes it off by making a file.
+
+    It is off until it has seen that, however slow it is.  If it ``acts`` then, that is waited for.
+    """
+    off, seen = folder / "off", folder / "seen"
 
     @contextmanager
     def owning(_: probe.Target) -> Iterator[None]:
+        seen.unlink(missing_ok=True)
         off.touch()
         try:
             yield
         finally:
+            eventually(seen.exists)
             off.unlink()
 
     (folder / "load.py").write_text(LOAD)
     monkeypatch.setattr(probe, "_owning", owning)
     monkeypatch.setattr(probe, "ROUNDS", 2)
-    monkeypatch.setattr(probe, "BESIDE", 1.0)
+    monkeypatch.setattr(probe, "BESIDE", PATIENCE if acts else 1.0)
     (check,) = [one for one in probe.WITH_LOAD if one.name == name]
-    load = f"{sys.executable} -S {folder}/load.py {off} {then!r} {afterwards!r}"
+    load = f"{sys.executable} -S {folder}/load.py {off} {seen} {then!r} {afterwards!r}"
     return check.find(probe.Target("/none", 0, "nvidia", load))
 
 
@@ -149,7 +158,8 @@ def found_with(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, then: s
 def test_a_program_that_begins_beside_the_owner(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, then: str, afterwards: str, status: Status, text: str
 ) -> None:
-    found = found_with(monkeypatch, tmp_path, "a program that begins while another has the GPU", then, afterwards)
+    found = found_with(monkeypatch, tmp_path, "a program that begins while another has the GPU", then, afterwards,
+                       then != "pass")  # fmt: skip
     assert (found.status, found.text) == (status, text)
 
 
@@ -161,7 +171,8 @@ def test_how_long_a_program_prints_that_is_taken_off(
 ) -> None:
     """One that goes on for 0.3 s does not stop at once; what is at once on this machine, nobody knows."""
     monkeypatch.setattr(probe, "AT_ONCE_NS", at_once)
-    found = found_with(monkeypatch, tmp_path, "the last print of a program that is taken off", then, "pass")
+    found = found_with(monkeypatch, tmp_path, "the last print of a program that is taken off", then, "pass",
+                       then != "pass")  # fmt: skip
     assert (found.status, found.text.startswith("came ")) == (status, True)
 
 
@@ -278,7 +289,7 @@ def test_what_a_suspend_leaves(
     monkeypatch.setattr(probe, "_now", lambda _: SimpleNamespace(faults=0))
     monkeypatch.setattr(probe, "WITH_LOAD", [probe.Check(probe.SUSPEND, 60, partial(probe._suspend, plan=plan))])
     then = f"[time.sleep(0.001) for _ in iter(lambda: os.path.exists('{woken}'), True)]; exec(open('{woken}').read())"
-    found = found_with(monkeypatch, tmp_path, probe.SUSPEND, then, afterwards)
+    found = found_with(monkeypatch, tmp_path, probe.SUSPEND, then, afterwards, asleep != "pass")
     assert (found.status, found.text[: len(text)]) == (status, text)
 
 
@@ -287,7 +298,7 @@ def test_a_rehearsal_of_the_kernel_is_no_suspend(power: Path, monkeypatch: pytes
     monkeypatch.setattr(probe, "_state", lambda _: STATE)
     monkeypatch.setattr(probe, "_now", lambda _: SimpleNamespace(faults=0))
     monkeypatch.setattr(probe, "WITH_LOAD", [probe.Check(probe.SUSPEND, 60, partial(probe._suspend, plan=plan))])
-    found = found_with(monkeypatch, tmp_path, probe.SUSPEND, "pass", "pass")
+    found = found_with(monkeypatch, tmp_path, probe.SUSPEND, "pass", "pass", False)
     assert (found.status, found.text.startswith("rehearsed as far as freezer: mem (deep), 0 s: ")) == (
         Status.WARN,
         True,

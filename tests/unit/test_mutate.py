@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
@@ -102,15 +103,16 @@ def test_a_source_without_tests_is_refused() -> None:
     assert "no folder has the tests of kmod/drv/" in done.stderr
 
 
-def test_what_no_test_notices_is_said() -> None:
+def test_what_no_test_notices_is_said(tmp_path: Path) -> None:
     """The tests of prose know nothing of the changed file.  The working tree stays as it is."""
     path = ROOT / "pycontrol/start.py"
-    before, others = path.read_text(encoding="utf-8"), worktrees()
+    before = path.read_text(encoding="utf-8")
     command = [str(SCRIPT), "--count", "1", "--tests", "tests/unit/test_prose.py", "pycontrol/start.py"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    place = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=place)
     assert done.returncode == 1, done.stderr
     assert "pycontrol/start.py:" in done.stdout
     assert "SURVIVED" in done.stdout
     assert done.stdout.endswith("0 of 1 killed (0 %)\n")
     assert path.read_text(encoding="utf-8") == before
-    assert worktrees() == others
+    assert str(tmp_path) not in worktrees()

@@ -85,7 +85,10 @@ def complaints(lines: Iterable[str]) -> list[str]:
 def times_slept(name: str) -> int:
     """How often the module's thread of that name has gone to sleep by itself."""
     for status in Path("/proc").glob("[0-9]*/status"):
-        text = status.read_text()
+        try:
+            text = status.read_text()
+        except OSError:  # it has ended
+            continue
         if text.startswith(f"Name:\t{name}\n"):
             return int(text.split("\nvoluntary_ctxt_switches:")[1].split()[0])
     raise AssertionError(f"there is no thread {name}")

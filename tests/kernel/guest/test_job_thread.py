@@ -64,5 +64,5 @@ def crowd(module: Control) -> Iterator[Control]:
 @pytest.mark.parametrize("notice", [Notice.POLL, Notice.NOTIFY])
 def test_it_leaves_half_of_the_cpu_to_others(crowd: Control, notice: Notice) -> None:
     crowd.set_policy(Policy.JOB, notice=notice, poll_ns=100_000)
-    # Half, and what the clock's ticks make of it where the emulator gets no CPU: one that takes more always does so.
-    assert any(share() < 0.7 for _ in range(3))
+    # Half, and what wake-ups and ticks take where the emulator gets no CPU; one that never rests has nearly all of it.
+    assert any(share() < 0.9 for _ in range(3))
