@@ -458,6 +458,23 @@ def test_whatever_the_judge_finds_refutes_an_assumption(what: What) -> None:
     assert refuted.text == "run.json: detector: was seen"
 
 
+@pytest.mark.parametrize(
+    ("costs", "said"),
+    [
+        ('alpha = "1ms"\ntheta = "100us"', ", and no context switch longer than theta, 0.1 ms."),
+        ('epsilon = "1ms"', " (the file gives no theta of its own)."),
+    ],
+)
+def test_the_assumption_about_updates_has_the_times_of_the_file(costs: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "set.toml"
+    path.write_text(
+        f'[platform]\ncpus = 1\n{costs}\n[[task]]\nname = "t"\ncpu = 0\npriority = 1\nperiod = "1s"\n'
+        'segments = [{ misc = "1ms", gpu = "1ms" }]\n'
+    )
+    sentences = [one.assumption for one in judged(Evidence(load_taskset(path), find("gcaps-suspend")))]
+    assert f"No runlist update takes longer than alpha, 1 ms{said}" in sentences
+
+
 def test_releases_that_are_too_close_refute_an_assumption(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
     """Also if a clock jumped back."""
     trace = load_trace(run)
