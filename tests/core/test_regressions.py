@@ -95,6 +95,21 @@ def test_a_segment_that_the_policy_job_takes_the_gpu_from_is_told_so() -> None:
     assert core.events[0] == (0, PREEMPT)
 
 
+def test_a_job_that_falls_to_the_level_of_another_is_not_preempted_by_it() -> None:
+    core = Core()
+    lib.gpurt_set_policy(core.sched, JOB, 0)
+    runner, other = core.add(), core.add()
+    for client, priority in ((runner, 20), (other, 10)):
+        lib.gpurt_tsg_opened(core.sched, client, 1)
+        lib.gpurt_job(core.sched, client, priority, True, 1)
+    assert core.only == 0
+    lib.gpurt_set_priority(core.sched, runner, 10, 2)
+    assert core.only == 0
+    lib.gpurt_set_priority(core.sched, other, 11, 3)
+    lib.gpurt_set_priority(core.sched, other, 10, 4)  # it is the runner now, and stays it likewise
+    assert core.only == 1
+
+
 @pytest.mark.parametrize("alone", [1, 7, 23])
 def test_a_late_exemption_does_not_turn_time_back(alone: int) -> None:
     """The slice of a TSG that is alone does not end.  When an exempt TSG joined, an end in the past was still due."""
