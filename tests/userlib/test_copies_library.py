@@ -12,10 +12,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from library import PATIENCE, ROOT, Run
 
+from gpurt import copies
 from gpurt.copies import chunks, copy
 from gpurt.segments import Client
 from pycontrol.live.control import connect
@@ -216,3 +218,16 @@ def test_python_without_a_host_copies_unmanaged() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.stdout == "[(0, 2), (2, 1)]\n"
     assert "no host" in done.stderr
+
+
+def test_a_copy_that_signals_interrupt_waits_for_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, answers, clock = list[int](), [-errno.EINTR, -errno.EINTR, 0], iter([100, 130, 500])
+
+    def ask(_handle: object, _priority: int, left: int, status: list[int]) -> None:
+        asked.append(left)
+        status[0] = answers.pop(0)
+
+    monkeypatch.setattr(copies, "lib", SimpleNamespace(gpurt_py_copy=ask))
+    monkeypatch.setattr(copies, "time", SimpleNamespace(monotonic_ns=lambda: next(clock)))
+    copy(timeout=50)._ask(object(), [0])
+    assert asked == [50, 20, 0]
