@@ -58,6 +58,7 @@ struct bench {
 	int fails_with;		/* what they return; 0: -EIO */
 	int err;		/* of the last commit */
 	bool late;		/* commits complete when the test says so */
+	bool once;		/* only the next one is late */
 	struct gpurt_commit last;
 	int power, power_failures;	/* references to its power now; so many attempts to come fail */
 	int power_error, powered;	/* what those return; 0: -EIO.  How often it was asked for */
@@ -102,6 +103,8 @@ static int bench_commit(void *driver, const struct gpurt_commit *c)
 	b->last = *c;
 	b->err = b->failures ? (b->fails_with ?: -EIO) : b->late ? -EINPROGRESS : 0;
 	b->failures -= !!b->failures;
+	if (b->once)
+		b->late = false;
 	return b->err;
 }
 

@@ -100,9 +100,9 @@ static void a_commit_that_is_never_completed_is_tried_again(struct kunit *test)
 	ops->bound_ns = 20 * NSEC_PER_MSEC;
 	b = bench_make(test, ops);
 	b->late = true;
+	b->once = true;
 	begin(b->clients[0], 20);
 	first = b->last.sequence;
-	b->late = false;
 	KUNIT_EXPECT_TRUE(test, comes_true(first_is_granted, b));
 	KUNIT_EXPECT_EQ(test, b->gpu->runlist.faults, 1ULL);
 	KUNIT_EXPECT_EQ(test, b->commits, 2);
