@@ -12,6 +12,7 @@ from pathlib import Path
 
 from links import PATIENCE, eventually
 
+from analysis.trace import Kind, load
 from pycontrol.machine import procs
 from pycontrol.readable import readable
 
@@ -63,3 +64,9 @@ def alive(pid: int) -> bool:
 def until_written(file: Path) -> Callable[[float], None]:
     """For launch(): the run goes on until a program has written to the file, however late it begins."""
     return lambda _seconds: eventually(lambda: file.exists() and file.stat().st_size > 0)
+
+
+def has(path: Path, kind: Kind, times: int = 1) -> bool:
+    """Whether the trace has so many such events by now."""
+    there = path.exists() and path.stat().st_size > 0
+    return there and sum(event.kind is kind for event in load(path).events) >= times

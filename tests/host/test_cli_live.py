@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 from links import PATIENCE, SocketClient, eventually
-from processes import EMULATE, StartHost, started
+from processes import EMULATE, StartHost, has, started
 
 from analysis.trace import Kind, load
 from gpurt._gpurt import lib
@@ -281,7 +281,6 @@ def test_run_then_check(gpurt: Gpurt, tmp_path: Path) -> None:
 def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path, number: signal.Signals) -> None:
     """The signal comes when a job is over, and while a program that tells of no jobs is there."""
     trace, path = tmp_path / "run.json", tmp_path / "set.toml"
-    partial = Path(f"{trace}.partial")
     path.write_text(
         Path(MINIMAL).read_text() + '[[task]]\nname = "mark"\ncpu = 0\npriority = 0\nperiod = "1s"\n'
         'segments = [{ cpu = "1ms" }]\ncommand = ["sleep", "600"]\n'
@@ -290,7 +289,7 @@ def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path, numb
                "-o", str(trace), "--json"]  # fmt: skip
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as run:
-        eventually(lambda: partial.exists() and sum(one.kind is Kind.END for one in load(partial).events) > 1)
+        eventually(lambda: has(Path(f"{trace}.partial"), Kind.END, 2))
         run.send_signal(number)
         out, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == (143 if number == signal.SIGTERM else 130)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from links import PATIENCE, client_of, eventually
-from processes import started
+from processes import has, started
 
 from analysis import taskset
 from analysis.taskset import TasksetFile
@@ -81,12 +81,6 @@ def children(name: str) -> list[int]:
     """The processes that this one has started, of that name."""
     mine = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     return [int(pid) for pid in mine if procs.name(int(pid)) == name]
-
-
-def has(path: Path, kind: Kind, times: int = 1) -> bool:
-    """Whether the trace has so many such events by now."""
-    there = path.exists() and path.stat().st_size > 0
-    return there and sum(event.kind is kind for event in load(path).events) >= times
 
 
 def test_a_task_that_is_killed_takes_no_others_result_with_it(file: TasksetFile, host: subprocess.Popen[bytes]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,3 +48,17 @@ def everywhere(patch: pytest.MonkeyPatch, known: object, fake: object) -> None:
         if name.partition(".")[0] in ("pycontrol", "analysis"):
             for key in [key for key, value in vars(module).items() if value is known]:
                 patch.setattr(module, key, fake)
+
+
+def interrupted_starts(patch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
+    """The programs started from now on; SIGTERM comes when each is there, and before anything has noted that."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Interrupted(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+            signal.raise_signal(signal.SIGTERM)
+
+    patch.setattr(subprocess, "Popen", Interrupted)
+    return started

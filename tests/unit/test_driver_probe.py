@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -15,9 +14,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from calls import interrupted_starts
 from links import PATIENCE, eventually
 
 from gpurt.errors import DeviceError
@@ -338,15 +337,7 @@ def test_nothing_is_tried_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_program_that_is_just_started_when_the_probe_ends_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal comes when the program is there, and before anything has noted that."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    class Interrupted(subprocess.Popen[bytes]):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            started.append(self)
-            signal.raise_signal(signal.SIGTERM)
-
-    monkeypatch.setattr(probe.subprocess, "Popen", Interrupted)
+    started = interrupted_starts(monkeypatch)
     with ending.raised(), pytest.raises(KeyboardInterrupt), probe._started(probe.Target("/none", 0, "x", "sleep 600")):
         pytest.fail("the signal was lost")
     assert [one.poll() is not None for one in started] == [True]

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import pytest
+from calls import interrupted_starts
 
 from analysis import taskset
 from pycontrol import cli, ending
@@ -224,15 +224,7 @@ def test_a_task_that_is_just_started_when_a_run_ends_is_ended_too(
     """The signal comes when the program is there, and before anything has noted that."""
     (tmp_path / "task").write_text("#!/bin/sh\nexec sleep 600\n")
     (tmp_path / "task").chmod(0o700)
-    started: list[subprocess.Popen[bytes]] = []
-
-    class Interrupted(subprocess.Popen[bytes]):
-        def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            started.append(self)
-            signal.raise_signal(signal.SIGTERM)
-
-    monkeypatch.setattr(crew.subprocess, "Popen", Interrupted)
+    started = interrupted_starts(monkeypatch)
     file = taskset.load(Path(__file__).parents[2] / "examples/minimal.toml")
     where = Placement(dict.fromkeys(range(file.taskset.platform.cpus), 0), 1, False)
     with ending.raised(), pytest.raises(KeyboardInterrupt):  # noqa: SIM117 (the crew ends first)
