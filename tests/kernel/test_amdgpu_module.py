@@ -16,7 +16,7 @@ from kernels import HERE, ROOT, explain, helper_module
 from test_matrix import failures, run_inside
 from test_nvidia_module import needed
 from test_real_trees import CACHE, CASES, FOLDERS, amd64_headers, copy_of
-from trees import SCRIPT, patch_driver
+from trees import SCRIPT, all_texts, patch_driver
 
 pytestmark = [
     pytest.mark.slow(30),
@@ -30,9 +30,8 @@ def built(source: Path, folder: Path) -> tuple[Path, str]:
     """The module, built in that new folder if nobody has built it before: ten minutes of CPU time; and its kernel."""
     headers = Path(amd64_headers(source)[1])
     kernel = headers.parent
-    patches = sorted((ROOT / "kmod/patches/amdgpu").rglob("*.patch"))
-    files = [source / "Makefile", kernel / "version", SCRIPT, *patches]
-    text = b"".join(one.read_bytes() for one in files) + str(source.resolve()).encode()
+    files = [source / "Makefile", kernel / "version", SCRIPT]
+    text = b"".join(one.read_bytes() for one in files) + f"{all_texts('amdgpu')} {source.resolve()}".encode()
     module = CACHE.parent / "amdgpu" / f"{hashlib.sha256(text).hexdigest()[:16]}.ko"
     module.parent.mkdir(parents=True, exist_ok=True)
     with module.with_suffix(".lock").open("w") as lock:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from test_real_trees import CACHE, copy_of
-from trees import ROOT, SCRIPT, patch_driver
+from trees import SCRIPT, all_texts, patch_driver
 
 #: For tests that need what is built.
 LONG = pytest.mark.skipif(not os.environ.get("GPURT_LONG"), reason="builds nvidia.ko; GPURT_LONG=1 has it run")
@@ -26,9 +26,9 @@ FILES = {"nvidia.ko": "kernel-open/nvidia.ko", "nv-kernel.o": "src/nvidia/_out/L
 
 def key(source: Path) -> str:
     """One word for all that the module depends on."""
-    patches = sorted((ROOT / "kmod/patches/nvidia-open").rglob("*.patch"))
-    files = [source / "version.mk", CACHE / KERNEL / "version", SCRIPT, *patches]
-    text = b"".join(one.read_bytes() for one in files) + f"{source.resolve()} {FLAGS}".encode()
+    files = [source / "version.mk", CACHE / KERNEL / "version", SCRIPT]
+    more = f"{all_texts('nvidia-open')} {source.resolve()} {FLAGS}"
+    text = b"".join(one.read_bytes() for one in files) + more.encode()
     return hashlib.sha256(text).hexdigest()[:16]
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from test_real_trees import CASES, copy_of
-from trees import ROOT, need_patch, patch_driver
+from trees import ROOT, need_patch, patch_driver, texts
 
 HERE = ROOT / "tests/patches/nvgpu"
 TOP = "drivers/gpu/nvgpu"
@@ -106,8 +106,8 @@ def port_of(release: str, folder: Path) -> str:
     """The file that connects nvgpu with gpurt, without what it includes.  The patches alone make it."""
     need_patch()
     names = [f"{TOP}/os/linux/{name}" for name in ("gpurt_port.h", "gpurt.h", "gpurt.c")]
-    for patch in sorted((ROOT / "kmod/patches/nvgpu" / release).glob("*.patch")):
-        sections = re.split(r"^(?=diff --git )", patch.read_text(), flags=re.M)[1:]
+    for patch in texts("nvgpu", release).values():
+        sections = re.split(r"^(?=diff --git )", patch, flags=re.M)[1:]
         ours = "".join(one for one in sections if one.split()[3].removeprefix("b/") in names)
         subprocess.run(["patch", "-s", "-p1", "-F0"], cwd=folder, input=ours, text=True, check=True)
     return "\n".join(re.sub(r"^#include .*\n", "", (folder / name).read_text(), flags=re.M) for name in names)

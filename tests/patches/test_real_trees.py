@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trees import ROOT, contents, patch_driver
+from trees import all_texts, contents, patch_driver, texts
 
 #: A test may wait for sources that scripts/kernel fetches.
 pytestmark = pytest.mark.timeout(3600)
@@ -57,8 +57,7 @@ def copy_of(source: Path | None, driver: str, copy: Path, whole: bool) -> Path:
     if not (source / FOLDERS[driver]).is_dir() and not (source / OWN / "amdkfd").is_dir():
         pytest.skip(f"the sources of Linux 6.1 are not there ({source}); scripts/kernel uml fetches them")
     if not whole:
-        texts = [one.read_text() for one in (ROOT / "kmod/patches" / driver).glob("*/*.patch")]
-        names = set(re.findall(r"^diff --git a/(\S+)", "".join(texts), re.M)) | {"Makefile", "version.mk"}
+        names = set(re.findall(r"^diff --git a/(\S+)", all_texts(driver), re.M)) | {"Makefile", "version.mk"}
         for name in names:
             if (source / name).exists():
                 (copy / name).parent.mkdir(parents=True, exist_ok=True)
@@ -111,8 +110,7 @@ def test_what_is_patched_in_rm_compiles_without_a_warning(driver: str, source: P
     tree = copy_of(source, driver, tmp_path / "tree", whole=True)
     assert patch_driver(driver, tree)[0] == 0
     release = re.findall(r"^NVIDIA_VERSION = (\d+)", (tree / "version.mk").read_text(), re.M)[0]
-    texts = [one.read_text() for one in (ROOT / "kmod/patches" / driver / release).glob("*.patch")]
-    names = set(re.findall(r"^\+\+\+ b/src/nvidia/(\S+\.c)$", "".join(texts), re.M))
+    names = set(re.findall(r"^\+\+\+ b/src/nvidia/(\S+\.c)$", "".join(texts(driver, release).values()), re.M))
     assert len(names) > 6
     objects = [f"_out/here/{Path(name).stem}.o" for name in names]
     command = ["make", "-C", tree / "src/nvidia", "-j2", "OUTPUTDIR=_out/here", *objects]
@@ -129,8 +127,7 @@ def test_rm_runs_the_handlers_that_the_patches_change(driver: str, source: Path 
     tree = copy_of(source, driver, tmp_path / "tree", whole=True)
     assert patch_driver(driver, tree)[0] == 0
     release = re.findall(r"^NVIDIA_VERSION = (\d+)", (tree / "version.mk").read_text(), re.M)[0]
-    texts = [one.read_text() for one in (ROOT / "kmod/patches" / driver / release).glob("*.patch")]
-    changed = set(re.findall(r"^@@ .* @@ (\w*CtrlCmd\w+_IMPL)$", "".join(texts), re.M))
+    changed = set(re.findall(r"^@@ .* @@ (\w*CtrlCmd\w+_IMPL)$", "".join(texts(driver, release).values()), re.M))
     assert len(changed) > 7
     row = r"void\)\) &?(\w+?)_(?:IMPL|DISPATCH|\w{6}),\n#endif.*\n\s+/\*flags=\*/\s+0x(\w+)u"
     generated = (tree / "src/nvidia/generated").glob("g_*_nvoc.c")

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from trees import PATCH_DRIVER, RELEASES, ROOT, SCRIPT, contents, patch_driver, texts
 
-ROOT = Path(__file__).resolve().parents[2]
-SERIES = sorted((ROOT / "kmod/patches").glob("*/*/series"))
-RELEASES = [pytest.param(one.parent, id="-".join(one.parent.parts[-2:])) for one in SERIES]
 PATCHES = [
-    pytest.param(patch, id=f"{'-'.join(one.parent.parts[-2:])}-{patch.name[:4]}")
-    for one in SERIES
-    for patch in sorted(one.parent.glob("*.patch"))
+    pytest.param(driver, text, id=f"{driver}-{release}-{name[:4]}")
+    for driver, release in RELEASES
+    for name, text in texts(driver, release).items()
 ]
 #: Where the files are that a driver's patches change, and how their subjects begin.
 FOLDERS = {
@@ -34,62 +33,92 @@ def added(patch: str) -> list[str]:
 
 
 def test_there_are_patches_for_each_release_that_is_supported() -> None:
-    assert [str(one.parent.relative_to(ROOT / "kmod/patches")) for one in SERIES] == [
+    assert ["/".join(one) for one in RELEASES] == [
         "amdgpu/6.1", "amdgpu/6.12", "amdgpu/7.2", "amdgpu/7.3", "amdgpu/rocm-6.4", "nvgpu/r35", "nvgpu/r36",
         "nvidia-open/570", "nvidia-open/580", "nvidia-open/590", "nvidia-open/595"]  # fmt: skip
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_a_series_lists_all_patches_in_order(release: Path) -> None:
-    names = (release / "series").read_text().split()
-    assert names == sorted(one.name for one in release.glob("*.patch"))
+@pytest.mark.parametrize(("driver", "release"), RELEASES)
+def test_a_series_lists_all_patches_in_order(driver: str, release: str) -> None:
+    names = list(texts(driver, release))
+    kept = {one.stem for one in (ROOT / "kmod/patches" / driver / release).glob("0*")}
+    assert kept <= {Path(name).stem for name in names}
     assert [name[:5] for name in names] == [f"{number:04}-" for number in range(1, len(names) + 1)]
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_base_names_what_the_patches_were_made_against(release: Path) -> None:
-    said = dict(line.split(": ", 1) for line in (release / "base").read_text().splitlines() if line[0] != " ")
+@pytest.mark.parametrize(("driver", "release"), RELEASES)
+def test_base_names_what_the_patches_were_made_against(driver: str, release: str) -> None:
+    text = (ROOT / "kmod/patches" / driver / release / "base").read_text()
+    said = dict(line.split(": ", 1) for line in text.splitlines() if line[0] != " ")
     assert {"driver", "release", "made against"} <= said.keys()
-    text = (release / "base").read_text()
-    exact = (
-        r"(linux-source-\S+|amdgpu-dkms), version \d" if release.parent.name == "amdgpu" else r"commit [0-9a-f]{40}$"
-    )
+    exact = r"(linux-source-\S+|amdgpu-dkms), version \d" if driver == "amdgpu" else r"commit [0-9a-f]{40}$"
     assert re.search(exact, text, re.M)
 
 
-@pytest.mark.parametrize("patch", PATCHES)
-def test_a_patch_is_small_and_says_why(patch: Path) -> None:
-    text = patch.read_text()
+@pytest.mark.parametrize("driver", sorted({driver for driver, _ in RELEASES}))
+def test_one_release_of_a_driver_is_kept_whole_and_all_are_stored_again(driver: str, tmp_path: Path) -> None:
+    folder = ROOT / "kmod/patches" / driver
+    assert len({one.parent for one in folder.glob("*/*.patch")}) == 1
+    copy = tmp_path / "gpurt/kmod/patches"
+    shutil.copytree(folder, copy / driver)
+    script = tmp_path / "gpurt/scripts/patch-driver"
+    script.parent.mkdir()
+    shutil.copy(SCRIPT, script)
+    for release in (release for one, release in RELEASES if one == driver):
+        for option in ("--write", "--store"):
+            assert patch_driver(option, tmp_path / release, driver, release, script=script) == (0, "", "")
+        for name, text in texts(driver, release).items():
+            assert (tmp_path / release / name).read_text() == text
+    assert contents(copy / driver) == contents(folder)
+
+
+def test_a_delta_is_of_one_text_only() -> None:
+    old, new = "one\ntwo\nthree\n", "zero\none\nthree\nfour\n"
+    differences = PATCH_DRIVER.delta(old, new)
+    assert PATCH_DRIVER.with_delta(old, differences) == new
+    with pytest.raises(ValueError, match="line 2"):
+        PATCH_DRIVER.with_delta(old.replace("two", "2"), differences)
+
+
+def test_a_release_that_there_is_none_of_and_a_folder_without_a_series_are_refused(tmp_path: Path) -> None:
+    code, _, err = patch_driver("--write", tmp_path, "nvgpu", "r32")
+    assert (code, "r32 is no release of nvgpu that there are patches for: r35, r36" in err) == (2, True), err
+    code, _, err = patch_driver("--store", tmp_path, "nvgpu", "r35")
+    assert (code, "has no file 'series'" in err) == (2, True), err
+
+
+@pytest.mark.parametrize(("driver", "text"), PATCHES)
+def test_a_patch_is_small_and_says_why(driver: str, text: str) -> None:
     head, _, rest = text.partition("\n---\n")
     subject, _, body = head.split("Subject: [PATCH] ", 1)[1].partition("\n\n")
-    folders, prefixes = FOLDERS[patch.parts[-3]]
+    folders, prefixes = FOLDERS[driver]
     assert subject.replace("\n ", " ").startswith(prefixes)
     assert len(body.split()) > 15
     assert all(len(line) <= 75 for line in body.splitlines() if not line.startswith("Signed-off-by: "))
-    assert 0 < len(added(text)) < LIMITS[patch.parts[-3]]
+    assert 0 < len(added(text)) < LIMITS[driver]
     assert all(name.startswith(folders) for name in re.findall(r"^diff --git a/(\S+)", rest, re.M))
     assert not [line for line in added(text) if line != line.rstrip()]
 
 
-@pytest.mark.parametrize("patch", PATCHES)
-def test_a_patch_is_signed_off_by_who_sends_it(patch: Path) -> None:
-    author, *_, last = patch.read_text().partition("\n---\n")[0].splitlines()
+@pytest.mark.parametrize(("driver", "text"), PATCHES)
+def test_a_patch_is_signed_off_by_who_sends_it(driver: str, text: str) -> None:
+    author, *_, last = text.partition("\n---\n")[0].splitlines()
     assert author.startswith("From: ")
     assert last == f"Signed-off-by: {author.removeprefix('From: ')}"
 
 
-@pytest.mark.parametrize("release", RELEASES)
-def test_the_driver_gets_the_header_that_gpurt_has(release: Path) -> None:
+@pytest.mark.parametrize(("driver", "release"), RELEASES)
+def test_the_driver_gets_the_header_that_gpurt_has(driver: str, release: str) -> None:
     ours = (ROOT / "kmod/drv/port.h").read_text().splitlines()
-    texts = [one.read_text() for one in release.glob("*.patch")]
-    theirs = [added(text) for text in texts if re.search(r"^\+\+\+ b/\S*/gpurt_port\.h$", text, re.M)]
+    port = re.compile(r"^\+\+\+ b/\S*/gpurt_port\.h$", re.M)
+    theirs = [added(text) for text in texts(driver, release).values() if port.search(text)]
     assert theirs == [ours]
 
 
 def test_the_table_of_lines_is_what_the_patches_add() -> None:
     folder = ROOT / "kmod/patches/nvidia-open"
     *rows, total = re.findall(r"^\| (\d{4}|all) \| (\d+) \| ", (folder / "README").read_text(), re.M)
-    counted = [(one.name[:4], len(added(one.read_text()))) for one in sorted((folder / "595").glob("*.patch"))]
+    counted = [(name[:4], len(added(text))) for name, text in texts("nvidia-open", "595").items()]
     assert [(name, int(lines)) for name, lines in rows] == counted
     assert total == ("all", str(sum(lines for _, lines in counted)))
 
