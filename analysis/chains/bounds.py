@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from analysis.model import Chain, Protocol, Task, Taskset
+from analysis.model import Chain, Task, Taskset
 from analysis.rta.result import Result
 from gpurt.units import exact_ms
 
@@ -145,13 +145,8 @@ def _at_output(units: Sequence[_Unit], taskset: Taskset) -> tuple[Part, ...]:
 def never_between(producer: Task, consumer: Task, taskset: Taskset) -> bool:
     """Whether no job of the consumer starts while one of the producer is pending.
 
-    So it is on one CPU if the producer is more urgent there and never sleeps.  One that uses the GPU, or a
-    mutex, may sleep, or wait for its turn, and then the consumer starts in the gap and reads what is old.
+    So it is on one CPU if the producer is more urgent there and never sleeps.  One that waits for the GPU, for
+    workers, or for its turn in a thread sleeps, and then the consumer starts in the gap and reads what is old.
     """
-    alone = len(taskset.served_with(producer)) == 1
-    waits = any(
-        section.task == producer.name
-        for one in taskset.resources if one.protocol is not Protocol.SPIN for section in one.sections
-    )  # fmt: skip
     above = producer.cpu == consumer.cpu and producer.priority > consumer.priority
-    return above and alone and not producer.uses_gpu and not waits
+    return above and len(taskset.served_with(producer)) == 1 and not taskset.sleeps(producer)

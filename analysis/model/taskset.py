@@ -116,6 +116,15 @@ class Taskset:
         """The tasks that its thread serves, itself among them, in the order of their ranks."""
         return self.threads.get(task.thread.name, (task,)) if task.thread is not None else (task,)
 
+    def sleeps(self, task: Task) -> bool:
+        """Whether the task's thread can sleep while a job of it is pending, if no task waits busily.
+
+        A job without GPU work then waits for the job of another task that its thread serves.  A task waits for its
+        workers, and a worker begins long after the release of its job.  Who waits for a mutex is no matter here: the
+        CPU then executes the task that holds it, at the waiting task's priority at least.
+        """
+        return task.name in self.forked or any(t.uses_gpu for t in self.served_with(task))
+
     @cached_property
     def parts(self) -> tuple[Partition, ...]:
         """The parts that are scheduled as GPUs of their own: partitions with a name; without any, the whole GPU."""

@@ -203,7 +203,7 @@ class _Charges:
 
     def _sleeps(self, h: Task) -> bool:
         """Whether its thread can sleep while one of its jobs is pending."""
-        return self.system.sleeps(h) and not self.form.spins(h)
+        return self.system.taskset.sleeps(h) and not self.form.spins(h)
 
     def _from_all_lower(self, count: int) -> Iterator[Demand | Shared]:
         """Demands of tasks below on the CPU.  A thread that serves several of them is inside one segment at most."""

@@ -41,7 +41,7 @@ def _preempting(
     for h in tasks:
         if not h.uses_gpu:
             equal = below is not None and below.priority == h.priority and len(system.taskset.served_with(below)) > 1
-            jitter = system.jitter(h, h.cpu_time) if equal or system.sleeps(h) else h.jitter
+            jitter = system.jitter(h, h.cpu_time) if equal or system.taskset.sleeps(h) else h.jitter
             demands.append(
                 Demand(TermKind.CPU_PREEMPTION, h.cpu_time, "ECRTS'24 lemma 15", h.name, h.period, jitter)
             )

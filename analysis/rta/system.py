@@ -80,14 +80,6 @@ class System:
             if h.name != task.name and h.priority >= task.priority and (h.thread is None or h.thread != task.thread)
         ]  # fmt: skip
 
-    def sleeps(self, task: Task) -> bool:
-        """Whether the task's thread can sleep while a job of it is pending, if no task waits busily.
-
-        A job without GPU work then waits for the job of another task that its thread serves.  A task waits for its
-        workers, and a worker begins long after the release of its job.
-        """
-        return task.name in self.taskset.forked or any(t.uses_gpu for t in self.taskset.served_with(task))
-
     def outranked(self, task: Task) -> list[Task]:
         """The GPU-using tasks of any CPU whose segments have a lower GPU priority, best effort included."""
         return [t for t in self.taskset if t.uses_gpu and t.segment_priority < task.segment_priority]

@@ -244,7 +244,7 @@ def test_a_worker_without_gpu_work_has_a_jitter(monkeypatch: pytest.MonkeyPatch)
     )  # fmt: skip
     system = forked(system, "p", 1, "w")
     assert wcrt("boosted-suspend", system, "i") == exact(system, "boosted-suspend")["i"] == ms(11)
-    monkeypatch.setattr(System, "sleeps", lambda system, one: one.uses_gpu)
+    monkeypatch.setattr(Taskset, "sleeps", lambda system, one: one.uses_gpu)
     assert wcrt("boosted-suspend", system, "i") == ms(7)
 
 

@@ -144,7 +144,7 @@ def test_a_bound_that_leaves_out_a_part_breaks(name: str, monkeypatch: pytest.Mo
 
 
 def test_a_bound_without_the_jitter_of_a_sibling_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(System, "sleeps", lambda self, one: one.uses_gpu)
+    monkeypatch.setattr(Taskset, "sleeps", lambda self, one: one.uses_gpu)
     assert bounds(GOLDEN[1])["i"] == ms(7)
     assert exact(GOLDEN[1])["i"] == ms(10)
 

@@ -113,3 +113,11 @@ def test_a_percentage_of_mps_gives_whole_pairs_of_units(gpurt: Gpurt, tmp_path: 
     answered, document = asked(gpurt, "analyze", enough)
     assert answered == 1
     assert bounds(document) == {"a": None, "b": 38.5}
+
+
+def test_a_producer_that_waits_for_workers_is_read_too_late(gpurt: Gpurt) -> None:
+    """broken-chain-workers.toml: the simulator shows 53 ms, and 44 of 45 ms were proved."""
+    code, document = asked(gpurt, "analyze", CASES / "broken-chain-workers.toml")
+    assert (code, document["chains"]["x"]["max_reaction"]["bound_ns"]) == (1, 56_000_000)
+    _, seen = asked(gpurt, "simulate", CASES / "broken-chain-workers.toml")
+    assert seen["chains"]["x"]["max_reaction"]["seen_ns"] == 53_000_000
