@@ -116,7 +116,7 @@ def _unknown(test: rta.Test, taskset: Taskset) -> bool:
     """
     platform = taskset.platform
     woken = (platform.cpu_latency or any(platform.woken)) and (not test.latency or contended(taskset))
-    woken = woken or bool(taskset.resources or taskset.triggers or taskset.forks)
+    woken = woken or bool(taskset.resources or taskset.triggers or taskset.forks or taskset.processes)
     return (
         test.analysis is not None or bool(woken) or bool(taskset.pending) or bool(taskset.threads and not test.threads)
     )

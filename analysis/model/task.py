@@ -84,6 +84,7 @@ class Task:
     Responses and deadlines count from the release.
     ``max_period``: the longest distance of two arrivals, ns: the period where releases are periodic; None: a sporadic
     task may be silent for ever.
+    ``process``: the one of which its thread and those of other tasks are threads.  None: its thread has its own.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Task:
     callback: Callback | None = None
     jitter: int = 0
     max_period: int | None = None
+    process: str | None = None
 
     @cached_property
     def gpu_segments(self) -> tuple[GpuSegment, ...]:

@@ -51,6 +51,17 @@ class Taskset:
             name: tuple(sorted(tasks, key=lambda t: t.rank)) for name, tasks in served.items() if len(tasks) > 1
         }
 
+    @cached_property
+    def processes(self) -> dict[str, tuple[Task, ...]]:
+        """By name of a process in which several threads use the GPU the tasks of these threads."""
+        members: dict[str, list[Task]] = {}
+        for task in self.tasks:
+            if task.process is not None and task.uses_gpu:
+                members.setdefault(task.process, []).append(task)
+        return {
+            name: tuple(tasks) for name, tasks in members.items() if len({t.thread or t.name for t in tasks}) > 1
+        }
+
     @property
     def unseen(self) -> str:
         """A remark on the time that no bound has where real-time threads serve several tasks; empty elsewhere."""
@@ -97,6 +108,8 @@ class Taskset:
         """
         for fork in self.forks:
             return f"{fork.task} has workers, of which {what} knows nothing"
+        for name in self.processes:
+            return f"several threads of process {name} use the GPU, of which {what} knows nothing"
         for name in self.threads:
             return f"thread {name} serves several tasks, of which {what} knows nothing"
         if self.triggers:

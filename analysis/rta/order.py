@@ -27,31 +27,32 @@ def one_sided(taskset: Taskset) -> str | None:
     return None
 
 
-def disorder(taskset: Taskset) -> str | None:
+def disorder(taskset: Taskset, together: bool = False) -> str | None:
     """Why no bound holds under these GPU priorities (ECRTS'24, section 5.3); None if they are in order.
 
     A task that preempts another on their CPU must have the higher GPU priority too.  Otherwise each can wait for the
-    other.
+    other.  ``together``: threads of one process have one GPU priority, and do not wait for each other.
     """
-    lowest: dict[tuple[int, str], Task] = {}  # by CPU and group of a task with workers: its members wait together
+    lowest: dict[tuple[int, str], Task] = {}  # by CPU and group, whose members wait together
     equals: list[Task] = []
     for task in (t for t in taskset.real_time if t.uses_gpu):
         if equals and equals[0].priority != task.priority:
             for h in equals:
-                home = h.cpu, _group_of(h, taskset)
+                home = h.cpu, _group_of(h, taskset, together)
                 lowest[home] = min(lowest.get(home, h), h, key=lambda t: t.segment_priority)
             equals = []
         equals.append(task)
-        own = _group_of(task, taskset)
+        own = _group_of(task, taskset, together)
         for (cpu, group), above in lowest.items():
             if cpu == task.cpu and (group != own or not own) and above.segment_priority <= task.segment_priority:
                 return f"{above.name} preempts {task.name} on their CPU but does not outrank it on the GPU"
     return None
 
 
-def _group_of(task: Task, taskset: Taskset) -> str:
-    """The task whose workers are one group with it; empty if there is none."""
-    return taskset.forked[task.name].task if task.name in taskset.forked else ""
+def _group_of(task: Task, taskset: Taskset, together: bool) -> str:
+    """The task whose workers are one group with it, or the process if its threads are one; empty if there is none."""
+    own = task.process if together and task.process in taskset.processes else ""
+    return taskset.forked[task.name].task if task.name in taskset.forked else own or ""
 
 
 def equals_that_wait(taskset: Taskset, equals: Equals) -> str | None:

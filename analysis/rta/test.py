@@ -10,10 +10,10 @@ from analysis.chains import triggered
 from analysis.conflicts import UNKNOWN, under
 from analysis.fold import apart
 from analysis.model import FORMS, Sharing, Taskset, Waiting
-from analysis.rta import forkjoin, wakeups
+from analysis.rta import forkjoin, processes, wakeups
 from analysis.rta.analyse import analyse
 from analysis.rta.audsley import Assignment, assign
-from analysis.rta.order import Equals, disorder, equals_that_wait, one_sided
+from analysis.rta.order import Equals, equals_that_wait, one_sided
 from analysis.rta.partition_order import homeless, locked, on_one_bus, out_of_order
 from analysis.rta.regions import whole_segments
 from analysis.rta.result import BestEffort, Failure, Reason, Result, Verdict
@@ -43,7 +43,7 @@ class Test:
         ``pending``: it holds where several jobs of a task are pending, because of release jitter or deadlines beyond
         periods; other tests refuse such a taskset.  ``latency``: it holds where wake-ups take time,
         and ``resources``: where tasks hold resources on CPUs; others refuse that.  ``paths``: the formula of tasks with
-        workers; tests without one refuse them.
+        workers; tests without one refuse them.  ``processes``: it holds where several threads of a process use the GPU.
     Its standing:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
     Its formulas:
@@ -84,6 +84,7 @@ class Test:
     latency: bool = False
     resources: bool = False
     paths: forkjoin.Paths | None = None
+    processes: bool = False
     assigns: bool = False
 
     @property
@@ -171,8 +172,9 @@ class Test:
         taskset = forkjoin.with_holds(forkjoin.with_switches(taskset))
         if taskset.forks or taskset.resources or (any(taskset.platform.woken) and wakeups.contended(taskset)):
             instead = None  # its proof has neither workers, nor holders of resources, nor wake-ups at the update lock
+        demands = processes.demands(self.demands) if taskset.processes else self.demands
         return analyse(
-            self.name, self.demands, taskset, assume_deadlines=assume, end_of=ends, brief=brief, pending=self.pending,
+            self.name, demands, taskset, assume_deadlines=assume, end_of=ends, brief=brief, pending=self.pending,
             instead=instead, paths=self.paths,
         )  # fmt: skip
 
@@ -205,6 +207,8 @@ class Test:
         holds = self.policy == "boosted"  # which raises threads
         if why := forkjoin.refusal(self.name, taskset, able=able, holds=holds, assigns=self.assigns):
             return self._refused(taskset, Reason.WORKERS, why)
+        if why := processes.refusal(self.name, taskset, able=self.processes, assigns=self.assigns):
+            return self._refused(taskset, Reason.PROCESS, why)
         if why := self._unknown_thread(taskset):
             return self._refused(taskset, Reason.THREAD, why)
         if why := self._unknown_pending(taskset):
@@ -263,7 +267,7 @@ class Test:
             return None
         if self.partitions:
             return out_of_order(taskset, spins)
-        return one_sided(taskset) or (disorder(taskset) if self.ordered else None)
+        return one_sided(taskset) or (processes.disorder(taskset) if self.ordered else None)
 
     def _refused(self, taskset: Taskset, reason: Reason, why: str) -> Result:
         """No bound for any task, except those that no order of GPU priorities can delay."""

@@ -113,6 +113,10 @@ TASK = {
         schema.string("^[ -~]{1,31}$", "1 to 31 printable ASCII characters"),
         "the group whose programs own the GPU together; none unless given",
     ),
+    "process": Field(
+        NAME,
+        "the process of which its thread and those of other tasks are threads, with one client; its own unless given",
+    ),
     "partition": Field(
         schema.either(NAME, schema.table(OWN_PARTITION), "the name of one [[partition]]"),
         "the [[partition]] that it executes in, or the part of the GPU that it alone may use",
@@ -142,6 +146,7 @@ THREAD = {
     "command": TASK["command"],
     "cgroup": TASK["cgroup"],
     "group": TASK["group"],
+    "process": TASK["process"],
 }
 CHAIN = {
     "name": Field(NAME, "the chain's name, used once", required=True),

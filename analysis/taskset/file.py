@@ -313,7 +313,7 @@ def _task(
         Intensity(values["intensity"]) if "intensity" in values else None, values.get("conflict", Fraction(1)),
         threads.made(served[values["thread"]]) if values.get("thread") in served else None, values.get("rank", 0),
         Callback(values["kind"]) if "kind" in values else None, values.get("jitter", 0),
-        values.get("max_period", period if values.get("releases") == "periodic" else None),
+        values.get("max_period", period if values.get("releases") == "periodic" else None), values.get("process"),
     )  # fmt: skip
 
 

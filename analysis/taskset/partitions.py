@@ -73,6 +73,7 @@ def check(taskset: Taskset, report: Mistakes, unplaced: bool = False) -> None:
         else:
             _check_in_time(partition, ("partition", index), report)
     _check_all(taskset, report)
+    _check_processes(taskset, report)
     mechanisms.check(taskset, report)
     _check_intensities(taskset, report)
     for index, task in enumerate(taskset.tasks[: -1 if unplaced else None]):
@@ -83,6 +84,15 @@ def check(taskset: Taskset, report: Mistakes, unplaced: bool = False) -> None:
                 f'task {quoted(task.name)} is in no partition; with [[partition]], a real-time task that uses the GPU '
                 'names one: partition = "..."',
             )  # fmt: skip
+
+
+def _check_processes(taskset: Taskset, report: Mistakes) -> None:
+    """A process has one GPU context, hence one partition."""
+    for name, tasks in taskset.processes.items():
+        for task in tasks:
+            if task.partition != tasks[0].partition:
+                where: Where = ("task", taskset.tasks.index(task))
+                report.add(where, f"partition: threads of process {quoted(name)} that use the GPU have one together")
 
 
 def _check_size(partition: Partition, platform: Platform, path: Where, report: Mistakes) -> None:

@@ -10,7 +10,7 @@ from analysis.taskset.schema import Field, Mistakes, quoted
 from gpurt.types import Document
 
 #: Keys of a thread that each of its tasks would have by itself.
-OF_THREAD = ("cpu", "priority", "gpu_priority", "command", "cgroup", "group")
+OF_THREAD = ("cpu", "priority", "gpu_priority", "command", "cgroup", "group", "process")
 #: Keys of a task that only mean something in a thread.
 IN_THREAD = ("thread", "rank", "kind")
 #: Where they belong, by whether the task is in a thread.

@@ -15,6 +15,7 @@ from analysis import rta
 from analysis.callbacks import Callback, Order, Thread
 from analysis.taskset import json_schema, load
 from analysis.taskset.write import write_values
+from analysis.verdict import answer
 from pycontrol import cli
 from pycontrol.run.crew import Crew, CrewOptions
 from pycontrol.run.first_file import Process, text_of
@@ -55,6 +56,27 @@ def test_tasks_have_what_their_thread_has(tmp_path: Path) -> None:
     assert [(t.cpu, t.priority, t.gpu_priority, t.rank) for t in (tick, scan)] == [(1, 10, 20, 0), (1, 10, 20, 1)]
     assert (tick.callback, scan.callback) == (Callback.TIMER, Callback.SUBSCRIPTION)
     jsonschema.validate(tomllib.loads(GOOD), json_schema())
+
+
+TOGETHER = GOOD + """[[task]]
+name = "log"
+cpu = 0
+priority = 5
+process = "node"
+period = "100ms"
+segments = [{ misc = "3ms", gpu = "4ms" }]
+"""
+
+
+def test_threads_of_a_process_are_together_and_have_no_bound_elsewhere(tmp_path: Path) -> None:
+    """As tasks of several processes, one beside the other, they have one."""
+    text = TOGETHER.replace("priority = 10", 'priority = 10\nprocess = "node"', 1)
+    taskset = taskset_of(tmp_path / "a.toml", text)
+    assert {name: [t.name for t in tasks] for name, tasks in taskset.processes.items()} == {"node": ["scan", "log"]}
+    assert "no bound for a process of which several threads use the GPU, as node is" in answer(taskset).why
+    apart = taskset_of(tmp_path / "b.toml", TOGETHER)
+    assert not apart.processes
+    assert answer(apart).schedulable
 
 
 @pytest.mark.parametrize("priority", [1, 99])
