@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Serves a registry of metrics over HTTP, to each scraper in the format that it asks for."""
+"""Serves a registry of metrics over HTTP, in Prometheus's text format."""
 
 from __future__ import annotations
 
-import gzip
 import socket
 import socketserver
 import sys
@@ -11,69 +10,23 @@ import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
-from urllib.parse import parse_qs
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
-
-from pycontrol.live.protobuf import CONTENT_TYPE, encode
 
 #: A scraper that neither sends nor takes anything for so long is given up, seconds.
 PATIENCE = 10.0
 #: The oldest of more connections than this is closed: it is a stuck one, for a scrape takes milliseconds.
 MOST = 32
-_PROTOBUF = "application/vnd.google.protobuf"
-#: The versions of text that prometheus-client writes as their specifications say (docs/watching.md, "Metrics").
-_KNOWN = {"application/openmetrics-text": ("", "0.0.1", "1.0.0"), "text/plain": ("", "0.0.4", "1.0.0")}
-
-
-class _Range:
-    """A media range of an Accept header."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        kind, *rest = (part.strip() for part in text.split(";"))
-        pairs = (part.partition("=") for part in rest)
-        values = {name.strip().lower(): value.strip().strip('"') for name, _, value in pairs}
-        self.kind, self.version = kind.lower(), values.get("version", "")
-        asked = values.get("proto"), values.get("encoding")
-        self.is_protobuf = self.kind == _PROTOBUF and asked == ("io.prometheus.client.MetricFamily", "delimited")
-        try:
-            self.quality = float(values.get("q", "1"))
-        except ValueError:
-            self.quality = 0.0
-
-
-def wants_protobuf(accept: str) -> bool:
-    """Whether no other format is preferred; of equals, the first is."""
-    ranges = [_Range(part) for part in accept.split(",")]
-    best = max(ranges, key=lambda one: one.quality)  # the first of them
-    return best.is_protobuf and best.quality > 0
-
-
-def accept_text(accept: str) -> str:
-    """An Accept header without versions that prometheus-client would write otherwise than specified, or fail on."""
-    ranges = [_Range(part) for part in accept.split(",")]
-    return ",".join(one.text for one in ranges if one.version in _KNOWN.get(one.kind, ()))
 
 
 def application(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
-    """A WSGI application: prometheus-client's own, and protocol buffers where they are preferred."""
+    """A WSGI application: prometheus-client's own, which answers every scraper in the text format that all read."""
     text = make_wsgi_app(registry)
 
     def answer(environ: dict[str, str], start: Callable[..., object]) -> Iterable[bytes]:
-        accept = environ.get("HTTP_ACCEPT", "")
-        if environ["REQUEST_METHOD"] != "GET" or not wants_protobuf(accept):
-            found: Iterable[bytes] = text({**environ, "HTTP_ACCEPT": accept_text(accept)}, start)
-            return found
-        names = parse_qs(environ.get("QUERY_STRING", "")).get("name[]")
-        body = encode((registry.restricted_registry(names) if names else registry).collect())
-        headers = [("Content-Type", CONTENT_TYPE)]
-        if "gzip" in environ.get("HTTP_ACCEPT_ENCODING", ""):
-            body = gzip.compress(body)
-            headers.append(("Content-Encoding", "gzip"))
-        start("200 OK", headers)
-        return [body]
+        found: Iterable[bytes] = text({**environ, "HTTP_ACCEPT": "text/plain"}, start)
+        return found
 
     return answer
 

@@ -30,11 +30,10 @@ def expressions() -> Iterator[tuple[str, str, str]]:
 
 
 def check_names(samples: dict[Key, float]) -> None:
-    """Each metric is served, with each label that a query or a legend names.  A native histogram has no suffix."""
+    """Each metric is served, with each label that a query or a legend names."""
     labels: dict[str, set[str]] = {}
     for name, pairs in samples:
-        for one in {name, name.removesuffix("_bucket")}:
-            labels.setdefault(one, set(ADDED)).update(label for label, _ in pairs)
+        labels.setdefault(name, set(ADDED)).update(label for label, _ in pairs)
     for title, expression, legend in expressions():
         selected = re.findall(r"\b(gpurt_\w+){([^}]*)}", expression)
         assert {name for name, _ in selected} == set(re.findall(r"\bgpurt_\w+", expression)), title
