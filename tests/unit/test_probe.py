@@ -21,7 +21,7 @@ FAKES = Path(__file__).resolve().parent / "probe_fake"
 PATIENCE = 200
 sys.path.insert(0, str(ROOT / "userlib"))
 
-from probe import command, parts, running, summary, text  # noqa: E402
+from probe import command, judge, parts, running, summary, text  # noqa: E402
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 no_driver = pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="an NVIDIA driver is here")
@@ -52,9 +52,9 @@ def build_fake(folder: Path) -> None:
     subprocess.run(["cc", *running.FLAGS, *shared], check=True)
 
 
-def on_fake(fake: Path, part: str, **extra: str) -> list[dict[str, Any]]:
+def on_fake(fake: Path, part: str, calls: int = 30, **extra: str) -> list[dict[str, Any]]:
     around = {**os.environ, "LD_LIBRARY_PATH": str(fake.parent), **extra}
-    outcome = running.run_part(fake, part, running.Limits(30, 40, PATIENCE), environment=around)
+    outcome = running.run_part(fake, part, running.Limits(calls, 40, PATIENCE), environment=around)
     records, broken = summary.parse(outcome.output)
     assert (outcome.status, broken) == ("ok", 0), outcome
     return records
@@ -120,6 +120,17 @@ def test_processes_side_by_side(fake: Path) -> None:
     records = on_fake(fake, "mps")
     assert [(one["percent"], one["others"]) for one in records] == [(100, 0), (25, 0), (50, 1), (25, 1)]
     assert all(one["ns"] and min(one["ns"]) >= 50_000 for one in records)
+
+
+@needs_compiler
+def test_every_scene_of_yield_is_told_and_judged(fake: Path) -> None:
+    """The fake has no slices, and few samples are taken: nothing about delays may be said, but every question is."""
+    records = on_fake(fake, "yield", calls=6)
+    assert not [one for one in records if one["record"] == "error"]
+    said = judge.judge(summary.summarise(records))
+    asked = judge.judge(summary.summarise(yield_records()))
+    assert [one["name"] for one in said] == [one["name"] for one in asked]
+    assert {one["verdict"] for one in said if "a kernel waits" in one["name"]} == {"not known"}
 
 
 @needs_compiler
@@ -285,6 +296,91 @@ def test_slices_and_switches() -> None:
     assert summary.switches([[(0, 10)], [(5, 15)]]) == ([], 1)
 
 
+YIELD = {"slice_status": 0, "calls": 200, "others": 1, "own_us": 10**6, "slice_us": 2}
+SECOND = 10**9
+
+
+def turns(scene: str, slice_us: int, gaps: int, **more: Any) -> dict[str, Any]:
+    each = {"executed_ns": [slice_us * 1000 - 5000] * gaps, "gap_ns": [2 * 220_000 + slice_us * 1000] * gaps}
+    return {"record": "turns", **YIELD, "scene": scene, "slice_us": slice_us, "wall_ns": SECOND, **each, **more}
+
+
+def delay(scene: str, others: int, slice_us: int) -> dict[str, Any]:
+    ns = [70_000 + (others > 0) * 220_000 + others * (220_000 + 1000 * slice_us) * step // 2000 for step in range(2000)]
+    return {"record": "delay", **YIELD, "scene": scene, "others": others, "slice_us": slice_us, "ns": ns}
+
+
+def yield_records() -> list[dict[str, Any]]:
+    """Part yield on a GPU as the specification's model has it: a switch takes 220 us."""
+    scenes = ("others go off and on", "others set slices", "others make contexts")
+    marks = ("slice after off and on", "slice of a new channel", "slice changed while running")
+    own = [{"record": "own calls", **YIELD, "what": what, "busy": busy, "status": 0, "tried": 50, "stopped": 50 * busy,
+            "off_ns": [800_000] * 50} for busy in (0, 1) for what in ("all groups", "compute groups")]  # fmt: skip
+    level = {"record": "delay", **YIELD, "scene": "level", "others": 3}
+    return [
+        *(turns("turns", us, 200) for us in (1, 2, 5, 10, 20, 50, 100, 200)),
+        *(turns(scene, 2, 0) for scene in ("alone, one stream", "alone, two streams", "bursts")),
+        delay("no others", 0, 0), *(delay("delays", others, us) for us in (2, 500) for others in (1, 2, 3, 4)),
+        *(delay(scene, 1, 2) for scene in ("registers and shared memory", "copies", "managed memory")),
+        {"record": "burst", **YIELD, "kernels": 200, "kernel_ns": 50_000, "wall_ns": 200 * 55_000},
+        *({"record": "pauses", **YIELD, "pause_us": us, "ns": [70_000 if us < 50 else 500_000] * 200}
+          for us in (0, 1, 2, 5, 10, 20, 50, 100)),
+        *(turns(scene, 2, 0) for scene in scenes), *(turns(scene, 200, 100) for scene in marks), *own,
+        *({"record": "kept off", **YIELD, "what": what, "status": 0, "moved": 0}
+          for what in ("PREEMPT after FIFO_DISABLE_CHANNELS", "bOnlyDisableScheduling")),
+        {**level, "ns": [7_040_000] * 9}, {**level, "ns": [2_500_000] * 9},
+        {"record": "level high", **YIELD, "status": 0},
+        *({"record": "strangers", "others": others, "groups": "compute", "off_status": 0, "tried": 25, "stopped": 25,
+           "off_ns": [800_000]} for others in (1, 2, 4)),
+    ]  # fmt: skip
+
+
+def verdicts(**changed: Any) -> dict[str, str]:
+    """The verdicts that differ from confirmed, where records of that kind or scene have other values."""
+    records = yield_records()
+    for where, values in changed.items():
+        for one in records:
+            if where.replace("_", " ") in (one["record"], one.get("scene")):
+                one.update(values)
+    found = judge.judge(summary.summarise(records))
+    return {one["name"]: one["verdict"] for one in found if one["verdict"] != "confirmed"}
+
+
+def test_a_gpu_as_the_model_has_it_confirms_all_but_pauses() -> None:
+    assert verdicts() == {"it keeps the GPU between kernels up to 100 us apart": "refuted"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "name", "expected"),
+    [
+        ({"turns": {"executed_ns": [3_000_000] * 99}}, "a group past its slice yields at once", "refuted"),
+        ({"turns": {"executed_ns": [1000]}}, "a group past its slice yields at once", "not known"),
+        ({"turns": {"slice_status": 0x1B}}, "a switch takes 250 us at most", "not known"),
+        ({"turns": {"gap_ns": [2_000_000] * 99}}, "a switch takes 250 us at most", "refuted"),
+        ({"alone,_two streams": {"gap_ns": [30_000]}}, "a group that is alone, two streams, is not cut", "refuted"),
+        ({"alone,_two streams": {"wall_ns": 10}}, "a group that is alone, two streams, is not cut", "not known"),
+        ({"others_go off and on": {"gap_ns": [99_000]}}, "it executes on while others go off and on", "refuted"),
+        ({"others_make contexts": {"calls": 0}}, "it executes on while others make contexts", "not known"),
+        ({"slice_of a new channel": {"executed_ns": [2_000_000] * 99}}, "slice of a new channel: 200 us", "refuted"),
+        ({"kept_off": {"moved": 1}}, "bOnlyDisableScheduling: the group is off", "refuted"),
+        ({"level_high": {"status": 0x1B}}, "level high counts", "not known"),
+        ({"strangers": {"stopped": 3}}, "one call takes 4 other processes off", "refuted"),
+        ({"own_calls": {"status": 0x1B}}, "a busy process goes off, all groups", "not known"),
+        ({"burst": {"wall_ns": 200 * 490_000}}, "it keeps the GPU for kernels back to back", "refuted"),
+    ],
+)  # fmt: skip
+def test_what_was_measured_decides(changed: dict[str, Any], name: str, expected: str) -> None:
+    assert verdicts(**changed)[name] == expected
+
+
+@pytest.mark.parametrize(("worst", "count", "expected"), [(5, 2000, None), (90, 1, "not known"), (90, 90, "refuted")])
+def test_one_late_sample_may_be_the_cpu_s(worst: int, count: int, expected: str | None) -> None:
+    """The worst of all decides only together with the 99th percentile; few samples decide nothing."""
+    ns = [300_000] * (2000 - count) + [worst * 100_000] * count
+    name = "beside 1 at 2 us a kernel waits for 1 slices and 2 switches at most"
+    assert verdicts(delays={"ns": ns}).get(name) == expected
+
+
 def report() -> dict[str, Any]:
     records: list[dict[str, Any]] = [
         {"record": "control", "control": "PREEMPT wait", "caller": "owner", "statuses": {"0": 3}, "ns": [1500, 10, 20]},
@@ -325,7 +421,8 @@ def test_durations() -> None:
 
 
 def test_parts_fit_into_eight_minutes() -> None:
-    assert sum(part.seconds for part in parts.PARTS.values()) + 20 <= parts.TOTAL_S <= 480
+    assert sum(parts.PARTS[name].seconds for name in parts.WHOLE) + 20 <= parts.TOTAL_S <= 480
+    assert parts.PARTS["yield"].seconds <= 300
     assert parts.refusal("mps", False, 400) is not None
     assert parts.refusal("mps", True, 400) is None
     assert parts.refusal("stop", True, 1) == "the whole run's time was up"

@@ -18,7 +18,7 @@ from pathlib import Path
 import probe
 from probe import report, running, text
 from probe.machine import NoGpu
-from probe.parts import PARTS, Options
+from probe.parts import PARTS, WHOLE, Options
 from probe.summary import Record
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -57,7 +57,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         epilog=f"parts:\n{table}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--parts", type=part_names, default=tuple(PARTS), metavar="A,B", help="only these")
+    parser.add_argument("--parts", type=part_names, default=WHOLE, metavar="A,B", help="only these")
     parser.add_argument("--calls", type=positive, default=1000, metavar="N", help="calls of each control (1000)")
     parser.add_argument("--preemptions", type=positive, default=10000, metavar="N", help="in part intact (10000)")
     parser.add_argument("--out", type=Path, default=ROOT / "docs/hardware", metavar="DIR", help="where reports go")
@@ -69,7 +69,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def file_name(parts: Sequence[str], made: Record) -> str:
     """The report's name: GPU and driver.  A run of some parts adds their names, so it replaces no whole report."""
     words = [made["gpu"]["name"].removeprefix("NVIDIA "), made["driver"]["version"]]
-    if tuple(parts) != tuple(PARTS):
+    if tuple(parts) != WHOLE:
         words += parts
     return "-".join(re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-") for word in words)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from probe import running, summary
+from probe import judge, running, summary
 from probe.summary import Record
 
 #: The user and group that own nothing.
@@ -23,11 +23,15 @@ SPARE_S = 13
 
 @dataclass(frozen=True)
 class Part:
-    """A part as the user names it: what it finds out, the seconds it may take, and the program's part that it runs."""
+    """A part as the user names it: what it finds out, the seconds it may take, and the program's part that it runs.
+
+    ``asked``: it runs only where its name is given, for it would not fit into the time of a whole run.
+    """
 
     finds: str
     seconds: int
     program: str
+    asked: bool = False
 
 
 PARTS = {
@@ -43,7 +47,10 @@ PARTS = {
     "latency": Part("response times of a short kernel against long ones", 50, "latency"),
     "partition": Part("green contexts: cost and isolation", 35, "partition"),
     "mps": Part("MPS percentages, if a daemon runs already", 30, "mps"),
+    "yield": Part("assumptions of yield, each judged; not part of a whole run", 280, "yield", asked=True),
 }
+#: The parts of a whole run.
+WHOLE = tuple(name for name, part in PARTS.items() if not part.asked)
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,10 @@ def run(name: str, options: Options, seconds: int, program: Path, daemon: bool) 
     records, broken = summary.parse(outcome.output)
     detail = outcome.detail + (f"; {broken} lines could not be read" if broken else "")
     part = {"status": outcome.status, "seconds": round(outcome.seconds, 2), "detail": detail}
-    return {**part, "findings": summary.summarise(records)}, outcome.output
+    findings = summary.summarise(records)
+    if name == "yield":
+        findings = judge.judge(findings) + findings
+    return {**part, "findings": findings}, outcome.output
 
 
 def run_all(options: Options, program: Path, daemon: bool, raw: list[str]) -> Iterator[tuple[str, Record]]:

@@ -19,7 +19,7 @@ def notes(options: parts.Options, daemon: bool) -> list[str]:
         found.append("not run as root: nothing is said about root's calls, nor about controls that need CAP_SYS_NICE")
     if daemon:
         found.append("an MPS daemon runs: all parts except mps were kept away from it")
-    if options.parts != tuple(parts.PARTS):
+    if options.parts != parts.WHOLE:
         found.append(f"only these parts were asked for: {', '.join(options.parts)}")
     return found
 

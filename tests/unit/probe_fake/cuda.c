@@ -22,7 +22,7 @@ static atomic_int running;
 
 struct launch {
 	struct beat *beat;
-	uint64_t duration, least;
+	uint64_t duration, least, uncounted;
 };
 
 static uint64_t now(void)
@@ -44,9 +44,12 @@ static void *run(void *argument)
 		while (fake_off)
 			;
 		t = now();
-		if (t - last > l->least && l->beat->gaps < GAPS_MAX) {
-			l->beat->gap[l->beat->gaps][0] = last;
-			l->beat->gap[l->beat->gaps++][1] = t;
+		if (t - last > l->least) {
+			start += (t - last) & l->uncounted;
+			if (l->beat->gaps < GAPS_MAX) {
+				l->beat->gap[l->beat->gaps][0] = last;
+				l->beat->gap[l->beat->gaps++][1] = t;
+			}
 		}
 		l->beat->now = last = t;
 	} while (t - start < l->duration);
@@ -97,6 +100,7 @@ int cuLaunchKernel(void *f, unsigned int gx, unsigned int gy, unsigned int gz, u
 	l->beat = *(struct beat **)arguments[work ? 2 : 0];
 	l->duration = work ? 20000000 : *(uint64_t *)arguments[1];
 	l->least = *(uint64_t *)arguments[work ? 3 : 2];
+	l->uncounted = work ? 0 : *(uint64_t *)arguments[3];
 	running++;
 	pthread_create(&thread, NULL, run, l);
 	return pthread_detach(thread);
@@ -140,6 +144,11 @@ int cuMemAlloc_v2(uint64_t *device, size_t bytes)
 	return 0;
 }
 
+int cuMemAllocManaged(uint64_t *device, size_t bytes, unsigned int flags)
+{
+	return flags != 1 || cuMemAlloc_v2(device, bytes);
+}
+
 int cuMemHostGetDevicePointer_v2(uint64_t *device, void *host, unsigned int flags)
 {
 	*device = (uintptr_t)host;
@@ -174,10 +183,12 @@ FIRST_IS(cuOccupancyMaxActiveBlocksPerMultiprocessor, int, 1)
 FIRST_IS(cuCtxGetStreamPriorityRange, int, 0)
 FIRST_IS(cuModuleLoadData, void *, NULL)
 FIRST_IS(cuStreamCreateWithPriority, void *, NULL)
+FIRST_IS(cuCtxCreate_v2, void *, NULL)
 
 #define OK(name) int name(void) { return 0; }
 OK(cuInit)
 OK(cuCtxSetCurrent)
+OK(cuCtxDestroy_v2)
 OK(cuMemsetD32_v2)
 
 int cuDeviceGetName(char *name, int length, int device)

@@ -12,9 +12,9 @@ static void *feed(void *argument)
 	unsigned int turn = 0;
 
 	cuda_need(cu.context_set(busy->context), "cuCtxSetCurrent");
-	launch_clock(busy->kernels, busy->streams[1], busy->blocks, busy->beat, busy->length_ns, 20000);
+	launch_load(busy->kernels, busy->streams[1], busy->blocks, busy->beat, busy->length_ns);
 	while (!busy->stop) {
-		launch_clock(busy->kernels, busy->streams[turn], busy->blocks, busy->beat, busy->length_ns, 20000);
+		launch_load(busy->kernels, busy->streams[turn], busy->blocks, busy->beat, busy->length_ns);
 		turn = !turn;
 		cuda_need(cu.stream_synchronize(busy->streams[turn]), "cuStreamSynchronize");
 		busy->launches++;

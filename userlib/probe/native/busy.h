@@ -15,7 +15,7 @@
 struct busy {
 	const struct kernels *kernels;
 	struct mapped_beat beat;
-	/* Blocks and length of one launch.  If there are more blocks than fit, they run wave after wave. */
+	/* Blocks of one launch, and how long each executes.  If there are more blocks than fit, they run wave after wave. */
 	unsigned int blocks;
 	uint64_t length_ns;
 	cu_object streams[2];

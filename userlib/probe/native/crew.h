@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CREW_MAX 4
+#define CREW_MAX 5
 #define CREW_VALUES 16384
 
 struct crew_seat {
@@ -21,9 +21,11 @@ struct crew_seat {
 
 struct crew {
 	int size;
-	atomic_int ready;
+	atomic_int ready;	/* how often members met, all together */
+	atomic_int scene;	/* for members that go through several scenes: the one that the measuring member is in */
 	/* The measuring member has finished, or a member has died: all others stop. */
 	atomic_bool over;
+	atomic_uint calls;	/* in that scene, of the others */
 	struct crew_seat seat[CREW_MAX];
 };
 
@@ -37,7 +39,7 @@ typedef void (*crew_tell)(const struct crew *crew, const void *argument);
  * is killed and an error record is written instead.
  */
 void crew_run(int size, crew_role role, const void *argument, unsigned int limit_s, crew_tell tell);
-/* In a member: waits until all members are ready.  False if the crew is over before that. */
+/* In a member: waits until all members have called it as often.  False if the crew is over before that. */
 bool crew_meet(struct crew *crew);
 
 #endif

@@ -14,7 +14,7 @@ void critical_run(const struct kernels *kernels, cu_object stream, struct crew_s
 		if (now < release)
 			sleep_ns(release - now);
 		now = now_ns();
-		launch_clock(kernels, stream, 1, beat, CRITICAL_KERNEL_NS, CRITICAL_KERNEL_NS);
+		launch_load(kernels, stream, 1, beat, CRITICAL_KERNEL_NS);
 		cuda_need(cu.stream_synchronize(stream), "cuStreamSynchronize");
 		seat->values[seat->count++] = now_ns() - now;
 		/* One period after this job really began, so that jobs never queue behind a late one. */

@@ -20,6 +20,7 @@ typedef void *cu_object;
 #define CU_STREAM_NON_BLOCKING 1u
 /* Mapped into the GPU's address space, and portable: every context may use it. */
 #define CU_HOST_MAPPED 3u
+#define CU_MANAGED_GLOBAL 1u
 #define CU_RESOURCE_SM 1
 #define CU_GREEN_DEFAULT_STREAM 1u
 #define CU_ATTRIBUTE_SM_COUNT 16
@@ -70,6 +71,9 @@ _Static_assert(offsetof(struct cu_resource, sm_count) == 96, "as cuda.h has it")
 
 /* NULL if the driver lacks them: green contexts came with CUDA 12.4. */
 #define CUDA_OPTIONAL(X) \
+	X(managed_alloc, "cuMemAllocManaged", (cu_pointer *, size_t, unsigned int)) \
+	X(context_create, "cuCtxCreate_v2", (cu_object *, unsigned int, cu_device)) \
+	X(context_destroy, "cuCtxDestroy_v2", (cu_object)) \
 	X(device_resource, "cuDeviceGetDevResource", (cu_device, struct cu_resource *, int)) \
 	X(resource_split, "cuDevSmResourceSplitByCount", (struct cu_resource *, unsigned int *, \
 			const struct cu_resource *, struct cu_resource *, unsigned int, unsigned int)) \

@@ -71,19 +71,28 @@
 	"	setp.eq.u32 writer, t, 0;\n"
 
 static const char clock_ptx[] = HEAD
-	".visible .entry clock_kernel(.param .u64 beat, .param .u64 duration, .param .u64 least_gap)\n{\n"
+	".visible .entry clock_kernel(.param .u64 beat, .param .u64 duration, .param .u64 least_gap, .param .u64 uncounted)"
+	"\n{\n"
 	BEAT_REGISTERS
 	"	.reg .b32 tid, cta, t;\n"
-	"	.reg .b64 start, length;\n"
+	"	.reg .b64 start, length, mask;\n"
 	WRITER
 	BEAT_START
 	"	mov.u64 start, last;\n"
 	"	ld.param.u64 length, [duration];\n"
+	"	ld.param.u64 mask, [uncounted];\n"
 	"LOOP:\n"
 	"	mov.u64 now, %globaltimer;\n"
+	"	sub.u64 d, now, last;\n"
+	"	setp.lt.u64 p, d, least;\n"
+	"	@p bra EXECUTED;\n"
+	"	and.b64 d, d, mask;\n"
+	"	add.u64 start, start, d;\n"
+	"EXECUTED:\n"
 	"	@!writer bra PASSED;\n"
 	BEAT_STEP
 	"PASSED:\n"
+	"	mov.u64 last, now;\n"
 	"	sub.u64 d, now, start;\n"
 	"	setp.lt.u64 p, d, length;\n"
 	"	@p bra LOOP;\n"
@@ -157,11 +166,11 @@ static cu_object load(const char *text, const char *name)
 	return function;
 }
 
-static unsigned int blocks_of(cu_object function)
+static unsigned int blocks_of(cu_object function, unsigned int shared)
 {
 	int each = 0;
 
-	cuda_need(cu.occupancy(&each, function, WORK_THREADS, 0), "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+	cuda_need(cu.occupancy(&each, function, WORK_THREADS, shared), "cuOccupancyMaxActiveBlocksPerMultiprocessor");
 	return (unsigned int)(each * cu.sm_count);
 }
 
@@ -169,8 +178,13 @@ void kernels_load(struct kernels *kernels)
 {
 	kernels->clock = load(clock_ptx, "clock_kernel");
 	kernels->work = load(work_ptx, "work_kernel");
-	kernels->clock_blocks = blocks_of(kernels->clock);
-	kernels->work_blocks = blocks_of(kernels->work);
+	kernels->clock_blocks = blocks_of(kernels->clock, 0);
+	kernels->work_blocks = blocks_of(kernels->work, 0);
+}
+
+unsigned int work_blocks_with(const struct kernels *k, unsigned int shared)
+{
+	return blocks_of(k->work, shared);
 }
 
 struct mapped_beat beat_new(void)
@@ -192,20 +206,33 @@ void wait_launched(struct mapped_beat beat, cu_object stream)
 		;
 }
 
-void launch_clock(const struct kernels *k, cu_object stream, unsigned int blocks, struct mapped_beat beat,
-		  uint64_t duration_ns, uint64_t least_gap_ns)
+/* @uncounted: all bits set where the gaps do not count for the duration, else 0. */
+static void launch(const struct kernels *k, cu_object stream, unsigned int blocks, struct mapped_beat beat,
+		   uint64_t duration_ns, uint64_t least_gap_ns, uint64_t uncounted)
 {
-	void *arguments[] = { &beat.device, &duration_ns, &least_gap_ns };
+	void *arguments[] = { &beat.device, &duration_ns, &least_gap_ns, &uncounted };
 	/* A single block runs with one thread, so that the context to be switched is as small as possible. */
 	unsigned int threads = blocks == 1 ? 1 : WORK_THREADS;
 
 	cuda_need(cu.launch(k->clock, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, NULL), "clock_kernel");
 }
 
+void launch_clock(const struct kernels *k, cu_object stream, unsigned int blocks, struct mapped_beat beat,
+		  uint64_t duration_ns, uint64_t least_gap_ns)
+{
+	launch(k, stream, blocks, beat, duration_ns, least_gap_ns, 0);
+}
+
+void launch_load(const struct kernels *k, cu_object stream, unsigned int blocks, struct mapped_beat beat,
+		 uint64_t executed_ns)
+{
+	launch(k, stream, blocks, beat, executed_ns, LOAD_GAP_NS, UINT64_MAX);
+}
+
 void launch_work(const struct kernels *k, cu_object stream, unsigned int blocks, cu_pointer out,
-		 unsigned int rounds, struct mapped_beat beat, uint64_t least_gap_ns)
+		 unsigned int rounds, unsigned int shared, struct mapped_beat beat, uint64_t least_gap_ns)
 {
 	void *arguments[] = { &out, &rounds, &beat.device, &least_gap_ns };
 
-	cuda_need(cu.launch(k->work, blocks, 1, 1, WORK_THREADS, 1, 1, 0, stream, arguments, NULL), "work_kernel");
+	cuda_need(cu.launch(k->work, blocks, 1, 1, WORK_THREADS, 1, 1, shared, stream, arguments, NULL), "work_kernel");
 }

@@ -50,12 +50,19 @@ void wait_launched(struct mapped_beat beat, cu_object stream);
 /* Every block reads the clock for @duration_ns.  Block 0 writes the beat. */
 void launch_clock(const struct kernels *k, cu_object stream, unsigned int blocks, struct mapped_beat beat,
 		  uint64_t duration_ns, uint64_t least_gap_ns);
+/* Far below the time of a switch between processes, and far above the time between two readings of the GPU's clock. */
+#define LOAD_GAP_NS 20000u
+/* The same, but every block executes for @executed_ns: a gap of LOAD_GAP_NS and more does not count. */
+void launch_load(const struct kernels *k, cu_object stream, unsigned int blocks, struct mapped_beat beat,
+		 uint64_t executed_ns);
 /*
  * Runs @rounds of integer arithmetic in 16 registers of each thread, with exchanges through shared memory and atomic
  * additions.  Writes to @out WORK_SUMS words of sums, then a word from each thread.  The result depends only on @rounds
- * and @blocks.
+ * and @blocks.  Each block gets @shared bytes of shared memory besides, which it does not use.
  */
 void launch_work(const struct kernels *k, cu_object stream, unsigned int blocks, cu_pointer out,
-		 unsigned int rounds, struct mapped_beat beat, uint64_t least_gap_ns);
+		 unsigned int rounds, unsigned int shared, struct mapped_beat beat, uint64_t least_gap_ns);
+/* How many blocks of the work kernel the GPU holds at once if each has @shared bytes of shared memory besides. */
+unsigned int work_blocks_with(const struct kernels *k, unsigned int shared);
 
 #endif

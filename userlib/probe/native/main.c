@@ -34,6 +34,7 @@ static const struct part {
 	{ "slices", part_slices },
 	{ "latency", part_latency },
 	{ "partition", part_partition },
+	{ "yield", part_yield },
 	{ "mps", part_mps },
 	{ "ptx", part_ptx },
 };

@@ -34,7 +34,7 @@ static void start(struct work *work)
 	cuda_need(cu.set_words(work->out, 0, work->words), "cuMemsetD32");
 	cuda_need(cu.synchronize(), "cuCtxSynchronize");
 	beat_clear(work->beat);
-	launch_work(&work->kernels, work->stream, work->kernels.work_blocks, work->out, work->rounds, work->beat,
+	launch_work(&work->kernels, work->stream, work->kernels.work_blocks, work->out, work->rounds, 0, work->beat,
 		    LEAST_GAP_NS);
 }
 

@@ -21,6 +21,7 @@
 struct scene {
 	bool ordinary;		/* the caller is the user nobody */
 	int others;
+	bool compute_only;	/* the others' groups for copies are not named */
 };
 
 /* A victim tells of its channels in ->values, and in ->end when its kernel last was seen to execute. */
@@ -29,10 +30,10 @@ static volatile uint64_t *beat_of(struct crew *crew, int index)
 	return &crew->seat[index].end;
 }
 
-static void publish(struct crew_seat *seat)
+static void publish(struct crew_seat *seat, bool compute_only)
 {
 	struct rm_tsg tsgs[32];
-	size_t i, count = rm_targets(tsgs, 32, false);
+	size_t i, count = rm_targets(tsgs, 32, compute_only);
 	uint32_t j;
 
 	seat->count = 0;
@@ -41,12 +42,12 @@ static void publish(struct crew_seat *seat)
 			seat->values[seat->count++] = (uint64_t)tsgs[i].client << 32 | tsgs[i].channels[j];
 }
 
-static void victim(struct crew *crew, int index, const struct kernels *kernels)
+static void victim(struct crew *crew, int index, const struct scene *scene, const struct kernels *kernels)
 {
 	struct mapped_beat beat = beat_new();
 
 	launch_clock(kernels, cuda_stream(0), kernels->clock_blocks, beat, RUN_NS, LEAST_GAP_NS);
-	publish(&crew->seat[index]);
+	publish(&crew->seat[index], scene->compute_only);
 	if (crew_meet(crew))
 		while (!crew->over)
 			*beat_of(crew, index) = beat.host->now;
@@ -129,7 +130,7 @@ static void run(struct crew *crew, int index, const void *argument)
 	cuda_open();
 	kernels_load(&kernels);
 	if (index)
-		victim(crew, index, &kernels);
+		victim(crew, index, scene, &kernels);
 	else
 		stranger(crew, scene, &kernels);
 }
@@ -142,6 +143,7 @@ static void tell(const struct crew *crew, const void *argument)
 	emit_open("strangers");
 	emit_number("uid", scene->ordinary ? 65534 : geteuid());
 	emit_number("others", scene->others);
+	emit_text("groups", scene->compute_only ? "compute" : "all");
 	emit_number("channels", (long long)seat->more[3]);
 	emit_number("off_status", (int)seat->more[0]);
 	emit_number("tried", (long long)seat->count);
@@ -152,9 +154,14 @@ static void tell(const struct crew *crew, const void *argument)
 	emit_close();
 }
 
+void strangers_run(int others, bool compute_only)
+{
+	crew_run(1 + others, run, &(struct scene){ false, others, compute_only }, LIMIT_S, tell);
+}
+
 int part_strangers(const struct options *options)
 {
-	static const struct scene scenes[] = { { false, 1 }, { false, 2 }, { true, 1 } };
+	static const struct scene scenes[] = { { false, 1, false }, { false, 2, false }, { true, 1, false } };
 	size_t i;
 
 	(void)options;

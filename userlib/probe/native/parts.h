@@ -18,7 +18,11 @@ int part_copies(const struct options *options);
 int part_slices(const struct options *options);
 int part_latency(const struct options *options);
 int part_partition(const struct options *options);
+int part_yield(const struct options *options);
 int part_mps(const struct options *options);
+
+/* part_strangers.c: one call of this user for the channels of @others processes, or of their compute groups only. */
+void strangers_run(int others, bool compute_only);
 
 /* The other process of part_controls: receives a descriptor over socket @fd and calls through it. */
 int caller_main(int fd);

@@ -44,7 +44,13 @@ int rm_preempt(const struct rm_tsg *tsg)
 
 int rm_channels(const struct rm_tsg *tsg, bool on)
 {
-	struct rm_disable_channels params = { .disable = !on, .count = tsg->channel_count };
+	return rm_channels_hinted(tsg, on, false);
+}
+
+int rm_channels_hinted(const struct rm_tsg *tsg, bool on, bool only_scheduling)
+{
+	struct rm_disable_channels params = { .disable = !on, .count = tsg->channel_count,
+					      .only_scheduling = only_scheduling };
 	uint32_t i;
 
 	for (i = 0; i < tsg->channel_count; i++) {

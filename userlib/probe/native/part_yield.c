@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+/*
+ * The assumptions of yield: a process whose slice is used up gives the GPU to the next one at once, and one whose slice is
+ * long keeps it for its burst.  All scenes have one crew.  Member 0 is the urgent process and measures.  The scene says
+ * how many of the others take part, and with which slices.  part_yield_calls.c has the scenes that switch groups.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "busy.h"
+#include "critical.h"
+#include "emit.h"
+#include "parts.h"
+#include "yield.h"
+
+/* Jobs of part latency take up to 8 ms each beside three. */
+#define SLOW_SHARE 4
+#define LIMIT_S 200
+#define WORK_ROUNDS 20000
+#define WORK_SHARED 24576
+#define MANAGED_BYTES (4u << 20)
+#define PAGE 4096
+/* NVA06C_CTRL_INTERLEAVE_LEVEL_HIGH: ctrla06c.h. */
+#define INTERLEAVE_HIGH 2
+
+uint64_t yield_run_ns(const struct yielding *y)
+{
+	return y->calls * 500000ull;
+}
+
+void yield_set_slice(struct yielding *y, uint64_t slice_us)
+{
+	size_t i;
+	int status;
+
+	for (i = 0; i < y->own.count; i++) {
+		status = rm_set_timeslice(&y->own.tsg[i], slice_us ? slice_us : y->usual_us);
+		y->slice_status = status ? status : y->slice_status;
+	}
+}
+
+void yield_emit_open(const struct yielding *y, const char *record)
+{
+	emit_open(record);
+	emit_text("scene", y->scene->name);
+	emit_number("others", y->scene->others);
+	emit_number("own_us", (long long)y->scene->own_us);
+	emit_number("slice_us", (long long)y->scene->slice_us);
+	emit_number("slice_status", y->slice_status);
+	emit_number("calls", y->crew->calls);
+}
+
+/* Executed stretches between two gaps, and the gaps.  The stretches at both ends are cut short and left out. */
+void yield_tell_turns(const struct yielding *y)
+{
+	uint64_t *gap = calloc(2 * (GAPS_MAX + 1), sizeof(*gap)), *executed = gap + GAPS_MAX + 1;
+	const struct beat *beat = y->beat.host;
+	uint32_t i, count = beat->gaps;
+
+	if (!gap)
+		exit(1);
+	for (i = 0; i < count; i++) {
+		gap[i] = beat->gap[i][1] - beat->gap[i][0];
+		if (i)
+			executed[i - 1] = beat->gap[i][0] - beat->gap[i - 1][1];
+	}
+	yield_emit_open(y, "turns");
+	emit_number("wall_ns", (long long)(beat->end - beat->start));
+	emit_numbers("executed_ns", executed, count ? count - 1 : 0);
+	emit_numbers("gap_ns", gap, count);
+	emit_close();
+	free(gap);
+}
+
+/* A kernel that fills the GPU, or has one thread, and notes when it did not execute. */
+static void turns(struct yielding *y)
+{
+	beat_clear(y->beat);
+	launch_clock(&y->kernels, y->streams[0], y->kernels.clock_blocks, y->beat, yield_run_ns(y), LOAD_GAP_NS);
+	cuda_need(cu.synchronize(), "cuCtxSynchronize");
+	yield_tell_turns(y);
+}
+
+/* The same where a second stream has a kernel, too: each takes half of the GPU. */
+static void turns_of_two_streams(struct yielding *y)
+{
+	unsigned int half = y->kernels.clock_blocks / 2 ? y->kernels.clock_blocks / 2 : 1;
+
+	launch_clock(&y->kernels, y->streams[1], half, beat_new(), yield_run_ns(y), LOAD_GAP_NS);
+	beat_clear(y->beat);
+	launch_clock(&y->kernels, y->streams[0], half, y->beat, yield_run_ns(y), LOAD_GAP_NS);
+	cuda_need(cu.synchronize(), "cuCtxSynchronize");
+	yield_tell_turns(y);
+}
+
+static uint64_t job_ns(struct yielding *y)
+{
+	uint64_t begun = now_ns();
+
+	launch_load(&y->kernels, y->streams[0], 1, y->beat, CRITICAL_KERNEL_NS);
+	cuda_need(cu.stream_synchronize(y->streams[0]), "cuStreamSynchronize");
+	return now_ns() - begun;
+}
+
+/* Short jobs at random phases of the others' slices. */
+static void respond(struct yielding *y, unsigned int jobs)
+{
+	uint64_t *times = calloc(jobs, sizeof(*times));
+	unsigned int i;
+
+	if (!times)
+		exit(1);
+	for (i = 0; i < jobs; i++) {
+		sleep_ns(200000 + (uint64_t)(rand() % 1600) * 1000);
+		times[i] = job_ns(y);
+	}
+	yield_emit_open(y, "delay");
+	emit_numbers("ns", times, jobs);
+	emit_close();
+	free(times);
+}
+
+static void delays(struct yielding *y)
+{
+	respond(y, 2 * y->calls);
+}
+
+static void interleaved(struct yielding *y)
+{
+	uint32_t before = 0;
+	int status = rm_get_interleave(&y->own.tsg[0], &before);
+
+	respond(y, 1 + y->calls / SLOW_SHARE);
+	status = status ? status : rm_set_interleave(&y->own.tsg[0], INTERLEAVE_HIGH);
+	yield_emit_open(y, "level high");
+	emit_number("status", status);
+	emit_close();
+	respond(y, 1 + y->calls / SLOW_SHARE);
+	rm_set_interleave(&y->own.tsg[0], before);
+}
+
+/* One burst of 200 kernels, and then kernels with gaps: a late one shows that another process got the GPU in between. */
+static void bursts(struct yielding *y)
+{
+	static const unsigned int gaps_us[] = { 0, 1, 2, 5, 10, 20, 50, 100 };
+	uint64_t times[200], begun;
+	size_t i, j, count = y->calls < 200 ? y->calls : 200;
+
+	turns(y);
+	begun = now_ns();
+	for (j = 0; j < count; j++)
+		launch_load(&y->kernels, y->streams[0], 1, y->beat, CRITICAL_KERNEL_NS);
+	cuda_need(cu.synchronize(), "cuCtxSynchronize");
+	yield_emit_open(y, "burst");
+	emit_number("kernels", (long long)count);
+	emit_number("kernel_ns", CRITICAL_KERNEL_NS);
+	emit_number("wall_ns", (long long)(now_ns() - begun));
+	emit_close();
+	for (i = 0; i < sizeof(gaps_us) / sizeof(gaps_us[0]); i++) {
+		job_ns(y);
+		for (j = 0; j < count; j++) {
+			begun = now_ns();
+			while (now_ns() - begun < gaps_us[i] * 1000ull)
+				;
+			times[j] = job_ns(y);
+		}
+		yield_emit_open(y, "pauses");
+		emit_number("pause_us", gaps_us[i]);
+		emit_numbers("ns", times, count);
+		emit_close();
+	}
+}
+
+/* What the others do besides, or in place of, their long kernels. */
+static void work(struct yielding *y)
+{
+	launch_work(&y->kernels, y->streams[0], y->full_blocks, y->out, WORK_ROUNDS, WORK_SHARED, y->beat, LOAD_GAP_NS);
+	cuda_need(cu.synchronize(), "cuCtxSynchronize");
+}
+
+static void fault(struct yielding *y)
+{
+	size_t i;
+
+	if (!y->managed && (!cu.managed_alloc || cu.managed_alloc(&y->managed, MANAGED_BYTES, CU_MANAGED_GLOBAL)))
+		exit(1);
+	for (i = 0; i < MANAGED_BYTES; i += PAGE)
+		((volatile char *)(uintptr_t)y->managed)[i]++;
+	cuda_need(cu.set_words(y->managed, 1, MANAGED_BYTES / 4), "cuMemsetD32");
+	cuda_need(cu.synchronize(), "cuCtxSynchronize");
+}
+
+static void copy(struct yielding *y)
+{
+	cuda_need(cu.copy_out_async(y->host, y->out, y->out_bytes, y->streams[1]), "cuMemcpyDtoHAsync");
+	cuda_need(cu.stream_synchronize(y->streams[1]), "cuStreamSynchronize");
+}
+
+#define SECOND_US 1000000
+#define SMALL_US 2
+#define HALF_MS_US 500
+
+#define TURNS(us) { "turns", turns, NULL, 1, true, us, us }
+#define DELAYS(others, us) { "delays", delays, NULL, others, true, SECOND_US, us }
+static const struct scene scenes[] = {
+	TURNS(1), TURNS(2), TURNS(5), TURNS(10), TURNS(20), TURNS(50), TURNS(100), TURNS(200),
+	{ "alone, one stream", turns, NULL, 0, false, SMALL_US, 0 },
+	{ "alone, two streams", turns_of_two_streams, NULL, 0, false, SMALL_US, 0 },
+	{ "no others", delays, NULL, 0, false, SECOND_US, 0 },
+	DELAYS(1, SMALL_US), DELAYS(2, SMALL_US), DELAYS(3, SMALL_US), DELAYS(4, SMALL_US),
+	DELAYS(1, HALF_MS_US), DELAYS(2, HALF_MS_US), DELAYS(3, HALF_MS_US), DELAYS(4, HALF_MS_US),
+	{ "registers and shared memory", delays, work, 1, false, SECOND_US, SMALL_US },
+	{ "copies", delays, copy, 1, true, SECOND_US, SMALL_US },
+	{ "bursts", bursts, NULL, 1, true, SECOND_US, SMALL_US },
+	{ "others go off and on", turns, yield_off_and_on, 2, true, SECOND_US, SMALL_US },
+	{ "others set slices", turns, yield_set_slices, 2, true, SECOND_US, SMALL_US },
+	{ "others make contexts", turns, yield_make_context, 2, false, SECOND_US, SMALL_US },
+	{ "slice after off and on", yield_turns_after_off, NULL, 1, true, 200, 200 },
+	{ "slice of a new channel", yield_turns_of_new_channel, NULL, 1, true, 200, 200 },
+	{ "slice changed while running", yield_turns_changed, NULL, 1, true, 500, 200 },
+	{ "calls", yield_own_calls, NULL, 0, false, 0, 0 },
+	{ "level", interleaved, NULL, 3, true, 0, 0 },
+	{ "managed memory", delays, fault, 1, false, SECOND_US, SMALL_US },	/* last: it may lack, and end its member */
+};
+#undef TURNS
+#undef DELAYS
+
+/* One scene of one member.  False if the crew is over. */
+static bool take_part(struct yielding *y, int number)
+{
+	bool other = y->index && y->index <= y->scene->others, full = other && y->scene->full;
+	struct busy busy;
+
+	y->slice_status = 0;
+	yield_set_slice(y, y->index ? y->scene->slice_us : y->scene->own_us);
+	if (full)
+		busy_start_on(&busy, &y->kernels, y->kernels.clock_blocks * BUSY_LONG_WAVES, BUSY_LONG_NS, cu.context,
+			      y->streams[0], y->streams[0]);
+	y->crew->calls = 0;
+	if (!crew_meet(y->crew))
+		return false;
+	if (!y->index) {
+		y->scene->measure(y);
+		y->crew->scene = number + 1;
+	}
+	while (y->crew->scene <= number && !y->crew->over) {
+		if (other && y->scene->act) {
+			y->scene->act(y);
+			y->crew->calls++;
+		} else {
+			sleep_ns(1000000);
+		}
+	}
+	if (full)
+		busy_stop(&busy);
+	return crew_meet(y->crew);
+}
+
+static void prepare(struct yielding *y)
+{
+	int i;
+
+	cuda_open();
+	kernels_load(&y->kernels);
+	for (i = 0; i < 2; i++)
+		y->streams[i] = cuda_stream(0);
+	y->beat = beat_new();
+	y->full_blocks = work_blocks_with(&y->kernels, WORK_SHARED);
+	y->out_bytes = 4 * (WORK_SUMS + (size_t)y->full_blocks * WORK_THREADS);
+	cuda_need(cu.memory_alloc(&y->out, y->out_bytes), "cuMemAlloc");
+	y->host = cuda_mapped(y->out_bytes, &(cu_pointer){ 0 });
+	launch_clock(&y->kernels, y->streams[0], 1, y->beat, 1000000, LOAD_GAP_NS);
+	launch_clock(&y->kernels, y->streams[1], 1, y->beat, 1000000, LOAD_GAP_NS);
+	cuda_need(cu.synchronize(), "cuCtxSynchronize");
+	y->own.count = rm_targets(y->own.tsg, GROUPS_MAX, true);
+	y->all.count = rm_targets(y->all.tsg, GROUPS_MAX, false);
+	if (!y->own.count || rm_get_timeslice(&y->own.tsg[0], &y->usual_us))
+		exit(1);
+}
+
+static void run(struct crew *crew, int index, const void *argument)
+{
+	const struct options *options = argument;
+	struct yielding y = { .crew = crew, .index = index, .calls = options->calls };
+	int i;
+
+	prepare(&y);
+	for (i = 0; i < (int)(sizeof(scenes) / sizeof(scenes[0])); i++) {
+		y.scene = &scenes[i];
+		if (!take_part(&y, i))
+			return;
+	}
+}
+
+static void tell(const struct crew *crew, const void *argument)
+{
+	(void)crew, (void)argument;	/* member 0 told of each scene when it was over */
+}
+
+int part_yield(const struct options *options)
+{
+	crew_run(CREW_MAX, run, options, LIMIT_S, tell);
+	strangers_run(1, true);
+	strangers_run(2, true);
+	strangers_run(4, true);
+	return 0;
+}
