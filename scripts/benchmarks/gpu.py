@@ -1,98 +1,100 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A latency-critical process on a real GPU against best-effort ones, as the driver has it and under gpurt.
+"""An urgent process on a real GPU beside best-effort ones: as the driver has it, isolated by gpurt, and under yield.
 
 Needs an NVIDIA GPU whose driver release libgpurt-preload knows; yields nothing elsewhere.  Each measurement takes
-GPURT_BENCH_SECONDS (60 unless set; with --quick 1).  Nothing about the card is changed.
+GPURT_BENCH_SECONDS (2 unless set; with --quick 1), and there are 45 to 60.  Nothing about the card is changed.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from bisect import bisect
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent / "shared"))
+from ways import ROOT, WAYS, figures, known, serving
+
 from gpurt.enums import Cause
 from pycontrol.live.control import Control, connect
-from pycontrol.readable import readable
 from pycontrol.run import preload
 from pycontrol.run.placement import fifo_permitted
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-SECONDS = int(os.environ.get("GPURT_BENCH_SECONDS", "60"))
-#: The best-effort processes beside the critical one: what each executes, and how many there are.
-CROWDS = (("load", 1), ("load", 4), ("loads", 1))
+SECONDS = int(os.environ.get("GPURT_BENCH_SECONDS", "2"))
+#: Best-effort processes beside the urgent one, and kernels of a segment of its.
+BESIDE, LAUNCHES = (0, 1, 4), (1, 2, 10, 40)
 PRIORITY = 50
 #: How long starting and stopping may take besides, seconds.
 GRACE = 60
 #: How long a best-effort process may take until it keeps the GPU full, seconds.
 SETTLE = 1.5
-
-
-def percentile(values: list[int], share: float) -> float:
-    """The smallest value that is not exceeded by that share."""
-    return sorted(values)[min(int(share * len(values)), len(values) - 1)]
+#: How long a kernel of a best-effort process executes: BUSY_LONG_WAVES waves of BUSY_LONG_NS.
+KERNEL_NS = 16_000_000
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The program, the host's control plane, and the environment that puts a process under gpurt."""
+    """The program and, under gpurt, the host's control plane and the environment of managed processes."""
 
     program: Path
-    control: Control
-    managed: dict[str, str]
     seconds: int
+    environment: dict[str, str]
+    control: Control | None
 
-    def start(self, part: str, seconds: int, managed: bool) -> subprocess.Popen[str]:
+    def start(self, part: str, *options: object) -> subprocess.Popen[str]:
         """Starts one side."""
-        environment = self.managed if managed else dict(os.environ)
         rt = ["chrt", "-f", str(PRIORITY)] if part in ("critical", "explicit") and fifo_permitted(PRIORITY) else []
-        command = [*rt, str(self.program), part, str(seconds)]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        command = [*rt, str(self.program), part, *map(str, options)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        return subprocess.Popen(command, text=True, env=self.environment, **pipes)  # type: ignore[call-overload,no-any-return]
 
-    def critical(self, crowd: tuple[str, int], managed: bool, explicit: bool = False) -> dict[str, Any]:
-        """The critical process's record beside so many others; under gpurt it has a priority, and they have none."""
-        others = [self.start(crowd[0], self.seconds + GRACE, managed) for _ in range(crowd[1])]
-        try:
-            time.sleep(SETTLE if others else 0)
-            return self.measure("explicit" if explicit else "critical", managed)
-        finally:
-            for other in others:
-                other.send_signal(signal.SIGTERM)
-            for other in others:
-                other.communicate()
+    def crowd(self, part: str, size: int) -> list[subprocess.Popen[str]]:
+        """Best-effort processes that keep the GPU full, and begin to count."""
+        others = [self.start(part) for _ in range(size)]
+        for other in others:
+            ready(other)
+        time.sleep(SETTLE if others else 0)
+        for other in others:
+            say(other)
+        return others
 
-    def measure(self, part: str, managed: bool) -> dict[str, Any]:
-        """Starts the critical process, waits until it is ready, gives it its priority, and lets it begin."""
-        own = self.start(part, self.seconds, managed)
-        assert own.stdout is not None
-        line = own.stdout.readline()
-        if json.loads(line or "{}").get("record") != "ready":
-            own.kill()
-            raise SystemExit(f"bench gpu: the program failed: {line.strip() or own.wait()}")
-        if managed:
+    def scene(self, beside: int, launches: int) -> tuple[list[int], float]:
+        """Response times of the urgent process, and the share of the GPU's time that best effort got beside it."""
+        others = self.crowd("load", beside)
+        begun = time.monotonic_ns()
+        times = self.measure("critical", launches)["ns"]
+        took = time.monotonic_ns() - begun
+        return times, sum(records(other, self.seconds)["launches"] for other in others) * KERNEL_NS / took
+
+    def measure(self, part: str, launches: int) -> dict[str, Any]:
+        """Starts the urgent process, waits until it is ready, gives it its priority, and lets it begin."""
+        own = self.start(part, self.seconds, launches)
+        ready(own)
+        if self.control:
             self.control.set_priority(own.pid, PRIORITY)
-        return records(own, self.seconds, "\n")
+        return records(own, self.seconds)
 
-    def throughput(self, managed: bool) -> float:
-        """Launches a second of best-effort work without any critical process."""
-        record = records(self.start("load", self.seconds, managed), self.seconds)
-        return float(record["launches"]) * 1e9 / float(record["ns"])
+    def without_urgent(self) -> float:
+        """The share of the GPU's time that one best-effort process gets without any urgent one."""
+        (load,) = self.crowd("load", 1)
+        begun = time.monotonic_ns()
+        time.sleep(self.seconds)
+        took = time.monotonic_ns() - begun
+        return float(records(load, self.seconds)["launches"]) * KERNEL_NS / took
 
     def isolated(self) -> tuple[int, int]:
-        """How many of the critical kernels executed while another's endless kernel did not, and how many there were."""
-        other = self.start("endless", self.seconds + 8, managed=True)
+        """How many of the urgent kernels executed while another's endless kernel did not, and how many there were."""
+        other = self.start("endless", self.seconds + 8, 1)
         time.sleep(SETTLE)
-        kernels = self.measure("explicit", managed=True)["kernel"]
+        kernels = self.measure("explicit", 1)["kernel"]
         gaps = records(other, self.seconds)["gaps"]
         pairs = list(zip(kernels[::2], kernels[1::2], strict=True))
         return sum(inside(begin, end, gaps) for begin, end in pairs), len(pairs)
@@ -104,32 +106,30 @@ def inside(begin: int, end: int, gaps: list[int]) -> bool:
     return after % 2 == 1 and end <= gaps[after]
 
 
-def records(process: subprocess.Popen[str], seconds: int, word: str | None = None) -> dict[str, Any]:
-    """The words of a side once it has ended."""
-    text, _ = process.communicate(word, timeout=seconds + GRACE)
+def say(process: subprocess.Popen[str]) -> None:
+    """Gives a side its next word."""
+    assert process.stdin
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def ready(process: subprocess.Popen[str]) -> None:
+    """Waits until a side is ready for its word."""
+    assert process.stdout
+    line = process.stdout.readline()
+    if json.loads(line or "{}").get("record") != "ready":
+        process.kill()
+        raise SystemExit(f"bench gpu: the program failed: {line.strip() or process.wait()}")
+
+
+def records(process: subprocess.Popen[str], seconds: int) -> dict[str, Any]:
+    """Gives a side its last word; returns what it says when it has ended."""
+    text, _ = process.communicate("\n", timeout=seconds + GRACE)
     lines = [json.loads(line) for line in text.splitlines()]
     found = [line for line in lines if line.get("record") in ("critical", "load", "endless")]
     if not found:
         raise SystemExit(f"bench gpu: the program failed: {text.strip() or process.returncode}")
     return dict(found[0])
-
-
-@contextmanager
-def serving(folder: Path) -> Iterator[Path]:
-    """A host with agents."""
-    path = folder / "host.sock"
-    reader, writer = os.pipe()
-    options = [f"--socket={path}", f"--ready-fd={writer}", "--policy=segment", "--quiet"]
-    command = [sys.executable, "-m", "pycontrol.cli", "serve", *options]
-    host = subprocess.Popen(command, pass_fds=[writer], cwd=ROOT)
-    os.close(writer)
-    readable(reader, GRACE)
-    os.close(reader)
-    try:
-        yield path
-    finally:
-        host.terminate()
-        host.wait()
 
 
 def build(folder: Path) -> Path:
@@ -144,12 +144,12 @@ def build(folder: Path) -> Path:
 
 def missing(program: Path) -> str:
     """Why nothing can be measured here; empty if it can."""
-    trial = subprocess.run([program, "load", "1"], capture_output=True, text=True, check=False)
+    trial = subprocess.run([program, "load"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return "" if trial.returncode == 0 else trial.stdout.strip() or "the program failed"
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
-    """Yields gpu.alone*, gpu.{unmanaged,gpurt,explicit}.CROWD, gpu.isolated_percent, gpu.{preempt,resume}_us, loss."""
+    """Yields gpu.WAY.BESIDE.kLAUNCHES.{p50,p99,max}_us, their best_effort_percent, and figures of gpurt's calls."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = build(folder)
@@ -157,33 +157,39 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
         if reason:
             print(f"bench gpu: {reason}: nothing is measured", file=sys.stderr)
             return
-        with serving(folder) as path, connect(str(path)) as control:
-            managed = {**preload.environment(preload.find(), str(path)), "GPURT_QUIET": "1"}
-            bench = Bench(program, control, managed, 1 if quick else SECONDS)
-            yield from figures("alone", bench.critical(("load", 0), False))
-            yield from figures("alone_automatic", bench.critical(("load", 0), True))
-            yield from figures("alone_explicit", bench.critical(("load", 0), True, explicit=True))
-            inside_gaps, of = bench.isolated()
-            yield "gpu.isolated_percent", 100 * inside_gaps / of, "%"
-            yield from costs(control)
-            for crowd in CROWDS[:1] if quick else CROWDS:
-                label = f"{crowd[1]}_{crowd[0]}"
-                yield from figures(f"unmanaged.{label}", bench.critical(crowd, False))
-                yield from figures(f"gpurt.{label}", bench.critical(crowd, True))
-                yield from figures(f"explicit.{label}", bench.critical(crowd, True, explicit=True))
-            unmanaged = bench.throughput(False)
-            yield "gpu.best_effort_loss_percent", 100 * (1 - bench.throughput(True) / unmanaged), "%"
+        for way in known("gpu"):
+            with ExitStack() as stack:
+                environment, control = dict(os.environ), None
+                if (options := WAYS[way]) is not None:
+                    path = folder / f"{way}.sock"
+                    stack.enter_context(serving(path, *options))
+                    control = stack.enter_context(connect(str(path)))
+                    environment = {**preload.environment(preload.find(), str(path)), "GPURT_QUIET": "1"}
+                bench = Bench(program, 1 if quick else SECONDS, environment, control)
+                yield from table(way, bench, quick)
+                if way == "isolated":
+                    yield from isolation(bench)
 
 
-def figures(label: str, record: dict[str, Any]) -> Iterator[tuple[str, float, str]]:
-    """Percentiles of response times."""
-    for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
-        yield f"gpu.{label}.{name}_us", percentile(record["ns"], share) / 1e3, "us"
+def table(way: str, bench: Bench, quick: bool) -> Iterator[tuple[str, float, str]]:
+    """One way's rows."""
+    scenes: Sequence[tuple[int, int]] = [(beside, launches) for launches in LAUNCHES for beside in BESIDE]
+    for beside, launches in [(0, 1), (1, 2)] if quick else scenes:
+        times, share = bench.scene(beside, launches)
+        label = f"gpu.{way}.{beside}.k{launches}"
+        yield from figures(label, times)
+        if beside:
+            yield f"{label}.best_effort_percent", 100 * share, "%"
+    yield f"gpu.{way}.best_effort_percent_without_urgent", 100 * bench.without_urgent(), "%"
 
 
-def costs(control: Control) -> Iterator[tuple[str, float, str]]:
-    """Costs of updates as the host saw them: those of a begin switch one process off."""
-    for one in control.latency():
+def isolation(bench: Bench) -> Iterator[tuple[str, float, str]]:
+    """Explicit segments: their response times, whether others executed inside, and what the host's updates took."""
+    yield from figures("gpu.explicit.0.k1", bench.measure("explicit", 1)["ns"])
+    inside_gaps, of = bench.isolated()
+    yield "gpu.isolated_percent", 100 * inside_gaps / of, "%"
+    assert bench.control
+    for one in bench.control.latency():
         if one.cause in (Cause.BEGIN, Cause.END):
             label = "preempt" if one.cause is Cause.BEGIN else "resume"
             yield f"gpu.{label}_us.p50", one.percentile(0.5) / 1e3, "us"

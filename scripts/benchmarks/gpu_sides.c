@@ -3,14 +3,16 @@
  * The sides of `scripts/bench gpu`: a periodic latency-critical process, and processes with long kernels.  They use
  * the probe's kernels.  They do not link its rm_watch.c, which would hide the driver's calls from the preload library.
  *
- *	gpu_sides critical|explicit|load|loads|endless SECONDS
+ *	gpu_sides critical|explicit|endless SECONDS LAUNCHES
+ *	gpu_sides load
  *
  *	explicit	marks its segments itself
- *	load		long kernels in one stream
- *	loads		long kernels in two streams, which overlap
+ *	load		long kernels, until it is told to end
  *	endless		one kernel for all of the time, which notes when it did not execute
  *
- * The critical one writes the record "ready", and begins after a line on standard input.
+ * The kernels of a segment follow 50 us after the end of the one before.  The program sees that end in memory, which
+ * tells the preload library nothing.  critical, explicit and load write the record "ready", and begin after a line on
+ * standard input.  A second line ends load.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -22,68 +24,109 @@
 #include "../../userlib/probe/native/emit.h"
 
 #define SECOND 1000000000ull
-/* Far below the time of a switch, and far above the time between two readings of the GPU's clock. */
-#define LEAST_GAP_NS 20000
+/* Between the kernels of a segment. */
+#define PAUSE_NS 50000u
 
 typedef int (*segment_begin)(void *handle, unsigned int flags, unsigned int priority);
 typedef int (*segment_end)(void *handle, unsigned int flags);
 
-static void wait_for_word(void)
+static void wait_for_line(void)
 {
 	int c;
 
-	emit_open("ready");
-	emit_close();
 	do
 		c = getchar();
 	while (c != '\n' && c != EOF);
 }
 
-static int critical(uint64_t seconds, bool marks)
+static void wait_for_word(void)
+{
+	emit_open("ready");
+	emit_close();
+	wait_for_line();
+}
+
+/* What an urgent process has, and the functions that mark its segments, or NULL. */
+struct urgent {
+	struct kernels kernels;
+	struct mapped_beat beat;
+	cu_object stream;
+	segment_begin begin;
+	segment_end end;
+	unsigned int launches;
+};
+
+static void spin(uint64_t ns)
+{
+	uint64_t begun = now_ns();
+
+	while (now_ns() - begun < ns)
+		;
+}
+
+/* One segment; returns its time. */
+static uint64_t job(const struct urgent *u)
+{
+	uint64_t begun = now_ns();
+	unsigned int i;
+
+	if (u->begin)
+		u->begin(NULL, 0, 0);
+	for (i = 0; i < u->launches; i++) {
+		if (i) {
+			while (!u->beat.host->end)
+				;
+			spin(PAUSE_NS);
+		}
+		beat_clear(u->beat);
+		launch_load(&u->kernels, u->stream, 1, u->beat, CRITICAL_KERNEL_NS);
+	}
+	cuda_need(cu.stream_synchronize(u->stream), "cuStreamSynchronize");
+	if (u->end)
+		u->end(NULL, 0);
+	return now_ns() - begun;
+}
+
+static void prepare(struct urgent *u, bool marks)
+{
+	cuda_open();
+	kernels_load(&u->kernels);
+	u->beat = beat_new();
+	u->stream = cuda_stream(0);
+	if (marks) {
+		u->begin = (segment_begin)dlsym(RTLD_DEFAULT, "gpurt_segment_begin");
+		u->end = (segment_end)dlsym(RTLD_DEFAULT, "gpurt_segment_end");
+		if (!u->begin || !u->end)
+			emit_error("explicit", "libgpurt is not loaded");
+	}
+	launch_load(&u->kernels, u->stream, 1, u->beat, CRITICAL_KERNEL_NS);
+	cuda_need(cu.stream_synchronize(u->stream), "cuStreamSynchronize");
+}
+
+static int critical(uint64_t seconds, unsigned int launches, bool marks)
 {
 	uint64_t begun, release, now, *times, *kernel, count = 0, most = seconds * (SECOND / CRITICAL_PERIOD_NS);
-	segment_begin begin = NULL;
-	segment_end end = NULL;
-	struct mapped_beat beat;
-	struct kernels kernels;
-	cu_object stream;
+	struct urgent u = { .launches = launches };
 
-	cuda_open();
-	kernels_load(&kernels);
-	beat = beat_new();
-	stream = cuda_stream(0);
+	prepare(&u, marks);
 	times = calloc(3 * (most + 1), sizeof(*times));
 	if (!times)
 		return 1;
 	kernel = times + most + 1;
-	if (marks) {
-		begin = (segment_begin)dlsym(RTLD_DEFAULT, "gpurt_segment_begin");
-		end = (segment_end)dlsym(RTLD_DEFAULT, "gpurt_segment_end");
-		if (!begin || !end)
-			emit_error("explicit", "libgpurt is not loaded");
-	}
-	launch_clock(&kernels, stream, 1, beat, CRITICAL_KERNEL_NS, CRITICAL_KERNEL_NS);
-	cuda_need(cu.stream_synchronize(stream), "cuStreamSynchronize");
 	wait_for_word();
 	begun = release = now = now_ns();
 	while (count < most && now - begun < seconds * SECOND) {
 		if (now < release)
 			sleep_ns(release - now);
 		now = now_ns();
-		if (begin)
-			begin(NULL, 0, 0);
-		launch_clock(&kernels, stream, 1, beat, CRITICAL_KERNEL_NS, CRITICAL_KERNEL_NS);
-		cuda_need(cu.stream_synchronize(stream), "cuStreamSynchronize");
-		if (end)
-			end(NULL, 0);
-		times[count] = now_ns() - now;
-		kernel[2 * count] = beat.host->start;
-		kernel[2 * count++ + 1] = beat.host->end;
+		times[count] = job(&u);
+		kernel[2 * count] = u.beat.host->start;
+		kernel[2 * count++ + 1] = u.beat.host->end;
 		release = now + CRITICAL_PERIOD_NS;
 		now = now_ns();
 	}
 	emit_open("critical");
-	emit_number("explicit", begin && end);
+	emit_number("explicit", u.begin && u.end);
 	emit_numbers("ns", times, count);
 	emit_numbers("kernel", kernel, 2 * count);
 	emit_close();
@@ -91,24 +134,21 @@ static int critical(uint64_t seconds, bool marks)
 	return 0;
 }
 
-static int load(uint64_t seconds, bool overlap)
+static int load(void)
 {
 	struct kernels kernels;
 	struct busy busy;
-	cu_object stream;
-	uint64_t begun;
+	unsigned int launches;
 
 	cuda_open();
 	kernels_load(&kernels);
-	stream = cuda_stream(0);
-	busy_start_on(&busy, &kernels, kernels.clock_blocks * BUSY_LONG_WAVES, BUSY_LONG_NS, cu.context, stream,
-		      overlap ? cuda_stream(0) : stream);
-	begun = now_ns();
+	busy_start_long(&busy, &kernels, 0);
+	wait_for_word();
 	busy.launches = 0;
-	sleep_ns(seconds * SECOND);
+	wait_for_line();
+	launches = busy.launches;
 	emit_open("load");
-	emit_number("launches", busy.launches);
-	emit_number("ns", (long long)(now_ns() - begun));
+	emit_number("launches", launches);
 	emit_close();
 	busy_stop(&busy);
 	return 0;
@@ -124,7 +164,7 @@ static int endless(uint64_t seconds)
 	kernels_load(&kernels);
 	beat = beat_new();
 	stream = cuda_stream(0);
-	launch_clock(&kernels, stream, kernels.clock_blocks, beat, seconds * SECOND, LEAST_GAP_NS);
+	launch_clock(&kernels, stream, kernels.clock_blocks, beat, seconds * SECOND, LOAD_GAP_NS);
 	cuda_need(cu.stream_synchronize(stream), "cuStreamSynchronize");
 	emit_open("endless");
 	emit_number("start", (long long)beat.host->start);
@@ -136,14 +176,15 @@ static int endless(uint64_t seconds)
 
 int main(int argc, char **argv)
 {
-	uint64_t seconds = argc == 3 ? strtoull(argv[2], NULL, 10) : 0;
+	uint64_t seconds = argc == 4 ? strtoull(argv[2], NULL, 10) : 0;
+	unsigned int launches = argc == 4 ? (unsigned int)strtoul(argv[3], NULL, 10) : 0;
 
-	if (seconds && (!strcmp(argv[1], "critical") || !strcmp(argv[1], "explicit")))
-		return critical(seconds, !strcmp(argv[1], "explicit"));
-	if (seconds && (!strcmp(argv[1], "load") || !strcmp(argv[1], "loads")))
-		return load(seconds, !strcmp(argv[1], "loads"));
-	if (seconds && !strcmp(argv[1], "endless"))
+	if (argc == 2 && !strcmp(argv[1], "load"))
+		return load();
+	if (seconds && launches && (!strcmp(argv[1], "critical") || !strcmp(argv[1], "explicit")))
+		return critical(seconds, launches, !strcmp(argv[1], "explicit"));
+	if (seconds && launches && !strcmp(argv[1], "endless"))
 		return endless(seconds);
-	fprintf(stderr, "usage: gpu_sides critical|explicit|load|loads|endless SECONDS\n");
+	fprintf(stderr, "usage: gpu_sides load | critical|explicit|endless SECONDS LAUNCHES\n");
 	return 2;
 }

@@ -137,9 +137,11 @@ def test_the_benchmark_runs(built: Path, gpu: FakeGpu, tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "scripts/bench", "gpu", "--quick", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=PATIENCE)
     figures = {line["name"]: line["value"] for line in map(json.loads, done.stdout.splitlines())}
-    wanted = {"gpu.unmanaged.1_load.p99_us", "gpu.gpurt.1_load.p99_us", "gpu.preempt_us.p50", "gpu.resume_us.p99"}
+    wanted = {"gpu.none.0.k1.p99_us", "gpu.isolated.1.k2.max_us", "gpu.preempt_us.p50", "gpu.resume_us.p99",
+              "gpu.none.best_effort_percent_without_urgent"}  # fmt: skip
     assert all(figures[name] > 0 for name in wanted)
-    assert {"gpu.best_effort_loss_percent", "gpu.isolated_percent"} <= set(figures)
+    assert {"gpu.isolated.1.k2.best_effort_percent", "gpu.isolated_percent"} <= set(figures)
+    assert ("gpu.yield.0.k1.p50_us" in figures) != ("no row 'yield'" in done.stderr)
 
 
 def test_the_benchmark_without_a_gpu() -> None:
