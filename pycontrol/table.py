@@ -85,6 +85,7 @@ EXPERIMENT = {
     "list": CommandEntry("list the experiments", "experiment", "list_"),
     "run": CommandEntry("repeat published experiments", "experiment", "run"),
     "attack": CommandEntry("search for schedules that break a bound", "experiment_attack", "attack"),
+    "files": CommandEntry("attack the bounds of random files", "experiment_attack", "files"),
     "closeness": CommandEntry("compare bounds with exact worst cases", "experiment_attack", "closeness"),
 }
 #: Heading -> command name -> its entry, in the order in which --help has them.

@@ -285,8 +285,8 @@ class Test:
         """
         if self.policy == "job" or not any(t.uses_gpu for t in taskset.real_time):
             return {}
-        with_gpu = {t.cpu for t in taskset if t.uses_gpu}
-        alone = replace(taskset, tasks=tuple(t for t in taskset if t.cpu not in with_gpu))
+        with_gpu = {t.cpu for t in taskset if t.uses_gpu or t.name in taskset.forked}  # a task waits for its workers
+        alone = replace(taskset, tasks=tuple(t for t in taskset if t.cpu not in with_gpu), forks=())
         return analyse(self.name, self.demands, alone, pending=self.pending).verdicts
 
     def assign(self, taskset: Taskset, given: Sequence[str] = ()) -> Assignment:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that attack bounds, and compare them with exact worst cases: experiment attack and closeness."""
+"""The commands that attack bounds, and compare them with exact worst cases: experiment attack, files and closeness."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from analysis.attack.closeness import Closeness, Kind
 from analysis.attack.closeness import closeness as compare
 from analysis.attack.closeness import table as closeness_table
 from analysis.attack.exact import sound_tests
+from analysis.attack.files import COLUMNS as COUNTED
+from analysis.attack.files import attack as attack_files
+from analysis.attack.files import table as files_table
 from analysis.attack.outcome import Effort
 from analysis.attack.report import COLUMNS, Store, row, table, toml
 from analysis.attack.search import attack as search
@@ -31,6 +34,8 @@ NAMES = click.argument("names", metavar="[TEST]...", nargs=-1, type=TestName())
 TASKSETS = click.option("--tasksets", type=click.IntRange(1, 10**7), default=Settings.tasksets, show_default=True,
                         help="Number of tasksets for each test.")  # fmt: skip
 SEED = click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
+JOBS = click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024),
+                    help="Number of processes.")  # fmt: skip
 
 THREADS = click.option("--serving-threads", "threads", is_flag=True,
                        help="Threads serve several tasks; of tests that bound those.")  # fmt: skip
@@ -58,8 +63,7 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
 @NAMES
 @TASKSETS
 @SEED
-@click.option("--jobs", default=os.cpu_count() or 1, show_default="all CPUs", type=click.IntRange(1, 1024),
-              help="Number of processes.")  # fmt: skip
+@JOBS
 @click.option("--runs", default=20, show_default=True, type=click.IntRange(1, 10**6),
               help="Number of random first releases to start from.")  # fmt: skip
 @click.option("--steps", default=40, show_default=True, type=click.IntRange(0, 10**6),
@@ -164,6 +168,38 @@ def _saved(texts: Mapping[Path, str]) -> list[Path]:
         with written(path) as file:
             file.write(text.encode())
     return list(texts)
+
+
+@command(
+    computes=True,
+    epilog="""\b
+Examples:
+  gpurt experiment files                             a thousand files
+  gpurt experiment files --files 100000 --seed 7     what docs/soundness.md counts
+
+\b
+Exit codes: 0 done; 1 a bound was exceeded; 2 wrong usage; 3 a file cannot be written; 130 interrupted.""",
+)
+@click.option("--files", "count", type=click.IntRange(1, 10**7), default=1000, show_default=True,
+              help="Number of files.")  # fmt: skip
+@SEED
+@JOBS
+@FOLDER
+@JSON
+def files(count: int, seed: int, jobs: int, output: Path, as_json: bool) -> int:
+    """Attack what analyze says of random files with every key: all schedules where they are few, else simulations.
+
+    A file of which a bound is exceeded is written beside the table (docs/soundness.md).
+    """
+    make_folder(output)
+    check_writable(output / "files.md")
+    with render.progress(count, "files") as bar:
+        found = attack_files(count, seed, jobs, bar.reach)
+    texts = {output / "files.md": files_table(found) + "\n"}
+    texts |= {output / f"broken-{at}.toml": f"# {why}\n{text}" for at, (why, text) in enumerate(found.broken, 1)}
+    kinds = [{"with": kind, **{what: found.counts[kind, what] for what in COUNTED}} for kind in found.kinds]
+    render.emit({"seed": seed, "files": _saved(texts), "kinds": kinds}, as_json, texts[output / "files.md"])
+    return 1 if found.broken else 0
 
 
 @command(

@@ -72,6 +72,16 @@ def exact(system: Taskset, test: str) -> dict[str, int]:
     return {t.name: max(one[t.name] for one in found) for t in system}
 
 
+
+def test_a_task_whose_worker_no_order_bounds_has_no_bound() -> None:
+    """Its CPU has no user of the GPU, and only therefore no order of GPU priorities delays it."""
+    system = taskset(
+        replace(task("p", 1, 6, 60, cpu(10)), gpu_priority=1), task("w", 0, 11, 60, gpu(10, 10)),
+        task("q", 1, 3, 60, cpu(1)), task("o", 0, 5, 50, gpu(10, 0)), task("x", 2, 1, 50, cpu(3)),
+    )  # fmt: skip
+    system = forked(system, "p", 0, "w")
+    assert [wcrt("gcaps-suspend", system, t.name) for t in system] == [None, None, None, None, ms(3)]
+
 @pytest.mark.parametrize("test", TESTS)
 def test_golden_values(test: str) -> None:
     assert wcrt(test, both(), "p") == ms(11)

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from file_sets import Drawn
 
+from analysis.attack.drawn import Drawn
 from analysis.conflicts import under
 from analysis.model import Taskset
 from analysis.simulate import Options, SimulationError, simulate

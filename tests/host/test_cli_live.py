@@ -391,6 +391,7 @@ def test_nothing_runs_whose_result_could_not_be_written(gpurt: Gpurt, tmp_path: 
         "simulate": [MINIMAL, "--runs", "1000000"], "simulate --plot": [GPUS, "--energy"],
         "trace plot": [trace], "report": [MINIMAL], "init": ["--pid", str(ME)],
         "experiment run": ["gcaps-fig8a"], "experiment attack": [], "experiment closeness": [],
+        "experiment files": [],
         "demo": ["--duration", "600s"], "trace record": [],
     }  # fmt: skip
     assert {name for name, _ in writers()} == {key.split(" --")[0] for key in needed}

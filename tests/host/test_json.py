@@ -68,6 +68,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
                        (["otterness-table2", "--tasksets", "1", "-o", "OUT"], 0),
                        (["zahaf-fig6", "--tasksets", "1", "-o", "OUT"], 0)],
     "experiment attack": [(["gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
+    "experiment files": [(["--files", "3", "--jobs", "1", "-o", "OUT"], 0)],
     "experiment closeness": [(["gcaps-suspend", "--tasksets", "1", "-o", "OUT"], 0)],
     "measure kernel": [(["TIMES"], 0), (["TIMES", "--table"], 0), (["TIMES", "--overhead", "0ns"], 1)],
     "measure code": [(["PTX", "PTXAS"], 0), (["PTX"], 1), (["PTXAS", "--dynamic", "99999"], 1)],

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 from calls import Gpurt, caller, everywhere
-from file_sets import Drawn
 from fit_cases import HOSTS, Fake
 
 from analysis import taskset
+from analysis.attack.drawn import Drawn
 from analysis.trace import HOST, Trace, load
 from pycontrol import cli
 from pycontrol.commands import serve
