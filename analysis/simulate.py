@@ -214,7 +214,7 @@ class SimulatorCall:
         self.segments: CData = ffi.new("struct gpurt_sim_segment[]", flat)
         self.tasks: CData = ffi.new("struct gpurt_sim_task[]", len(taskset))
         numbers = {task.name: number for number, task in enumerate(taskset, 1)}
-        first, shared, threads = 0, _shared(taskset), list(taskset.threads)
+        first, shared, threads, processes = 0, _shared(taskset), list(taskset.threads), list(taskset.processes)
         for index, task in enumerate(taskset):
             waiting = options.waiting or task.waiting
             form = task.form_in(waiting) if options.form is None else options.form
@@ -229,6 +229,7 @@ class SimulatorCall:
                 "slice": home.slice or 0 if home else 0,
                 "level": LEVELS[home.interleave or "low"] if home else LEVELS["low"],
                 "shared": shared.get(task.name, 0),
+                "process": processes.index(task.process or "") + 1 if _together(task, taskset) else 0,
                 "intensity": INTENSITIES[task.intensity] if slows and not task.best_effort else INTENSITIES[None],
                 "conflict": _factor(task.conflict, f"{task.name}: conflict") if slows else lib.GPURT_FACTOR_ONE,
                 **_served(task, threads),
@@ -310,6 +311,11 @@ def _shared(taskset: Taskset) -> dict[str, int]:
         for t in taskset
         if t.uses_gpu and t.partition and t.partition.shared
     }
+
+
+def _together(task: Task, taskset: Taskset) -> bool:
+    """Whether other threads of its process use the GPU, too."""
+    return task in taskset.processes.get(task.process or "", ())
 
 
 def _served(task: Task, threads: Sequence[str]) -> dict[str, int]:
@@ -394,6 +400,10 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
         for task in taskset:
             if task.name in fork.members and (options.waiting or task.waiting) is Waiting.BUSY:
                 raise SimulationError(f"{task.name} is in a group and waits busily: such a group may wait for ever")
+    for name in taskset.processes:
+        if options.policy not in ("segment", "timesliced"):
+            why = "several threads use the GPU, which is simulated under segment and timesliced only"
+            raise SimulationError(f"process {name}: {why}")
     for name in taskset.threads:
         if options.policy == "job":
             raise SimulationError(f"thread {name} serves several tasks, which cannot be simulated under policy job")

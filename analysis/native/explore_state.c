@@ -90,6 +90,7 @@ static void strip_task(struct job_task *t, u64 now)
 	t->arrival -= (int64_t)(now - t->task->jitter);	/* earlier than that no longer matters */
 	t->arrival = t->arrival > 0 ? t->arrival : 0;
 	t->job = t->job > 0;
+	t->opener = NULL;
 	t->tsg.submitted = t->tsg.turn = t->work.number = 0;
 	t->tsg.in_all.pass = t->tsg.in_all.pass == ready->pass[t->tsg.in_all.level];
 	if (!linked(&t->work.node))
@@ -125,6 +126,7 @@ static void strip_part(struct part *p)
 	u32 i;
 
 	p->gpu_since = 0;
+	p->caller = NULL;
 	p->sched.since = p->sched.runner_since = p->sched.asked = p->sched.deadline = 0;
 	v->slice_end = slice_left(p);
 	v->ready_at = left(v->ready_at, v->now);

@@ -42,6 +42,7 @@ struct part {
 	struct gpurt_turns turns;	/* the update lock, and the tasks that wait for it */
 	bool committed;
 	struct job_task *on_gpu;
+	struct job_task *caller;	/* of the latest begin or end */
 	u64 gpu_since;
 };
 
@@ -77,7 +78,8 @@ struct job_task {
 	bool served;		/* the thread that serves it and others is at its job */
 	u32 job;
 	u32 workers;		/* ASLEEP_JOIN: that are not done */
-	struct gpurt_sched_client client;
+	struct gpurt_sched_client client, *as;	/* as: its own, or that of the first thread of its process */
+	struct job_task *opener;	/* of the client's segment, for the trace */
 	struct gpurt_vgpu_ctx ctx;
 	struct gpurt_vgpu_tsg tsg;
 	struct gpurt_vgpu_tsg *on;	/* the TSG that it uses: its own or a shared one */

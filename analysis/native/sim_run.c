@@ -21,7 +21,7 @@ static u32 urgency(const struct sim *s, const struct job_task *t)
 {
 	if (t->client.boost.raised)
 		return GPURT_LEVELS + t->client.boost.raised;
-	if (s->config->boost && t->in_segment && gpurt_on_runlist(&t->part->sched, &t->client))
+	if (s->config->boost && t->in_segment && gpurt_on_runlist(&t->part->sched, t->as))
 		return GPURT_LEVELS + t->task->priority;
 	return t->task->priority > sim_inherited(s, t) ? t->task->priority : sim_inherited(s, t);
 }
@@ -199,7 +199,7 @@ static void poll_jobs(struct sim *s)
 			if (!unnoticed(t) || t->wanted == start)
 				continue;
 			t->wanted = start;
-			gpurt_job(&t->part->sched, &t->client, t->task->gpu_priority, start, s->now);
+			gpurt_job(&t->part->sched, t->as, t->task->gpu_priority, start, s->now);
 			sim_decided(s);
 		}
 	}

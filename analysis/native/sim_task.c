@@ -219,6 +219,17 @@ static void put_in_order(struct sim *s, struct job_task *t)
 	}
 }
 
+/* Nothing orders the work of one context's threads. */
+static void put_first(struct sim *s, struct job_task *t)
+{
+	struct list_head *first = t->on->queue[GPURT_ENGINE_EXEC].next;
+
+	if (first == &t->work.node)
+		return;
+	list_move_tail(&t->work.node, first);
+	sim_reordered(t->part, t->on, s->now);
+}
+
 static void submit(struct sim *s, struct job_task *t)
 {
 	const struct gpurt_sim_segment *segment = &t->segments[t->at];
@@ -232,9 +243,12 @@ static void submit(struct sim *s, struct job_task *t)
 		return;
 	}
 	t->gpu_done = false;
-	gpurt_boost_work(&t->part->sched, &t->client, true, s->now);
+	gpurt_boost_work(&t->part->sched, t->as, true, s->now);
 	gpurt_vgpu_submit_as(&t->part->vgpu, t->on, &t->work, &d, s->now);
-	put_in_order(s, t);
+	if (t->task->shared)
+		put_in_order(s, t);
+	else if (t->task->process && s->chooser && sim_below(s, 2))
+		put_first(s, t);
 	set_step(s, t, t->task->busy ? SPINNING : ASLEEP_GPU);
 }
 
@@ -250,7 +264,7 @@ static void updated(struct sim *s, struct job_task *t)
 	t->in_segment = true;
 	t->left = demand(s, t->segments[t->at].cpu_worst, t->segments[t->at].cpu_best);
 	/* A task that waits busily sleeps here too: if it spun above the holder on its CPU, the two would deadlock. */
-	if (locking(t->part) && !gpurt_on_runlist(&t->part->sched, &t->client))
+	if (locking(t->part) && !gpurt_on_runlist(&t->part->sched, t->as))
 		set_step(s, t, ASLEEP_GRANT);
 	else
 		ready(s, t, EXECUTING);
@@ -266,7 +280,7 @@ static struct job_task *first_waiter(const struct part *p)
 /* The task waits for the update lock.  Under `boosted` it spins if it waits busily, at its own priority. */
 static void wait_for_lock(struct sim *s, struct job_task *t)
 {
-	gpurt_boost_turn(&t->part->sched, &t->client, false, s->now);
+	gpurt_boost_turn(&t->part->sched, t->as, false, s->now);
 	if (boosted(t->part) && t->task->busy)
 		ready(s, t, SPINNING_LOCK);
 	else
@@ -279,10 +293,10 @@ static void release_lock(struct sim *s, struct job_task *t)
 	struct job_task *next = first_waiter(t->part);
 
 	t->part->turns.held = false;
-	gpurt_boost_over(&t->part->sched, &t->client, s->now);
+	gpurt_boost_over(&t->part->sched, t->as, s->now);
 	if (!next)
 		return;
-	gpurt_boost_turn(&t->part->sched, &next->client, true, s->now);
+	gpurt_boost_turn(&t->part->sched, next->as, true, s->now);
 	ready(s, next, HANDED);
 }
 
@@ -291,10 +305,11 @@ static void update(struct sim *s, struct job_task *t)
 {
 	t->part->turns.held = true;
 	t->part->committed = false;
+	t->part->caller = t;
 	if (t->in_segment)
-		gpurt_end(&t->part->sched, &t->client, s->now);
+		gpurt_end(&t->part->sched, t->as, s->now);
 	else
-		gpurt_begin(&t->part->sched, &t->client, t->task->gpu_priority, 0, s->now);
+		gpurt_begin(&t->part->sched, t->as, t->task->gpu_priority, 0, s->now);
 	sim_decided(s);
 	set_step(s, t, UPDATING);
 	t->until = s->now + (t->part->committed ? t->part->config->alpha : 0);
@@ -304,12 +319,12 @@ static void request_lock(struct sim *s, struct job_task *t)
 {
 	struct job_task *next = first_waiter(t->part);
 
-	gpurt_boost_ask(&t->part->sched, &t->client, t->task->gpu_priority, s->now);
+	gpurt_boost_ask(&t->part->sched, t->as, t->task->gpu_priority, s->now);
 	/* The published protocols make no runlist updates, so that no task waits for its turn. */
 	if (s->config->boost || gpurt_turns_may_enter(&t->part->turns, t->task->gpu_priority)) {
 		if (next && next->step == HANDED)
 			wait_for_lock(s, next);	/* it has not run yet: the more urgent task goes first */
-		gpurt_boost_turn(&t->part->sched, &t->client, true, s->now);
+		gpurt_boost_turn(&t->part->sched, t->as, true, s->now);
 		update(s, t);
 		return;
 	}
@@ -382,7 +397,7 @@ bool sim_wake(struct sim *s)
 			t->left = 0;
 			leave_gpu(s, t);
 			woken = true;
-		} else if (t->step == ASLEEP_GRANT && gpurt_on_runlist(&t->part->sched, &t->client)) {
+		} else if (t->step == ASLEEP_GRANT && gpurt_on_runlist(&t->part->sched, t->as)) {
 			ready(s, t, EXECUTING);
 			woken = true;
 		}

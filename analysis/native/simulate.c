@@ -32,6 +32,14 @@ static struct job_task *owner(struct gpurt_sched_client *c)
 	return c ? list_entry(c, struct job_task, client) : NULL;
 }
 
+/* The task whose segment a client is in: the thread that has begun it. */
+static struct job_task *inside(struct gpurt_sched_client *c)
+{
+	struct job_task *t = owner(c);
+
+	return t && t->opener ? t->opener : t;
+}
+
 /* The context that has the GPU with a client: its task's, or its group's. */
 static struct gpurt_vgpu_ctx *context(struct gpurt_sched_client *c)
 {
@@ -43,7 +51,7 @@ static struct gpurt_vgpu_ctx *context(struct gpurt_sched_client *c)
 static void on_commit(struct gpurt_sched *sched, struct gpurt_sched_client *only, u32 cause, u64 now)
 {
 	struct part *p = (struct part *)sched;
-	struct job_task *t = only && only->group ? NULL : owner(only);
+	struct job_task *t = only && only->group ? NULL : inside(only);
 
 	(void)cause;
 	p->committed = true;
@@ -58,8 +66,12 @@ static void on_event(struct gpurt_sched *sched, struct gpurt_sched_client *c, u3
 		[GPURT_EVENT_PREEMPT] = GPURT_SIM_PREEMPT, [GPURT_EVENT_RESUME] = GPURT_SIM_RESUME,
 		[GPURT_EVENT_END] = GPURT_SIM_END,
 	};
+	struct part *p = (struct part *)sched;
+
+	if (event == GPURT_EVENT_BEGIN && p->caller && p->caller->as == c)
+		owner(c)->opener = p->caller;
 	if (kinds[event])
-		sim_record(((struct part *)sched)->sim, kinds[event], owner(c), -1, now, 0);
+		sim_record(p->sim, kinds[event], inside(c), -1, now, 0);
 }
 
 static void on_raise(struct gpurt_sched *sched, struct gpurt_sched_client *c, u32 level, u64 now)
@@ -77,7 +89,7 @@ static void on_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, struct gpu
 	sim_reordered(p, tsg, when);
 	t->gpu_done = true;
 	p->sim->gpu_news = true;
-	gpurt_boost_work(&p->sched, &t->client, false, when);
+	gpurt_boost_work(&p->sched, t->as, false, when);
 }
 
 /* The task whose work is the first of a TSG; NULL if there is none. */
@@ -164,6 +176,21 @@ static bool has_releases(const struct gpurt_sim_task *task)
 	return !task->trigger && !task->parent;
 }
 
+/* Task @i uses what it shares with one before it: the TSG, and if both are of one process also the client. */
+static void share(struct sim *s, u32 i)
+{
+	struct job_task *t = &s->tasks[i], *other;
+
+	for (other = s->tasks; other < t; other++) {
+		bool together = t->task->process && other->task->process == t->task->process;
+
+		if (together)
+			t->as = other->as;
+		if (together || (t->task->shared && other->task->shared == t->task->shared))
+			t->on = other->on;
+	}
+}
+
 static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const struct gpurt_sim_segment *segments,
 		   struct gpurt_sim_stats *stats)
 {
@@ -190,12 +217,11 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		gpurt_vgpu_tsg_open(&t->tsg, &t->ctx);
 		gpurt_vgpu_shape(&t->part->vgpu, &t->tsg, tasks[i].slice, tasks[i].level, 0);
 		t->on = &t->tsg;
-		for (j = 0; j < i && tasks[i].shared; j++)
-			if (tasks[j].shared == tasks[i].shared)
-				t->on = s->tasks[j].on;
+		t->as = &t->client;
+		share(s, i);
 		for (j = 0; j < tasks[i].count; j++)
-			if (t->segments[j].gpu && !t->client.tsgs)
-				gpurt_tsg_opened(&t->part->sched, &t->client, 0);
+			if (t->segments[j].gpu && !t->as->tsgs)
+				gpurt_tsg_opened(&t->part->sched, t->as, 0);
 	}
 }
 
@@ -277,7 +303,7 @@ bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_tas
 	for (i = 0; i < count; i++) {
 		if (tasks[i].thread > count || tasks[i].trigger > count || tasks[i].trigger == i + 1 || tasks[i].order >= GPURT_SIM_ORDER_COUNT)
 			return false;
-		if (!is_member(tasks, count, i))
+		if (!is_member(tasks, count, i) || tasks[i].process > count || (tasks[i].process && tasks[i].group))
 			return false;
 		if (tasks[i].cpu >= config->cpus || tasks[i].part >= config->part_count || !tasks[i].period || tasks[i].priority >= GPURT_LEVELS ||
 		    tasks[i].gpu_priority >= GPURT_LEVELS || tasks[i].form >= GPURT_FORM_COUNT ||

@@ -65,6 +65,7 @@ struct gpurt_sim_task {
 	u32 part;			/* which of the config's parts of the GPU it uses */
 	u32 level;			/* of its TSG, enum gpurt_interleave_level */
 	u32 shared;			/* tasks of one number share the TSG of the first of them; 0: it has its own */
+	u32 process;			/* tasks of one number are threads of one process, with the first one's client and TSG */
 	u32 by_deadline;		/* the shared TSG's work is in the order of absolute deadlines, not of GPU priorities */
 	u32 intensity;			/* of its kernels, enum gpurt_intensity */
 	u32 conflict;			/* thousandths: by what others of that intensity in its part slow them down */

@@ -46,7 +46,7 @@ GCAPS = (
     Test(
         "gcaps-suspend", "GCAPS, self-suspension", "ECRTS'24 lemmas 8, 9, 13-15", "segment", SUSPEND,
         gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True, pending=True, latency=True,
-        paths=forkjoin.segment,
+        paths=forkjoin.segment, processes=True,
     ),
     Test(
         "gcaps-suspend-printed", "GCAPS, self-suspension, as printed", "ECRTS'24 lemmas 8, 9, 13-15",
