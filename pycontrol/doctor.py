@@ -316,8 +316,26 @@ def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Diagnosis]:
     yield from _escapes(root)
 
 
+#: The newest HIP of which the preload library knows all functions: `newest` in userlib/preload/hip.table.
+NEWEST_HIP = (7, 2)
+HIP_FOLDERS = ("usr/lib/*", "opt/rocm*/lib")
+
+
+def _newer_hip(root: Path) -> Iterator[Diagnosis]:
+    """A HIP that has functions which the preload library does not know."""
+    libraries = [one for folder in HIP_FOLDERS for one in matching(root, f"{folder}/libamdhip64.so.*.*")]
+    versions = {found[0]: one for one in libraries if (found := re.findall(r"\.so\.(\d+)\.(\d+)", one.name))}
+    for (major, minor), one in sorted(versions.items()):
+        if (int(major), int(minor)) > NEWEST_HIP:
+            known = ".".join(map(str, NEWEST_HIP))
+            text = f"HIP {major}.{minor} ({one}): work by functions that came after {known} begins no "
+            cure = "mark the segments of programs that use such functions (docs/library.md)"
+            yield Diagnosis("HIP", Status.WARN, text + "automatic segment", cure)
+
+
 def _escapes(root: Path) -> Iterator[Diagnosis]:
     """Work that nobody takes off the GPU (tier T0), because of how the machine is set up."""
+    yield from _newer_hip(root)
     if _read(root, "sys/module/amdgpu/parameters/user_queue") in ("1", "2"):
         text = "amdgpu: programs may use user queues of /dev/dri, which nothing takes off the GPU (tier T0)"
         yield Diagnosis("user queues", Status.WARN, text, "load amdgpu without user_queue, or with user_queue=0")

@@ -26,6 +26,13 @@ def flags() -> list[str]:
     return ["-D__HIP_PLATFORM_AMD__", f"-I{unpacked('libamdhip64-dev')}/usr/include"]
 
 
+def version() -> tuple[int, int]:
+    """The release of the distribution's headers, such as (5, 2)."""
+    text = (unpacked("libamdhip64-dev") / "usr/include/hip/hip_version.h").read_text()
+    major, minor = (int(re.findall(rf"^#define HIP_VERSION_{one} (\d+)", text, re.M)[0]) for one in ("MAJOR", "MINOR"))
+    return major, minor
+
+
 def preprocessed() -> str:
     """The header of the API as the C preprocessor shows it.  Skips without a compiler or Debian's package."""
     if not shutil.which("cc"):
@@ -57,7 +64,7 @@ def exported() -> set[str]:
     """The functions that the library exports.  Skips without nm."""
     if not shutil.which("nm"):
         pytest.skip("needs nm")
-    (library,) = unpacked("libamdhip64-5").glob("usr/lib/*/libamdhip64.so.5.*")
+    (library,) = unpacked(f"libamdhip64-{version()[0]}").glob("usr/lib/*/libamdhip64.so.*.*")
     names = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
     return set(re.findall(r" T (hip[A-Z]\w*)", names))
 

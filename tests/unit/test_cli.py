@@ -342,6 +342,11 @@ def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
     assert "cwsr_enable=1" in driver.cure
     write("sys/module/amdgpu/parameters/user_queue", "1\n")
     write("tmp/nvidia-mps/control", "")
+    write("usr/lib/x86_64-linux-gnu/libamdhip64.so.5.7.31921", "")
+    assert not [one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "HIP"]
+    write("opt/rocm-9.10.0/lib/libamdhip64.so.9.10.1", "")
+    (newer,) = (one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "HIP")
+    assert (newer.status, newer.text[:9]) == (Status.WARN, "HIP 9.10 ")
     found = {finding.name: finding for finding in examine(str(tmp_path / "none"), tmp_path)}
     for name, cure in (("user queues", "user_queue=0"), ("MPS", "echo quit | nvidia-cuda-mps-control")):
         assert (found[name].status, "(tier T0)" in found[name].text) == (Status.WARN, True)
