@@ -19,6 +19,7 @@
 
 #include <gpurt/uapi.h>
 
+#include "inherit.h"
 #include "transport.h"
 
 #define MAX_ARGUMENT 256
@@ -81,7 +82,7 @@ static int socket_open(const char *path, void **state)
 		return -ENOMEM;
 	}
 	c->fd = fd;
-	pthread_mutex_init(&c->lock, NULL);
+	gpurt_mutex_init(&c->lock, PTHREAD_MUTEX_NORMAL);
 	*state = c;
 	return 0;
 }

@@ -6,13 +6,21 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
 from links import eventually
 from machines import LONG, FakeGpu, Start, real_time
 
 from pycontrol.live.control import Control
+from pycontrol.run.placement import fifo_permitted
 
 SHORT = "launch 0 20000"
+
+
+def priority(pid: int) -> int:
+    """That of the main thread, inherited ones included: below 0 as of SCHED_FIFO."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[15])
 
 
 def test_a_child_that_was_made_without_fork(start: Start, plane: Control, gpu: FakeGpu) -> None:
@@ -54,6 +62,22 @@ def test_a_signal_handler_that_interrupts_the_library(start: Start, plane: Contr
     background.do("signals 0")
     gpu.ask("delay", name="disable 1", ns=0)
     assert not gpu.enabled(background.pid)
+
+
+@pytest.mark.skipif(not fifo_permitted(2), reason="SCHED_FIFO is not permitted")
+def test_a_thread_that_the_agent_waits_for_runs_at_its_priority(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The thread holds the lock while it waits for the driver.  The agent needs the lock for an order."""
+    background, urgent = start(), real_time(plane, start())
+    background.do("own-schedule 1")
+    urgent.do(LONG)
+    eventually(lambda: not gpu.enabled(background.pid))
+    gpu.ask("delay", name="disable 1", ns=60_000_000_000)
+    before = gpu.ask()["calls"][str(background.pid)].count("disable 1")
+    background.send("own-schedule 1")
+    eventually(lambda: gpu.ask()["calls"][str(background.pid)].count("disable 1") > before)
+    gpu.finish(urgent.pid)
+    urgent.send("all")  # its end orders the others on
+    eventually(lambda: priority(background.pid) < 0)
 
 
 def test_a_library_that_is_closed_and_opened_again(start: Start, depth: Callable[..., int]) -> None:

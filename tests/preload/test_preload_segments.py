@@ -102,6 +102,37 @@ def test_what_ends_a_segment(wait: list[str], start: Start, depth: Depth) -> Non
     assert depth(program) == 0
 
 
+@pytest.mark.parametrize("wait", [["all"], ["sync 1"], ["event 1", "record 1 1", "await 1"]], ids=lambda wait: wait[-1])
+def test_a_wait_while_another_thread_launches(wait: list[str], start: Start, depth: Depth) -> None:
+    """The wait is over before the other thread's call gives the driver the work.  A later wait ends the segment."""
+    program = start()
+    program.do("stream 1 1", "aside-launch 1 1000", *wait)
+    assert depth(program) == 1
+    program.do("join")
+    assert depth(program) == 1
+    program.do(*wait)
+    assert depth(program) == 0
+
+
+def test_a_wait_while_another_thread_copies(start: Start, depth: Depth) -> None:
+    """The copy waits for its own work, and ends the segment."""
+    program = start()
+    program.do("aside-download 0 10", "all")
+    assert depth(program) == 1
+    program.do("join")
+    assert depth(program) == 0
+
+
+@pytest.mark.parametrize("launch", ["launch 1 1000", "download 0 10"])
+def test_a_thread_that_is_cancelled_in_a_launch(launch: str, start: Start, depth: Depth) -> None:
+    """It may have given the driver its work.  A later wait ends the segment all the same."""
+    program = start()
+    program.do("stream 1 1", f"aside-{launch}", "cancel")
+    assert depth(program) == 1
+    program.do("all")
+    assert depth(program) == 0
+
+
 def test_asking_whether_it_is_done(start: Start, depth: Depth, gpu: FakeGpu) -> None:
     program = start()
     program.do("stream 1 1", "launch 1 600000000")

@@ -19,9 +19,9 @@
 #include "board.h"
 #include "mutex.h"
 
-static pthread_mutex_t lock = MUTEX_FREE;
+static pthread_mutex_t lock;
 /* Held while a thread tells the host of TSGs.  Taken before @lock, and never by an agent's thread. */
-static pthread_mutex_t declaring = MUTEX_FREE;
+static pthread_mutex_t declaring;
 
 void preload_lock(void)
 {
@@ -283,10 +283,10 @@ void agent_settle(void)
 	}
 }
 
-/* In a child: forgets the parent's TSGs, which the parent's agent still switches. */
-void agent_forked(void)
+/* There are no TSGs yet.  In a child: forgets the parent's, which the parent's agent still switches. */
+void agent_begins(void)
 {
 	memset(boards, 0, sizeof(boards));
-	mutex_forked(&lock);
-	mutex_forked(&declaring);
+	mutex_begins(&lock);
+	mutex_begins(&declaring);
 }

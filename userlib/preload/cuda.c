@@ -105,15 +105,18 @@ static void *stream_of_launch(const struct launch_config *config)
 REAL(name, params)								\
 {										\
 	const struct launch_params *all = launches;				\
+	struct launch_list list = { 0 };					\
 	struct place place;							\
 	unsigned int i;								\
+	int result;								\
 										\
 	FIND_REAL(name);							\
 	for (i = 0; i < number; i++) {						\
 		place = here(all[i].stream, per_thread);			\
-		segments_launch(&place);					\
+		launch_one_more(&list, &place);					\
 	}									\
-	return real_##name args;						\
+	REAL_LAUNCHES(&list, name, args);					\
+	return result;								\
 }
 
 /* Gives work to a stream if the configuration says so. */
@@ -121,14 +124,17 @@ REAL(name, params)								\
 REAL(name, params)								\
 {										\
 	const struct instantiate_params *instantiate = instantiation;			\
+	void *launch = NULL;							\
 	struct place place;							\
+	int result;								\
 										\
 	FIND_REAL(name);							\
 	if (instantiate && instantiate->flags & INSTANTIATE_UPLOAD) {				\
 		place = here(instantiate->stream, per_thread);			\
-		segments_launch(&place);					\
+		launch = segments_launch(&place);				\
 	}									\
-	return real_##name args;						\
+	REAL_LAUNCH(launch, name, args);					\
+	return result;								\
 }
 
 #define WAIT_CURRENT(name, per_thread, stream, params, args)			\

@@ -116,23 +116,6 @@ static void *stream_of_launch(const struct hip_launch_config *config)
 	return config ? config->stream : NULL;
 }
 
-/* Gives work to the stream.  Waits for it if @waits. */
-#define COPY_IF(name, per_thread, stream, waits, params, args)			\
-REAL(name, params)								\
-{										\
-	struct snapshot *snapshot;						\
-	struct place place;							\
-	int result;								\
-										\
-	FIND_REAL(name);							\
-	place = here(stream, per_thread);					\
-	segments_launch(&place);						\
-	snapshot = !place.captured && (waits) ? segments_snapshot(&place) : NULL; \
-	result = real_##name args;						\
-	segments_synchronised(snapshot, !result);				\
-	return result;								\
-}
-
 /* A copy of nothing returns at once.  Copies in other directions can return before they are done. */
 #define COPY_SIZE(name, per_thread, stream, params, args)			\
 	COPY_IF(name, per_thread, stream, size, params, args)
@@ -145,14 +128,17 @@ REAL(name, params)								\
 #define WORK_TIMED(name, per_thread, stream, params, args)			\
 REAL(name, params)								\
 {										\
+	void *launch;								\
 	struct place place;							\
+	int result;								\
 										\
 	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
-	segments_launch(&place);						\
+	launch = segments_launch(&place);					\
 	segments_forget_event(start);						\
 	segments_forget_event(stop);						\
-	return real_##name args;						\
+	REAL_LAUNCH(launch, name, args);					\
+	return result;								\
 }
 
 /* Gives work to several streams, of several devices. */
@@ -160,15 +146,18 @@ REAL(name, params)								\
 REAL(name, params)								\
 {										\
 	const struct structure *all = launches;					\
+	struct launch_list list = { 0 };					\
 	struct place place;							\
 	unsigned int i;								\
+	int result;								\
 										\
 	FIND_REAL(name);							\
 	for (i = 0; (int)i < (int)number; i++) {				\
 		place = here(all[i].stream, per_thread);			\
-		segments_launch(&place);					\
+		launch_one_more(&list, &place);					\
 	}									\
-	return real_##name args;						\
+	REAL_LAUNCHES(&list, name, args);					\
+	return result;								\
 }
 
 #define WORK_MANY(name, per_thread, stream, params, args)			\
@@ -182,12 +171,13 @@ REAL(name, params)								\
 {										\
 	static const char somewhere[32];					\
 	struct place place;							\
+	int result;								\
 										\
 	FIND_REAL(name);							\
 	place = here(NULL, per_thread);						\
 	place.stream = &somewhere[(uintptr_t)place.context % sizeof(somewhere)]; \
-	segments_launch(&place);						\
-	return real_##name args;						\
+	REAL_LAUNCH(segments_launch(&place), name, args);			\
+	return result;								\
 }
 
 /* Gives work to a stream if the parameters say so. */
@@ -195,14 +185,17 @@ REAL(name, params)								\
 REAL(name, params)								\
 {										\
 	const struct hip_instantiate_params *instantiate = instantiation;	\
+	void *launch = NULL;							\
 	struct place place;							\
+	int result;								\
 										\
 	FIND_REAL(name);							\
 	if (instantiate && instantiate->flags & HIP_INSTANTIATE_UPLOAD) {	\
 		place = here(instantiate->stream, per_thread);			\
-		segments_launch(&place);					\
+		launch = segments_launch(&place);				\
 	}									\
-	return real_##name args;						\
+	REAL_LAUNCH(launch, name, args);					\
+	return result;								\
 }
 
 #define WAIT_CURRENT(name, per_thread, stream, params, args)			\

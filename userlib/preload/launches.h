@@ -15,6 +15,7 @@
 #ifndef GPURT_PRELOAD_LAUNCHES_H
 #define GPURT_PRELOAD_LAUNCHES_H
 
+#include <pthread.h>
 #include <string.h>
 
 struct entry_point {
@@ -43,16 +44,47 @@ struct entry_point {
 			return FAILURE;						\
 	} while (0)
 
+/* The launches of one call: one a device at most. */
+struct launch_list {
+	unsigned int number;
+	void *launches[GPURT_MAX_GPUS];
+};
+
+static inline void launch_one_more(struct launch_list *list, const struct place *place)
+{
+	if (list->number < GPURT_MAX_GPUS)
+		list->launches[list->number++] = segments_launch(place);
+}
+
+static inline void launched_all(void *launches)
+{
+	struct launch_list *list = launches;
+
+	while (list->number)
+		segments_launched(list->launches[--list->number]);
+}
+
+/* The real call of a launch, which is under way until the call returns or its thread is cancelled in there. */
+#define REAL_CALL(over, launch, name, args)					\
+	do {									\
+		pthread_cleanup_push(over, launch);				\
+		result = real_##name args;					\
+		pthread_cleanup_pop(1);						\
+	} while (0)
+#define REAL_LAUNCH(launch, name, args) REAL_CALL(segments_launched, launch, name, args)
+#define REAL_LAUNCHES(list, name, args) REAL_CALL(launched_all, list, name, args)
+
 /* Gives work to the stream and returns at once. */
 #define WORK(name, per_thread, stream, params, args)				\
 REAL(name, params)								\
 {										\
 	struct place place;							\
+	int result;								\
 										\
 	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
-	segments_launch(&place);						\
-	return real_##name args;						\
+	REAL_LAUNCH(segments_launch(&place), name, args);			\
+	return result;								\
 }
 
 /* Takes its turn in the stream, but gives the GPU no work that anything waits for by itself. */
@@ -67,22 +99,28 @@ REAL(name, params)								\
 	return real_##name args;						\
 }
 
-/* Gives work to the stream and waits for it. */
-#define COPY(name, per_thread, stream, params, args)				\
+/* Gives work to the stream and, if @waits, waits for it. */
+#define COPY_IF(name, per_thread, stream, waits, params, args)			\
 REAL(name, params)								\
 {										\
 	struct snapshot *snapshot;						\
+	void *launch;								\
 	struct place place;							\
 	int result;								\
 										\
 	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
-	segments_launch(&place);						\
-	snapshot = segments_snapshot(&place);					\
+	launch = segments_launch(&place);					\
+	snapshot = !place.captured && (waits) ? segments_snapshot(&place) : NULL; \
+	pthread_cleanup_push(segments_launched, launch);			\
 	result = real_##name args;						\
-	segments_synchronised(snapshot, !result);				\
+	pthread_cleanup_pop(!snapshot);						\
+	segments_copied(launch, snapshot, !result);				\
 	return result;								\
 }
+
+#define COPY(name, per_thread, stream, params, args)				\
+	COPY_IF(name, per_thread, stream, true, params, args)
 
 /* Waits for what @taken holds, or returns whether it is done. */
 #define WAIT(name, taken, params, args)						\

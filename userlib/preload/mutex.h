@@ -9,11 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#ifdef PRELOAD_CHECKS
-#define MUTEX_FREE PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP
-#else
-#define MUTEX_FREE PTHREAD_MUTEX_INITIALIZER
-#endif
+#include "../inherit.h"
 
 static inline void mutex_checked(int err)
 {
@@ -35,10 +31,14 @@ static inline void mutex_release(pthread_mutex_t *mutex)
 	mutex_checked(pthread_mutex_unlock(mutex));
 }
 
-/* In a child, whose parent's threads had it. */
-static inline void mutex_forked(pthread_mutex_t *mutex)
+/* When the library is loaded; and in a child, whose parent's threads had it. */
+static inline void mutex_begins(pthread_mutex_t *mutex)
 {
-	*mutex = (pthread_mutex_t)MUTEX_FREE;
+#ifdef PRELOAD_CHECKS
+	gpurt_mutex_init(mutex, PTHREAD_MUTEX_ERRORCHECK);
+#else
+	gpurt_mutex_init(mutex, PTHREAD_MUTEX_NORMAL);
+#endif
 }
 
 #endif

@@ -171,7 +171,7 @@ void agent_refresh_off(struct tsg *tsg);
 void agent_refresh_all(const struct family *family);
 /* Applies the last order to what it does not hold for.  Returns whether agent_insist() must follow. */
 bool agent_catch_up(void);
-void agent_forked(void);
+void agent_begins(void);
 /* Called without the lock.  Repeats agent_catch_up() until the driver has done it, or for 100 ms. */
 void agent_insist(void);
 /* Called without the lock.  Tells the host of TSGs that were made or removed. */
@@ -225,8 +225,14 @@ struct place {
 };
 /* The work that is known to be done when a wait succeeds.  Taken before the wait. */
 struct snapshot;
-/* Called before work is launched. */
-void segments_launch(const struct place *place);
+/*
+ * Called before work is launched.  The launch is under way until segments_launched() says that the real call is over;
+ * meanwhile no wait ends its work.  NULL: it begins no segment, and the second does nothing.
+ */
+void *segments_launch(const struct place *place);
+void segments_launched(void *launch);
+/* Instead of segments_launched(), after a call that launched work and, if @done, has waited for it as for @snapshot. */
+void segments_copied(void *launch, struct snapshot *snapshot, bool done);
 /* Called before what takes its turn in a stream but is no work by itself.  It prolongs a segment, but begins none. */
 void segments_turn(const struct place *place);
 void segments_stream(const struct place *place, bool nonblocking);
@@ -243,7 +249,7 @@ void segments_forget_event(const void *event);
 void segments_graph_event(const void *event);
 void segments_destroy_event(const void *event);
 void segments_explicit(void);
-void segments_forked(void);
+void segments_begin(void);
 void segments_lock(void);
 void segments_unlock(void);
 

@@ -66,9 +66,9 @@ static void in_child(void)
 	if (entered)
 		pthread_setcancelstate(cancellable, NULL);
 	entered = 0;
-	agent_forked();
+	agent_begins();
 	files_forked();
-	segments_forked();
+	segments_begin();
 }
 
 /*
@@ -90,6 +90,8 @@ static void note_process(void)
 void process_begins(void)
 {
 	note_process();
+	agent_begins();
+	segments_begin();
 	pthread_atfork(before_fork, after_fork, in_child);
 }
 

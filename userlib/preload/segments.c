@@ -4,7 +4,8 @@
  * everything that it launched on that GPU.
  *
  * Every launch gets the next number of one count.  Each stream is done up to some number.  A stream is idle if its last
- * launch is not above that number.
+ * launch is not above that number, and none is under way.  A launch is under way from before the real call until after
+ * it, and gets another number then.  So a wait of another thread that may have missed the work does not end it.
  *
  * A wait for a stream or an event can prove that work of other streams is done as well.  Its proof is the cover: pairs
  * of a stream and a number.  The legacy default stream is ordered after all blocking streams of its context, and they
@@ -35,6 +36,7 @@ struct stream {
 	struct stream *next;
 	struct place place;
 	bool nonblocking;
+	unsigned int underway;	/* launches of which the real call is not over */
 	uint64_t launched, done;
 	struct cover cover;
 };
@@ -54,7 +56,7 @@ struct snapshot {
 	struct cover cover;
 };
 
-static pthread_mutex_t lock = MUTEX_FREE;
+static pthread_mutex_t lock;
 static struct stream *streams;
 static struct event *events[BUCKETS];
 static uint64_t number;
@@ -82,7 +84,7 @@ static bool enabled(void)
 
 static bool idle(const struct stream *s)
 {
-	return s->launched <= s->done;
+	return !s->underway && s->launched <= s->done;
 }
 
 /* A stream has a context of its own.  The context that is current where the program uses the stream can be another. */
@@ -192,20 +194,34 @@ static bool managed(unsigned int gpu)
 	return false;
 }
 
-void segments_launch(const struct place *place)
+void *segments_launch(const struct place *place)
 {
 	struct stream *s;
 
 	if (place->captured || place->gpu >= GPURT_MAX_GPUS)
-		return;
+		return NULL;
 	segments_lock();
 	preload_count(COUNT_LAUNCHES);
 	s = enabled() && managed(place->gpu) ? stream_of(place, true) : NULL;
 	if (s) {
 		order(s);
 		s->launched = ++number;
+		s->underway++;
 		begin(s->place.gpu);
 	}
+	segments_unlock();
+	return s;
+}
+
+void segments_launched(void *launch)
+{
+	struct stream *s = launch;
+
+	if (!s)
+		return;
+	segments_lock();
+	s->underway--;
+	s->launched = ++number;
 	segments_unlock();
 }
 
@@ -341,6 +357,23 @@ void segments_synchronised(struct snapshot *snapshot, bool done)
 	free(snapshot);
 }
 
+/* The number from before the real call stays: later work of the stream may be under way. */
+void segments_copied(void *launch, struct snapshot *snapshot, bool done)
+{
+	struct stream *s = launch;
+
+	if (!snapshot)
+		return;
+	if (!done)
+		segments_launched(launch);
+	if (done && s) {
+		segments_lock();
+		s->underway--;
+		segments_unlock();
+	}
+	segments_synchronised(snapshot, done);
+}
+
 void segments_record(const void *event, const struct place *place)
 {
 	struct stream *s;
@@ -429,11 +462,11 @@ void segments_explicit(void)
 	segments_unlock();
 }
 
-/* In a child: the parent's work and segments are not the child's. */
-void segments_forked(void)
+/* There is no work yet.  In a child: the parent's work and segments are not the child's. */
+void segments_begin(void)
 {
 	streams = NULL;
 	memset(events, 0, sizeof(events));
 	memset(open_segment, 0, sizeof(open_segment));
-	mutex_forked(&lock);
+	mutex_begins(&lock);
 }

@@ -427,11 +427,35 @@ static struct stream *stream_of(struct stream *s)
 	return &defaults[i];
 }
 
+static int arrivals[2], departures[2];
+static volatile int holds;
+
+/* 1: the next thread that submits work stops before it does.  2: returns once it has stopped.  0: lets it go on. */
+EXPORT int fakeHold(int what)
+{
+	char byte = 0;
+
+	if (what == 1)
+		return pipe(arrivals) || pipe(departures) || !(holds = 1);
+	return what ? read(arrivals[0], &byte, 1) != 1 : write(departures[1], &byte, 1) != 1;
+}
+
+static void be_held(void)
+{
+	char byte = 0;
+
+	holds = 0;
+	if (write(arrivals[1], &byte, 1) != 1 || read(departures[0], &byte, 1) != 1)	/* a cancellation point */
+		abort();
+}
+
 int fake_submit(struct stream *s, uint64_t us)
 {
 	struct fake_request q;
 	struct fake_answer a;
 
+	if (holds)
+		be_held();
 	s = stream_of(s);
 	if (s->captured) {
 		s->graph_us += us;
