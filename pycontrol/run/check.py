@@ -154,13 +154,20 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
     bounds = {task.name: result.wcrt(task.name) for task in file.taskset} if result else {}
     parts = len(file.taskset.parts)
     judge = Judge(file, {name: wcrt for name, wcrt in bounds.items() if wcrt is not None},
-                  policy=trace.meta.get("policy"), jump=0, gpus=parts if trace.meta.get("gpus") == str(parts) else 0)
+                  policy=trace.meta.get("policy"), jump=0, gpus=parts if trace.meta.get("gpus") == str(parts) else 0,
+                  tellers=_tellers(trace, file))
     known = meant(trace, file)
     priorities = {name: about.priority for name, about in trace.tasks.items()
                   if name not in known or about.deadline is None} | _told(trace)  # fmt: skip
     findings = [one for event in trace.events for one in judge.feed(event, priorities.get(event.task))]
     findings += judge.advance(trace.end)
     return Judged(lines_of(judge, _ended(trace, file)), findings, judge.chains)
+
+
+def _tellers(trace: Trace, file: TasksetFile) -> set[str]:
+    """The processes that tell of jobs of the file's tasks, perhaps after segments that had begun before the trace."""
+    jobs = (event for event in trace.events if event.kind in (Kind.START, Kind.COMPLETE) and event.detail)
+    return {event.detail or "" for event in jobs if meaning(file, event.task)}
 
 
 def _told(trace: Trace) -> dict[str, int]:

@@ -9,7 +9,7 @@ clients.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from analysis.chains.triggered import jitters_of, with_jitters
@@ -42,11 +42,13 @@ class Judge:
         jump: a clock that goes back by more than this has jumped, ns; 0: events come in order of time.
         gpus: how many the host has; 0: not known.
         observe: called with the task and the response time of each job, ns.
+        tellers: the processes of which it is known that they are going to tell of jobs of the file's tasks.
     """
 
     def __init__(
         self, file: TasksetFile, bounds: Mapping[str, int], *, policy: str | None = None, patience: int = 0,
         jump: int = JUMP, gpus: int = 0, observe: Callable[[str, int], None] = lambda _task, _response: None,
+        tellers: Collection[str] = (),
     ) -> None:  # fmt: skip
         self._log = Log()
         self._chains = JudgedChains(file, bounds, self._log)
@@ -57,7 +59,7 @@ class Judge:
         self._jump = jump
         self.policy = policy or file.taskset.platform.policy
         self.undeclared: dict[str, int | None] = {}
-        self._observe = observe
+        self._observe, self._tellers = observe, tellers
         self._tasks = {task.name: SeenTask(task) for task in file.taskset}
         self._workers = file.taskset.started
         self._meanings: dict[str, SeenTask | None] = {}
@@ -174,6 +176,8 @@ class Judge:
             self._check_teller(seen, event)
             if event.detail:
                 self._serving.start(seen.task, event.process, event)
+                for name in self._serving.joined:
+                    self._tasks[name].held.clear()
             seen.tally.jitter = max(seen.tally.jitter, event.duration)
             before = seen.current()
             if before and before.release != event.time - event.duration and not seen.task.best_effort:
@@ -275,23 +279,25 @@ class Judge:
         seen = self._of(event)
         if seen is None:
             self._undeclared(event, priority)
-            return
-        self._segments.begin(seen, event, priority)
+        elif self._alone(seen):
+            self._segments.begin(seen, event, priority)
 
     def _grant(self, event: Event, _priority: int | None) -> None:
-        seen = self._of(event)
-        if seen:
+        if (seen := self._of(event)) and self._alone(seen):
             self._segments.grant(seen, event)
 
     def _preempt(self, event: Event, _priority: int | None) -> None:
-        seen = self._of(event)
-        if seen:
+        if (seen := self._of(event)) and self._alone(seen):
             self._segments.preempt(seen, event)
 
     def _end(self, event: Event, _priority: int | None) -> None:
-        if seen := self._of(event):
+        if (seen := self._of(event)) and self._alone(seen):
             self._segments.end(seen, event)
             self._settle()
+
+    def _alone(self, seen: SeenTask) -> bool:
+        """Whether no other thread of its process uses the GPU, so that its client's segments are its own."""
+        return seen.task.name not in self._serving.joined
 
     def _gone(self, event: Event, _priority: int | None) -> None:
         if seen := self._of(event):
@@ -319,7 +325,7 @@ class Judge:
         """A best-effort client changes nothing where real-time ones have the GPU alone, unless it holds their lock."""
         if priority == 0 and self.policy in (*EXCLUSIVE, "job") and self.policy not in LOCKS:
             return
-        if event.task in self.undeclared or len(self.undeclared) >= MANY:
+        if event.task in self.undeclared or event.task in self._tellers or len(self.undeclared) >= MANY:
             return
         self.undeclared[event.task] = priority
         if len(self.undeclared) == MANY:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The judge's part that sees which jobs one thread serves, and compares that with the file's [[thread]]."""
+"""The judge's part that sees which jobs one thread or one process serves, and compares that with the file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from analysis.model import Task, Taskset
 from analysis.trace import Event
+from gpurt.text import visible
 from pycontrol.run.finding import Log, What
+from pycontrol.run.seen import MOST_OPEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +26,16 @@ class Serving:
 
     A process has one thread for two tasks if jobs of both are never under way at once, and one wrongly awaits the
     other.  A wait is wrong if the file gives the other task no right to delay the one that waits.
+    ``joined``: the tasks that use the GPU as several threads of a process, as the file says or jobs show.  Events of
+    segments do not tell which of them a segment is.
     """
 
     def __init__(self, taskset: Taskset, log: Log) -> None:
         self._tasks = {task.name: task for task in taskset}
+        self._forked = taskset.forked
         self._log = log
+        self.joined = {task.name for tasks in taskset.processes.values() for task in tasks}
+        self._homes: dict[str, dict[str, Task]] = {}
         self._open: dict[str, dict[str, int]] = {}
         self._past: dict[str, Past] = {}
         self._apart: set[tuple[str, frozenset[str]]] = set()
@@ -45,6 +52,11 @@ class Serving:
             waited = past.start <= event.time - event.duration < past.end
             if waited and not under_way.keys() - {task.name}:
                 self._behind(task, self._tasks[past.task], pid, event)
+        if len(self._homes) > MOST_OPEN:
+            self._homes.clear()
+        for other in self._homes.setdefault(pid, {}).values():
+            self._together(task, other, event)
+        self._homes[pid][task.name] = task
 
     def end(self, task: Task, pid: str, event: Event) -> None:
         """A job is over."""
@@ -56,6 +68,7 @@ class Serving:
         """The process is gone."""
         self._open.pop(pid, None)
         self._past.pop(pid, None)
+        self._homes.pop(pid, None)
 
     def clear(self) -> None:
         """The jobs under way are not known."""
@@ -80,6 +93,22 @@ class Serving:
         text = (
             f"waited for a job of {other.name}, of the same process: one thread serves both, and the file has no "
             "[[thread]] that does (docs/manual/callbacks.md)"
+        )
+        self._tell(pair, event, task, text)
+
+    def _together(self, task: Task, other: Task, event: Event) -> None:
+        """A process has jobs of two tasks that use the GPU, and the file has two processes."""
+        pair = frozenset({task.name, other.name})
+        said = (task.thread is not None and task.thread == other.thread) or (
+            task.process is not None and task.process == other.process
+        )
+        fork = self._forked.get(task.name)
+        if said or len(pair) < 2 or not (task.uses_gpu and other.uses_gpu) or (fork and other.name in fork.members):
+            return
+        self.joined |= pair
+        text = (
+            f"{visible(event.detail or '')} has jobs of it and of {other.name}, and the file has neither a process nor "
+            "a [[thread]] for both: one waits for the other's GPU work (docs/manual/callbacks.md)"
         )
         self._tell(pair, event, task, text)
 

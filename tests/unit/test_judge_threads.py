@@ -10,7 +10,8 @@ import pytest
 
 from analysis.simulate import Options, simulate
 from analysis.taskset import TasksetFile, load
-from analysis.trace import Event, Kind
+from analysis.trace import About, Event, Kind, Trace
+from pycontrol.run.check import judged
 from pycontrol.run.finding import What
 from pycontrol.run.judge import Judge
 
@@ -90,6 +91,49 @@ def test_a_more_urgent_task_that_never_sleeps_delays_another_thread(tmp_path: Pa
     file = apart(tmp_path / "a.toml", watchdog=5, detect='{ cpu = "46ms" }')
     assert not [*told(file, WAITS)]
     assert [*told(apart(tmp_path / "b.toml", watchdog=15, detect='{ cpu = "46ms" }'), WAITS)]
+
+
+def server(path: Path, process: str) -> TasksetFile:
+    """Two tasks that use the GPU, each with a thread of its own."""
+    path.write_text('[platform]\ncpus = 2\nepsilon = "1ms"\npolicy = "segment"\n' + "".join(
+        f'[[task]]\nname = "{name}"\ncpu = {cpu}\npriority = {10 - cpu}\nperiod = "100ms"\n{process}'
+        'segments = [{ misc = "3ms", gpu = "4ms" }]\n' for cpu, name in enumerate(("detect", "llm"))
+    ))  # fmt: skip
+    return load(path)
+
+
+#: A client whose segments nest: the first belongs to one task and the rest to nobody that events tell of.
+NESTED = sorted([
+    *job("llm", 0, 0, 0, 40), Event(1 * MS, Kind.BEGIN, "llm", gpu=0), *job("detect", 0, 10, 10, 45),
+    Event(42 * MS, Kind.END, "detect", gpu=0), *job("detect", 1, 110, 110, 115),
+], key=lambda one: one.time)  # fmt: skip
+
+
+def test_two_threads_of_a_process_use_the_gpu_and_the_file_does_not_say_so(tmp_path: Path) -> None:
+    judge = Judge(server(tmp_path / "a.toml", ""), {})
+    (one,) = [found for event in NESTED for found in judge.feed(event)]
+    assert (one.what, one.task) == (What.THREAD, "detect")
+    assert one.text == (
+        "node-7 has jobs of it and of llm, and the file has neither a process nor a [[thread]] for both: one waits for "
+        "the other's GPU work (docs/manual/callbacks.md)"
+    )
+
+
+def test_threads_of_a_process_that_the_file_has_are_no_finding(tmp_path: Path) -> None:
+    judge = Judge(server(tmp_path / "a.toml", 'process = "server"\n'), {})
+    assert not [found for event in NESTED for found in judge.feed(event)]
+
+
+def test_a_process_whose_first_segment_begins_before_it_tells_of_a_job(tmp_path: Path) -> None:
+    """The recording began in the middle of a job: its client is a task of the file all the same."""
+    file = server(tmp_path / "a.toml", 'process = "server"\n')
+    names = ("node-7", "node-8")
+    early = [Event(0, Kind.BEGIN, name, gpu=0) for name in names]
+    meta, priorities = {"clock": "virtual", "policy": "segment"}, {name: About(9) for name in names}
+    trace = Trace(meta, (*early, *NESTED), priorities, 200 * MS)
+    assert [one.text for one in judged(trace, file).findings] == [
+        "node-8 uses the GPU at GPU priority 9, and no task of the file is it"
+    ]
 
 
 def test_two_jobs_of_a_thread_under_way_at_once() -> None:
