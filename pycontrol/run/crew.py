@@ -68,8 +68,18 @@ class CrewOptions:
 
 
 def served(file: TasksetFile) -> set[str]:
-    """The tasks whose jobs a thread serves together with those of others."""
-    return {task.name for tasks in file.taskset.threads.values() for task in tasks}
+    """The tasks of which only jobs tell whose segment it is: one thread or one process has those of others, too."""
+    together = (*file.taskset.threads.values(), *file.taskset.processes.values())
+    return {task.name for tasks in together for task in tasks}
+
+
+def stand_ins(file: TasksetFile) -> list[Task]:
+    """The tasks that gpurt-task executes: neither they nor other threads of their process have a command."""
+    processes = file.taskset.processes.values()
+    started = {
+        task.name for tasks in processes for task in tasks if any(file.launch[one.name].command for one in tasks)
+    }  # fmt: skip
+    return [task for task in file.taskset if not file.launch[task.name].command and task.name not in started]
 
 
 @dataclass
@@ -131,9 +141,12 @@ class Crew:
 
     def start(self) -> None:
         """Starts every task, each in a process group of its own."""
+        alone = {task.name for task in stand_ins(self.file)}
         for task in self.file.taskset:
             if self.file.taskset.served_with(task)[0] is not task:
                 continue  # its thread's program is started for the first one
+            if task.name not in alone and not self.file.launch[task.name].command:
+                continue  # the program of another thread of its process
             with later():  # else nobody ends a program that is started and not noted
                 self.children.append(self._spawn(task))
             self._enter_cgroup(self.children[-1])

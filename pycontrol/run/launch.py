@@ -21,7 +21,7 @@ from pycontrol.live.record import failures_of
 from pycontrol.live.sleep import Sleep
 from pycontrol.run import placement, task_program
 from pycontrol.run import trace as run_trace
-from pycontrol.run.crew import NS, Crew, CrewOptions, Progress, served
+from pycontrol.run.crew import NS, Crew, CrewOptions, Progress, served, stand_ins
 from pycontrol.run.placement import Placement
 from pycontrol.run.task_report import TaskReport
 
@@ -107,6 +107,8 @@ def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]
     if known:
         meta[PRIORITIES] = json.dumps(known)
     for task in users:
+        if task.name in served(file):
+            continue  # its client's priority is that of whichever thread began
         if known.get(task.name, task.segment_priority) != task.segment_priority:
             notes.append(f"{task.name}'s program had GPU priority {known[task.name]}, and the file says "
                          f"{task.segment_priority}: `gpurt apply` sets it")  # fmt: skip
@@ -164,7 +166,7 @@ def launch(
         "waiting": options.waiting.value if options.waiting else "per task",
         "placement": placement.FOLDED if where.folded else placement.UNFOLDED,
         "scheduling": placement.FIFO if fifo else placement.DEFAULT_CLASS,
-        "times": times_of(task for task in file.taskset if not file.launch[task.name].command),
+        "times": times_of(stand_ins(file)),
         "placed": placed_of(file.taskset), "gpus": str(len(gpus)),
     }  # fmt: skip
     meta |= {HOST: options.host} if options.host else {}

@@ -23,7 +23,7 @@ from pycontrol.live.nvs import Nvs, domains_of
 from pycontrol.output import render
 from pycontrol.run import launch
 from pycontrol.run.confine import confine
-from pycontrol.run.crew import CrewOptions
+from pycontrol.run.crew import CrewOptions, stand_ins
 from pycontrol.run.placement import place
 from pycontrol.run.verdict import Verdict, verdict
 
@@ -72,9 +72,19 @@ def _check_triggers(loaded: TasksetFile) -> None:
             raise UsageError(f"{filename(loaded.path)}: {what}, which only a command of its own can do: give it one")
 
 
+def _check_processes(loaded: TasksetFile) -> None:
+    """Stand-ins are processes of their own: several threads of one need its program."""
+    for name, tasks in loaded.taskset.processes.items():
+        commands = [task.name for task in tasks if loaded.launch[task.name].command]
+        if len(commands) != 1:
+            have = f"{' and '.join(commands)} have one each" if commands else "none has one"
+            what = f"the threads of process {name} are started by one command, and of its tasks {have}"
+            raise UsageError(f"{filename(loaded.path)}: {what}: give it to one of them")
+
+
 def _check_stand_ins(loaded: TasksetFile, host: fit.Host) -> None:
     """Stand-ins put their work on virtual GPUs, and begin no segment without one."""
-    users = [task.name for task in loaded.taskset if task.uses_gpu and not loaded.launch[task.name].command]
+    users = [task.name for task in stand_ins(loaded) if task.uses_gpu]
     if users and not any(gpu.emulated for gpu in host.gpus):
         what = f"{visible(users[0])} has no command, and its stand-in needs a virtual GPU, which this host has none of"
         raise UsageError(f"{filename(loaded.path)}: {what}: give it one, or run on gpurt emulate")
@@ -87,6 +97,7 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
     """
     policy = wished.policy
     _check_triggers(loaded)
+    _check_processes(loaded)
     federated = _federated(loaded)
     if policy == FEDERATED:
         if not federated:
@@ -126,7 +137,7 @@ def _federated(loaded: TasksetFile) -> bool:
 
 def _stood_in(loaded: TasksetFile, share: int) -> list[str]:
     """A remark on stand-ins: what a no means although they take less than the file permits."""
-    if all(name in loaded.launch and loaded.launch[name].command for name in (task.name for task in loaded.taskset)):
+    if not stand_ins(loaded):
         return []
     return [
         f"stand-ins take {share} % of each worst case (--share): if one is late all the same, this machine lent its "

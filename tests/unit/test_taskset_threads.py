@@ -17,7 +17,7 @@ from analysis.taskset import json_schema, load
 from analysis.taskset.write import write_values
 from analysis.verdict import answer
 from pycontrol import cli
-from pycontrol.run.crew import Crew, CrewOptions
+from pycontrol.run.crew import Crew, CrewOptions, stand_ins
 from pycontrol.run.first_file import Process, text_of
 from pycontrol.run.placement import Placement
 from pycontrol.run.programs import fingerprint, tasks_of
@@ -77,6 +77,18 @@ def test_threads_of_a_process_are_together_and_have_no_bound_elsewhere(tmp_path:
     apart = taskset_of(tmp_path / "b.toml", TOGETHER)
     assert not apart.processes
     assert answer(apart).schedulable
+
+
+def test_one_command_starts_all_threads_of_a_process(tmp_path: Path) -> None:
+    """The task that has no GPU segment is executed by a stand-in, which cannot be a thread of the process."""
+    path = tmp_path / "a.toml"
+    path.write_text(TOGETHER.replace('order =', 'process = "node"\norder =', 1))
+    refused = CliRunner().invoke(cli.cli, ["run", str(path)])
+    assert refused.exit_code != 0
+    assert "the threads of process node are started by one command, and of its tasks none has one" in str(refused.exception)
+    assert [task.name for task in stand_ins(load(path))] == ["tick", "scan", "log"]
+    path.write_text(path.read_text().replace('name = "log"', 'name = "log"\ncommand = ["node"]'))
+    assert [task.name for task in stand_ins(load(path))] == ["tick"]
 
 
 @pytest.mark.parametrize("priority", [1, 99])
