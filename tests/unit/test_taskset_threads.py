@@ -85,7 +85,7 @@ def test_one_command_starts_all_threads_of_a_process(tmp_path: Path) -> None:
     path.write_text(TOGETHER.replace('order =', 'process = "node"\norder =', 1))
     refused = CliRunner().invoke(cli.cli, ["run", str(path)])
     assert refused.exit_code != 0
-    assert "the threads of process node are started by one command, and of its tasks none has one" in str(refused.exception)
+    assert "threads of process node are started by one command, and of its tasks none has one" in str(refused.exception)
     assert [task.name for task in stand_ins(load(path))] == ["tick", "scan", "log"]
     path.write_text(path.read_text().replace('name = "log"', 'name = "log"\ncommand = ["node"]'))
     assert [task.name for task in stand_ins(load(path))] == ["tick"]
