@@ -11,7 +11,7 @@
  *	endless		one kernel for all of the time, which notes when it did not execute
  *
  * The kernels of a segment follow 50 us after the end of the one before.  The program sees that end in memory, which
- * tells the preload library nothing.  critical, explicit and load write the record "ready", and begin after a line on
+ * tells the preload library nothing.  Each side except endless writes the record "ready", and begins after a line on
  * standard input.  A second line ends load.
  */
 #include <dlfcn.h>
@@ -29,6 +29,15 @@
 
 typedef int (*segment_begin)(void *handle, unsigned int flags, unsigned int priority);
 typedef int (*segment_end)(void *handle, unsigned int flags);
+/* The fake libcuda, whose kernels write no memory, has it: returns when the last one has ended. */
+typedef int (*fake_ended)(void);
+/* The fake libcuda has it: for how long the context's work has executed, us, or -1. */
+typedef long (*fake_executed)(void);
+
+static void *of_fake(const char *name)
+{
+	return dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), name);
+}
 
 static void wait_for_line(void)
 {
@@ -46,14 +55,15 @@ static void wait_for_word(void)
 	wait_for_line();
 }
 
-/* What an urgent process has, and the functions that mark its segments, or NULL. */
+/* An urgent process, with the functions that mark its segments, or NULL. */
 struct urgent {
 	struct kernels kernels;
 	struct mapped_beat beat;
 	cu_object stream;
 	segment_begin begin;
 	segment_end end;
-	unsigned int launches;
+	fake_ended ended;
+	unsigned int launches, scale;
 };
 
 static void spin(uint64_t ns)
@@ -62,6 +72,16 @@ static void spin(uint64_t ns)
 
 	while (now_ns() - begun < ns)
 		;
+}
+
+/* Until the kernel has told memory that it ends. */
+static void wait_for_end(const struct urgent *u)
+{
+	if (u->ended)
+		u->ended();
+	else
+		while (!u->beat.host->end)
+			;
 }
 
 /* One segment; returns its time. */
@@ -74,9 +94,8 @@ static uint64_t job(const struct urgent *u)
 		u->begin(NULL, 0, 0);
 	for (i = 0; i < u->launches; i++) {
 		if (i) {
-			while (!u->beat.host->end)
-				;
-			spin(PAUSE_NS);
+			wait_for_end(u);
+			spin((uint64_t)PAUSE_NS * u->scale / 1000);
 		}
 		beat_clear(u->beat);
 		launch_load(&u->kernels, u->stream, 1, u->beat, CRITICAL_KERNEL_NS);
@@ -89,7 +108,11 @@ static uint64_t job(const struct urgent *u)
 
 static void prepare(struct urgent *u, bool marks)
 {
+	const char *scale = getenv("FAKE_SCALE");
+
 	cuda_open();
+	u->scale = scale ? (unsigned int)atoi(scale) : 1000;
+	u->ended = (fake_ended)of_fake("fakeEnded");
 	kernels_load(&u->kernels);
 	u->beat = beat_new();
 	u->stream = cuda_stream(0);
@@ -105,7 +128,7 @@ static void prepare(struct urgent *u, bool marks)
 
 static int critical(uint64_t seconds, unsigned int launches, bool marks)
 {
-	uint64_t begun, release, now, *times, *kernel, count = 0, most = seconds * (SECOND / CRITICAL_PERIOD_NS);
+	uint64_t begun, release, now, *times, *kernel, count = 0, most = seconds * (SECOND / CRITICAL_PERIOD_NS);	/* of a scale of at least 1 */
 	struct urgent u = { .launches = launches };
 
 	prepare(&u, marks);
@@ -122,7 +145,7 @@ static int critical(uint64_t seconds, unsigned int launches, bool marks)
 		times[count] = job(&u);
 		kernel[2 * count] = u.beat.host->start;
 		kernel[2 * count++ + 1] = u.beat.host->end;
-		release = now + CRITICAL_PERIOD_NS;
+		release = now + (uint64_t)CRITICAL_PERIOD_NS * u.scale / 1000;
 		now = now_ns();
 	}
 	emit_open("critical");
@@ -134,21 +157,30 @@ static int critical(uint64_t seconds, unsigned int launches, bool marks)
 	return 0;
 }
 
+/* For how long this process's kernels have executed. */
+static long long executed_us(const struct busy *busy)
+{
+	fake_executed executed = (fake_executed)of_fake("fakeExecuted");
+	long us = executed ? executed() : -1;
+
+	return us < 0 ? (long long)busy->launches * BUSY_LONG_WAVES * BUSY_LONG_NS / 1000 : us;
+}
+
 static int load(void)
 {
 	struct kernels kernels;
 	struct busy busy;
-	unsigned int launches;
+	long long us;
 
 	cuda_open();
 	kernels_load(&kernels);
 	busy_start_long(&busy, &kernels, 0);
 	wait_for_word();
-	busy.launches = 0;
+	us = executed_us(&busy);
 	wait_for_line();
-	launches = busy.launches;
+	us = executed_us(&busy) - us;
 	emit_open("load");
-	emit_number("launches", launches);
+	emit_number("us", us);
 	emit_close();
 	busy_stop(&busy);
 	return 0;

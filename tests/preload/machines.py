@@ -33,16 +33,22 @@ def build(folder: Path) -> Path:
         pytest.skip("needs make and a C compiler")
     checked = "CFLAGS=-O2 -g -DPRELOAD_CHECKS"
     subprocess.run(["make", "-s", "-C", ROOT / "userlib", f"BUILD={folder}", checked], check=True)
-    libraries = {"libdriver.so": ["driver.c"], "libcuda.so.1": ["cuda.c", "cuda_work.c"], "libamdhip64.so": ["hip.c"]}
+    build_fakes(folder)
+    link = ["-Wl,--no-as-needed", f"-L{folder}", "-lgpurt", "-lcuda", "-ldl", "-pthread"]
+    program = ["cc", *FLAGS, *FAKES.glob("program*.c"), f"-I{ROOT}/userlib/include", *link]
+    subprocess.run([*program, "-o", folder / "program"], check=True)
+    return folder
+
+
+def build_fakes(folder: Path) -> None:
+    """Compiles what plays the kernel and NVIDIA's and AMD's libraries."""
+    libraries = {"libdriver.so": ["driver.c", "hardware.c"], "libcuda.so.1": ["cuda.c", "cuda_work.c", "hardware.c"],
+                 "libamdhip64.so": ["hip.c"]}  # fmt: skip
     for name, sources in libraries.items():
         files = [FAKES / one for one in sources]
         shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}", *files, "-ldl", "-pthread"]
         subprocess.run(["cc", *FLAGS, *shared, "-o", folder / name], check=True)
     (folder / "libcuda.so").symlink_to("libcuda.so.1")
-    link = ["-Wl,--no-as-needed", f"-L{folder}", "-lgpurt", "-lcuda", "-ldl", "-pthread"]
-    program = ["cc", *FLAGS, *FAKES.glob("program*.c"), f"-I{ROOT}/userlib/include", *link]
-    subprocess.run([*program, "-o", folder / "program"], check=True)
-    return folder
 
 
 class FakeGpu:

@@ -16,6 +16,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 #: Some of what each benchmark measures.  One on a GPU is tried in tests/preload, on a fake one.
 FIGURES = {
+    "agents": {"agents.none.0.k1.p50_us", "agents.isolated.1.k1.max_us", "agents.isolated.1.k1.best_effort_percent"},
     "analysis": {"analysis.gcaps-suspend.speedup", "analysis.fig8_all.seconds", "analysis.large_taskset.seconds"},
     "answers": {"answers.analyze.300.cpu_seconds", "answers.margins.100.cpu_seconds", "answers.modes.100.cpu_seconds"},
     "attacks": {"attacks.alone_us.p50", "attacks.queries.ratio", "attacks.readers_us.max", "attacks.waits.ratio"},

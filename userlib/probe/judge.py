@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR MIT
-"""What part yield found out about each assumption of yield: confirmed, refuted, or not known.
+"""Judges each assumption of yield by the records of part yield: confirmed, refuted, or not known.
 
 An assumption is confirmed only by what was measured.  A call that the driver refuses, or a scene without enough
 samples, leaves it not known.

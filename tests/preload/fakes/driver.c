@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
+#include "hardware.h"
 #include "wire.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -176,6 +177,27 @@ static void on_card(unsigned int number, const void *argument)
 		perror("/dev/fake_gpu");
 }
 
+struct rm_control { uint32_t client, object, command, flags; uint64_t params; uint32_t size, status; };
+
+/* The controls whose time counts, where the model of the hardware is used.  Whether it carried out the request. */
+static int timed(unsigned long request, void *argument)
+{
+	struct hardware *h = argument && request == _IOWR('F', 0x2a, struct rm_control) ? hardware_open() : NULL;
+	struct rm_control *c = argument;
+	const void *params;
+
+	if (!h)
+		return 0;
+	params = (const void *)(uintptr_t)c->params;
+	if (c->command == 0x2080110b)
+		c->status = hardware_switch(h, params);
+	else if (c->command == 0xa06c0103 && c->object >= 0x5c000000)
+		c->status = hardware_set_slice(h, c->client, *(const uint64_t *)params);
+	else
+		return 0;
+	return 1;
+}
+
 static int fake_ioctl(int fd, unsigned long request, unsigned char *argument)
 {
 	struct fake_request q = { .type = FAKE_IOCTL, .code = (uint32_t)request, .cookie = fake_cookie(fd) };
@@ -188,6 +210,8 @@ static int fake_ioctl(int fd, unsigned long request, unsigned char *argument)
 		return fake_ioctl(fd, _IOC(_IOC_READ | _IOC_WRITE, 'F', inner.number, inner.size),
 				  (unsigned char *)(uintptr_t)inner.address);
 	}
+	if (timed(request, argument))
+		return 0;
 	q.size = argument ? _IOC_SIZE(request) : 0;
 	if (argument) {
 		nested = nested_of(request, argument, &q.nested);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The assumptions of yield: a process whose slice is used up gives the GPU to the next one at once, and one whose slice is
+ * The assumptions of yield.  A process whose slice is used up gives the GPU to the next one at once.  One whose slice is
  * long keeps it for its burst.  All scenes have one crew.  Member 0 is the urgent process and measures.  The scene says
  * how many of the others take part, and with which slices.  part_yield_calls.c has the scenes that switch groups.
  */
@@ -171,7 +171,7 @@ static void bursts(struct yielding *y)
 	}
 }
 
-/* What the others do besides, or in place of, their long kernels. */
+/* The others do these besides, or in place of, their long kernels. */
 static void work(struct yielding *y)
 {
 	launch_work(&y->kernels, y->streams[0], y->full_blocks, y->out, WORK_ROUNDS, WORK_SHARED, y->beat, LOAD_GAP_NS);

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The urgent process and the best-effort ones of `bench gpu` and `bench agents`: gpu_sides.c."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ways import ROOT, figures
+
+from pycontrol.live.control import Control
+from pycontrol.run.placement import fifo_permitted
+
+Made = TypeVar("Made")
+PRIORITY = 50
+#: How long starting and stopping may take besides, seconds.
+GRACE = 60
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The program, the environment of its processes, and under gpurt the host's control plane.
+
+    ``settle``: how long a best-effort process may take until it keeps the GPU full, seconds.
+    """
+
+    program: Path
+    seconds: int
+    environment: dict[str, str]
+    control: Control | None
+    settle: float
+
+    def start(self, part: str, *options: object) -> subprocess.Popen[str]:
+        """Starts one side."""
+        rt = ["chrt", "-f", str(PRIORITY)] if part in ("critical", "explicit") and fifo_permitted(PRIORITY) else []
+        command = [*rt, str(self.program), part, *map(str, options)]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, text=True, env=self.environment, stdin=pipe, stdout=pipe)
+
+    def urgent(self, part: str, launches: int) -> subprocess.Popen[str]:
+        """Starts the urgent process, waits until it is ready, and gives it its priority."""
+        own = self.start(part, self.seconds, launches)
+        ready(own)
+        if self.control:
+            self.control.set_priority(own.pid, PRIORITY)
+        return own
+
+    def crowd(self, size: int) -> list[subprocess.Popen[str]]:
+        """Best-effort processes that keep the GPU full."""
+        others = [self.start("load") for _ in range(size)]
+        for other in others:
+            ready(other)
+        time.sleep(self.settle if others else 0)
+        return others
+
+    def scene(self, beside: int, launches: int) -> tuple[list[int], float]:
+        """Response times of the urgent process, and the share of the GPU's time that best effort got beside it."""
+        own = self.urgent("critical", launches)
+        return self.shares(self.crowd(beside), lambda: list(records(own, self.seconds)["ns"]))
+
+    def without_urgent(self, size: int = 1) -> float:
+        """The share of the GPU's time that best-effort processes get without any urgent one."""
+        _, share = self.shares(self.crowd(size), lambda: time.sleep(self.seconds))
+        return share
+
+    def shares(self, others: list[subprocess.Popen[str]], meanwhile: Callable[[], Made]) -> tuple[Made, float]:
+        """The value that ``meanwhile`` returns, and the share of the GPU's time that others got in its time."""
+        for other in others:
+            say(other)
+        begun = time.monotonic_ns()
+        made = meanwhile()
+        for other in others:
+            say(other)
+        took = time.monotonic_ns() - begun
+        return made, 1000 * sum(records(other, self.seconds)["us"] for other in others) / took
+
+
+def say(process: subprocess.Popen[str]) -> None:
+    """Gives a side its next word."""
+    assert process.stdin
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def ready(process: subprocess.Popen[str]) -> None:
+    """Waits until a side is ready for its word."""
+    assert process.stdout
+    line = process.stdout.readline()
+    if json.loads(line or "{}").get("record") != "ready":
+        process.kill()
+        raise SystemExit(f"the program failed: {line.strip() or process.wait()}")
+
+
+def records(process: subprocess.Popen[str], seconds: int) -> dict[str, Any]:
+    """Gives a side its last word; returns what it says when it has ended."""
+    text, _ = process.communicate("\n", timeout=seconds + GRACE)
+    lines = [json.loads(line) for line in text.splitlines()]
+    found = [line for line in lines if line.get("record") in ("critical", "load", "endless")]
+    if not found:
+        raise SystemExit(f"the program failed: {text.strip() or process.returncode}")
+    return dict(found[0])
+
+
+def build(folder: Path) -> Path:
+    """Compiles the two sides."""
+    program = folder / "gpu_sides"
+    probe = [str(ROOT / f"userlib/probe/native/{name}.c") for name in ("cuda_driver", "kernels", "busy", "emit")]
+    own = str(ROOT / "scripts/benchmarks/gpu_sides.c")
+    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    subprocess.run(["cc", *flags, own, *probe, "-ldl", "-o", str(program)], check=True)
+    return program
+
+
+def rows(label: str, bench: Bench, beside: int, launches: int, scale: float = 1) -> Iterator[tuple[str, float, str]]:
+    """A scene's figures, where all times on the GPU are ``scale`` times as long as those that are told."""
+    times, share = bench.scene(beside, launches)
+    label = f"{label}.{beside}.k{launches}"
+    yield from figures(label, [round(ns / scale) for ns in times])
+    if beside:
+        yield f"{label}.best_effort_percent", 100 * scale * share, "%"
