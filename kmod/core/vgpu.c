@@ -533,6 +533,18 @@ u64 gpurt_vgpu_submit(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpu
 	return gpurt_vgpu_submit_as(v, t, w, &d, now);
 }
 
+/* Takes all unfinished items out of @t: their memory is the caller's, which keeps track of it. */
+void gpurt_vgpu_empty(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now)
+{
+	u32 e;
+
+	gpurt_vgpu_advance(v, now);
+	for (e = 0; e < GPURT_ENGINE_COUNT; e++)
+		while (head(t, e))
+			take_out(v, t, head(t, e));
+	gpurt_vgpu_happen(v);
+}
+
 /* Takes one unfinished item out of @t, for its memory to be freed; NULL when there is none left. */
 struct gpurt_vgpu_work *gpurt_vgpu_drop(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now)
 {

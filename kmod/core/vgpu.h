@@ -133,6 +133,7 @@ void gpurt_vgpu_demand_of(struct gpurt_vgpu_demand *d, const struct gpurt_submit
 u64 gpurt_vgpu_time(const struct gpurt_vgpu *v, const struct gpurt_vgpu_demand *d);
 u64 gpurt_vgpu_submit_as(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct gpurt_vgpu_work *w,
 			 const struct gpurt_vgpu_demand *d, u64 now);
+void gpurt_vgpu_empty(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now);
 struct gpurt_vgpu_work *gpurt_vgpu_drop(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, u64 now);
 
 /* For whole.c, which passes time on all partitions together. */

@@ -4,13 +4,19 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
-from pycontrol.host.peer import Peer, cgroup_of
+from pycontrol.host.peer import Peer, cgroup_of, check_cgroup
+from pycontrol.host.pieces import READS
 from pycontrol.host.wire import Refusal
 from pycontrol.machine import procs
+
+#: How far above a process a budget is looked for, as in kmod/clients/budgets.c.
+GENERATIONS = 256
 
 
 @dataclass(eq=False)
@@ -42,6 +48,7 @@ class Budgets:
     def __init__(self) -> None:
         """No budgets yet."""
         self.allowances: dict[int | str, Allowance] = {}
+        self.changes = 0  # whoever looked for an allowance before has to look again
 
     def named(self, what: int | str, make: bool) -> Allowance | None:
         """The allowance of a process or of a cgroup; None: there is none, and none was to be made.
@@ -55,8 +62,8 @@ class Budgets:
             if stat is None:
                 raise Refusal(errno.ESRCH, f"no process with pid {what}")
             start = stat.start
-        elif not what.startswith("/"):
-            raise Refusal(errno.EINVAL, "attribute GPURT_A_CGROUP must be a path that begins with /")
+        else:
+            check_cgroup(what)
         found = self.allowances.get(what)
         if found and found.start == start:
             return found
@@ -65,12 +72,14 @@ class Budgets:
         if len(self.allowances) >= lib.GPURT_MAX_RULES:
             raise Refusal(errno.ENOBUFS, f"there are {lib.GPURT_MAX_RULES} budgets already; remove some first")
         self.allowances[what] = made = Allowance(what, start)
+        self.changes += 1
         return made
 
     def settle(self, allowance: Allowance) -> None:
         """An allowance that has no budget on any GPU any more is no allowance."""
         if not allowance.used and self.allowances.get(allowance.what) is allowance:
             del self.allowances[allowance.what]
+            self.changes += 1
 
     def of(self, peer: Peer, now: Allowance | None) -> Allowance | None:
         """The allowance of a process that is in allowance `now`: its own, else that of the nearest process above it.
@@ -80,14 +89,20 @@ class Budgets:
         Raises:
             Unreadable: what decides is not known.
         """
-        if not self.allowances:
-            return None
-        for pid, start in procs.ancestry(peer.pid):
+        return next(found[0] for found in self.search(peer, now) if found)
+
+    def search(self, peer: Peer, now: Allowance | None) -> Iterator[tuple[Allowance | None] | None]:
+        """The same in pieces: None after each, then the allowance in a tuple.  A process may have many above it."""
+        above = procs.ancestry(peer.pid) if any(isinstance(what, int) for what in self.allowances) else iter(())
+        for number, (pid, start) in enumerate(islice(above, GENERATIONS), 1):
             allowance = self.allowances.get(pid)
             if allowance and allowance.start == start:
-                return allowance
+                yield (allowance,)
+                return
+            if number % (READS // 2) == 0:  # each takes two files
+                yield None
         if now and isinstance(now.what, int) and self.allowances.get(now.what) is now:
-            return now
-        path = cgroup_of(peer)
-        cgroups = [what for what in self.allowances if isinstance(what, str) and procs.in_cgroup(path, what)]
-        return self.allowances[max(cgroups, key=len)] if cgroups else None
+            yield (now,)
+            return
+        nearest = procs.nearest_cgroup(cgroup_of(peer), self.allowances) if self.allowances else None
+        yield (self.allowances[nearest] if nearest else None,)

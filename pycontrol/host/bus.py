@@ -45,6 +45,11 @@ class Copier:
             self.thread = self.thread if cpu else None
 
     @property
+    def waits(self) -> bool:
+        """Whether it copies, or waits to: its level matters only then."""
+        return bool(self.node.state != IDLE)
+
+    @property
     def raised(self) -> int:
         """The CPU priority that its thread is raised to; 0: it is not."""
         return self.thread.level() if self.thread else 0

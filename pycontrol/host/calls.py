@@ -385,7 +385,7 @@ class Calls:
             client.marks = whole
             gpu.tell(gpu, client, kind, now, None, now - made.release_ns, Mark(task, made.job, made.cpu_ns))
         else:
-            client.marks_lost += 1
+            gpu.marks_lost[client] = gpu.marks_lost.get(client, 0) + 1
         answer(0)
 
 

@@ -27,7 +27,7 @@ from pycontrol.machine import procs
 T = TypeVar("T")
 Request = Mapping[str, int | str]
 Record = list[tuple[str, Value]]
-Answer = list[Record] | Iterator[Record] | Refusal
+Answer = list[Record] | Iterator[Record | None] | Refusal
 #: One decision: has it taken, and calls the function with its result once it is carried out.
 Step = Callable[[Callable[[int], None]], None]
 
@@ -88,7 +88,8 @@ class Commands:
         """
         if lib.gpurt_request_find(command).administrator and not peer.administrator:
             raise Refusal(errno.EPERM, "this needs CAP_SYS_NICE: run as root or as the host's own user")
-        reading: dict[Command, Callable[[Peer, Request], Iterator[Record]]] = {
+        reading: dict[Command, Callable[[Peer, Sequence[Gpu]], Iterator[Record]]] = {
+            Command.GET_CLIENTS: self.clients,
             Command.GET_STATUS: self.status,
             Command.GET_LATENCY: self.latencies,
             Command.GET_BUS: self.buses,
@@ -103,10 +104,8 @@ class Commands:
         }
         if command is Command.GET_RULES:
             done(self.listed(peer))
-        elif command is Command.GET_CLIENTS:
-            done(self.clients(peer, self.chosen(request)))
         elif command in reading:
-            done(list(reading[command](peer, request)))
+            done(reading[command](peer, self.chosen(request)))
         else:
             in_turn(setting[command](request), lambda result: done(of_decisions(result)))
 
@@ -119,9 +118,9 @@ class Commands:
             raise Refusal(errno.ENODEV, f"no GPU {index}: there are {len(self.gpus)}")
         return [self.gpus[index]]
 
-    def status(self, peer: Peer, request: Request) -> Iterator[Record]:
+    def status(self, peer: Peer, gpus: Sequence[Gpu]) -> Iterator[Record]:
         """GPURT_CMD_GET_STATUS."""
-        for gpu in self.chosen(request):
+        for gpu in gpus:
             runner, facts = gpu.runner.voice if gpu.runner else None, gpu.facts()
             yield [
                 ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
@@ -163,9 +162,9 @@ class Commands:
                 *([("GROUP", client.group.group.name)] if client.group and known else []),
             ]  # fmt: skip
 
-    def latencies(self, _peer: Peer, request: Request) -> Iterator[Record]:
+    def latencies(self, _peer: Peer, gpus: Sequence[Gpu]) -> Iterator[Record]:
         """GPURT_CMD_GET_LATENCY; causes that never happened are left out."""
-        for gpu in self.chosen(request):
+        for gpu in gpus:
             for cause, latency in gpu.latency.items():
                 if latency.count:
                     yield [
@@ -173,9 +172,9 @@ class Commands:
                         *times_of(latency),
                     ]  # fmt: skip
 
-    def buses(self, peer: Peer, request: Request) -> Iterator[Record]:
+    def buses(self, peer: Peer, gpus: Sequence[Gpu]) -> Iterator[Record]:
         """GPURT_CMD_GET_BUS."""
-        for gpu in self.chosen(request):
+        for gpu in gpus:
             raw, holder = gpu.bus.raw, gpu.bus.holder
             record: Record = [("GPU", gpu.index), ("WAITERS", raw.waiters), ("COUNT", raw.waits.count)]
             record += times_of(raw.waits)
@@ -189,11 +188,14 @@ class Commands:
                 ]  # fmt: skip
             yield record
 
-    def listed(self, peer: Peer) -> Iterator[Record]:
-        """GPURT_CMD_GET_RULES.  Names and paths are those of anyone's processes: only the administrator is told."""
+    def listed(self, peer: Peer) -> Iterator[Record | None]:
+        """GPURT_CMD_GET_RULES; None for a rule that does not count any more, for finding that out takes time.
+
+        Names and paths are those of anyone's processes: only the administrator is told.
+        """
         both = (("EXEMPT", self.rules.exempt.rules), ("BARRED", self.rules.barred.rules))
         made = heapq.merge(*(zip(repeat(flag), rules) for flag, rules in both), key=lambda one: one[1].since)
-        return (told(peer, flag, rule) for flag, rule in made if not rule.dead)
+        return (None if rule.dead else told(peer, flag, rule) for flag, rule in made)
 
     def of_pid(self, request: Request) -> list[tuple[Gpu, GpuClient]]:
         """The clients of the process that is named.  Raises Refusal ESRCH."""

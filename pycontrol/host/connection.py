@@ -21,6 +21,7 @@ from pycontrol.host.gpu import Gpu, GpuClient
 from pycontrol.host.groups import Group
 from pycontrol.host.lanes import AGENTS, Lane
 from pycontrol.host.peer import Peer
+from pycontrol.host.pieces import Pieces
 from pycontrol.host.threads import Callers, HostThread, Scheduling, Threads
 from pycontrol.host.users import ANSWER, Account
 from pycontrol.host.waiter import FOREVER
@@ -65,7 +66,7 @@ class Connection:
         self.kept = False  # it joined with GPURT_GROUP_ALL
         self.answers: deque[tuple[int, bytes]] = deque()  # each with the number of the first event that comes after it
         self.queued = 0
-        self.streams: deque[tuple[int, Iterator[bytes]]] = deque()  # long answers, made as the client reads
+        self.streams: deque[tuple[int, Iterator[bytes]]] = deque()  # long answers, made as it reads; empty: none yet
         self.cursor = -1  # number of the event that it gets next; -1: it reads none
         self.blocked = False  # its socket is full: the host is told when it can be sent
         self.owed = False  # the host knows that there is something to send
@@ -74,6 +75,8 @@ class Connection:
         self.waiting: dict[int, Call] = {}  # calls under way that may be interrupted, by their cookies
         self.tid = 0  # of the thread that made the call under way, as it says; 0: the main thread
         self.callers = Callers(peer.pid)
+        self.pieces = Pieces()
+        self.packet: tuple[bytes, int] | None = None  # one that is not finished, and the process that sent it
         self.lane: Lane  # whose members wait to be served
         self._next: bytes | None = None  # the packet that did not fit
         self._thread: HostThread | None = None  # the last one, which will probably be the next one
@@ -90,8 +93,8 @@ class Connection:
         return self.clients[gpu.index]
 
     def thread(self) -> HostThread:
-        """The thread that made the call under way.  Raises Refusal EPERM if it is not one of this process."""
-        self._thread = self.host.threads.of(self.peer.pid, self.tid)
+        """The thread that made the call under way.  Raises Unfinished, or Refusal EPERM: its process has none such."""
+        self._thread = self.host.threads.of(self.peer.pid, self.tid, self.callers.tid(self.tid), self.pieces)
         return self._thread
 
     def scheduling(self, thread: HostThread) -> Scheduling:
@@ -158,7 +161,7 @@ class Connection:
                 self._next = self._take()
             if self._next is None:
                 return False
-            if not self._sent(self._next):
+            if self._next and not self._sent(self._next):
                 return False
             self._next = None
         return True

@@ -30,9 +30,10 @@ from pycontrol.host.peer import Peer
 from pycontrol.host.stuck import Stuck, left_by
 from pycontrol.host.threads import Band
 from pycontrol.host.users import Account
-from pycontrol.host.waiter import FOREVER, Waiter, Waiters
+from pycontrol.host.waiter import FOREVER, Answers, Waiter, Waiters
 
-#: Clients whose calls that wait for the GPU are answered at once; more of them are answered in later turns of the loop.
+#: Best-effort decisions, clients that wait for the GPU and calls that wait, with which one turn of the loop is done.
+#: More of them wait for later turns: any number may have come to the gate while an update was in flight.
 FEW = 8
 CONTROL, URGENT = lib.GPURT_GATE_CONTROL, lib.GPURT_GATE_URGENT
 
@@ -52,7 +53,6 @@ class GpuClient:
     grant_waiters: Waiters = field(default_factory=Waiters)
     copier: Copier = field(default_factory=Copier)
     marks: int = 0  # core/marks.c
-    marks_lost: int = 0  # that readers were not told of, and do not know
     account: Account = field(default_factory=Account)  # of its user
     hint: int = 0  # the priority that its last outermost begin asked for
     awaited: bool = False  # it is an agent, for whose answers updates wait
@@ -203,6 +203,8 @@ class Gpu(ABC):
         self._seats: dict[CData, Seat] = {}  # of groups, by their entries
         self._regrouped: list[Group] = []  # whose other GPUs have to follow
         self.copiers: dict[Copier, GpuClient] = {}
+        self.marks_lost: dict[GpuClient, int] = {}  # that readers were not told of, and do not know
+        self._others: list[GpuClient] = []  # at which policy `job` looks next
         self._waiting: dict[CData, Decision] = {}
         self._current: Decision | None = None
         self._ended: int | None = None  # when its update was over
@@ -210,7 +212,9 @@ class Gpu(ABC):
         self._ticking = False  # a tick waits at the gate
         self._retry_now = False
         self._granted: OrderedDict[GpuClient, None] = OrderedDict()  # those with waiters for a grant
+        self.answers = Answers(FEW)
         self._exempt: set[GpuClient] = set()
+        self._real_time: set[GpuClient] = set()  # as policy `job` saw them last
         self._changed: list[GpuClient] = []  # clients that decisions were about
         self._unchecked = 0  # clients with waiters, the first ones, that may have the GPU since all have it
         self.barred = self.tsgs = 0  # clients, and TSGs of all clients
@@ -389,6 +393,11 @@ class Gpu(ABC):
         lib.gpurt_turns_add(self._turns, decision.turn, decision.level())
         self._waiting[decision.turn] = decision
 
+    def _turn_level(self) -> int:
+        """The level of the decision whose turn it is; -1: there is none, or an update is in flight."""
+        turn = lib.gpurt_turns_first(self._turns)
+        return -1 if self._turns.held or turn == ffi.NULL else int(turn.level)
+
     def _take_next(self) -> bool:
         """Takes the decision whose turn it is; whether there is one."""
         turn = lib.gpurt_turns_first(self._turns)
@@ -447,12 +456,15 @@ class Gpu(ABC):
         """Does all that can be done now: takes decisions, and answers those whose wait is over."""
         if self._settling:  # called from an answer below, where the loop goes on
             return
-        self._settling = True
+        self._settling, few = True, FEW
         try:
             while True:
                 self._answer()
                 self._follow()
-                if not self._carried_out() and not self._take_next():
+                if self._carried_out():
+                    continue
+                few -= self._turn_level() == 0
+                if few < 0 or not self._take_next():
                     break
         finally:
             self._settling = False
@@ -466,15 +478,23 @@ class Gpu(ABC):
             return
         changed, self._changed = self._changed, []
         owners = self.runner.members if self.runner else []
-        for client in (*owners, *changed, *self._exempt):
+        for client in (*owners, *changed, *(self._granted.keys() & self._exempt)):
             if client in self._granted:
                 self._check(client)
         self.answer_more()
 
     @property
     def more(self) -> bool:
-        """Whether there are clients that `answer_more` has to look at."""
-        return bool(self._unchecked and self._granted and not self.in_flight)
+        """Whether a turn before has left something to `go_on` with."""
+        unchecked = self._unchecked and self._granted and not self.in_flight
+        return bool(unchecked or self.answers or self._turn_level() >= 0)
+
+    def go_on(self) -> None:
+        """Goes on with what turns before have left: decisions, and calls to be answered."""
+        self.answers.turn()
+        self.answer_more()
+        if self._turn_level() >= 0:
+            self.settle()
 
     def answer_more(self) -> None:
         """When everyone has the GPU: answers the next few clients that wait for it."""
@@ -492,7 +512,12 @@ class Gpu(ABC):
 
     def _finish_grants(self, client: GpuClient, result: int) -> None:
         self._granted.pop(client, None)
-        client.grant_waiters.finish(result, 0 if result else self.clock())
+        self.finish(client, client.grant_waiters, result, 0 if result else self.clock())
+
+    def finish(self, client: GpuClient, waiters: Waiters, result: int, when: int) -> None:
+        """Calls of a client have waited for something that has happened: answers them, some perhaps in later turns."""
+        urgent = max(client.core.own, lib.gpurt_client_level(client.core)) > 0
+        self.answers.finish(waiters, urgent, result, when)
 
     def state(self, client: GpuClient) -> int:
         """The client's state (enum gpurt_state) on the runlist that holds: the last one that was carried out."""
@@ -585,6 +610,7 @@ class Gpu(ABC):
         def done(_result: int) -> None:
             self._granted.pop(client, None)
             self._exempt.discard(client)
+            self._real_time.discard(client)
             self.bar(client, False)
             del self.clients[client.id]
             self.part(client, self.clock())
@@ -632,10 +658,18 @@ class Gpu(ABC):
         client.allowance = allowance
         self.update(Decision(decide, done, lambda: CONTROL, client, call))
 
+    def some_clients(self, others: int) -> list[GpuClient]:
+        """The real-time clients, as policy `job` knows them, and so many others in turn."""
+        if not self._others:
+            self._others = list(self.clients.values())
+        taken = [self._others.pop() for _ in range(min(others, len(self._others)))]
+        return [*self._real_time, *(one for one in taken if one not in self._real_time and not one.gone)]
+
     def job(self, client: GpuClient, own: int, runnable: bool) -> None:
         """Policy `job`: the client's task has this priority, and wants a CPU or not."""
 
         def decide(now: int) -> int:
+            (self._real_time.add if own else self._real_time.discard)(client)
             return int(lib.gpurt_job(self.sched, client.core, own, runnable, now))
 
         self.update(Decision(decide, ignore, lambda: URGENT, client))

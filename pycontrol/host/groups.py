@@ -95,10 +95,11 @@ class Group:
         return self.seats[gpu.index]
 
     def relevel_copies(self) -> None:
-        """A member, or the group's level, is new: copies of members are of its priority, too."""
+        """The group's level is new: copies of members are of its priority, too."""
         for seat in self.seats.values():
             for one in seat.members:
-                seat.gpu.bus.relevel(one.copier, one.level_of_copies)
+                if one.copier.waits:
+                    seat.gpu.bus.relevel(one.copier, one.level_of_copies)
 
     def check(self, gpu: Gpu, peer: Peer, allowance: Allowance | None) -> None:
         """Whether a client of a process can be a member on a GPU.
@@ -250,11 +251,14 @@ class Groups:
             client.group = seat  # events of this decision name it
             seat.members.append(client)
             gpu.unite(client, seat, now)
+            before = group.raw.set, group.raw.level
             if moved:
                 lib.gpurt_group_move(seat.raw, client.core, now)
             else:
                 lib.gpurt_group_add(seat.raw, client.core, own, now)
-            group.relevel_copies()
+            if (group.raw.set, group.raw.level) != before:
+                group.relevel_copies()
+            gpu.bus.relevel(client.copier, client.level_of_copies)
             return 0
 
         gpu.update(gpu.decision(decide, done, client))

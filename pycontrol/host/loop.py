@@ -34,6 +34,7 @@ from pycontrol.host.keeper import Keeper
 from pycontrol.host.lanes import Lane, Lanes, urgency
 from pycontrol.host.pace import Pace, is_real_time
 from pycontrol.host.peer import Peer, Rules, administers, credentials, receive, scarce, watch
+from pycontrol.host.pieces import READS, Unfinished
 from pycontrol.host.threads import Threads
 from pycontrol.host.units import Space
 from pycontrol.host.users import Account, Accounts, UserLimits
@@ -85,6 +86,7 @@ class Host:
         self._doomed: list[Connection] = []
         self.users = Accounts(limits)
         self.feed = Feed()
+        self._leaving: list[tuple[Connection, list[tuple[int, GpuClient]]]] = []  # ended, with clients left
         self._owing: deque[Connection] = deque()  # those with something to send, some of them twice
         self._idle: list[Connection] = []  # readers that have been sent all events
         self._woken = 0  # how often these were owed a new one
@@ -118,7 +120,7 @@ class Host:
         """One packet of the most urgent connection.  If none is urgent, also some of what is owed."""
         self.timer.arm(min(self._wake(), self._resting or FOREVER))
         self._left = AT_ONCE
-        more = not self._resting and (self._owing or any(gpu.more for gpu in self.gpus))
+        more = not self._resting and (self._leaving or self._owing or any(gpu.more for gpu in self.gpus))
         own, lanes = self.lanes.ready(wait=not more)
         if wake in own:
             self.running = False
@@ -156,7 +158,9 @@ class Host:
     def _deliver(self) -> None:
         """Sends some of what connections are owed, and answers some of those that wait for the GPU."""
         for gpu in self.gpus:
-            gpu.answer_more()
+            gpu.go_on()
+        if self._leaving:
+            self._leave_one()
         if self._owing:
             connection = self._owing.popleft()
             connection.owed = False
@@ -235,7 +239,7 @@ class Host:
         jobs = [gpu for gpu in self.gpus if gpu.sched.policy == JOB]
         if jobs and now >= self._next_poll:
             for gpu in jobs:
-                self._poll(gpu)
+                self._poll(gpu, max(1, READS // len(jobs)))
             period = min(gpu.poll_ns for gpu in jobs)
             self._next_poll = max(self._next_poll + period, now)
 
@@ -245,19 +249,23 @@ class Host:
             if gpu.times()[0] <= now:
                 gpu.advance(now)
             gpu.bus.advance(now)
-            gpu.stuck.advance(now)
+        for gpu in self.gpus:
+            if gpu.stuck.advance(now):
+                break  # each look reads files of /proc
         if self.space and self.space.times() <= now:
             self.space.advance(now)
 
-    def _poll(self, gpu: Gpu) -> None:
-        """Policy `job`: looks at the states of the real-time clients with TSGs; starts before ends.
+    def _poll(self, gpu: Gpu, others: int) -> None:
+        """Policy `job`: looks at the states of clients with TSGs; starts before ends.
+
+        The real-time ones are looked at each time, some of the others in turn: those have no right to the host's time.
 
         In the middle of an update there is nothing to look for: it is looked again afterwards.
         """
         if gpu.in_flight:
             return
         changed: list[tuple[bool, GpuClient, int]] = []
-        for client in gpu.clients.values():
+        for client in gpu.some_clients(others):
             try:
                 stat = procs.stat(client.peer.pid) if client.core.tsgs else None
             except procs.Unreadable:
@@ -337,7 +345,8 @@ class Host:
 
     def _events(self, connection: Connection) -> list[tuple[int, int]]:
         """The descriptors of a connection, and what is waited for."""
-        wanted = select.EPOLLIN | select.EPOLLRDHUP | (select.EPOLLOUT if connection.blocked else 0)
+        wanted = select.EPOLLOUT if connection.blocked or connection.packet else 0
+        wanted |= 0 if connection.packet else select.EPOLLIN | select.EPOLLRDHUP
         found = [(connection.sock.fileno(), wanted)]
         return [*found, (connection.pidfd, select.EPOLLIN)] if connection.pidfd >= 0 else found
 
@@ -359,10 +368,12 @@ class Host:
         Raises:
             Unreadable: what decides about its process is not known.
             Refusal: EDQUOT, its group is under another budget; EBUSY, its process is in another group.
+            Unfinished: what decides is not known yet.
         """
         peer = connection.peer
         exempt, barred = self.rules.exempt.has(peer), self.rules.barred.has(peer)
-        allowance = self.budgets.of(peer, None)
+        about = "allowance", self.budgets.changes
+        (allowance,) = connection.pieces.result(about, partial(self.budgets.search, peer, None))
         thread, right = (connection.thread(), peer.right) if connection.kept else (None, 0)
         if thread:
             gpu.band.check_kept(connection.scheduling(thread).own, right, barred)
@@ -414,18 +425,32 @@ class Host:
         self._listen(True)
         if self.space:
             self.space.leave(connection)
-        for index, client in connection.clients.items():
+        # first those that others may wait for
+        clients = sorted(connection.clients.items(), key=lambda one: one[1].core.depth == 0)
+        at_once = len(clients) if connection.lane.urgent else 1
+        for index, client in clients[:at_once]:
             self.gpus[index].leave(client)
-        self.groups.leave(connection)
-        self.users.disconnect(connection.account)
+        self._leaving.append((connection, clients[at_once:]))
+        self._leave_one(len(self._leaving) - 1)
+
+    def _leave_one(self, which: int = 0) -> None:
+        """A connection that has ended has one client less, and is forgotten with the last one."""
+        connection, clients = self._leaving[which]
+        if clients:
+            index, client = clients.pop()
+            self.gpus[index].leave(client)
+        if not clients:
+            del self._leaving[which]
+            self.groups.leave(connection)
+            self.users.disconnect(connection.account)
 
     def _serve_one(self, connection: Connection, events: int) -> None:
         """Handles one packet.  If there are more, epoll says so again, and other clients have their turn before."""
-        if events & select.EPOLLOUT:
+        if events & select.EPOLLOUT and connection.blocked:
             connection.blocked = False
             self.want_write(connection, False)
         try:
-            data, sender = receive(connection.sock, lib.GPURT_MAX_PACKET + 1)
+            data, sender = connection.packet or receive(connection.sock, lib.GPURT_MAX_PACKET + 1)
         except BlockingIOError:
             return
         except OSError:
@@ -439,11 +464,18 @@ class Host:
 
     def _packet(self, connection: Connection, data: bytes, sender: int) -> None:
         """Handles one packet; a mistake of ours costs that client its connection, and nobody else anything."""
+        before = connection.packet
         try:
             self._catch_up(time.monotonic_ns())
             self._handle(connection, data, sender)
+            connection.packet = None
+        except Unfinished:
+            connection.packet = data, sender
         except Exception as error:
             self._mistake(connection, error)
+        if bool(before) != bool(connection.packet) and not connection.closed:
+            fd, events = self._events(connection)[0]  # what can be written to is ready again at once
+            connection.lane.epoll.modify(fd, events)
 
     def _mistake(self, connection: Connection, error: Exception) -> None:
         text = f"{type(error).__name__}: {error}"
@@ -465,8 +497,8 @@ class Host:
             if sender == connection.peer.pid and cookie in connection.waiting:
                 connection.waiting[cookie].interrupt()
         elif kind == Packet.SUBSCRIBE and not payload:
-            for client in (one for gpu in self.gpus for one in gpu.clients.values() if not self.readers):
-                client.marks_lost = 0  # nobody could have been told
+            for gpu in self.gpus if not self.readers else ():
+                gpu.marks_lost.clear()  # nobody could have been told
             self.readers.add(connection)
             connection.subscribe()
         else:
@@ -504,11 +536,14 @@ class Host:
             answered(-refusal.error, None)
         except procs.Unreadable as error:
             answered(-error.errno, None)
+        except Unfinished:
+            connection.answered()
+            raise
 
     def _netlink(self, connection: Connection, payload: bytes) -> None:
-        def packets(records: Iterable[Record]) -> Iterator[bytes]:
+        def packets(records: Iterable[Record | None]) -> Iterator[bytes]:
             for record in records:
-                yield message(command, record, head)
+                yield message(command, record, head) if record else b""
             yield finish(head)
 
         def done(records: Answer) -> None:
@@ -546,7 +581,7 @@ class Host:
         """Has an event sent to every subscribed connection, with the process's pid and name if it may know them."""
         lost = 0
         if client and (mark or kind is EventKind.GONE):
-            lost, client.marks_lost = client.marks_lost, 0
+            lost = gpu.marks_lost.pop(client, 0)
         if not self.readers:
             return
         record: list[tuple[str, int | str | bytes]] = [("EVENT", int(kind)), ("TIME_NS", when), ("GPU", gpu.index)]

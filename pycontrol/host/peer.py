@@ -160,6 +160,13 @@ class Rule:
         return isinstance(self.what, int) and procs.ended(self.what, self.start)
 
 
+def check_cgroup(path: str) -> None:
+    """Raises Refusal EINVAL unless a rule may name that cgroup."""
+    if not procs.is_cgroup(path):
+        most = f"has at most {procs.MOST_DEPTH} parts"
+        raise Refusal(errno.EINVAL, f"attribute GPURT_A_CGROUP must be a path that begins with / and {most}")
+
+
 def cgroup_of(peer: Peer) -> str:
     """The path of the process's cgroup of version 2; empty where there are none.
 
@@ -202,7 +209,7 @@ class Named:
         if not self._cgroups:
             return False
         cgroup = cgroup_of(peer)
-        return any(procs.in_cgroup(cgroup, prefix) for prefix in self._cgroups)
+        return procs.nearest_cgroup(cgroup, self._cgroups) is not None
 
     def change(self, kind: str, what: int | str, add: bool) -> None:
         """Adds or removes a rule of `kind` PID, COMM or CGROUP.  Removing what is not there is no mistake.
@@ -210,8 +217,8 @@ class Named:
         Raises:
             Refusal: no such process, a cgroup that is no absolute path, no cgroups of version 2, or too many rules.
         """
-        if kind == "CGROUP" and not str(what).startswith("/"):
-            raise Refusal(errno.EINVAL, "attribute GPURT_A_CGROUP must be a path that begins with /")
+        if kind == "CGROUP":
+            check_cgroup(str(what))
         if not add:
             self._remove((kind, what))
             return

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import EventKind
 from pycontrol.host.groups import Seat
+from pycontrol.host.pieces import READS
 from pycontrol.host.waiter import FOREVER
 from pycontrol.machine import procs
 
 if TYPE_CHECKING:
     from pycontrol.host.gpu import Gpu, GpuClient, Owner
 
-#: So many threads are looked at before others have their turn, and the time until the next ones, ns.
-SOME, REST = 32, 1_000_000
+#: So many threads are looked at before others have their turn, by two files each, and the time until the next ones, ns.
+SOME, REST = READS // 2, 1_000_000
 
 
 class Threads(NamedTuple):
@@ -73,10 +74,10 @@ class Stuck:
     def _interval(self) -> int:
         return max(REST, self.limit // int(lib.GPURT_STUCK_LOOKS))
 
-    def advance(self, now: int) -> None:
-        """Looks, if that is due."""
+    def advance(self, now: int) -> bool:
+        """Looks, if that is due; whether it was."""
         if self.due() > now:
-            return
+            return False
         gpu, runner = self._gpu, self._gpu.runner
         look = ffi.new("struct gpurt_stuck_look *", {"now": now})
         if runner and not gpu.fault and not gpu.in_flight:
@@ -86,12 +87,13 @@ class Stuck:
                 found = self._look(runner)
                 if found is None:
                     self._next = now + REST
-                    return
+                    return True
                 look.asleep, look.cpu = found
         self._walk = None
         self._next = now + self._interval()
         if lib.gpurt_stuck_seen(self._raw, gpu.sched, self.limit, look) and runner:
             gpu.tell(gpu, runner.voice, EventKind.STUCK, now, None, now - int(self._raw.since))
+        return True
 
     def _look(self, runner: Owner) -> Threads | None:
         """The result of a look at the runner's threads; None: there are more to look at."""
@@ -125,7 +127,7 @@ def look_at(pids: Sequence[int]) -> Iterator[Threads | None]:
 def _look_at(pids: Sequence[int]) -> Iterator[Threads | None]:
     seen = executed = 0
     for pid in pids:
-        tids = procs.threads(pid)
+        tids = procs.threads(pid, lib.GPURT_STUCK_THREADS + 1)
         for number, tid in enumerate(tids, 1):
             if seen and seen % SOME == 0:
                 yield None

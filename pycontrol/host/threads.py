@@ -14,13 +14,14 @@ from __future__ import annotations
 import errno
 import os
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
 from gpurt._gpurt import lib
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.peer import scarce
+from pycontrol.host.pieces import READS, Pieces
 from pycontrol.host.wire import Refusal
 from pycontrol.machine import procs
 
@@ -228,6 +229,10 @@ class Callers:
                 one: (tid, min(before, self._priority(tid))) for one, (tid, before) in self._known.items()
             }
 
+    def tid(self, name: int) -> int:
+        """The id of a thread that called, by what it says; 0: it is not among them."""
+        return self._known.get(name, (0, 0))[0]
+
     def highest(self) -> int:
         """The highest priority among them."""
         return max(priority for _, priority in self._known.values())
@@ -249,17 +254,20 @@ class Threads:
         #: By what a process calls its thread.  In a container that can be the id of another one of its threads here.
         self._named: weakref.WeakValueDictionary[tuple[int, int], HostThread] = weakref.WeakValueDictionary()
 
-    def of(self, pid: int, tid: int) -> HostThread:
+    def of(self, pid: int, tid: int, likely: int, pieces: Pieces) -> HostThread:
         """A thread of process `pid`, by the id that gettid(2) returns to it; 0: its main thread.
+
+        ``likely``: its id in this process's namespace, if it is still that; 0: not known.
 
         Raises:
             Refusal: EPERM, the process has no such thread.
+            Unfinished: the search goes on in another turn.
         """
         try:
             named = self._named.get((pid, tid))
             if named and named.alive():
                 return named
-            found = self._find(pid, tid) if tid else pid
+            found = pieces.result((pid, tid), lambda: _search(pid, tid, likely)) if tid else pid
             thread = self._alive(pid, found)
             if not thread:
                 thread = HostThread(pid, found, pinned(pid, f"task/{found}/comm"), pinned(pid, "comm"), self.keeper)
@@ -278,15 +286,24 @@ class Threads:
             for who in list(thread.wanted):
                 thread.want(who, 0)
 
-    def _find(self, pid: int, tid: int) -> int:
-        """The id in this process's namespace.  In a container the thread knows another one, the last of NSpid."""
-        if _ids(pid, tid)[-1:] == [tid]:
-            return tid
-        if tid > 0 and len(_ids(pid, pid)) > 1:
-            for one in procs.threads(pid)[:MOST_SEARCHED]:
-                if _ids(pid, one)[-1:] == [tid]:
-                    return one
-        raise LookupError(tid)
+
+def _search(pid: int, tid: int, likely: int) -> Iterator[int | None]:
+    """Looks for the id in this process's namespace: None after each piece of the search, then the id.
+
+    In a container the thread knows another one, the last of NSpid.  Raises LookupError.
+    """
+    for one in (tid, likely):
+        if one > 0 and _ids(pid, one)[-1:] == [tid]:
+            yield one
+            return
+    if tid > 0 and len(_ids(pid, pid)) > 1:
+        for number, one in enumerate(procs.threads(pid, MOST_SEARCHED)):
+            if number % READS == 0:
+                yield None
+            if _ids(pid, one)[-1:] == [tid]:
+                yield one
+                return
+    raise LookupError(tid)
 
 
 def _ids(pid: int, tid: int) -> list[int]:

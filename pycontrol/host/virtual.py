@@ -22,6 +22,9 @@ from pycontrol.host.wire import Refusal
 if TYPE_CHECKING:
     from pycontrol.host.whole import Whole
 
+#: What may happen on a virtual GPU before its time stands still until now, as in the module: else any amount of
+#: short work, once it executes, would keep the host from its clients.
+MOST = 16
 #: Completion times that a TSG remembers.
 REMEMBERED = lib.GPURT_REMEMBERED
 
@@ -46,16 +49,12 @@ class Context:
     waiters: Waiters = field(default_factory=Waiters)  # for all its work
     last_done: int = 0
     awaits: tuple[int, int] | None = None  # form fence: TSG and number of the work that is waited for; None: of all
+    queued: int = 0  # items that have not completed
 
     @property
     def idle(self) -> bool:
         """Whether all submitted work has completed."""
         return not self.queued
-
-    @property
-    def queued(self) -> int:
-        """Work items that have not completed."""
-        return sum(len(tsg.works) for tsg in self.tsgs.values())
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,7 @@ class VirtualGpu(Gpu):
         self._whole = whole
         self._by_tsg: dict[CData, tuple[GpuClient, Tsg]] = {}
         self._done: deque[tuple[GpuClient, Tsg, int, int]] = deque()
+        self._dropped: list[dict[int, tuple[CData, int]]] = []  # items that nobody wants any more
         self._end = 0  # of the update in flight
         self._latency = 0  # its
         super().__init__(index, policy, tell, clock, band)
@@ -121,7 +121,7 @@ class VirtualGpu(Gpu):
     def commit(self, only: Owner | None, now: int) -> None:
         """Carries out a runlist update, which takes alpha, and measures it."""
         started = self.clock()
-        self._end = lib.gpurt_vgpu_commit(self.vgpu, only.own.context if only else ffi.NULL, now)
+        self._end = lib.gpurt_vgpu_commit(self.vgpu, only.own.context if only else ffi.NULL, self._reach(now))
         self._latency = self._end - now + self.clock() - started
         self._finish(self.clock())
 
@@ -145,7 +145,7 @@ class VirtualGpu(Gpu):
 
     def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
         """A client is to be on every runlist, or no longer."""
-        lib.gpurt_vgpu_exempt(self.vgpu, client.own.context, exempt, now)
+        lib.gpurt_vgpu_exempt(self.vgpu, client.own.context, exempt, self._reach(now))
 
     def seated(self, seat: Seat) -> None:
         """A group comes to this GPU, with a context that has no TSGs of its own."""
@@ -156,7 +156,7 @@ class VirtualGpu(Gpu):
 
     def unite(self, client: GpuClient, seat: Seat, now: int) -> None:
         """A client is a member of a group now."""
-        lib.gpurt_vgpu_unite(self.vgpu, client.own.context, seat.own.context, now)
+        lib.gpurt_vgpu_unite(self.vgpu, client.own.context, seat.own.context, self._reach(now))
 
     def quiet(self) -> tuple[bool, bool, int]:
         """Whether the GPU executes nothing; whether others' work is queued; when the owner's work ended last, ns."""
@@ -174,9 +174,29 @@ class VirtualGpu(Gpu):
 
     def advance(self, now: int) -> None:
         """Lets everything up to `now` happen."""
-        lib.gpurt_vgpu_advance(self.vgpu, now)
+        self._reach(now)
         self._finish(now)
         super().advance(now)
+
+    def _reach(self, now: int) -> int:
+        """Brings the virtual GPU to that time, which is returned."""
+        if not lib.gpurt_vgpu_catch_up(self.vgpu, now, MOST):
+            lib.gpurt_vgpu_stand_still(self.vgpu, now)
+        return now
+
+    @property
+    def more(self) -> bool:
+        """Also memory of work that was dropped, and is not free yet."""
+        return bool(self._dropped) or super().more
+
+    def go_on(self) -> None:
+        """Frees some of that memory."""
+        super().go_on()
+        for _ in range(MOST if self._dropped else 0):
+            if not self._dropped[-1]:
+                self._dropped.pop()
+                break
+            self._dropped[-1].popitem()
 
     def times(self) -> tuple[int, int]:
         """When something will happen by itself, and when somebody must be told: work completes, or an update ends.
@@ -206,6 +226,7 @@ class VirtualGpu(Gpu):
 
     def _completed(self, client: GpuClient, tsg: Tsg, number: int, when: int) -> None:
         _, submitted = tsg.works.pop(number)
+        client.own.queued -= 1
         client.account.give(WORK)
         tsg.when[number] = client.own.last_done = when
         if len(tsg.when) > REMEMBERED:
@@ -214,9 +235,9 @@ class VirtualGpu(Gpu):
         if client.core.boost.working and (client.own.idle or client.own.awaits == (tsg.number, number)):
             lib.gpurt_boost_work(self.sched, client.core, False, when)
         if number in tsg.waiters:
-            tsg.waiters.pop(number).finish(0, when)
+            self.finish(client, tsg.waiters.pop(number), 0, when)
         if client.own.waiters and client.own.idle:
-            client.own.waiters.finish(0, when)
+            self.finish(client, client.own.waiters, 0, when)
 
     def wait_idle(self, client: GpuClient, waiter: Waiter) -> None:
         """Answers once all the client's work has completed."""
@@ -267,20 +288,20 @@ class VirtualGpu(Gpu):
         self._drop(client, number, self.clock())
         if client.own.idle:
             lib.gpurt_boost_work(self.sched, client.core, False, self.clock())
-            client.own.waiters.finish(0, client.own.last_done)
+            self.finish(client, client.own.waiters, 0, client.own.last_done)
         self._count(client, lib.gpurt_tsg_closed, done)
 
     def _drop(self, client: GpuClient, number: int, now: int) -> None:
         tsg = client.own.tsgs[number]
-        lib.gpurt_vgpu_advance(self.vgpu, now)
+        self._reach(now)
         self._tell_done()
-        while lib.gpurt_vgpu_drop(self.vgpu, tsg.raw, now) != ffi.NULL:
-            pass
+        lib.gpurt_vgpu_empty(self.vgpu, tsg.raw, now)
         lib.gpurt_vgpu_tsg_close(self.vgpu, tsg.raw, now)
         client.account.give(TSG + WORK * len(tsg.works))
-        tsg.works.clear()
+        client.own.queued -= len(tsg.works)
+        self._dropped += [tsg.works] if tsg.works else []
         for waiters in tsg.waiters.values():
-            waiters.finish(-errno.ENOENT)
+            self.finish(client, waiters, -errno.ENOENT, 0)
         del client.own.tsgs[number]
         del self._by_tsg[tsg.raw]
 
@@ -292,7 +313,7 @@ class VirtualGpu(Gpu):
         tsg = self.tsg(client, number)
         if not real_time and (level > lib.GPURT_INTERLEAVE_LOW or slice_ > self.vgpu.slice):
             raise Refusal(errno.EPERM, "a level above low, or a longer slice than the GPU's, needs real-time priority")
-        lib.gpurt_vgpu_shape(self.vgpu, tsg.raw, slice_, level, self.clock())
+        lib.gpurt_vgpu_shape(self.vgpu, tsg.raw, slice_, level, self._reach(self.clock()))
         self.settle()
 
     def submit(self, client: GpuClient, made: CData) -> int:
@@ -309,9 +330,10 @@ class VirtualGpu(Gpu):
             raise Refusal(errno.ENOBUFS, f"the client has {lib.GPURT_MAX_CLIENT_QUEUED} items queued")
         client.account.take(WORK)
         work = ffi.new("struct gpurt_vgpu_work *")
-        now = self.clock()
+        now = self._reach(self.clock())
         given = int(lib.gpurt_vgpu_submit_as(self.vgpu, tsg.raw, work, demand, now))
         tsg.works[given] = (work, now)
+        client.own.queued += 1
         self.settle()
         return given
 

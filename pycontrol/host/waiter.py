@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,6 +26,10 @@ MOST = 16
 Answer = Callable[[int, int], None]
 
 
+def no_answer(_result: int, _when: int) -> None:
+    """The request has been answered."""
+
+
 @dataclass(eq=False)
 class Waiter:
     """A request that is answered later, once."""
@@ -36,7 +41,8 @@ class Waiter:
         """Answers it, unless that has been done."""
         if not self.answered:
             self.answered = True
-            self.answer(result, when)
+            answer, self.answer = self.answer, no_answer  # which refers to this, by way of its call
+            answer(result, when)
 
 
 class Waiters:
@@ -58,10 +64,44 @@ class Waiters:
             self._full = max(FEW, 2 * len(self._all))
         self._all.append(waiter)
 
+    def take(self) -> list[Waiter]:
+        """Forgets all, for their caller to answer them."""
+        taken, self._all = self._all, []
+        return taken
+
     def finish(self, result: int, when: int = 0) -> None:
         """Answers and forgets all."""
-        waiters, self._all = self._all, []
-        for waiter in waiters:
+        for waiter in self.take():
+            waiter.finish(result, when)
+
+
+class Answers:
+    """Requests whose wait is over.  A turn of the loop answers only so many that are not urgent."""
+
+    def __init__(self, most: int) -> None:
+        """None yet; ``most`` in a turn."""
+        self._most = self._left = most
+        self._later: deque[tuple[Waiter, int, int]] = deque()
+
+    def __len__(self) -> int:
+        """How many are still to be answered."""
+        return len(self._later)
+
+    def finish(self, waiters: Waiters, urgent: bool, result: int, when: int = 0) -> None:
+        """The wait of those is over, with that result: answers them now, or in other turns."""
+        taken = waiters.take()
+        at_once = len(taken) if urgent else min(self._left, len(taken))
+        self._left -= 0 if urgent else at_once
+        self._later.extend((one, result, when) for one in taken[at_once:])
+        for one in taken[:at_once]:
+            one.finish(result, when)
+
+    def turn(self) -> None:
+        """Answers some that were left by turns before."""
+        self._left = self._most
+        while self._later and self._left:
+            self._left -= 1
+            waiter, result, when = self._later.popleft()
             waiter.finish(result, when)
 
 

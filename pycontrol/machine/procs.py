@@ -9,8 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import psutil
@@ -18,6 +20,10 @@ import psutil
 from gpurt.errors import RuntimeFailure
 
 PROC = Path("/proc")
+#: Bytes that are read at once: most files of a process have fewer.
+PIECE = 8192
+#: How deep below the root a cgroup may be that a rule names: each process's path is looked at so far.
+MOST_DEPTH = 64
 #: Bytes of a process's name (comm) that the kernel keeps: TASK_COMM_LEN without the NUL.
 NAME_BYTES = 15
 #: The flag of a thread that ends (include/linux/sched.h).
@@ -72,13 +78,17 @@ def parse_stat(text: bytes) -> Stat:
 
 def read(pid: int, name: str) -> bytes | None:
     """The content of /proc/PID/NAME.  Raises Unreadable."""
-    path = PROC / str(pid) / name
+    path = f"{PROC}/{pid}/{name}"
     try:
-        return path.read_bytes()
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return b"".join(iter(partial(os.read, fd, PIECE), b""))
+        finally:
+            os.close(fd)
     except OSError as error:
         if error.errno in ABSENT:
             return None
-        raise Unreadable(str(path), error.errno or 0) from None
+        raise Unreadable(path, error.errno or 0) from None
 
 
 def status(pid: int, field: str, thread: int = 0) -> list[str]:
@@ -191,6 +201,18 @@ def has_cgroups() -> bool:
     return any(line.startswith(b"0::") for line in (read(os.getpid(), "cgroup") or b"").splitlines())
 
 
+def nearest_cgroup(path: str, wanted: Container[int | str]) -> str | None:
+    """The nearest one of some cgroups that the cgroup `path` is or is below, of those that are not too deep."""
+    parts = path.split("/", MOST_DEPTH + 1)[: MOST_DEPTH + 1] if path else []
+    above = ("/".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((one for prefix in above for one in (prefix + "/", prefix) if one in wanted), None)
+
+
+def is_cgroup(path: str) -> bool:
+    """Whether a rule may name that cgroup."""
+    return path.startswith("/") and path.rstrip("/").count("/") <= MOST_DEPTH
+
+
 def in_cgroup(path: str, prefix: str) -> bool:
     """Whether the cgroup `path` is `prefix` or below it."""
     prefix = prefix.rstrip("/")
@@ -203,15 +225,16 @@ def name(pid: int) -> str:
     return found.comm if found else ""
 
 
-def threads(pid: int) -> list[int]:
-    """Thread ids of the process, the main thread first."""
-    folder = PROC / str(pid) / "task"
+def threads(pid: int, most: int | None = None) -> list[int]:
+    """Thread ids of the process, the main thread first; of no more than so many, for the kernel looks each one up."""
+    folder = f"{PROC}/{pid}/task"
     try:
-        tids = [int(entry) for entry in os.listdir(folder)]
+        with os.scandir(folder) as entries:
+            tids = [int(entry.name) for entry in islice(entries, most)]
     except OSError as error:
         if error.errno in ABSENT:
             return []
-        raise Unreadable(str(folder), error.errno or 0) from None
+        raise Unreadable(folder, error.errno or 0) from None
     return sorted(tids, key=lambda tid: (tid != pid, tid))
 
 

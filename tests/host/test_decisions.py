@@ -221,6 +221,6 @@ def test_marks_of_a_client_are_told_up_to_its_share() -> None:
     assert one.results == [0] * lib.GPURT_MARKS  # to the program it makes no difference
     assert world.events == [(1, EventKind.JOB_BEGIN)] * (lib.GPURT_MARKS // 2) + [(2, EventKind.JOB_BEGIN)]
     clients = one.client(world.gpu), other.client(world.gpu)
-    assert [client.marks_lost for client in clients] == [lib.GPURT_MARKS // 2, 0]
+    assert [world.gpu.marks_lost.get(client, 0) for client in clients] == [lib.GPURT_MARKS // 2, 0]
     one.mark(lib.GPURT_MARK_END)
     assert world.events[-1] == (1, EventKind.JOB_END)

@@ -9,101 +9,26 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from links import SocketClient
+from worlds import World
 
 from gpurt._gpurt import lib
-from gpurt.enums import Command, EventKind, Packet, Policy
+from gpurt.enums import Command, EventKind, Packet
 from pycontrol.host import feed, loop
-from pycontrol.host.endpoint import Access, Endpoint
-from pycontrol.host.gpu import FEW, Gpu, Tell
-from pycontrol.host.keeper import Keeper
-from pycontrol.host.loop import Host
+from pycontrol.host.gpu import FEW
 from pycontrol.host.pace import Pace
 from pycontrol.host.peer import Peer
 from pycontrol.host.users import TSG, Account, UserLimits
-from pycontrol.host.virtual import Shape, VirtualGpu
-from pycontrol.host.waiter import FOREVER as NEVER
 from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, decode, encode
 
 QUERY, BEGIN, END, WAIT = lib.GPURT_IOC_QUERY, lib.GPURT_IOC_BEGIN, lib.GPURT_IOC_END, lib.GPURT_IOC_WAIT
 FOREVER = {"what": lib.GPURT_WAIT_GRANT, "timeout_ns": lib.GPURT_FOREVER}
 MS = 1_000_000
-#: More turns than anything here takes.
-ENOUGH = 100_000
-
-
-class World:
-    """A host with one virtual GPU, whose loop turns when it is told to."""
-
-    def __init__(self, path: Path, limits: UserLimits) -> None:
-        self.path = path
-        self.endpoint = Endpoint(path, Access())
-        self.wake, self._writer = os.pipe()
-
-        def make(tell: Tell) -> list[Gpu]:
-            return [VirtualGpu(0, Shape(), int(Policy.SEGMENT), tell, time.monotonic_ns)]
-
-        self.host = Host(self.endpoint.listener, make, Keeper(), limits=limits)
-        self.host.lanes.watch(self.wake)
-
-    def rests(self) -> bool:
-        """Whether a turn would wait."""
-        when = min(self.host._wake(), self.host._resting or NEVER)
-        self.host.timer.arm(when)  # a turn does, too: what was due before makes nothing ready any more
-        due = when <= time.monotonic_ns()
-        own, lanes = self.host.lanes.ready(wait=False)
-        return not (due or own or lanes or self.host._owing or self.host.gpus[0].more)
-
-    def turn(self, times: int = 1) -> None:
-        """So many turns; none of them waits."""
-        for _ in range(times):
-            if not self.rests():
-                self.host.turn(self.wake)
-
-    def settle(self) -> int:
-        """Turns until there is nothing to do.  How many these were."""
-        for number in range(ENOUGH):
-            if self.rests():
-                return number
-            self.host.turn(self.wake)
-        raise AssertionError("it goes on for ever")
-
-    def client(self) -> SocketClient:
-        """One that the host has accepted."""
-        made = SocketClient(self.path)
-        self.settle()
-        return made
-
-    def ask(self, client: SocketClient, code: int, **fields: int) -> int:
-        """The result of a call."""
-        call = client.start(code, **fields)
-        self.settle()
-        return call.result()[0]
-
-    def urgent(self) -> SocketClient:
-        """A client whose segments have GPU priority 90."""
-        made = self.client()
-        assert self.ask(made, BEGIN, priority=90) == 0
-        assert self.ask(made, END) == 0
-        return made
-
-    def subscriber(self) -> SocketClient:
-        """A reader of events."""
-        made = self.client()
-        made.sock.send(PACKET.pack(Packet.SUBSCRIBE, 0, 0, 0))
-        self.settle()
-        return made
-
-    def close(self) -> None:
-        self.endpoint.close()
-        for fd in (self.wake, self._writer):
-            os.close(fd)
 
 
 @pytest.fixture
