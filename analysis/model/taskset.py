@@ -101,6 +101,11 @@ class Taskset:
         """The names of the tasks that hold a segment while their workers execute, and of those workers."""
         return frozenset(name for name, fork in self.forked.items() if fork.hold)
 
+    @cached_property
+    def inside(self) -> frozenset[str]:
+        """The names of the workers whose task holds a segment meanwhile.  Their segments change no runlist."""
+        return self.held & self.started
+
     def unserved(self, what: str) -> str:
         """Why ``what`` cannot be told of these tasks, for threads, pending jobs, wake-ups or resources; else empty.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from analysis.model import Task, Taskset
 from analysis.rta.forkjoin import Paths
@@ -13,6 +14,21 @@ from analysis.rta.recurrence import Unbounded
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
 from analysis.rta.system import Demands, System
 from analysis.rta.threads import verdict_of
+
+#: Rounds in which responses grow until none grows any more, before deadlines stand for those that are not known.
+MOST_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class _Formulas:
+    """What ``analyse`` is asked to apply."""
+
+    name: str
+    demands: Demands
+    ends: Demands | None
+    brief: bool
+    instead: Demands | None
+    paths: Paths | None
 
 
 def analyse(
@@ -27,20 +43,42 @@ def analyse(
     without one is withdrawn, because it assumed that this task meets its deadline.  ``brief``: up to the first failure.
     ``pending``: several jobs of a task may be pending; else such a task has a bound up to its period only.
     """
+    formulas = _Formulas(name, demands_of, end_of, brief, instead, paths)
+    if taskset.forks and not assume_deadlines and (found := _together(formulas, taskset, pending)):
+        return found
+    return _round(formulas, System(taskset, {}, {}, pending, assume_deadlines))[0]
+
+
+def _together(formulas: _Formulas, taskset: Taskset, pending: bool) -> Result | None:
+    """The least responses that all follow from one another; None if they would pass a deadline.
+
+    Workers are no more urgent than their task, and the bounds of all these rest on one another (readings: groups,
+    "Responses together").
+    """
+    known, ends = dict.fromkeys((t.name for t in taskset.real_time), 0), dict[str, int]()
+    for _ in range(MOST_ROUNDS):
+        result, ended = _round(formulas, System(taskset, known, ends, pending, settled=True))
+        if not result.schedulable:
+            return None
+        before, known = known, {n: v.wcrt for n, v in result.verdicts.items() if isinstance(v, Bound)}
+        if (before, ends) == (known, ended):
+            return result
+        ends = ended
+    return None
+
+
+def _round(formulas: _Formulas, system: System) -> tuple[Result, dict[str, int]]:
+    """A verdict on each task, and ends of last GPU segments; bounds become known unless the system is settled."""
+    taskset = system.taskset
     verdicts: dict[str, Verdict] = {t.name: BestEffort(t.name) for t in taskset if t.best_effort}
     needs: dict[str, Needs] = {}
     failed: set[str | None] = set()
     lost_on: dict[int, str] = {}  # by CPU: a task without a bound that preempts all less urgent ones
-    known: dict[str, int] = {}
-    ends: dict[str, int] = {}
     found: dict[str, int] = {}  # ends that no other task uses yet
     equals: list[Task] = []
-    system = System(taskset, known, ends, pending, assume_deadlines)
     for task in taskset.real_time:
         if equals and equals[0].priority != task.priority:
-            _settle(equals, verdicts, known, assume_deadlines)
-            ends.update(found)
-            found = {}
+            _settle(equals, verdicts, found, system)
             equals = []
         lost = lost_on.get(task.cpu)
         if lost in {t.name for t in taskset.served_with(task)}:
@@ -48,7 +86,7 @@ def analyse(
         verdict: Verdict | None = None
         if lost is None:
             try:
-                verdict, needs[task.name] = verdict_of(task, demands_of, system, instead, paths)
+                verdict, needs[task.name] = verdict_of(task, formulas.demands, system, formulas.instead, formulas.paths)
                 lost = _culprit(needs[task.name], failed)
             except Unbounded as unbounded:
                 lost = unbounded.culprit
@@ -57,24 +95,34 @@ def analyse(
         verdicts[task.name] = verdict
         if isinstance(verdict, Failure):
             failed.add(task.name)
-            if brief:
-                return Result(name, verdicts)
+            if formulas.brief:
+                return Result(formulas.name, verdicts), found
             if task.cpu_time or task.misc_time:
                 lost_on.setdefault(task.cpu, task.name)
-        elif end_of and task.uses_gpu and not (assume_deadlines or taskset.threads or task.name in taskset.forked):
-            end = end_within(task, end_of, demands_of, system)
+        elif formulas.ends and _has_end(task, system):
+            end = end_within(task, formulas.ends, formulas.demands, system)
             found |= {} if end is None else {task.name: end}
         equals.append(task)
     _withdraw(taskset, verdicts, needs, failed)
-    return Result(name, {t.name: verdicts[t.name] for t in taskset})
+    return Result(formulas.name, {t.name: verdicts[t.name] for t in taskset}), found
 
 
-def _settle(tasks: list[Task], verdicts: dict[str, Verdict], known: dict[str, int], never: bool) -> None:
+def _has_end(task: Task, system: System) -> bool:
+    """Whether other tasks' bounds look at the end of its last GPU segment."""
+    taskset = system.taskset
+    return task.uses_gpu and not (system.assumed or taskset.threads or task.name in taskset.forked)
+
+
+def _settle(tasks: list[Task], verdicts: dict[str, Verdict], ends: Mapping[str, int], system: System) -> None:
     """Makes these tasks' bounds known to lower priorities; tasks of equal priority use each other's deadlines."""
+    if system.settled or system.assumed:
+        return
     for task in tasks:
         verdict = verdicts[task.name]
-        if isinstance(verdict, Bound) and not never:
-            known[task.name] = verdict.wcrt
+        if isinstance(verdict, Bound):
+            system.known[task.name] = verdict.wcrt
+        if task.name in ends:
+            system.ends[task.name] = ends[task.name]
 
 
 def _depends(task: Task, culprit: str) -> Failure:

@@ -231,7 +231,7 @@ class _Charges:
         if not h.uses_gpu:
             return h.cpu_time
         if not self.form.spins(h):
-            return h.cpu_time + h.misc_time + 2 * self.update * h.eta
+            return h.cpu_time + h.misc_time + 2 * self.update * self.system.updating(h)
         contended = any(other.cpu != h.cpu for other in self.system.gpu_tasks)
         late = self.system.taskset.platform.alpha * h.eta if contended else 0
         return h.cpu_time + owned(h, self.system) + late

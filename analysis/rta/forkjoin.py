@@ -35,15 +35,21 @@ RAISED = 100
 
 @dataclass(frozen=True)
 class Phase:
-    """What a path does on one CPU, at one priority, in one stretch."""
+    """What a path does on one CPU, at one priority, in one stretch; ``hold``: it ends with the begin of a hold."""
 
     task: Task
     segments: tuple[Segment, ...]
+    hold: bool = False
 
     @property
     def users(self) -> int:
         """How many GPU segments it has."""
         return sum(isinstance(s, GpuSegment) for s in self.segments)
+
+    @property
+    def gaps(self) -> int:
+        """How often its task needs its own priority.  The end of a hold is the rest of that segment."""
+        return self.users + (not self.hold)
 
     @property
     def length(self) -> int:
@@ -67,16 +73,21 @@ class Path:
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """Before the workers, the worker, and after the workers."""
+        """Before the workers, the worker, and after the workers.  A job may end with the hold of a segment."""
         at = self.fork.after + self.fork.hold  # what begins and ends the hold takes no time between
         before, after = self.task.segments[:at], self.task.segments[at:]
-        first = (Phase(self.task, before), Phase(self.worker, self.worker.segments))
-        return (*first, Phase(self.task, after)) if self.last else first
+        first = (Phase(self.task, before, self.fork.hold), Phase(self.worker, self.worker.segments))
+        return (*first, Phase(self.task, after)) if self.last and (after or not self.fork.hold) else first
 
     @cached_property
     def eta(self) -> int:
         """How many GPU segments the path has."""
         return sum(phase.users for phase in self.phases)
+
+    @property
+    def updating(self) -> list[Phase]:
+        """The phases whose segments begin and end with updates.  While the group is inside, those of workers do not."""
+        return [phase for phase in self.phases if phase.task is self.task or not self.fork.hold]
 
     @property
     def level(self) -> int:
@@ -94,9 +105,8 @@ class Path:
 
         A worker under a hold is raised whenever its group owns the GPU, and delayed by owners only.
         """
-        exposed = [phase for phase in self.phases if phase.task is self.task or not self.fork.hold]
-        for cpu in dict.fromkeys(phase.task.cpu for phase in exposed):
-            phases = [phase for phase in exposed if phase.task.cpu == cpu]
+        for cpu in dict.fromkeys(phase.task.cpu for phase in self.updating):
+            phases = [phase for phase in self.updating if phase.task.cpu == cpu]
             for t in self.system.on_cpu(cpu):
                 if t.name not in self.fork.members:
                     yield t, phases
@@ -112,18 +122,25 @@ class Path:
         """Its own demand, and what the begins of its segments wait for updates of lower tasks."""
         return [
             Demand(TermKind.OWN, sum(phase.length for phase in self.phases), OWN),
-            Demand(TermKind.UPDATES, 2 * self.system.epsilon * self.eta, OWN),
+            Demand(TermKind.UPDATES, 2 * self.system.epsilon * sum(phase.users for phase in self.updating), OWN),
             Demand(TermKind.BLOCKING, in_flight, LOCK),
         ]
 
-    def beside(self) -> Iterator[Demand]:
-        """The demands of the other workers, each once: what they take of the worker's CPU, and of the GPU."""
+    def beside(self, raising: bool = False) -> Iterator[Demand]:
+        """The demands of the other workers, each once: what they take of the worker's CPU, and of the GPU.
+
+        Where the policy is ``raising`` owners, a worker below on the CPU executes before this one only while raised.
+        """
         for other in self.others:
             here, together = other.cpu == self.worker.cpu, self.worker.uses_gpu
-            updates = 2 * self.system.epsilon * other.eta if here or together else 0
+            below = raising and other.priority < self.worker.priority
+            alone = raising and not together  # no switch of the GPU delays it
+            update = self.system.taskset.platform.alpha if alone else self.system.epsilon
+            updates = 2 * update * self.system.updating(other) if here or together else 0
             if here:
-                yield Demand(TermKind.CPU_PREEMPTION, other.cpu_time + other.misc_time, WORKERS, other.name)
-            if together:
+                cpu = 0 if below else other.cpu_time
+                yield Demand(TermKind.CPU_PREEMPTION, cpu + other.misc_time, WORKERS, other.name)
+            if self.worker.pure_time:
                 yield Demand(TermKind.GPU_PREEMPTION, other.pure_time, WORKERS, other.name)
             yield Demand(TermKind.UPDATES, updates, WORKERS, other.name)
 
@@ -135,8 +152,8 @@ Paths: TypeAlias = Callable[[Path], "list[Demand]"]
 def boosted(path: Path) -> list[Demand]:
     """Policy `boosted`: members inside are raised, so that no CPU segment of a task on another CPU delays the path."""
     system, alpha = path.system, path.system.taskset.platform.alpha
-    flying = sum(phase.users * system.epsilon for phase in path.phases if _lower_elsewhere(path, phase.task.cpu))
-    demands, charged = [*path.own(flying), *path.beside(), *_raised_beside(path)], set[str]()
+    flying = sum(phase.users * system.epsilon for phase in path.updating if _lower_elsewhere(path, phase.task.cpu))
+    demands, charged = [*path.own(flying), *path.beside(raising=True), *_raised_beside(path)], set[str]()
     owners = {t.name for t in path.owners()}
     for t, phases in path.on_cpus():
         above = t.priority >= min(phase.task.priority for phase in phases)
@@ -146,10 +163,10 @@ def boosted(path: Path) -> list[Demand]:
             demands.append(Demand(TermKind.CPU_PREEMPTION, amount, CPU, t.name, t.period, jitter))
             charged.add(t.name)
         elif above:
-            amount = t.cpu_time + t.misc_time + 2 * alpha * t.eta
+            amount = t.cpu_time + t.misc_time + 2 * alpha * system.updating(t)
             demands.append(recurring(TermKind.CPU_PREEMPTION, t, amount, CPU, system))
         elif t.uses_gpu and t.name not in owners:
-            cap = sum(phase.users + 1 for phase in phases) * (max(s.misc.worst for s in t.gpu_segments) + 2 * alpha)
+            cap = sum(phase.gaps for phase in phases) * (max(s.misc.worst for s in t.gpu_segments) + 2 * alpha)
             amount = t.misc_time + 2 * alpha * t.eta
             demands.append(bounded(TermKind.BLOCKING, t, amount, cap, LOWER, system))
     demands += [replace(owner(t, system), lemma=OWNERS) for t in path.owners() if t.name not in charged]
@@ -159,13 +176,15 @@ def boosted(path: Path) -> list[Demand]:
 def _raised_beside(path: Path) -> Iterator[Demand]:
     """A worker inside is raised to the path's own level.
 
-    It keeps another task of its CPU from the end of a segment, or from the update lock that was handed to that task.
+    It keeps another task of that level on its CPU from the end of a segment, or from the update lock that was handed to
+    that task.  A member of a group with a hold has its CPU as soon as it is handed the lock.
     """
     if not path.worker.uses_gpu:
         return
+    equals = [t for t in path.system.gpu_tasks if t.segment_priority == path.level and t.name != path.task.name]
     for other in path.others:
-        beside = {t.name for t in path.system.gpu_tasks if t.cpu == other.cpu} - {other.name, path.task.name}
-        if beside and other.uses_gpu and other.cpu != path.worker.cpu:
+        beside = [t for t in equals if t.cpu == other.cpu and not (path.fork.hold and t.name in path.fork.members)]
+        if other.uses_gpu and other.cpu != path.worker.cpu and any(t.name != other.name for t in beside):
             yield Demand(TermKind.INDIRECT_DELAY, other.misc_time, WORKERS, other.name)
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
@@ -21,14 +21,15 @@ class System:
     ``known``: the bounds found so far, by task; jitters use them.  ``ends``: those of the end of a job's last GPU
     segment, for tests that look at it.  ``pending``: whether the test bounds tasks of which several jobs are pending.
     ``assumed``: GPU priorities are being assigned, so that nothing may depend on the order of tasks above the one that
-    is looked at.
+    is looked at.  ``settled``: bounds of all tasks are known, and none is added.
     """
 
     taskset: Taskset
-    known: Mapping[str, int] = field(default_factory=dict)
-    ends: Mapping[str, int] = field(default_factory=dict)
+    known: dict[str, int] = field(default_factory=dict)
+    ends: dict[str, int] = field(default_factory=dict)
     pending: bool = False
     assumed: bool = False
+    settled: bool = False
     _shared: dict[Hashable, Shared] = field(default_factory=dict, repr=False, compare=False)
     _once: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -79,6 +80,10 @@ class System:
             h for h in self.on_cpu(task.cpu)
             if h.name != task.name and h.priority >= task.priority and (h.thread is None or h.thread != task.thread)
         ]  # fmt: skip
+
+    def updating(self, task: Task) -> int:
+        """How many of its segments begin and end with an update of the runlist."""
+        return 0 if task.name in self.taskset.inside else task.eta
 
     def outranked(self, task: Task) -> list[Task]:
         """The GPU-using tasks of any CPU whose segments have a lower GPU priority, best effort included."""

@@ -26,20 +26,20 @@ MOST = 99
 
 def owned(task: Task, system: System) -> int:
     """How long a job owns the GPU at most if no other task delays it: G + 2 epsilon eta, ns."""
-    return task.gpu_time + 2 * system.epsilon * task.eta
+    return task.gpu_time + 2 * system.epsilon * system.updating(task)
 
 
 def owners(task: Task, system: System, level: int | None = None) -> dict[str, Demand]:
     """By task of at least its GPU priority, or ``level``, on any CPU: what it takes as an owner.
 
-    The context switch after its last end comes after what is known of that end.  Only ends of more urgent tasks count
-    as known, so that the windows of this task are the same whenever they are asked for.
+    The context switch after its last end comes after what is known of that end.  Unless the system is settled, only
+    ends of more urgent tasks count as known, so that the windows of this task are the same whenever they are asked for.
     """
     if not task.uses_gpu:
         return {}
     level = task.segment_priority if level is None else level
     return {
-        other.name: owner(other, system, known=other.priority > task.priority)
+        other.name: owner(other, system, known=system.settled or other.priority > task.priority)
         for other in system.gpu_tasks
         if other.segment_priority >= level and other.name != task.name and not _same_thread(other, task)
     }

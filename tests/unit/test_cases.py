@@ -121,3 +121,9 @@ def test_a_producer_that_waits_for_workers_is_read_too_late(gpurt: Gpurt) -> Non
     assert (code, document["chains"]["x"]["max_reaction"]["bound_ns"]) == (1, 56_000_000)
     _, seen = asked(gpurt, "simulate", CASES / "broken-chain-workers.toml")
     assert seen["chains"]["x"]["max_reaction"]["seen_ns"] == 53_000_000
+
+
+def test_a_worker_under_a_hold_is_bounded_with_the_responses_of_others(gpurt: Gpurt) -> None:
+    """false-no-hold.toml: P takes 12 ms in some schedule; with deadlines in the place of responses its bound was 27."""
+    code, document = asked(gpurt, "analyze", CASES / "false-no-hold.toml")
+    assert (code, bounds(document)) == (0, {"P": 14, "w0": 12, "w1": 14, "r": 8})
