@@ -37,7 +37,7 @@ STATES = 6_000
 RUNS, RUNS_OF_CHAINS = 8, 4
 #: Events of a run in which chains are measured.
 EVENTS = 4_000
-#: What is counted of each kind of files.
+#: The counts of each kind of files.
 COLUMNS = ("tasksets", "bounded", "yes", "explored", "states", "simulated", "jobs", "broken")
 #: Responses beyond which no schedule is followed, of a task without a bound: so many periods.
 PERIODS = 4
@@ -56,7 +56,7 @@ class Found:
 
     @property
     def kinds(self) -> list[str]:
-        """What files have, the most frequent first."""
+        """The kinds of files, the most frequent first."""
         return sorted({kind for kind, _ in self.counts}, key=lambda kind: -self.counts[kind, "tasksets"])
 
 
@@ -117,7 +117,7 @@ def _tests(taskset: Taskset) -> list[Test]:
 
 
 def _kinds(taskset: Taskset) -> Iterator[str]:
-    """What of the table's rows the file has."""
+    """The rows of the table that the file counts in."""
     has = {
         "chains, sampled": any(len(one.triggered) < len(one.tasks) - 1 for one in taskset.chains),
         "chains, triggered": bool(taskset.triggers), "threads": bool(taskset.threads),
@@ -137,7 +137,7 @@ def _bounds(result: Result, taskset: Taskset) -> dict[str, int]:
 
 
 def _against(taskset: Taskset, results: list[tuple[Test, Result]], rng: random.Random) -> tuple[dict[str, int], str]:
-    """What was looked at, and a sentence on what is exceeded; empty: nothing."""
+    """Counts of what was looked at, and a sentence on each bound that is exceeded; empty: none is."""
     done, broken = _explored(taskset, results)
     if not done:
         done, broken = _simulated(taskset, results, rng)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from analysis.attack.drawn import Drawn
 
-#: What a file may have, each by chance, beside the keys of every file.
+#: Kinds of relations that a file has by chance, beside the keys of every file.
 KINDS = ("chain", "thread", "worker", "hold", "lock", "jitter", "late", "latency")
 Table = dict[str, str]
 
