@@ -22,7 +22,7 @@ from pycontrol.output import render
     epilog="""\b
 Examples:
   gpurt trace plot run.json                       run.png
-  gpurt trace plot run.json -o run.svg --from 100ms --to 300ms
+  gpurt trace plot run.json -o run.svg --since 100ms --to 300ms
   gpurt trace plot run.json --kind responses
 
 \b
@@ -34,7 +34,7 @@ Exit codes: 0 done; 2 wrong usage; 3 not a trace, or the picture cannot be writt
     help="The picture: .png, .svg or .pdf; PNG without a suffix. Default: TRACE with .png.",
 )  # fmt: skip
 @click.option("--kind", type=click.Choice(["gantt", "responses"]), default="gantt", show_default=True)
-@click.option("--from", "start", metavar="TIME", type=Time(), help='Start of the window, such as "100ms".')
+@click.option("--since", "start", metavar="TIME", type=Time(), help='Start of the window, such as "100ms".')
 @click.option("--to", "end", metavar="TIME", type=Time(), help="End of the window; 300ms after its start unless given.")
 @JSON
 def plot(
@@ -47,7 +47,7 @@ def plot(
     format_of(output)  # raises UsageError before anything is read
     apart([output], trace)
     if kind == "responses" and (start, end) != (None, None):
-        raise UsageError("--from and --to go with --kind gantt")
+        raise UsageError("--since and --to go with --kind gantt")
     loaded = load(trace)
     if kind == "gantt":
         gantt(loaded, output, start, end)

@@ -21,6 +21,7 @@ from pycontrol.machine import procs
 
 #: The value in the file.
 BLANK = f'"{UNKNOWN}"'
+MEASURED = "`gpurt status latency` shows what a host has measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def _cpus(thread: int) -> set[int]:
 
 def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[UpdateLatency]) -> str:
     """The file.  ``policy``: the host's, None if no host was asked.  ``latency``: of the host's runlist updates."""
-    seen = "`gpurt status latency` shows what a host has measured"
+    seen = MEASURED
     if latency:
         (count, longest), raising = updates(latency), raised(latency, (policy,))
         seen = f"the longest of {count} updates that the host has seen took {format_time(longest)}: add a margin"
@@ -107,12 +108,7 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
         "# Made by gpurt init from running processes.  No command takes the file before each \"?\" is replaced.",
         "# What was measured once is no worst case: `gpurt measure times` measures segments; add a margin.",
         "# A thread that serves several tasks (an executor, an event loop) is a [[thread]]: docs/manual/callbacks.md.",
-        "",
-        "[platform]",
-        f'policy = "{policy or UNKNOWN}"' + ("  # the host's" if policy else "  # boosted, segment, ..."),
-        f"cpus = {os.cpu_count() or 1}  # of this machine",
-        f"alpha = {BLANK}  # what a runlist update takes at most; {seen}",
-        f"theta = {BLANK}  # what the GPU's context switch takes at most",
+        *_platform(policy, f"{os.cpu_count() or 1}  # of this machine", seen),
     ]
     names: dict[str, int] = {}
     for one in processes:
@@ -121,6 +117,25 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
         name = name if names[name] == 1 else f"{name[:50]}-{one.pid}"
         lines += ["", *(_executor(one, name) if one.executes or one.serves else _task(one, name))]
     return "\n".join(lines) + "\n"
+
+
+def _platform(policy: str | None, cpus: str, seen: str) -> list[str]:
+    """The lines of [platform].  ``seen``: what is known of its costs."""
+    return [
+        "",
+        "[platform]",
+        f'policy = "{policy or UNKNOWN}"' + ("  # the host's" if policy else "  # boosted, segment, ..."),
+        f"cpus = {cpus}",
+        f"alpha = {BLANK}  # what a runlist update takes at most; {seen}",
+        f"theta = {BLANK}  # what the GPU's context switch takes at most",
+    ]
+
+
+#: How a file begins that is made of recordings, which say nothing of the host.
+FROM_RECORDINGS = [
+    '# Made by gpurt init from recordings of profilers.  No command takes the file before each "?" is replaced.',
+    *_platform(None, f"{BLANK}  # of the machine that it is to run on", MEASURED),
+]
 
 
 def _task(one: Process, name: str) -> list[str]:

@@ -265,7 +265,7 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["simulate", MINIMAL, "--policy", "fair"], 2, "no policy"),
         (["simulate", MINIMAL, "--runs", "0"], 2, "0 is not in the range"),
         (["trace", "plot", MINIMAL], 3, "not a complete JSON"),
-        (["trace", "plot", "/nonexistent", "--from", "5"], 2, "no unit"),
+        (["trace", "plot", "/nonexistent", "--since", "5"], 2, "no unit"),
         (["trace", "check", "/nonexistent", MINIMAL], 3, "No such file"),
         (["status"], 4, "no host"),
         (["status", "clients"], 4, "no host"),

@@ -65,12 +65,12 @@ def test_the_picture_names_what_it_shows(gpurt: Gpurt, trace: Path) -> None:
 def test_releases_at_0_are_shown(gpurt: Gpurt, trace: Path) -> None:
     """The window ends before the second release."""
     assert "release" in words(gpurt, trace, "--to", "1ms")
-    assert "release" not in words(gpurt, trace, "--from", "3ms", "--to", "4ms")
+    assert "release" not in words(gpurt, trace, "--since", "3ms", "--to", "4ms")
 
 
 def test_a_job_that_ends_in_the_window_is_not_unfinished(gpurt: Gpurt, trace: Path) -> None:
     assert "unfinished" not in words(gpurt, trace, "--to", "9500us")
-    assert "unfinished" in words(gpurt, trace, "--from", "11ms", "--to", "12ms")
+    assert "unfinished" in words(gpurt, trace, "--since", "11ms", "--to", "12ms")
 
 
 def test_best_effort_has_no_deadline(gpurt: Gpurt, trace: Path) -> None:
@@ -136,7 +136,7 @@ def test_segments_are_shown_where_no_job_is_known(gpurt: Gpurt, trace: Path) -> 
 
 
 def test_a_window_outside_the_trace_is_refused(gpurt: Gpurt, trace: Path) -> None:
-    for options in (["--from", "5ms", "--to", "5ms"], ["--from", "13ms"]):
+    for options in (["--since", "5ms", "--to", "5ms"], ["--since", "13ms"]):
         code, _, err = gpurt("trace", "plot", str(trace), *options)
         assert code == 2
         assert "lasts 12.0 ms" in err
@@ -147,4 +147,4 @@ def test_response_times_say_worst_and_deadline(gpurt: Gpurt, trace: Path) -> Non
     assert [word for word in shown if "worst" in word] == [
         "high: worst 3.00 ms, deadline 4", "low: worst 9.00 ms, deadline 8",
     ]  # fmt: skip
-    assert gpurt("trace", "plot", str(trace), "--kind", "responses", "--from", "1ms")[0] == 2
+    assert gpurt("trace", "plot", str(trace), "--kind", "responses", "--since", "1ms")[0] == 2
