@@ -11,7 +11,10 @@ import subprocess
 from pathlib import Path
 from types import TracebackType
 
+import effort
 import pytest
+import zygote
+from costs import Costs
 from hypothesis import HealthCheck, settings
 from standstill import pytest_runtest_protocol, pytest_sessionfinish, pytest_sessionstart
 
@@ -20,9 +23,12 @@ from pycontrol.output import progress
 __all__ = ["pytest_runtest_protocol", "pytest_sessionfinish", "pytest_sessionstart"]  # hooks
 
 # Hypothesis limits how long one example and the drawing of examples may take.  On a busy machine both limits fail tests
-# that are right, so they are off; pytest's own limit ends a test that hangs.
+# that are right, so they are off; pytest's own limit ends a test that hangs.  No test fails by chance: examples are the
+# same in each run, except where GPURT_LONG asks for a search.
 SUPPRESSED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-settings.register_profile("gpurt", deadline=None, suppress_health_check=SUPPRESSED)
+settings.register_profile(
+    "gpurt", deadline=None, suppress_health_check=SUPPRESSED, derandomize=not os.environ.get("GPURT_LONG")
+)
 settings.load_profile("gpurt")
 
 #: Every wait of a test that is not slow ends then, seconds.  Most waits end by themselves after PATIENCE (links.py).
@@ -42,6 +48,8 @@ os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.
 # On a busy machine any command may take so long that it says how far it is.  The test of such lines sets its interval.
 progress.INTERVAL = math.inf
 
+zygote.install()
+
 _leave = subprocess.Popen.__exit__
 
 
@@ -60,6 +68,14 @@ subprocess.Popen.__exit__ = _leave_or_kill  # type: ignore[assignment]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="also tests that take minutes (marked `slow`)")
+    parser.addoption("--costs", action="store_true", help="also print which tests take CPU time, and how much")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--all"):
+        os.environ[effort.ALL] = "1"
+    if config.getoption("--costs"):
+        config.pluginmanager.register(Costs())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

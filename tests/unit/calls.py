@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Calls of `gpurt` in this process."""
+"""Calls of `gpurt` in this process, and pipes that it reads."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -33,6 +35,37 @@ def caller(capture: pytest.CaptureFixture[Any], *first: str) -> Gpurt:
         return code, out, err
 
     return call
+
+
+@contextmanager
+def standard_input(content: bytes) -> Iterator[str]:
+    """A pipe as standard input."""
+    before = os.dup(0)
+    with pipe(content) as name:
+        os.dup2(int(name.rpartition("/")[2]), 0)
+        try:
+            yield "-"
+        finally:
+            os.dup2(before, 0)
+            os.close(before)
+
+
+@contextmanager
+def pipe(content: bytes, form: str = "/dev/fd/{}") -> Iterator[str]:
+    """The name of a pipe's descriptor, which the shell makes of <(...)."""
+    reader, writer = os.pipe()
+    feeder = threading.Thread(target=_feed, args=(writer, content))
+    feeder.start()
+    try:
+        yield form.format(reader)
+    finally:
+        os.close(reader)  # which ends a writer of more than was read
+        feeder.join()
+
+
+def _feed(writer: int, content: bytes) -> None:
+    with suppress(BrokenPipeError), open(writer, "wb") as file:
+        file.write(content)
 
 
 def everywhere(patch: pytest.MonkeyPatch, known: object, fake: object) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import click
 import pytest
+from calls import pipe, standard_input
 from jsonschema import Draft202012Validator
 
 from analysis.taskset import json_schema
@@ -157,31 +158,6 @@ def as_nobody() -> Iterator[None]:
 
 
 @contextmanager
-def standard_input(content: bytes) -> Iterator[str]:
-    """A pipe as standard input."""
-    before = os.dup(0)
-    with pipe(content) as name:
-        os.dup2(int(name.rpartition("/")[2]), 0)
-        try:
-            yield "-"
-        finally:
-            os.dup2(before, 0)
-            os.close(before)
-
-
-@contextmanager
-def pipe(content: bytes, form: str = "/dev/fd/{}") -> Iterator[str]:
-    """The name of a pipe's descriptor, which the shell makes of <(...)."""
-    reader, writer = os.pipe()
-    os.write(writer, content)
-    os.close(writer)
-    try:
-        yield form.format(reader)
-    finally:
-        os.close(reader)
-
-
-@contextmanager
 def fifo(path: Path, content: bytes) -> Iterator[str]:
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_bytes, args=(content,))
@@ -321,9 +297,12 @@ def test_a_file_that_may_not_be_read_is_refused(
 
 @pytest.mark.parametrize("reader", READERS, ids="-".join)
 def test_bad_content_is_refused(refused: Refused, reader: Reader, others: dict[str, str], tmp_path: Path) -> None:
+    """One parser refuses it for all: `analyze` meets all of it, each other reader an eighth, and these differ."""
+    place = READERS.index(reader)
+    contents = CONTENTS if reader.command == "analyze" else dict(list(CONTENTS.items())[place % 8 :: 8])
     more = bad_traces(Path(others["trace"]).read_bytes()) if reader.argument == "trace" else {}
     path = tmp_path / "bad.toml"
-    for kind, content in {**CONTENTS, **more}.items():
+    for kind, content in {**contents, **more}.items():
         path.write_bytes(content)
         assert refused(reader, str(path), kind).startswith(str(path)), kind
 

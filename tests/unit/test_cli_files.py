@@ -8,9 +8,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
+from calls import Gpurt, caller, pipe, standard_input
 from once import once
 from placed import PLACED, TASK
 
@@ -62,6 +65,12 @@ def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
                           env={**os.environ, "GPURT_DEVICE": "/nonexistent", **environment})  # fmt: skip
 
 
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Gpurt:
+    monkeypatch.setenv("GPURT_DEVICE", "/nonexistent")
+    return caller(capfd)
+
+
 #: Groups whose commands have tests of their own.
 APART = ("plan energy", "plan masks", "measure powers", "measure import")
 
@@ -76,47 +85,55 @@ def test_the_readers_are_all_of_them() -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_pipes_are_read_as_files(name: str, trace: Path, tmp_path: Path) -> None:
-    """Standard input as "-", and process substitution, each instead of the first file.
-
-    /dev/stdin is "-" to gpurt.files, through which all of them read; one command tries it, and a file as its input.
-    """
+def test_pipes_are_read_as_files(name: str, trace: Path, tmp_path: Path, run: Gpurt) -> None:
+    """Standard input as "-", and process substitution, each instead of the first file."""
     files = {"FILE": MINIMAL, "TRACE": str(trace), "PICTURE": str(tmp_path / "a.png"), "PARTS": PARTS}
     for word, text in FILES.items():
         (tmp_path / word).write_text(text)
         files[word] = str(tmp_path / word)
-    needed = [files.get(word, word) for word in READERS[name]]
-    content, *rest = needed
-    as_file = shell(f"{GPURT} {name} {' '.join(needed)}")
-    others = " ".join(rest)
-    ways = [f"- {others} < <(cat {content})", f"<(cat {content}) {others}"]
-    if name == "analyze":
-        ways += [f"- {others} < {content}", f"/dev/stdin {others} < <(cat {content})"]
-    for how in ways:
-        done = shell(f"{GPURT} {name} {how}")
-        assert (done.returncode, done.stdout) == (as_file.returncode, as_file.stdout), done.stderr
-    assert as_file.returncode == {"apply": 4, "run": 4, "watch": 4, "doctor": 1}.get(name, 0)
+    content, *rest = [files.get(word, word) for word in READERS[name]]
+    as_file = run(*name.split(), content, *rest)
+    assert as_file[0] == {"apply": 4, "run": 4, "watch": 4, "doctor": 1}.get(name, 0)
+    for way in (standard_input, pipe):
+        with way(Path(content).read_bytes()) as given:
+            code, out, err = run(*name.split(), given, *rest)
+        assert (code, out) == as_file[:2], err
 
 
-def test_messages_name_standard_input() -> None:
-    done = shell(f"echo '[platform]' | {GPURT} analyze -")
-    assert done.returncode == 3
-    assert done.stderr.startswith('gpurt: standard input:1: platform: "cpus" is missing')
+def test_a_shell_s_redirections_are_read() -> None:
+    """/dev/stdin is "-" to gpurt.files, through which all commands read."""
+    as_file = shell(f"{GPURT} analyze {MINIMAL}")
+    for how in (f"- < {MINIMAL}", f"/dev/stdin < <(cat {MINIMAL})", f"<(cat {MINIMAL})"):
+        done = shell(f"{GPURT} analyze {how}")
+        assert (done.returncode, done.stdout) == (0, as_file.stdout), done.stderr
+
+
+def test_messages_name_standard_input(run: Gpurt) -> None:
+    with standard_input(b"[platform]\n") as given:
+        code, _, err = run("analyze", given)
+    assert code == 3
+    assert err.startswith('gpurt: standard input:1: platform: "cpus" is missing')
 
 
 @pytest.mark.parametrize("name", ["plan priorities", "plan modes"])
-def test_a_pipe_cannot_be_written_back(name: str) -> None:
-    for way in (f"- < {MINIMAL}", f"<(cat {MINIMAL})"):
-        done = shell(f"{GPURT} {name} --write {way}")
-        assert done.returncode == 2
-        assert "--write needs a file" in done.stderr
+@pytest.mark.parametrize("way", [standard_input, pipe])
+def test_a_pipe_cannot_be_written_back(name: str, way: Callable[[bytes], AbstractContextManager[str]],
+                                       run: Gpurt) -> None:  # fmt: skip
+    with way(Path(MINIMAL).read_bytes()) as given:
+        code, _, err = run(*name.split(), "--write", given)
+    assert code == 2
+    assert "--write needs a file" in err
 
 
-def test_a_picture_is_not_named_after_a_pipe(trace: Path) -> None:
-    for way in (f"- < {trace}", f"<(cat {trace})", f"/dev/stdin < {trace}"):
-        done = shell(f"{GPURT} trace plot {way}")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "name one with -o" in done.stderr
+def test_a_picture_is_not_named_after_a_pipe(trace: Path, run: Gpurt) -> None:
+    for way in (standard_input, pipe):
+        with way(trace.read_bytes()) as given:
+            code, out, err = run("trace", "plot", given)
+        assert (code, out) == (2, "")
+        assert "name one with -o" in err
+    done = shell(f"{GPURT} trace plot /dev/stdin < {trace}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "name one with -o" in done.stderr
 
 
 @pytest.mark.parametrize("words", [
@@ -151,20 +168,21 @@ def test_commands_print_through_one_function() -> None:
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_cannot_be_written_has_one_exit_code(name: str, trace: Path) -> None:
-    words = [{"OUT": "/proc/none/file.png", "TRACE": str(trace)}.get(word, word) for word in WRITERS[name]]
-    done = shell(" ".join([GPURT, *words]))
-    assert done.returncode == 3, done.stderr
-    assert done.stderr.startswith("gpurt: /proc/none")
-    assert "cannot be written: No such file or directory\n" in done.stderr
+def test_what_cannot_be_written_has_one_exit_code(name: str, trace: Path, run: Gpurt) -> None:
+    code, _, err = run(*({"OUT": "/proc/none/file.png", "TRACE": trace}.get(word, word) for word in WRITERS[name]))
+    assert code == 3, err
+    assert err.startswith("gpurt: /proc/none")
+    assert "cannot be written: No such file or directory\n" in err
 
 
 @pytest.mark.parametrize("name", ["simulate", "trace plot", "report"])
-def test_no_file_is_named_like_stdin(name: str, trace: Path, tmp_path: Path) -> None:
-    words = [{"OUT": "-", "TRACE": str(trace)}.get(word, word) for word in WRITERS[name]]
-    done = shell(f"cd {tmp_path}; {' '.join([GPURT, *words])}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "'-' names no file here" in done.stderr
+def test_no_file_is_named_like_stdin(
+    name: str, trace: Path, tmp_path: Path, run: Gpurt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*({"OUT": "-", "TRACE": trace}.get(word, word) for word in WRITERS[name]))
+    assert (code, out) == (2, "")
+    assert "'-' names no file here" in err
     assert not list(tmp_path.iterdir())
 
 
@@ -202,11 +220,13 @@ def test_a_file_s_name_cannot_reach_the_terminal_raw(
             assert "\\x1b[31mred\\n\\xff\\u202e.toml" in message
 
 
-def test_a_folder_that_was_removed_is_no_bug(tmp_path: Path) -> None:
-    for command in (f"simulate {MINIMAL} --runs 1 -o x", f"report {MINIMAL} --elsewhere -o x"):
-        (tmp_path / "gone").mkdir()
-        done = shell(f"cd {tmp_path}/gone && rmdir ../gone && exec {GPURT} {command}")
-        assert (done.returncode, done.stderr) == (3, "gpurt: x: cannot be written: No such file or directory\n")
+def test_a_folder_that_was_removed_is_no_bug(tmp_path: Path, run: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for command in (["simulate", MINIMAL, "--runs", "1", "-o", "x"], ["report", MINIMAL, "--elsewhere", "-o", "x"]):
+        code, _, err = run(*command)
+        assert (code, err) == (3, "gpurt: x: cannot be written: No such file or directory\n")
 
 
 @pytest.mark.parametrize("command", [f"simulate {MINIMAL} --runs 5", f"analyze {MINIMAL}", "status"])
