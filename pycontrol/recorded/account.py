@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 
 from analysis.taskset import task_name
 from gpurt.text import visible
@@ -23,6 +24,8 @@ BUSY, SUSPENDED = Fraction(9, 10), Fraction(1, 10)
 #: How much before its launch work may seem to begin, ns, until clocks count as wrong.
 EARLY = 1_000_000
 APART = "begins were {} to {} ms apart, {} in the middle: no period, for a loop that waits for itself has none"
+LAUNCHED = ("SELECT c.start, w.end - w.start FROM work AS w JOIN call AS c ON c.process = w.process AND c.id = w.id "
+            "WHERE w.process = ? ORDER BY c.start")  # fmt: skip
 SPAN = '{{ worst = "{}", best = "{}" }}'
 
 
@@ -87,8 +90,9 @@ class Account:
             unsaid = "nothing says what its jobs are: name a range, a call or a kernel with --job"
             yield "nothing in it has the name of --job" if self.job else unsaid
             return
-        if found.overlapping:
-            yield f"{found.overlapping} jobs begin before the one before them ends: they are of several tasks"
+        slack = self.recording.resolution
+        if many := sum(other.start < one.end - slack for one, other in pairwise(found.all)) * (found.what == "range"):
+            yield f"{many} jobs begin before the one before them ends: they are of several tasks"
         if found.crossing:
             yield self._crossing(found)
         elif not found.jobs:
@@ -101,14 +105,25 @@ class Account:
     def _crossing(self, found: jobs.RecordedJobs) -> str:
         """The meaning of GPU work that crosses the end of a job."""
         said = f"GPU work crosses the end of {len(found.crossing)} jobs ({jobs.numbers(found.crossing)}): "
-        waits = self.replay.waits.items()
-        unknown = sum(many for (_, why), (many, _) in waits if "unknown" in why or "recorded" in why)
+        unknown = sum(many for (_, why), (many, _) in self.replay.waits.items() if "unknown" in why)
         if not found.never:
             return said + "a wait proves only later that it was over; name a range with --job that has launch and wait"
         if unknown:
-            return said + f"the recording does not say what {unknown} waits are for, so they prove nothing"
+            return said + f"the recording does not say what {unknown} of its waits are for, so these prove nothing"
         return said + ("this program never waits for its GPU there: under automatic segments it would hold the GPU for "
                        "the whole run; mark its segments (docs/library.md)")  # fmt: skip
+
+    def launched(self, found: jobs.RecordedJobs) -> Value:
+        """How long the GPU work in all takes that is launched from the begin of a job to the next."""
+        times = dict.fromkeys(range(len(found.all)), 0)
+        at = -1
+        for start, length in self.recording.rows(LAUNCHED, self.process):
+            while at + 1 < len(found.all) and found.all[at + 1].start <= start:
+                at += 1
+            if at >= 0:
+                times[at] += length
+        where = max(times, key=lambda one: times[one])
+        return Value("launched", 0, times[where], min(times.values()), found.all[where].number)
 
     def _spins(self) -> tuple[int, int] | None:
         on = total = 0

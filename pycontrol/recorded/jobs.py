@@ -63,11 +63,6 @@ class RecordedJobs:
     outside: list[Segment] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
 
-    @property
-    def overlapping(self) -> int:
-        """How many begin before the one before them ends."""
-        return sum(other.start < one.end for one, other in pairwise(self.all)) if self.what == "range" else 0
-
 
 def distances(those: Sequence[RecordedJob]) -> tuple[int, int, int] | None:
     """The least, the middle and the longest distance of begins, ns; None for a single one."""

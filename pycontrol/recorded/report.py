@@ -20,6 +20,8 @@ from pycontrol.recorded.store import Recording
 
 #: How many names of ranges the report shows.
 MOST = 12
+#: A launch of that length may have waited, ns.
+LONG = 1_000_000
 KNOWN = "a Chrome trace of PyTorch's profiler (.json, .json.gz), or an SQLite export of Nsight Systems"
 WORDS = {"cpu": "CPU before, between, after", "misc": "G^m", "idle": "  in it: thread waits, GPU idle", "gpu": "G^e"}
 OF = " FROM work WHERE process = ?"
@@ -75,7 +77,7 @@ def _report(recording: Recording, those: Sequence[Account]) -> Iterator[str]:
     events = "(SELECT start, end FROM call UNION ALL SELECT start, end FROM work UNION ALL SELECT start, end FROM mark)"
     length = recording.count(f"SELECT max(end) - min(start) FROM {events}")
     clock = format_time(recording.resolution)
-    yield f"{filename(recording.path)}: {recording.made_by}; {render.ms(length)} ms, in steps of {clock}"
+    yield f"{filename(recording.path)}: {recording.made_by}; {render.ms(length)} ms, its clock counts in {clock}"
     yield from (f"note: {why}" for why in recording.notes)
     yield from (f"NO TASKSET: {why}" for why in recording.against)
     for one in those:
@@ -89,14 +91,16 @@ def _process(one: Account) -> Iterator[str]:
         ("thread", ""), ("id", " AND call.name LIKE '%GraphLaunch%'")))  # fmt: skip
     works = count(f"SELECT count(*){OF}", process)
     launched = count(f"SELECT count(DISTINCT work.rowid){LAUNCHED}", process)
-    yield (f"{one.name}: GPU work: {works} pieces, on {len(seen.places)} streams, launched by {threads} threads"
-           + (f"; graphs: {graphs} launches" if graphs else ""))  # fmt: skip
+    more = f"; launches of graphs: {graphs}" if graphs else ""
+    yield f"{one.name}: pieces of GPU work: {works}; streams: {len(seen.places)}; threads that launch: {threads}{more}"
     if works > launched:
         yield f"{works - launched} pieces have no launch in the recording: it was before, or the call is missing"
     if seen.waits:
         yield from ("", render.table(("wait", "calls", "ms", "proves the end of the work of"), (
             (name, str(many), render.ms(time), why)
             for (name, why), (many, time) in sorted(seen.waits.items()))))  # fmt: skip
+    if (longest := count(f"SELECT max(call.end - call.start){LAUNCHED} AND op(call.name) = ''", process)) > LONG:
+        yield f"the longest launch took {render.ms(longest)} ms: one that waits for room in a queue counts as CPU work"
     if max(seen.skew, seen.early) > 0:
         late, early = format_time(max(seen.skew, 0)), format_time(max(seen.early, 0))
         yield f"the clocks of CPU and GPU differ: work ends {late} after its wait, begins {early} before its launch"
@@ -121,6 +125,10 @@ def _jobs(one: Account, found: jobs.RecordedJobs) -> Iterator[str]:
     proved = sorted(Counter(segment.proof for segment in segments).items())
     proofs = ", ".join(f"{many} by a wait for {proof}" for proof, many in proved)
     yield f"GPU segments in these: {len(segments)}" + (f", ended: {proofs}" if proofs else "")
+    if one.against and one.replay.segments:
+        value = one.launched(found)
+        yield (f"GPU work that is launched from one begin to the next, in all: at most {render.ms(value.worst)} ms (in "
+               f"#{value.job}), at least {render.ms(value.best)} ms")  # fmt: skip
     if len({len(job.segments) for job in found.jobs}) == 1:
         yield from ("", render.table(("part of a job", "segment", "longest ms", "in job", "shortest ms"), (
             (WORDS[value.what], str(value.segment), render.ms(value.worst), f"#{value.job}", render.ms(value.best))

@@ -81,8 +81,8 @@ class Replay:
         #: Of each thread, when it waited for its GPU work.
         self.asleep: dict[int, tuple[array[int], array[int]]] = defaultdict(lambda: (array("q"), array("q")))
         self.segments = list(self._segments())
-        left = sorted((f"stream {stream} of {place}", len(work)) for (place, stream), work in self.pending.items())
-        self.never = {stream: many for stream, many in left if many}
+        left = sorted((*place, len(work)) for place, work in self.pending.items() if work)
+        self.never = {f"stream {stream} of device/context {place}": many for place, stream, many in left}
 
     def _segments(self) -> Iterator[Segment]:
         """The segments, the last of which may have no end."""
