@@ -14,7 +14,7 @@ from gpurt.errors import FileError, UsageError
 from gpurt.text import filename, visible
 from gpurt.units import format_time
 from pycontrol.output import render
-from pycontrol.recorded import jobs, kineto, nsys
+from pycontrol.recorded import jobs, kineto, nsys, ros2
 from pycontrol.recorded.account import Account, entry
 from pycontrol.recorded.store import Recording
 
@@ -22,7 +22,7 @@ from pycontrol.recorded.store import Recording
 MOST = 12
 #: A launch of that length may have waited, ns.
 LONG = 1_000_000
-KNOWN = "a Chrome trace of PyTorch's profiler (.json, .json.gz), or an SQLite export of Nsight Systems"
+KNOWN = "a Chrome trace of PyTorch's profiler, an SQLite export of Nsight Systems, or a folder of ros2_tracing"
 WORDS = {"cpu": "CPU before, between, after", "misc": "G^m", "idle": "  in it: thread waits, GPU idle", "gpu": "G^e"}
 OF = " FROM work WHERE process = ?"
 LAUNCHED = " FROM call JOIN work USING (process, id) WHERE process = ?"
@@ -56,6 +56,11 @@ def of_files(paths: Sequence[Path], job: str | None, margin: Fraction) -> tuple[
     """
     reports, tasks, names, known = [], list[str](), set[str](), not job
     for path in paths:
+        if path.is_dir():
+            said, made = ros2.report(path, margin, ros2.Executors(ros2.events(path)))
+            reports.append(said)
+            tasks += made
+            continue
         recording = read(path)
         if not recording.count("SELECT count(*) FROM work"):
             recording.against.append("it has no GPU work: the GPU was not recorded, or the program does not use it")
