@@ -38,7 +38,7 @@ wrong or cannot be written; 4 no host, or one without clients; 5 no such process
 @click.option("--trace", "recorded", type=click.Path(path_type=Path), metavar="RUN",
               help="A trace of these processes: which of them serve jobs of several tasks on one thread.")  # fmt: skip
 @click.option("--from", "recordings", multiple=True, type=click.Path(path_type=Path), metavar="FILE",
-              help="A recording: of PyTorch's profiler (JSON), Nsight Systems (SQLite), ros2_tracing (a folder). May be repeated.")
+              help="A recording of PyTorch's profiler, Nsight Systems or ros2_tracing; may be repeated.")
 @click.option("--job", metavar="NAME|REGEX", help="With --from: the range, call or kernel with which a job begins.")
 @click.option("--margin", metavar="PERCENT", help="With --from: what times get more than was seen; 20% unless given.")
 @click.option("-o", "--output", type=Output(), help="Write the file here instead of to stdout.")

@@ -117,7 +117,7 @@ def policy(
     return 0
 
 
-def _poll(period: str, notice: Any) -> int:
+def _poll(period: str, notice: Notice | None) -> int:
     """A polling period, ns.  Raises UsageError for one that no host accepts, or if the host is not to poll."""
     if notice is Notice.NOTIFY:
         raise UsageError("--poll-period goes with --notice poll: a host that is notified does not poll")

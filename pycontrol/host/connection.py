@@ -21,7 +21,7 @@ from pycontrol.host.gpu import Gpu, GpuClient
 from pycontrol.host.groups import Group
 from pycontrol.host.lanes import AGENTS, Lane
 from pycontrol.host.peer import Peer
-from pycontrol.host.pieces import Pieces
+from pycontrol.host.pieces import HostPieces
 from pycontrol.host.threads import Callers, HostThread, Scheduling, Threads
 from pycontrol.host.users import ANSWER, Account
 from pycontrol.host.waiter import FOREVER
@@ -75,7 +75,7 @@ class Connection:
         self.waiting: dict[int, Call] = {}  # calls under way that may be interrupted, by their cookies
         self.tid = 0  # of the thread that made the call under way, as it says; 0: the main thread
         self.callers = Callers(peer.pid)
-        self.pieces = Pieces()
+        self.pieces = HostPieces()
         self.packet: tuple[bytes, int] | None = None  # one that is not finished, and the process that sent it
         self.lane: Lane  # whose members wait to be served
         self._next: bytes | None = None  # the packet that did not fit

@@ -20,7 +20,7 @@ class Unfinished(Exception):
     """A packet needs another turn."""
 
 
-class Pieces:
+class HostPieces:
     """The work that the packet of one connection has begun."""
 
     def __init__(self) -> None:

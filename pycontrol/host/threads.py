@@ -21,7 +21,7 @@ from typing import BinaryIO, NamedTuple
 from gpurt._gpurt import lib
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.peer import scarce
-from pycontrol.host.pieces import READS, Pieces
+from pycontrol.host.pieces import READS, HostPieces
 from pycontrol.host.wire import Refusal
 from pycontrol.machine import procs
 
@@ -254,7 +254,7 @@ class Threads:
         #: By what a process calls its thread.  In a container that can be the id of another one of its threads here.
         self._named: weakref.WeakValueDictionary[tuple[int, int], HostThread] = weakref.WeakValueDictionary()
 
-    def of(self, pid: int, tid: int, likely: int, pieces: Pieces) -> HostThread:
+    def of(self, pid: int, tid: int, likely: int, pieces: HostPieces) -> HostThread:
         """A thread of process `pid`, by the id that gettid(2) returns to it; 0: its main thread.
 
         ``likely``: its id in this process's namespace, if it is still that; 0: not known.

@@ -31,7 +31,7 @@ Key = tuple[int, int]
 KINDS = ("timer", "subscription", "service", "unknown")
 
 
-class Event(NamedTuple):
+class RosEvent(NamedTuple):
     """An event at ``time`` ns; ``values`` has its fields and those of its context."""
 
     name: str
@@ -47,7 +47,7 @@ class Event(NamedTuple):
 
 
 @dataclass(slots=True)
-class Callback:
+class RosCallback:
     """A callback: what releases it, and the jobs that ended.
 
     ``about``: the topic or service.  ``period``: of its timer, ns.  ``walls``, ``cpus``: the longest and the shortest
@@ -74,8 +74,8 @@ class Executors:
     executor waits for work as a wait set does.  ``nested``: callbacks that began inside another, or did not end.
     """
 
-    def __init__(self, events: Iterable[Event]) -> None:
-        self.callbacks: dict[Key, Callback] = defaultdict(Callback)
+    def __init__(self, events: Iterable[RosEvent]) -> None:
+        self.callbacks: dict[Key, RosCallback] = defaultdict(RosCallback)
         self.names: dict[int, str] = {}
         self.switches = self.nested = self.count = 0
         self.waits = set[int]()
@@ -94,7 +94,7 @@ class Executors:
                 self._take(event.name.removeprefix("ros2:"), event)
         self._link()
 
-    def _switch(self, event: Event) -> None:
+    def _switch(self, event: RosEvent) -> None:
         self.switches += 1
         before, after = event.number("prev_tid"), event.number("next_tid")
         if (since := self._on.pop(before, None)) is not None:
@@ -105,7 +105,7 @@ class Executors:
         """The CPU time that a thread has used.  One that tells of an event executes."""
         return self._spent[thread] + time - self._on.setdefault(thread, time)
 
-    def _take(self, name: str, event: Event) -> None:
+    def _take(self, name: str, event: RosEvent) -> None:
         process, thread, number = event.number("vpid"), event.number("vtid"), event.number
         self.names.setdefault(process, str(event.values.get("procname", "")))
         if name == "callback_start":
@@ -138,7 +138,7 @@ class Executors:
         elif name == "rmw_take" and number("taken"):
             self._taken.append((process, number("rmw_subscription_handle"), number("source_timestamp")))
 
-    def _end(self, process: int, thread: int, event: Event) -> None:
+    def _end(self, process: int, thread: int, event: RosEvent) -> None:
         begun = self._here.pop(thread, None)
         if begun is None or begun[0] != (process, event.number("callback")):
             return  # it began before the recording
@@ -174,7 +174,7 @@ class Executors:
                 sorted(found.items())}  # fmt: skip
 
 
-def events(path: Path) -> Iterator[Event]:
+def events(path: Path) -> Iterator[RosEvent]:
     """The events of a CTF trace, in order of time.  Raises FileError if it cannot be read, or if events were lost."""
     try:
         import bt2
@@ -187,18 +187,18 @@ def events(path: Path) -> Iterator[Event]:
                 raise FileError(f"{filename(path)}: the tracer lost events; record with larger buffers")
             if type(message) is bt2._EventMessageConst:
                 yield _event(message.event, message.default_clock_snapshot.ns_from_origin)
-    except bt2._Error as error:
+    except (bt2._Error, RuntimeError, ValueError) as error:
         why = str(error).strip().splitlines()[-1]
-        raise FileError(f"{filename(path)}: is a damaged CTF trace: {visible(why)[:100]}") from None
+        raise FileError(f"{filename(path)}: cannot be read as a CTF trace: {visible(why)[:100]}") from None
 
 
-def _event(event: Mapping[str, object], time: int) -> Event:
+def _event(event: Mapping[str, object], time: int) -> RosEvent:
     """An event as Python has it."""
     values: dict[str, object] = {}
     for part in ("common_context_field", "payload_field"):
         for key, value in (getattr(event, part) or {}).items():
             values[str(key)] = int(value) if isinstance(value, Integral) else str(value)
-    return Event(str(getattr(event, "name", "")), time, values)
+    return RosEvent(str(getattr(event, "name", "")), time, values)
 
 
 class Names:
@@ -236,11 +236,11 @@ def report(path: Path, margin: Fraction, found: Executors) -> tuple[str, list[st
     return "\n".join(lines), tasks
 
 
-def _times(found: Executors, one: Callback) -> tuple[int, int]:
+def _times(found: Executors, one: RosCallback) -> tuple[int, int]:
     return one.cpus if found.switches else one.walls
 
 
-def _released(one: Callback, names: Names) -> str:
+def _released(one: RosCallback, names: Names) -> str:
     if one.kind != "subscription":
         return "-"
     proved = ", ".join(f"{names.of[key]} ({many} of {one.takes})" for key, many in one.sources.most_common())

@@ -425,7 +425,7 @@ def damaged(tmp_path: Path) -> dict[str, tuple[Path, str]]:
     sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE other (a)").connection.close()
     return {name: (tmp_path / name, why) for name, (_, why) in files.items()} | {
         "other.sqlite": (tmp_path / "other.sqlite", "no export of Nsight Systems"),
-        "missing": (tmp_path / "missing", "name a recording"), "folder": (tmp_path, "name a recording"),
+        "missing": (tmp_path / "missing", "name a recording"), "folder": (tmp_path, "CTF trace"),
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from calls import Gpurt, caller
 
 from analysis import taskset
 from gpurt.errors import FileError
-from pycontrol.recorded.ros2 import Event, Executors, report
+from pycontrol.recorded.ros2 import Executors, RosEvent, report
 
 MS = 1_000_000
 CAMERA, DETECT, OTHER = 0xC1, 0xD1, 0xE1
@@ -38,15 +38,15 @@ FIELDS = {
 }
 
 
-def event(name: str, time: int, *values: int | str, thread: int = EXECUTOR) -> Event:
+def event(name: str, time: int, *values: int | str, thread: int = EXECUTOR) -> RosEvent:
     """An event with the values of its fields, in order."""
     names = [word.partition(":")[2] for word in FIELDS[name].split()]
     own = dict(zip(names, values, strict=True))
     context = {"vpid": PROCESS, "vtid": thread, "procname": "robot"}
-    return Event(name, time, own if name == "sched_switch" else own | context)
+    return RosEvent(name, time, own if name == "sched_switch" else own | context)
 
 
-def program(stamps: bool = True, kernel: bool = False, thread: int = EXECUTOR) -> Iterator[Event]:
+def program(stamps: bool = True, kernel: bool = False, thread: int = EXECUTOR) -> Iterator[RosEvent]:
     """A timer of 50 ms, whose callback publishes; a subscription takes each message, and once there is none."""
     yield event("ros2:rcl_timer_init", 1, 0x10, 50 * MS)
     yield event("ros2:rclcpp_timer_callback_added", 2, 0x10, CAMERA)
@@ -69,7 +69,7 @@ def program(stamps: bool = True, kernel: bool = False, thread: int = EXECUTOR) -
         yield event("ros2:callback_end", at + 10 * MS, DETECT, thread=thread)
 
 
-def made(events: Iterator[Event]) -> tuple[str, str]:
+def made(events: Iterator[RosEvent]) -> tuple[str, str]:
     said, tasks = report(Path("trace"), Fraction(0), Executors(events))
     return said, "\n\n".join(tasks)
 
@@ -122,7 +122,7 @@ def test_what_began_before_the_recording_is_no_job_and_a_missing_end_no_task() -
 
 def test_an_event_without_its_context_is_refused() -> None:
     with pytest.raises(FileError, match="lacks vpid, a number; record with the context"):
-        Executors([Event("ros2:callback_end", 1, {"callback": 1})])
+        Executors([RosEvent("ros2:callback_end", 1, {"callback": 1})])
 
 
 METADATA = """/* CTF 1.8 */
@@ -136,7 +136,7 @@ stream { id = 0; event.header := struct { word id; stamp timestamp; };
 """
 
 
-def ctf(folder: Path, events: Iterator[Event]) -> Path:
+def ctf(folder: Path, events: Iterator[RosEvent]) -> Path:
     """A trace in the Common Trace Format, in one packet."""
     folder.mkdir()
     text, data = METADATA, struct.pack("<q", 0)
@@ -169,4 +169,4 @@ def test_a_folder_is_read_with_bt2(capfd: pytest.CaptureFixture[str], tmp_path: 
     (folder / "stream").write_bytes((folder / "stream").read_bytes()[:-3])
     code, out, err = gpurt(folder)
     assert (code, out) == (3, "")
-    assert "is a damaged CTF trace" in err
+    assert "cannot be read as a CTF trace" in err
