@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from analysis.callbacks import Callback, Order
@@ -113,10 +113,11 @@ class Observed:
 
 @dataclass(frozen=True)
 class Simulation:
-    """The observations of each task, and the trace if one was asked for."""
+    """The observations of each task, and the trace if one was asked for; ``chains``: the longest times of each, ns."""
 
     tasks: Mapping[str, Observed]
     trace: Trace | None = None
+    chains: Mapping[str, tuple[int, int, int]] = field(default_factory=dict)
 
     @property
     def full(self) -> list[str]:
@@ -174,7 +175,7 @@ def simulate(
     trace = None
     if events:
         trace = _trace(taskset, options, buffer, min(used[0], events), used[0] - min(used[0], events))
-    return Simulation(call.observed(), trace)
+    return Simulation(call.observed(), trace, call.longest())
 
 
 def worst_over_offsets(
@@ -199,7 +200,7 @@ def worst_over_offsets(
         )
         if progress:
             progress(start + count)
-    return Simulation(call.observed())
+    return Simulation(call.observed(), chains=call.longest())
 
 
 class SimulatorCall:
@@ -224,6 +225,7 @@ class SimulatorCall:
                 "priority": task.priority, "gpu_priority": task.segment_priority,
                 "busy": waiting is Waiting.BUSY, "form": int(form),
                 "period": task.period, "deadline": task.deadline, "jitter": task.jitter,
+                "max_period": task.max_period or 0,
                 "offset": offsets[index] if offsets else 0,
                 "first": first, "count": len(parts[index]),
                 "slice": home.slice or 0 if home else 0,
@@ -233,7 +235,6 @@ class SimulatorCall:
                 "intensity": INTENSITIES[task.intensity] if slows and not task.best_effort else INTENSITIES[None],
                 "conflict": _factor(task.conflict, f"{task.name}: conflict") if slows else lib.GPURT_FACTOR_ONE,
                 **_served(task, threads),
-                "trigger": numbers[taskset.triggers[task.name]] if task.name in taskset.triggers else 0,
                 "by_deadline": home is not None and home.shared is Sharing.DEADLINE,
                 **_forked(task, taskset, numbers),
             }  # fmt: skip
@@ -246,9 +247,19 @@ class SimulatorCall:
         self.resources: CData = ffi.new("struct gpurt_sim_resource[]", [
             {"protocol": PROTOCOLS[one.protocol], "ceiling": ceiling_of(one, taskset)} for one in taskset.resources
         ])  # fmt: skip
+        at = {name: number - 1 for name, number in numbers.items()}
+        links = [{"from": at[one], "to": at[name]} for name, of in taskset.triggers.items() for one in of]
+        self.links: CData = ffi.new("struct gpurt_sim_link[]", links)
+        self.chains: CData = ffi.new("struct gpurt_sim_chain[]", [
+            {"count": len(one.tasks), "event": one.event, "limit": 2**64 - 1,
+             "ages": taskset.tasks[at[one.tasks[0]]].longest_gap is not None} for one in taskset.chains
+        ])  # fmt: skip
+        self.chain_tasks: CData = ffi.new("u32[]", [at[name] for one in taskset.chains for name in one.tasks])
         self.config: CData = ffi.new("struct gpurt_sim_config *", {
             "parts": self.parts, "part_count": len(self.parts), "resources": self.resources,
-            "resource_count": len(taskset.resources), "cpus": platform.cpus,
+            "resource_count": len(taskset.resources), "links": self.links, "link_count": len(links),
+            "chains": self.chains, "chain_tasks": self.chain_tasks,
+            "chain_count": len(taskset.chains), "cpus": platform.cpus,
             "cross": _factor(platform.cross_contention, "cross_contention") if slows else lib.GPURT_FACTOR_ONE,
             "execution": EXECUTION[options.execution], "job_cpu": options.job_cpu, "sporadic": options.sporadic,
             "boost": options.policy in BOOSTED_LOCKS,
@@ -263,6 +274,10 @@ class SimulatorCall:
             task.name: Observed(s.jobs, s.finished, s.misses, s.worst, s.worst_release, s.sum, s.dropped)
             for task, s in zip(self.taskset, self.stats, strict=False)
         }
+
+    def longest(self) -> dict[str, tuple[int, int, int]]:
+        """By chain its longest reaction, age and age at an output that were seen, ns."""
+        return {one.name: tuple(raw.longest) for one, raw in zip(self.taskset.chains, self.chains, strict=False)}
 
 
 def _forked(task: Task, taskset: Taskset, numbers: Mapping[str, int]) -> dict[str, int]:
@@ -363,13 +378,17 @@ def _pieces(task: Task, resources: Sequence[Resource]) -> list[dict[str, int]]:
                 "gpu_worst": s.pure.worst, "gpu_best": s.pure.best, "gpu": 1, "resource": 0, "fork": 0,
             })  # fmt: skip
             continue
-        left = s.time.worst
+        left, held = s.time.worst, []
         for one in list(sections):
             if -one[0] <= left:
                 sections.remove(one)
                 left += one[0]
-                found.append(_piece(-one[0], 0, one[1]))
-        found.append(_piece(left, max(s.time.best - s.time.worst + left, 0), 0))
+                held.append(one)
+        least = s.time.best - min(s.time.best, left)  # of its sections together
+        for time, number in held:
+            found.append(_piece(-time, min(least, -time), number))
+            least -= min(least, -time)
+        found.append(_piece(left, min(s.time.best, left), 0))
     if sections:
         raise SimulationError(f"the critical sections of {task.name} do not fit into its CPU segments one by one")
     return found

@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis import rta
 from analysis.attack.exact import TooManyStatesError, compare
+from analysis.attack.linked import with_random_chains
 from analysis.attack.pending import with_random_pending
 from analysis.attack.search import is_delayed
 from analysis.attack.threads import with_random_threads
 from analysis.attack.tiny import tiny_for
 from analysis.model import Taskset
-from analysis.rta import Test
+from analysis.rta import Test, Verdict
 
 #: Periods of tasks are up to so many units.
 LONGEST = 9
@@ -26,22 +27,31 @@ MOST = 200_000
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of tasksets: ``threads`` serve several tasks, several jobs of a task are ``pending``."""
+    """A kind of tasksets: ``threads`` serve several tasks, several jobs of a task are ``pending``, it has ``chains``.
+
+    With those the times of chains are compared, and not those of tasks.
+    """
 
     threads: bool = False
     pending: bool = False
+    chains: bool = False
 
     def drawn(self, test: Test, rng: random.Random) -> Taskset:
         """A taskset of this kind that a test is about."""
         taskset = tiny_for(test, rng, LONGEST, empty=False)
         if self.threads:
             taskset = with_random_threads(taskset, rng)
-        return with_random_pending(taskset, rng) if self.pending else taskset
+        taskset = with_random_pending(taskset, rng) if self.pending else taskset
+        return with_random_chains(taskset, rng, triggers=test.pending) if self.chains else taskset
 
     @property
     def plain(self) -> bool:
         """Whether every such taskset is small enough."""
-        return not (self.threads or self.pending)
+        return not (self.threads or self.pending or self.chains)
+
+    def counts(self, name: str, verdicts: Mapping[str, Verdict]) -> bool:
+        """Whether a bound is compared: that of a chain, or of a task that another one delays."""
+        return name not in verdicts if self.chains else name in verdicts and is_delayed(verdicts[name])
 
 
 @dataclass(frozen=True)
@@ -93,7 +103,7 @@ def closeness(
             ratios += [
                 bound / found.exact[name]
                 for name, bound in found.bounds.items()
-                if found.exact[name] and is_delayed(verdicts[name])
+                if found.exact[name] and kind.counts(name, verdicts)
             ]
         if progress and not done % 100:
             progress(done)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from analysis import rta
+from analysis.attack.linked import Times, limits_of, named
 from analysis.attack.search import prioritised
-from analysis.model import CpuSegment, GpuSegment, Segment, Span, Task, Taskset
+from analysis.model import Chain, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
 from analysis.simulate import LONGEST, Options, SimulationError, SimulatorCall
 from gpurt._gpurt import ffi, lib
@@ -38,7 +40,7 @@ class Exact:
     """The longest response of each task over all schedules, ns, and how much there was to look at.
 
     ``unit``: ns.  ``late``: a task that exceeded its limit; schedules are not followed beyond that, so that the others'
-    numbers may be too small.  ``steps``: ways from one state to another.
+    numbers may be too small.  ``steps``: ways from one state to another.  ``chains``: the longest times of each, ns.
     """
 
     worst: Mapping[str, int]
@@ -46,6 +48,7 @@ class Exact:
     states: int
     steps: int
     late: str | None
+    chains: Mapping[str, Times] = field(default_factory=dict)
 
 
 def least_states(taskset: Taskset, unit: int) -> int:
@@ -62,7 +65,7 @@ def unit_of(taskset: Taskset, poll: int = 0) -> int:
     costs = [cost for part in taskset.parts for cost in taskset.platform.costs(part)]
     turns = [part.slice or taskset.platform.time_slice for part in taskset.parts]
     own = [t.partition.slice for t in taskset if t.partition and t.partition.slice]
-    tasks = [time for t in taskset for time in (t.period, t.deadline, t.jitter, *_times(t))]
+    tasks = [time for t in taskset for time in (t.period, t.deadline, t.jitter, t.max_period or 0, *_times(t))]
     sections = [section.time for one in taskset.resources for section in one.sections]
     return math.gcd(*costs, *turns, *own, *tasks, *sections, poll, taskset.platform.cpu_latency) or 1
 
@@ -72,6 +75,7 @@ def explore(
     options: Options,
     limits: Mapping[str, int] | None = None,
     states: int = STATES,
+    chains: Mapping[str, Times] | None = None,
     *,
     periodic: bool = False,
     stop: bool = False,
@@ -79,11 +83,12 @@ def explore(
 ) -> Exact:
     """Every schedule of the taskset; ``limits``: response times beyond which one is not followed, deadlines if None.
 
+    ``chains``: likewise of chains, by name, a reaction, an age and an age at an output; None: however long they get.
     ``periodic``: after its first release a task is released each period.  ``stop``: end with the first response beyond
     its limit.  ``finer``: releases come at such parts of a unit, too.  All ``options`` count except those of releases
     and demands.  Raises TooManyStatesError, before or after it has begun, and SimulationError.
     """
-    if options.policy != "timesliced" and not taskset.forks:
+    if options.policy != "timesliced" and not any(t.uses_gpu for t in taskset if t.name in taskset.forked):
         taskset = _endless(taskset)
     unit = unit_of(taskset, options.poll if options.policy == "job" else 0)
     unit = unit // finer if unit % finer == 0 else unit
@@ -93,12 +98,15 @@ def explore(
     options = replace(options, execution="random", sporadic=False, horizon=LONGEST // 4, poll=options.poll // unit)
     call = SimulatorCall(in_units(taskset, unit), options, None)
     count = len(taskset)
-    found, worst = ffi.new("struct gpurt_exploration *"), ffi.new("uint64_t[]", count + 1)
+    bounds = [_limits_of(one, unit, chains) for one in taskset.chains]
+    for at, few in enumerate(bounds):
+        call.chains[at].limit = max(few)
+    found, worst = ffi.new("struct gpurt_exploration *"), ffi.new("uint64_t[]", count + 3 * len(bounds) + 1)
     found.most_states = states
     found.flags = lib.GPURT_EXPLORE_PERIODIC * periodic | lib.GPURT_EXPLORE_STOP * stop
-    limit = ffi.new("uint64_t[]", [_limit(t, unit, limits) for t in taskset] or 1)
+    limit = ffi.new("uint64_t[]", [_limit(t, unit, limits) for t in taskset] + [*chain.from_iterable(bounds)] or 1)
     status = lib.gpurt_explore(
-        call.config, call.tasks, count, call.segments, limit, found, worst, count, ffi.NULL, 0, ffi.NULL
+        call.config, call.tasks, count, call.segments, limit, found, worst, 2**32 - 1, ffi.NULL, 0, ffi.NULL
     )
     if status == -lib.GPURT_SIM_ETIME:
         raise TooManyStatesError(least, states, found.states)
@@ -108,10 +116,14 @@ def explore(
         raise MemoryError
     if status:
         raise SimulationError("the simulator refused the taskset")
-    names = [t.name for t in taskset]
+    names = [*(t.name for t in taskset), *(one.name for one in taskset.chains for _ in range(3))]
     late = names[found.late - 1] if found.late else None
-    times = {name: worst[index] * unit for index, name in enumerate(names)}
-    return Exact(times, unit, found.states, found.steps, late)
+    seen = [worst[index] * unit for index in range(len(names))]
+    measured = {
+        one.name: (seen[at], seen[at + 1], seen[at + 2])
+        for one, at in zip(taskset.chains, range(count, len(names), 3), strict=True)
+    }
+    return Exact(dict(zip(names, seen[:count], strict=False)), unit, found.states, found.steps, late, measured)
 
 
 def ways(test: Test, taskset: Taskset | None = None) -> Iterator[Options]:
@@ -122,7 +134,10 @@ def ways(test: Test, taskset: Taskset | None = None) -> Iterator[Options]:
 
 @dataclass(frozen=True)
 class Compared:
-    """The bounds of a test, and the exact worst cases of the same system; ``states``: looked at."""
+    """The bounds of a test, and the exact worst cases of the same system, by task, and by chain and key.
+
+    ``states``: looked at.
+    """
 
     taskset: Taskset
     bounds: Mapping[str, int]
@@ -131,7 +146,7 @@ class Compared:
 
     @property
     def broken(self) -> str | None:
-        """A task that takes longer than its bound."""
+        """A task, or a chain's time, that is longer than its bound."""
         return next((name for name, bound in self.bounds.items() if self.exact[name] > bound), None)
 
 
@@ -145,12 +160,17 @@ def compare(test: Test, taskset: Taskset, states: int = STATES, finer: int = 1) 
     bounds = {t.name: wcrt for t in taskset.real_time if (wcrt := result.wcrt(t.name)) is not None}
     if not result.schedulable or not bounds:
         return None
-    exact: dict[str, int] = {}
+    chains = limits_of(taskset, result)
+    bounds |= named(chains)
+    exact: dict[str, int] = dict.fromkeys(bounds, 0)
     looked = 0
     for options in ways(test, taskset):
-        found = explore(taskset, options, bounds, states, periodic=test.periodic, stop=True, finer=finer)
+        found = explore(
+            taskset, options, bounds, states, chains, periodic=test.periodic, stop=True, finer=finer
+        )  # fmt: skip
         looked += found.states
-        exact = {name: max(exact.get(name, 0), found.worst[name]) for name in bounds}
+        seen = {**found.worst, **named(found.chains)}
+        exact = {name: max(before, seen[name]) for name, before in exact.items()}
         if found.late:
             break
     return Compared(taskset, bounds, exact, looked)
@@ -167,8 +187,12 @@ def _limit(task: Task, unit: int, limits: Mapping[str, int] | None) -> int:
     return (task.deadline if limits is None else limits[task.name]) // unit
 
 
+def _limits_of(one: Chain, unit: int, limits: Mapping[str, Times] | None) -> list[int]:
+    return [2**64 - 1] * 3 if limits is None else [time // unit for time in limits[one.name]]
+
+
 def _endless(taskset: Taskset) -> Taskset:
-    """Without time slices, which delay best effort only, where no task has workers."""
+    """Without time slices, which delay best effort only, where no workers use the GPU."""
     parts = taskset.with_partitions(lambda part: replace(part, slice=None))
     return replace(parts, platform=replace(parts.platform, time_slice=0))
 
@@ -190,6 +214,7 @@ def in_units(taskset: Taskset, unit: int) -> Taskset:
     )  # fmt: skip
     tasks = tuple(
         replace(t, period=t.period // unit, deadline=t.deadline // unit, jitter=t.jitter // unit,
+                max_period=_divided(t.max_period, unit),
                 segments=tuple(_segment(s, unit) for s in t.segments))
         for t in taskset
     )  # fmt: skip

@@ -209,7 +209,7 @@ def _chains_exceeded(taskset: Taskset, results: list[tuple[Test, Result]], rng: 
                 return ""
             assert trace is not None
             for name, chain, latencies in bounds:
-                seen = observed(chain, trace)
+                seen = observed(chain, trace, taskset)
                 known = {key: latencies[key].bound for key in KEYS if key in latencies}
                 worst = {key: value for key in KEYS if (value := getattr(seen, key)) is not None}
                 if why := _exceeded(f"{name}, chain {chain.name}", known, worst, (one, offsets)):

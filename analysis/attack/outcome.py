@@ -17,6 +17,7 @@ class Effort:
 
     ``threads``: in tasksets of tests that bound them, threads serve several tasks.  ``pending``: likewise, several jobs
     of a task are pending.  ``latency``: likewise, wake-ups take time.  ``workers``: likewise, tasks have workers.
+    ``chains``: there are chains of tasks, with triggered links where the test bounds these.
     Of tests of tasks that own units there are as many runs as both.
     """
 
@@ -26,13 +27,15 @@ class Effort:
     pending: bool = False
     latency: bool = False
     workers: bool = False
+    chains: bool = False
 
 
 @dataclass(frozen=True)
 class Longest:
     """The longest response time observed of one task and its bound, ns, and how to observe it again.
 
-    In tasksets whose tasks own units, each task has them as its partition.
+    Or a time of a chain, whose name and key are the ``task``.  In tasksets whose tasks own units, each task has them as
+    its partition.
     """
 
     taskset: Taskset

@@ -12,7 +12,7 @@ from pathlib import Path
 from analysis import rta
 from analysis.attack.outcome import Effort, Outcome
 from analysis.fingerprint import fingerprint
-from analysis.model import Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset, Waiting
+from analysis.model import Chain, Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset, Waiting
 from gpurt.types import Document, DocumentView
 from gpurt.units import format_time
 
@@ -53,7 +53,7 @@ class Store:
         self.path = path
         self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps,
                        "threads": effort.threads, "pending": effort.pending, "with_workers": effort.workers,
-                       "with_latency": effort.latency}  # fmt: skip
+                       "with_latency": effort.latency, "with_chains": effort.chains}  # fmt: skip
         self.rows: dict[str, Document] = {}
         for index, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else []):
             try:
@@ -107,6 +107,8 @@ def toml(taskset: Taskset) -> str:
             lines.append(f'form = "{task.form.word}"')
         if not worker:
             lines += [f'period = "{format_time(task.period)}"', f'deadline = "{format_time(task.deadline)}"']
+            more = {"jitter": task.jitter, "max_period": task.max_period}
+            lines += [f'{key} = "{format_time(time)}"' for key, time in more.items() if time]
         pieces = [_inline(s) for s in task.segments]
         if fork and not worker:
             lines.append(f'group = "{task.name}"')
@@ -115,7 +117,15 @@ def toml(taskset: Taskset) -> str:
         lines.append(f"segments = [{', '.join(pieces)}]")
         if task.partition is not None:
             lines.append(f"partition = {_partition(task.partition)}")
+    lines += [line for chain in taskset.chains for line in ("", *_chain(chain))]
     return "\n".join(lines) + "\n"
+
+
+def _chain(chain: Chain) -> list[str]:
+    links = ["triggered" if name in chain.triggered else "sampled" for name in chain.tasks[1:]]
+    lines = ["[[chain]]", f'name = "{chain.name}"', f"tasks = {json.dumps(chain.tasks)}"]
+    lines.append(f"links = {json.dumps(links)}")
+    return [*lines, 'stimulus = "event"'] if chain.event else lines
 
 
 def _place(task: Task) -> list[str]:

@@ -18,6 +18,7 @@ from functools import partial
 from analysis import rta
 from analysis.attack import units
 from analysis.attack.forks import held, with_random_workers
+from analysis.attack.linked import limits_of, named, with_random_chains
 from analysis.attack.outcome import Effort, Longest, Outcome, pieces, size
 from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
@@ -26,7 +27,7 @@ from analysis.model import MS, US, CpuSegment, GpuSegment, Segment, Span, Task, 
 from analysis.rta import Test
 from analysis.rta.registry import UNITS
 from analysis.rtgpu.method import METHODS
-from analysis.simulate import Options, simulate, worst_over_offsets
+from analysis.simulate import Options, Simulation, simulate, worst_over_offsets
 
 #: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
 BATCH = 100
@@ -96,6 +97,8 @@ def _any(test: Test, effort: Effort, rng: random.Random) -> Outcome:
     if effort.workers and test.paths:
         taskset = with_random_workers(taskset, rng)
         taskset = held(taskset) if test.policy == "boosted" and rng.random() < 0.5 else taskset
+    if effort.chains:
+        taskset = with_random_chains(taskset, rng, triggers=test.pending)
     return attack_one(test, taskset, rng, effort)
 
 
@@ -106,26 +109,37 @@ def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort 
     """
     taskset = prioritised(test, taskset)
     result = test.run(taskset)
-    bounds = {t.name: wcrt for t in taskset.real_time if (wcrt := result.wcrt(t.name))}
+    bounds = bounds_of(taskset, result)
     if not bounds or not (result.schedulable or taskset.threads):
         return Outcome(test.name, 1)
-    delayed = [name for name in bounds if is_delayed(result.verdicts[name])]
+    delayed = [name for name in bounds if name not in result.verdicts or is_delayed(result.verdicts[name])]
     jobs, findings = 0, []
     for options in ways(test, taskset, rng):
-        seen = worst_over_offsets(taskset, options, effort.runs).tasks
-        jobs += sum(one.jobs for one in seen.values())
-        ratios = {name: Fraction(seen[name].worst, bound) for name, bound in bounds.items()}
+        run = worst_over_offsets(taskset, options, effort.runs)
+        jobs, seen = jobs + sum(one.jobs for one in run.tasks.values()), longest(run)
+        ratios = {name: Fraction(seen[name], bound) for name, bound in bounds.items()}
         broken = [name for name in bounds if ratios[name] > 1]
         target = max(broken or delayed or bounds, key=lambda name: ratios[name])
         found, more = climb(taskset, target, bounds[target], options, rng, effort.steps)
         jobs += more
-        if seen[target].worst > found.observed:
-            found = replace(found, observed=seen[target].worst, offsets=())
+        if seen[target] > found.observed:
+            found = replace(found, observed=seen[target], offsets=())
         findings.append(found)
     worst = max(findings, key=lambda f: f.ratio)
     exceeded = [f for f in findings if f.observed > f.bound]
     worst_of_delayed = worst if exceeded or delayed else None
     return Outcome(test.name, 1, 1, jobs, bool(exceeded), worst_of_delayed, exceeded[0] if exceeded else None)
+
+
+def bounds_of(taskset: Taskset, result: rta.Result) -> dict[str, int]:
+    """The bounds above 0 of tasks, and of chains by chain and key, ns."""
+    tasks = {t.name: wcrt for t in taskset.real_time if (wcrt := result.wcrt(t.name)) is not None}
+    return {name: bound for name, bound in {**tasks, **named(limits_of(taskset, result))}.items() if bound}
+
+
+def longest(run: Simulation) -> dict[str, int]:
+    """The longest times of a run, by the names of `bounds_of`, ns."""
+    return {**{name: one.worst for name, one in run.tasks.items()}, **named(run.chains)}
 
 
 def is_delayed(verdict: rta.Verdict) -> bool:
@@ -158,10 +172,10 @@ def climb(
     best, jobs = -1, 0
     for _ in range(steps + 1):
         trial = moved(taskset, target, offsets, rng) if best >= 0 else offsets
-        seen = simulate(taskset, options, trial).tasks
-        jobs += sum(one.jobs for one in seen.values())
-        if seen[target].worst >= best:
-            offsets, best = trial, seen[target].worst
+        run = simulate(taskset, options, trial)
+        jobs, seen = jobs + sum(one.jobs for one in run.tasks.values()), longest(run)[target]
+        if seen >= best:
+            offsets, best = trial, seen
     return Longest(taskset, target, bound, best, options, tuple(offsets)), jobs
 
 
@@ -169,6 +183,7 @@ def moved(taskset: Taskset, target: str, offsets: Sequence[int], rng: random.Ran
     """The offsets with one or two changed: at random, or so that a segment's boundary is at the target's release."""
     changed = list(offsets)
     names = [t.name for t in taskset]
+    anchor = names.index(target) if target in names else rng.randrange(len(names))  # a chain is of several
     for _ in range(rng.randint(1, 2)):
         index = rng.randrange(len(taskset))
         task = taskset.tasks[index]
@@ -177,7 +192,7 @@ def moved(taskset: Taskset, target: str, offsets: Sequence[int], rng: random.Ran
         else:
             lengths = [piece for s in task.segments for piece in pieces(s)]
             before = sum(lengths[: rng.randint(0, len(lengths))]) + rng.choice([-1, 0, 1])
-            changed[index] = (changed[names.index(target)] - before) % task.period
+            changed[index] = (changed[anchor] - before) % task.period
     return changed
 
 
@@ -199,7 +214,7 @@ def broken(test: Test, taskset: Taskset, task: str, tries: int) -> Longest | Non
     """A schedule in which the task exceeds its bound; None if none is found."""
     taskset = prioritised(test, taskset)
     result, rng = test.run(taskset), random.Random(0)
-    bound = result.wcrt(task)
+    bound = bounds_of(taskset, result).get(task)
     if not result.schedulable or bound is None:
         return None
     for options in ways(test, taskset, rng):
@@ -212,11 +227,11 @@ def broken(test: Test, taskset: Taskset, task: str, tries: int) -> Longest | Non
 def simpler(taskset: Taskset, keep: str) -> Iterator[Taskset]:
     """Tasksets that are simpler by one step: a task other than ``keep`` less, a segment less, or fewer digits.
 
-    Tasks with workers, and workers, stay, except for their digits.
+    Tasks with workers, workers, and tasks of chains stay, except for their digits.
     """
     for index, task in enumerate(taskset):
         rest = taskset.tasks[:index], taskset.tasks[index + 1 :]
-        if task.name in taskset.forked:
+        if task.name in taskset.forked or any(task.name in chain.tasks for chain in taskset.chains):
             continue
         if task.name != keep:
             yield replace(taskset, tasks=rest[0] + rest[1])

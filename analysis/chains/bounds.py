@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from analysis.chains.triggered import root_of, windows
 from analysis.model import Chain, Task, Taskset
 from analysis.rta.result import Result
 from gpurt.units import exact_ms
 
 GAP = "readings: chains, the next release"
 RESPONSE = "readings: chains, its response"
+JOINED = "readings: chains, other tasks that release it"
 EXEMPT = "readings: chains, a more urgent producer that never sleeps"
 
 
@@ -70,7 +72,7 @@ class Bounded:
 
 def bound_of(chain: Chain, taskset: Taskset, result: Result) -> Bounded:
     """The chain's bounds, from those that a test has of the taskset's tasks."""
-    found = {name: wcrt for name in chain.tasks if (wcrt := result.wcrt(name)) is not None}
+    found = {task.name: wcrt for task in taskset if (wcrt := result.wcrt(task.name)) is not None}
     return bounded(chain, taskset, found)
 
 
@@ -79,9 +81,10 @@ def bounded(chain: Chain, taskset: Taskset, responses: Mapping[str, int]) -> Bou
     if lacking := [name for name in chain.tasks if name not in responses]:
         return Bounded(chain, {}, f"{lacking[0]} has no bound")
     known = {task.name: task for task in taskset}
-    units = [_Unit(tuple(known[name] for name in names), responses) for names in chain.units]
+    found = windows(taskset, responses)
+    units = [Unit(tuple(known[name] for name in names), responses, taskset, found) for names in chain.units]
     latencies = {"max_reaction": Latency(_reaction(chain, units, taskset), chain.max_reaction)}
-    if units[0].head.longest_gap is not None:
+    if root_of(taskset, units[0].head.name).max_period is not None:
         output = _at_output(units, taskset)
         age = (units[-1].gap, *output)
         latencies["max_age"] = Latency(age, chain.max_age)
@@ -90,36 +93,60 @@ def bounded(chain: Chain, taskset: Taskset, responses: Mapping[str, int]) -> Bou
 
 
 @dataclass(frozen=True)
-class _Unit:
-    """Tasks of which each but the first is released by the end of the one before; ``responses``: bounds of each, ns."""
+class Unit:
+    """Tasks of which each but the first is released by the end of the one before, and maybe of others.
+
+    ``responses``: bounds of tasks, ns.  ``windows``: of the releases of each.
+    """
 
     tasks: tuple[Task, ...]
     responses: Mapping[str, int]
+    taskset: Taskset
+    windows: Mapping[str, tuple[int, int]]
 
     @property
     def head(self) -> Task:
-        """The task with releases of its own."""
+        """The task that has releases of its own, or that others release and that reads what the unit before wrote."""
         return self.tasks[0]
 
     @property
     def gap(self) -> Part:
         """The time to its next release."""
-        gap = self.head.longest_gap
-        assert gap is not None  # files without it are refused where it counts
-        return Part(self.head.name, gap, GAP)
+        root, (first, last) = root_of(self.taskset, self.head.name), self.windows[self.head.name]
+        assert root.max_period is not None  # files without it are refused where it counts
+        return Part(self.head.name, root.max_period + last - first, GAP)
 
     @property
     def ends(self) -> tuple[Part, ...]:
         """The time from its release to its end."""
-        return tuple(Part(task.name, self.responses[task.name], RESPONSE) for task in self.tasks)
+        parts, reached = [], 0
+        for task in self.tasks:
+            response = self._response(task)
+            if (wait := self.reach(task) - reached - response) > 0:
+                parts.append(Part(task.name, wait, JOINED))
+            parts.append(Part(task.name, response, RESPONSE))
+            reached = self.reach(task)
+        return tuple(parts)
+
+    def _response(self, task: Task) -> int:
+        return self.responses.get(task.name, task.deadline)
+
+    def reach(self, task: Task) -> int:
+        """The time from the release of the head's job to the end of the task's job that rests on the same arrival."""
+        if task.name == self.head.name:
+            return self._response(task)
+        if task.name not in self.taskset.triggers:
+            return task.jitter + self._response(task) - self.windows[self.head.name][0]
+        producers = [one for one in self.taskset if one.name in self.taskset.triggers[task.name]]
+        return self._response(task) + max(map(self.reach, producers))
 
 
-def _exempt(producer: _Unit, consumer: _Unit, taskset: Taskset) -> bool:
+def _exempt(producer: Unit, consumer: Unit, taskset: Taskset) -> bool:
     alone = len(producer.tasks) == len(consumer.tasks) == 1
     return alone and never_between(producer.head, consumer.head, taskset)
 
 
-def _reaction(chain: Chain, units: Sequence[_Unit], taskset: Taskset) -> tuple[Part, ...]:
+def _reaction(chain: Chain, units: Sequence[Unit], taskset: Taskset) -> tuple[Part, ...]:
     """From an event to the end of the last job: to each next release, and to its end."""
     parts = [] if chain.event else [units[0].gap]
     for producer, consumer in pairwise(units):
@@ -131,7 +158,7 @@ def _reaction(chain: Chain, units: Sequence[_Unit], taskset: Taskset) -> tuple[P
     return (*parts, *units[-1].ends)
 
 
-def _at_output(units: Sequence[_Unit], taskset: Taskset) -> tuple[Part, ...]:
+def _at_output(units: Sequence[Unit], taskset: Taskset) -> tuple[Part, ...]:
     """From the end of the last job back to the start of the first: to each job that ended before a start."""
     parts = list(units[-1].ends)
     for producer, consumer in pairwise(units):

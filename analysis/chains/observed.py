@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from analysis.model import Chain
+from analysis.model import Chain, Taskset
 from analysis.trace import Event, Kind, Trace
 
 #: A job's first step, in the simulator's traces.
@@ -79,15 +79,18 @@ class ChainWatch:
     """Takes the jobs of a chain's tasks as events tell of them, and measures.
 
     ``longest``: the longest times so far by key, ns.  A key has none before the first: outputs without a whole chain
-    behind them do not count.  Neither do reactions without an end.
+    behind them do not count.  Neither do reactions without an end, or to what came before tasks that wait for others
+    than their producer had begun to work: these come later than after their longest gap.
     """
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Chain, taskset: Taskset) -> None:
         self.chain = chain
+        self._awaited = taskset.awaited(chain)
         self.longest: dict[str, int] = {}
         self._seen = {name: _Written() for name in chain.tasks}
         self._open: dict[tuple[str, int | None], _Job] = {}
         self._origin: int | None = None
+        self._begun: dict[str, int] = {}
 
     def forget(self) -> None:
         """The chain begins anew, for jobs under way are not known."""
@@ -114,6 +117,8 @@ class ChainWatch:
     def _begin(self, task: str, number: int | None, release: int | None, start: int) -> None:
         if (task, number) in self._open:
             return
+        if task in self._awaited:
+            self._begun.setdefault(task, start)
         if len(self._open) > MOST_KEPT:  # of which none has ended
             self.forget()
         self._open[task, number] = self._seen[task].add(number, start if release is None else release, start)
@@ -128,9 +133,13 @@ class ChainWatch:
         self._seen[task].jobs.clear()
         return self._output(job, end)
 
+    def _all_began(self, by: int) -> bool:
+        """Whether the tasks that wait for others had begun to work by then."""
+        return all(self._begun.get(name, by + 1) <= by for name in self._awaited)
+
     def _output(self, job: _Job, end: int) -> dict[str, int]:
         found = {}
-        if job.since is not None:
+        if job.since is not None and self._all_began(job.since):
             found["max_reaction"] = end - job.since
         if self._origin is not None:
             found["max_age"] = end - self._origin
@@ -181,9 +190,9 @@ class Observed:
     max_age_at_output: int | None = None
 
 
-def observed(chain: Chain, trace: Trace) -> Observed:
+def observed(chain: Chain, trace: Trace, taskset: Taskset) -> Observed:
     """The longest reaction and ages in a trace that names tasks as the file does, such as the simulator's."""
-    watch = ChainWatch(chain)
+    watch = ChainWatch(chain, taskset)
     for event in trace.events:
         watch.feed(event, event.task)
     return Observed(**watch.longest)

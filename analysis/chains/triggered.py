@@ -42,24 +42,40 @@ def _withdrawn(result: Result) -> Result:
     return replace(result, verdicts=verdicts)
 
 
-def jitters_of(taskset: Taskset, responses: Mapping[str, int]) -> dict[str, int]:
-    """J of each triggered task: that of its producer, and by how much the producer's jobs differ in length, ns.
+def windows(taskset: Taskset, responses: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """By task when its job is released, from its arrival on, ns: at the earliest, and at the latest.
 
-    A task without a response has its deadline.
+    The arrival of a job that others release is that of the job with which they begin, and the last of them counts.  A
+    task without a response has its deadline.
     """
     tasks = {task.name: task for task in taskset}
-    found: dict[str, int] = {}
+    found = {name: (0, task.jitter) for name, task in tasks.items() if name not in taskset.triggers}
 
-    def jitter(name: str) -> int:
-        if name not in taskset.triggers:
-            return tasks[name].jitter
+    def window(name: str) -> tuple[int, int]:
         if name not in found:
-            producer = tasks[taskset.triggers[name]]
-            response = responses.get(producer.name, producer.deadline)
-            found[name] = jitter(producer.name) + max(response - shortest(producer), 0)
+            ends = [ended(tasks[producer]) for producer in taskset.triggers[name]]
+            found[name] = max(first for first, _ in ends), max(last for _, last in ends)
         return found[name]
 
-    return {name: jitter(name) for name in taskset.triggers}
+    def ended(producer: Task) -> tuple[int, int]:
+        first, last = window(producer.name)
+        least = shortest(producer)
+        return first + least, last + max(responses.get(producer.name, producer.deadline), least)
+
+    return {name: window(name) for name in tasks}
+
+
+def jitters_of(taskset: Taskset, responses: Mapping[str, int]) -> dict[str, int]:
+    """J of each triggered task, ns: the width of its window."""
+    found = windows(taskset, responses) if taskset.triggers else {}
+    return {name: found[name][1] - found[name][0] for name in taskset.triggers}
+
+
+def root_of(taskset: Taskset, name: str) -> Task:
+    """The task with which the jobs begin that release those of a task; itself if it has releases of its own."""
+    while name in taskset.triggers:
+        name = taskset.triggers[name][0]
+    return next(task for task in taskset if task.name == name)
 
 
 def with_jitters(taskset: Taskset, jitters: Mapping[str, int]) -> Taskset:

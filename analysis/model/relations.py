@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,30 @@ class Chain:
     def limited(self) -> bool:
         """Whether the file allows only so much."""
         return (self.max_reaction, self.max_age, self.max_age_at_output) != (None, None, None)
+
+
+def releases(chains: Iterable[Chain]) -> dict[str, tuple[str, ...]]:
+    """By task that ends of jobs release: the tasks whose jobs of its job's number must all be over."""
+    found: dict[str, dict[str, None]] = {}
+    for chain in chains:
+        for producer, consumer in pairwise(chain.tasks):
+            if consumer in chain.triggered:
+                found.setdefault(consumer, {})[producer] = None
+    return {consumer: tuple(producers) for consumer, producers in found.items()}
+
+
+def beginnings(released: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
+    """By task that others release: those with which its jobs begin; it is among them itself if it is in a circle."""
+    found = {}
+    for name in released:
+        seen, left = set[str](), list(released[name])
+        while left:
+            one = left.pop()
+            if one not in seen:
+                seen.add(one)
+                left += released.get(one, ())
+        found[name] = frozenset(one for one in seen if one not in released or one == name)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 
 from analysis.model.partition import Partition
 from analysis.model.platform import Platform
-from analysis.model.relations import Chain, Fork, Resource
+from analysis.model.relations import Chain, Fork, Resource, releases
 from analysis.model.task import Task
 
 
@@ -79,12 +78,16 @@ class Taskset:
         return tuple(task for task in self.real_time if task.pends)
 
     @cached_property
-    def triggers(self) -> dict[str, str]:
-        """By task that is released by the end of another one's jobs: that other task."""
-        return {
-            consumer: producer
-            for chain in self.chains for producer, consumer in pairwise(chain.tasks) if consumer in chain.triggered
-        }  # fmt: skip
+    def triggers(self) -> dict[str, tuple[str, ...]]:
+        """By task that ends of jobs release: the tasks whose jobs of its job's number must all be over."""
+        return releases(self.chains)
+
+    def awaited(self, chain: Chain) -> frozenset[str]:
+        """The tasks of a chain that read what the one before has written when others release them.
+
+        The first of their jobs comes only after the first of those others'.
+        """
+        return frozenset(name for name in chain.tasks[1:] if name in self.triggers and name not in chain.triggered)
 
     @cached_property
     def forked(self) -> dict[str, Fork]:

@@ -9,6 +9,7 @@
 
 #include "explore_state.h"
 
+#define MEASURES GPURT_SIM_MEASURES
 #define CHOICES 64		/* in one step */
 #define DEEP (1ULL << 30)	/* bytes of states that are still to be followed, at most */
 
@@ -25,7 +26,7 @@ struct explorer {
 	struct gpurt_exploration *result;
 	const u64 *limit;
 	u64 *worst;
-	u32 *worst_at;		/* by task: the origin of the step in which that was seen; U32_MAX: none */
+	u32 *worst_at;		/* by task and measure: the origin of the step in which that was seen; U32_MAX: none */
 	struct gpurt_sim_stats *stats;
 	/* choices of the step */
 	u32 digits, at;
@@ -100,7 +101,7 @@ static bool releasable(const struct sim *s, const struct job_task *t)
 /* Whether a task must be released as soon as it may be. */
 static bool due(const struct explorer *e, const struct job_task *t)
 {
-	return (e->result->flags & GPURT_EXPLORE_PERIODIC) && t->job;
+	return ((e->result->flags & GPURT_EXPLORE_PERIODIC) && t->job) || t->latest <= e->sim->now;
 }
 
 /* Jobs of this instant with which threads that are free begin before other jobs of this instant come. */
@@ -154,7 +155,19 @@ static u64 next_instant(const struct sim *s)
 	return next;
 }
 
-/* Notes the longest responses of a step.  Returns whether one is longer than before; *@late: 1 + a task beyond its limit. */
+/* Notes what a step has shown of task or measure @i.  Returns whether it is more than before. */
+static bool noted(struct explorer *e, u32 i, u64 taken, u32 *late)
+{
+	if (taken > e->limit[i])
+		*late = i + 1;
+	if (taken <= e->worst[i])
+		return false;
+	e->worst[i] = taken;
+	e->worst_at[i] = e->origin_count;	/* which this step gets */
+	return true;
+}
+
+/* Notes the longest times of a step.  Returns whether one is longer than before; *@late: 1 + what is beyond its limit. */
 static bool look(struct explorer *e, u32 *late)
 {
 	const struct sim *s = e->sim;
@@ -170,21 +183,21 @@ static bool look(struct explorer *e, u32 *late)
 			e->full = true;
 		if (pending > e->limit[i] && pending > taken)
 			taken = pending;
-		if (taken > e->limit[i])
-			*late = i + 1;
-		if (taken > e->worst[i]) {
-			e->worst[i] = taken;
-			e->worst_at[i] = e->origin_count;	/* which this step gets */
-			longer = true;
-		}
+		longer |= noted(e, i, taken, late);
 	}
+	for (i = 0; i < MEASURES * s->config->chain_count; i++)
+		longer |= noted(e, s->count + i, s->config->chains[i / MEASURES].longest[i % MEASURES], late);
 	return longer;
 }
 
 /* Releases at this instant, and time up to the next. */
 static void step(struct explorer *e)
 {
+	u32 c;
+
 	memset(e->stats, 0, e->sim->count * sizeof(*e->stats));
+	for (c = 0; c < e->sim->config->chain_count; c++)
+		memset(e->sim->config->chains[c].longest, 0, sizeof(e->sim->config->chains[c].longest));
 	release_some(e);
 	sim_look(e->sim);
 	sim_pass(e->sim, next_instant(e->sim));
@@ -311,29 +324,31 @@ static int show_worst(struct explorer *e, u32 show, struct gpurt_sim_event *even
 	return 0;
 }
 
-static bool set_up(struct explorer *e, u32 count)
+static bool set_up(struct explorer *e, u32 count, u32 shown)
 {
 	u32 i;
 
 	e->stats = calloc(count + 1, sizeof(*e->stats));
-	e->worst_at = malloc((count + 1) * sizeof(*e->worst_at));
+	e->worst_at = malloc((shown + 1) * sizeof(*e->worst_at));
 	if (!e->stats || !e->worst_at)
 		return false;
-	for (i = 0; i < count; i++) {
+	for (i = 0; i < shown; i++) {
 		e->worst[i] = 0;
 		e->worst_at[i] = U32_MAX;
 	}
 	return true;
 }
 
-/* Every task may be released from now on. */
+/* Every task may be released from now on, and is within the longest time between two releases. */
 static bool begin(struct explorer *e)
 {
 	struct job_task *t;
 
 	for (t = e->sim->tasks; t < e->sim->tasks + e->sim->count; t++) {
-		t->next_release = t->task->trigger || t->task->parent ? U64_MAX : 0;
+		t->next_release = t->triggered || t->task->parent ? U64_MAX : 0;
 		t->arrival = -(int64_t)t->task->jitter;
+		if (t->task->max_period)
+			t->latest = t->task->max_period + t->task->jitter;
 	}
 	e->sim->chooser = &e->chooser;
 	if (!state_map_init(&e->map, e->sim) || !state_set_init(&e->seen, &e->map))
@@ -366,16 +381,17 @@ int gpurt_explore(const struct gpurt_sim_config *config, const struct gpurt_sim_
 		  u32 show, struct gpurt_sim_event *events, u64 room, u64 *used)
 {
 	struct explorer e = { .chooser.choose = choose, .result = x, .limit = limit, .worst = worst };
+	u32 shown = count + MEASURES * config->chain_count;
 	int err = -GPURT_SIM_ENOMEM;
 
 	x->states = x->steps = x->late = 0;
 	if (!sim_valid(config, tasks, count, segments) || config->cross != GPURT_FACTOR_ONE || config->sporadic)
 		return -GPURT_SIM_EINVAL;
-	if (set_up(&e, count))
+	if (set_up(&e, count, shown))
 		e.sim = sim_new(config, tasks, count, segments, e.stats);
 	if (e.sim && begin(&e))
 		err = search(&e);
-	if (!err && show < count)
+	if (!err && show < shown)
 		err = show_worst(&e, show, events, room, used);
 	tear_down(&e);
 	return err;

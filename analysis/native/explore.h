@@ -19,13 +19,14 @@ enum gpurt_explore_flags {
 struct gpurt_exploration {
 	u64 most_states;		/* gives up beyond */
 	u32 flags;			/* enum gpurt_explore_flags */
-	u32 late;			/* result: 1 + the first task found beyond its limit; 0: none */
+	u32 late;			/* result: 1 + the first task or measure found beyond its limit; 0: none */
 	u64 states, steps;		/* result: different states, and ways from one to another that were taken */
 };
 
 /*
- * Explores all schedules.  @limit: for each task a response time, beyond which a schedule is not followed further.
- * Writes the longest response time of each task to @worst; an unfinished job counts with the time since its release.
+ * Explores all schedules.  @limit: for each task a response time, and then for each chain GPURT_SIM_MEASURES times, beyond
+ * which a schedule is not followed further.  Writes the longest response time of each task and the longest times of each
+ * chain to @worst; an unfinished job counts with the time since its release.
  * Events of a schedule that leads to the worst of task @show go to @events, with room for @room.  Writes to *@used how
  * many there were.  Returns 0, -GPURT_SIM_ETIME: more states than asked for, or another -enum gpurt_sim_error.
  */

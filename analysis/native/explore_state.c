@@ -87,6 +87,8 @@ static void strip_task(struct job_task *t, u64 now)
 		memset(&t->turn, 0, sizeof(t->turn));
 	strip_backlog(t, now);
 	t->next_release = left(t->next_release, now);
+	t->latest = left(t->latest, now);
+	t->begun = t->step == IDLE ? UNBEGUN : t->begun;
 	t->arrival -= (int64_t)(now - t->task->jitter);	/* earlier than that no longer matters */
 	t->arrival = t->arrival > 0 ? t->arrival : 0;
 	t->job = t->job > 0;
@@ -142,6 +144,7 @@ static void strip(struct sim *s)
 	struct job_task *t;
 	u32 i;
 
+	sim_strip_chains(s);
 	for (i = 0; i < s->count; i++) {
 		since[i] = rank(s, &s->tasks[i]);
 		asked[i] = place(s, &s->tasks[i]);
@@ -188,12 +191,14 @@ bool state_map_init(struct state_map *map, struct sim *s)
 {
 	u32 i, above = top_level(s) + 1;
 
-	*map = (struct state_map){ .sim = s, .range = calloc(4 + 4 * (size_t)s->config->part_count, sizeof(*map->range)) };
+	*map = (struct state_map){ .sim = s, .range = calloc(6 + 4 * (size_t)s->config->part_count, sizeof(*map->range)) };
 	if (!map->range || s->count > 64)
 		return false;
 	add(map, s, s + 1);
 	add(map, s->tasks, s->tasks + s->count);
 	add(map, s->cpus, s->cpus + s->config->cpus);
+	add(map, s->tokens, s->tokens + s->config->link_count);
+	add(map, s->stations, s->stations + s->station_count);
 	for (i = 0; i < s->count && !s->teams[i + 1].gpu.sched; i++)
 		;
 	if (i < s->count)

@@ -53,12 +53,35 @@ struct team {
 	struct gpurt_vgpu_ctx ctx;
 };
 
+/* What a job of a chain rests on: the earliest stimulus that no job before it reflects, and the first task's start. */
+struct carried {
+	u64 since, origin;
+};
+
+/* A task in a chain. */
+struct station {
+	u64 task;
+	u64 triggered;		/* its jobs are released by those of the task before it, and rest on these one by one */
+	u64 started;		/* of the first task: when its last job did */
+	u64 awaited;		/* others than the task before it release its jobs */
+	u64 first;		/* when its first job started, if it is awaited */
+	struct carried job;	/* the job that has started */
+	struct carried out;	/* the last job that has ended; of the last task: up to the next one */
+	u64 head, queued;	/* jobs that have ended, and whose consumers have not started */
+	struct carried queue[BACKLOG];
+};
+
+/* Whether the first job of a task has started: at this instant, or before. */
+enum begun { UNBEGUN, BEGINS, BEGUN };
+
 struct job_task {
 	const struct gpurt_sim_task *task;
 	struct part *part;
 	const struct gpurt_sim_segment *segments;
 	struct gpurt_sim_stats *stats;
 	enum step step;
+	enum begun begun;
+	bool triggered;		/* ends of other tasks release its jobs */
 	bool in_segment;	/* between begin and end */
 	bool gpu_done;
 	bool wanted;		/* policy `job`: whether the kernel thread has noticed its job */
@@ -71,6 +94,7 @@ struct job_task {
 	bool holds;		/* the resource of its segment */
 	u64 asked;		/* when it asked for that; smaller is earlier */
 	u64 next_release;
+	u64 latest;		/* when its next job is released at the latest; U64_MAX: nothing says */
 	int64_t arrival;	/* the earliest that the job of next_release can have; before 0 if the first job is late */
 	u64 backlog[BACKLOG];
 	u32 queued, head;
@@ -112,6 +136,9 @@ struct sim {
 	struct job_task *tasks;
 	struct team *teams;		/* by the number of the group */
 	u64 stamps;			/* of their tenures */
+	u64 *tokens;			/* by link: ends that have not released a job yet */
+	struct station *stations;	/* of all chains */
+	u32 station_count;
 	struct cpu *cpus;
 	u32 count;
 	u64 now;
@@ -159,6 +186,22 @@ struct job_task *sim_give(struct sim *s, struct job_task *t);
 bool sim_unpreempted(const struct sim *s, const struct job_task *t);
 /* The priority of a task because of the resource that it holds. */
 u32 sim_inherited(const struct sim *s, const struct job_task *t);
+
+/* sim_chain.c: links between tasks */
+bool sim_link(struct sim *s);	/* false without memory */
+/* A job of @t is over: releases those of its CPU that waited for it last. */
+void sim_trigger(struct sim *s, const struct job_task *t);
+/*
+ * Releases those of other CPUs, once nothing else happens at this instant: a job that completes then is not preempted by
+ * them.  Returns whether there were any.
+ */
+bool sim_release_triggered(struct sim *s);
+/* Time goes on: jobs that have started read.  To be called at the instant of the start. */
+void sim_chain_passes(struct sim *s);
+/* The job of @t is over: it has written. */
+void sim_chain_ends(struct sim *s, struct job_task *t);
+/* Has times be ages, for an exploration. */
+void sim_strip_chains(struct sim *s);
 
 /* sim_thread.c: threads that serve several tasks */
 /* Whether a job of @t that is released now is skipped: a timer that is late has one job to be served. */

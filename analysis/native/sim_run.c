@@ -99,7 +99,7 @@ void sim_settle(struct sim *s)
 
 	if (s->jobs)
 		s->cpus[s->config->job_cpu].stale = true;	/* the kernel thread may have begun or ended */
-	while (again) {
+	while (again || sim_release_triggered(s)) {
 		again = sim_wake(s);
 		for (i = 0; i < cpus; i++) {
 			cpu = &s->cpus[back ? cpus - 1 - i : i];
@@ -140,10 +140,20 @@ static u64 next_release(struct sim *s, struct job_task *t, u64 delay)
 	return next > (int64_t)s->now ? (u64)next : s->now;
 }
 
+/* When the next job of a task comes at the latest: its arrival, and that of the job that is released now, as late as can be. */
+static u64 latest(const struct sim *s, const struct job_task *t)
+{
+	const struct gpurt_sim_task *task = t->task;
+	u64 arrived = t->latest == U64_MAX || t->latest - task->jitter > s->now ? s->now : t->latest - task->jitter;
+
+	return task->max_period ? arrived + task->max_period + task->jitter : U64_MAX;
+}
+
 void sim_release(struct sim *s, struct job_task *t)
 {
 	const struct gpurt_sim_task *task = t->task;
-	u64 delay = s->config->sporadic ? sim_draw(s) % (task->period / 10 + 1) : 0;
+	u64 room = task->max_period ? task->max_period - task->period : task->period / 10;
+	u64 delay = s->config->sporadic ? sim_draw(s) % (room + 1) : 0;
 
 	sim_record(s, GPURT_SIM_RELEASE, t, -1, s->now, 0);
 	t->stats->jobs++;
@@ -155,7 +165,8 @@ void sim_release(struct sim *s, struct job_task *t)
 		if (t->queued == 1 && !task->thread)
 			sim_start_job(s, t);
 	}
-	t->next_release = task->trigger ? U64_MAX : next_release(s, t, delay);
+	t->latest = latest(s, t);
+	t->next_release = t->triggered ? U64_MAX : next_release(s, t, delay);
 	if (t->next_release >= s->config->horizon)
 		t->next_release = U64_MAX;
 }
@@ -265,6 +276,8 @@ void sim_pass(struct sim *s, u64 next)
 	struct job_task *t;
 	u32 i;
 
+	if (next > s->now)
+		sim_chain_passes(s);
 	for (i = 0; i < s->config->cpus; i++) {
 		t = s->cpus[i].running;
 		if (t && t->waking)

@@ -60,6 +60,7 @@ void sim_start_job(struct sim *s, struct job_task *t)
 {
 	t->at = 0;
 	t->in_segment = false;
+	t->begun = UNBEGUN;
 	t->job++;
 	enter_segment(s, t);
 }
@@ -68,17 +69,6 @@ void sim_go_on(struct sim *s, struct job_task *t)
 {
 	sim_start_job(s, t);
 	t->waking = 0;
-}
-
-/* Releases the job of each task that the end of one of @t's releases. */
-static void trigger(struct sim *s, const struct job_task *t)
-{
-	struct job_task *other;
-	u32 number = (u32)(t - s->tasks) + 1;
-
-	for (other = s->tasks; other < s->tasks + s->count; other++)
-		if (other->task->trigger == number)
-			sim_release(s, other);
 }
 
 /* The workers of a task begin.  Their response times count from the release of its job. */
@@ -123,6 +113,7 @@ static void finish_job(struct sim *s, struct job_task *t)
 	u64 release = t->backlog[t->head], response = s->now - release;
 
 	sim_record(s, GPURT_SIM_COMPLETE, t, -1, s->now, response);
+	sim_chain_ends(s, t);
 	t->stats->finished++;
 	t->stats->sum += response;
 	if (response > t->task->deadline)
@@ -138,7 +129,7 @@ static void finish_job(struct sim *s, struct job_task *t)
 		sim_go_on(s, t);
 	if (t->task->parent)
 		join(s, t);
-	trigger(s, t);
+	sim_trigger(s, t);
 	if (t->task->thread)
 		sim_served(s, t);
 	sim_serve(s);	/* other threads, which may be free */
@@ -306,6 +297,8 @@ static void update(struct sim *s, struct job_task *t)
 	t->part->turns.held = true;
 	t->part->committed = false;
 	t->part->caller = t;
+	if (t->begun == UNBEGUN)
+		t->begun = BEGINS;
 	if (t->in_segment)
 		gpurt_end(&t->part->sched, t->as, s->now);
 	else

@@ -171,11 +171,6 @@ static void join(struct sim *s, struct job_task *t)
 	gpurt_vgpu_unite(&t->part->vgpu, &t->ctx, &team->ctx, 0);
 }
 
-static bool has_releases(const struct gpurt_sim_task *task)
-{
-	return !task->trigger && !task->parent;
-}
-
 /* Task @i uses what it shares with one before it: the TSG, and if both are of one process also the client. */
 static void share(struct sim *s, u32 i)
 {
@@ -207,7 +202,8 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		t->part = &s->parts[tasks[i].part];
 		t->segments = segments + tasks[i].first;
 		t->stats = &stats[i];
-		t->next_release = tasks[i].offset < config->horizon && has_releases(&tasks[i]) ? tasks[i].offset : U64_MAX;
+		t->next_release = tasks[i].offset < config->horizon && !t->triggered && !tasks[i].parent ? tasks[i].offset : U64_MAX;
+		t->latest = U64_MAX;
 		t->arrival = (int64_t)(tasks[i].offset - tasks[i].jitter);
 		gpurt_sched_client_init(&t->client);
 		gpurt_boost_form(&t->client, tasks[i].form);
@@ -277,12 +273,28 @@ static bool is_member(const struct gpurt_sim_task *tasks, u32 count, u32 i)
 
 	if (tasks[i].group > count || parent > count)
 		return false;
-	if (parent && (parent == i + 1 || tasks[parent - 1].parent || tasks[i].thread || tasks[i].trigger))
+	if (parent && (parent == i + 1 || tasks[parent - 1].parent || tasks[i].thread))
 		return false;
 	for (j = 0; j < i && tasks[i].group; j++)
 		if (tasks[j].group == tasks[i].group &&
 		    (tasks[j].part != tasks[i].part || tasks[j].gpu_priority != tasks[i].gpu_priority))
 			return false;
+	return true;
+}
+
+/* Whether links and chains are of tasks that there are, and no worker is released by itself. */
+static bool are_linked(const struct gpurt_sim_config *config, const struct gpurt_sim_task *tasks, u32 count)
+{
+	u32 i, j, at = 0;
+
+	for (i = 0; i < config->link_count; i++)
+		if (config->links[i].from >= count || config->links[i].to >= count ||
+		    config->links[i].from == config->links[i].to || tasks[config->links[i].to].parent)
+			return false;
+	for (i = 0; i < config->chain_count; i++)
+		for (j = 0; j < config->chains[i].count; j++)
+			if (config->chain_tasks[at++] >= count)
+				return false;
 	return true;
 }
 
@@ -293,6 +305,8 @@ bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_tas
 
 	if (!config->part_count || !config->cpus || config->job_cpu >= config->cpus || !is_factor(config->cross))
 		return false;
+	if (!are_linked(config, tasks, count))
+		return false;
 	for (i = 0; i < config->part_count; i++)
 		if (config->parts[i].policy >= GPURT_POLICY_COUNT)
 			return false;
@@ -301,11 +315,12 @@ bool sim_valid(const struct gpurt_sim_config *config, const struct gpurt_sim_tas
 		    config->resources[i].ceiling >= GPURT_LEVELS)
 			return false;
 	for (i = 0; i < count; i++) {
-		if (tasks[i].thread > count || tasks[i].trigger > count || tasks[i].trigger == i + 1 || tasks[i].order >= GPURT_SIM_ORDER_COUNT)
+		if (tasks[i].thread > count || tasks[i].order >= GPURT_SIM_ORDER_COUNT)
 			return false;
 		if (!is_member(tasks, count, i) || tasks[i].process > count || (tasks[i].process && tasks[i].group))
 			return false;
-		if (tasks[i].cpu >= config->cpus || tasks[i].part >= config->part_count || !tasks[i].period || tasks[i].priority >= GPURT_LEVELS ||
+		if (tasks[i].cpu >= config->cpus || tasks[i].part >= config->part_count || !tasks[i].period ||
+		    (tasks[i].max_period && tasks[i].max_period < tasks[i].period) || tasks[i].priority >= GPURT_LEVELS ||
 		    tasks[i].gpu_priority >= GPURT_LEVELS || tasks[i].form >= GPURT_FORM_COUNT ||
 		    tasks[i].level >= GPURT_INTERLEAVE_COUNT || tasks[i].intensity >= GPURT_INTENSITY_COUNT ||
 		    !is_factor(tasks[i].conflict))
@@ -334,7 +349,7 @@ struct sim *sim_new(const struct gpurt_sim_config *config, const struct gpurt_si
 	s->parts = calloc(config->part_count, sizeof(*s->parts));
 	s->own = calloc(count ? count : 1, sizeof(*s->own));
 	s->teams = calloc((size_t)count + 1, sizeof(*s->teams));
-	if (s->tasks && s->cpus && s->parts && s->own && s->teams) {
+	if (s->tasks && s->cpus && s->parts && s->own && s->teams && sim_link(s)) {
 		set_up(s, tasks, segments, stats);
 		share_out(s);
 		return s;
@@ -352,6 +367,8 @@ void sim_free(struct sim *s)
 	free(s->parts);
 	free(s->own);
 	free(s->teams);
+	free(s->tokens);
+	free(s->stations);
 	free(s);
 }
 

@@ -72,12 +72,12 @@ struct gpurt_sim_task {
 	u32 thread;			/* tasks of one number, up to that of tasks, are served by one thread; 0: by its own */
 	u32 order;			/* of that thread, enum gpurt_sim_order */
 	u32 rank;			/* its place in the thread's order, 0 first */
-	u32 trigger;			/* the task whose ends release its jobs, from 1 on; 0: it has releases of its own */
 	u32 timer;			/* it skips releases while a job waits to be served */
 	u32 parent;			/* the task whose worker it is, from 1 on; 0: it has releases of its own */
 	u32 group;			/* tasks of one number, up to that of tasks, own the GPU as a group; 0: it is in none */
 	u64 slice;			/* of its TSG; 0: the part's */
 	u64 period, deadline, offset;	/* offset: of the first release, which is as late as it may be */
+	u64 max_period;			/* arrivals are so far apart at most; 0: nothing says */
 	u64 jitter;			/* how much later than its arrival a job may be released */
 	u32 first, count;		/* its segments */
 };
@@ -95,6 +95,23 @@ struct gpurt_sim_resource {
 	u32 ceiling;
 };
 
+/* The end of each job of @from releases one of @to.  A task that several release waits for the next end of each. */
+struct gpurt_sim_link {
+	u32 from, to;
+};
+
+/* The times of a chain (docs/readings/chains.md). */
+enum gpurt_sim_measure { GPURT_SIM_REACTION, GPURT_SIM_AGE, GPURT_SIM_AGE_AT_OUTPUT, GPURT_SIM_MEASURES };
+
+/* Tasks of which each reads what the one before it has written; where there is such a link, that one releases it. */
+struct gpurt_sim_chain {
+	u32 count;			/* its tasks: the next ones of the config's chain_tasks */
+	u32 event;			/* a stimulus releases the first task, which else samples it */
+	u32 ages;			/* whether ages are looked at */
+	u64 limit;			/* an exploration does not tell longer times apart */
+	u64 longest[GPURT_SIM_MEASURES];	/* result: raised to what is seen */
+};
+
 /* A part of the GPU, scheduled as a GPU of its own: its own owner and its own update lock. */
 struct gpurt_sim_part {
 	u32 policy;			/* enum gpurt_policy */
@@ -105,13 +122,16 @@ struct gpurt_sim_part {
 struct gpurt_sim_config {
 	const struct gpurt_sim_part *parts;
 	const struct gpurt_sim_resource *resources;
-	u32 resource_count;
+	const struct gpurt_sim_link *links;
+	struct gpurt_sim_chain *chains;
+	const u32 *chain_tasks;
+	u32 resource_count, link_count, chain_count;
 	u32 part_count;			/* at least 1; a GPU that is not divided is one part */
 	u32 cross;			/* thousandths: by what memory-intensive kernels of parts slow each other */
 	u32 cpus;
 	u32 execution;			/* enum gpurt_sim_execution */
 	u32 job_cpu;			/* policy `job`: where the kernel thread runs */
-	u32 sporadic;			/* arrivals are later than the period by up to a tenth of it, jitter is drawn */
+	u32 sporadic;			/* arrivals come later than the period, as far as max_period or a tenth more; jitter is drawn */
 	u32 boost;			/* policies lock-*: the holder executes above every priority of its CPU */
 	u64 poll;			/* policy `job`: polling period; 0: notified at once */
 	u64 latency;			/* what a wake-up takes of the CPU at most, before the thread goes on */

@@ -217,9 +217,9 @@ class Test:
         return self._refused(taskset, Reason.LATENCY, why) if why else None
 
     def _unknown_pending(self, taskset: Taskset) -> str | None:
-        for name, producer in taskset.triggers.items():
+        for name, producers in taskset.triggers.items():
             if not self.pending:
-                return f"{self.name} has no bound for a task that another one releases, as {producer} does {name}"
+                return f"{self.name} has no bound for a task that another one releases, as {producers[0]} does {name}"
         for task in taskset.pending:
             if not self.pending:
                 return f"{self.name} has no bound for {task.why_pends}, which {task.name} has"

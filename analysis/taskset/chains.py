@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from analysis.model import Chain, Task
+from analysis.model.relations import beginnings, releases
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
 from gpurt.types import Document
@@ -19,7 +20,7 @@ def read(tables: Sequence[tuple[int, Document]], tasks: Sequence[Task], report: 
     known = {task.name: task for task in tasks}
     made = [(at, one) for at, values in tables if (one := _made(values, known, ("chain", at), report))]
     chains = tuple(one for _, one in made)
-    _check_together(chains, [at for at, _ in made], report)
+    _check_together(chains, [at for at, _ in made], known, report)
     return chains
 
 
@@ -31,20 +32,14 @@ def _made(values: Document, known: dict[str, Task], path: Where, report: Mistake
         report.add((*path, "links"), f"links: {len(names)} tasks have {len(names) - 1} links, got {len(links)}")
     if len(report.problems) > before:
         return None
-    event = values.get("stimulus") == "event"
-    ages = any(values.get(limit) for limit in ("max_age", "max_age_at_output"))
     triggered = tuple(name for name, link in zip(names[1:], links, strict=True) if link == "triggered")
-    for name in names[1:] if event and not ages else names:
-        if name not in triggered and known[name].longest_gap is None:
-            needed = 'its [[task]] needs releases = "periodic" or max_period'
-            report.add(path, f"{name} is sporadic, and may be silent for ever: {needed}")
     for producer, consumer in pairwise(names):
         if consumer in triggered:
             _check_trigger(known[producer], known[consumer], path, report)
     limits = {limit: values.get(limit) for limit in LIMITS}
     if len(report.problems) > before:
         return None
-    return Chain(values["name"], tuple(names), event, triggered=triggered, **limits)
+    return Chain(values["name"], tuple(names), values.get("stimulus") == "event", triggered=triggered, **limits)
 
 
 def _check_trigger(producer: Task, consumer: Task, path: Where, report: Mistakes) -> None:
@@ -56,28 +51,31 @@ def _check_trigger(producer: Task, consumer: Task, path: Where, report: Mistakes
         report.add(where, f"links: {what}, which says when: it has neither jitter nor releases nor max_period")
 
 
-def _check_together(chains: Sequence[Chain], at: Sequence[int], report: Mistakes) -> None:
-    """One task releases another one, in all chains alike, and no tasks release each other."""
-    released: dict[str, str] = {}
+def _check_together(
+    chains: Sequence[Chain], at: Sequence[int], known: dict[str, Task], report: Mistakes
+) -> None:  # fmt: skip
+    """Tasks that release others do so in all chains, in no circle, and all that release one begin with one task."""
+    released = releases(chains)
+    roots = beginnings(released)
     for number, chain in zip(at, chains, strict=True):
-        where = ("chain", number, "links")
-        for producer, consumer in pairwise(chain.tasks):
-            if consumer in chain.triggered and released.setdefault(consumer, producer) != producer:
-                both = f"{released[consumer]} and {producer} both release {consumer}"
-                report.add(where, f"links: {both}: no bound is known")
-            elif consumer in chain.triggered and [*released.values()].count(producer) > 1:
-                report.add(where, f"links: {producer} releases several tasks: no bound is known")
-    for number, chain in zip(at, chains, strict=True):
-        for name in chain.tasks:
-            if name in released and name not in chain.triggered:
-                text = f"links: {name} is released by {released[name]}, so that its link is triggered here, too"
-                report.add(("chain", number, "links"), text)
-        at_, seen = chain.tasks[-1], set[str]()
-        while at_ in released and at_ not in seen:
-            seen.add(at_)
-            at_ = released[at_]
-        if at_ in seen:
-            report.add(("chain", number, "links"), f"links: {at_} is released by itself: a loop has no end")
+        path: Where = ("chain", number)
+        for producer, consumer in pairwise(("", *chain.tasks)):
+            of = released.get(consumer, ())
+            if consumer not in chain.triggered and of and producer in ("", *of):
+                text = f"links: {consumer} is released by {of[0]}, so that its link is triggered here, too"
+                report.add((*path, "links"), text)
+            if consumer in chain.triggered and consumer in roots[consumer]:
+                report.add((*path, "links"), f"links: {consumer} is released by itself: a loop has no end")
+            elif consumer in chain.triggered and len(roots[consumer]) > 1:
+                first, *_, last = sorted(roots[consumer])
+                why = f"{consumer} is released by jobs that begin with {first} and with {last}, which come as they like"
+                report.add((*path, "links"), f'links: {why}: all but those of one are "sampled"')
+        first_counts = not chain.event or chain.max_age is not None or chain.max_age_at_output is not None
+        for name in chain.tasks if first_counts else chain.tasks[1:]:
+            root = min(roots.get(name, {name}))
+            if name not in chain.triggered and known[root].longest_gap is None:
+                needed = 'its [[task]] needs releases = "periodic" or max_period'
+                report.add(path, f"{root} is sporadic, and may be silent for ever: {needed}")
 
 
 def _check_tasks(names: list[str], known: dict[str, Task], path: Where, report: Mistakes) -> None:

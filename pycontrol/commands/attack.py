@@ -11,6 +11,8 @@ from analysis.answers.chosen import covering_test, tests
 from analysis.answers.loading import analysable
 from analysis.attack.exact import Exact, TooManyStatesError, explore, ways
 from analysis.attack.search import prioritised
+from analysis.chains.bounds import bound_of
+from analysis.chains.observed import KEYS
 from analysis.model import Taskset
 from analysis.rta import Result, Test
 from analysis.rta.registry import UNITS
@@ -19,7 +21,9 @@ from gpurt.errors import UsageError
 from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.output import render
+from pycontrol.output.observed import chains_data, chains_text
 from pycontrol.output.render import bound, ms
+from pycontrol.run.chains import ChainCheck, limits
 
 
 @command(
@@ -44,7 +48,7 @@ many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a bug."
               help="Look at so many states at most.  A million takes a few seconds.")
 @JSON
 def attack(file: Path, name: str | None, states: int, as_json: bool) -> int:
-    """Look at every sporadic schedule of a small taskset: exact worst cases beside the bounds."""
+    """Look at every schedule of a small taskset: exact worst cases of tasks and chains beside their bounds."""
     chosen = tests((name,)) if name else []
     taskset = analysable(file, chosen, workers=True).taskset
     test = _test(taskset, name)
@@ -93,13 +97,28 @@ def _show(file: Path, test: Test, taskset: Taskset, result: Result, found: list[
         f"every schedule under {test.policy}, as {test.name} is about: {states} states, times in units of "
         f"{found[0].unit} ns",
     ]
+    chains = _chains(taskset, result, found)
+    if chains:
+        lines.append(chains_text(chains).rstrip("\n"))
     if late:
         lines.append(f"{late} misses its deadline; schedules are not followed further, so that others may take longer")
     document = {
         "file": file, "test": test.name, "policy": test.policy, "unit_ns": found[0].unit, "states": states,
         "steps": sum(one.steps for one in found), "late": late, "tasks": data,
+        "chains": chains_data(chains),
     }  # fmt: skip
     render.emit(document, as_json, "\n".join(lines))
+    broken |= any(one.seen[key] > most for one in chains for key, most in one.bounds.items())
     if broken and test.sound:
         return 6
-    return 1 if late or not rows else 0
+    return 1 if late or not rows or any(one.exceeded for one in chains) else 0
+
+
+def _chains(taskset: Taskset, result: Result, found: list[Exact]) -> list[ChainCheck]:
+    """The exact times of chains, with their bounds and what the file allows."""
+    checks = []
+    for chain in taskset.chains:
+        worst = [max(times) for times in zip(*(one.chains[chain.name] for one in found), strict=True)]
+        bounds = {key: one.bound for key, one in bound_of(chain, taskset, result).latencies.items()}
+        checks.append(ChainCheck(chain.name, dict(zip(KEYS, worst, strict=True)), bounds, limits(chain)))
+    return checks

@@ -43,6 +43,8 @@ PENDING = click.option("--pending", is_flag=True,
                        help="With release jitter and deadlines beyond periods; of tests that bound those.")  # fmt: skip
 
 LATENCY = click.option("--latency", is_flag=True, help="Wake-ups of threads take time; of tests that bound that.")
+CHAINS = click.option("--chains", is_flag=True,
+                      help="Tasks are in chains, whose links may be triggered, fork and join.")  # fmt: skip
 WORKERS = click.option("--workers", is_flag=True, help="Tasks have workers; of tests that bound that.")
 
 
@@ -72,18 +74,19 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
 @PENDING
 @LATENCY
 @WORKERS
+@CHAINS
 @FOLDER
 @click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
 @JSON
 def attack(
     names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int, threads: bool, pending: bool,
-    latency: bool, workers: bool, output: Path, fresh: bool, as_json: bool,
+    latency: bool, workers: bool, chains: bool, output: Path, fresh: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Search for schedules that break a bound: random first releases, then local search (docs/soundness.md)."""
     if workers and (threads or pending or latency):
         raise UsageError("--workers goes with no other kind of tasks: no bound is for both")
     tests = _tests(names, list(rta.TESTS.values()), threads, pending, latency, workers)
-    effort = Effort(runs, steps, threads, pending, latency, workers)
+    effort = Effort(runs, steps, threads, pending, latency, workers, chains)
     store = _store(output, tasksets, seed, effort, fresh)
     for test in tests:
         if test.name not in store.rows:
@@ -208,6 +211,7 @@ def files(count: int, seed: int, jobs: int, output: Path, as_json: bool) -> int:
 Examples:
   gpurt experiment closeness boosted-suspend
   gpurt experiment closeness boosted-suspend --pending      several jobs of a task pending
+  gpurt experiment closeness boosted-suspend --chains       reactions and ages of chains
 
 \b
 Exit codes: 0 done; 1 a bound that is shown as sound was exceeded; 2 wrong usage; 3 a file cannot be written;
@@ -218,10 +222,12 @@ Exit codes: 0 done; 1 a bound that is shown as sound was exceeded; 2 wrong usage
 @SEED
 @THREADS
 @PENDING
+@CHAINS
 @FOLDER
 @JSON
 def closeness(
-    names: tuple[str, ...], tasksets: int, seed: int, threads: bool, pending: bool, output: Path, as_json: bool
+    names: tuple[str, ...], tasksets: int, seed: int, threads: bool, pending: bool, chains: bool, output: Path,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Compare the bounds of tests, of all sound ones unless named, with exact worst cases of tiny tasksets.
 
@@ -235,7 +241,7 @@ def closeness(
     path = output / "closeness.md"
     make_folder(output)
     check_writable(path)
-    rows = [_closeness(test, tasksets, seed, Kind(threads, pending)) for test in tests]
+    rows = [_closeness(test, tasksets, seed, Kind(threads, pending, chains)) for test in tests]
     texts = {path: closeness_table(rows) + "\n"}
     texts |= {output / f"{row.test}.toml": toml(row.counterexample) for row in rows if row.counterexample}
     data: list[Document] = [

@@ -97,7 +97,7 @@ def simulate(
         chained: list[ChainCheck] = []
         if limited or costs or trace_path:
             first = subject.trace(MOST_EVENTS)
-            chained = [against_limits(chain, first) for chain in limited]
+            chained = [against_limits(chain, first, loaded) for chain in limited]
             _keep(first, costs, trace_path)
     except SuspensionError as error:
         nothing: Document = {"runs": 0, "in_time": False, "why": str(error), "tasks": {}, "files": []}

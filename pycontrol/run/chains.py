@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from analysis.chains.bounds import bounded
 from analysis.chains.observed import KEYS, ChainWatch, observed
-from analysis.model import Chain
+from analysis.model import Chain, Taskset
 from analysis.taskset import TasksetFile
 from analysis.trace import Event, Trace
 from gpurt.units import exact_ms
@@ -46,23 +46,24 @@ class ChainCheck:
         return key in self.seen and any(self.seen[key] > one for one in most)
 
 
-def _limits(chain: Chain) -> dict[str, int]:
+def limits(chain: Chain) -> dict[str, int]:
+    """What the file allows, by key, ns."""
     return {key: limit for key in KEYS if (limit := getattr(chain, key)) is not None}
 
 
-def against_limits(chain: Chain, trace: Trace) -> ChainCheck:
+def against_limits(chain: Chain, trace: Trace, taskset: Taskset) -> ChainCheck:
     """A chain in a trace that names tasks as the file does, such as the simulator's, against what the file allows."""
-    seen = {key: time for key, time in asdict(observed(chain, trace)).items() if time is not None}
-    return ChainCheck(chain.name, seen, {}, _limits(chain))
+    seen = {key: time for key, time in asdict(observed(chain, trace, taskset)).items() if time is not None}
+    return ChainCheck(chain.name, seen, {}, limits(chain))
 
 
 class _Judged:
     """A chain, its bounds and limits; ``told``: those that the age of the last output has exceeded already."""
 
-    def __init__(self, chain: Chain, bounds: Mapping[str, int]) -> None:
-        self.watch = ChainWatch(chain)
+    def __init__(self, chain: Chain, taskset: Taskset, bounds: Mapping[str, int]) -> None:
+        self.watch = ChainWatch(chain, taskset)
         self.bounds = bounds
-        self.limits = _limits(chain)
+        self.limits = limits(chain)
         self.told: set[str] = set()
 
     @property
@@ -79,10 +80,10 @@ class JudgedChains:
     """Takes the events of tasks, in the order in which they come.  ``bounds``: of tasks that have one, ns."""
 
     def __init__(self, file: TasksetFile, bounds: Mapping[str, int], log: Log) -> None:
-        self._log = log
+        self._log, taskset = log, file.taskset
         self._all = [
-            _Judged(chain, {key: one.bound for key, one in bounded(chain, file.taskset, bounds).latencies.items()})
-            for chain in file.taskset.chains
+            _Judged(chain, taskset, {key: one.bound for key, one in bounded(chain, taskset, bounds).latencies.items()})
+            for chain in taskset.chains
         ]
 
     def __bool__(self) -> bool:

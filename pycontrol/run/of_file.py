@@ -66,9 +66,9 @@ class Done:
 
 def _check_triggers(loaded: TasksetFile) -> None:
     """The stand-in of a task has periodic releases of its own, and hears of no other task's end."""
-    for name, producer in loaded.taskset.triggers.items():
+    for name, producers in loaded.taskset.triggers.items():
         if loaded.launch[name].command is None:
-            what = f"{name} is released by the end of {producer}"
+            what = f"{name} is released by the end of {' and '.join(producers)}"
             raise UsageError(f"{filename(loaded.path)}: {what}, which only a command of its own can do: give it one")
 
 

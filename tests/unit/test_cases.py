@@ -127,3 +127,13 @@ def test_a_worker_under_a_hold_is_bounded_with_the_responses_of_others(gpurt: Gp
     """false-no-hold.toml: P takes 12 ms in some schedule; with deadlines in the place of responses its bound was 27."""
     code, document = asked(gpurt, "analyze", CASES / "false-no-hold.toml")
     assert (code, bounds(document)) == (0, {"P": 14, "w0": 12, "w1": 14, "r": 8})
+
+
+def test_one_producer_releases_two_consumers(gpurt: Gpurt) -> None:
+    """fork.toml: each chain is as if it were alone, and every schedule keeps its bounds."""
+    code, document = asked(gpurt, "analyze", CASES / "fork.toml")
+    found = {name: one["max_reaction"]["bound_ns"] / 1e6 for name, one in document["chains"].items()}
+    assert (code, found) == (0, {"see": 12.2, "log": 9})
+    code, exact = asked(gpurt, "attack", CASES / "fork.toml")
+    found = {name: one["max_reaction"]["seen_ns"] / 1e6 for name, one in exact["chains"].items()}
+    assert (code, found) == (0, {"see": 12.2, "log": 7})

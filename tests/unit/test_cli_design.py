@@ -142,7 +142,7 @@ def test_an_attack_goes_on_where_it_stopped(gpurt: Gpurt, tmp_path: Path) -> Non
     done = {"test": "lock-fifo-busy", "sound": True, "tasksets": 20, "bounded": 7, "jobs": 4321, "ratio": 0.5,
             "broken": 0, "counterexample": None}  # fmt: skip
     header = {"tasksets": 20, "seed": 1, "runs": 20, "steps": 40, "threads": False, "pending": False,
-              "with_workers": False, "with_latency": False, "code": fingerprint()}  # fmt: skip
+              "with_workers": False, "with_latency": False, "with_chains": False, "code": fingerprint()}  # fmt: skip
     checkpoint = tmp_path / "attack.checkpoint"
     checkpoint.write_text(f"{json.dumps(header)}\n{json.dumps(done)}\n{{'cut sh")
     code, out, _ = gpurt(*command)

@@ -216,7 +216,7 @@ def test_simulations_of_random_files_are_within_their_bounds_and_not_within_less
         options = replace(next(iter(ways(TEST, made, rng))), sporadic=False)
         trace = simulate(made, options, [rng.randrange(t.period) for t in made], events=20_000).trace
         assert trace is not None
-        seen = observed(made.chains[0], trace)
+        seen = observed(made.chains[0], trace, made)
         loaded = TasksetFile(Path("x.toml"), made)
         answer = judged(trace, loaded, TEST)
         assert not [one for one in answer.findings if one.what is What.CHAIN], (made, answer.findings)

@@ -142,8 +142,9 @@ def second(tasks: str, link: str) -> str:
     [
         (second('"b", "a"', "triggered").replace('releases = "periodic"\n', ""), "itself: a loop has no end"),
         (second('"c", "b"', "triggered").replace('name = "c"', 'name = "c"\nreleases = "periodic"'),
-         "a and c both release b: no bound is known"),
-        (second('"a", "c"', "triggered"), "a releases several tasks: no bound is known"),
+         "b is released by jobs that begin with a and with c, which come as they like: all but those of one are"),
+        (second('"c", "b"', "sampled").replace('releases = "periodic"\n', "").replace("event", "sampled"),
+         "a is sporadic, and may be silent for ever"),
         (second('"a", "b"', "sampled").replace('name = "b"', 'name = "b"\nmax_period = "10ms"', 1),
          "it has neither jitter nor releases nor max_period"),
         (second('"b", "c"', "triggered"), "b is released by a, so that its link is triggered here, too"),
