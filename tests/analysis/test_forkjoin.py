@@ -316,6 +316,15 @@ def test_a_group_that_spins_is_not_simulated() -> None:
     with pytest.raises(SimulationError, match="in a group and waits busily"):
         simulate(beside(), Options("boosted", Waiting.BUSY))
 
+    def spinning(name: str) -> Taskset:
+        system = beside()
+        return replace(system, tasks=tuple(replace(t, waiting=Waiting.BUSY) if t.name == name else t for t in system))
+
+    for name in ("p", "w0", "w1"):
+        with pytest.raises(SimulationError, match=f"{name} is in a group and waits busily"):
+            simulate(spinning(name), Options("boosted"))
+    assert simulate(spinning("r"), Options("boosted", horizon=ms(30))).tasks["r"].jobs  # beside the group
+
 
 def test_a_task_forks_and_goes_on_only_where_it_has_its_cpu() -> None:
     """h has the CPU at p's release, and again when p's worker is done."""

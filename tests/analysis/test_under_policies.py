@@ -12,6 +12,7 @@ from analysis import rta
 from analysis.answers.elsewhere import of_policies
 from analysis.choose import choices
 from analysis.model import Taskset, Waiting
+from analysis.rta.result import Reason
 from analysis.shared import Shared
 from analysis.simulate import Options, simulate
 from analysis.slices import plan
@@ -106,7 +107,8 @@ def test_no_policy_is_named_for_times_of_another_one() -> None:
 def test_kernels_that_best_effort_would_slow_down_have_no_bound_under_timesliced() -> None:
     system = read(with_best_effort("3", '{ kernel_times = ["4ms"] }'))
     result = rta.find("tsg-rr-suspend").run(system)
-    assert "best effort slows tasks down" in str(result.failures[0])
+    assert {failure.reason for failure in result.failures} == {Reason.PARTITIONS}
+    assert "best effort slows tasks down" in result.why
     assert "best effort slows tasks down" in plan.answer(system)[2]
     assert {choice.policy for choice in choices(system)} >= {"segment", "boosted"}
     assert "timesliced" not in {choice.policy for choice in choices(system)}

@@ -15,6 +15,8 @@ from processes import StartHost
 
 from analysis.model import DEFAULT_POLICY
 from gpurt._gpurt import lib
+from pycontrol import cli
+from pycontrol.host.users import UserLimits
 from pycontrol.run.placement import fifo_permitted
 
 
@@ -22,6 +24,13 @@ def serve(command: str, socket: Path, descriptor: str, *passed: int) -> subproce
     """A host that is to end at once, because it cannot write to the descriptor."""
     words = [sys.executable, "-m", "pycontrol.cli", command, f"--socket={socket}", f"--ready-fd={descriptor}"]
     return subprocess.run(words, capture_output=True, text=True, check=False, pass_fds=passed, timeout=200)
+
+
+@pytest.mark.parametrize("command", ["emulate", "serve"])
+def test_options_without_a_word_are_the_limits_of_users(command: str) -> None:
+    defaults = {one.name: one.default for one in cli.find(command).params}
+    connections, calls, memory = (defaults[f"user_{name}"] for name in ("connections", "calls", "memory"))
+    assert UserLimits(connections, calls, memory << 20) == UserLimits()
 
 
 @pytest.mark.parametrize("command", ["emulate", "serve"])

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 from calls import Gpurt, caller
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -271,6 +272,8 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["status", "clients"], 4, "no host"),
         (["top", "--once"], 4, "no host"),
         (["top", "--interval", "nan"], 2, "expected a time"),
+        *((["top", "--interval", time], 2, "from 100ms to 3600s") for time in ("99ms", "3601s")),
+        *((["top", "--interval", time], 4, "no host") for time in ("100ms", "3600s")),
         (["trace", "record", "-o", "x"], 4, "no host"),
         (["run", MINIMAL], 4, "no host"),
         (["apply", MINIMAL], 4, "no host"),
@@ -490,7 +493,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 @given(arguments=st.lists(WORDS, max_size=5))
 def test_no_arguments_give_a_traceback(gpurt: Gpurt, arguments: list[str]) -> None:
     code, _, err = gpurt(*arguments)

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import os
+import subprocess
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fit_cases import CLIENT
+from links import eventually
 from test_topology import values, write
 
 from analysis.masks.topology import CHIPS
 from analysis.taskset import load
 from gpurt.errors import DeviceError, RefusedError, UsageError
+from pycontrol.live import placed
 from pycontrol.machine import mps, topology
 from pycontrol.run import preload
 from pycontrol.run.confine import Confined, confine
@@ -30,6 +36,18 @@ def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(preload, "find", lambda: Path("/lib/preload.so"))
     monkeypatch.delenv("LD_PRELOAD", raising=False)
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", "", "6.1.0-13-amd64", "", "x86_64")))
+
+
+def test_processes_are_found_by_the_partition_in_their_environment() -> None:
+    with ExitStack() as stack:
+        started = [subprocess.Popen(["sleep", "1000"], env={placed.VARIABLE: name}) for name in ("b", "a", "b", "")]
+        for process in started:
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        first, second, third, last = (process.pid for process in started)
+        clients = [replace(CLIENT, pid=pid, comm=f"p{pid}") for pid in (third, first, last, second, first, 0)]
+        expected = {"b": {first: f"p{first}", third: f"p{third}"}, "a": {second: f"p{second}"}}
+        eventually(lambda: placed.partitions(clients) == expected)  # the environment is there soon after the program
 
 
 def confined(

@@ -25,6 +25,15 @@ def test_a_count_of_another_moment_is_not_told(count: int) -> None:
     assert counts[-1] == 3
 
 
+def test_a_percentile_is_the_upper_edge_of_its_bucket() -> None:
+    fast, slow = 10_000, 5_000_000
+    buckets = [0] * lib.GPURT_HIST_BUCKETS
+    buckets[lib.gpurt_hist_bucket(fast)], buckets[lib.gpurt_hist_bucket(slow)] = 98, 2
+    times = Durations(0, 100, fast, 0, slow, tuple(buckets))
+    edge = lib.gpurt_hist_floor(lib.gpurt_hist_bucket(fast) + 1)
+    assert [times.percentile(share) for share in (0, 0.98, 0.99, 1)] == [edge, edge, slow, slow]
+
+
 def test_an_edge_is_in_the_bucket_that_ends_with_it() -> None:
     responses = ResponseCollector(["camera"])
     for ns in (0, 99_999, 100_000, 100_001, NS, 49 * NS, 50 * NS, 50 * NS + 1):

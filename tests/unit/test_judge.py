@@ -333,6 +333,9 @@ def test_two_processes_that_tell_of_one_task(file: TasksetFile) -> None:
     assert told.line() == (
         "fast: x\\x1b-78 tells of its jobs, and so does process 77: one of them is not that task"
     )  # fmt: skip
+    turns = [replace(one, time_ns=one.time_ns + 10 * MS * turn) for turn in range(3) for one in (begun, other)]
+    known = judged(assemble(turns, META), file).findings
+    assert [one.line() for one in known if one.what is What.UNDECLARED] == [told.line()]  # once is enough
     again = judged(assemble([begun, gone, other], META), file)  # a program may be started again
     assert What.UNDECLARED not in {one.what for one in again.findings}
     lost = EventRecord(EventKind.LOST, 10**12 + 1, 0, 0, 0, "", 0, None, 0, 9)  # that of its end, perhaps
