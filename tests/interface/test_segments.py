@@ -182,14 +182,19 @@ def test_gpus_are_independent(start_host: Callable[..., Path]) -> None:
 
 
 def test_updates_take_alpha_and_the_most_urgent_is_next(start_host: Callable[..., Path]) -> None:
-    host = start_host(alpha=1000 * MS)  # b and c come while a updates
-    with client_of(host) as a, client_of(host) as b, client_of(host) as c:
-        started = [
-            client.start(lib.GPURT_IOC_BEGIN, priority=priority) for client, priority in ((a, 10), (b, 20), (c, 90))
-        ]
-        states = [call.result()[1].state for call in started]
-        # a updates first; of the clients that came meanwhile c is next, and outranks b
-        assert states[1:] == [PENDING, RUNNING]
+    """a updates first; of the clients that came meanwhile c is next, and outranks b.
+
+    On a machine that stands still for a second b and c may come when a has updated, but not each time.
+    """
+    host = start_host(alpha=1000 * MS)
+
+    def states() -> list[int]:
+        with client_of(host) as a, client_of(host) as b, client_of(host) as c:
+            orders = (a, 10), (b, 20), (c, 90)
+            started = [client.start(lib.GPURT_IOC_BEGIN, priority=priority) for client, priority in orders]
+            return [call.result()[1].state for call in started]
+
+    eventually(lambda: states()[1:] == [PENDING, RUNNING])
 
 
 @pytest.mark.parametrize("count", [300])
