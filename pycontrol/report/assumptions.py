@@ -197,9 +197,6 @@ def _clocks(evidence: Evidence) -> Assumption:
 def _releases(evidence: Evidence) -> Assumption:
     assumed = "Two jobs of a task are released at least its period apart."
     seen = [name for name, trace in evidence.traces if runs.released(trace)]
-    for name, trace in evidence.traces:
-        if why := runs.too_close(trace, evidence.file):
-            return Assumption(assumed, Support.REFUTED, f"{name}: {why}")
     if broken := evidence.against(What.PERIOD):
         return Assumption(assumed, Support.REFUTED, broken)
     if seen:

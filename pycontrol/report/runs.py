@@ -8,32 +8,12 @@ from collections.abc import Sequence
 from analysis.model import Task
 from analysis.taskset import TasksetFile
 from analysis.trace import Kind, Trace
-from gpurt.text import visible
 from gpurt.types import Document
-from pycontrol.run.arrivals import Arrivals
 from pycontrol.run.check import meant
 from pycontrol.run.placement import FIFO, UNFOLDED
 
 #: Response times are counted in so many intervals of equal length.
 BINS = 48
-
-
-def too_close(recorded: Trace, file: TasksetFile) -> str:
-    """The task that was released earlier than its period and jitter allow, or before its last release; empty: none."""
-    names, tasks = meant(recorded, file), {task.name: task for task in file.taskset}
-    releases: dict[str, list[int]] = {}
-    for event in recorded.events:
-        if event.kind is Kind.RELEASE and event.task in names:
-            releases.setdefault(event.task, []).append(event.time)
-    for name, times in releases.items():
-        task = tasks[names[name]]
-        arrivals = Arrivals(task)
-        apart = [found for at in times if (found := arrivals.release(at)) is not None]
-        if apart and not task.best_effort:
-            jitter = f" and its jitter {task.jitter} ns" if task.jitter else ""
-            closest = f"were released {min(apart)} ns apart; its period is {task.period} ns{jitter}"
-            return f"two jobs of {visible(task.name)} {closest}"
-    return ""
 
 
 def released(recorded: Trace) -> bool:

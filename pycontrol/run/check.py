@@ -155,13 +155,18 @@ def judged(trace: Trace, file: TasksetFile, test: Test | None = None) -> Judged:
     parts = len(file.taskset.parts)
     judge = Judge(file, {name: wcrt for name, wcrt in bounds.items() if wcrt is not None},
                   policy=trace.meta.get("policy"), jump=0, gpus=parts if trace.meta.get("gpus") == str(parts) else 0,
-                  tellers=_tellers(trace, file))
+                  tellers=_tellers(trace, file), until=_last_release(trace))
     known = meant(trace, file)
     priorities = {name: about.priority for name, about in trace.tasks.items()
                   if name not in known or about.deadline is None} | _told(trace)  # fmt: skip
     findings = [one for event in trace.events for one in judge.feed(event, priorities.get(event.task))]
     findings += judge.advance(trace.end)
     return Judged(lines_of(judge, _ended(trace, file)), findings, judge.chains)
+
+
+def _last_release(trace: Trace) -> int | None:
+    """When the last job of any task was released, ns; a run that ends has jobs of some that outlive the others."""
+    return max((event.time for event in trace.events if event.kind is Kind.RELEASE), default=None)
 
 
 def _tellers(trace: Trace, file: TasksetFile) -> set[str]:

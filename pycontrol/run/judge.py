@@ -42,13 +42,14 @@ class Judge:
         jump: a clock that goes back by more than this has jumped, ns; 0: events come in order of time.
         gpus: how many the host has; 0: not known.
         observe: called with the task and the response time of each job, ns.
+        until: when the last job was released, ns: what a chain has put out gets no older then; None: more come.
         tellers: the processes of which it is known that they are going to tell of jobs of the file's tasks.
     """
 
     def __init__(
         self, file: TasksetFile, bounds: Mapping[str, int], *, policy: str | None = None, patience: int = 0,
         jump: int = JUMP, gpus: int = 0, observe: Callable[[str, int], None] = lambda _task, _response: None,
-        tellers: Collection[str] = (),
+        tellers: Collection[str] = (), until: int | None = None,
     ) -> None:  # fmt: skip
         self._log = Log()
         self._chains = JudgedChains(file, bounds, self._log)
@@ -56,7 +57,7 @@ class Judge:
             jitters = jitters_of(file.taskset, bounds)
             file = replace(file, taskset=with_jitters(file.taskset, jitters))
         self.file, self.bounds, self.patience = file, bounds, patience
-        self._jump = jump
+        self._jump, self._until = jump, until
         self.policy = policy or file.taskset.platform.policy
         self.undeclared: dict[str, int | None] = {}
         self._observe, self._tellers = observe, tellers
@@ -256,7 +257,7 @@ class Judge:
                 self._log.add(now, What.DEADLINE, task.name, "missed its deadline", job.number, spent, task.deadline)
 
     def _expire(self, now: int) -> None:
-        self._chains.advance(now)
+        self._chains.advance(now if self._until is None else min(now, self._until))
         for name, release in self._due.before(now):
             seen = self._tasks[name]
             if job := seen.jobs.get(release):

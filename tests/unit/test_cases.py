@@ -137,3 +137,14 @@ def test_one_producer_releases_two_consumers(gpurt: Gpurt) -> None:
     code, exact = asked(gpurt, "attack", CASES / "fork.toml")
     found = {name: one["max_reaction"]["seen_ns"] / 1e6 for name, one in exact["chains"].items()}
     assert (code, found) == (0, {"see": 12.2, "log": 7})
+
+
+@pytest.mark.parametrize("name", ["check-chain-end.toml", "report-triggered.toml"])
+def test_a_simulated_run_of_chains_is_one_of_the_file(gpurt: Gpurt, tmp_path: Path, name: str) -> None:
+    """What outlives a chain made its last output too old; and jobs of b come 5 ms apart, as its jitter allows."""
+    file, trace = CASES / name, tmp_path / "run.json"
+    assert asked(gpurt, "simulate", file, "--runs", "1", "-o", trace)[0] == 0
+    code, document = asked(gpurt, "trace check", trace, file)
+    assert (code, document["findings"], document["why"]) == (0, [], None)
+    code, document = asked(gpurt, "report", file, "--elsewhere", "--trace", trace, "-o", tmp_path / "page.html")
+    assert (code, document["why"]) == (0, None)

@@ -476,17 +476,16 @@ def test_the_assumption_about_updates_has_the_times_of_the_file(costs: str, said
 
 
 def test_releases_that_are_too_close_refute_an_assumption(gpurt: Gpurt, run: Path, tmp_path: Path) -> None:
-    """Also if a clock jumped back."""
     trace = load_trace(run)
     first = next(event for event in trace.events if event.kind is Kind.RELEASE and event.task == "detector")
     begun = replace(first, time=first.time + 1, job=998)
     done = Event(begun.time + 1, Kind.COMPLETE, "detector", 998, 1)
-    events = (*trace.events, begun, done)
+    events = tuple(sorted((*trace.events, begun, done), key=lambda event: event.time))
     close = changed(run, tmp_path / "close.json", events=events)
     code, page, document = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere", "--trace", close)
     assert (code, document["why"]) == (1, f"{close}: {checked(gpurt, close)}")
     (refuted,) = [one for one in document["assumptions"] if one["support"] == "refuted"]
-    assert "two jobs of detector were released" in refuted["text"]
+    assert "released sooner after the job before it than the period" in refuted["text"]
     assert "DOES NOT HOLD" in page.text
 
 
