@@ -138,9 +138,9 @@ class Account:
     def warnings(self, found: jobs.RecordedJobs) -> Iterator[str]:
         """The facts that the user should know beside the times of the task."""
         if found.outside:
-            longest = format_time(max(segment.busy for segment in found.outside))
+            longest = render.ms(max(segment.busy for segment in found.outside))
             yield (f"{len(found.outside)} GPU segments of the process are in no job, and in no time here; the longest "
-                   f"has {longest} of GPU work: make a task of it, too")  # fmt: skip
+                   f"has {longest} ms of GPU work: make a task of it, too")  # fmt: skip
         if any(len(segment.threads) > 1 for job in found.jobs for segment in job.segments):
             yield "several threads use the GPU in a segment: misc is all of its time, and their CPU time may be more"
         if others := self.recording.count("SELECT count(DISTINCT process) FROM work WHERE process != ?", self.process):

@@ -77,11 +77,11 @@ def _add(those: list[RecordedJob], start: int, end: int) -> None:
 
 
 def offered(recording: Recording, process: int) -> dict[str, list[RecordedJob]]:
-    """The ranges of a process by their names without numbers, the most frequent first."""
+    """The ranges of a process by their names without numbers, the longest in all first."""
     found: dict[str, list[RecordedJob]] = {}
     for name, start, end in recording.data.execute(NAMED["range"], (process,)):
         _add(found.setdefault(plain(name), []), start, end)
-    return dict(sorted(found.items(), key=lambda one: (-len(one[1]), one[0])))
+    return dict(sorted(found.items(), key=lambda one: sum(job.start - job.end for job in one[1])))
 
 
 def chosen(offers: Mapping[str, Sequence[RecordedJob]]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,7 +31,10 @@ WORK = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "copy", "Memcpy": 
 CALLS = frozenset(("cuda_runtime", "cuda_driver", "Runtime", "hip_runtime"))
 #: What PyTorch's user_annotation is elsewhere called; gpu_user_annotation repeats it on the GPU's tracks.
 MARKS = frozenset(("user_annotation", "nvtx"))
-SPACE = " \t\r\n"
+#: How the list of events begins; what stands between them; what traces of gpurt have before it.
+BEGIN = re.compile(r'^\s*\[|"traceEvents"\s*:\s*\[')
+SEPARATORS = frozenset(" \t\r\n,")
+OURS = re.compile(rf'^[^\[]*"format": "{FORMAT}"')
 #: Fractions stay text: a time of 16 digits before the point does not fit a float.
 DECODER = json.JSONDecoder(parse_float=str)
 #: The profiler's own wait ends its recording, after the last launch and the last mark.
@@ -42,103 +46,47 @@ UPDATE call SET name = 'the profiler''s own ' || name WHERE rowid IN (
 """
 
 
-class _Text:
-    """The text of a file, value by value."""
-
-    def __init__(self, path: Path, file: TextIO) -> None:
-        self.path, self.file, self.text, self.at = path, file, "", 0
-
-    def peek(self) -> str:
-        """The next character that is no space; "" at the end."""
-        while True:
-            while self.at < len(self.text):
-                if (found := self.text[self.at]) not in SPACE:
-                    return found
-                self.at += 1
-            if not self.more():
-                return ""
-
-    def more(self) -> bool:
-        """Whether another piece could be read."""
-        try:
-            piece = self.file.read(CHUNK)
-        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-            raise FileError(f"{filename(self.path)}: is damaged or was cut off: {visible(error)[:100]}") from None
-        self.text, self.at = self.text[self.at :] + piece, 0
-        return bool(piece)
-
-    def take(self, wanted: str) -> None:
-        """Goes past a character.  Raises FileError if it does not come next."""
-        if self.peek() not in wanted or not self.peek():
-            self.fail(f"{' or '.join(map(repr, wanted))} is missing")
-        self.at += 1
-
-    def value(self) -> object:
-        """The next value."""
-        self.peek()
-        while True:
-            try:
-                found, end = DECODER.raw_decode(self.text, self.at)
-            except RecursionError:
-                self.fail("it nests too deeply")
-            except ValueError as error:
-                if len(self.text) - self.at > LARGEST or not self.more():
-                    self.fail(str(error))
-                continue
-            if end == len(self.text) and self.more():  # a number may go on
-                continue
-            self.at = end
-            return found
-
-    def fail(self, why: str) -> None:
-        """Raises FileError."""
-        raise FileError(f"{filename(self.path)}: is not a complete JSON file (cut off?): {visible(why)[:100]}")
-
-
 def read(path: Path, raw: io.BufferedReader, told: Callable[[], None]) -> Recording:
     """Reads a Chrome trace.  ``told``: called now and then, to show how far it is.  Raises FileError if it is none."""
     zipped = raw.peek(2).startswith(GZIP)
     source: BinaryIO = gzip.GzipFile(fileobj=raw) if zipped else raw  # type: ignore[assignment]
-    file = io.TextIOWrapper(source, encoding="utf-8-sig")
     recording = Recording(path, "PyTorch's profiler (Kineto)")
     adder = _Adder(recording)
-    for number, event in enumerate(_events(_Text(path, file))):
-        if number % 4096 == 0:
-            told()
-        adder.add(event)
+    try:
+        for number, event in enumerate(_events(path, io.TextIOWrapper(source, encoding="utf-8-sig"))):
+            if number % 4096 == 0:
+                told()
+            adder.add(event)
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, RecursionError) as error:
+        raise FileError(f"{filename(path)}: is damaged or was cut off: {visible(error)[:100]}") from None
     adder.finish()
     return recording
 
 
-def _events(text: _Text) -> Iterator[object]:
+def _events(path: Path, file: TextIO) -> Iterator[object]:
     """The events of a file that is an object with ``traceEvents``, or a list of them."""
-    if text.peek() == "[":
-        yield from _list(text)
-        return
-    text.take("{")
-    seen = False
-    while text.peek() != "}":
-        key = text.value()
-        text.take(":")
-        if key == "traceEvents":
-            yield from _list(text)
-            seen = True
-        elif isinstance(value := text.value(), dict) and value.get("format") == FORMAT:
-            raise FileError(f"{filename(text.path)}: is a trace of gpurt, for `gpurt trace check` and `init --trace`")
-        if text.peek() == ",":
-            text.take(",")
-    text.take("}")
-    if not seen:
-        raise FileError(f"{filename(text.path)}: has no traceEvents: it is not a Chrome trace")
-
-
-def _list(text: _Text) -> Iterator[object]:
-    text.take("[")
-    while text.peek() != "]":
-        yield text.value()
-        if text.peek() != "]":
-            text.take(",")
-    text.take("]")
+    text = ""
+    while (begin := BEGIN.search(text)) is None:
+        if len(text) > LARGEST or not (piece := file.read(CHUNK)):
+            raise FileError(f"{filename(path)}: has no traceEvents: it is not a Chrome trace, or was cut off")
+        text += piece
+    if OURS.search(text):
+        raise FileError(f"{filename(path)}: is a trace of gpurt, for `gpurt trace check` and `init --trace`")
+    at = begin.end()
+    while True:
+        while text[at : at + 1] in SEPARATORS:
+            at += 1
+        if text[at : at + 1] == "]":
+            return
+        try:
+            event, at = DECODER.raw_decode(text, at)
+        except ValueError as error:
+            if len(text) - at > LARGEST or not (piece := file.read(CHUNK)):
+                where = f"{filename(path)}: is not a complete JSON file (cut off?)"
+                raise FileError(f"{where}: {visible(error)[:100]}") from None
+            text, at = text[at:] + piece, 0
+            continue
+        yield event
 
 
 def ns(us: object) -> int:
@@ -201,10 +149,9 @@ class _Adder:
         """What a wait is for.  Of an event: the stream, and the call that recorded it."""
         record = more.get("wait_on_cuda_event_record_corr_id")
         stream = more.get("wait_on_stream", more.get("stream"))
-        place = f"{more['device']}/{more['context']}" if "context" in more and "device" in more else None
         known = isinstance(stream, int) and 0 <= stream < 2**32 - 1
         self.execute("INSERT INTO scope VALUES (NULL,?,?,?,?)",
-                     (more.get("correlation"), place, stream if known else None,
+                     (more.get("correlation"), more.get("context"), stream if known else None,
                       record if isinstance(record, int) and record > 0 else None))  # fmt: skip
 
     def finish(self) -> None:

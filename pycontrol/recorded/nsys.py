@@ -29,17 +29,17 @@ FROM nsys.{table} {join}
 """
 #: A wait for an event is one for its last record before the wait.  Newer exports number such pairs.
 SCOPES = """
-INSERT INTO scope SELECT {process}, correlationId, deviceId || '/' || contextId,
+INSERT INTO scope SELECT {process}, correlationId, contextId,
   CASE WHEN streamId BETWEEN 0 AND 4294967294 THEN streamId END, NULL FROM nsys.CUPTI_ACTIVITY_KIND_SYNCHRONIZATION
 """
 RECORDS = """
 CREATE TEMP TABLE record AS SELECT {process} AS process, e.correlationId AS id, e.streamId AS stream, eventId AS event,
-  {number} AS number, deviceId || '/' || contextId AS context, c.start AS at
+  {number} AS number, contextId AS context, c.start AS at
   FROM nsys.CUPTI_ACTIVITY_KIND_CUDA_EVENT AS e JOIN call AS c ON c.process = {process} AND c.id = e.correlationId;
 CREATE INDEX temp.records ON record (process, event, at);
 CREATE TEMP TABLE awaited AS SELECT {process} AS process, y.correlationId AS id,
   (SELECT r.rowid FROM record AS r WHERE r.process = {process} AND r.event = y.eventId AND r.at <= c.start
-   AND r.context = y.deviceId || '/' || y.contextId AND {same} ORDER BY r.at DESC LIMIT 1) AS chosen
+   AND r.context = y.contextId AND {same} ORDER BY r.at DESC LIMIT 1) AS chosen
   FROM nsys.CUPTI_ACTIVITY_KIND_SYNCHRONIZATION AS y JOIN call AS c ON c.process = {process} AND c.id = y.correlationId
   WHERE op(c.name) LIKE 'event%';
 CREATE INDEX temp.waits ON awaited (process, id);
@@ -66,7 +66,7 @@ LACKS = {
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": "which stream or event waits are for, if the program waits",
     "SCHED_EVENTS": "when threads execute, and so whether they spin: nsys profile --cpuctxsw=process-tree",
 }
-LOST = re.compile(r"\b(lost|dropp|discard|overflow|incomplete|not collected|missing)", re.IGNORECASE)
+LOST = re.compile(r"\b(lost|dropp|discard|overflow|incomplete)|not all .* collected|be missing", re.IGNORECASE)
 
 
 def read(path: Path, told: Callable[[], None]) -> Recording:
@@ -80,7 +80,7 @@ def read(path: Path, told: Callable[[], None]) -> Recording:
         _Tables(recording).all()
         recording.finish()
     except sqlite3.Error as error:
-        raise FileError(f"{filename(path)}: is a damaged export of Nsight Systems: {visible(error)[:100]}") from None
+        raise FileError(f"{filename(path)}: is no known export of Nsight Systems: {visible(error)[:100]}") from None
     return recording
 
 
@@ -166,7 +166,8 @@ class _Tables:
 
     def _lost(self) -> None:
         """What the profiler says against its own recording."""
-        if self._said("META_DATA_CAPTURE").get("CUDA_SKIP_SOME_API_CALLS", "0").lower() not in ("0", "false", ""):
+        said = self._said("META_DATA_CAPTURE", "META_DATA_EXPORT").items()
+        if any("CUDA_SKIP_SOME_API_CALLS" in key and value.lower() not in ("0", "false", "") for key, value in said):
             self.recording.notes.append("the profiler left out some CUDA calls: a call that is missing proves nothing")
         if self.has("DIAGNOSTIC_EVENT", "text"):
             for (text,) in self.data.execute("SELECT DISTINCT text FROM nsys.DIAGNOSTIC_EVENT"):

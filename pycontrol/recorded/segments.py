@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import sqlite3
 from array import array
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -73,7 +73,11 @@ class Replay:
         self.skew = self.early = 0
         found = recording.rows("SELECT DISTINCT context, stream FROM work WHERE process = ?", process)
         self.places = [(str(context), stream) for context, stream in found]
-        self.contexts = sorted({context for context, _ in self.places})
+        #: A context by its own number: ids of contexts are unique in a process, or else it is unknown which it is.
+        self.contexts = {context: context for context, _ in self.places}
+        numbers = Counter(context.partition("/")[2] for context in self.contexts)
+        self.contexts |= {context.partition("/")[2]: context for context in [*self.contexts]
+                          if numbers[context.partition("/")[2]] == 1}  # fmt: skip
         #: Of each stream, what no wait has proved to be over: the launch's begin, end and thread, and the work's end.
         self.pending: dict[tuple[str, int], deque[tuple[int, int, int | None, int]]] = defaultdict(deque)
         self.here: Segment | None = None
@@ -160,10 +164,13 @@ class Replay:
             return [], "nothing: the work was not over" if "query" in kind else "nothing: it failed"
         if "query" in kind and result is None:
             return [], "nothing: its result is not recorded"
+        if context is not None:
+            context = self.contexts.get(str(context))
         if kind == "device":
-            if context is None and len(self.contexts) != 1:
+            wanted = {context} if context else {place[0] for place in self.places}
+            if len(wanted) > 1:
                 return [], "nothing: it is of an unknown device"
-            return [place for place in self.places if place[0] == (context or self.contexts[0])], "the device"
+            return [place for place in self.places if place[0] in wanted], "the device"
         if kind.startswith("event"):
             known = record is not None and stream is not None
             return ([(context, stream)], "an event") if known else ([], "nothing: its event's record is unknown")

@@ -14,7 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 
 #: ``id``: relates a call to its work and to the scope of its wait; unique in a process.  ``result``: what the call
-#: returned, 0 for success.  ``context``: the device and the context.  ``record``: the call that recorded the event.
+#: returned, 0 for success.  ``context``: of work its device and context, of a wait the context alone: exports of Nsight
+#: Systems have device 0 in each wait.  ``record``: the call that recorded the event.
 SCHEMA = """
 CREATE TABLE call (process INT, thread INT, id INT, name TEXT, start INT, end INT, result INT);
 CREATE TABLE work (process INT, id INT, context TEXT, stream INT, start INT, end INT, kind TEXT, name TEXT);

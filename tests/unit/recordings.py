@@ -68,12 +68,13 @@ class Made:
         return number
 
     def wait(self, start: int, end: int, name: str = "cudaDeviceSynchronize", thread: int = PROCESS, result: int = 0,
-             stream: int | None = None, record: int | None = None, told: bool = True) -> int:  # fmt: skip
+             stream: int | None = None, record: int | None = None, told: bool = True,
+             context: int = CONTEXT) -> int:  # fmt: skip
         """``told``: whether the file says what the wait is for, as far as ``stream`` and ``record`` have it."""
         number = self.call(name, start, end, thread, result)
         if told:
             self.scopes.append({"id": number, "stream": stream, "record": record, "start": start, "end": end,
-                                "name": name})  # fmt: skip
+                                "name": name, "context": context})  # fmt: skip
         return number
 
     def record(self, start: int, end: int, stream: int = STREAM) -> int:
@@ -114,7 +115,7 @@ def kineto_events(made: Made, whole: bool = False) -> list[dict[str, Any]]:
                  "wait_on_cuda_event_record_corr_id": one["record"] if record else -1}  # fmt: skip
         found.append({"ph": "X", "cat": "cuda_sync", "name": "sync", "pid": DEVICE, "tid": -1, **timed(one), "args": {
             "stream": -1 if one["stream"] is None else one["stream"], "correlation": one["id"], "device": DEVICE,
-            "context": CONTEXT, **(event if "Event" in one["name"] else {})}})  # fmt: skip
+            "context": one["context"], **(event if "Event" in one["name"] else {})}})  # fmt: skip
     for one in made.calls:
         found.append({"ph": "X", "cat": "cuda_runtime", "name": one["name"], "pid": made.process, "tid": one["thread"],
                       **timed(one), "args": {"cbid": 1, "correlation": one["id"]}})  # fmt: skip
@@ -210,7 +211,8 @@ def _nsys_work(file: Nsys, made: Made) -> None:
 def _nsys_waits(file: Nsys, made: Made) -> None:
     for one in made.scopes:
         record = one["id"] if one.get("recorded") else one.get("record") or 0
-        place = {"deviceId": DEVICE, "contextId": CONTEXT, "correlationId": one["id"], "globalPid": made.process << 24,
+        place = {"deviceId": 0, "contextId": one.get("context", CONTEXT),  # the device is wrong, as in real exports
+                 "correlationId": one["id"], "globalPid": made.process << 24,
                  "streamId": 2**32 - 1 if one["stream"] is None else one["stream"], "eventId": record}  # fmt: skip
         numbered = {"eventSyncId": record} if file.newest else {}
         if one.get("recorded"):
