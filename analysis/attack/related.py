@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from analysis.attack.drawn import Drawn
 
 #: Kinds of relations that a file has by chance, beside the keys of every file.
-KINDS = ("chain", "thread", "worker", "hold", "lock", "jitter", "late", "latency")
+KINDS = ("chain", "thread", "worker", "hold", "lock", "jitter", "late", "latency", "process")
 Table = dict[str, str]
 
 
@@ -24,7 +24,9 @@ class Related(Drawn):
         self.kinds = {kind for kind in KINDS if rng.random() < 0.15} or {rng.choice(KINDS)}
         self.tiny = rng.random() < 0.5
         if rng.random() < 0.95:
-            self.policy = rng.choice(["boosted", "boosted", "segment"])
+            only = {"lock": "boosted", "hold": "boosted", "process": "segment"}  # the policies that have bounds
+            able = [only[kind] for kind in sorted(self.kinds) if kind in only]
+            self.policy = rng.choice([*able * 2, "boosted", "segment"])
         if rng.random() < 0.9 or self.tiny:
             self.kind, self.parts, self.contended, self.units = "", [], False, 0
         self.lengths: dict[str, list[int]] = {}
@@ -45,6 +47,8 @@ class Related(Drawn):
         for table in tables:
             if "period" in table:
                 self._pending(table)
+            if "process" in self.kinds and "thread" not in table and self.rng.random() < 0.7:
+                table["process"] = '"p"'
         chains = [self._chain(tables)] if "chain" in self.kinds else []
         resources = self._resources(tables, owners) if "lock" in self.kinds else []
         for kind, rows in (("thread", owners), ("task", tables), ("chain", chains), ("resource", resources)):

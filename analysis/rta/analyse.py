@@ -21,7 +21,7 @@ MOST_ROUNDS = 200
 
 @dataclass(frozen=True)
 class _Formulas:
-    """What ``analyse`` is asked to apply."""
+    """The formulas of a test, and whether only the first failure counts."""
 
     name: str
     demands: Demands
@@ -44,19 +44,24 @@ def analyse(
     ``pending``: several jobs of a task may be pending; else such a task has a bound up to its period only.
     """
     formulas = _Formulas(name, demands_of, end_of, brief, instead, paths)
-    if taskset.forks and not assume_deadlines and (found := _together(formulas, taskset, pending)):
+    found = None if assume_deadlines else _together(formulas, taskset, pending)
+    if found:
         return found
-    return _round(formulas, System(taskset, {}, {}, pending, assume_deadlines))[0]
+    result, late = _round(formulas, System(taskset, {}, {}, pending, assume_deadlines))[0], frozenset[str]()
+    while taskset.resources and not brief and (more := {one.task for one in result.causes} - late):
+        late |= more  # what they ask for has no limit, and others keep bounds that do not rest on them
+        result = _round(formulas, System(taskset, {}, {}, pending, assume_deadlines, late=late))[0]
+    return result
 
 
 def _together(formulas: _Formulas, taskset: Taskset, pending: bool) -> Result | None:
     """The least responses that all follow from one another; None if they would pass a deadline.
 
-    Workers are no more urgent than their task, and the bounds of all these rest on one another (readings: groups,
+    Bounds of workers and of tasks of other CPUs that spin for a resource rest on one another (readings: groups,
     "Responses together").
     """
     known, ends = dict.fromkeys((t.name for t in taskset.real_time), 0), dict[str, int]()
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MOST_ROUNDS if taskset.forks or taskset.resources else 0):
         result, ended = _round(formulas, System(taskset, known, ends, pending, settled=True))
         if not result.schedulable:
             return None

@@ -21,7 +21,8 @@ class System:
     ``known``: the bounds found so far, by task; jitters use them.  ``ends``: those of the end of a job's last GPU
     segment, for tests that look at it.  ``pending``: whether the test bounds tasks of which several jobs are pending.
     ``assumed``: GPU priorities are being assigned, so that nothing may depend on the order of tasks above the one that
-    is looked at.  ``settled``: bounds of all tasks are known, and none is added.
+    is looked at.  ``settled``: bounds of all tasks are known, and none is added.  ``late``: tasks without a bound, on
+    which none may rest.
     """
 
     taskset: Taskset
@@ -30,6 +31,7 @@ class System:
     pending: bool = False
     assumed: bool = False
     settled: bool = False
+    late: frozenset[str] = frozenset()
     _shared: dict[Hashable, Shared] = field(default_factory=dict, repr=False, compare=False)
     _once: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 

@@ -236,15 +236,18 @@ class Test:
         return None
 
     def seen(self, taskset: Taskset) -> Taskset:
-        """The taskset as the formula sees it: copies and kernels are GPU segments, wake-ups are parts of segments.
+        """The taskset as the formula sees it: as it is simulated, with wake-ups as parts of segments."""
+        return wakeups.contained(self.simulated(taskset), self.waiting)
+
+    def simulated(self, taskset: Taskset) -> Taskset:
+        """The taskset that a simulation of the test's system takes: copies and kernels are GPU segments.
 
         Where TSGs have turns each is one of its own, but not in what is unsound, hence as printed, in any case.  Best
         effort slows tasks down there.
         """
         if self.policy == TURNS:
             taskset = under(taskset, self.policy, everywhere=True) or taskset
-        whole = whole_segments(apart(taskset) if self.policy == TURNS and self.sound else taskset)
-        return wakeups.contained(whole, self.waiting)
+        return whole_segments(apart(taskset) if self.policy == TURNS and self.sound else taskset)
 
     def refusal(self, taskset: Taskset) -> Result | None:
         """A failure for every task where no bound can hold, because of partitions or priorities; None elsewhere.

@@ -36,18 +36,17 @@ def contained(taskset: Taskset, waiting: Waiting | None) -> Taskset:
     """The taskset with the wake-ups of its tasks as parts of their segments.  Nothing changes where that was done.
 
     A job wakes when it is released.  In a GPU segment its thread can sleep in begin and end, and while G^e executes.  A
-    thread that spins for a resource or holds one delays what wakes on its CPU.  A thread that waits for another
-    resource sleeps.
+    thread that spins for a resource or holds one delays what wakes in a segment on its CPU.  A thread that waits for
+    another resource sleeps.
     """
     platform = taskset.platform
     if platform.woken or not (platform.cpu_latency or taskset.resources):
         return taskset
-    where = {task.name: task.cpu for task in taskset}
-    woken = tuple(platform.cpu_latency + _unpreempted(cpu, taskset, where) for cpu in range(platform.cpus))
+    released = platform.cpu_latency
+    woken = tuple(released + unpreempted(cpu, taskset)[0] for cpu in range(platform.cpus))
 
     def longer(task: Task) -> Task:
-        latency = woken[task.cpu]
-        times, asked = _inside(task, waiting) * latency, latency + _asked(task, taskset, where, latency)
+        times, asked = _inside(task, waiting) * woken[task.cpu], released * (1 + _waits(task, taskset))
         segments: list[Segment] = [CpuSegment(Span(asked, 0))] if asked else []
         for one in task.segments:
             if isinstance(one, GpuSegment):
@@ -59,7 +58,7 @@ def contained(taskset: Taskset, waiting: Waiting | None) -> Taskset:
     return replace(taskset, tasks=tuple(longer(task) for task in taskset), platform=platform)
 
 
-def _spun(resource: Resource, cpu: int, where: Mapping[str, int]) -> int:
+def spun(resource: Resource, cpu: int, where: Mapping[str, int]) -> int:
     """How long a thread of a CPU spins for a resource at most: it waits for one holder on each other CPU, ns."""
     longest: dict[int, int] = {}
     for one in resource.sections:
@@ -67,29 +66,41 @@ def _spun(resource: Resource, cpu: int, where: Mapping[str, int]) -> int:
     return sum(time for there, time in longest.items() if there != cpu)
 
 
-def _unpreempted(cpu: int, taskset: Taskset, where: Mapping[str, int]) -> int:
-    """How long a thread of the CPU spins for a resource and holds it at most, ns; 0 if none does."""
+def unpreempted(cpu: int, taskset: Taskset, below: int | None = None) -> tuple[int, str]:
+    """How long a thread of the CPU spins for a resource and holds it at most, ns, and its task; 0 if none does.
+
+    ``below``: of the tasks below that priority only.
+    """
+    tasks = {task.name: task for task in taskset}
+    where = {task.name: task.cpu for task in taskset}
     return max(
         (
-            section.time + _spun(one, cpu, where)
+            (section.time + spun(one, cpu, where), section.task)
             for one in taskset.resources if one.protocol is Protocol.SPIN
-            for section in one.sections if where[section.task] == cpu
-        ), default=0,
+            for section in one.sections
+            if where[section.task] == cpu and (below is None or tasks[section.task].priority < below)
+        ), default=(0, ""),
     )  # fmt: skip
 
 
-def _asked(task: Task, taskset: Taskset, where: Mapping[str, int], latency: int) -> int:
-    """What a job's requests of resources take besides its sections: it spins for each, or can sleep for each, ns."""
+def _waits(task: Task, taskset: Taskset) -> int:
+    """How often a job can sleep for a resource: at each request of one for which tasks do not spin."""
     return sum(
-        section.times * (_spun(one, task.cpu, where) if one.protocol is Protocol.SPIN else latency)
-        for one in taskset.resources for section in one.sections if section.task == task.name
+        section.times for one in taskset.resources if one.protocol is not Protocol.SPIN
+        for section in one.sections if section.task == task.name
     )  # fmt: skip
+
+
+def latency(taskset: Taskset) -> int:
+    """The ``cpu_latency`` of a taskset whose segments contain its wake-ups, ns."""
+    woken = taskset.platform.woken
+    return woken[0] - unpreempted(0, taskset)[0] if woken else 0
 
 
 def own(task: Task, system: System, waiting: Waiting | None) -> int:
     """The part of its own execution that ``contained`` has added: of one release, and of every GPU segment, ns."""
     woken = system.taskset.platform.woken
-    return (1 + _inside(task, waiting) * task.eta) * woken[task.cpu] if woken else 0
+    return latency(system.taskset) + _inside(task, waiting) * task.eta * woken[task.cpu] if woken else 0
 
 
 def _inside(task: Task, waiting: Waiting | None) -> int:

@@ -53,7 +53,7 @@ def attack(file: Path, name: str | None, states: int, as_json: bool) -> int:
     taskset = analysable(file, chosen, workers=True).taskset
     test = _test(taskset, name)
     result = test.run(taskset)
-    taskset = test.seen(taskset)
+    taskset = test.simulated(taskset)
     try:
         found = _explore(test, taskset, states)
     except TooManyStatesError as error:
@@ -75,7 +75,7 @@ def _test(taskset: Taskset, name: str | None) -> Test:
 def _explore(test: Test, taskset: Taskset, states: int) -> list[Exact]:
     """One exploration for each system that the test is about."""
     own = prioritised(test, taskset)
-    return [explore(own, options, None, states, periodic=test.periodic) for options in ways(test)]
+    return [explore(own, options, None, states, periodic=test.periodic) for options in ways(test, taskset)]
 
 
 def _show(file: Path, test: Test, taskset: Taskset, result: Result, found: list[Exact], as_json: bool) -> int:

@@ -148,3 +148,23 @@ def test_a_simulated_run_of_chains_is_one_of_the_file(gpurt: Gpurt, tmp_path: Pa
     assert (code, document["findings"], document["why"]) == (0, [], None)
     code, document = asked(gpurt, "report", file, "--elsewhere", "--trace", trace, "-o", tmp_path / "page.html")
     assert (code, document["why"]) == (0, None)
+
+
+def test_spinning_is_counted_once_and_preemption_waits_for_it_once(gpurt: Gpurt, tmp_path: Path) -> None:
+    """msrp-no.toml: far asks once in the window of lo, so that its own request or that of hi waits, not both."""
+    code, document = asked(gpurt, "analyze", CASES / "msrp-no.toml")
+    assert (code, bounds(document)) == (0, {"hi": 5, "lo": 8, "far": 11})
+    coarse = tmp_path / "coarse.toml"
+    coarse.write_text((CASES / "msrp-no.toml").read_text(encoding="utf-8").replace("100us", "1ms"), encoding="utf-8")
+    _, exact = asked(gpurt, "attack", coarse)
+    assert {name: one["exact_ns"] / 1e6 for name, one in exact["tasks"].items()} == {"hi": 3, "lo": 8, "far": 11}
+    woken = coarse.read_text(encoding="utf-8").replace("cpus = 2\n", 'cpus = 2\ncpu_latency = "1ms"\n')
+    coarse.write_text(woken[: woken.index("[[resource]]")], encoding="utf-8")
+    _, exact = asked(gpurt, "attack", coarse)
+    assert {name: one["exact_ns"] / 1e6 for name, one in exact["tasks"].items()} == {"hi": 3, "lo": 9, "far": 11}
+
+
+def test_inheritance_blocks_by_tasks_or_by_resources_whichever_is_less(gpurt: Gpurt) -> None:
+    """pip-resources.toml: blocking 17, 14, 6 and 0 in 20 ms of each task, and of those above it."""
+    code, document = asked(gpurt, "analyze", CASES / "pip-resources.toml")
+    assert (code, bounds(document)) == (0, {"t1": 20 + 17, "t2": 40 + 14, "t3": 60 + 6, "t4": 80})
