@@ -19,6 +19,7 @@ from analysis import compiled
 from analysis.attack.drawn import Drawn
 from analysis.attack.exact import explore
 from analysis.attack.exact import ways as systems
+from analysis.attack.linked import limits_of, named
 from analysis.attack.related import Related
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import KEYS, observed
@@ -149,15 +150,16 @@ def _explored(taskset: Taskset, results: list[tuple[Test, Result]]) -> tuple[dic
     """Every schedule; nothing is done where they have too many states, or cannot be explored."""
     states = 0
     for test, result in results:
-        bounds = _bounds(result, taskset)
+        bounds, chains = _bounds(result, taskset), limits_of(taskset, result)
         limits = {t.name: bounds.get(t.name, PERIODS * max(t.period, t.deadline)) for t in taskset}
         for options in systems(test, taskset) if bounds else ():
             try:
-                found = explore(taskset, options, limits, STATES, periodic=test.periodic)
+                found = explore(taskset, options, limits, STATES, chains, periodic=test.periodic)
             except SimulationError:
                 return {}, ""
             states += found.states
-            if why := _exceeded(test.name, bounds, found.worst, options):
+            seen = {**found.worst, **named(found.chains)}
+            if why := _exceeded(test.name, bounds | named(chains), seen, options):
                 return {"explored": 1, "states": states}, why
     return {"explored": 1, "states": states}, ""
 
