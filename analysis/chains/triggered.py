@@ -79,8 +79,15 @@ def root_of(taskset: Taskset, name: str) -> Task:
 
 
 def with_jitters(taskset: Taskset, jitters: Mapping[str, int]) -> Taskset:
-    """The taskset with these release jitters, and with no task that another one releases."""
-    tasks = tuple(replace(t, jitter=jitters.get(t.name, t.jitter)) for t in taskset)
+    """The taskset with these release jitters, and with no task that another one releases.
+
+    A producer's job takes its thread the shortest time at least, and so far apart are its ends.
+    """
+    least = {task.name: shortest(task) for task in taskset}
+    apart = {name: min(least[one] for one in producers) for name, producers in taskset.triggers.items()}
+    tasks = tuple(
+        replace(t, jitter=jitters.get(t.name, t.jitter), apart=apart.get(t.name, t.apart)) for t in taskset
+    )  # fmt: skip
     return replace(taskset, tasks=tasks, chains=tuple(replace(chain, triggered=()) for chain in taskset.chains))
 
 

@@ -84,6 +84,7 @@ class Task:
     Responses and deadlines count from the release.
     ``max_period``: the longest distance of two arrivals, ns: the period where releases are periodic; None: a sporadic
     task may be silent for ever.
+    ``apart``: how far apart two releases are at least, whatever the jitter, ns.
     ``process``: the one of which its thread and those of other tasks are threads.  None: its thread has its own.
     """
 
@@ -105,6 +106,7 @@ class Task:
     jitter: int = 0
     max_period: int | None = None
     process: str | None = None
+    apart: int = 0
 
     @cached_property
     def gpu_segments(self) -> tuple[GpuSegment, ...]:
@@ -150,6 +152,10 @@ class Task:
     def pends(self) -> bool:
         """Whether a job may be released before the one before it is over, although each meets its deadline."""
         return self.jitter > 0 or self.deadline > self.period
+
+    def released(self, jobs: int) -> int:
+        """How long after the release of a job the one that comes so many later is released at least, ns."""
+        return max(jobs * self.period - self.jitter, jobs * self.apart)
 
     @property
     def longest_gap(self) -> int | None:

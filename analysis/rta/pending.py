@@ -84,7 +84,7 @@ def end_within(task: Task, end_of: Demands, demands_of: Demands, system: System)
 def _windows(task: Task, demands_of: Demands, system: System) -> Iterator[Window]:
     """The window of one job, of two, and so on."""
     for jobs in range(1, MOST_JOBS + 1):
-        released = max((jobs - 1) * task.period - task.jitter, 0)
+        released = task.released(jobs - 1)
         limit = released + task.deadline
         chain = replace(chain_of([task] * jobs), deadline=limit, period=limit)
         demands = demands_of(chain, system)
@@ -94,7 +94,7 @@ def _windows(task: Task, demands_of: Demands, system: System) -> Iterator[Window
 def _over(task: Task, window: Window) -> bool:
     """Whether all jobs of the window are over before the next one can be released."""
     assert isinstance(window.end, Bound)
-    return window.end.wcrt <= window.jobs * task.period - task.jitter
+    return window.end.wcrt <= task.released(window.jobs)
 
 
 def _too_long(task: Task, demands: Sequence[Demand | Shared], system: System) -> Failure | None:

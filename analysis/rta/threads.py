@@ -113,11 +113,11 @@ class Chains:
     def _collapsed(self, task: Task) -> Claim | Failure:
         """Theorem 1: one job of each task, if a second one of any comes later."""
         others = Company(once=tuple(t for t in self.served if t is not task))
-        shortest = min(_apart(t) for t in self.served)
+        shortest = min(t.released(1) for t in self.served)
         found = self._least(task, others, shortest, COLLAPSE)
         if isinstance(found, Claim) or self.thread.order.ranked:
             return found
-        least = min(self.served, key=_apart)
+        least = min(self.served, key=lambda t: t.released(1))
         less = "the period" if not least.jitter else "the period less the jitter"
         why = (
             f"one job of each task of thread {self.thread.name} can take longer than {less} of {least.name}, and order "
@@ -134,9 +134,9 @@ class Chains:
             if most is None and isinstance(self.claim(j.name), Failure):
                 return [Failure(task.name, Reason.DEPENDS_ON, task.deadline, culprit=j.name)]
         if not company.first:
-            return [self._least(task, company, _apart(task), PICKED[self.thread.order])]
+            return [self._least(task, company, task.released(1), PICKED[self.thread.order])]
         each = [
-            self._least(task, replace(company, once=(one,)), _apart(task), PICKED[self.thread.order])
+            self._least(task, replace(company, once=(one,)), task.released(1), PICKED[self.thread.order])
             for one in company.first
         ]
         return [_worst(each)]
@@ -208,11 +208,6 @@ class Chains:
             if counts.get(t.name) and self.own(t)
         ]
         return (*own, *served, *(term for term in bound.terms if term.source is not None))
-
-
-def _apart(task: Task) -> int:
-    """How long after a job's release the next one comes at the earliest, ns."""
-    return max(task.period - task.jitter, 0)
 
 
 def _worst(claims: Sequence[Claim | Failure]) -> Claim | Failure:
