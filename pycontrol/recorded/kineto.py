@@ -167,8 +167,6 @@ class _Adder:
             self.execute(f"UPDATE {table} SET process = (SELECT call.process FROM call WHERE call.id = {table}.id)")
         if len(only := recording.processes()) == 1:
             self.execute("UPDATE work SET process = ? WHERE process IS NULL", only)
-        if many := recording.count("SELECT count(*) FROM work WHERE process IS NULL"):
-            recording.against.append(f"the process of {many} pieces of GPU work is unknown: their launches are missing")
         self.execute(OWN)
         recording.finish()
         recording.lacks += [what for table, what in LACKS.items() if not table or not recording.count(

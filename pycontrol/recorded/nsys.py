@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,10 +18,12 @@ from gpurt.text import filename, visible
 from pycontrol.recorded.store import DOWNLOAD, PAGEABLE, Recording
 
 #: A thread of the file is a number that has its process in its upper bits.
-PID, GLOBAL_PID = "(({} >> 24) & 0xffffff)", "({} & ~0xffffff)"
+PID = "(({} >> 24) & 0xffffff)"
+PAGEABLE_KIND = "(SELECT id FROM nsys.ENUM_CUDA_MEM_KIND WHERE lower(label) = 'pageable')"
 CALLS = """
 INSERT INTO call SELECT {process}, globalTid, correlationId, base(coalesce(value, '')), start, end, {result}
-FROM nsys.CUPTI_ACTIVITY_KIND_RUNTIME LEFT JOIN nsys.StringIds AS s ON s.id = nameId
+FROM nsys.CUPTI_ACTIVITY_KIND_RUNTIME LEFT JOIN StringIds AS s ON s.id = nameId;
+CREATE INDEX ids ON call (process, id)
 """
 WORK = """
 INSERT INTO work SELECT {process}, correlationId, deviceId || '/' || contextId, streamId, start, end, {kind}, {name}
@@ -72,104 +74,72 @@ LOST = re.compile(r"\b(lost|dropp|discard|overflow|incomplete)|not all .* collec
 def read(path: Path, told: Callable[[], None]) -> Recording:
     """Reads an export.  ``told``: called now and then.  Raises FileError if it is none."""
     recording = Recording(path, "Nsight Systems")
-    recording.data.set_progress_handler(told, 1_000_000)
+    data = recording.data
+    data.set_progress_handler(told, 1_000_000)
     try:
-        recording.data.execute("COMMIT")
-        recording.data.execute("ATTACH ? AS nsys", (f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1",))
-        recording.data.execute("BEGIN")
-        _Tables(recording).all()
+        data.execute("COMMIT")
+        data.execute("ATTACH ? AS nsys", (f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1",))
+        data.execute("BEGIN")
+        names = [name for (name,) in data.execute("SELECT name FROM nsys.sqlite_master WHERE type = 'table'")]
+        tables = {name: {row[1] for row in data.execute(f'PRAGMA nsys.table_info("{name}")')} for name in names}
+        if not any(name.startswith(("CUPTI_ACTIVITY", "NVTX_", "META_DATA", "EXPORT_META")) for name in tables):
+            raise FileError(f"{filename(path)}: is an SQLite file, but no export of Nsight Systems")
+        for statement in _statements(tables):
+            data.executescript(statement)
+        _about(recording, tables)
         recording.finish()
     except sqlite3.Error as error:
         raise FileError(f"{filename(path)}: is no known export of Nsight Systems: {visible(error)[:100]}") from None
     return recording
 
 
-class _Tables:
-    """Copies the rows of the tables that are there."""
+def _statements(tables: Mapping[str, set[str]]) -> Iterator[str]:
+    """The statements that copy the rows of the tables that are there.  ``tables``: with the names of their columns."""
+    calls, waits, events = (f"CUPTI_ACTIVITY_KIND_{name}" for name in ("RUNTIME", "SYNCHRONIZATION", "CUDA_EVENT"))
+    marks, copies, kernels = "NVTX_EVENTS", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_KERNEL"
+    process = PID.format("globalPid")
+    if "StringIds" not in tables:
+        yield "CREATE TEMP TABLE StringIds (id INT, value TEXT)"
+    if calls in tables:
+        yield CALLS.format(process=PID.format("globalTid"),
+                           result="returnValue" if "returnValue" in tables[calls] else "NULL")  # fmt: skip
+    pageable = PAGEABLE_KIND if {"id", "label"} <= tables.get("ENUM_CUDA_MEM_KIND", set()) else "0"
+    to = f"WHEN dstKind = {pageable} THEN '{PAGEABLE}'" if "dstKind" in tables.get(copies, ()) else ""
+    name = "demangledName" if "demangledName" in tables.get(kernels, ()) else "shortName"
+    for table, kind, called, join in (
+        (kernels, "'kernel'", "value", f"LEFT JOIN StringIds AS s ON s.id = {name}"),
+        (copies, f"CASE WHEN copyKind != 2 THEN 'copy' {to} ELSE '{DOWNLOAD}' END", "'copy'", ""),
+        ("CUPTI_ACTIVITY_KIND_MEMSET", "'set'", "'set'", ""),
+        ("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "'graph'", "'graph'", ""),
+    ):
+        if table in tables:
+            yield WORK.format(process=process, table=table, kind=kind, name=called, join=join)
+    if waits in tables:
+        yield SCOPES.format(process=process)
+        numbered = "eventSyncId" in tables[waits] & tables.get(events, set())
+        same = "(coalesce(y.eventSyncId, 0) = 0 OR r.number = y.eventSyncId)" if numbered else "1"
+        if events in tables:
+            yield RECORDS.format(process=process, number="eventSyncId" if numbered else "NULL", same=same)
+    if marks in tables:
+        by_id = "textId" in tables[marks]
+        yield MARKS.format(process=PID.format("globalTid"), name="coalesce(text, value)" if by_id else "text",
+                           join="LEFT JOIN StringIds AS s ON s.id = textId" if by_id else "")  # fmt: skip
+    if "isSchedIn" in tables.get("SCHED_EVENTS", ()):
+        yield RUNS
 
-    def __init__(self, recording: Recording) -> None:
-        self.recording, self.data = recording, recording.data
-        self.tables = {str(name): self._columns(str(name)) for (name,) in recording.rows(
-            "SELECT name FROM nsys.sqlite_master WHERE type = 'table'")}  # fmt: skip
 
-    def _columns(self, table: str) -> set[str]:
-        return {str(row[1]) for row in self.data.execute(f'PRAGMA nsys.table_info("{table}")')}
-
-    def has(self, table: str, *columns: str) -> bool:
-        """Whether the file has the table with these columns."""
-        return table in self.tables and set(columns) <= self.tables[table]
-
-    def all(self) -> None:
-        """Copies everything."""
-        recording = self.recording
-        if not any(table.startswith(("CUPTI_ACTIVITY", "NVTX_", "META_DATA", "EXPORT_META")) for table in self.tables):
-            raise FileError(f"{filename(recording.path)}: is an SQLite file, but no export of Nsight Systems")
-        meta = self._said("META_DATA_EXPORT", "EXPORT_META_DATA")
-        recording.made_by = f"Nsight Systems, schema {meta.get('EXPORT_SCHEMA_VERSION', 'unknown')}"
-        if not self.has("StringIds"):
-            self.data.execute("CREATE TEMP TABLE StringIds (id INT, value TEXT)")
-        calls = "CUPTI_ACTIVITY_KIND_RUNTIME"
-        if self.has(calls):
-            result = "returnValue" if self.has(calls, "returnValue") else "NULL"
-            self.data.execute(CALLS.format(process=PID.format("globalTid"), result=result))
-            self.data.execute("CREATE INDEX ids ON call (process, id)")
-        self._work()
-        self._scopes()
-        if self.has("NVTX_EVENTS"):
-            by_id = self.has("NVTX_EVENTS", "textId")
-            join = "LEFT JOIN nsys.StringIds AS s ON s.id = textId" if by_id else ""
-            name = "coalesce(text, value)" if by_id else "text"
-            self.data.execute(MARKS.format(process=PID.format("globalTid"), name=name, join=join))
-        if self.has("SCHED_EVENTS", "isSchedIn"):
-            self.data.execute(RUNS)
-        if self.has("PROCESSES", "pid", "name"):
-            names = self.data.execute("SELECT pid, name FROM nsys.PROCESSES WHERE pid IS NOT NULL")
-            recording.names = {int(pid): str(name) for pid, name in names}
-        recording.lacks += [what for table, what in LACKS.items() if not self.has(table)]
-        self._lost()
-
-    def _said(self, *tables: str) -> dict[str, str]:
-        """What the file says of itself: a table of names and values, which has had two names."""
-        there = [table for table in tables if self.has(table, "name", "value")]
-        return {str(name): str(value) for table in there for name, value in
-                self.data.execute(f"SELECT name, value FROM nsys.{table}")}  # fmt: skip
-
-    def _work(self) -> None:
-        string = "LEFT JOIN nsys.StringIds AS s ON s.id = "
-        pageable = "0"
-        if self.has("ENUM_CUDA_MEM_KIND", "id", "label"):
-            pageable = "(SELECT id FROM nsys.ENUM_CUDA_MEM_KIND WHERE lower(label) = 'pageable')"
-        copy = "CUPTI_ACTIVITY_KIND_MEMCPY"
-        to = f"WHEN dstKind = {pageable} THEN '{PAGEABLE}'" if self.has(copy, "dstKind") else ""
-        download = f"CASE WHEN copyKind != 2 THEN 'copy' {to} ELSE '{DOWNLOAD}' END"
-        name = "demangledName" if self.has("CUPTI_ACTIVITY_KIND_KERNEL", "demangledName") else "shortName"
-        for table, kind, called, join in (
-            ("CUPTI_ACTIVITY_KIND_KERNEL", "'kernel'", "value", f"{string}{name}"), (copy, download, "'copy'", ""),
-            ("CUPTI_ACTIVITY_KIND_MEMSET", "'set'", "'set'", ""),
-            ("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "'graph'", "'graph'", ""),
-        ):  # fmt: skip
-            if self.has(table):
-                process = PID.format("globalPid")
-                self.data.execute(WORK.format(process=process, table=table, kind=kind, name=called, join=join))
-
-    def _scopes(self) -> None:
-        waits, events = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
-        if not self.has(waits):
-            return
-        process = PID.format("globalPid")
-        self.data.execute(SCOPES.format(process=process))
-        if self.has(events):
-            numbered = self.has(waits, "eventSyncId") and self.has(events, "eventSyncId")
-            same = "(coalesce(y.eventSyncId, 0) = 0 OR r.number = y.eventSyncId)" if numbered else "1"
-            number = "eventSyncId" if numbered else "NULL"
-            self.data.executescript(RECORDS.format(process=process, number=number, same=same))
-
-    def _lost(self) -> None:
-        """What the profiler says against its own recording."""
-        said = self._said("META_DATA_CAPTURE", "META_DATA_EXPORT").items()
-        if any("CUDA_SKIP_SOME_API_CALLS" in key and value.lower() not in ("0", "false", "") for key, value in said):
-            self.recording.notes.append("the profiler left out some CUDA calls: a call that is missing proves nothing")
-        if self.has("DIAGNOSTIC_EVENT", "text"):
-            for (text,) in self.data.execute("SELECT DISTINCT text FROM nsys.DIAGNOSTIC_EVENT"):
-                if LOST.search(str(text)):
-                    self.recording.against.append(f"the profiler says: {visible(text)[:200]}")
+def _about(recording: Recording, tables: Mapping[str, set[str]]) -> None:
+    """What the file says of itself, what it lacks, and what the profiler says against its own recording."""
+    said = {str(name): str(value) for table in ("META_DATA_CAPTURE", "META_DATA_EXPORT", "EXPORT_META_DATA")
+            if table in tables for name, value in recording.rows(f"SELECT name, value FROM nsys.{table}")}  # fmt: skip
+    recording.made_by = f"Nsight Systems, schema {visible(said.get('EXPORT_SCHEMA_VERSION', 'unknown'))}"
+    if said.get("CUDA_SKIP_SOME_API_CALLS", "0").lower() not in ("0", "false"):
+        recording.notes.append("the profiler left out some CUDA calls: a call that is missing proves nothing")
+    recording.lacks += [what for table, what in LACKS.items() if table not in tables]
+    if {"pid", "name"} <= tables.get("PROCESSES", set()):
+        rows = recording.rows("SELECT pid, name FROM nsys.PROCESSES WHERE pid IS NOT NULL")
+        recording.names = {int(pid): str(name) for pid, name in rows}
+    if "text" in tables.get("DIAGNOSTIC_EVENT", ()):
+        for (text,) in recording.rows("SELECT DISTINCT text FROM nsys.DIAGNOSTIC_EVENT"):
+            if LOST.search(str(text)):
+                recording.against.append(f"the profiler says: {visible(text)[:200]}")

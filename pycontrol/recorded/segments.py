@@ -13,6 +13,8 @@ from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
 
 from pycontrol.recorded.store import DOWNLOAD, PAGEABLE, Recording
 
@@ -123,9 +125,11 @@ class Replay:
         start, end, thread, name, kind = row[:5]
         places, why = self._scope(row)
         bound = (row[8], row[9]) if kind.startswith("event") else (start, thread)
-        latest = max((self._latest(place, *bound) for place in places), default=-(2**62))
+        over = {place: [*takewhile(partial(_before, *bound), self.pending[place])] for place in places}
+        latest = max((done for those in over.values() for *_, done in those), default=-(2**62))
         if latest > end + SKEW + self.recording.resolution:
-            places, why = [], "nothing: time refutes it"
+            over, latest, why = {}, -(2**62), "nothing: time refutes it"
+        self.skew = max(self.skew, latest - end)
         said = self.waits[name, why]
         said[0] += 1
         said[1] += end - start
@@ -136,26 +140,15 @@ class Replay:
                 spans[0].append(start)
                 spans[1].append(row[10])
             self.here.threads.add(thread)
-        for place in places:
-            self.skew = max(self.skew, latest - end)
-            left = self.pending[place]
-            while left and _before(left[0], *bound):
-                left.popleft()
+        for place, those in over.items():
+            for _ in those:
+                self.pending[place].popleft()
         if any(self.pending.values()):
             return None
         closed, self.here = self.here, None
         closed.end, closed.proof = end, why
         self._measure(closed)
         return closed
-
-    def _latest(self, place: tuple[str, int], at: int, thread: int) -> int:
-        """When the last of the work ended that was launched before; far in the past if none was."""
-        latest = -(2**62)
-        for one in self.pending[place]:
-            if not _before(one, at, thread):
-                break
-            latest = max(latest, one[3])
-        return latest
 
     def _scope(self, row: sqlite3.Row) -> tuple[list[tuple[str, int]], str]:
         """The streams that a wait proves to be done with what they had, and the proof in words; none, and why."""
@@ -189,7 +182,7 @@ class Replay:
         segment.spent = end - segment.start - (asleep if len(segment.threads) == 1 else 0)
 
 
-def _before(one: tuple[int, int, int | None, int], at: int, thread: int) -> bool:
+def _before(at: int, thread: int, one: tuple[int, int, int | None, int]) -> bool:
     """Whether work was launched before a call of that thread: on another thread, its launch must have returned."""
     return one[0] <= at if one[2] == thread else one[1] <= at
 

@@ -99,6 +99,8 @@ class Recording:
         if many := self.count("SELECT count(*) FROM work JOIN call USING (process, id)") - self.count(
                 "SELECT count(*) FROM work WHERE (process, id) IN (SELECT process, id FROM call)"):  # fmt: skip
             self.against.append(f"of {many} pieces of GPU work, two calls have the id: which launched it is unknown")
+        if many := self.count("SELECT count(*) FROM work WHERE process IS NULL"):
+            self.against.append(f"the process of {many} pieces of GPU work is unknown: their launches are missing")
         back = "SELECT count(*) FROM {} WHERE end < start"
         if many := sum(self.count(back.format(table)) for table in ("call", "work", "mark")):
             self.against.append(f"{many} events end before they begin: the clock went back")

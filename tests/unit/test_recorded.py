@@ -20,6 +20,7 @@ from analysis.simulate import Options, simulate
 from analysis.trace import Kind
 from gpurt.units import parse_time
 
+ROOT = Path(__file__).resolve().parents[2]
 US, MS = 1_000, 1_000_000
 #: Kineto has 16 digits before the point, and Nsight Systems counts from the begin of the recording.
 BASE = {"kineto": 1_707_417_525_509_335_000, "nsys": -3 * MS}
@@ -439,6 +440,13 @@ def test_what_is_no_recording_is_refused_in_one_line(gpurt: Gpurt, tmp_path: Pat
         code, out, err = gpurt(path)
         assert (code, out, err.count("\n")) == (3, "", 1), name
         assert why in err
+
+
+def test_trace_check_says_which_command_reads_it(write: Writer, capfd: pytest.CaptureFixture[str]) -> None:
+    code, _, err = caller(capfd)("trace check", write(jobs(DEVICE)), ROOT / "examples/minimal.toml")
+    assert code == 3
+    assert "no trace of gpurt" in err.replace("is not a trace", "no trace")
+    assert "`gpurt init --from FILE`" in err
 
 
 def test_options_that_make_no_sense(gpurt: Gpurt, tmp_path: Path) -> None:
