@@ -14,7 +14,7 @@ from gpurt.text import visible
 from gpurt.units import UNKNOWN, format_time
 from pycontrol.output import render
 from pycontrol.profile.entry import percent
-from pycontrol.profile.summary import enlarged, reduced
+from pycontrol.profile.summary import enlarged
 from pycontrol.recorded import jobs
 from pycontrol.recorded.segments import Replay, both, merged
 from pycontrol.recorded.store import Recording
@@ -26,7 +26,8 @@ EARLY = 1_000_000
 APART = "begins were {} to {} ms apart, {} in the middle: no period, for a loop that waits for itself has none"
 LAUNCHED = ("SELECT c.start, w.end - w.start FROM work AS w JOIN call AS c ON c.process = w.process AND c.id = w.id "
             "WHERE w.process = ? ORDER BY c.start")  # fmt: skip
-SPAN = '{{ worst = "{}", best = "{}" }}'
+#: Nothing bounds a time from below: the profiler, other threads and other GPU work may be in each that was seen.
+SPAN = '{{ worst = "{}", best = "0ns" }}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ def entry(one: Account, found: jobs.RecordedJobs, margin: Fraction, name: str) -
     return "\n".join([
         f"# From {visible(one.recording.path.name)} ({one.recording.made_by}), {one.name}.",
         f"# Jobs: {visible(one.job)}, {found.how}.",
-        f"# Longest and shortest times seen in {len(found.jobs)} jobs, with a margin of {percent(margin)}: no bounds.",
+        f"# Longest times seen in {len(found.jobs)} jobs, with a margin of {percent(margin)}: no bounds.",
         "# Other work on the GPU may be in them.",
         *(f"# Left out: {why}." for why in found.left),
         *(f"# WARNING: {why}." for why in one.warnings(found)),
@@ -186,8 +187,7 @@ def _parts(one: Account, found: jobs.RecordedJobs, margin: Fraction) -> Iterator
     """The segments.  Times are wall time, for a recording does not say when a job's thread executed."""
     spans, idle = {}, ""
     for value in one.values(found):
-        times = enlarged(value.worst, margin), reduced(value.best, margin)
-        spans[value.what] = SPAN.format(*map(format_time, times))
+        spans[value.what] = SPAN.format(format_time(enlarged(value.worst, margin)))
         where = f"{len(found.jobs)} jobs and {percent(margin)}, the longest in job #{value.job}"
         if value.what == "cpu" and value.worst:
             yield f"  {{ cpu = {spans['cpu']} }},  # wall time; {where}"

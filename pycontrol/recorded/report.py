@@ -126,10 +126,10 @@ def _process(one: Account) -> Iterator[str]:
 def _jobs(one: Account, found: jobs.RecordedJobs) -> Iterator[str]:
     yield f"jobs: {visible(one.job)}, {len(found.all)} times, {found.how}; {len(found.jobs)} of them count"
     yield from (f"left out: {why}" for why in found.left)
-    segments = [segment for job in found.jobs for segment in job.segments]
-    proved = sorted(Counter(segment.proof for segment in segments).items())
-    proofs = ", ".join(f"{many} by a wait for {proof}" for proof, many in proved)
-    yield f"GPU segments in these: {len(segments)}" + (f", ended: {proofs}" if proofs else "")
+    proofs = Counter(segment.proof for job in found.jobs for segment in job.segments)
+    if found.jobs:
+        proved = ", ".join(f"{many} by a wait for {proof}" for proof, many in sorted(proofs.items()))
+        yield f"GPU segments in these: {sum(proofs.values())}" + (f", ended: {proved}" if proved else "")
     if one.against and one.replay.segments:
         value = one.launched(found)
         yield (f"GPU work that is launched from one begin to the next, in all: at most {render.ms(value.worst)} ms (in "

@@ -22,7 +22,7 @@ from gpurt.text import filename, visible
 from gpurt.units import UNKNOWN, format_time
 from pycontrol.output import render
 from pycontrol.profile.entry import percent
-from pycontrol.profile.summary import enlarged, reduced
+from pycontrol.profile.summary import enlarged
 from pycontrol.recorded.account import SPAN
 
 #: A process and a handle of it.
@@ -257,8 +257,7 @@ def _thread(
            f'cpu = "{UNKNOWN}"\npriority = "{UNKNOWN}"\norder = {order}')  # fmt: skip
     for key in keys:
         one = found.callbacks[key]
-        worst, best = _times(found, one)
-        span = SPAN.format(format_time(enlarged(worst, margin)), format_time(reduced(best, margin)))
+        span = SPAN.format(format_time(enlarged(_times(found, one)[0], margin)))
         time, jobs = "CPU time" if found.switches else "wall time", len(one.begins)
         period = f'"{format_time(one.period)}"  # of its timer' if one.period else (
             f'"{UNKNOWN}"  # released by {_released(one, names)}; {visible(one.about)}')  # fmt: skip

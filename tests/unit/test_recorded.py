@@ -104,6 +104,7 @@ def test_a_program_of_the_virtual_gpu_gives_the_file_of_its_times(write: Writer,
     lines = [line for line in text.splitlines() if line.startswith("  {")]
     parts = [[parse_time(one) for one in re.findall(r'worst = "(\S+)"', line)] for line in lines]
     assert parts == [[1_250_000], [300_000, 4_007_000], [500_000], [201_000, 2_000_000]]
+    assert set(re.findall(r'best = "(\S+)"', text)) == {"0ns"}  # what was seen bounds no time from below
     assert 'waiting = "?"' in text
     assert 'period = "?"' in text
     assert text.count("5 jobs and 0%, the longest in job #1") == 4
