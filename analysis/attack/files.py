@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from analysis.attack.related import Related
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import KEYS, observed
 from analysis.model import Taskset
+from analysis.pool import processes
 from analysis.rta import Result, Test
 from analysis.simulate import Options, SimulationError, simulate, worst_over_offsets
 from analysis.taskset.file import parse
@@ -76,7 +76,7 @@ def attack(files: int, seed: int, jobs: int, progress: Callable[[int], None] | N
     """
     parts = [range(start, min(start + BATCH, files)) for start in range(0, files, BATCH)]
     found, done = Found(), 0
-    with ProcessPoolExecutor(jobs) as pool:
+    with processes(jobs) as pool:
         each = pool.map(partial(_batch, seed), parts) if jobs > 1 else map(partial(_batch, seed), parts)
         for part, more in zip(parts, each, strict=True):
             found, done = found.joined(more), done + len(part)

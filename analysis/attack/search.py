@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -24,6 +23,7 @@ from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
 from analysis.attack.threads import with_random_threads
 from analysis.model import MS, US, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
+from analysis.pool import processes
 from analysis.rta import Test
 from analysis.rta.registry import UNITS
 from analysis.rtgpu.method import METHODS
@@ -67,7 +67,7 @@ def _each(
     if jobs == 1:
         yield from map(call, parts)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with processes(jobs) as pool:
         yield from pool.map(call, parts)
 
 

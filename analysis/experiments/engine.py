@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from typing import IO, Generic
 from analysis.experiments.plan import Experiment, Point, Result, Results, Settings
 from analysis.fingerprint import fingerprint
 from analysis.pieces import finished
+from analysis.pool import processes
 from gpurt.files import written
 from gpurt.types import Document
 
@@ -97,7 +98,7 @@ def _workers(jobs: int, executor: Executor | None, threads: bool) -> Iterator[Ex
     if executor is not None:
         yield executor
         return
-    with ThreadPoolExecutor(jobs) if threads else ProcessPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(jobs) if threads else processes(jobs) as pool:
         yield pool
 
 
