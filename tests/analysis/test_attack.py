@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset
+from effort import tries
 
 from analysis import rta
 from analysis.attack.outcome import Effort, Outcome, size
@@ -41,7 +42,7 @@ def test_a_known_counterexample_is_found_and_can_be_seen_again() -> None:
 
 def test_search_shows_more_than_as_many_random_first_releases() -> None:
     rng, test, score = random.Random(4), rta.find("gcaps-suspend"), 0
-    for _ in range(60):
+    for _ in range(tries(60)):
         system = random_taskset(rng)
         result = test.run(system)
         for name in (t.name for t in system.real_time if result.schedulable and is_delayed(result.verdicts[t.name])):

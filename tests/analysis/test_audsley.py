@@ -6,6 +6,7 @@ from itertools import permutations
 
 import pytest
 from builders import cpu, gpu, task, taskset, tasksets
+from effort import tries
 from hypothesis import given, settings
 
 from analysis import compiled, rta
@@ -33,7 +34,7 @@ def exists_by_brute_force(name: str, system: Taskset) -> bool:
 
 
 @pytest.mark.parametrize("name", ["gcaps-suspend", "gcaps-busy"])
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(400), deadline=None)
 @given(system=tasksets(max_tasks=5, best_effort=False))
 def test_finds_an_assignment_exactly_when_there_is_one(name: str, system: Taskset) -> None:
     assignment = rta.find(name).assign(system)

@@ -9,6 +9,7 @@ from itertools import permutations, product
 import pytest
 from agreement import disagreement, random_taskset
 from builders import cpu, gpu, ms, task, taskset, tasksets
+from effort import tries
 from hypothesis import given, settings
 
 from analysis import compiled, rta, sweep
@@ -111,7 +112,7 @@ def test_an_order_against_the_cpu_order_has_bounds_under_suspension_only() -> No
 @pytest.mark.parametrize("waiting", list(Waiting))
 def test_mixed_with_one_mode_is_that_mode_or_above(waiting: Waiting) -> None:
     rng, seen = random.Random(waiting.value), 0
-    for _ in range(150):
+    for _ in range(tries(150)):
         system = random_taskset(rng)
         system = replace(system, tasks=tuple(replace(t, waiting=waiting) for t in system))
         one = rta.find(f"boosted-{waiting.value}")
@@ -161,7 +162,7 @@ def test_the_simulator_gives_each_task_the_form_that_it_states() -> None:
 
 def test_parts_add_up_to_the_bound() -> None:
     rng, bounds = random.Random(4), 0
-    for _ in range(100):
+    for _ in range(tries(100)):
         system = random_taskset(rng)
         for name in NAMES:
             for verdict in compiled.run(rta.find(name), system).verdicts.values():
@@ -197,7 +198,7 @@ def small_segment(rng: random.Random) -> CpuSegment | GpuSegment:
 @pytest.mark.parametrize("name", NAMES)
 def test_small_tasksets_break_no_bound(name: str) -> None:
     test, rng, bounded = rta.find(name), random.Random(11), 0
-    for _ in range(400):
+    for _ in range(tries(400)):
         system = small_taskset(rng, test.any_order)
         result = test.run(system)
         if not result.schedulable:
@@ -230,7 +231,7 @@ def test_no_combination_of_first_releases_breaks_a_bound(name: str) -> None:
             assert all(seen[t.name].worst <= (result.wcrt(t.name) or 0) for t in system), (offsets, system)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(system=tasksets(max_tasks=4, cpus=2, best_effort=False))
 def test_finds_an_assignment_in_any_order_exactly_when_there_is_one(system: Taskset) -> None:
     test = rta.find("boosted-suspend")
@@ -247,7 +248,7 @@ def test_finds_an_assignment_in_any_order_exactly_when_there_is_one(system: Task
 def test_an_unknown_theta_is_charged_as_the_most_that_it_can_be(name: str) -> None:
     """Whatever part of epsilon it is, no bound is larger, and no verdict is better for not knowing it."""
     rng, larger, test = random.Random(name), 0, rta.find(name)
-    for _ in range(60):
+    for _ in range(tries(60)):
         system = random_taskset(rng)
         epsilon, platform = ms(0.3), system.platform
         unknown = replace(system, platform=replace(platform, alpha=epsilon, theta=0, theta_known=False))

@@ -10,6 +10,7 @@ import builders
 import numpy as np
 import pytest
 from agreement import COMPILED, disagreement, random_taskset
+from effort import tries
 from hypothesis import given, settings
 
 from analysis import compiled, rta, sweep
@@ -27,12 +28,12 @@ HUGE = 2**61
 @pytest.mark.parametrize("name", COMPILED)
 def test_bounds_and_failures_equal_the_readable_ones(name: str) -> None:
     rng = random.Random(name)
-    for _ in range(150):
+    for _ in range(tries(150)):
         assert disagreement(name, random_taskset(rng)) is None
 
 
 @given(builders.tasksets())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 def test_small_tasksets_of_hypothesis_too(taskset: Taskset) -> None:
     for name in COMPILED:
         assert disagreement(name, taskset) is None

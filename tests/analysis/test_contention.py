@@ -25,6 +25,7 @@ from pycontrol.host.whole import alike
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "core"))
 from divided import Divided, Part
+from effort import tries
 
 A, B, C = Partition(4, name="a"), Partition(4, name="b"), Partition(4, name="c")
 DYNAMIC = Options(policy="timesliced", horizon=1, contention=True)
@@ -50,7 +51,7 @@ def model(tasks: list[Any], slice_: int, theta: int, cross: int) -> list[int]:
     return [done[index] for index in range(len(tasks))]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 @given(tasks=TASKS, **COSTS)
 def test_the_simulator_is_as_the_model(tasks: list[Any], slice_: int, theta: int, cross: int) -> None:
     tasks = sorted(tasks, key=lambda one: one[2])  # the model has them wait in the order in which they come
@@ -116,7 +117,7 @@ LONGER = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(tasks=LONGER, slice_=st.integers(1000, 30_000), theta=st.integers(0, 5000), cross=FACTORS)
 def test_the_emulator_is_as_the_simulator(tasks: list[Any], slice_: int, theta: int, cross: int) -> None:
     tasks = sorted(tasks, key=lambda one: one[2])
@@ -213,7 +214,7 @@ segments = [{{ cpu = "{work}us" }}, {{ misc = "1us", gpu = {{ parallel = "{paral
 """
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(
     tasks=st.lists(
         st.tuples(
@@ -264,7 +265,7 @@ def response(own: int, higher: list[tuple[int, int]]) -> int | None:
     return None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(
     tasks=st.lists(
         st.tuples(

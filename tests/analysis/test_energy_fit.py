@@ -9,6 +9,7 @@ from pathlib import Path
 import energy_profiles as synthetic
 import numpy as np
 import pytest
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,7 +38,7 @@ def exact(units: int, static: int, idle: int, powers: dict[str, int], counts: li
     return [MeasuredPower(one, model(units, static, idle, powers, one)) for one in every]
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(st.data())
 @pytest.mark.parametrize("method", fit.METHODS)
 def test_exact_measurements_are_explained_exactly(method: str, data: st.DataObject) -> None:

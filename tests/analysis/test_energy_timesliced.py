@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -108,7 +109,7 @@ def test_a_preempted_kernel_costs_no_more(tmp_path: Path) -> None:
     assert all(a.end <= b.start for a, b in pairwise(found)), "one kernel at a time"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(
     periods=st.lists(st.integers(8, 60), min_size=1, max_size=4), policy=st.sampled_from(["timesliced", "segment"]),
     seed=st.integers(0, 1000), best=st.booleans(),

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, tasksets, wcrt
+from effort import tries
 from hypothesis import given, settings
 
 from analysis import rta
@@ -134,7 +135,7 @@ def test_unknown_test_names_the_nearest() -> None:
         rta.find("gcaps-suspended")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(tasksets())
 def test_terms_add_up_and_bounds_are_within_deadlines(system: Taskset) -> None:
     for name in rta.TESTS:
@@ -145,7 +146,7 @@ def test_terms_add_up_and_bounds_are_within_deadlines(system: Taskset) -> None:
                 assert all(term.lemma for term in verdict.terms)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(tasksets())
 def test_round_robin_bound_is_never_below_the_printed_one(system: Taskset) -> None:
     for name in ("tsg-rr-suspend", "tsg-rr-busy"):
@@ -157,7 +158,7 @@ def test_round_robin_bound_is_never_below_the_printed_one(system: Taskset) -> No
                 assert bound >= literal
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(tasksets(best_effort=False))
 def test_more_demand_never_shortens_a_bound(system: Taskset) -> None:
     longer = replace(

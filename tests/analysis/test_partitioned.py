@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, tasksets
+from effort import tries
 from hypothesis import given, settings
 
 from analysis import rta
@@ -102,7 +103,7 @@ def test_the_bound_of_a_suspending_task_by_hand() -> None:
 
 
 @given(tasksets())
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 def test_one_partition_has_no_larger_bounds_than_the_tests_of_one_gpu(system: Taskset) -> None:
     inside = replace(system, tasks=tuple(on(Partition(4, name="all"), t) if t.uses_gpu else t for t in system))
     for name, test in (("gcaps-suspend", SUSPEND), ("gcaps-busy", BUSY)):

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
+from effort import tries
 
 from analysis import compiled, rta
 from analysis.attack.exact import TooManyStatesError, compare, explore, ways
@@ -235,7 +236,7 @@ def test_no_schedule_of_tiny_tasksets_exceeds_a_bound(name: str) -> None:
 def test_the_first_job_alone_is_no_bound() -> None:
     """The control: schedules break a bound that leaves out the jobs that are pending before."""
     rng, test = random.Random("control"), rta.find("boosted-suspend")
-    for _ in range(150):
+    for _ in range(tries(150)):
         system = with_random_pending(tiny_for(test, rng, 5), rng)
         if not test.run(system).schedulable:
             continue

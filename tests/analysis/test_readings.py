@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, tasksets
+from effort import some, tries
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -130,7 +131,7 @@ def test_search_near_utilization_1_does_not_creep() -> None:
     assert rta.find("gcaps-busy").run(Taskset(Platform(1), (h, x))).wcrt("x") == period * 10**6
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(st.integers(1, 50), st.lists(st.tuples(st.integers(2, 30), st.integers(1, 8)), max_size=4))
 def test_jump_at_the_start_does_not_miss_the_least_solution(own: int, others: list[tuple[int, int]]) -> None:
     tasks = [Task("x", 0, 1, 500, 500, (CpuSegment(Span.exactly(own)),))]
@@ -155,7 +156,7 @@ def with_priority_of(system: Taskset, name: str, level: int) -> int | None:
     return verdict.wcrt if isinstance(verdict, Bound) else None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=tries(300), deadline=None)
 @given(tasksets(max_tasks=6, best_effort=False), st.data())
 def test_higher_gpu_priority_never_lengthens_a_bound(system: Taskset, data: st.DataObject) -> None:
     """Audsley's method rests on this (readings, "Audsley")."""
@@ -189,7 +190,7 @@ def test_assignment_is_found_exactly_when_there_is_one(mode: str) -> None:
     from test_audsley import exists_by_brute_force
 
     rng, answers = random.Random(11), []
-    for _ in range(1500):
+    for _ in range(tries(1500)):
         system = small(rng)
         priorities = rta.find(mode).assign(system).priorities
         assert (priorities is not None) == exists_by_brute_force(mode, system)
@@ -199,17 +200,17 @@ def test_assignment_is_found_exactly_when_there_is_one(mode: str) -> None:
             assert analyse(mode, rta.find(mode).demands, changed, assume_deadlines=True).schedulable
             # R_h in the jitters instead of D_h can only help
             assert rta.find(mode).run(changed).schedulable
-    assert 100 < sum(answers) < 1400
+    assert 0.07 < sum(answers) / len(answers) < 0.93
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(tasksets(cpus=1))
 def test_on_one_cpu_ownership_adds_nothing_to_the_printed_suspension_test(system: Taskset) -> None:
     ours, printed = rta.find("gcaps-suspend").run(system), rta.find("gcaps-suspend-printed").run(system)
     assert [ours.wcrt(t.name) for t in system] == [printed.wcrt(t.name) for t in system]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(tasksets(cpus=1))
 def test_on_one_cpu_the_busy_test_is_never_below_the_printed_one(system: Taskset) -> None:
     ours, printed = rta.find("gcaps-busy").run(system), rta.find("gcaps-busy-printed").run(system)
@@ -238,7 +239,7 @@ def ten_thousand_tasks() -> Taskset:
     return Taskset(Platform(8, alpha=1 * US), tuple(tasks))
 
 
-@pytest.mark.parametrize("name", [n for n, t in rta.TESTS.items() if not t.assigns and n not in SLOWEST])
+@pytest.mark.parametrize("name", some(n for n, t in rta.TESTS.items() if not t.assigns and n not in SLOWEST))
 def test_ten_thousand_tasks_have_a_result(name: str) -> None:
     result = rta.find(name).run(ten_thousand_tasks())
     assert len(result.verdicts) == 10_000

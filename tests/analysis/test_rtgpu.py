@@ -8,6 +8,7 @@ from itertools import product
 
 import pytest
 from builders import cpu, gpu, ms
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, kernel, part, slowed, task
@@ -223,7 +224,7 @@ def by_hand(work: Workload, start: int, window: int) -> int:
 
 
 @given(workloads(), st.integers(0, 150))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 def test_a_workload_is_that_of_the_earliest_schedule_and_1_lipschitz(work: Workload, window: int) -> None:
     most = max(by_hand(work, h, window) for h in range(len(work.lengths)))
     value, run = work.at(window)
@@ -234,7 +235,7 @@ def test_a_workload_is_that_of_the_earliest_schedule_and_1_lipschitz(work: Workl
 
 
 @given(st.lists(workloads(), max_size=3), st.integers(0, 20), st.integers(1, 300))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 def test_the_search_finds_the_least_window(others: list[Workload], constant: int, limit: int) -> None:
     least = next((x for x in range(limit + 1) if x == constant + sum(o.at(x)[0] for o in others)), None)
     found = least_window(constant, others, limit)

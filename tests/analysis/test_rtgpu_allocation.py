@@ -11,6 +11,7 @@ from itertools import combinations, pairwise
 
 import pytest
 from builders import cpu, ms
+from effort import tries
 from rtgpu_sets import EXAMPLE_B, copy, kernel, part, task
 
 from analysis.attack.units import random_taskset
@@ -128,7 +129,7 @@ def test_the_least_allocation_is_the_first_one_of_the_whole_grid() -> None:
 def test_greedy_is_as_good_where_units_help_nobody_else() -> None:
     """Both are exact for R1 to R4: a task that misses can only be helped by units of its own."""
     rng = random.Random(9)
-    for _ in range(60):
+    for _ in range(tries(60)):
         system, units = System(RTGPU, random_taskset(rng, 4)), Units(5)
         assert allocate.greedy(system, units) == allocate.find(system, units)
 
@@ -137,7 +138,7 @@ def test_greedy_is_as_good_where_units_help_nobody_else() -> None:
 def test_least_is_never_better_than_the_search(name: str) -> None:
     """With measured times, or bounds of higher tasks in the place of deadlines, units of a task can help others."""
     rng = random.Random(3)
-    for _ in range(200):
+    for _ in range(tries(200)):
         system, units = System(METHODS[name], random_taskset(rng, 3, table=True)), Units(4)
         assert isinstance(allocate.least(system, units), Unallocated) or allocate.find(system, units) is not None
 

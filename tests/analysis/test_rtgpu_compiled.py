@@ -11,6 +11,7 @@ from itertools import product
 
 import pytest
 from builders import cpu, ms
+from effort import tries
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, kernel, part, slowed, task
 
 from analysis.attack.units import random_taskset
@@ -164,7 +165,7 @@ def test_what_is_too_long_or_tied_is_left_to_the_readable_implementation() -> No
 
 def test_run_says_the_same_as_the_readable_allocation() -> None:
     rng = random.Random(14)
-    for _ in range(60):
+    for _ in range(tries(60)):
         system = System(RTGPU, random_taskset(rng, 3))
         assert compiled.run(system, Units(3)) == allocate.run(system, Units(3))
 

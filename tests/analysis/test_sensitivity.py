@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, tasksets
+from effort import tries
 from hypothesis import given, settings
 
 from analysis import rta
@@ -63,7 +64,7 @@ def test_mistakes_are_named() -> None:
         task_margin(BUSY, TWO, "h", Grows.EPSILON)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(tasksets(max_tasks=4, best_effort=False))
 def test_the_factor_found_passes_and_the_next_does_not(system: Taskset) -> None:
     for test in (rta.find("gcaps-suspend"), rta.find("fmlp-busy")):

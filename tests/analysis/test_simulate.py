@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, tasksets
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -141,7 +142,7 @@ def test_lock_policies_differ_in_order_only() -> None:
     assert priority == {"a": 10, "b": 11, "c": 9}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(system=tasksets(), seed=st.integers(0, 2**64 - 1), policy=st.sampled_from(sorted(POLICIES)))
 def test_the_same_seed_gives_the_same_run(system: Taskset, seed: int, policy: str) -> None:
     options = Options(policy, Waiting.BUSY, "random", True, seed=seed, horizon=400 * MS)
@@ -149,7 +150,7 @@ def test_the_same_seed_gives_the_same_run(system: Taskset, seed: int, policy: st
     assert simulate(system, options, events=20_000) == first
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(system=tasksets(), policy=st.sampled_from(sorted(POLICIES)))
 def test_work_is_conserved_and_no_two_tasks_overlap(system: Taskset, policy: str) -> None:
     seen = simulate(system, Options(policy, Waiting.BUSY, horizon=200 * MS), events=100_000)
@@ -199,7 +200,7 @@ def naive_fixed_priority(tasks: tuple[Task, ...], horizon: int) -> dict[str, int
     return worst
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(4, 20), st.integers(1, 4)), min_size=1, max_size=5))
 def test_cpu_only_tasks_against_a_naive_model(shapes: list[tuple[int, int, int]]) -> None:
     tasks = tuple(

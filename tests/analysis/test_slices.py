@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, tasksets
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,7 @@ def test_levels_by_hand() -> None:
     assert [table.gap(entry) for entry in table.entries] == [ms(4), ms(6), ms(4)]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(system=tasksets())
 def test_one_slice_and_level_is_round_robin(system: Taskset) -> None:
     ours = rta.find("supply-fp").run(system)
@@ -193,7 +194,7 @@ def test_in_mixed_modes_only_those_that_spin_hold_the_cpu() -> None:
         spinning((Waiting.BUSY, Waiting.SUSPEND)).platform, policy="timesliced"))) == [mixed]  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tries(30), deadline=None)
 @given(system=tasksets())
 def test_where_all_suspend_mixed_modes_make_no_difference(system: Taskset) -> None:
     one, other = rta.find("supply-fp").run(system), rta.find("supply-fp-mixed")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
+from effort import tries
 from test_audsley import exists_by_brute_force
 from test_readings import small
 
@@ -90,7 +91,7 @@ def test_equals_deadlock_under_segment_when_the_owner_sleeps_at_the_update_lock(
 @pytest.mark.parametrize("name", [NOTIFIED])
 def test_assignment_for_the_kernel_thread_is_found_exactly_when_there_is_one(name: str) -> None:
     rng, answers = random.Random(23), []
-    for _ in range(600):
+    for _ in range(tries(600)):
         system = small(rng)
         priorities = rta.find(name).assign(system).priorities
         assert (priorities is not None) == exists_by_brute_force(name, system)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,7 +39,7 @@ def entries_of(path: Path) -> list[dict[str, Any]]:
     return entries
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(
     events=st.lists(EVENTS, max_size=20),
     meta=st.dictionaries(st.sampled_from(["policy", "source"]), st.text()),
@@ -64,7 +65,7 @@ def test_a_file_of_release_0_1_0_is_read(tmp_path: Path) -> None:
     assert load(path) == Trace({"policy": "segment"}, (Event(1, Kind.CPU, "a", 1, 2, cpu=0),))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(events=st.lists(EVENTS, max_size=30))
 def test_tracks_are_what_perfetto_needs(tmp_path_factory: pytest.TempPathFactory, events: list[Event]) -> None:
     """Each track has a name and an id of its own, and what executes on it does not overlap.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from agents_model import AGAIN, LIMIT
 from agents_pair import DRIVERS, Pair
+from effort import everything, tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -237,7 +238,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(400), deadline=None)
 @given(wait=st.booleans(), limit=st.integers(1, 3), events=st.lists(EVENTS, max_size=60))
 def test_random_sequences(wait: bool, limit: int, events: list[Event]) -> None:
     """The core and the model are the same after every event; and once agents answer well all are on."""
@@ -251,7 +252,7 @@ def test_random_sequences(wait: bool, limit: int, events: list[Event]) -> None:
     assert all(pair.array[p.name].on for p in pair.model.processes if p.agent)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=tries(200), deadline=None)
 @given(events=st.lists(EVENTS, max_size=40), only=NAMES)
 def test_a_failed_update_converges(events: list[Event], only: int) -> None:
     """Whatever happened: once every agent answers what it is ordered, the update goes well within a few rounds."""
@@ -316,8 +317,12 @@ def key(pair: Pair) -> Event:
     return only, m.step, step, m.open, m.failed, max(pair.raw.deadline - now, -1), processes
 
 
+#: How many processes, how many events, and how many states there are at least.
+WAYS = [(2, 5, 4_000), (3, 3, 800)] if everything() else [(2, 4, 400), (3, 2, 80)]
+
+
 @pytest.mark.parametrize("wait", [False, True], ids=["go-on", "wait"])
-@pytest.mark.parametrize(("processes", "depth", "least"), [(2, 5, 4_000), (3, 3, 800)])
+@pytest.mark.parametrize(("processes", "depth", "least"), WAYS)
 def test_every_sequence_of_events(
     wait: bool, processes: int, depth: int, least: int, record_property: Callable[[str, object], None]
 ) -> None:

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from effort import tries
 from test_policy import Core
 
 from gpurt._gpurt import ffi, lib
@@ -83,7 +84,7 @@ def bound(limit: int, period: int, window: int) -> int:
     return -(-(window + period - limit) // period) * limit
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(tries(30)))
 def test_ownership_is_bounded_in_every_window(seed: int) -> None:
     draw = random.Random(seed)
     period = draw.randrange(5, 40)
@@ -112,7 +113,7 @@ def test_a_client_that_begins_and_ends_all_the_time_pays_for_the_updates() -> No
     """It hardly owns the GPU, but the updates keep it from all others."""
     world = World(100, 1000, update=10)
     (client, *_) = world.clients
-    for _ in range(500):
+    for _ in range(tries(500)):
         world.begin(client)
         world.sleep(world.now + 1)
         world.end(client)
@@ -155,7 +156,7 @@ def test_a_program_that_wakes_and_sleeps_all_the_time_pays_for_the_updates() -> 
     lib.gpurt_set_policy(world.core.sched, lib.GPURT_POLICY_JOB, world.now)
     lib.gpurt_tsg_opened(world.core.sched, client, world.now)
     before = world.core.commits
-    for _ in range(100):
+    for _ in range(tries(100)):
         for runnable in (True, False):
             lib.gpurt_job(world.core.sched, client, 50, runnable, world.now)
             world.sleep(world.now + 1)
@@ -219,7 +220,7 @@ def test_who_joins_a_budget_does_not_end_an_update_in_progress() -> None:
 
 
 @pytest.mark.parametrize("flight", [False, True])
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(tries(25)))
 def test_ownership_and_updates_together_are_bounded_in_every_window(seed: int, flight: bool) -> None:
     """The lemma of docs/readings.md: the budget, two of the longest updates, and what the host notices late."""
     draw = random.Random(seed)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from divided import COMPUTE, MEMORY, NONE, Divided, Part
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_build import LONG
@@ -88,7 +89,7 @@ def both(actions: list[Any], shapes: list[Any], cross: int, pieces: int = 0) -> 
     return gpu, model
 
 
-@settings(max_examples=1500 if LONG else 60, deadline=None)
+@settings(max_examples=1500 if LONG else tries(60), deadline=None)
 @given(actions=ACTIONS, shapes=SHAPES, cross=FACTOR, pieces=st.integers(0, 3))
 def test_completion_times_are_those_of_the_naive_model(
     actions: list[Any], shapes: list[Any], cross: int, pieces: int
@@ -100,7 +101,7 @@ def test_completion_times_are_those_of_the_naive_model(
     assert [list(part.users) for part in gpu.parts] == [[0, 0, 0]] * 3
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=tries(100), deadline=None)
 @given(actions=ACTIONS, shapes=SHAPES, classes=st.booleans())
 def test_without_factors_a_partition_is_a_gpu_of_its_own(
     actions: list[Any], shapes: list[Any], classes: bool

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from effort import everything, some
 from native_build import CORE, LONG, NATIVE, SANITIZE, compile_program, core_sources
 from once import once
 
@@ -15,13 +16,11 @@ SOURCES = [NATIVE / f"{name}.c" for name in ("explore", "world", "model")]
 SOURCES += core_sources("sched", "boost", "queue", "budget", "group")
 #: Two real-time clients and a best-effort one, and the mirror.
 MIXES = {"2rt+1be": ("5", "7", "0"), "1rt+2be": ("5", "0", "0")}
+#: Without --all sequences are one event shorter, an eighth of the work; with GPURT_LONG one longer.
+MORE = int(LONG) - (not everything())
 #: Depth and kind (explore.c), then how many events and policies there are.  The planted bugs are found at depth 5,
 #: except one that shows when a budget's second period begins.
-DEPTHS = {
-    "no-budgets": (7 if LONG else 6, "0", 39, 5),
-    "budgets": (6 if LONG else 5, "1", 39, 5),
-    "boosted": (6 if LONG else 5, "2", 52, 2),
-}
+DEPTHS = {"no-budgets": (6 + MORE, "0", 39, 5), "budgets": (5 + MORE, "1", 39, 5), "boosted": (5 + MORE, "2", 52, 2)}
 
 
 def build(target: Path, flags: list[str]) -> Path:
@@ -51,15 +50,16 @@ def test_every_sequence_of_events_is_as_section_4_demands(
     reached, events, visited, states, steps = map(int, found.groups())
     assert (reached, events, visited) == (length, letters, policies)
     assert steps > events * states * 0.9  # each state met before the last step was left by every event
-    assert states > 50_000
+    assert states > 50_000 * 10 ** min(MORE, 0)
     record_property("sequences", policies * events**length)
     record_property("states", states)
 
 
-@pytest.mark.parametrize("kind", ["0", "1", "2"])
-def test_no_undefined_behaviour_on_the_way(tmp_path: Path, kind: str) -> None:
-    run = explore(build(tmp_path / "explore", SANITIZE), "4" if kind != "2" else "3", kind, *MIXES["2rt+1be"])
-    assert run.returncode == 0, run.stdout + run.stderr
+def test_no_undefined_behaviour_on_the_way(tmp_path: Path) -> None:
+    program = build(tmp_path / "explore", SANITIZE)
+    for kind, depth in {"0": 4, "1": 4, "2": 3}.items():
+        run = explore(program, str(depth + min(MORE, 0)), kind, *MIXES["2rt+1be"])
+        assert run.returncode == 0, run.stdout + run.stderr
 
 
 #: Planted bugs by name: the file of the core, its right text, and the wrong text that replaces it.
@@ -138,7 +138,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once(tmp_path_factory, "explore-objects", compile_all)
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize("name", some(PLANTED))
 def test_a_planted_bug_is_found(tmp_path: Path, objects: Path, name: str) -> None:
     """The explorer finds each planted bug, so its silence about the core means something."""
     file, right, wrong = PLANTED[name]
@@ -148,7 +148,7 @@ def test_a_planted_bug_is_found(tmp_path: Path, objects: Path, name: str) -> Non
     planted.write_text(text.replace(right, wrong), encoding="utf-8")
     others = [one for one in objects.glob("*.o") if one.stem != file]
     assert len(others) == len(SOURCES) - 1
-    flags = ["-O2", "-Wno-unused", "-Wno-type-limits", f"-I{CORE}"]
+    flags = ["-O1", "-Wno-unused", "-Wno-type-limits", f"-I{CORE}"]
     program = compile_program(tmp_path / "explore", [planted, *others], flags)
     kinds = ("2",) if file == "boost" or "boost" in right or "updating" in right else ("0", "1")
     depth = "6" if name == "budget never renewed" else "5"

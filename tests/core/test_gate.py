@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from effort import tries
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_policy import Core
@@ -124,7 +125,7 @@ def facts(core: Core) -> list[Any]:
     return [clients, budgets, core.only, core.commits, sorted(core.events, key=str), core.sched.deadline]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=tries(400), deadline=None)
 @given(steps=STEPS)
 @example(steps=[("begin", 0, 5), ("budget", 0, 3), ("end", 1, 0), ("tsgs", 0, 2), ("tsgs", 0, 0)])
 def test_many_tsgs_at_once_are_as_many_one_by_one(steps: list[tuple[str, int, int]]) -> None:

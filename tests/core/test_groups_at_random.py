@@ -7,6 +7,7 @@ import random
 from typing import Any
 
 import pytest
+from effort import tries
 from test_groups import BOOSTED, SEGMENT, Group, Machine
 
 from gpurt._gpurt import ffi, lib
@@ -155,7 +156,7 @@ class Restless(Machine):
                 lib.gpurt_killed(sched, client, self.now)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(tries(200)))
 def test_a_group_is_queued_by_the_key_of_its_tenure_whatever_changes(seed: int) -> None:
     world = Restless(random.Random(seed))
     for _ in range(6):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_build import LONG
@@ -92,7 +93,7 @@ def system(levels: Sequence[Level], slices: Sequence[int], theta: int) -> Taskse
 ARRIVALS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5), st.integers(1, 9)), min_size=4, max_size=60)
 
 
-@settings(max_examples=3000 if LONG else 300, deadline=None)
+@settings(max_examples=3000 if LONG else tries(300), deadline=None)
 @given(
     levels=st.lists(st.sampled_from(list(Level)), min_size=2, max_size=6),
     slices=st.lists(st.integers(1, 6), min_size=6, max_size=6), theta=st.integers(0, 2), arrivals=ARRIVALS,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ BURSTS = st.lists(
 KINDS = st.lists(st.sampled_from([BEGIN, END]), min_size=1, max_size=5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(BURSTS, KINDS)
 def test_no_window_has_more_than_the_share(bursts: list[tuple[int, int]], kinds: list[int]) -> None:
     taken = told(at_gaps([gap for count, gap in bursts for _ in range(count)], kinds))

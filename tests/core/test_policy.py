@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from effort import tries
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -341,7 +342,7 @@ class PolicyMachine(RuleBasedStateMachine):
                 assert client in granted
 
 
-PolicyMachine.TestCase.settings = settings(max_examples=400 if LONG else 100, stateful_step_count=60)
+PolicyMachine.TestCase.settings = settings(max_examples=400 if LONG else tries(100), stateful_step_count=60)
 TestPolicy = PolicyMachine.TestCase
 
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from effort import tries
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -353,4 +354,4 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=1000 if LONG else 40, stateful_step_count=25, deadline=None)
+TestAnyOrder.settings = settings(max_examples=1000 if LONG else tries(40), stateful_step_count=25, deadline=None)

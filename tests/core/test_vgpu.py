@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_build import LONG
@@ -145,7 +146,7 @@ COMMIT = st.tuples(st.just("commit"), st.none() | st.integers(0, 3))
 ACTIONS = st.lists(st.tuples(st.integers(0, 6), st.one_of(SUBMIT, COMMIT)), max_size=25)
 
 
-@settings(max_examples=600 if LONG else 200)
+@settings(max_examples=600 if LONG else tries(200))
 @given(
     actions=ACTIONS, slice_=st.integers(1, 5), theta=st.integers(0, 3), alpha=st.integers(0, 3), copy=st.booleans()
 )
@@ -168,7 +169,7 @@ def test_completion_times_are_those_of_the_naive_model(
     assert [when for *_, when in gpu.done] == sorted(when for *_, when in gpu.done)
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(
     durations=st.lists(st.integers(1, 40), min_size=2, max_size=6), slice_=st.integers(1, 7), theta=st.integers(0, 3),
     arrivals=st.lists(st.integers(0, 30), min_size=6, max_size=6),

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native_build import LONG
@@ -85,7 +86,7 @@ ACTION = st.one_of(
 ACTIONS = st.lists(st.tuples(st.integers(0, 9), ACTION), max_size=30)
 
 
-@settings(max_examples=600 if LONG else 200)
+@settings(max_examples=600 if LONG else tries(200))
 @given(actions=ACTIONS, slice_=st.integers(1, 5), theta=st.integers(0, 3), alpha=st.integers(0, 3), copy=st.booleans())
 def test_completion_times_are_those_of_the_naive_model(
     actions: list[Any], slice_: int, theta: int, alpha: int, copy: bool
@@ -127,7 +128,7 @@ class Timeline:
         self.start = (None if tsg == ffi.NULL else self.gpu.tsgs.index(tsg), when)
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(
     work=st.lists(st.tuples(st.integers(0, 40), TSG, st.integers(1, 30)), min_size=1, max_size=15),
     slice_=st.integers(1, 6), theta=st.integers(0, 3),

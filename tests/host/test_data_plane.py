@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
 
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from links import SocketClient, SocketPending, eventually
@@ -49,7 +50,7 @@ def test_unknown_calls_and_packets_are_counted(host: Path, connect: Connect) -> 
         assert plane.status()[0].malformed == 3
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(packets=st.lists(st.binary(min_size=1, max_size=80), max_size=8))
 def test_garbage_does_not_disturb_other_clients(host: Path, packets: list[bytes]) -> None:
     with SocketClient(host) as bad, SocketClient(host) as good:

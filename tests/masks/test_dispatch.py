@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import mean
 
 import pytest
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,7 +81,7 @@ STREAMS = st.lists(
 CHIP = st.sampled_from([SMALL, Topology("odd", 90006, ((3,), (1,), (5,))), Topology("pairs", 100300, ((4, 2), (2, 4)))])
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(CHIP, STREAMS, st.integers(0, 2**64 - 1), st.booleans())
 def test_compiled_is_readable(chip: Topology, streams: list[LaunchStream], seed: int, cut_ahead: bool) -> None:
     fitting = [replace(one, mask=one.mask | 3) for one in streams]

@@ -6,6 +6,7 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import pytest
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -135,7 +136,7 @@ SMALL = st.lists(st.integers(1, 4), min_size=1, max_size=3)
 ASKED = st.lists(st.tuples(st.integers(1, 7), st.booleans(), st.sampled_from([None, 0, 1])), min_size=1, max_size=3)
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 @given(SMALL, ASKED)
 def test_plans_are_the_best_of_all(engines: list[int], asked: list[tuple[int, bool, int | None]]) -> None:
     chip = Topology("x", 90006, tuple((count,) for count in engines))
@@ -181,7 +182,7 @@ def assert_sound(found: Plan, asked: list[Want], chip: Topology) -> None:
         assert part.waste == part.effective - want.units
 
 
-@settings(max_examples=25)
+@settings(max_examples=tries(25))
 @given(st.sampled_from(list(CHIPS.values())), st.lists(st.integers(1, 40), min_size=1, max_size=4), st.booleans())
 def test_plans_on_real_chips_are_sound(chip: Topology, units: list[int], apart: bool) -> None:
     try:

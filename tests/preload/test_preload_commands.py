@@ -55,6 +55,18 @@ def test_it_leaves_programs_without_a_gpu_alone(gpurt: Gpurt) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (7, "x\n", "")
 
 
+@pytest.fixture
+def refused(built: Path) -> Gpurt:
+    """Runs the command line where neither a driver nor a host is needed."""
+
+    def run(*arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
+        found = {"GPURT_PRELOAD": str(built / "libgpurt-preload.so"), "GPURT_DEVICE": "/nonexistent"}
+        return subprocess.run([sys.executable, "-m", "pycontrol.cli", *arguments], capture_output=True, text=True,
+                              check=False, env={**os.environ, **found, **extra}, timeout=PATIENCE)  # fmt: skip
+
+    return run
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "why"),
     [
@@ -68,15 +80,15 @@ def test_it_leaves_programs_without_a_gpu_alone(gpurt: Gpurt) -> None:
         (["--auto", "-o", "run.json", "--", "true"], 2, "-o goes with a taskset file"),
     ],
 )
-def test_mistakes(arguments: list[str], code: int, why: str, gpurt: Gpurt) -> None:
-    done = gpurt("run", *arguments)
+def test_mistakes(arguments: list[str], code: int, why: str, refused: Gpurt) -> None:
+    done = refused("run", *arguments)
     assert (done.returncode, why in done.stderr) == (code, True), done.stderr
 
 
 @pytest.mark.parametrize("library", ["/nowhere.so", "/proc/1/root/nowhere.so", "/etc/passwd/nowhere.so", "/"])
-def test_a_library_that_is_not_there(gpurt: Gpurt, library: str) -> None:
+def test_a_library_that_is_not_there(refused: Gpurt, library: str) -> None:
     """The second lies in a folder that most users may not read."""
-    done = gpurt("run", "--auto", "--", "true", GPURT_PRELOAD=library)
+    done = refused("run", "--auto", "--", "true", GPURT_PRELOAD=library)
     assert (done.returncode, f"GPURT_PRELOAD={library} is no file" in done.stderr) == (6, True)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from calls import Gpurt, caller
+from effort import tries
 
 from analysis.partition import mechanism
 from analysis.partition.instances import GRAINS, Grain, InstanceProfile, placed, plainest
@@ -215,7 +216,7 @@ def test_places_are_what_trying_all_finds() -> None:
     """Against all choices of one place for each instance, on random profiles."""
     rng = random.Random(5)
     met = set()
-    for _ in range(150):
+    for _ in range(tries(150)):
         profiles = plainest([
             InstanceProfile(number, 10 * number, rng.randint(1, 3), rng.randint(1, 4),
                     tuple((start, rng.randint(1, 3)) for start in rng.sample(range(6), rng.randint(1, 4))))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ def test_a_counter_by_hand() -> None:
     assert found.power_error == -(-1001 * S // (290 * MS))
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 @given(st.data())
 def test_the_error_of_a_counter_is_a_bound(data: st.DataObject) -> None:
     """An oracle that integrates the true power: whatever the updates, reads, resolution and wrap are."""

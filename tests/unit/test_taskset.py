@@ -12,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import tomlkit
+from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -338,13 +339,13 @@ def never_a_traceback(tmp_path: Path, raw: bytes) -> None:
     assert error != ""
 
 
-@settings(max_examples=150)
+@settings(max_examples=tries(150))
 @given(raw=st.binary(max_size=300))
 def test_random_bytes_never_give_a_traceback(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
     never_a_traceback(tmp_path_factory.getbasetemp(), raw)
 
 
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 @given(data=st.data())
 def test_mutated_files_never_give_a_traceback(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     lines = GOOD.splitlines(keepends=True)
@@ -363,7 +364,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=tries(200))
 @given(st.dictionaries(st.text("abc.# ", min_size=1, max_size=4), VALUES, max_size=4), st.integers(0, 3))
 def test_lines_are_found_in_any_document(document: dict[str, object], blank: int) -> None:
     """Every top-level key is on the line where its text begins."""
