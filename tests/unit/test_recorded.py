@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import re
 import sqlite3
 from collections.abc import Callable
@@ -19,8 +20,12 @@ from analysis import taskset
 from analysis.simulate import Options, simulate
 from analysis.trace import Kind
 from gpurt.units import parse_time
+from pycontrol.recorded.segments import Replay
+from pycontrol.recorded.store import Recording
 
 ROOT = Path(__file__).resolve().parents[2]
+#: The begin, the end, the thread and the stream of a call; stream -1: all.
+Launch = tuple[int, int, int, int]
 US, MS = 1_000, 1_000_000
 #: Kineto has 16 digits before the point, and Nsight Systems counts from the begin of the recording.
 BASE = {"kineto": 1_707_417_525_509_335_000, "nsys": -3 * MS}
@@ -468,3 +473,43 @@ def test_json_has_the_report_and_the_taskset(gpurt: Gpurt, tmp_path: Path) -> No
     assert code == 0
     assert "[[task]]" in data["taskset"]
     assert any("G^e" in line for line in data["notes"])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_no_segment_ends_before_every_wait_together_proves_that_its_work_is_over(threads: int) -> None:
+    """Against the definition, on random programs: by one thread each end is found, by several none too early."""
+    for seed in range(60):
+        chance = random.Random(seed)
+        recording, launches, waits = Recording(Path("random"), "random"), list[Launch](), list[Launch]()
+        clocks = [chance.randrange(50) for _ in range(threads)]
+        for number in range(40):
+            thread = clocks.index(min(clocks))
+            start = clocks[thread] + chance.randrange(30)
+            end = clocks[thread] = start + 1 + chance.randrange(40)
+            stream = chance.randrange(3)
+            wait = chance.random() < 0.4
+            (waits if wait else launches).append((start, end, thread, stream))
+            name = chance.choice(["cudaDeviceSynchronize", "cudaStreamSynchronize"]) if wait else "cudaLaunchKernel"
+            if name == "cudaDeviceSynchronize":
+                waits[-1] = (start, end, thread, -1)
+            recording.data.execute("INSERT INTO call VALUES (1, ?, ?, ?, ?, ?, 0)", (thread, number, name, start, end))
+            if wait:
+                recording.data.execute("INSERT INTO scope VALUES (1, ?, 1, ?, NULL)", (number, stream))
+            else:
+                work = (number, stream, start, start + 1)
+                recording.data.execute("INSERT INTO work VALUES (1, ?, '0/1', ?, ?, ?, 'kernel', 'k')", work)
+        recording.finish()
+        found = [segment.end for segment in Replay(recording, 1).segments if segment.end is not None]
+        idle = sorted(wait[1] for wait in waits if all(
+            one[0] >= wait[1] or any(covers(other, one) for other in waits if other[1] <= wait[1])
+            for one in launches))  # fmt: skip
+        assert set(found) <= set(idle), seed
+        if threads == 1:
+            firsts = {next((end for end in idle if end > one[0]), None) for one in launches}
+            assert set(found) == firsts - {None}, seed
+
+
+def covers(wait: Launch, one: Launch) -> bool:
+    """Whether a wait alone proves that a launch's work is over."""
+    before = one[0] <= wait[0] if one[2] == wait[2] else one[1] <= wait[0]
+    return before and wait[3] in (-1, one[3])
