@@ -48,7 +48,7 @@ class Account:
     """A process of a recording: its jobs, if they are known, and what speaks against a task.
 
     ``job``: the name of its jobs; "": nothing says it.  ``spins``: how long threads were on a CPU while they waited for
-    the GPU, and how long they waited, ns; None: not recorded.  Raises UsageError if the name is no name.
+    the GPU, and how long they waited, ns; None: not recorded.
     """
 
     def __init__(self, recording: Recording, process: int, job: str | None) -> None:

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from gpurt.errors import UsageError
-from gpurt.text import visible
 from pycontrol.recorded.segments import Segment
 from pycontrol.recorded.store import Recording
 
@@ -94,13 +92,11 @@ def chosen(offers: Mapping[str, Sequence[RecordedJob]]) -> str:
 def windows(recording: Recording, process: int, job: str) -> tuple[str, list[RecordedJob]]:
     """What has the name, a "range", "call" or "kernel", and where these are; none if nothing has it.
 
-    A name counts as it is, without its numbers, or as a regular expression.  Raises UsageError if it is no expression.
+    A name counts as it is, without its numbers, or as a regular expression.
     """
     try:
         pattern = re.compile(job)
-    except re.error as error:
-        if not any(recording.count(f"SELECT count(*) FROM {table} WHERE name = ?", job) for table in ("mark", "work")):
-            raise UsageError(f"--job {visible(job)[:60]}: no name, and as an expression: {visible(error)}") from None
+    except re.error:  # a name
         pattern = re.compile(re.escape(job))
     for what, query in NAMED.items():
         found: list[RecordedJob] = []

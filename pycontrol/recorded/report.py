@@ -87,7 +87,8 @@ def _report(recording: Recording, those: Sequence[Account]) -> Iterator[str]:
     yield from (f"NO TASKSET: {why}" for why in recording.against)
     for one in those:
         yield from ("", *_process(one), *(f"NO TASK: {why}" for why in one.against))
-    yield from ("", *(f"not recorded: {what}" for what in recording.lacks))
+    if recording.lacks:
+        yield from ("", *(f"not recorded: {what}" for what in recording.lacks))
 
 
 def _process(one: Account) -> Iterator[str]:

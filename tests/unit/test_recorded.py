@@ -8,6 +8,7 @@ import json
 import random
 import re
 import sqlite3
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -459,12 +460,19 @@ def test_options_that_make_no_sense(gpurt: Gpurt, tmp_path: Path) -> None:
     path = kineto(tmp_path / "run.json", jobs(DEVICE))
     for options, why in (
         (("--job", "nothing"), "no range, call or kernel of the recording has that name"),
-        (("--job", "a("), "as an expression"), (("--pid", "1"), "leave out --pid"),
+        (("--job", "a("), "has that name"), (("--pid", "1"), "leave out --pid"),
         (("--margin", "much"), "expected a share"), (("-o", path), "is there already"),
     ):  # fmt: skip
         code, out, err = gpurt(path, *options)
         assert (code, out) == (2, "")
         assert why in err
+
+
+def test_the_manual_shows_the_report_on_the_example(gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs/manual/from-profile.md").read_text(encoding="utf-8")
+    shown = page.partition("The second prints this:\n\n")[2].partition("\n* ")[0]
+    monkeypatch.chdir(ROOT / "examples/recordings")
+    assert gpurt("detector.sqlite")[1] == textwrap.dedent(shown)
 
 
 def test_json_has_the_report_and_the_taskset(gpurt: Gpurt, tmp_path: Path) -> None:
