@@ -429,8 +429,7 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
     if options.contention and taskset.time_partitioned:
         raise SimulationError("what conflicts between partitions in time slow down is not known: none is counted")
     for task in taskset:
-        busy = (options.waiting or task.waiting) is Waiting.BUSY
-        if options.policy == "job" and task.uses_gpu and not task.best_effort and not busy:
+        if options.policy == "job" and task.uses_gpu and not task.best_effort and not task.spins(options.waiting):
             raise SuspensionError(
                 f"{task.name}: policy job needs busy waiting, for a suspended task looks finished to the kernel thread"
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from analysis import compiled, rta
 from analysis.chains.bounds import bound_of
-from analysis.model import FEDERATED, MS, Task, Taskset, Waiting
+from analysis.model import FEDERATED, MS, Taskset, Waiting
 from analysis.rta import Result, Test, boosted
 from analysis.rta.thesis import POLL, THREAD_CPU
 
@@ -147,11 +147,7 @@ def beyond(test: Test, taskset: Taskset, result: Result) -> str:
 
 def _turns_matter(test: Test, taskset: Taskset) -> bool:
     """Whether the test's bounds are right only for turns at the update lock that threads spin through."""
-    return test.policy == "boosted" and any(_spins(test, task) for task in taskset.real_time)
-
-
-def _spins(test: Test, task: Task) -> bool:
-    return task.uses_gpu and (test.waiting or task.waiting) is Waiting.BUSY
+    return test.policy == "boosted" and any(task.spins(test.waiting) for task in taskset.real_time)
 
 
 def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
@@ -161,7 +157,7 @@ def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
     taskset = _assigned(test, taskset)
     responses = {task.name: result.wcrt(task.name) or task.deadline for task in taskset.real_time}
     for task in taskset.real_time:
-        if _spins(test, task) and boosted.longest_turn(task, taskset, responses) is None:
+        if task.spins(test.waiting) and boosted.longest_turn(task, taskset, responses) is None:
             return (
                 f"{task.name} may wait longer than {boosted.SPIN // MS} ms for its turn at the update lock; its thread "
                 "sleeps then, which the bounds for tasks that wait busily do not allow (docs/boosted.md)"

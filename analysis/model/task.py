@@ -148,6 +148,10 @@ class Task:
         """Whether a job has at least one GPU segment."""
         return bool(self.gpu_segments)
 
+    def spins(self, waiting: Waiting | None = None) -> bool:
+        """Whether it waits busily while the GPU executes its work; ``waiting``: of all tasks; None: its own."""
+        return self.uses_gpu and (waiting or self.waiting) is Waiting.BUSY
+
     @property
     def pends(self) -> bool:
         """Whether a job may be released before the one before it is over, although each meets its deadline."""

@@ -130,10 +130,8 @@ def _rider(task: Task, taskset: Taskset, waiting: Waiting | None) -> str | None:
     if _first(task, taskset) is not None:
         return None
     above = [
-        h for h in taskset.real_time
-        if h.cpu == task.cpu and h.uses_gpu and h.priority >= task.priority
-        and (waiting or h.waiting) is Waiting.BUSY
-    ]  # fmt: skip
+        h for h in taskset.real_time if h.cpu == task.cpu and h.priority >= task.priority and h.spins(waiting)
+    ]
     return above[-1].name if above else None
 
 

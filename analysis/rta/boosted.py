@@ -74,7 +74,7 @@ class Boosted:
 
 SUSPEND = Boosted(lambda task: False)
 BUSY = Boosted(lambda task: True)
-MIXED = Boosted(lambda task: task.waiting is Waiting.BUSY)
+MIXED = Boosted(lambda task: task.spins())
 FENCE = Boosted(lambda task: True, fence=True)
 
 

@@ -89,7 +89,7 @@ def mixed(task: Task, system: System) -> list[Demand | Shared]:
     If all GPU-using tasks above it wait in one mode, these are the demands of that mode, whatever the task's own mode.
     """
     higher = system.hpp(task)
-    spinning = [h for h in higher if h.uses_gpu and h.waiting is Waiting.BUSY]
+    spinning = [h for h in higher if h.spins()]
     if not spinning:
         return suspend(task, system)
     if len(spinning) == sum(h.uses_gpu for h in higher):

@@ -55,7 +55,7 @@ def _cpu(task: Task, system: System) -> list[Demand]:
     demands = []
     for h in system.hpp(task):
         amount = h.cpu_time + h.misc_time
-        jitter = system.jitter(h, amount) if h.uses_gpu else 0
+        jitter = system.jitter(h, amount) if system.taskset.sleeps(h) else 0
         updates = 2 * system.epsilon * h.eta
         demands.append(Demand(TermKind.CPU_PREEMPTION, amount + updates, CPU, h.name, h.period, jitter))
     return demands
@@ -69,7 +69,7 @@ def _spinning(task: Task, system: System) -> list[Demand]:
     demands = []
     for h in system.hpp(task):
         amount = h.cpu_time + h.gpu_time + 2 * system.epsilon * h.eta
-        jitter = system.jitter(h, amount) if h.uses_gpu else 0
+        jitter = system.jitter(h, amount) if system.taskset.sleeps(h) else 0
         demands.append(Demand(TermKind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter))
     return demands
 

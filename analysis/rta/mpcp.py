@@ -65,7 +65,7 @@ def recurring(kind: TermKind, task: Task, amount: int, lemma: str, system: Syste
 
 def preemption(h: Task, amount: int, lemma: str, system: System) -> Demand:
     """``amount`` for each job of a task above on the CPU.  A task that never sleeps needs no jitter."""
-    jitter = system.jitter(h, amount) if h.uses_gpu else 0
+    jitter = system.jitter(h, amount) if system.taskset.sleeps(h) else 0
     return Demand(TermKind.CPU_PREEMPTION, amount, lemma, h.name, h.period, jitter)
 
 
@@ -82,7 +82,7 @@ def length(segment: Segment) -> int:
 
 def carried(task: Task, amount: int, system: System) -> list[Demand]:
     """The end of the task's job before: boosted, while CPU-only tasks above the task wait since before its release."""
-    if all(h.uses_gpu for h in system.hpp(task)):
+    if all(system.taskset.sleeps(h) for h in system.hpp(task)):
         return []
     return [Demand(TermKind.BLOCKING, amount, "readings: MPCP, the job before")]
 

@@ -260,7 +260,7 @@ class Test:
             return self._refused(taskset, Reason.PARTITIONS, f"{self.name} is for a GPU that is one partition")
         if self.partitions and (reason := homeless(taskset) or locked(taskset)):
             return self._refused(taskset, Reason.PARTITIONS, reason)
-        spins = any((self.waiting or t.waiting) is Waiting.BUSY for t in taskset if t.uses_gpu)
+        spins = any(t.spins(self.waiting) for t in taskset)
         reason = self._disorder(taskset, spins) or equals_that_wait(taskset, self.equals(spins))
         return self._refused(taskset, Reason.GPU_ORDER, reason) if reason else None
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from analysis.model import Waiting
 from analysis.slices.driver import settable
 from analysis.slices.runlist import Entry, Level, Runlist
 from gpurt.units import exact_ms
@@ -38,7 +37,7 @@ def _entry(table: Runlist, entry: Entry) -> Iterator[str]:
     turn = f"of {exact_ms(entry.slice)}, each after at most {exact_ms(supply.gap)}"
     yield f"{'; '.join(needs)}, {turn}: {_waits(table, entry)}"
     shorter = [slice_ for slice_ in settable() if slice_ < entry.slice]
-    if any(task.waiting is Waiting.BUSY for one in table.entries for task in one.tasks):
+    if any(task.spins() for one in table.entries for task in one.tasks):
         return  # a shorter slice may do with longer ones of others
     if shorter:
         kept = exact_ms(shorter[-1])

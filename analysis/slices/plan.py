@@ -195,7 +195,7 @@ def _refusal(taskset: Taskset) -> str:
                 f"{task.name} is in partition {task.partition.name}, which is a part of the GPU; slices are for TSGs "
                 "that share the whole GPU"
             )
-    busy = [task.name for task in users if task.waiting is Waiting.BUSY]
+    busy = [task.name for task in users if task.spins()]
     if busy and Sharing.DEADLINE in orders:
         return f"{busy[0]} waits busily; the bounds of TSGs that are shared by deadline are for tasks that suspend"
     if under(taskset, TURNS) is None:

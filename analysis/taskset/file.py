@@ -34,7 +34,7 @@ from analysis.taskset.lines import line_of
 from analysis.taskset.mechanisms import unchecked
 from analysis.taskset.profiles import Profiles
 from analysis.taskset.schema import Field, Mistakes
-from analysis.taskset.segments import check, segments_of
+from analysis.taskset.segments import check, segments_of, uses_gpu
 from analysis.taskset.text import document_of, read
 from gpurt._gpurt import lib
 from gpurt.enums import Form
@@ -250,11 +250,11 @@ def _cross_check(
     units = platform.compute_units if platform else 1
     check(segments or [], units, values.get("period"), (*path, "segments"), report)
     _check_partition(values.get("partition"), platform, names, (*path, "partition"), report)
-    uses_gpu = segments is None or any(set(segment) != {"cpu"} for segment in segments)
-    if "gpu_priority" in values and "thread" not in values and (not uses_gpu or values.get("priority") == 0):
+    user = segments is None or uses_gpu(values)
+    if "gpu_priority" in values and "thread" not in values and (not user or values.get("priority") == 0):
         report.add((*path, "gpu_priority"), "gpu_priority: only a real-time task with a GPU segment has one")
     if "form" in values:
-        _check_form(values, uses_gpu, path, report)
+        _check_form(values, user, path, report)
 
 
 def _check_place(values: Document, platform: Platform | None, path: Where, report: Mistakes) -> None:
@@ -266,10 +266,10 @@ def _check_place(values: Document, platform: Platform | None, path: Where, repor
         report.add((*path, "gpu_priority"), "gpu_priority: only a real-time thread has one")
 
 
-def _check_form(values: Document, uses_gpu: bool, path: Where, report: Mistakes) -> None:
+def _check_form(values: Document, user: bool, path: Where, report: Mistakes) -> None:
     """A thread of form self must not spin, and form fence says what happens while it spins."""
     waiting = Waiting(values.get("waiting", "suspend"))
-    if not uses_gpu or values.get("priority") == 0:
+    if not user or values.get("priority") == 0:
         report.add((*path, "form"), "form: only a real-time task with a GPU segment has one")
     elif Form.parse(values["form"]) not in FORMS[waiting]:
         right = " or ".join(form.word for form in FORMS[waiting])
@@ -422,7 +422,7 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
 
 def _boosted(taskset: Taskset) -> Iterator[str]:
     """The reading of the file's costs under policy `boosted`, and the demands of its hosts on the priorities."""
-    if any(t.uses_gpu and t.waiting is Waiting.BUSY for t in taskset.real_time):
+    if any(t.spins() for t in taskset.real_time):
         if not taskset.platform.theta_known:
             yield "theta is missing in [platform]: it counts as epsilon, the most that it can be"
         yield (

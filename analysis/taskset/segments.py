@@ -95,6 +95,12 @@ def _check_kernel(segment: Document, where: Where, report: Mistakes) -> None:
         report.add((*where, "block"), "block: is part of the kernel's time, and cannot be longer")
 
 
+def uses_gpu(task: Document) -> bool:
+    """Whether a [[task]], perhaps one with mistakes, has segments that are not of the CPU alone."""
+    segments = task.get("segments")
+    return isinstance(segments, list) and any(isinstance(one, dict) and set(one) != {"cpu"} for one in segments)
+
+
 def segments_of(values: list[Document], units: int) -> tuple[Segment, ...]:
     """The segments, without those that start workers, except where the task holds a segment meanwhile.
 

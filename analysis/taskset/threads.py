@@ -7,6 +7,7 @@ from analysis.callbacks import Callback, Order, Thread
 from analysis.taskset.fields import TASK
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Field, Mistakes, quoted
+from analysis.taskset.segments import uses_gpu
 from gpurt.types import Document
 
 #: Keys of a thread that each of its tasks would have by itself.
@@ -101,17 +102,12 @@ def _ranked(one: Document) -> bool:
 
 def _check_parts(name: str, served: list[tuple[int, Document]], report: Mistakes) -> None:
     """A thread is one client, which has one part of the GPU, waits in one way and is raised in one form."""
-    users = [(at, one) for at, one in served if _uses_gpu(one)]
+    users = [(at, one) for at, one in served if uses_gpu(one)]
     for key, usual in (("partition", None), ("waiting", "suspend"), ("form", None)):
         for at, one in users:
             if one.get(key, usual) != users[0][1].get(key, usual):
                 where: Where = ("task", at, key) if key in one else ("task", at)
                 report.add(where, f"{key}: tasks of thread {quoted(name)} that use the GPU have one {key} together")
-
-
-def _uses_gpu(one: Document) -> bool:
-    segments = one.get("segments")
-    return isinstance(segments, list) and any(isinstance(s, dict) and set(s) != {"cpu"} for s in segments)
 
 
 def made(values: Document) -> Thread:

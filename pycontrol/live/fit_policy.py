@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.model import FEDERATED, Partition, Task, Taskset, Waiting
+from analysis.model import FEDERATED, Partition, Task, Taskset
 from analysis.partition.plan import shared_cpus
 from analysis.rta.thesis import POLL
 from analysis.taskset import TasksetFile
@@ -160,7 +160,7 @@ def _unraised(taskset: Taskset, host: Host, defeats: tuple[Defeats, ...]) -> Ite
 
 def _asleep(taskset: Taskset, host: Host) -> Iterator[Objection]:
     """The bounds for tasks that spin need updates that keep the caller busy."""
-    spinning = [task.name for task in users(taskset) if task.waiting is Waiting.BUSY]
+    spinning = [task.name for task in taskset.real_time if task.spins()]
     if not spinning:
         return
     why = ""

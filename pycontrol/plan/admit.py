@@ -90,7 +90,7 @@ def _test(taskset: Taskset) -> str:
     """The test inside partitions: one that knows the other tasks of its CPU, where tasks share CPUs."""
     if not plan.shared_cpus(taskset):
         return "fp"
-    spins = any(task.waiting is Waiting.BUSY for task in plan.members(taskset))
+    spins = any(task.spins() for task in plan.members(taskset))
     return next(name for name, mode in plan.COUPLED.items() if (mode is Waiting.BUSY) is spins)
 
 

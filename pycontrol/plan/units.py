@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.model import FEDERATED, Partition, Task, Taskset, Waiting
+from analysis.model import FEDERATED, Partition, Task, Taskset
 from analysis.rta import Bound, Reason, Result, Test
 from analysis.rta.registry import UNITS as OF_UNITS
 from analysis.rtgpu import allocate, compiled
@@ -99,7 +99,7 @@ def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: st
 def _usual(taskset: Taskset) -> str:
     """The test for the mode in which tasks wait."""
     users = [task for task in taskset.real_time if task.uses_gpu]
-    return BUSY_TEST if users and all(task.waiting is Waiting.BUSY for task in users) else TEST
+    return BUSY_TEST if users and all(task.spins() for task in users) else TEST
 
 
 def _places(system: System, result: Result) -> tuple[list[Partition], dict[str, str]]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from analysis.model import Task, Waiting
+from analysis.model import Task
 from analysis.taskset import TasksetFile
 from pycontrol.run.seen import Held, on_cpu
 
@@ -79,7 +79,7 @@ class Limits:
         """
         if self._policy == "boosted":
             return True
-        return one.waiting is Waiting.BUSY and any(one.cpu == who.cpu and one.priority >= who.priority for who in late)
+        return one.spins() and any(one.cpu == who.cpu and one.priority >= who.priority for who in late)
 
     def _alpha(self, task: Task) -> int:
         return self._costs[self._file.taskset.part_of(task)][0]
@@ -124,5 +124,4 @@ def _jobs(task: Task, time: int) -> int:
 
 def _cpu(task: Task) -> int | None:
     """A task that waits busily executes for as long as it waits."""
-    busy = task.uses_gpu and task.waiting is Waiting.BUSY
-    return None if busy or task.best_effort else task.cpu_time + task.misc_time
+    return None if task.spins() or task.best_effort else task.cpu_time + task.misc_time

@@ -32,7 +32,7 @@ class Serving:
 
     def __init__(self, taskset: Taskset, log: Log) -> None:
         self._tasks = {task.name: task for task in taskset}
-        self._forked = taskset.forked
+        self._forked, self._sleeps = taskset.forked, taskset.sleeps
         self._log = log
         self.joined = {task.name for tasks in taskset.processes.values() for task in tasks}
         self._homes: dict[str, dict[str, Task]] = {}
@@ -88,13 +88,22 @@ class Serving:
     def _behind(self, task: Task, other: Task, pid: str, event: Event) -> None:
         """A job waited until another one of its process was over, although the file has two threads."""
         pair = frozenset({task.name, other.name})
-        if (pid, pair) in self._apart or _may_wait(task, other):
+        if (pid, pair) in self._apart or self._may_wait(task, other):
             return
         text = (
             f"waited for a job of {other.name}, of the same process: one thread serves both, and the file has no "
             "[[thread]] that does (docs/manual/callbacks.md)"
         )
         self._tell(pair, event, task, text)
+
+    def _may_wait(self, task: Task, other: Task) -> bool:
+        """Whether a job of the task may wait for all of a job of the other one if each has a thread of its own.
+
+        Also where one thread serves both.  An equal or more urgent one on its CPU that never sleeps delays it so.
+        """
+        if task.thread is not None and task.thread == other.thread:
+            return True
+        return task.cpu == other.cpu and other.priority >= task.priority and not self._sleeps(other)
 
     def _together(self, task: Task, other: Task, event: Event) -> None:
         """A process has jobs of two tasks that use the GPU, and the file has two processes."""
@@ -116,13 +125,3 @@ class Serving:
         if pair not in self._told and not task.best_effort:
             self._told.add(pair)
             self._log.add(event.time, What.THREAD, task.name, text, event.job)
-
-
-def _may_wait(task: Task, other: Task) -> bool:
-    """Whether a job of the task may wait for all of a job of the other one if each has a thread of its own.
-
-    Also where one thread serves both.  An equal or more urgent one on its CPU that never sleeps delays it so.
-    """
-    if task.thread is not None and task.thread == other.thread:
-        return True
-    return task.cpu == other.cpu and other.priority >= task.priority and not other.uses_gpu

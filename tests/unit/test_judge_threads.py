@@ -93,6 +93,15 @@ def test_a_more_urgent_task_that_never_sleeps_delays_another_thread(tmp_path: Pa
     assert [*told(apart(tmp_path / "b.toml", watchdog=15, detect='{ cpu = "46ms" }'), WAITS)]
 
 
+def test_a_more_urgent_task_that_waits_for_its_workers_lets_another_thread_go_first(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    apart(file, watchdog=5)
+    text = file.read_text().replace(WORK, '{ cpu = "3ms" }, { workers = ["w"] }').replace("cpus = 1", "cpus = 2")
+    text = text.replace('name = "detect"', 'name = "detect"\ngroup = "detect"')
+    file.write_text(f'{text}[[task]]\nname = "w"\ncpu = 1\npriority = 10\nsegments = [{{ cpu = "40ms" }}]\n')
+    assert [*told(load(file), WAITS)]
+
+
 def server(path: Path, process: str) -> TasksetFile:
     """Two tasks that use the GPU, each with a thread of its own."""
     path.write_text('[platform]\ncpus = 2\nepsilon = "1ms"\npolicy = "segment"\n' + "".join(
