@@ -158,13 +158,13 @@ static void strip(struct sim *s)
 		strip_team(&s->teams[i]);
 	s->stamps = 0;
 	for (i = 0; i < s->config->cpus; i++) {
-		s->cpus[i].since = 0;
+		s->cpus[i].since = s->cpus[i].from = s->cpus[i].next = 0;
 		s->cpus[i].thread_until = left(s->cpus[i].thread_until, now);
 	}
 	for (i = 0; i < s->config->part_count; i++)
 		strip_part(&s->parts[i]);
 	s->next_poll = left(s->next_poll, now);
-	s->now = s->order = s->used = 0;
+	s->now = s->order = s->used = s->cpu_next = 0;
 }
 
 static u32 top_level(const struct sim *s)

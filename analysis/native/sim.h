@@ -39,6 +39,8 @@ struct part {
 	struct gpurt_vgpu vgpu;
 	const struct gpurt_sim_part *config;
 	struct sim *sim;
+	u64 next;			/* when something happens on the virtual GPU by itself, unless `changed` */
+	bool changed;
 	struct gpurt_turns turns;	/* the update lock, and the tasks that wait for it */
 	bool committed;
 	struct job_task *on_gpu;
@@ -115,6 +117,8 @@ struct cpu {
 	u64 since;		/* when `running` began to run */
 	bool updating;		/* what runs is an update */
 	bool stale;		/* a task of it has changed since `running` was chosen */
+	u64 from;		/* what `running` has left to do was true then */
+	u64 next;		/* when `running` does something by itself, unless `stale` */
 	struct job_task **own;	/* its tasks, in the order of the taskset */
 	u32 count;
 	u64 thread_until;	/* the kernel thread has the CPU until then */
@@ -142,10 +146,14 @@ struct sim {
 	struct cpu *cpus;
 	u32 count;
 	u64 now;
+	u64 cpu_next;			/* the earliest of cpu.next, after all has settled */
 	u64 order;
+	u64 open;			/* jobs that are not over */
+	bool lazy;			/* parts and CPUs are where something happened on them last, not at `now` */
 	u64 random;
 	u64 next_poll;			/* when the kernel thread looks next; U64_MAX: never */
 	bool jobs;			/* a part has policy `job` */
+	bool serving;			/* a thread serves several tasks */
 	bool gpu_news;			/* something changed on the GPU: a task may have to be woken */
 	struct gpurt_sim_event *events;
 	u64 room, used;
@@ -213,6 +221,8 @@ void sim_served(struct sim *s, struct job_task *t);
 
 /* sim_run.c: which task has each CPU, and time */
 void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t);
+/* Brings the task that has the CPU to the present.  To be called before another one changes what that task does. */
+void sim_bring(struct sim *s, struct cpu *cpu);
 /* When something happens next, releases aside; U64_MAX: nothing does any more. */
 u64 sim_next(const struct sim *s);
 /* Lets time pass until @next.  A job that completes then is not preempted by one that is released then. */

@@ -2,12 +2,25 @@
 /* The task that has each CPU, releases of jobs, and the passing of time. */
 #include "sim.h"
 
+void sim_bring(struct sim *s, struct cpu *cpu)
+{
+	struct job_task *t = cpu->running;
+	u64 ns = s->now - cpu->from;
+
+	cpu->from = s->now;
+	if (t && t->waking)
+		t->waking -= ns;
+	else if (t && t->step == EXECUTING)
+		t->left -= ns;
+}
+
 void sim_switch_to(struct sim *s, struct cpu *cpu, struct job_task *t)
 {
 	bool updating = t && t->step == UPDATING;
 
 	if (cpu->running == t && cpu->updating == updating)
 		return;
+	sim_bring(s, cpu);
 	if (cpu->running && s->now > cpu->since)
 		sim_record(s, cpu->updating ? GPURT_SIM_UPDATE : GPURT_SIM_CPU, cpu->running, (int)(cpu - s->cpus),
 			   cpu->since, s->now - cpu->since);
@@ -52,13 +65,36 @@ static struct job_task *choose(struct sim *s, const struct cpu *cpu)
 	return best;
 }
 
-/* Gives the CPU to the task that choose() names.  The choice stays the same until a task of the CPU changes. */
-static void reschedule(struct sim *s, struct cpu *cpu)
+/* When the task that has a CPU is done with what it does there; U64_MAX: that depends on others. */
+static u64 next_of(const struct cpu *cpu)
 {
-	if (!cpu->stale)
-		return;
-	cpu->stale = false;
-	sim_switch_to(s, cpu, choose(s, cpu));
+	const struct job_task *t = cpu->running;
+
+	if (!t)
+		return U64_MAX;
+	if (t->waking)
+		return t->step == UPDATING && t->until < cpu->from + t->waking ? t->until : cpu->from + t->waking;
+	if (t->step == UPDATING)
+		return t->until;
+	return t->step == EXECUTING ? cpu->from + t->left : U64_MAX;
+}
+
+/*
+ * Gives the CPU to the task that choose() names; that stays the same until a task of the CPU changes.  The task acts if
+ * it can.  Returns whether it did.
+ */
+static bool visit(struct sim *s, struct cpu *cpu)
+{
+	bool acted;
+
+	sim_bring(s, cpu);
+	if (cpu->stale) {
+		cpu->stale = false;
+		sim_switch_to(s, cpu, choose(s, cpu));
+	}
+	acted = cpu->running && sim_act(s, cpu->running);
+	cpu->next = next_of(cpu);
+	return acted;
 }
 
 /* Whether the task that a CPU executes does something that takes no time. */
@@ -86,15 +122,15 @@ static bool backwards(struct sim *s)
 {
 	u32 i, acting = 0;
 
-	for (i = 0; s->chooser && i < s->config->cpus; i++)
+	for (i = 0; i < s->config->cpus; i++)
 		acting += acts(s, s->cpus[i].running);
 	return acting > 1 && sim_below(s, 2);
 }
 
 void sim_settle(struct sim *s)
 {
-	struct cpu *cpu, *end = s->cpus + s->config->cpus;
-	bool again = true, back = backwards(s);
+	bool again = true, back = s->chooser && backwards(s);
+	struct cpu *cpu;
 	u32 i, cpus = s->config->cpus;
 
 	if (s->jobs)
@@ -103,13 +139,14 @@ void sim_settle(struct sim *s)
 		again = sim_wake(s);
 		for (i = 0; i < cpus; i++) {
 			cpu = &s->cpus[back ? cpus - 1 - i : i];
-			reschedule(s, cpu);
-			if (cpu->running && sim_act(s, cpu->running))
-				again = true;
+			if (cpu->stale || cpu->next <= s->now || !s->lazy)
+				again |= visit(s, cpu);
 		}
 	}
-	for (cpu = s->cpus; cpu < end; cpu++)
-		reschedule(s, cpu);
+	s->cpu_next = U64_MAX;
+	for (cpu = s->cpus; cpu < s->cpus + cpus; cpu++)
+		if (cpu->next < s->cpu_next)
+			s->cpu_next = cpu->next;
 }
 
 /* By how much a job comes after its arrival: not at all, as much as it may, or in between. */
@@ -162,6 +199,7 @@ void sim_release(struct sim *s, struct job_task *t)
 		t->stats->dropped += t->queued == BACKLOG;
 	} else {
 		t->backlog[(t->head + t->queued++) % BACKLOG] = s->now;
+		s->open++;
 		if (t->queued == 1 && !task->thread)
 			sim_start_job(s, t);
 	}
@@ -171,20 +209,27 @@ void sim_release(struct sim *s, struct job_task *t)
 		t->next_release = U64_MAX;
 }
 
-/* Releases the jobs that are due.  Returns whether there were any. */
-static bool release_all(struct sim *s)
+/* Releases the jobs that are due. */
+static void release_all(struct sim *s)
 {
 	struct job_task *t;
-	bool any = false;
 
-	for (t = s->tasks; t < s->tasks + s->count; t++) {
-		while (t->next_release == s->now) {	/* several where jitter is longer than the period */
+	for (t = s->tasks; t < s->tasks + s->count; t++)
+		while (t->next_release == s->now)	/* several where jitter is longer than the period */
 			sim_release(s, t);
-			any = true;
-		}
-	}
 	sim_serve(s);
-	return any;
+}
+
+/* When the next job is released; U64_MAX: never. */
+static u64 first_release(const struct sim *s)
+{
+	const struct job_task *t;
+	u64 first = U64_MAX;
+
+	for (t = s->tasks; t < s->tasks + s->count; t++)
+		if (t->next_release < first)
+			first = t->next_release;
+	return first;
 }
 
 /* Policy `job`: whether the job of a task has started or ended since the kernel thread looked. */
@@ -232,63 +277,80 @@ static bool noticeable(const struct sim *s)
 	return false;
 }
 
+/*
+ * When something happens next on a part.  The answer holds until the part changes, so it is asked once, and until then its
+ * virtual GPU need not come to the present.  An exploration compares states, all of which are of the present.
+ */
+static u64 next_on(const struct sim *s, struct part *p)
+{
+	if (!s->lazy)
+		return gpurt_vgpu_next(&p->vgpu);
+	if (p->changed)
+		p->next = gpurt_vgpu_next(&p->vgpu);
+	p->changed = false;
+	return p->next;
+}
+
 u64 sim_next(const struct sim *s)
 {
-	const struct job_task *t;
-	u64 next = U64_MAX, at;
+	const struct cpu *cpu = &s->cpus[s->config->job_cpu];
+	u64 next = s->lazy ? s->cpu_next : U64_MAX, at;
 	u32 i;
 
-	for (i = 0; i < s->config->part_count; i++) {
-		at = gpurt_vgpu_next(&s->parts[i].vgpu);
+	for (i = 0; !s->lazy && i < s->config->cpus; i++) {	/* the state may be one that was stored */
+		at = next_of(&s->cpus[i]);
 		if (at < next)
 			next = at;
 	}
-	for (i = 0; i < s->config->cpus; i++) {
-		t = s->cpus[i].running;
-		if (t && t->waking && s->now + t->waking < next)
-			next = s->now + t->waking;
-		if (t && !t->waking && t->step == EXECUTING && s->now + t->left < next)
-			next = s->now + t->left;
-		if (t && t->step == UPDATING && t->until < next)
-			next = t->until;
-		if (s->cpus[i].thread_until > s->now && s->cpus[i].thread_until < next)
-			next = s->cpus[i].thread_until;
+	for (i = 0; i < s->config->part_count; i++) {
+		at = next_on(s, &s->parts[i]);
+		if (at < next)
+			next = at;
 	}
-	return next;
+	return cpu->thread_until > s->now && cpu->thread_until < next ? cpu->thread_until : next;
 }
 
-/* When something happens next; U64_MAX: nothing does any more. */
-static u64 next_time(const struct sim *s)
+/* When something happens next; U64_MAX: nothing does any more.  @release: when the next job is released. */
+static u64 next_time(const struct sim *s, u64 release)
 {
-	const struct job_task *t;
 	u64 next = sim_next(s);
 
-	for (t = s->tasks; t < s->tasks + s->count; t++)
-		if (t->next_release < next)
-			next = t->next_release;
+	if (release < next)
+		next = release;
 	if (next == U64_MAX && !noticeable(s))
 		return U64_MAX;	/* tasks wait for each other, and the kernel thread would look for ever */
 	return s->next_poll < next ? s->next_poll : next;
 }
 
+/* gpurt_vgpu_advance() for a part of which it is known when something happens next. */
+static void happen(struct part *p, u64 now)
+{
+	while (p->next <= now) {
+		gpurt_vgpu_pass(&p->vgpu, p->next);
+		gpurt_vgpu_happen(&p->vgpu);
+		p->next = gpurt_vgpu_next(&p->vgpu);
+	}
+}
+
 void sim_pass(struct sim *s, u64 next)
 {
-	struct job_task *t;
+	struct part *p, *end = s->parts + s->config->part_count;
 	u32 i;
 
 	if (next > s->now)
 		sim_chain_passes(s);
-	for (i = 0; i < s->config->cpus; i++) {
-		t = s->cpus[i].running;
-		if (t && t->waking)
-			t->waking -= next - s->now;
-		else if (t && t->step == EXECUTING)
-			t->left -= next - s->now;
-	}
 	s->now = next;
-	for (i = 0; i < s->config->part_count; i++)
-		gpurt_vgpu_advance(&s->parts[i].vgpu, next);
-	sim_settle(s);
+	for (i = 0; !s->lazy && i < s->config->cpus; i++)
+		sim_bring(s, &s->cpus[i]);
+	for (p = s->parts; p < end; p++) {
+		if (!s->lazy)
+			gpurt_vgpu_advance(&p->vgpu, next);
+		else if (next_on(s, p) <= next)
+			happen(p, next);
+	}
+	/* Most often one TSG follows another on the GPU, which concerns no task. */
+	if (!s->lazy || s->gpu_news || s->cpu_next <= next || s->jobs)
+		sim_settle(s);
 }
 
 void sim_look(struct sim *s)
@@ -301,29 +363,24 @@ void sim_look(struct sim *s)
 	sim_settle(s);
 }
 
-static bool over(const struct sim *s)
-{
-	const struct job_task *t;
-
-	for (t = s->tasks; t < s->tasks + s->count; t++)
-		if (t->queued || t->next_release != U64_MAX)
-			return false;
-	return true;
-}
-
 int sim_run(struct sim *s)
 {
-	u64 steps = s->config->max_events, next;
+	u64 steps = s->config->max_events, release = first_release(s), next;
 
-	while (!over(s)) {
+	/* Where parts slow each other down, one changes what the others do next. */
+	s->lazy = s->config->cross <= GPURT_FACTOR_ONE;
+	while (s->open || release != U64_MAX) {
 		if (!steps--)
 			return -GPURT_SIM_ETIME;
-		next = next_time(s);
+		next = next_time(s, release);
 		if (next == U64_MAX)
 			break;
 		sim_pass(s, next);
-		if (release_all(s))
+		if (release == next) {
+			release_all(s);
+			release = first_release(s);
 			sim_settle(s);
+		}
 		sim_look(s);
 	}
 	return 0;

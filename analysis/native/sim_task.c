@@ -31,8 +31,12 @@ static bool calling(const struct part *p)
 
 static void set_step(struct sim *s, struct job_task *t, enum step step)
 {
+	struct cpu *cpu = &s->cpus[t->task->cpu];
+
+	if (cpu->running == t)
+		sim_bring(s, cpu);
 	t->step = step;
-	s->cpus[t->task->cpu].stale = true;
+	cpu->stale = true;
 }
 
 static void ready(struct sim *s, struct job_task *t, enum step step)
@@ -87,6 +91,7 @@ static void fork_workers(struct sim *s, struct job_task *t)
 		sim_record(s, GPURT_SIM_RELEASE, w, -1, t->backlog[t->head], 0);
 		w->stats->jobs++;
 		w->backlog[(w->head + w->queued++) % BACKLOG] = t->backlog[t->head];
+		s->open++;
 		sim_start_job(s, w);
 	}
 }
@@ -124,6 +129,7 @@ static void finish_job(struct sim *s, struct job_task *t)
 	}
 	t->head = (t->head + 1) % BACKLOG;
 	t->queued--;
+	s->open--;
 	set_step(s, t, IDLE);
 	if (!t->task->thread && t->queued)
 		sim_go_on(s, t);
@@ -236,6 +242,7 @@ static void submit(struct sim *s, struct job_task *t)
 	t->gpu_done = false;
 	gpurt_boost_work(&t->part->sched, t->as, true, s->now);
 	gpurt_vgpu_submit_as(&t->part->vgpu, t->on, &t->work, &d, s->now);
+	t->part->changed = true;
 	if (t->task->shared)
 		put_in_order(s, t);
 	else if (t->task->process && s->chooser && sim_below(s, 2))

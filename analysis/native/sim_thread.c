@@ -87,6 +87,8 @@ void sim_serve(struct sim *s)
 {
 	struct job_task *t;
 
+	if (!s->serving)
+		return;
 	for (t = s->tasks; t < s->tasks + s->count; t++)
 		if (t->task->thread && t->queued && is_free(s, t->task->thread))
 			serve(s, t->task->thread);

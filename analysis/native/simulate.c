@@ -54,7 +54,7 @@ static void on_commit(struct gpurt_sched *sched, struct gpurt_sched_client *only
 	struct job_task *t = only && only->group ? NULL : inside(only);
 
 	(void)cause;
-	p->committed = true;
+	p->committed = p->changed = true;
 	sim_record(p->sim, GPURT_SIM_COMMIT, t, (int)(p - p->sim->parts), now, p->config->alpha);
 	gpurt_vgpu_commit(&p->vgpu, context(only), now);
 }
@@ -89,6 +89,7 @@ static void on_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, struct gpu
 	sim_reordered(p, tsg, when);
 	t->gpu_done = true;
 	p->sim->gpu_news = true;
+	p->sim->cpus[t->task->cpu].stale = true;
 	gpurt_boost_work(&p->sched, t->as, false, when);
 }
 
@@ -141,6 +142,7 @@ static void set_up_parts(struct sim *s)
 
 		p->config = config;
 		p->sim = s;
+		p->changed = true;
 		gpurt_sched_init(&p->sched, &sched_ops, p, 0);
 		gpurt_vgpu_init(&p->vgpu, &vgpu_ops, p, config->slice, config->theta, config->alpha,
 				config->copy_engine, 0);
@@ -199,6 +201,7 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		struct job_task *t = &s->tasks[i];
 
 		t->task = &tasks[i];
+		s->serving = s->serving || tasks[i].thread;
 		t->part = &s->parts[tasks[i].part];
 		t->segments = segments + tasks[i].first;
 		t->stats = &stats[i];

@@ -86,17 +86,3 @@ struct gpurt_place *gpurt_interleave_take(struct gpurt_interleave *i)
 		i->pass[n]++;
 	return p;
 }
-
-/* Whether a TSG other than that of @p has work.  @p is in a ring. */
-bool gpurt_interleave_others(const struct gpurt_interleave *i, const struct gpurt_place *p)
-{
-	const struct list_head *ring;
-	u32 n;
-
-	for (n = 0; n < 2 * GPURT_INTERLEAVE_COUNT; n++) {
-		ring = &i->ring[n / 2][n % 2];
-		if (!list_empty(ring) && (ring->next != &p->node || p->node.next != ring))
-			return true;
-	}
-	return false;
-}

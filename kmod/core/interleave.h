@@ -38,6 +38,5 @@ void gpurt_interleave_leave(struct gpurt_place *p);
 void gpurt_interleave_over(struct gpurt_interleave *i, struct gpurt_place *p);
 struct gpurt_place *gpurt_interleave_first(const struct gpurt_interleave *i);
 struct gpurt_place *gpurt_interleave_take(struct gpurt_interleave *i);
-bool gpurt_interleave_others(const struct gpurt_interleave *i, const struct gpurt_place *p);
 
 #endif

@@ -21,8 +21,13 @@ static u64 done_at(const struct gpurt_pace *p, u64 slow)
 /* How long the work takes if it goes on at that pace: the least ns with ns * 10^6 + done >= left * slow. */
 u64 gpurt_pace_time(const struct gpurt_pace *p, u64 slow)
 {
-	u64 whole = p->left / GPURT_PACE, rest = p->left % GPURT_PACE * slow, done = done_at(p, slow);
+	u64 whole, rest, done;
 
+	if (slow == GPURT_PACE && slow == p->slow && p->left < GPURT_PACE_NEVER)
+		return p->left;	/* as it comes out below, for less than a ns is done of what is left */
+	whole = p->left / GPURT_PACE;
+	rest = p->left % GPURT_PACE * slow;
+	done = done_at(p, slow);
 	/* All is done: what more was done, less than a ns at the pace before, may be many at this one. */
 	if (!p->left)
 		return 0;
@@ -36,8 +41,13 @@ u64 gpurt_pace_time(const struct gpurt_pace *p, u64 slow)
 /* So many ns pass at that pace, which are not more than the work takes. */
 void gpurt_pace_pass(struct gpurt_pace *p, u64 slow, u64 ns)
 {
-	u64 part = ns % slow * GPURT_PACE + done_at(p, slow);
+	u64 part;
 
+	if (slow == GPURT_PACE && slow == p->slow) {
+		p->left -= ns;
+		return;
+	}
+	part = ns % slow * GPURT_PACE + done_at(p, slow);
 	p->left -= ns / slow * GPURT_PACE + part / slow;
 	p->done = part % slow;
 	p->slow = slow;

@@ -111,7 +111,7 @@ static bool contended(const struct gpurt_vgpu *v)
 	const struct gpurt_vgpu_tsg *t = v->holder;
 
 	if (!v->only)
-		return gpurt_interleave_others(&v->ready, &t->in_all);
+		return v->asking > 1;
 	return others(&v->only->ready, &t->in_ctx) || others(&v->exempt, &t->in_exempt);
 }
 
@@ -178,6 +178,7 @@ static void retire(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t)
 	if (v->holder == t)
 		gpurt_interleave_over(&v->ready, &t->in_all);
 	gpurt_interleave_leave(&t->in_all);
+	v->asking--;
 	list_del_init(&t->in_ctx);
 	list_del_init(&t->in_exempt);
 	if (v->holder == t)
@@ -516,6 +517,7 @@ u64 gpurt_vgpu_submit_as(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *t, struct 
 	if (!t->queued++) {
 		renew(v);
 		gpurt_interleave_join(&v->ready, &t->in_all);
+		v->asking++;
 		rotate(v, t);
 	}
 	gpurt_vgpu_happen(v);

@@ -106,6 +106,7 @@ struct gpurt_vgpu {
 	bool executing;			/* the current TSG's work progresses */
 	u64 turns;			/* given out */
 	struct gpurt_interleave ready;	/* TSGs with work */
+	u32 asking;			/* how many they are */
 	struct list_head exempt;	/* those of exempt contexts */
 	u32 users[GPURT_INTENSITY_COUNT];	/* contexts with work of each intensity */
 };
