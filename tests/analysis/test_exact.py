@@ -106,11 +106,12 @@ def test_bounds_are_close_to_exact_worst_cases() -> None:
     assert "| `gcaps-busy-printed` (unsound) | 150 |" in table([found, printed])
 
 
-@pytest.mark.parametrize("kind", [Kind(threads=True), Kind(pending=True)], ids=["threads", "pending"])
+@pytest.mark.parametrize("kind", [Kind(threads=True), Kind(pending=True), Kind(chains=True)], ids=str)
 def test_other_kinds_of_tasksets_are_explored(kind: Kind) -> None:
-    """Bounds of threads that serve several tasks, and of several pending jobs: some are explored, none is exceeded."""
+    """Bounds of threads that serve several tasks, of pending jobs, of chains: some are explored, none is exceeded."""
     test, rng = rta.find("boosted-suspend"), random.Random(4)
-    assert any(drawn.threads if kind.threads else drawn.pending for drawn in (kind.drawn(test, rng) for _ in range(9)))
+    has = "threads" if kind.threads else "pending" if kind.pending else "chains"
+    assert any(getattr(kind.drawn(test, rng), has) for _ in range(9))
     found = closeness(test, 40, seed=4, kind=kind)
     assert (found.broken, found.tasksets) == (0, 40)
     assert found.bounded > found.large
