@@ -12,8 +12,9 @@ from analysis.answers.beside import Beside, beside
 from analysis.answers.chosen import about_others
 from analysis.answers.elsewhere import named as of_tests
 from analysis.chains.bounds import Bounded, bound_of
-from analysis.model import Taskset
+from analysis.model import Assumed, Taskset
 from analysis.rta import Bound, Failure, Result, Test, Verdict
+from analysis.taskset import assumed
 from analysis.verdict import Answer, answer, beyond
 from gpurt.types import Document
 
@@ -26,6 +27,7 @@ class Answered(NamedTuple):
 
     ``data``: the command's document.  ``results``: those that the document has.  ``verdict``: None where tests were
     named.  ``beside``: what is known beside a no.  ``chains``: their bounds, of the test that the answer rests on.
+    ``assumes``: what the file does not say, although a yes may be wrong for it.
     """
 
     data: Document
@@ -33,6 +35,7 @@ class Answered(NamedTuple):
     verdict: Answer | None
     beside: Beside
     chains: Sequence[Bounded] = ()
+    assumes: Sequence[Assumed] = ()
 
 
 def judge(
@@ -60,12 +63,13 @@ def judge(
         results = [(test, compiled.run(test, system)) for test in shown]
         more = [(test.name, beyond(test, system, result)) for test, result in results]
         remarks += [f"{name}: {why}" for name, why in more if why]
+    assumes = assumed.of_tests(system, [test.waiting for test, _ in results] or [None])
     data = {
         "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
-        "why": why or None, **found.data(), "tests": _data(results) if terms else [],
+        "why": why or None, "assumes": assumed.data(assumes), **found.data(), "tests": _data(results) if terms else [],
         "chains": {one.chain.name: _chain(one) for one in bounded},
     }  # fmt: skip
-    return Answered(data, results, verdict, found, bounded)
+    return Answered(data, results, verdict, found, bounded, assumes)
 
 
 def of_chains(system: Taskset, results: Results) -> Sequence[Bounded]:

@@ -86,6 +86,15 @@ class Fork:
         return (self.task, *self.workers)
 
 
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A file says nothing by ``key``, and bounds take ``text`` for granted; ``tasks``: of which, empty: the platform."""
+
+    key: str
+    tasks: tuple[str, ...]
+    text: str
+
+
 class Protocol(str, Enum):
     """What happens while one task wants a resource that another one holds."""
 

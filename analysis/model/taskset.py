@@ -9,7 +9,7 @@ from functools import cached_property
 
 from analysis.model.partition import Partition
 from analysis.model.platform import Platform
-from analysis.model.relations import Chain, Fork, Resource, releases
+from analysis.model.relations import Assumed, Chain, Fork, Resource, releases
 from analysis.model.task import Task
 
 
@@ -18,7 +18,7 @@ class Taskset:
     """A platform and its tasks, in the order of the file.
 
     ``partitions``: those that tasks share.  ``chains``: of tasks.  ``resources``: that tasks hold on CPUs.  ``forks``:
-    of tasks with workers.
+    of tasks with workers.  ``assumed``: what the file does not say, although a yes may be wrong for it.
     """
 
     platform: Platform
@@ -27,6 +27,7 @@ class Taskset:
     chains: tuple[Chain, ...] = ()
     resources: tuple[Resource, ...] = ()
     forks: tuple[Fork, ...] = ()
+    assumed: tuple[Assumed, ...] = field(default=(), compare=False)
 
     def __iter__(self) -> Iterator[Task]:
         return iter(self.tasks)

@@ -25,13 +25,18 @@ PLATFORM = {
     "time_slice": Field(
         schema.time(1),
         "time slice L of the default driver, as it is told: it lasts 1.024 times that; 1024us unless given",
+        assumes="the driver's slices are 1024us",
     ),
-    "copy_engine": Field(schema.boolean(), "whether copies run beside kernels; true unless given"),
+    "copy_engine": Field(
+        schema.boolean(), "whether copies run beside kernels; true unless given",
+        assumes="copies delay no kernel of another task",
+    ),
     "compute_units": Field(schema.integer(0, schema.MAX_UNITS), "SMs or CUs of the GPU"),
     "units": Field(schema.table(UNITS), "how many of them a partition may have; any number unless given"),
     "cross_contention": Field(
         schema.factor(),
         "what memory-intensive work is slowed down by while another partition does such work; 1 unless given",
+        assumes="work of one partition slows down no work of another",
     ),
     "chip": Field(schema.string("^[A-Za-z0-9_.-]{1,32}$", "the name of a chip"), "the GPU's chip, for CU masks"),
     "bus_chunk": Field(
@@ -42,12 +47,17 @@ PLATFORM = {
         schema.time(),
         "the longest thread block or copy chunk, which every preemption of the GPU may have to wait for; no longer one "
         "than segments name unless given",
+        assumes="no preemption of the GPU waits for a thread block or a copy, beyond what theta has",
     ),
     "cpu_latency": Field(
         schema.time(),
         "what a wake-up of a thread takes of its CPU at most, until it executes (measure latency); none unless given",
+        assumes="a thread executes at once when it wakes",
     ),
-    "clocks": Field(schema.table(CLOCKS), "the clocks at which the file's times hold; not stated unless given"),
+    "clocks": Field(
+        schema.table(CLOCKS), "the clocks at which the file's times hold; not stated unless given",
+        assumes="times hold at whatever clocks the machine has",
+    ),
     "policy": Field(
         schema.choice(*Policy.words(), FEDERATED), f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"
     ),
@@ -88,6 +98,7 @@ TASK = {
         schema.time(),
         "how much later than its arrival a job may be released, where period is the distance of arrivals; none unless "
         "given",
+        assumes="each job is released when it arrives",
     ),
     "releases": Field(
         schema.choice("periodic", "sporadic"), "whether arrivals are exactly period apart; sporadic unless given"
@@ -96,10 +107,14 @@ TASK = {
     "deadline": Field(schema.time(1), "relative deadline, from the release; the period unless given"),
     "offset": Field(schema.time(), "its first release, in plans of energy; 0 unless given"),
     "gpu": Field(NAME, "the only [[gpu]] that it may use; any that its profile is for unless given"),
-    "waiting": Field(schema.choice("busy", "suspend"), "what it does during G^e; suspend unless given"),
+    "waiting": Field(
+        schema.choice("busy", "suspend"), "what it does during G^e; suspend unless given",
+        assumes="its thread sleeps while its GPU work executes: CUDA and HIP spin unless told otherwise",
+    ),
     "form": Field(
         schema.choice(*Form.words()),
         "when policy boosted raises its thread; self unless given if it suspends, owner if it waits busily",
+        assumes="its program states the form that goes with its waiting, or none",
     ),
     "segments": Field(
         schema.array(schema.table(SEGMENT), "an array of segments"), "its segments in order", required=True
@@ -116,6 +131,7 @@ TASK = {
     "process": Field(
         NAME,
         "the process of which its thread and those of other tasks are threads, with one client; its own unless given",
+        assumes="no thread of its process serves another task",
     ),
     "partition": Field(
         schema.either(NAME, schema.table(OWN_PARTITION), "the name of one [[partition]]"),
@@ -125,9 +141,13 @@ TASK = {
     "conflict": Field(
         schema.factor(),
         "what its GPU work is slowed down by if its partition has another task of its intensity; 1 unless given",
+        assumes="no other task of its intensity slows it down",
     ),
     "clocks": Field(schema.table(CLOCKS), "those that its times are of (measure times); the platform's unless given"),
-    "thread": Field(NAME, "the [[thread]] that serves its jobs, and those of other tasks; its own unless given"),
+    "thread": Field(
+        NAME, "the [[thread]] that serves its jobs, and those of other tasks; its own unless given",
+        assumes="its thread serves no other task",
+    ),
     "rank": Field(schema.integer(0, 9999), "its place in its thread's order, 0 first; order fifo has none"),
     "kind": Field(
         schema.choice(*(kind.value for kind in Callback)), "what releases its jobs in a thread of ROS 2"
@@ -172,7 +192,9 @@ CHAIN = {
 SECTION = {
     "task": Field(NAME, "the task", required=True),
     "time": Field(schema.time(1), "how long the section takes at most; a part of a CPU segment", required=True),
-    "times": Field(schema.integer(1, 1000), "how often a job enters it; 1 unless given"),
+    "times": Field(
+        schema.integer(1, 1000), "how often a job enters it; 1 unless given", assumes="a job enters it once"
+    ),
 }
 RESOURCE = {
     "name": Field(NAME, "the resource's name, used once", required=True),

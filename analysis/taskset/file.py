@@ -8,7 +8,7 @@ tables that validate (fields.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,7 @@ from analysis.model import (
 )
 from analysis.taskset import chains, clocks, forks, resources, schema, threads
 from analysis.taskset import partitions as partitions_of_file
+from analysis.taskset.assumed import assumed
 from analysis.taskset.clocks import Clocks
 from analysis.taskset.fields import CHAIN, PLATFORM, RESOURCE, SHARED_PARTITION, THREAD
 from analysis.taskset.lines import Path as Where
@@ -117,6 +118,7 @@ def from_document(path: Path, tables: Document, report: Mistakes, unplaced: bool
     at_clocks = clocks.of_tasks(tables, taskset, report) if taskset and not report.problems else {}
     if report.problems or taskset is None:
         raise TasksetError(path, report.problems)
+    taskset = replace(taskset, assumed=tuple(assumed(tables, taskset)))
     lacks = _lacks(tables["platform"], taskset, report)
     unmodelled = (*_unmodelled(taskset, report), *_grouped(tables, taskset, report), *spatial)
     stated = taskset.platform.theta_known and not tables["platform"].keys().isdisjoint(("epsilon", "theta"))

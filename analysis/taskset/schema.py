@@ -54,6 +54,8 @@ class Field:
     kind: ValueKind
     about: str
     required: bool = False
+    #: The optimistic assumption about a table without the key; empty: its absence makes no bound smaller.
+    assumes: str = ""
 
 
 def _name(value: object) -> str:
@@ -357,9 +359,15 @@ def table_schema(fields: dict[str, Field]) -> Document:
 
 LINEAR_FIELDS = {
     "parallel": Field(time(), "the time that is divided by the number of compute units", required=True),
-    "serial": Field(time(), "the time that no number of units shortens; 0 unless given"),
+    "serial": Field(
+        time(), "the time that no number of units shortens; 0 unless given",
+        assumes="all of the time is divided by the number of units",
+    ),
 }
 SPAN_FIELDS = {
     "worst": Field(time(), "worst-case time", required=True),
-    "best": Field(time(), "best-case time; the worst case unless given"),
+    "best": Field(
+        time(), "best-case time; the worst case unless given",
+        assumes="it never takes less: bounds of tasks that own units (and those that subtract overlaps) look at that",
+    ),
 }

@@ -36,12 +36,18 @@ SEGMENT = {
     "gpu": Field(schema.gpu_time(), "G^e, the pure GPU work of a GPU segment"),
     "copy": Field(schema.span(), "a copy between host and GPU"),
     "kernel": Field(_work(), "a kernel: its time alone on one SM or CU"),
-    "overhead": Field(schema.time(), "the part of a kernel that more SMs or CUs do not shorten; none unless given"),
+    "overhead": Field(
+        schema.time(), "the part of a kernel that more SMs or CUs do not shorten; none unless given",
+        assumes="all of the kernel is divided by the number of units",
+    ),
     "interleave": Field(
         schema.string("^(1([.][0-9]{1,3})?|2([.]0{1,3})?)$", 'a factor from "1" to "2" with up to three digits'),
         "how much longer a kernel takes whose two halves interleave on each SM or CU; 2, the most, unless given",
     ),
-    "block": Field(schema.time(), "the longest thread block of a kernel alone; work divides without end unless given"),
+    "block": Field(
+        schema.time(), "the longest thread block of a kernel alone; work divides without end unless given",
+        assumes="no preemption waits for its thread blocks, and units share its work evenly",
+    ),
     "kernel_times": Field(
         schema.array(schema.span(), "an array of times"), "a kernel's times on 1, 2, ... SMs or CUs, as measured"
     ),

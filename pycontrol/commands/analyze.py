@@ -9,11 +9,12 @@ from pathlib import Path
 
 import click
 
-from analysis.answers.chosen import tests
+from analysis.answers.chosen import distinct, tests
 from analysis.answers.judged import Results, judge
 from analysis.answers.loading import analysable, modelled
 from analysis.model import Taskset
 from analysis.rta import Bound, Failure, Result, Test
+from analysis.taskset.assumed import lines
 from analysis.verdict import Answer, beyond, lacks_theta
 from gpurt.errors import UsageError
 from gpurt.text import filename
@@ -80,13 +81,15 @@ def analyze(
         notes += remarks
     system = _with_region(loaded.taskset, region)
     if every:
-        chosen = [test for test in chosen if test.divides(system) and test.fits_turns(system)]
+        chosen = [test for test in distinct(chosen) if test.divides(system) and test.fits_turns(system)]
         known = [test for test in chosen if not lacks_theta(test, system)]
         if len(known) < len(chosen):
             notes.append("theta is missing in [platform]: the tests that need it were left out")
         chosen = known
     shown = chosen if every else []
-    data, results, verdict, found, bounded = judge(file, system, chosen if names else [], shown, notes, terms=as_json)
+    data, results, verdict, found, bounded, assumes = judge(
+        file, system, chosen if names else [], shown, notes, terms=as_json
+    )
     if measured:
         data = _of_this_host(data, objections)
     render.note(*data["notes"], as_json=as_json)
@@ -105,7 +108,7 @@ def analyze(
         text += "\n" + _said(verdict) if passed else ""
     text += "" if explain or not bounded else "\n" + chains.tabulated(bounded)
     text += f"\nNOT PROVED of this host: {doubt}" if (doubt := against(objections)) else ""
-    text = "\n".join([text, *found.lines()])
+    text = "\n".join([text, *found.lines(), *(lines(assumes) if data["schedulable"] and not explain else ())])
     render.emit(data, as_json, text)
     return 0 if data["schedulable"] else 1
 

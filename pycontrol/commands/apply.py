@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from analysis import taskset
+from analysis.taskset import assumed
 from gpurt.errors import UsageError
 from gpurt.types import DocumentView
 from pycontrol.commands.options import FILE, JSON, Output, command
@@ -68,6 +69,7 @@ def apply(
             for task in users]  # fmt: skip
     lines = [render.table(("task", "GPU priority", "pid"), rows) if rows else "no task uses the GPU: nothing to set"]
     lines += [f"group {group}: {', '.join(one.name for one in members)}" for group, members in loaded.groups.items()]
+    lines += assumed.lines(given.assumes) if not given.proof else []
     lines += [f"applied by force, without a proof: {reason}" for reason in given.doubts]
     data = {
         task.name: {
@@ -103,7 +105,8 @@ def _emit(
     """Prints the answer."""
     doubt = given.proof or given.other or None
     whole = {
-        "file": file, "policy": given.policy, "schedulable": not doubt, "why": doubt, "applied": given.done,
+        "file": file, "policy": given.policy, "schedulable": not doubt, "why": doubt,
+        "assumes": assumed.data(given.assumes), "applied": given.done,
         "tasks": tasks, "objections": fit.data(given.objections), "notes": notes,
     }  # fmt: skip
     render.note(*notes, as_json=as_json)

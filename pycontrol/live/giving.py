@@ -8,8 +8,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from analysis.answers.loading import refuse
-from analysis.model import Task, Taskset
+from analysis.model import Assumed, Task, Taskset
 from analysis.taskset import TasksetFile
+from analysis.taskset.assumed import of_tests
 from analysis.verdict import answer
 from gpurt.errors import RefusedError
 from pycontrol.live import applied, fit
@@ -26,6 +27,7 @@ class Given:
 
     ``proof``: why the file's deadlines are not proved to hold; ``other``: what of the host speaks against the bounds;
     both empty: they hold.  ``done``: whether it was set.  ``pids``: the processes of each task that uses the GPU.
+    ``assumes``: what the file does not say, although a proof may be wrong for it.
     """
 
     policy: str
@@ -34,6 +36,7 @@ class Given:
     done: bool
     objections: Sequence[Objection] = ()
     pids: Mapping[str, Sequence[int]] | None = None
+    assumes: Sequence[Assumed] = ()
 
     @property
     def doubts(self) -> list[str]:
@@ -65,11 +68,12 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
     if not force:
         refuse(loaded, workers=True)
     verdict = answer(loaded.taskset)
+    assumes = of_tests(loaded.taskset, [verdict.test.waiting if verdict.test else None])
     proof = verdict.why and standing(loaded.taskset, verdict.why)
     if not proof and loaded.unmodelled:  # by force
         proof = loaded.unmodelled[0].message
     if proof and not force:
-        return Given(verdict.policy, proof, "", False)
+        return Given(verdict.policy, proof, "", False, assumes=assumes)
     with connect(device) as control, ExitStack() as stack:
         host = fit.ask(control, loaded)
         matched = fit.matched(loaded, host)
@@ -78,12 +82,12 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
         found = fit.objections(loaded, host.given(priorities, groups))
         other = fit.against(found)
         if other and not force:
-            return Given(verdict.policy, "", other, False, found)
+            return Given(verdict.policy, "", other, False, found, assumes=assumes)
         settings = [] if all(gpu.emulated for gpu in host.gpus) else list(settings_of(loaded.path, matched))
         node = stack.enter_context(SchedNode()) if settings else None
         applied.apply(control, host.clients, priorities, settings, node, groups=groups)
     pids = {task.name: sorted(pid for pid, one in matched.items() if one is task) for task in loaded.taskset}
-    return Given(verdict.policy, proof, other, True, found, pids)
+    return Given(verdict.policy, proof, other, True, found, pids, assumes)
 
 
 def _joining(loaded: TasksetFile, host: fit.Host, matched: Mapping[int, Task]) -> dict[int, str]:

@@ -9,6 +9,7 @@ from enum import Enum
 
 from analysis.rta import Result, Test
 from analysis.taskset import TasksetFile
+from analysis.taskset.assumed import lines, of_tests
 from analysis.trace import Trace
 from analysis.verdict import slow_turns, unlike_the_file
 from gpurt.enums import Policy, Tier
@@ -75,7 +76,8 @@ def judged(evidence: Evidence) -> list[Assumption]:
     return [
         _proof(evidence), _subject(evidence), _times(evidence), _clocks(evidence), _releases(evidence),
         _updates(evidence),
-        _policy(evidence), _control(evidence), _tasks(evidence), _waits(evidence), _placement(evidence),
+        _policy(evidence), _control(evidence), _tasks(evidence), _waits(evidence), *_unstated(evidence),
+        _placement(evidence),
         *_partitions(evidence), *_threads(evidence), *_groups(evidence), _outside(evidence),
         _latency(evidence),
         Assumption(
@@ -278,6 +280,16 @@ def _waits(evidence: Evidence) -> Assumption:
             text = f"the host has told {gpu.stucks} times that the owner of GPU {gpu.gpu} slept while others waited"
             return Assumption(assumed, Support.REFUTED, f"{text} and the GPU executed nothing")
     return Assumption(assumed, Support.UNCHECKED, "the file's author states it; a host tells only of waits that last")
+
+
+def _unstated(evidence: Evidence) -> list[Assumption]:
+    """The optimistic defaults of what the file does not say, unless the report speaks of them elsewhere."""
+    modes = [evidence.test.waiting] if evidence.test else [None]
+    elsewhere = ("cpu_latency", "clocks")
+    return [
+        Assumption(line[0].upper() + line[1:] + ".", Support.UNCHECKED, "the file's author may state it")
+        for line in lines([one for one in of_tests(evidence.file.taskset, modes) if one.key not in elsewhere])
+    ]
 
 
 def _placement(evidence: Evidence) -> Assumption:

@@ -41,14 +41,15 @@ def test_programs_outside_the_file_count(gpurt: Gpurt) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [('"10ms"', '"3ms"', "no slices and levels were found"),
-     ('priority = 30', 'priority = 30\nwaiting = "busy"\npartition = "p"', "camera waits busily"),
+     ('waiting = "suspend"', 'waiting = "busy"\npartition = "p"', "camera waits busily"),
      ('theta = "100us"', "", "theta is missing"),
      ("priority = ", "priority = 0 # ", "no real-time task uses the GPU")],
 )  # fmt: skip
 def test_what_is_not_covered_is_said(gpurt: Gpurt, tmp_path: Path, old: str, new: str, why: str) -> None:
     file = tmp_path / "set.toml"
     shared = '[[partition]]\nname = "p"\nshared = "deadline"\n' if "partition" in new else ""
-    file.write_text(EXAMPLE.read_text(encoding="utf-8").replace(old, new) + shared, encoding="utf-8")
+    text = EXAMPLE.read_text(encoding="utf-8").replace(old, new, 1 if "partition" in new else -1)
+    file.write_text(text + shared, encoding="utf-8")
     code, out, _ = gpurt("plan", "slices", file)
     assert code == 1
     assert out.startswith(f"NOT PROVED: {why}")
@@ -58,7 +59,7 @@ def test_what_is_not_covered_is_said(gpurt: Gpurt, tmp_path: Path, old: str, new
 def test_tasks_that_wait_busily_are_planned_for(gpurt: Gpurt, tmp_path: Path) -> None:
     """Alone on their CPUs they have the same bounds; the file that is written has the bounds that were printed."""
     file, out = tmp_path / "set.toml", tmp_path / "out.toml"
-    file.write_text(EXAMPLE.read_text(encoding="utf-8").replace("cpu = 0\n", 'cpu = 0\nwaiting = "busy"\n'))
+    file.write_text(EXAMPLE.read_text(encoding="utf-8").replace('waiting = "suspend"', 'waiting = "busy"'))
     code, text, _ = gpurt("plan", "slices", file, "-o", out, "--json", "--explain")
     tasks = json.loads(text)["tasks"]
     assert code == 0
