@@ -88,7 +88,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """A file says nothing by ``key``, and bounds take ``text`` for granted; ``tasks``: of which, empty: the platform."""
+    """A file has no ``key``, and bounds take ``text`` for granted of these ``tasks``; none: of the platform."""
 
     key: str
     tasks: tuple[str, ...]
