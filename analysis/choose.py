@@ -13,7 +13,7 @@ from analysis import compiled, rta
 from analysis.conflicts import under
 from analysis.model import Taskset, Waiting
 from analysis.rta import Bound, Result, Test
-from analysis.verdict import beyond, lacks_theta, stated, thread_moves
+from analysis.verdict import beyond, lacks_theta, proved, stated, thread_moves
 from gpurt.enums import Policy
 
 #: The policies that are compared.  MPCP and FMLP+ are left out: no host has them.
@@ -77,6 +77,16 @@ def choices(taskset: Taskset, progress: Callable[[int], None] = lambda steps: No
             found += _combined(systems[test.policy], test.name)
         progress(1)
     return sorted(found, key=lambda choice: choice.merit, reverse=True)
+
+
+def passing(taskset: Taskset) -> bool:
+    """Whether some of these ways holds, in one waiting mode and with the file's GPU priorities."""
+    for test in rta.TESTS.values():
+        if test.waiting is None or test.assigns or test.policy not in COMPARED:
+            continue
+        if (system := under(taskset, test.policy)) and _eligible(test, system) and proved(test, system):
+            return True
+    return False
 
 
 def choose(taskset: Taskset) -> Choice | None:

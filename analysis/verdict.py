@@ -43,12 +43,12 @@ class Answer:
 
 
 def stated(test: Test) -> bool:
-    """Whether the test is sound, and a file can state the system that it is about.
+    """Whether the test is sound, an attack on it is recorded, and a file can state the system that it is about.
 
     A file cannot state strictly periodic releases, for tasks are sporadic.  A file cannot state another polling period
     under `job` than the hosts' default.
     """
-    return test.sound and not test.periodic and (test.policy != "job" or test.poll == POLL)
+    return test.sound and test.attacked and not test.periodic and (test.policy != "job" or test.poll == POLL)
 
 
 def thread_moves(test: Test, taskset: Taskset) -> bool:
@@ -96,7 +96,8 @@ def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
 def _of_units(taskset: Taskset) -> list[Test]:
     """The tests of tasks that own units and wait so, the one first that `gpurt plan units` plans with."""
     modes = {task.waiting for task in taskset.real_time if task.uses_gpu} or {Waiting.SUSPEND}
-    return [rta.UNITS[name] for name in ("rtgpu", "rtgpu-tight", "stgm") if {rta.UNITS[name].waiting} == modes]
+    found = [rta.UNITS[name] for name in ("rtgpu", "rtgpu-tight", "stgm")]
+    return [test for test in found if {test.waiting} == modes and test.attacked]
 
 
 def answer(taskset: Taskset) -> Answer:
@@ -183,7 +184,9 @@ def no_proof(test: Test, taskset: Taskset) -> str:
         return OTHER_TURNS.format(test.name)
     if lacks_theta(test, taskset):
         return NO_THETA.format(test.name)
-    return "" if test.sound else f"{test.name} is unsound: its bound can be exceeded"
+    if not test.sound:
+        return f"{test.name} is unsound: its bound can be exceeded"
+    return "" if test.attacked else f"{test.name} is a draft: no attack on its bounds is recorded"
 
 
 def unlike_the_file(test: Test, taskset: Taskset) -> str:

@@ -18,13 +18,15 @@ from gpurt.errors import UsageError
 
 
 def tests(names: Sequence[str]) -> list[Test]:
-    """The schedulability tests of these names; all sound ones where there are none.
+    """The schedulability tests of these names; all sound and attacked ones where there are none.
 
     Raises:
         UsageError: no test has such a name.
     """
     try:
-        return [rta.find(name) for name in names] or [test for test in rta.TESTS.values() if test.sound]
+        return [rta.find(name) for name in names] or [
+            test for test in rta.TESTS.values() if test.sound and test.attacked
+        ]
     except ValueError as error:
         raise UsageError(f"--test: {error}") from None
 

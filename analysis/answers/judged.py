@@ -76,7 +76,7 @@ def of_chains(system: Taskset, results: Results) -> Sequence[Bounded]:
     """The chains' bounds: those of the first test by which all holds, or that bounds all tasks, or of the first."""
     if not system.chains or not results:
         return [Bounded(chain, {}, "no test bounds its tasks") for chain in system.chains]
-    bounding = [one for one in results if one[0].sound and one[1].schedulable] or results
+    bounding = [one for one in results if not one[0].doubt and one[1].schedulable] or results
     _, result = next((one for one in bounding if not beyond(one[0], system, one[1])), bounding[0])
     return [bound_of(chain, system, result) for chain in system.chains]
 

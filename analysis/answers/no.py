@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 from analysis import compiled
 from analysis.answers.less import least
+from analysis.choose import passing
 from analysis.conflicts import under
 from analysis.model import FEDERATED, Taskset
 from analysis.rta import Result, Test, find
 from analysis.rta.regions import switching
-from analysis.rta.result import Failure, Reason
+from analysis.sensitivity import slowed
 from analysis.simulate import Options, SimulationError, default_horizon, worst_over_offsets
 from analysis.verdict import proved
 from gpurt.units import exact_ms
@@ -43,17 +45,17 @@ def missed(taskset: Taskset, result: Result) -> list[str]:
 
 
 def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
-    """The commands that would help where the test fails, each with what it does or found."""
-    if taskset.forks:  # the others refuse workers
-        if not any(isinstance(one, Failure) and one.reason is Reason.WORKERS for one in result.failures):
-            yield "gpurt margins: it says how much of which time has to go"
-        return
-    if test.assignable and not test.assigns and _assignable(test, taskset):
-        yield "gpurt plan priorities --write: GPU priorities are known with which every deadline holds"
-        return
-    yield "gpurt plan modes: it compares policies and waiting modes"
-    if (one := least(test, taskset)) is None:
+    """The commands that would help where the test fails, each with what it does or found; none that answers no."""
+    if not taskset.forks:  # the others refuse workers
+        if test.assignable and not test.assigns and _assignable(test, taskset):
+            yield "gpurt plan priorities --write: GPU priorities are known with which every deadline holds"
+            return
+        if passing(taskset):
+            yield "gpurt plan modes: with other policies or waiting modes every deadline holds"
+    one = None if taskset.forks else least(test, taskset)
+    if one is None and proved(test, slowed(taskset, Fraction(0))):
         yield "gpurt margins: it says how much of which time has to go"
+    if one is None:
         return
     yield (
         f"gpurt margins: {one.task}'s {one.what.words} alone has to shrink to {one.percent} %, from "

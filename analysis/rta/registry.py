@@ -46,7 +46,7 @@ GCAPS = (
     Test(
         "gcaps-suspend", "GCAPS, self-suspension", "ECRTS'24 lemmas 8, 9, 13-15", "segment", SUSPEND,
         gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True, pending=True, latency=True,
-        paths=forkjoin.segment, processes=True,
+        paths=forkjoin.segment, processes=True, sound=True,
     ),
     Test(
         "gcaps-suspend-printed", "GCAPS, self-suspension, as printed", "ECRTS'24 lemmas 8, 9, 13-15",
@@ -55,7 +55,7 @@ GCAPS = (
     ),
     Test(
         "gcaps-busy", "GCAPS, busy waiting", "ECRTS'24 lemmas 8-12", "segment", BUSY,
-        gcaps.busy, compiled="gcaps-busy", assignable=True, pending=True, latency=True,
+        gcaps.busy, compiled="gcaps-busy", assignable=True, pending=True, latency=True, sound=True,
     ),
     Test(
         "gcaps-busy-printed", "GCAPS, busy waiting, as printed", "ECRTS'24 lemmas 8-12", "segment", BUSY,
@@ -63,7 +63,7 @@ GCAPS = (
     ),
     Test(
         "gcaps-mixed", "GCAPS, each task in its own waiting mode", "readings: GCAPS, each task in its own mode",
-        "segment", None, gcaps.mixed, assignable=True,
+        "segment", None, gcaps.mixed, assignable=True, sound=True,
     ),
 )  # fmt: skip
 
@@ -72,28 +72,29 @@ BOOSTED = (
         "boosted-suspend", "boosted owners, self-suspension", "readings: boosted, owners inside segments", "boosted",
         SUSPEND, boosted.SUSPEND.demands, ends=boosted.SUSPEND.ends, instead=boosted.SUSPEND.short,
         compiled="boosted-suspend", forms=(Form.SELF, Form.OWNER), any_order=True, assignable=True, threads=True,
-        pending=True, latency=True, resources=True, paths=forkjoin.boosted,
+        pending=True, latency=True, resources=True, paths=forkjoin.boosted, sound=True,
     ),
     Test(
         "boosted-busy", "boosted owners, busy waiting", "readings: boosted", "boosted", BUSY,
         boosted.BUSY.demands, ends=boosted.BUSY.ends, compiled="boosted-busy", forms=(Form.OWNER,), assignable=True,
+        sound=True,
     ),
     Test(
         "boosted-busy-fence", "boosted owners, busy waiting, not raised during their own G^e", "readings: boosted",
         "boosted", BUSY, boosted.FENCE.demands, ends=boosted.FENCE.ends, compiled="boosted-busy-fence",
-        forms=(Form.FENCE,), assignable=True,
+        forms=(Form.FENCE,), assignable=True, sound=True,
     ),
     Test(
         "boosted-mixed", "boosted owners, each task in its own waiting mode", "readings: boosted", "boosted", None,
         boosted.MIXED.demands, ends=boosted.MIXED.ends, compiled="boosted-mixed", forms=(None, Form.OWNER),
-        assignable=True,
+        assignable=True, sound=True,
     ),
 )  # fmt: skip
 
 ROUND_ROBIN = (
     Test(
         "tsg-rr-suspend", "default driver, self-suspension", "ECRTS'24 lemmas 1-3, 6, 7", "timesliced", SUSPEND,
-        tsg_rr.suspend, compiled="tsg-rr-suspend",
+        tsg_rr.suspend, compiled="tsg-rr-suspend", sound=True,
     ),
     Test(
         "tsg-rr-suspend-printed", "default driver, self-suspension, as printed", "ECRTS'24 lemmas 1-3, 6, 7",
@@ -102,7 +103,7 @@ ROUND_ROBIN = (
     ),
     Test(
         "tsg-rr-busy", "default driver, busy waiting", "ECRTS'24 lemmas 1-5", "timesliced", BUSY,
-        tsg_rr.busy, compiled="tsg-rr-busy",
+        tsg_rr.busy, compiled="tsg-rr-busy", sound=True,
     ),
     Test(
         "tsg-rr-busy-printed", "default driver, busy waiting, as printed", "ECRTS'24 lemmas 1-5", "timesliced", BUSY,
@@ -113,20 +114,20 @@ ROUND_ROBIN = (
 TIME_PARTITIONS = (
     Test(
         "supply-fp", "slices and levels, TSGs shared by priority, self-suspension", "readings: time partitions",
-        "timesliced", SUSPEND, supply.demands(Sharing.PRIORITY), sharing=Sharing.PRIORITY,
+        "timesliced", SUSPEND, supply.demands(Sharing.PRIORITY), sharing=Sharing.PRIORITY, sound=True,
     ),
     Test(
         "supply-edf", "slices and levels, TSGs shared by deadline, self-suspension", "readings: time partitions",
-        "timesliced", SUSPEND, supply.demands(Sharing.DEADLINE), sharing=Sharing.DEADLINE,
+        "timesliced", SUSPEND, supply.demands(Sharing.DEADLINE), sharing=Sharing.DEADLINE, sound=True,
     ),
     Test(
         "supply-fp-busy", "slices and levels, TSGs shared by priority, busy waiting", "readings: time partitions",
-        "timesliced", BUSY, supply.demands(Sharing.PRIORITY, waiting=BUSY), sharing=Sharing.PRIORITY,
+        "timesliced", BUSY, supply.demands(Sharing.PRIORITY, waiting=BUSY), sharing=Sharing.PRIORITY, sound=True,
     ),
     Test(
         "supply-fp-mixed", "slices and levels, TSGs shared by priority, each task in its own waiting mode",
         "readings: time partitions", "timesliced", None, supply.demands(Sharing.PRIORITY, waiting=None),
-        sharing=Sharing.PRIORITY,
+        sharing=Sharing.PRIORITY, sound=True,
     ),
 )  # fmt: skip
 
@@ -134,11 +135,11 @@ TIME_PARTITIONS = (
 PARTITIONS = (
     Test(
         "partitioned-suspend", "GCAPS in each partition, shared CPUs, self-suspension",
-        "readings: GCAPS inside partitions", "segment", SUSPEND, partitioned.suspend, partitions=True,
+        "readings: GCAPS inside partitions", "segment", SUSPEND, partitioned.suspend, partitions=True, sound=True,
     ),
     Test(
         "partitioned-busy", "GCAPS in each partition, shared CPUs, busy waiting", "readings: GCAPS inside partitions",
-        "segment", BUSY, partitioned.busy, partitions=True,
+        "segment", BUSY, partitioned.busy, partitions=True, sound=True,
     ),
 )  # fmt: skip
 
@@ -146,19 +147,19 @@ PARTITIONS = (
 LOCKS = (
     Test(
         "lock-priority-suspend", "priority-ordered lock, self-suspension", "readings: locks without boosting",
-        "lock-priority", SUSPEND, lock.priority_suspend,
+        "lock-priority", SUSPEND, lock.priority_suspend, sound=True,
     ),
     Test(
         "lock-priority-busy", "priority-ordered lock, busy waiting", "readings: locks without boosting",
-        "lock-priority", BUSY, lock.priority_busy,
+        "lock-priority", BUSY, lock.priority_busy, sound=True,
     ),
     Test(
         "lock-fifo-suspend", "first-come lock, self-suspension", "readings: locks without boosting",
-        "lock-fifo", SUSPEND, lock.fifo_suspend,
+        "lock-fifo", SUSPEND, lock.fifo_suspend, sound=True,
     ),
     Test(
         "lock-fifo-busy", "first-come lock, busy waiting", "readings: locks without boosting",
-        "lock-fifo", BUSY, lock.fifo_busy,
+        "lock-fifo", BUSY, lock.fifo_busy, sound=True,
     ),
 )  # fmt: skip
 
@@ -166,7 +167,7 @@ LOCKS = (
 BOOSTED_LOCKS = (
     Test(
         "mpcp-suspend", "MPCP, boosted, self-suspension", "Patel et al., RTAS'18 (readings: MPCP)", "mpcp", SUSPEND,
-        mpcp.suspend, compiled="mpcp-suspend", free=True,
+        mpcp.suspend, compiled="mpcp-suspend", free=True, sound=True,
     ),
     Test(
         "mpcp-suspend-published", "MPCP, boosted, self-suspension, as evaluated with GCAPS",
@@ -175,7 +176,7 @@ BOOSTED_LOCKS = (
     ),
     Test(
         "fmlp-suspend", "FMLP+, boosted, self-suspension", "Brandenburg, ECRTS'14 (readings: FMLP+)", "fmlp", SUSPEND,
-        fmlp.suspend, compiled="fmlp-suspend", free=True,
+        fmlp.suspend, compiled="fmlp-suspend", free=True, sound=True,
     ),
     Test(
         "fmlp-suspend-published", "FMLP+, boosted, self-suspension, as evaluated with GCAPS",
@@ -185,7 +186,7 @@ BOOSTED_LOCKS = (
     ),
     Test(
         "mpcp-busy", "MPCP, boosted, busy waiting", "Patel et al., RTAS'18 (readings: MPCP)", "mpcp", BUSY,
-        mpcp.busy, compiled="mpcp-busy", free=True,
+        mpcp.busy, compiled="mpcp-busy", free=True, sound=True,
     ),
     Test(
         "mpcp-busy-published", "MPCP, boosted, busy waiting, as evaluated with GCAPS",
@@ -195,7 +196,7 @@ BOOSTED_LOCKS = (
     ),
     Test(
         "fmlp-busy", "FMLP+, boosted, busy waiting", "Brandenburg, ECRTS'14 (readings: FMLP+)", "fmlp", BUSY,
-        fmlp.busy, compiled="fmlp-busy", free=True,
+        fmlp.busy, compiled="fmlp-busy", free=True, sound=True,
     ),
     Test(
         "fmlp-busy-published", "FMLP+, boosted, busy waiting, as evaluated with GCAPS",
@@ -208,6 +209,7 @@ KERNEL_THREAD = (
     Test(
         "thesis-kthread-busy", "kernel thread that looks every ms, busy waiting", "thesis lemmas 12, 13", "job", BUSY,
         thesis.kernel_thread(thesis.POLL), compiled="thesis-kthread-busy", poll=thesis.POLL, assignable=True,
+        sound=True,
     ),
     Test(
         "thesis-kthread-busy-printed", "kernel thread that looks every ms, busy waiting, as printed",
@@ -219,14 +221,14 @@ KERNEL_THREAD = (
     Test(
         "thesis-kthread-notify-busy", "kernel thread that is notified, busy waiting", "thesis lemmas 12, 13",
         "job", BUSY,
-        thesis.kernel_thread(0), compiled="thesis-kthread-busy", assignable=True,
+        thesis.kernel_thread(0), compiled="thesis-kthread-busy", assignable=True, sound=True,
     ),
 )  # fmt: skip
 
 IOCTL = (
     Test(
         "thesis-ioctl-suspend", "ioctl approach, self-suspension", "thesis lemmas 14, 15, as in gcaps-suspend",
-        "segment", SUSPEND, gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True,
+        "segment", SUSPEND, gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True, sound=True,
     ),
     Test(
         "thesis-ioctl-suspend-printed", "ioctl approach, self-suspension, as printed",
@@ -236,7 +238,7 @@ IOCTL = (
     ),
     Test(
         "thesis-ioctl-busy", "ioctl approach, busy waiting", "thesis lemmas 14, 16, as in gcaps-busy",
-        "segment", BUSY, gcaps.busy, compiled="gcaps-busy", assignable=True,
+        "segment", BUSY, gcaps.busy, compiled="gcaps-busy", assignable=True, sound=True,
     ),
     Test(
         "thesis-ioctl-busy-printed", "ioctl approach, busy waiting, as printed",
@@ -247,7 +249,7 @@ IOCTL = (
     Test(
         "thesis-ioctl-suspend-reduced", "ioctl approach, self-suspension, overlaps off, strictly periodic releases",
         "thesis lemmas 19, 20", "segment", SUSPEND, thesis.reduced_suspend, reduces="thesis-ioctl-suspend",
-        periodic=True, assignable=True,
+        periodic=True, assignable=True, sound=True,
     ),
     Test(
         "thesis-ioctl-suspend-reduced-printed",
@@ -257,7 +259,7 @@ IOCTL = (
     Test(
         "thesis-ioctl-busy-reduced", "ioctl approach, busy waiting, overlaps off, strictly periodic releases",
         "thesis lemmas 19, 21", "segment", BUSY, thesis.reduced_busy, reduces="thesis-ioctl-busy",
-        periodic=True, assignable=True,
+        periodic=True, assignable=True, sound=True,
     ),
     Test(
         "thesis-ioctl-busy-reduced-printed",
@@ -287,27 +289,27 @@ def _units(name: str) -> Callable[[Taskset], Result]:
 FEDERATED = (
     Test(
         "rtgpu-printed", "own units of the GPU, as printed", "RTGPU lemmas 5.1 to 5.6", "federated", SUSPEND,
-        _no_demands, analysis=_units("rtgpu-printed"),
+        _no_demands, analysis=_units("rtgpu-printed"), sound=True,
     ),
     Test(
         "rtgpu", "own units of the GPU, whole jobs on the bus", "RTGPU; readings: RTGPU, holistic bounds", "federated",
-        SUSPEND, _no_demands, analysis=_units("rtgpu"),
+        SUSPEND, _no_demands, analysis=_units("rtgpu"), sound=True,
     ),
     Test(
         "rtgpu-tight", "own units of the GPU, responses in the place of deadlines", "readings: RTGPU, tight",
-        "federated", SUSPEND, _no_demands, analysis=_units("rtgpu-tight"),
+        "federated", SUSPEND, _no_demands, analysis=_units("rtgpu-tight"), sound=True,
     ),
     Test(
         "stgm", "own units of the GPU, busy waiting", "readings: STGM", "federated", BUSY, _no_demands,
-        analysis=_units("stgm"),
+        analysis=_units("stgm"), sound=True,
     ),
     Test(
         "stgm-published", "own units of the GPU, busy waiting, as probably evaluated", "readings: STGM", "federated",
-        BUSY, _no_demands, analysis=_units("stgm-published"),
+        BUSY, _no_demands, analysis=_units("stgm-published"), sound=True,
     ),
     Test(
         "self-suspension", "own units of the GPU, one chain of copies and kernels at a time", "RTGPU lemmas 2.1 to 2.3",
-        "federated", SUSPEND, _no_demands, analysis=_units("self-suspension"),
+        "federated", SUSPEND, _no_demands, analysis=_units("self-suspension"), sound=True,
     ),
     Test(
         "rtgpu-expected", "own units of the GPU, as evaluated", "RTGPU section 6", "federated", SUSPEND, _no_demands,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from analysis.chains import triggered
 from analysis.conflicts import UNKNOWN, under
@@ -12,6 +12,7 @@ from analysis.fold import apart
 from analysis.model import FORMS, Sharing, Taskset, Waiting
 from analysis.rta import forkjoin, processes, wakeups
 from analysis.rta.analyse import analyse
+from analysis.rta.attacks import ATTACKS
 from analysis.rta.audsley import Assignment, assign
 from analysis.rta.order import Equals, equals_that_wait, one_sided
 from analysis.rta.partition_order import homeless, locked, on_one_bus, out_of_order
@@ -46,6 +47,7 @@ class Test:
         workers; tests without one refuse them.  ``processes``: it holds where several threads of a process use the GPU.
     Its standing:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
+        ``attacked``: whether the attack on its formula is recorded; others run by name, and prove nothing.
     Its formulas:
         ``demands``: the readable formula.  ``ends``: the same of a job up to the end of its last GPU segment, if other
         tasks' bounds look at that.  ``instead``: another formula, which counts where the first has no bound.
@@ -69,7 +71,7 @@ class Test:
     compiled: str | None = None
     reduces: str | None = None
     analysis: Callable[[Taskset], Result] | None = None
-    sound: bool = True
+    sound: bool = field(kw_only=True)
     note: str = ""
     poll: int = 0
     periodic: bool = False
@@ -96,6 +98,18 @@ class Test:
         """The test that also assigns GPU priorities."""
         title = f"{self.title}, GPU priorities assigned"
         return replace(self, name=self.name + SUFFIX, title=title, assigns=True)
+
+    @property
+    def attacked(self) -> bool:
+        """Whether an attack on it is recorded, which broke no bound."""
+        return self.name in ATTACKS
+
+    @property
+    def doubt(self) -> str:
+        """Why nobody may rely on its bounds; empty: no reason is known."""
+        if not self.sound:
+            return f"UNSOUND, do not rely on it: {self.note}"
+        return "" if self.attacked else "A DRAFT, do not rely on it: no attack on its bounds is recorded"
 
     @property
     def usual(self) -> bool:

@@ -15,7 +15,7 @@ from analysis.answers.loading import analysable, modelled
 from analysis.model import Taskset
 from analysis.rta import Bound, Failure, Result, Test
 from analysis.taskset.assumed import lines
-from analysis.verdict import Answer, beyond, lacks_theta
+from analysis.verdict import Answer, beyond, lacks_theta, no_proof, unlike_the_file
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from gpurt.types import Document
@@ -97,13 +97,13 @@ def analyze(
     if named_chain and explain not in {t.name for t in loaded.taskset}:
         text = chains.explained(named_chain)
     elif verdict is None:
-        text, why = _shown(results, explain), data["why"]
+        text, why = _shown(results, explain, system), data["why"]
         said = why and any(result.schedulable for _, result in results)  # a failure is in its table
         text += f"\nNOT PROVED: {why}" if said else ""
     elif every:
         text = _overview(results, system) + "\n" + _said(verdict)
     else:
-        text = _shown(results, explain) if results else _said(verdict)
+        text = _shown(results, explain, system) if results else _said(verdict)
         passed = bool(verdict.why and verdict.result and verdict.result.schedulable)
         text += "\n" + _said(verdict) if passed else ""
     text += "" if explain or not bounded else "\n" + chains.tabulated(bounded)
@@ -122,11 +122,11 @@ def _of_this_host(data: Document, objections: Sequence[Objection]) -> Document:
     }  # fmt: skip
 
 
-def _shown(results: Results, explain: str | None) -> str:
+def _shown(results: Results, explain: str | None, system: Taskset) -> str:
     """A table for each test, or the parts of a task's bound."""
     if explain:
         return "\n\n".join(_explained(test, result, explain) for test, result in results)
-    return "\n\n".join(_tabulated(test, result) for test, result in results)
+    return "\n\n".join(_tabulated(test, result, system) for test, result in results)
 
 
 def _said(verdict: Answer) -> str:
@@ -157,7 +157,15 @@ def _with_region(loaded: Taskset, region: str | None) -> Taskset:
     return replace(loaded, platform=replace(loaded.platform, region=time_of(region, "--region")))
 
 
-def _tabulated(test: Test, result: Result) -> str:
+def _headed(test: Test, result: Result, system: Taskset) -> str:
+    """The verdict of one test: the file's system is schedulable only if the test proves that."""
+    if not result.schedulable:
+        return "NOT PROVED"
+    doubts = no_proof(test, system) or beyond(test, system, result) or unlike_the_file(test, system)
+    return "every task is in time" if doubts else "schedulable"
+
+
+def _tabulated(test: Test, result: Result, system: Taskset) -> str:
     rows = []
     for name, verdict in result.verdicts.items():
         if isinstance(verdict, Bound):
@@ -166,11 +174,9 @@ def _tabulated(test: Test, result: Result) -> str:
             rows.append((name, "-", ms(verdict.deadline), "-", "not proved"))
         else:
             rows.append((name, "-", "-", "-", "best effort"))
-    lines = [
-        f"{test.name} ({test.title}; {test.source}): " + ("schedulable" if result.schedulable else "NOT PROVED")
-    ]
-    if not test.sound:
-        lines.append(f"  UNSOUND, do not rely on it: {test.note}")
+    lines = [f"{test.name} ({test.title}; {test.source}): {_headed(test, result, system)}"]
+    if test.doubt:
+        lines.append(f"  {test.doubt}")
     lines.append(render.table(("task", "WCRT ms", "deadline ms", "slack ms", "in time"), rows))
     if result.units:
         lines.append("  units of the GPU: " + ", ".join(f"{name} {units}" for name, units in result.units.items()))
@@ -195,7 +201,7 @@ def _explained(test: Test, result: Result, task: str) -> str:
         return f"{test.name}: {task} is best effort: nothing is guaranteed to it"
     rows = [(term.kind.value, term.source or "", bound(term.amount), term.lemma) for term in verdict.terms]
     rows.append(("total", "", bound(verdict.wcrt), f"deadline {ms(verdict.deadline)}, slack {room(verdict.slack)}"))
-    warning = "" if test.sound else f"UNSOUND, do not rely on it: {test.note}\n"
+    warning = f"{test.doubt}\n" if test.doubt else ""
     return f"{test.name}: {task}\n{warning}" + render.table(("part", "caused by", "ms", "from"), rows)
 
 

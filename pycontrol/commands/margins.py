@@ -60,7 +60,7 @@ def _text(found: Growth) -> str:
     test, why = found.test, found.why
     if test is None:
         return f"NOT PROVED: {why}"
-    lines = [] if test.sound else [f"UNSOUND, do not rely on it: {test.note}"]
+    lines = [test.doubt] if test.doubt else []
     if not found.failing:
         lines.append(f"NOT PROVED: {why}" if why else f"schedulable under {test.name}; {_tightest(found.margins)}")
         lines += ["", "Each of these may grow by itself until the test fails:" if why else

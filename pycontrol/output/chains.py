@@ -11,7 +11,7 @@ from pycontrol.output.render import bound, ms
 
 
 def tabulated(bounded: Sequence[Bounded]) -> str:
-    """A row for each bound, and a line for each limit that is not proved."""
+    """A row for each bound, and a line for each limit that is not proved; the verdict is told elsewhere."""
     rows = []
     for one in bounded:
         for key, latency in one.latencies.items():
@@ -19,7 +19,7 @@ def tabulated(bounded: Sequence[Bounded]) -> str:
             rows.append((one.chain.name, key, bound(latency.bound), limit, "yes" if latency.holds else "not proved"))
         if one.why:
             rows.append((one.chain.name, "-", "-", "-", "not proved"))
-    lines = [f"NOT PROVED: {one.objection}" for one in bounded if one.objection]
+    lines = [f"  {one.objection}" for one in bounded if one.objection]
     return "\n".join([render.table(("chain", "", "bound ms", "allowed ms", "holds"), rows), *lines])
 
 

@@ -92,6 +92,8 @@ def _proof(evidence: Evidence) -> Assumption:
     test = evidence.test
     if test is None:
         return Assumption(assumed, Support.UNCHECKED, "there is no analysis")
+    if test.sound and test.doubt:
+        return Assumption(assumed, Support.REFUTED, f"{test.name}: {test.doubt}")
     if not test.sound:
         return Assumption(assumed, Support.REFUTED, f"{test.name} is unsound: {test.note or 'its bound is exceeded'}")
     text = (

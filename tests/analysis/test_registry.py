@@ -12,12 +12,16 @@ from builders import cpu, gpu, task, taskset
 
 from analysis import choose, compiled, rta
 from analysis.attack.outcome import Effort
+from analysis.attack.recorded import formula_of
 from analysis.attack.search import attack
 from analysis.experiments import EXPERIMENTS
-from analysis.model import Taskset, Waiting
-from analysis.rta import registry
+from analysis.model import Task, Taskset, Waiting
+from analysis.rta import TermKind, attacks, registry
+from analysis.rta.recurrence import Demand
+from analysis.rta.system import System
 from analysis.rtgpu.method import METHODS
 from analysis.simulate import BOOSTED_LOCKS, POLICIES
+from analysis.verdict import answer, no_proof
 from gpurt.enums import Policy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,10 +119,40 @@ def test_a_new_row_is_all_that_a_new_analysis_needs(monkeypatch: pytest.MonkeyPa
     system = taskset(task("a", 0, 2, 20, cpu(1), gpu(0.5, 2)), task("b", 1, 1, 40, gpu(1, 3)), epsilon=0.1)
     assert rta.find("tomorrow").run(system).wcrt("b") == rta.find("gcaps-suspend").run(system).wcrt("b")
     assert compiled.run(rta.find("tomorrow"), system).schedulable
+    monkeypatch.setitem(attacks.ATTACKS, "tomorrow", attacks.ATTACKS["gcaps-suspend"])
     assert "tomorrow" in [choice.test for choice in choose.choices(system)]
     outcome = attack("tomorrow+gpu-priority", 5, effort=Effort(2, 2))
     assert outcome.tasksets == 5
     assert outcome.violations == 0
+
+
+def optimistic(task: Task, _system: System) -> list[Demand]:
+    """A draft of a formula that has forgotten all other tasks."""
+    return [Demand(TermKind.OWN, task.cpu_time + task.gpu_time, "a draft")]
+
+
+def test_a_draft_runs_by_name_and_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although its row says that it is sound: no attack is recorded."""
+    system = taskset(task("a", 0, 2, 20, cpu(1), gpu(1, 12)), task("b", 1, 1, 20, gpu(1, 12)), epsilon=0.1)
+    before = {choice.test: choice.schedulable for choice in choose.choices(system)}
+    row = replace(pessimistic(rta.find("boosted-suspend")), demands=optimistic, instead=None, ends=None)
+    everything = {row.name: row, **registry.TESTS}
+    monkeypatch.setattr(registry, "TESTS", everything)
+    monkeypatch.setattr(rta, "TESTS", everything)
+    assert rta.find("tomorrow").run(system).schedulable
+    assert "tomorrow is a draft" in no_proof(row, system)
+    assert not answer(system).schedulable
+    assert {choice.test: choice.schedulable for choice in choose.choices(system)} == before
+    monkeypatch.setitem(attacks.ATTACKS, "tomorrow", attacks.ATTACKS["gcaps-suspend"])
+    assert answer(system).schedulable  # as it would with a record
+
+
+@pytest.mark.parametrize("name", [name for name, test in {**rta.TESTS, **registry.UNITS}.items() if test.sound])
+def test_the_attack_on_a_sound_test_is_recorded(name: str) -> None:
+    """With the formula that it has: after a change of that, scripts/record-attacks attacks it again."""
+    record = attacks.ATTACKS[name]
+    assert record.formula == formula_of(rta.find(name))
+    assert min(record.bounded, record.jobs) > 0
 
 
 def test_an_unknown_name_is_answered_with_near_ones() -> None:

@@ -78,7 +78,7 @@ def test_a_run_in_another_waiting_mode_than_the_files(gpurt: Gpurt, run: Trace, 
 @pytest.mark.parametrize(("key", "old", "new"), [
     ("form", "priority = 10\n", 'priority = 10\nform = "owner"\n'), ("cpu", "cpu = 1", "cpu = 0"),
     ("GPU priority", "priority = 10\n", "priority = 10\ngpu_priority = 30\n"),
-    ("waiting mode", "priority = 10\n", 'priority = 10\nwaiting = "busy"\n'),
+    ("waiting mode", 'waiting = "suspend"\n', 'waiting = "busy"\n'),
 ])  # fmt: skip
 @pytest.mark.parametrize("before", [True, False])
 def test_a_run_of_tasks_in_other_places_is_of_another_system(

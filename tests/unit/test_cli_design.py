@@ -108,7 +108,7 @@ def test_a_printed_time_errs_on_the_safe_side(gpurt: Gpurt, tmp_path: Path) -> N
     """Bounds are rounded up, room for growth down: a file with what `sensitivity` prints passes."""
     more = 'deadline = "9999600ns"'
     path = taskset(tmp_path / "set.toml", task("a", [cpu("6000400ns")], more=more))
-    assert gpurt("analyze", path)[1].splitlines()[-1].split() == ["a", "6.001", "10.000", "3.999", "yes"]
+    assert ["a", "6.001", "10.000", "3.999", "yes"] in map(str.split, gpurt("analyze", path)[1].splitlines())
     assert gpurt("analyze", path, "--explain", "a")[1].splitlines()[-1].split()[:2] == ["total", "6.001"]
     assert gpurt("simulate", path, "--runs", "1")[1].splitlines()[-1].split()[2:4] == ["6.000", "6.001"]
     row = next(line for line in gpurt("margins", path)[1].splitlines() if line.startswith("CPU time"))

@@ -75,7 +75,7 @@ def test_tasks_that_share_cpus_are_planned_and_analyzed_alike(gpurt: Gpurt, tmp_
     path, out = on_two_cpus(tmp_path), tmp_path / "out.toml"
     if test == "gcaps-busy":
         text = path.read_text().replace("compute_units = 24", "compute_units = 64")
-        path.write_text(text.replace("[[task]]\n", '[[task]]\nwaiting = "busy"\n'))
+        path.write_text(text.replace('waiting = "suspend"', 'waiting = "busy"'))
     code, text, _ = gpurt("plan", "partitions", path, "--inside", test, "-o", out, "--json")
     told = json.loads(text)
     assert (code, told["fits"], told["test"]) == (0, True, test)
