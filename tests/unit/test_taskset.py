@@ -162,7 +162,7 @@ pririty = 1
         (('period = "33ms"', 'period = "33 parsecs"'), 12, "not a unit"),
         (('priority = 20', 'priority = 99999999999999999999999999'), 11, "huge"),
         (('period = "33ms"', ''), 8, '"period" is missing'),
-        (('segments = [{', 'segments = [7, {'), 27, "expected a table"),
+        (('segments = [{', 'segments = [7, {'), 28, "expected a table"),
         (('{ cpu = "1ms" }', '{ cpu = "1ms", gpu = "1ms" }'), 18, "a segment is"),
         (('waiting = "suspend"', 'waiting = "sleep"'), 14, '"busy" or "suspend"'),
         (('cpu = 0', 'cpu = 0\ngpu_priority = 200'), 11, "1 to 99"),

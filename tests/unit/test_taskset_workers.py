@@ -28,7 +28,7 @@ from pycontrol.run.judge import Judge
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/every-key-of-workers.toml"
 #: The refusal of commands that know nothing of workers: what, where, and what to do.
 REFUSED = (
-    "every-key-of-workers.toml:21: task planner: workers: no plan is for them, and `gpurt run FILE` starts none ("
+    "every-key-of-workers.toml:22: task planner: workers: no plan is for them, and `gpurt run FILE` starts none ("
     "`gpurt run --group` does); analyze, apply, attack, margins, report, simulate, trace check and watch know them"
 )
 GOOD = """[platform]
