@@ -66,7 +66,7 @@ class Account:
     def name(self) -> str:
         """How messages name the process."""
         named = self.recording.names.get(self.process)
-        return f"process {self.process}" + (f" ({visible(named)})" if named else "")
+        return f"process {visible(self.process)}" + (f" ({visible(named)})" if named else "")
 
     def values(self, found: jobs.RecordedJobs) -> Iterator[Value]:
         """The times of the parts of its jobs, in order."""

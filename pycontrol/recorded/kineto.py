@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import re
+import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -117,7 +118,7 @@ class _Adder:
                 self._interval(event, category)
             elif kind == "M" and event.get("name") == "process_name" and isinstance(event["pid"], int):
                 self.recording.names[event["pid"]] = str(event["args"]["name"])
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, sqlite3.Error) as error:
             what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
             raise FileError(f"{filename(self.recording.path)}: an event {visible(what)[:100]}") from None
 

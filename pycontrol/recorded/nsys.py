@@ -21,12 +21,14 @@ from pycontrol.recorded.store import DOWNLOAD, PAGEABLE, Recording
 PID = "(({} >> 24) & 0xffffff)"
 PAGEABLE_KIND = "(SELECT id FROM nsys.ENUM_CUDA_MEM_KIND WHERE lower(label) = 'pageable')"
 CALLS = """
-INSERT INTO call SELECT {process}, globalTid, correlationId, base(coalesce(value, '')), start, end, {result}
+INSERT INTO call
+SELECT {process}, globalTid, correlationId, base(CAST(coalesce(value, '') AS TEXT)), start, end, {result}
 FROM nsys.CUPTI_ACTIVITY_KIND_RUNTIME LEFT JOIN StringIds AS s ON s.id = nameId;
 CREATE INDEX ids ON call (process, id)
 """
 WORK = """
-INSERT INTO work SELECT {process}, correlationId, deviceId || '/' || contextId, streamId, start, end, {kind}, {name}
+INSERT INTO work SELECT {process}, correlationId, deviceId || '/' || contextId, streamId, start, end, {kind},
+  CAST(coalesce({name}, '') AS TEXT)
 FROM nsys.{table} {join}
 """
 #: A wait for an event is one for its last record before the wait.  Newer exports number such pairs.
@@ -51,7 +53,7 @@ WHERE EXISTS (SELECT 1 FROM awaited AS a WHERE a.process = scope.process AND a.i
 """
 #: Push and pop, start and end; a name is in one of two columns, both in one file.
 MARKS = """
-INSERT INTO mark SELECT {process}, globalTid, {name}, start, end FROM nsys.NVTX_EVENTS {join}
+INSERT INTO mark SELECT {process}, globalTid, CAST({name} AS TEXT), start, end FROM nsys.NVTX_EVENTS {join}
 WHERE eventType IN (59, 60) AND end IS NOT NULL AND {name} IS NOT NULL
 """
 #: A thread executes from when it is scheduled in until its next row; a row in that follows a row in was lost.
@@ -88,7 +90,7 @@ def read(path: Path, told: Callable[[], None]) -> Recording:
             data.executescript(statement)
         _about(recording, tables)
         recording.finish()
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeError) as error:
         raise FileError(f"{filename(path)}: is no known export of Nsight Systems: {visible(error)[:100]}") from None
     return recording
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
 
+from gpurt.text import visible
 from pycontrol.recorded.store import DOWNLOAD, PAGEABLE, Recording
 
 #: How much later than the wait for it work may seem to end, ns: what the clocks of CPU and GPU were seen to differ,
@@ -87,8 +88,8 @@ class Replay:
         #: Of each thread, when it waited for its GPU work.
         self.asleep: dict[int, tuple[array[int], array[int]]] = defaultdict(lambda: (array("q"), array("q")))
         self.segments = list(self._segments())
-        left = sorted((*place, len(work)) for place, work in self.pending.items() if work)
-        self.never = {f"stream {stream} of device/context {place}": many for place, stream, many in left}
+        left = [(*place, len(work)) for place, work in self.pending.items() if work]
+        self.never = {visible(f"stream {stream} of device/context {place}"): many for place, stream, many in left}
 
     def _segments(self) -> Iterator[Segment]:
         """The segments, the last of which may have no end."""

@@ -13,6 +13,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from gpurt.errors import FileError
+from gpurt.text import filename
+
 #: ``id``: relates a call to its work and to the scope of its wait; unique in a process.  ``result``: what the call
 #: returned, 0 for success.  ``context``: of work its device and context, of a wait the context alone: exports of Nsight
 #: Systems have device 0 in each wait.  ``record``: the call that recorded the event.
@@ -77,6 +80,7 @@ class Recording:
         self.names: dict[int, str] = {}
         self.data = sqlite3.connect("", isolation_level=None, uri=True)
         self.data.row_factory = sqlite3.Row
+        self.data.text_factory = lambda text: text.decode("utf-8", "replace")
         self.data.create_function("base", 1, base, deterministic=True)
         self.data.create_function("op", 1, op, deterministic=True)
         self.data.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {SCHEMA} BEGIN;")
@@ -90,7 +94,7 @@ class Recording:
         return int(self.data.execute(query, arguments).fetchone()[0] or 0)
 
     def finish(self) -> None:
-        """To be called when all of the file is in."""
+        """To be called when all of the file is in.  Raises FileError if it is damaged."""
         self.data.execute(TWICE)
         self.data.executescript(
             "CREATE INDEX calls ON call (process, id); CREATE INDEX scopes ON scope (process, id);"
@@ -101,8 +105,11 @@ class Recording:
             self.against.append(f"of {many} pieces of GPU work, two calls have the id: which launched it is unknown")
         if many := self.count("SELECT count(*) FROM work WHERE process IS NULL"):
             self.against.append(f"the process of {many} pieces of GPU work is unknown: their launches are missing")
-        back = "SELECT count(*) FROM {} WHERE end < start"
-        if many := sum(self.count(back.format(table)) for table in ("call", "work", "mark")):
+        events = " UNION ALL ".join(f"SELECT start, end FROM {table}" for table in ("call", "work", "mark", "run"))
+        if many := self.count(f"SELECT count(*) FROM ({events}) WHERE 'integer' NOT IN (typeof(start), typeof(end)) "
+                              "OR typeof(start) != typeof(end)"):  # fmt: skip
+            raise FileError(f"{filename(self.path)}: is damaged: {many} events have no begin or no end")
+        if many := self.count(f"SELECT count(*) FROM ({events}) WHERE end < start"):
             self.against.append(f"{many} events end before they begin: the clock went back")
 
     def processes(self) -> list[int]:

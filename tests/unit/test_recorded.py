@@ -427,6 +427,9 @@ def damaged(tmp_path: Path) -> dict[str, tuple[Path, str]]:
         "time.json": (b'[{"ph": "X", "cat": "kernel", "ts": "soon", "dur": 1}]', "an event"),
         "lack.json": (b'[{"ph": "X", "cat": "kernel", "ts": 1}]', "lacks 'dur'"),
         "own.json": (b'{"otherData": {"format": "gpurt-trace"}, "traceEvents": []}', "is a trace of gpurt"),
+        "stream.json": (b'[{"ph": "X", "cat": "kernel", "ts": 1, "dur": 1, "args": {"stream": {}, "correlation": []}}]',
+                        "an event"),
+        "args.json": (b'[{"ph": "X", "cat": "kernel", "ts": 1, "dur": 1, "args": "no"}]', "an event"),
         "latin.json": (b'["\xff"]', "is damaged"),
         "cut.sqlite": (export[: len(export) // 2], "is no known export of Nsight Systems"),
         "run.nsys-rep": (b"\x00\x01report", "nsys export --type sqlite"),
@@ -435,8 +438,12 @@ def damaged(tmp_path: Path) -> dict[str, tuple[Path, str]]:
     }
     for name, (content, _) in files.items():
         (tmp_path / name).write_bytes(content)
+    with sqlite3.connect(tmp_path / "null.sqlite") as data:
+        data.executescript("CREATE TABLE NVTX_EVENTS (start, end, text, globalTid, eventType);"
+                           "INSERT INTO NVTX_EVENTS VALUES ('soon', 1, 'a', 1, 59)")  # fmt: skip
     sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE other (a)").connection.close()
     return {name: (tmp_path / name, why) for name, (_, why) in files.items()} | {
+        "null.sqlite": (tmp_path / "null.sqlite", "1 events have no begin or no end"),
         "other.sqlite": (tmp_path / "other.sqlite", "no export of Nsight Systems"),
         "missing": (tmp_path / "missing", "name a recording"), "folder": (tmp_path, "CTF trace"),
     }  # fmt: skip
