@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from analysis import rta
 from analysis.attack.exact import TooManyStatesError, compare
+from analysis.attack.forks import tiny_forks, tiny_holds
 from analysis.attack.linked import with_random_chains
 from analysis.attack.pending import with_random_pending
 from analysis.attack.search import is_delayed
@@ -29,15 +30,19 @@ MOST = 200_000
 class Kind:
     """A kind of tasksets: ``threads`` serve several tasks, several jobs of a task are ``pending``, it has ``chains``.
 
-    With those the times of chains are compared, and not those of tasks.
+    With those the times of chains are compared, and not those of tasks.  ``workers``: tasks have workers, in half of
+    the tasksets of policy `boosted` under a hold, and those of workers are compared.
     """
 
     threads: bool = False
     pending: bool = False
     chains: bool = False
+    workers: bool = False
 
     def drawn(self, test: Test, rng: random.Random) -> Taskset:
         """A taskset of this kind that a test is about."""
+        if self.workers:
+            return tiny_holds(rng) if test.policy == "boosted" and rng.random() < 0.5 else tiny_forks(rng)
         taskset = tiny_for(test, rng, LONGEST, empty=False)
         if self.threads:
             taskset = with_random_threads(taskset, rng)
@@ -47,11 +52,13 @@ class Kind:
     @property
     def plain(self) -> bool:
         """Whether every such taskset is small enough."""
-        return not (self.threads or self.pending or self.chains)
+        return not (self.threads or self.pending or self.chains or self.workers)
 
-    def counts(self, name: str, verdicts: Mapping[str, Verdict]) -> bool:
-        """Whether a bound is compared: that of a chain, or of a task that another one delays."""
-        return name not in verdicts if self.chains else name in verdicts and is_delayed(verdicts[name])
+    def counts(self, name: str, verdicts: Mapping[str, Verdict], taskset: Taskset) -> bool:
+        """Whether a bound is compared: that of a chain, of a worker, or of a task that another one delays."""
+        if self.chains or self.workers:
+            return name in taskset.started if self.workers else name not in verdicts
+        return name in verdicts and is_delayed(verdicts[name])
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,7 @@ def closeness(
             ratios += [
                 bound / found.exact[name]
                 for name, bound in found.bounds.items()
-                if found.exact[name] and kind.counts(name, verdicts)
+                if found.exact[name] and kind.counts(name, verdicts, found.taskset)
             ]
         if progress and not done % 100:
             progress(done)

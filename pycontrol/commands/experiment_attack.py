@@ -212,6 +212,7 @@ Examples:
   gpurt experiment closeness boosted-suspend
   gpurt experiment closeness boosted-suspend --pending      several jobs of a task pending
   gpurt experiment closeness boosted-suspend --chains       reactions and ages of chains
+  gpurt experiment closeness boosted-suspend --workers      workers of tasks, also under a hold
 
 \b
 Exit codes: 0 done; 1 a bound that is shown as sound was exceeded; 2 wrong usage; 3 a file cannot be written;
@@ -223,11 +224,12 @@ Exit codes: 0 done; 1 a bound that is shown as sound was exceeded; 2 wrong usage
 @THREADS
 @PENDING
 @CHAINS
+@WORKERS
 @FOLDER
 @JSON
 def closeness(
-    names: tuple[str, ...], tasksets: int, seed: int, threads: bool, pending: bool, chains: bool, output: Path,
-    as_json: bool,
+    names: tuple[str, ...], tasksets: int, seed: int, threads: bool, pending: bool, chains: bool, workers: bool,
+    output: Path, as_json: bool,
 ) -> int:  # fmt: skip
     """Compare the bounds of tests, of all sound ones unless named, with exact worst cases of tiny tasksets.
 
@@ -235,13 +237,15 @@ def closeness(
     """
     if threads and pending:
         raise UsageError("--serving-threads and --pending exclude each other: no bound is for both")
-    tests = _tests(names, sound_tests(), threads, pending)
+    if workers and (threads or pending or chains):
+        raise UsageError("--workers goes with no other kind of tasks")
+    tests = _tests(names, sound_tests(), threads, pending, workers=workers)
     if units := [test.name for test in tests if test.name not in rta.TESTS]:
         raise UsageError(f"{units[0]} is about tasks that own units, which the explorer does not know")
     path = output / "closeness.md"
     make_folder(output)
     check_writable(path)
-    rows = [_closeness(test, tasksets, seed, Kind(threads, pending, chains)) for test in tests]
+    rows = [_closeness(test, tasksets, seed, Kind(threads, pending, chains, workers)) for test in tests]
     texts = {path: closeness_table(rows) + "\n"}
     texts |= {output / f"{row.test}.toml": toml(row.counterexample) for row in rows if row.counterexample}
     data: list[Document] = [
