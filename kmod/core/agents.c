@@ -28,11 +28,13 @@ static bool obeyed(const struct gpurt_agent_process *p)
 
 static u32 owes(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
+	bool late = p->late || (p->doubted && !a->wait);
+
 	if (obeyed(p))
 		return GPURT_AGENT_OWES_NOTHING;
 	if (wanted(a, p))
-		return gpurt_agents_owns(a, p) && !p->late ? GPURT_AGENT_OWES_START : GPURT_AGENT_OWES_NOTHING;
-	return p->late ? GPURT_AGENT_OWES_LATE : GPURT_AGENT_OWES_ANSWER;
+		return gpurt_agents_owns(a, p) && !late ? GPURT_AGENT_OWES_START : GPURT_AGENT_OWES_NOTHING;
+	return late ? GPURT_AGENT_OWES_LATE : GPURT_AGENT_OWES_ANSWER;
 }
 
 /* To be called after every change of what owes() depends on. */
@@ -41,6 +43,56 @@ static void recount(struct gpurt_agents *a, struct gpurt_agent_process *p)
 	a->owing[p->owes]--;
 	p->owes = owes(a, p);
 	a->owing[p->owes]++;
+}
+
+static bool is_doubted(const struct gpurt_agents *a, u64 user, u64 now)
+{
+	u32 i;
+
+	for (i = 0; now < a->doubts && i < GPURT_AGENT_USERS; i++)
+		if (a->users[i].trust && a->users[i].user == user)
+			return now < a->users[i].until;
+	return false;
+}
+
+/* The user's place, or the one that is to be given up for that: a free one, or of the user who was late first. */
+static struct gpurt_agent_user *place_of(struct gpurt_agents *a, u64 user)
+{
+	struct gpurt_agent_user *place = a->users;
+	u32 i;
+
+	for (i = 0; i < GPURT_AGENT_USERS; i++) {
+		if (a->users[i].trust && a->users[i].user == user)
+			return &a->users[i];
+		if (place->trust && (!a->users[i].trust || a->users[i].until < place->until))
+			place = &a->users[i];
+	}
+	*place = (struct gpurt_agent_user){ .user = user };
+	return place;
+}
+
+/* An agent of the user's is late. */
+static void doubt(struct gpurt_agents *a, u64 user, u64 now)
+{
+	struct gpurt_agent_user *u;
+	struct list_head *pos;
+
+	if (user == GPURT_AGENT_UNLIMITED)
+		return;
+	u = place_of(a, user);
+	if (!u->trust || now > u->until + GPURT_AGENT_SOON * u->trust)
+		u->trust = GPURT_AGENT_TRUST_NS;
+	else if (now >= u->until && u->trust < GPURT_AGENT_TRUST_MAX_NS)
+		u->trust *= 2;
+	u->until = now + u->trust;
+	if (a->doubts < u->until)
+		a->doubts = u->until;
+	list_for_each(pos, &a->registered) {
+		if (process_of(pos)->user != user)
+			continue;
+		process_of(pos)->doubted = true;
+		recount(a, process_of(pos));
+	}
 }
 
 /* When the process is late, if nothing else happens. */
@@ -209,6 +261,7 @@ static void notice(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 no
 		recount(a, p);
 		retell(a, p);
 		a->ops->late(a, p, now);
+		doubt(a, p->user, now);
 	}
 	gpurt_agents_remind(a, p, now);
 }
@@ -236,7 +289,11 @@ void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *op
  */
 void gpurt_agents_commit(struct gpurt_agents *a, u64 only, u64 now)
 {
+	struct list_head *pos;
+
 	a->only = only;
+	list_for_each(pos, &a->registered)
+		process_of(pos)->doubted = is_doubted(a, process_of(pos)->user, now);
 	begin_step(a, GPURT_AGENTS_OFF, now);
 	proceed(a, now);
 }
@@ -333,6 +390,7 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 		return 0;
 	list_add_tail(&p->node, &a->registered);
 	p->user = user;
+	p->doubted = is_doubted(a, user, now);
 	p->on = allowed(a, p);
 	p->sequence = 1;
 	p->answered = 0;
@@ -377,6 +435,7 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 		p->late = true;
 		retell(a, p);
 		a->ops->late(a, p, now);
+		doubt(a, p->user, now);
 	}
 	p->again = now + (p->late ? a->bound : GPURT_AGENT_AGAIN_NS);
 	recount(a, p);

@@ -21,7 +21,11 @@
  * that has not carried out an order within `bound` is late.  So is an agent that takes back its
  * answer to the order that holds.  A late agent stays late, and no update waits for it, until it
  * answers an order.  A new agent of the same process inherits that, even if the process had no
- * client in the meantime.  With `wait` an update fails (-ETIMEDOUT) if a late process must be off;
+ * client in the meantime.  Processes cost their user nothing, so lateness is the user's as well:
+ * without `wait`, no update waits for an agent of a user's until none of them has been late for
+ * GPURT_AGENT_TRUST_NS.  That time doubles when one is late soon after it, up to
+ * GPURT_AGENT_TRUST_MAX_NS.  So a user who forks delays updates hardly more often than once in
+ * GPURT_AGENT_SOON times GPURT_AGENT_TRUST_NS.  With `wait` an update fails (-ETIMEDOUT) if a late process must be off;
  * the host tries it again, later or when `retry` says so.  An agent that says that its driver
  * refused gets the order again, with a new number.
  *
@@ -46,6 +50,10 @@
 #define GPURT_AGENT_AGAIN_NS		1000000ULL	/* after a refusal the order is given again so much later */
 #define GPURT_AGENT_LIMIT		32U		/* agents of one user, unless the host says otherwise */
 #define GPURT_AGENT_UNLIMITED		U64_MAX		/* a user who may have any number */
+#define GPURT_AGENT_TRUST_NS		1000000000ULL
+#define GPURT_AGENT_TRUST_MAX_NS	(1024 * GPURT_AGENT_TRUST_NS)
+#define GPURT_AGENT_SOON		16	/* times as long as the last one: that is forgotten then */
+#define GPURT_AGENT_USERS		16	/* late ones that are remembered: those who were late last */
 #define GPURT_AGENT_NAMES		(GPURT_NAME_LEN / 2)	/* that fit into a text, with '+' between them */
 
 enum gpurt_agents_step {
@@ -58,7 +66,7 @@ enum gpurt_agents_step {
 enum gpurt_agent_owes {
 	GPURT_AGENT_OWES_NOTHING,	/* it has answered, has no agent, or may run beside the owner */
 	GPURT_AGENT_OWES_ANSWER,	/* that it is off */
-	GPURT_AGENT_OWES_LATE,		/* an answer that no update waits for */
+	GPURT_AGENT_OWES_LATE,		/* an answer that no update waits for: it or its user is late */
 	GPURT_AGENT_OWES_START,		/* that it is on: it owns the GPU, or its group does */
 	GPURT_AGENT_OWES_COUNT,
 };
@@ -71,6 +79,7 @@ struct gpurt_agent_process {
 	u32 exempt;			/* how many of its clients are */
 	u32 owes;			/* enum gpurt_agent_owes, as counted in gpurt_agents.owing */
 	bool late;			/* outlives the agent, and the process's clients */
+	bool doubted;			/* its user was late, as of the last update */
 	bool registered;		/* has an agent; without one the rest means nothing */
 	bool on;			/* the last order: may its TSGs run */
 	u32 tier;			/* enum gpurt_tier */
@@ -89,6 +98,13 @@ struct gpurt_agent_process {
 struct gpurt_agent_name {
 	char text[GPURT_NAME_LEN];
 	u32 agents;			/* how many; 0: the place is free */
+};
+
+/* A user of whom an agent was late. */
+struct gpurt_agent_user {
+	u64 user;
+	u64 until;			/* no update waits for the user's agents until then */
+	u64 trust;			/* how long that takes from the last lateness on; 0: the place is free */
 };
 
 struct gpurt_agents;
@@ -121,6 +137,8 @@ struct gpurt_agents {
 	bool wait;			/* fail rather than go on without a late process */
 	bool open;			/* the last step `off` is over: `only` may run */
 	bool failed;			/* the last update did */
+	u64 doubts;			/* until when any user is doubted */
+	struct gpurt_agent_user users[GPURT_AGENT_USERS];
 	/* Facts for gpurt_agents_facts(), kept up to date. */
 	u32 late;
 	u64 refused;

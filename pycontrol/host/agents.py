@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from gpurt.types import CData
 from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell
 from pycontrol.host.groups import Seat
 from pycontrol.host.peer import Peer
+from pycontrol.host.pieces import READS
 from pycontrol.host.threads import Band
 from pycontrol.host.waiter import Waiter
 from pycontrol.host.wire import Refusal
@@ -82,7 +84,8 @@ class AgentGpu(Gpu):
         self._processes: dict[tuple[int, int], Process] = {}
         self._by_raw: dict[CData, Process] = {}
         self._ordered: list[Process] = []
-        self._late: set[tuple[int, int]] = set()  # processes without clients that were late when they had their last
+        #: Processes without clients that were late when they had their last.
+        self._late: OrderedDict[tuple[int, int], None] = OrderedDict()
         super().__init__(index, policy, tell, clock, band)
 
     def prepare(self, now: int) -> None:
@@ -153,11 +156,18 @@ class AgentGpu(Gpu):
         if process is None:
             process = self._processes[key] = Process(key)
             self._by_raw[process.raw] = process
-            self._late = {one for one in self._late if not procs.ended(*one)}
             lib.gpurt_agents_join(self.agents, process.raw, key in self._late)
-            self._late.discard(key)
+            self._late.pop(key, None)
+            self._prune()
         process.clients.add(client)
         client.own = process
+
+    def _prune(self) -> None:
+        """Forgets some late processes that have ended; the next call looks at others."""
+        for _ in range(min(READS, len(self._late))):
+            key, _ = self._late.popitem(last=False)
+            if not procs.ended(*key):
+                self._late[key] = None
 
     def mark(self, client: GpuClient, exempt: bool, now: int) -> None:
         """A client is to be on every runlist, or no longer."""
@@ -198,7 +208,7 @@ class AgentGpu(Gpu):
             lib.gpurt_agents_exempt(self.agents, process.raw, False, now)
         if not process.clients:
             if process.raw.late:
-                self._late.add(process.key)
+                self._late[process.key] = None
             lib.gpurt_agents_leave(self.agents, process.raw, now)
             del self._processes[process.key], self._by_raw[process.raw]
 

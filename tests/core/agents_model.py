@@ -9,6 +9,7 @@ from gpurt._gpurt import lib
 
 AGAIN, LIMIT = lib.GPURT_AGENT_AGAIN_NS, lib.GPURT_AGENT_LIMIT
 UNLIMITED = lib.GPURT_AGENT_UNLIMITED
+TRUST, MOST_TRUST, SOON = lib.GPURT_AGENT_TRUST_NS, lib.GPURT_AGENT_TRUST_MAX_NS, lib.GPURT_AGENT_SOON
 
 
 @dataclass(eq=False)
@@ -21,6 +22,7 @@ class Process:
     exempt: int = 0
     group: int | None = None
     late: bool = False
+    doubted: bool = False
     on: bool = True
     sequence: int = 0
     answered: int = 0
@@ -48,6 +50,7 @@ class Model:
     open: bool = True
     failed: bool = False
     refused: int = 0
+    users: dict[int, tuple[int, int]] = field(default_factory=dict)  # until when they are doubted, and for how long
     said: list[tuple[object, ...]] = field(default_factory=list)
 
     def may_run(self, p: Process) -> bool:
@@ -61,6 +64,27 @@ class Model:
         """The processes that must be off and have not said that they are."""
         return [p for p in self.processes if p.owes and not self.may_run(p)]
 
+    def waits(self, p: Process) -> bool:
+        """Whether an update waits for the process's answer."""
+        return p.owes and not p.late and (self.wait or not p.doubted)
+
+    def is_doubted(self, p: Process, now: int) -> bool:
+        return now < self.users.get(p.user, (0, 0))[0]
+
+    def comes_late(self, p: Process, now: int) -> None:
+        p.late = True
+        self.said.append(("late", p.name))
+        if p.user == UNLIMITED:
+            return
+        until, trust = self.users.get(p.user, (0, 0))
+        if not trust or now > until + SOON * trust:
+            trust = TRUST
+        elif now >= until:
+            trust = min(2 * trust, MOST_TRUST)
+        self.users[p.user] = now + trust, trust
+        for one in self.processes:
+            one.doubted |= one.agent and one.user == p.user
+
     def give(self, p: Process, on: bool, now: int) -> None:
         if p.agent and p.on != on:
             p.on, p.since = on, self.step_since if self.step else now
@@ -71,7 +95,7 @@ class Model:
         self.said.append(("order", p.name, p.on, p.sequence))
 
     def go_on(self, now: int) -> None:
-        if self.step == "off" and all(p.late for p in self.debtors()):
+        if self.step == "off" and not any(self.waits(p) for p in self.debtors()):
             if self.wait and self.debtors():
                 self.end(-errno.ETIMEDOUT)
                 return
@@ -79,7 +103,7 @@ class Model:
             for p in self.processes:
                 if self.may_run(p):
                     self.give(p, True, now)
-        if self.step == "on" and not any(p.owes and not p.late and self.owns(p) for p in self.processes):
+        if self.step == "on" and not any(self.waits(p) and self.owns(p) for p in self.processes):
             self.end(0)
 
     def end(self, err: int) -> None:
@@ -97,6 +121,8 @@ class Model:
     def commit(self, only: Process | int | None, now: int) -> None:
         self.only, self.step, self.step_since, self.open = only, "off", now, False
         for p in self.processes:
+            p.doubted = p.agent and self.is_doubted(p, now)
+        for p in self.processes:
             if not self.may_run(p):
                 self.give(p, False, now)
         self.go_on(now)
@@ -104,8 +130,7 @@ class Model:
     def tick(self, now: int) -> None:
         for p in self.processes:
             if p.owes and not p.late and now >= p.since + self.bound:
-                p.late = True
-                self.said.append(("late", p.name))
+                self.comes_late(p, now)
             if p.owes and p.again is not None and now >= p.again:
                 self.deliver(p)
         if self.step:
@@ -120,6 +145,7 @@ class Model:
         if not p.agent:
             self.processes.remove(p)  # orders are given to those first who registered first
             self.processes.append(p)
+            p.doubted = self.is_doubted(p, now)
             p.agent, p.sequence, p.answered, p.again = True, 1, 0, None
             p.on = p.exempt > 0 or (self.open and self.may_run(p))
             p.since = self.step_since if self.step else now
@@ -157,8 +183,8 @@ class Model:
             self.changed(now)
             return 0
         if not p.owes:  # it takes back what it answered before
-            p.answered, p.since, p.late = number - 1, self.step_since if self.step else now, True
-            self.said.append(("late", p.name))
+            p.answered, p.since = number - 1, self.step_since if self.step else now
+            self.comes_late(p, now)
         p.again = now + (self.bound if p.late else AGAIN)
         return 0
 

@@ -57,7 +57,8 @@ class Pair:
         if not raw.registered or raw.exempt or (self.raw.only and self.raw.only in (raw.number, raw.group)):
             return False
         off = not raw.on and raw.answered == raw.sequence
-        return not off and (not raw.late or self.model.wait or bool(raw.on))
+        waits = not raw.late and (self.model.wait or not raw.doubted)
+        return not off and (waits or self.model.wait or bool(raw.on))
 
     def on_late(self, _a: Any, p: Any, now: int) -> None:
         self.said.append(("late", self.index(p)))
@@ -154,7 +155,7 @@ class Pair:
             assert (bool(raw.registered), bool(raw.late), raw.exempt) == (p.agent, p.late, p.exempt)
             if p.agent:
                 assert (bool(raw.on), raw.sequence, raw.answered) == (p.on, p.sequence, p.answered)
-        owing = [p for p in m.debtors() if not p.late], [p for p in m.debtors() if p.late]
+        owing = [p for p in m.debtors() if m.waits(p)], [p for p in m.debtors() if not m.waits(p)]
         assert [a.owing[1], a.owing[2], sum(a.owing)] == [len(owing[0]), len(owing[1]), len(m.processes)]
         assert (due := m.next()) is None or a.deadline <= due
         if m.step:

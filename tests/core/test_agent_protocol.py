@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from gpurt._gpurt import ffi, lib
 
 BOUND = 3 * AGAIN
+TRUST, SOON, USERS = lib.GPURT_AGENT_TRUST_NS, lib.GPURT_AGENT_SOON, lib.GPURT_AGENT_USERS
 Event = tuple[Any, ...]
 
 
@@ -58,8 +59,50 @@ def test_an_agent_that_is_late_stays_late_until_it_answers() -> None:
         assert do(pair, ("resign", 1), ("register", 1), ("commit", 0))[-1] == ("finished", 0)
     assert pair.find(1).late
     assert do(pair, ("leave", 1), ("join", 1), ("register", 1), ("commit", None), ("commit", 0))[-1] == ("finished", 0)
-    do(pair, ("answer", 1, True))
+    do(pair, ("answer", 1, True), ("tick", TRUST))
     assert do(pair, ("commit", None), ("commit", 0)) == [("order", 1, False, 5)]
+
+
+def fresh_and_late(pair: Pair, late: int = 0) -> bool:
+    """A new process of user 1000 has to be off and does not answer for so long.  Whether the update waited for it."""
+    do(pair, ("commit", None), ("leave", 1), ("join", 1), ("register", 1), ("answer", 1, True))
+    waits = ("finished", 0) not in do(pair, ("commit", 0))
+    do(pair, ("tick", late))
+    return waits
+
+
+def test_a_user_who_was_late_is_not_waited_for_by_forking() -> None:
+    """Until the user's agents have been in time for a while, and for twice that when they are late again soon."""
+    pair = ready(4)  # 0, 1 and 3 are user 1000's
+    pair.late = frozenset()
+    assert fresh_and_late(pair, BOUND)
+    assert [fresh_and_late(pair) for _ in range(3)] == [False] * 3
+    do(pair, ("answer", 1, True), ("tick", TRUST // 2))
+    assert not fresh_and_late(pair, BOUND)  # late once more: a second from now on
+    do(pair, ("answer", 1, True), ("tick", TRUST - 1))
+    assert not fresh_and_late(pair)
+    do(pair, ("answer", 1, True), ("tick", 1))
+    assert fresh_and_late(pair, BOUND)
+    do(pair, ("answer", 1, True), ("tick", TRUST))
+    assert not fresh_and_late(pair)
+    do(pair, ("answer", 1, True), ("tick", TRUST))
+    assert fresh_and_late(pair, BOUND)
+    do(pair, ("answer", 1, True), ("tick", (4 + SOON * 4) * TRUST + 1))  # that is forgotten
+    assert fresh_and_late(pair, BOUND)
+    do(pair, ("answer", 1, True), ("tick", TRUST))
+    assert fresh_and_late(pair)
+
+
+def test_the_users_who_were_late_last_are_remembered() -> None:
+    pair = ready(3)
+    for user in range(USERS + 1):
+        lib.gpurt_agents_leave(pair.raw, pair.array + 1, pair.now)
+        lib.gpurt_agents_join(pair.raw, pair.array + 1, False)
+        lib.gpurt_agents_register(pair.raw, pair.array + 1, user, b"x", 1, pair.now)
+        lib.gpurt_agents_answer(pair.raw, pair.array + 1, 1, 0, pair.now)
+        lib.gpurt_agents_answer(pair.raw, pair.array + 1, 1, -1, pair.now)
+        pair.now += 1
+    assert sorted(one.user for one in pair.raw.users) == list(range(1, USERS + 1))
 
 
 def test_an_agent_that_takes_back_its_answer_is_late_at_once() -> None:
@@ -233,7 +276,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.tuples(st.just("answer"), NAMES, st.just(True)),
     st.tuples(st.just("answer"), NAMES, st.booleans(), st.integers(-1, 2)),
     st.tuples(st.just("commit"), st.none() | NAMES),
-    st.tuples(st.just("tick"), st.integers(0, 2 * BOUND)),
+    st.tuples(st.just("tick"), st.integers(0, 2 * BOUND) | st.sampled_from([TRUST, 2 * TRUST, SOON * TRUST])),
     st.tuples(st.just("wait")),
 )
 
