@@ -63,7 +63,7 @@ HEADERS = [
 CONSTANTS = [
     UAPI, "kmod/core/boost.h", "kmod/core/gate.h", "kmod/core/sched.h", "kmod/core/retry.h", "kmod/core/agents.h",
     "kmod/core/stuck.h",
-    "kmod/core/pace.h", "userlib/units/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
+    "kmod/core/pace.h", "kmod/core/vgpu.h", "userlib/units/sgpu.h", "userlib/mig.h", "analysis/native/rtgpu.h",
 ]  # fmt: skip
 #: Types that the headers take from the kernel or from libc.
 TYPES = """

@@ -424,10 +424,12 @@ void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool ex
 
 /*
  * From now on the TSGs of @ctx, which is in no group, are on the runlist of @group.  They take their places among the
- * group's in order of turns.
+ * group's in order of turns.  Those whose places are not among the group's first GPURT_VGPU_MERGE come last: the
+ * module has interrupts off meanwhile, and users choose how many TSGs there are.
  */
 void gpurt_vgpu_unite(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, struct gpurt_vgpu_ctx *group, u64 now)
 {
+	u32 steps = GPURT_VGPU_MERGE;
 	struct list_head *at;
 	struct gpurt_vgpu_tsg *t;
 
@@ -438,7 +440,7 @@ void gpurt_vgpu_unite(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, struct g
 	while (!list_empty(&ctx->ready)) {
 		t = list_first_entry(&ctx->ready, struct gpurt_vgpu_tsg, in_ctx);
 		while (at != &group->ready && list_entry(at, struct gpurt_vgpu_tsg, in_ctx)->turn < t->turn)
-			at = at->next;
+			at = steps && steps-- ? at->next : &group->ready;
 		list_move_tail(&t->in_ctx, at);
 	}
 	gpurt_vgpu_happen(v);

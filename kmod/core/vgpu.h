@@ -30,6 +30,8 @@
 #include "interleave.h"
 #include "pace.h"
 
+#define GPURT_VGPU_MERGE	512U	/* TSGs of a group that one who joins is compared with */
+
 enum gpurt_intensity {
 	GPURT_INTENSITY_NONE,		/* not known: nothing slows it down */
 	GPURT_INTENSITY_COMPUTE,

@@ -71,6 +71,22 @@ def test_the_work_of_all_members_is_executed_in_turns_and_nobody_elses(before: b
     assert gpu.advance(2000) == [(other, 1150)]
 
 
+@pytest.mark.parametrize("before", [100, lib.GPURT_VGPU_MERGE + 30])
+def test_who_joins_is_compared_with_so_many_at_most(before: int) -> None:
+    """The others come last.  The module has interrupts off meanwhile."""
+    gpu, all_ = Gpu(), lib.GPURT_VGPU_MERGE + 60
+    group, member, joining = (gpu.context() for _ in range(3))
+    lib.gpurt_vgpu_unite(gpu.raw, member, group, 0)
+    lib.gpurt_vgpu_commit(gpu.raw, group, 0)
+    tsgs = [gpu.tsg(member) for _ in range(all_)]
+    late = gpu.tsg(joining)
+    for tsg in (*tsgs[:before], late, *tsgs[before:]):
+        gpu.submit(tsg, 10)
+    lib.gpurt_vgpu_unite(gpu.raw, joining, group, 0)
+    order = [tsg for tsg, _ in gpu.advance(10 * (all_ + 1))]
+    assert order.index(late) == (before if before < lib.GPURT_VGPU_MERGE else all_)
+
+
 def test_one_member_can_be_exempt_by_itself() -> None:
     gpu = Gpu()
     group, contexts = gpu.context(), [gpu.context() for _ in range(2)]
