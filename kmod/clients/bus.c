@@ -118,7 +118,7 @@ static int conclude(struct gpurt_client *client, int err, u64 *granted)
 /*
  * Called with the lock held, which it gives back, by a thread that has asked for the bus.  Waits
  * until its client has the bus, for copy->timeout_ns at most.  If the wait is broken off
- * (gpurt_doze()), copy->timeout_ns becomes what is left of the time.
+ * (gpurt_doze()), copy->timeout_ns becomes the time at which the wait is over.
  */
 static int await(struct gpurt_client *client, struct gpurt_copy *copy) __releases(&client->gpu->bus.lock)
 {

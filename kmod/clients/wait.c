@@ -54,7 +54,7 @@ static int check_idle(struct gpurt_client *client, struct gpurt_wait *w)
 
 /*
  * Waits on @queue until @fn is satisfied, for w->timeout_ns at most.  If the wait is broken off
- * (gpurt_doze()), w->timeout_ns becomes what is left of it.  A wake-up wakes the most urgent waiter
+ * (gpurt_doze()), w->timeout_ns becomes the time at which it is over.  A wake-up wakes the most urgent waiter
  * only.  The condition that came true may concern another waiter, or this one and others; so each
  * waiter passes a wake-up on.
  */

@@ -13,19 +13,20 @@
 #include "state/file.h"
 #include "state/wake.h"
 
-/* @timeout_ns: from now on; what is beyond the clock's range is for ever. */
+/* @timeout_ns: as for GPURT_IOC_WAIT; what is beyond the clock's range is for ever. */
 void gpurt_patience_start(struct gpurt_patience *p, u64 timeout_ns)
 {
-	p->endless = timeout_ns >= KTIME_MAX;
-	p->until = p->endless ? KTIME_MAX : ktime_add_safe(ktime_get(), ns_to_ktime(timeout_ns));
+	if (timeout_ns & GPURT_TIMEOUT_AT)
+		p->until = ns_to_ktime(timeout_ns & ~GPURT_TIMEOUT_AT);
+	else
+		p->until = ktime_add_safe(ktime_get(), ns_to_ktime(timeout_ns));
+	p->endless = p->until == KTIME_MAX;
 }
 
-/* The timeout of a call that goes on from here. */
+/* The timeout of a call that goes on: the time at which it is over, which passes while the process is stopped. */
 u64 gpurt_patience_left(const struct gpurt_patience *p)
 {
-	s64 left = ktime_to_ns(ktime_sub(p->until, ktime_get()));
-
-	return p->endless ? GPURT_FOREVER : max_t(s64, left, 0);
+	return GPURT_TIMEOUT_AT | ktime_to_ns(p->until);
 }
 
 /*

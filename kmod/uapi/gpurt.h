@@ -49,7 +49,8 @@
  * GPURT_IOC_WAIT	struct gpurt_wait
  *	Block until `what` holds.  GPURT_WAIT_GRANT: the caller holds the GPU.  GPURT_WAIT_WORK: the
  *	work item `work` of TSG `tsg` has completed.  GPURT_WAIT_IDLE: all submitted work has
- *	completed.  `timeout_ns` is relative; GPURT_FOREVER waits without limit; see "Signals".
+ *	completed.  `timeout_ns` is relative, or GPURT_TIMEOUT_AT and a time (CLOCK_MONOTONIC);
+ *	GPURT_FOREVER waits without limit; see "Signals".
  *	ETIMEDOUT, EINTR, ENOENT (no open segment, or no such TSG, or work that was never
  *	submitted).  On return `completed_ns` is the time (CLOCK_MONOTONIC) at which the awaited
  *	work completed or the grant was given.  Work that is not among the last GPURT_REMEMBERED
@@ -61,7 +62,7 @@
  *	caller has it, with the time of that in `granted_ns`; `priority` is as for GPURT_IOC_BEGIN.
  *	GPURT_COPY_NEXT, between two chunks of a copy, asks again before it gives the bus back.  A
  *	more urgent request, or an equal one that waits, comes first; a less urgent one does not.
- *	Both wait for `timeout_ns` at most (0: not at all).  ETIMEDOUT, EINTR: the caller neither
+ *	Both wait as GPURT_IOC_WAIT does (0: not at all).  ETIMEDOUT, EINTR: the caller neither
  *	has the bus nor waits for it, and has nothing to end.  GPURT_COPY_END gives the bus back;
  *	called by another thread it also withdraws a request that waits, which returns ECANCELED.
  *	With a `request`, GPURT_COPY_END ends only what the BEGIN or NEXT of that number asked for
@@ -290,8 +291,8 @@
  * The call also goes on when the process was frozen (a cgroup, system suspend), and when a signal
  * came that has no handler.  If a handler of the program executes meanwhile, the call returns
  * EINTR, also with SA_RESTART, as poll(2) does.  The kernel module then has left in the structure
- * how the call goes on.  `timeout_ns` is what is left of the time, and a GPURT_COPY_NEXT is a
- * GPURT_COPY_BEGIN.
+ * how the call goes on.  `timeout_ns` is the time at which the wait is over, and a GPURT_COPY_NEXT
+ * is a GPURT_COPY_BEGIN.  So time in which the process is stopped counts.
  *
  * Control plane
  * -------------
@@ -448,6 +449,7 @@
 #define GPURT_MAX_USER_GROUPS	64
 #define GPURT_COPY_BOUND_NS	1000000000ULL
 #define GPURT_FOREVER		0xffffffffffffffffULL
+#define GPURT_TIMEOUT_AT	0x8000000000000000ULL	/* in a timeout: the rest is a time, not a duration */
 #define GPURT_COMM_LEN		16
 #define GPURT_NAME_LEN		32
 #define GPURT_CGROUP_LEN	256

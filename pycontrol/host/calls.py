@@ -18,7 +18,7 @@ from pycontrol.host.threads import HostThread, Scheduling
 from pycontrol.host.units import KINDS as UNIT_KINDS
 from pycontrol.host.units import Space
 from pycontrol.host.virtual import VirtualGpu
-from pycontrol.host.waiter import FOREVER, Answer, Deadlines, Waiter
+from pycontrol.host.waiter import Answer, Deadlines, Waiter
 from pycontrol.host.wire import Malformed, Refusal, structure
 
 #: The structure of each call; core/calls.c has its size and its rules.
@@ -248,8 +248,7 @@ class Calls:
             gpu.wait_grant(client, waiter)
         if fenced and not waiter.answered:
             virtual(gpu).spins(client, (made.tsg, made.work) if made.what == lib.GPURT_WAIT_WORK else None)
-        if not waiter.answered and made.timeout_ns != FOREVER:
-            self.deadlines.add(self.clock() + made.timeout_ns, waiter)
+        self.deadlines.limit(made.timeout_ns, self.clock(), waiter)
 
     def copy(self, caller: Caller, made: CData, answer: Call) -> None:
         """GPURT_IOC_COPY."""
@@ -275,8 +274,7 @@ class Calls:
         else:
             another = made.request not in (0, copier.request)
             waiter.finish(-errno.ENOENT if another else gpu.bus.release(copier))
-        if not waiter.answered and made.timeout_ns != FOREVER:
-            self.deadlines.add(self.clock() + made.timeout_ns, waiter)
+        self.deadlines.limit(made.timeout_ns, self.clock(), waiter)
 
     def _ask_for_bus(self, caller: Caller, gpu: Gpu, client: GpuClient, made: CData, waiter: Waiter) -> None:
         """GPURT_COPY_BEGIN."""
@@ -369,8 +367,7 @@ class Calls:
 
         waiter = answer.waits(happened)
         gpu.next_order(client, made.answered, waiter)
-        if not waiter.answered and made.timeout_ns != FOREVER:
-            self.deadlines.add(self.clock() + made.timeout_ns, waiter)
+        self.deadlines.limit(made.timeout_ns, self.clock(), waiter)
 
     def job_mark(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_MARK."""

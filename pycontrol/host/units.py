@@ -21,7 +21,7 @@ from analysis.energy.setup import Setup, prepare
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import UsageError
 from gpurt.types import CData
-from pycontrol.host.waiter import FOREVER, Answer, Deadlines, Waiter, Waiters
+from pycontrol.host.waiter import Answer, Deadlines, Waiter, Waiters
 from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import Value
 
@@ -145,8 +145,7 @@ class Space:
         else:
             job.ended.add(waiter)
         self.settle()
-        if not waiter.answered and made.timeout_ns != FOREVER:
-            self._deadlines.add(self.clock() + made.timeout_ns, waiter)
+        self._deadlines.limit(made.timeout_ns, self.clock(), waiter)
 
     def run(self, caller: Owner, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_RUN."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from gpurt._gpurt import lib
 
-FOREVER = lib.GPURT_FOREVER
+FOREVER, AT = lib.GPURT_FOREVER, lib.GPURT_TIMEOUT_AT
 #: Below that many requests it is not worth while to look for those that were answered.
 FEW = 16
 #: Requests that are answered before others have their turn, if there are more whose time is over.
@@ -117,6 +117,11 @@ class Deadlines:
     def __len__(self) -> int:
         """How many there are, some of which may have been answered."""
         return len(self._heap)
+
+    def limit(self, timeout: int, now: int, waiter: Waiter) -> None:
+        """The request waits for that long at most: as the timeout of GPURT_IOC_WAIT, ns."""
+        if not waiter.answered and timeout != FOREVER:
+            self.add(timeout - AT if timeout & AT else now + timeout, waiter)
 
     def add(self, when: int, waiter: Waiter) -> None:
         """The request's time is over at `when`."""

@@ -112,7 +112,7 @@ def test_between_chunks_only_the_more_urgent_and_equals_come_first(connect: Conn
 def test_a_wait_that_is_over_leaves_no_request(connect: Connect, plane: Control) -> None:
     holder, other = connect(), connect()
     assert copy(holder, priority=5) == 0
-    for timeout in (0, MS):
+    for timeout in (0, MS, lib.GPURT_TIMEOUT_AT + 1, lib.GPURT_TIMEOUT_AT + time.monotonic_ns()):
         assert copy(other, priority=9, timeout_ns=timeout) == -errno.ETIMEDOUT
         assert bus(plane).waiters == 0
     assert copy(other, END) == -errno.ENOENT

@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,7 +142,12 @@ def test_a_signal_interrupts_waits_and_leaves_the_segment_begun(
         assert interrupted(client, lib.GPURT_IOC_WAIT, **forever)[0] == -errno.EINTR
         result, payload = interrupted(client, lib.GPURT_IOC_WAIT, timeout_ns=10**15)
         assert result == -errno.EINTR
-        assert 0 < ffi.from_buffer("struct gpurt_wait *", payload).timeout_ns < 10**15
+        until = ffi.from_buffer("struct gpurt_wait *", payload).timeout_ns
+        assert until & lib.GPURT_TIMEOUT_AT
+        assert 0 < until - lib.GPURT_TIMEOUT_AT - 10**15 < time.monotonic_ns()
+        result, payload = interrupted(client, lib.GPURT_IOC_WAIT, timeout_ns=until)
+        assert result == -errno.EINTR
+        assert ffi.from_buffer("struct gpurt_wait *", payload).timeout_ns == until  # also while it is stopped
         work = client.submit(0, 3600_000 * MS)
         assert interrupted(client, lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_IDLE, **forever)[0] == -errno.EINTR
         fields = {"what": lib.GPURT_WAIT_WORK, "work": work, **forever}
