@@ -236,6 +236,7 @@ class Timer:
     """A timerfd on CLOCK_MONOTONIC: epoll's own timeout is only good for milliseconds."""
 
     _libc = ctypes.CDLL(None, use_errno=True)
+    _itimerspec = ctypes.c_long * 4
 
     def __init__(self) -> None:
         self.fd = self._libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
@@ -249,7 +250,7 @@ class Timer:
             return
         self._armed = when
         seconds, ns = (0, 0) if when == FOREVER else divmod(max(when, 1), 10**9)
-        spec = (ctypes.c_long * 4)(0, 0, seconds, ns)
+        spec = self._itimerspec(0, 0, seconds, ns)
         self._libc.timerfd_settime(self.fd, 1, spec, None)  # 1: TFD_TIMER_ABSTIME
 
     def clear(self) -> None:

@@ -365,6 +365,7 @@ class Gpu(ABC):
         """A group may have no members on this GPU any more."""
         if not seat.members:
             self._seats.pop(seat.core, None)
+            seat.group.dissolve()
 
     def _follow(self) -> None:
         while self._regrouped:

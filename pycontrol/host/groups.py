@@ -94,6 +94,11 @@ class Group:
             self.seats[gpu.index] = Seat(self, gpu)
         return self.seats[gpu.index]
 
+    def dissolve(self) -> None:
+        """Forgets the seats, which refer to the group, once it has no members and no connections any more."""
+        if not self.connections and not any(seat.members for seat in self.seats.values()):
+            self.seats.clear()
+
     def relevel_copies(self) -> None:
         """The group's level is new: copies of members are of its priority, too."""
         for seat in self.seats.values():
@@ -278,3 +283,4 @@ class Groups:
             group.connections.discard(member)
             if not group.connections:
                 del self._all[group.user, group.name]
+                group.dissolve()

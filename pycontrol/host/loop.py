@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import itertools
 import os
 import select
@@ -443,6 +444,8 @@ class Host:
             del self._leaving[which]
             self.groups.leave(connection)
             self.users.disconnect(connection.account)
+            if not self.connections:
+                gc.collect()  # nobody waits; for what mistakes of ours may have left
 
     def _serve_one(self, connection: Connection, events: int) -> None:
         """Handles one packet.  If there are more, epoll says so again, and other clients have their turn before."""

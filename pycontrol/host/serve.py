@@ -54,6 +54,7 @@ def prepare(config: Config) -> list[str]:
         remarks.append(f"the host's memory is not locked ({os.strerror(ctypes.get_errno())})")
     gc.collect()
     gc.freeze()
+    gc.disable()  # a collection visits all objects of all clients, and nothing that a client leaves needs it
     return remarks
 
 

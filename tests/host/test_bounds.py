@@ -8,6 +8,7 @@ the most urgent connection after each turn, so that one turn is what a stranger'
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import re
 import select
@@ -315,6 +316,38 @@ def test_a_budget_that_comes_while_one_is_looked_for_counts(crowd: Callable[...,
         world.settle()
         assert int(said.readline()) == 0
         assert [one.allowance for one in world.host.gpus[0].clients.values()] == [after] != [before]
+
+
+def test_nothing_that_a_client_leaves_needs_the_collector(crowd: Callable[..., Crowd]) -> None:
+    """It visits all objects of all clients in one go: 18 ms beside 1,600 clients."""
+    world = crowd(gpus=2)
+    owner = world.client()
+    gc.collect()
+    gc.disable()
+    try:
+        one = world.client()
+        for code in (lib.GPURT_IOC_TSG_OPEN, lib.GPURT_IOC_TSG_CLOSE, lib.GPURT_IOC_TSG_CLOSE, BEGIN):
+            one.start(code)
+        one.start(lib.GPURT_IOC_GROUP_JOIN, name=b"g")  # refused, as one of those before is
+        member = world.client()
+        for code in (lib.GPURT_IOC_GROUP_JOIN, BEGIN):
+            member.start(code, **({} if code == BEGIN else {"name": b"g"}))
+        assert world.ask(owner, BEGIN, priority=90) == 0
+        world.waiting(one, 3)
+        one.start(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN, timeout_ns=1, request=1)
+        world.netlink(one, Command.GET_CLIENTS)
+        assert world.ask(owner, END) == 0
+        one.close()
+        member.close()
+        world.settle()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        found = [thing for thing in gc.garbage if (getattr(thing, "__module__", "") or "").startswith("pycontrol.host")]
+        assert found == []
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
 
 
 def test_the_table_has_every_packet_and_every_command() -> None:

@@ -128,10 +128,11 @@ def test_a_connection_that_ends_while_it_joins_leaves_nothing() -> None:
     world.groups.join(joiner, "llm", 5, False, world.says("join"))
     group = joiner.group
     assert group
+    seats = list(group.seats.values())
     for gpu, client in joiner.clients.items():
         world.gpus[gpu].leave(client)
     world.groups.leave(joiner)
     world.later()
     assert world.groups.spanning is None
-    assert [(seat.raw.members, seat.members) for seat in group.seats.values()] == [(0, [])] * 2
+    assert [(seat.raw.members, seat.members) for seat in seats] == [(0, [])] * 2
     assert [sorted(gpu.clients) for gpu in world.gpus] == [[2], [3]]
