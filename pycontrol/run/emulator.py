@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A private emulator: a host with one virtual GPU, on a socket in a temporary directory, for one command."""
+"""A private emulator: a host with virtual GPUs, on a socket in a temporary directory, for one command."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Emulator:
     The platform gives the GPU's runlist update cost, switch cost, time slice and copy engine.
     """
 
-    def __init__(self, platform: Platform, policy: str = "segment") -> None:
+    def __init__(self, platform: Platform, policy: str = "segment", gpus: int = 1) -> None:
         self._platform = platform
-        self._policy = policy
+        self._policy, self._gpus = policy, gpus
         self._directory = tempfile.TemporaryDirectory(prefix="gpurt-")
         self._process: subprocess.Popen[bytes] | None = None
         self.socket = Path(self._directory.name) / "host.sock"
@@ -40,7 +40,7 @@ class Emulator:
         platform = self._platform
         wrapper = [str(task_program.find()), f"--parent={os.getpid()}", "--exec"]
         command = [
-            sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={self.socket}", "--gpus=1",
+            sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={self.socket}", f"--gpus={self._gpus}",
             f"--policy={self._policy}", f"--alpha={platform.alpha}ns", f"--theta={platform.theta}ns",
             f"--slice={platform.time_slice}ns", f"--ready-fd={ready}", "--quiet",
         ]  # fmt: skip

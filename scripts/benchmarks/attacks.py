@@ -8,10 +8,13 @@ has no limits, so that the attacks are as strong as they can be.  Yields nothing
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import signal
 import socket
-import statistics
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,17 +23,33 @@ from analysis.model import Platform
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Packet
 from gpurt.segments import Client
+from pycontrol.live.control import connect
 from pycontrol.live.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, encode
 from pycontrol.run.emulator import Emulator
 
 #: Connections of each attack, and with --quick.
 MANY, FEW = 1000, 20
 PRIORITY = 50
+GPUS = 16
+#: Executes a command below so many shells.
+BELOW = 'n=$1; shift; if [ $n -gt 0 ]; then sh -c "$0" "$0" $((n - 1)) "$@"; exit; fi; exec "$@"'
+#: Sends a packet as a new connection each time, and reads the answer.
+COMES_AGAIN = """
+import socket, sys
+while True:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as one:
+        one.connect(sys.argv[1])
+        one.send(bytes.fromhex(sys.argv[2]))
+        one.recv(1 << 16)
+    print(end="x", flush=True)
+"""
+#: sched.h, prctl.h.
+CLONE_NEWPID, PR_SET_PDEATHSIG = 0x20000000, 1
 #: Each thread of the benchmark rests for so long between two segments, seconds.
 REST = 0.001
 
 
-def ioctl(code: int, cookie: int, kind: str, **fields: int) -> bytes:
+def ioctl(code: int, cookie: int, kind: str, **fields: int | bytes) -> bytes:
     """The packet of a call."""
     made = ffi.new(f"struct {kind} *", {"size": ffi.sizeof(f"struct {kind}"), **fields})
     return PACKET.pack(Packet.IOCTL, code, cookie, 0) + bytes(ffi.buffer(made))
@@ -113,12 +132,91 @@ def connects(path: Path, _count: int) -> Iterator[None]:
         yield
 
 
+def call(one: socket.socket, code: int, kind: str, **fields: int | bytes) -> None:
+    """Makes a call and waits for its answer."""
+    one.setblocking(True)
+    one.send(ioctl(code, 1, kind, **fields))
+    one.recv(1 << 16)
+
+
+def threads(path: Path, _count: int) -> Iterator[None]:
+    """Begins of a thread that does not exist, of a process with 900 threads in a pid namespace."""
+    if ctypes.CDLL(None).unshare(CLONE_NEWPID):
+        raise SystemExit("bench attacks: threads needs the right to make a pid namespace")
+    if child := os.fork():
+        os.waitpid(child, 0)
+        os._exit(1)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    threading.stack_size(1 << 16)
+    for _ in range(900):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+    packet = bytearray(ioctl(lib.GPURT_IOC_BEGIN, 1, "gpurt_begin"))
+    packet[PACKET.size - 4 : PACKET.size] = (30_000).to_bytes(4, sys.byteorder)
+    yield from flood(bytes(packet), path, FEW)
+
+
+def descendants(path: Path, count: int) -> Iterator[None]:
+    """New clients below 500 processes of their own, or as many as connections, the first of which has a budget."""
+    with connect(str(path)) as control:
+        control.set_budget(os.getpid(), 1_000_000, 10_000_000)
+    packet = ioctl(lib.GPURT_IOC_BEGIN, 1, "gpurt_begin").hex()
+    command = ["sh", "-c", BELOW, BELOW, str(min(count, 500)), sys.executable, "-c", COMES_AGAIN, str(path), packet]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout
+        while process.stdout.read(1):
+            yield
+
+
+def member(path: Path) -> socket.socket:
+    """A connection with a client on each GPU that is in a group."""
+    (one,) = connected(path, 1)
+    for gpu in range(GPUS):
+        call(one, lib.GPURT_IOC_BEGIN, "gpurt_begin", gpu=gpu)
+        call(one, lib.GPURT_IOC_END, "gpurt_end", gpu=gpu)
+    call(one, lib.GPURT_IOC_GROUP_JOIN, "gpurt_group_join", name=b"attack")
+    return one
+
+
+def joins(path: Path, _count: int) -> Iterator[None]:
+    """The last member of a full group on 16 GPUs joins, and leaves, without a pause."""
+    members = [member(path) for _ in range(lib.GPURT_MAX_MEMBERS - 1)]
+    while members:
+        member(path).close()
+        yield
+
+
+def ends(path: Path, _count: int) -> Iterator[None]:
+    """Clients that end with much queued work in many TSGs."""
+    while True:
+        for one in connected(path, 1):
+            for tsg in range(lib.GPURT_MAX_CLIENT_TSGS):
+                call(one, lib.GPURT_IOC_TSG_OPEN, "gpurt_tsg")
+                for _ in range(16):
+                    call(one, lib.GPURT_IOC_SUBMIT, "gpurt_submit", tsg=tsg, duration_ns=lib.GPURT_MAX_WORK_NS)
+            one.close()
+        yield
+
+
+def works(path: Path, _count: int) -> Iterator[None]:
+    """Work of a microsecond each, as much as the host takes."""
+    (one,) = connected(path, 1)
+    call(one, lib.GPURT_IOC_TSG_OPEN, "gpurt_tsg")
+    while True:
+        for _ in range(FEW):
+            call(one, lib.GPURT_IOC_SUBMIT, "gpurt_submit", duration_ns=lib.GPURT_MIN_WORK_NS)
+        yield
+
+
 @contextlib.contextmanager
 def attack(how: Callable[[Path, int], Iterator[None]], path: Path, count: int) -> Iterator[None]:
     """A process that attacks, once it has all its connections."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.setpgid(0, 0)
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, -20)  # it attacks also where the machine has other work
         for number, _ in enumerate(how(path, count)):
             if not number:
                 os.write(writer, b"x")
@@ -128,12 +226,12 @@ def attack(how: Callable[[Path, int], Iterator[None]], path: Path, count: int) -
         raise SystemExit(f"bench attacks: {how.__name__} failed")
     os.close(reader)
     yield
-    os.kill(child, 9)
+    os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
 
 
 def begins(path: Path, samples: int) -> list[float]:
-    """Times of begins of a FIFO thread, us."""
+    """Times of begins of a FIFO thread, us, sorted."""
     found = []
     with Client(str(path)) as client:
         for _ in range(samples):
@@ -142,27 +240,40 @@ def begins(path: Path, samples: int) -> list[float]:
             client.begin()
             found.append((time.monotonic_ns() - start) / 1e3)
             client.end()
-    return found
+    return sorted(found)
+
+
+def shown(name: str, found: list[float], alone: list[float]) -> Iterator[tuple[str, float, str]]:
+    """Percentiles, and their ratios to those alone."""
+    for percent in (50, 99, 100):
+        at = max(0, len(found) * percent // 100 - 1)
+        yield f"attacks.{name}_us.{'max' if percent == 100 else f'p{percent}'}", found[at], "us"
+        if found is not alone and percent < 100:
+            yield f"attacks.{name}.ratio{'' if percent == 50 else '.p99'}", found[at] / alone[at], ""
+
+
+ATTACKS = (queries, readers, waits, dumps, connects, threads, descendants, joins, ends, works)
 
 
 def run(quick: bool) -> Iterator[tuple[str, float, str]]:
-    """Yields the median and the worst begin alone and beside each attack, us, and the medians' ratio."""
+    """Yields percentiles of begins alone, beside each attack and beside all at once, us, and ratios."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(PRIORITY))
     except PermissionError:
         print("attacks: without the right to SCHED_FIFO there is nothing to measure", file=sys.stderr)
         return
+    attacks = [how for how in ATTACKS if how is not threads or os.geteuid() == 0]  # that one makes a namespace
     samples, count = (5, FEW) if quick else (2000, MANY)  # for longer than the second of sched_rt_period_us
     try:
-        with Emulator(Platform(1)) as emulator:
+        with Emulator(Platform(1), gpus=GPUS) as emulator:
             alone = begins(emulator.socket, samples)
-            yield "attacks.alone_us.p50", statistics.median(alone), "us"
-            yield "attacks.alone_us.max", max(alone), "us"
-            for how in (queries, readers, waits, dumps, connects):
+            yield from shown("alone", alone, alone)
+            for how in attacks:
                 with attack(how, emulator.socket, count):
-                    beside = begins(emulator.socket, samples)
-                yield f"attacks.{how.__name__}_us.p50", statistics.median(beside), "us"
-                yield f"attacks.{how.__name__}_us.max", max(beside), "us"
-                yield f"attacks.{how.__name__}.ratio", statistics.median(beside) / statistics.median(alone), ""
+                    yield from shown(how.__name__, begins(emulator.socket, samples), alone)
+            with contextlib.ExitStack() as stack:
+                for how in reversed(attacks):  # those last that keep the host busiest while others prepare
+                    stack.enter_context(attack(how, emulator.socket, FEW))
+                yield from shown("all", begins(emulator.socket, samples), alone)
     finally:
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
