@@ -110,7 +110,9 @@ class Executors:
         self.names.setdefault(process, str(event.values.get("procname", "")))
         if name == "callback_start":
             self.nested += thread in self._here
-            self._here[thread] = (process, number("callback")), event.time, self._cpu(thread, event.time)
+            key = process, number("callback")
+            self._here[thread] = key, event.time, self._cpu(thread, event.time)
+            self.callbacks[key]  # known also if it never ends and was made before the recording
         elif name == "callback_end":
             self._end(process, thread, event)
         elif name == "rclcpp_callback_register":

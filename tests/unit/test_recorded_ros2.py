@@ -120,6 +120,13 @@ def test_what_began_before_the_recording_is_no_job_and_a_missing_end_no_task() -
     assert text == ""
 
 
+def test_a_callback_that_never_ends_may_be_the_source_of_messages() -> None:
+    first = [event("ros2:callback_start", 1, 0xF1, 0), event("ros2:rmw_publish", 2, 0x30, 0x31, 100 * MS + 7)]
+    rest = [one for one in program() if one.name != "ros2:rmw_publish" and one.values.get("callback") != CAMERA]
+    said, _ = made(iter([*first, *rest]))
+    assert "unknown (1 of 4)" in said
+
+
 def test_an_event_without_its_context_is_refused() -> None:
     with pytest.raises(FileError, match="lacks vpid, a number; record with the context"):
         Executors([RosEvent("ros2:callback_end", 1, {"callback": 1})])
