@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from analysis.chains.observed import observed
 from analysis.model import Taskset, Waiting
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, on_units
@@ -25,6 +26,8 @@ from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
 
 POLICY = "federated"
+#: The most events of a run in which chains are looked at.
+MOST_EVENTS = 1_000_000
 #: So many tasks have a level of their own on the bus.
 MOST_TASKS = int(lib.GPURT_MAX_PRIORITY)
 _KINDS = {Need.CPU.value: Kind.CPU, Need.BUS.value: Kind.COPY, Need.UNITS.value: Kind.GPU}
@@ -85,7 +88,18 @@ class Federated:
             self._run(offsets, rng.getrandbits(60), seen)
             if progress:
                 progress(run + 1)
-        return Simulation(self._observed(seen))
+        return Simulation(self._observed(seen), chains=self._chains())
+
+    def _chains(self) -> dict[str, tuple[int, int, int]]:
+        """The longest times of each chain in the first run, ns."""
+        taskset = self.system.taskset
+        if not taskset.chains:
+            return {}
+        first, found = self.trace(MOST_EVENTS), {}
+        for chain in taskset.chains:
+            one = observed(chain, first, taskset)
+            found[chain.name] = one.max_reaction or 0, one.max_age or 0, one.max_age_at_output or 0
+        return found
 
     def trace(self, room: int) -> Trace:
         """The run in which all are released at 0, with room for so many events."""

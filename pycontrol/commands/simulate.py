@@ -25,14 +25,14 @@ from pycontrol.output import documents, render
 from pycontrol.output.observed import chains_data, chains_text
 from pycontrol.output.render import ms
 from pycontrol.plan import priced as energy_simulate
-from pycontrol.run.chains import ChainCheck, against_limits
+from pycontrol.run.chains import against_limits
 from pycontrol.run.check import NOTHING
 
 if TYPE_CHECKING:
     Subject = Federated | Shared
 
 #: What is known of chains.
-FIRST = "chains: what the first run alone shows, in which a sampled link takes the last job that had ended"
+READ = "chains: a sampled link takes the last job that had ended"
 #: The most events of a run that is written as a trace, or priced.
 MOST_EVENTS = 1_000_000
 
@@ -46,7 +46,7 @@ Examples:
   gpurt simulate examples/energy/example5.toml --policy segment --energy
 
 \b
-Exit codes: 0 no real-time task missed a deadline, and in the first run no chain its limit; 1 one did, there is no
+Exit codes: 0 no real-time task missed a deadline, and no chain exceeded its limit; 1 one did, there is no
 task, or tasks that suspend cannot be simulated under policy job; 2 wrong usage;
 3 the file is wrong, or the trace cannot be written; 6 a sound bound was exceeded, which is a bug."""
 )
@@ -93,12 +93,9 @@ def simulate(
     try:
         subject = _subject(loaded, options, chunk, costs)
         seen = _worst(subject, offsets)
-        limited = [chain for chain in loaded.chains if chain.limited]
-        chained: list[ChainCheck] = []
-        if limited or costs or trace_path:
-            first = subject.trace(MOST_EVENTS)
-            chained = [against_limits(chain, first, loaded) for chain in limited]
-            _keep(first, costs, trace_path)
+        chained = [against_limits(chain, seen.chains[chain.name]) for chain in loaded.chains if chain.limited]
+        if costs or trace_path:
+            _keep(subject.trace(MOST_EVENTS), costs, trace_path)
     except SuspensionError as error:
         nothing: Document = {"runs": 0, "in_time": False, "why": str(error), "tasks": {}, "files": []}
         text = f"NOT SIMULATED under policy {options.policy}: {error}; --waiting busy simulates that"
@@ -106,7 +103,7 @@ def simulate(
         return 1
     except SimulationError as error:
         raise UsageError(str(error)) from None
-    remarks = [*subject.notes, *(costs.notes if costs else ()), *seen.full, *([FIRST] if chained else [])]
+    remarks = [*subject.notes, *(costs.notes if costs else ()), *seen.full, *([READ] if chained else [])]
     render.note(*remarks, as_json=as_json)
     table, data, code = _verdicts(loaded, seen, subject.bounds())
     code = max(code, int(any(one.exceeded for one in chained)))
