@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a recording says of a process that uses the GPU, what speaks against a task, and the task."""
+"""A process of a recording that uses the GPU: its jobs, the reasons against a task, and the task."""
 
 from __future__ import annotations
 

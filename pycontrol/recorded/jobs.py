@@ -90,7 +90,7 @@ def chosen(offers: Mapping[str, Sequence[RecordedJob]]) -> str:
 
 
 def windows(recording: Recording, process: int, job: str) -> tuple[str, list[RecordedJob]]:
-    """What has the name, a "range", "call" or "kernel", and where these are; none if nothing has it.
+    """The kind of thing that has the name, "range", "call" or "kernel", and where these are; "" if nothing has it.
 
     A name counts as it is, without its numbers, or as a regular expression.
     """

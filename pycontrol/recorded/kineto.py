@@ -19,7 +19,7 @@ from gpurt.text import filename, visible
 from gpurt.types import Document
 from pycontrol.recorded.store import DOWNLOAD, PAGEABLE, Recording
 
-#: What there is to say where a table has no rows; Kineto never says the last.
+#: The lacks of a recording, by the table that has no rows; Kineto never says the last.
 LACKS = {
     "scope": "which stream or event a wait is for: torch.profiler.profile(experimental_config=torch._C._profiler."
              "_ExperimentalConfig(enable_cuda_sync_events=True))",
@@ -30,7 +30,7 @@ CHUNK, LARGEST = 1 << 18, 1 << 24
 WORK = {"kernel": "kernel", "Kernel": "kernel", "gpu_memcpy": "copy", "Memcpy": "copy", "gpu_memset": "set",
         "Memset": "set"}  # fmt: skip
 CALLS = frozenset(("cuda_runtime", "cuda_driver", "Runtime", "hip_runtime"))
-#: What PyTorch's user_annotation is elsewhere called; gpu_user_annotation repeats it on the GPU's tracks.
+#: Ranges of CPU threads; gpu_user_annotation repeats them on the GPU's tracks.
 MARKS = frozenset(("user_annotation", "nvtx"))
 #: How the list of events begins; what stands between them; what traces of gpurt have before it.
 BEGIN = re.compile(r'^\s*\[|"traceEvents"\s*:\s*\[')
@@ -147,7 +147,7 @@ class _Adder:
             self.execute("INSERT INTO mark VALUES (?,?,?,?,?)", (event["pid"], event["tid"], name, start, end))
 
     def _scope(self, more: Document) -> None:
-        """What a wait is for.  Of an event: the stream, and the call that recorded it."""
+        """The scope of a wait; for an event the stream, and the call that recorded it."""
         record = more.get("wait_on_cuda_event_record_corr_id")
         stream = more.get("wait_on_stream", more.get("stream"))
         known = isinstance(stream, int) and 0 <= stream < 2**32 - 1

@@ -63,7 +63,7 @@ INSERT INTO run SELECT globalTid, start, coalesce(then_at, (SELECT max(start) FR
   FROM nsys.SCHED_EVENTS WINDOW own AS (PARTITION BY globalTid ORDER BY start, isSchedIn))
 WHERE isSchedIn AND NOT coalesce(next, 0)
 """
-#: What there is to say where the file lacks a table.
+#: The lacks of a recording, by the table that is not there.
 LACKS = {
     "CUPTI_ACTIVITY_KIND_RUNTIME": "CUDA calls: nsys profile --trace=cuda,nvtx",
     "NVTX_EVENTS": "where a job begins and ends: NVTX ranges, nsys profile --trace=cuda,nvtx",
@@ -131,7 +131,7 @@ def _statements(tables: Mapping[str, set[str]]) -> Iterator[str]:
 
 
 def _about(recording: Recording, tables: Mapping[str, set[str]]) -> None:
-    """What the file says of itself, what it lacks, and what the profiler says against its own recording."""
+    """Takes the file's account of itself, its lacks, and the profiler's words against its own recording."""
     said = {str(name): str(value) for table in ("META_DATA_CAPTURE", "META_DATA_EXPORT", "EXPORT_META_DATA")
             if table in tables for name, value in recording.rows(f"SELECT name, value FROM nsys.{table}")}  # fmt: skip
     recording.made_by = f"Nsight Systems, schema {visible(said.get('EXPORT_SCHEMA_VERSION', 'unknown'))}"

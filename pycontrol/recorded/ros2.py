@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads CTF traces of ros2_tracing: which thread serves which callbacks, what releases them, and how long they take.
+"""Reads CTF traces of ros2_tracing: the callbacks of each thread, their releases and their times.
 
 A message links two callbacks only where its stamp proves that: the one that published it, and the one that took it.
 Handles are unique in a process only.
@@ -68,7 +68,7 @@ class RosCallback:
 
 
 class Executors:
-    """What the events of a trace say of threads and their callbacks.
+    """Threads and their callbacks, from the events of a trace.
 
     ``switches``: whether the kernel's scheduler was recorded; without it times are wall time.  ``waits``: threads whose
     executor waits for work as a wait set does.  ``nested``: callbacks that began inside another, or did not end.

@@ -46,8 +46,8 @@ WHERE w.process = ? AND (w.kind = '{PAGEABLE}' AND op(c.name) LIKE '%copy'
 class Segment:
     """A GPU segment of a process.  Times are ns.
 
-    ``end``: when the wait that proves its end was over; None: none does.  ``busy``: how long the GPU executed its work;
-    ``spent``: all other time, and the time in which its thread does not wait meanwhile, so that all its CPU work is in;
+    ``end``: when the wait that proves its end was over; None: none does.  ``busy``: how long the GPU executed its work.
+    ``spent``: all other time, and the time in which its thread does not wait meanwhile: all its CPU work is in it.
     ``idle``: the part of that in which the thread waits and the GPU executes nothing.
     ``orphan``: work of it was launched before the recording began, or by a call that is not in it.
     """
@@ -81,11 +81,11 @@ class Replay:
         numbers = Counter(context.partition("/")[2] for context in self.contexts)
         self.contexts |= {context.partition("/")[2]: context for context in [*self.contexts]
                           if numbers[context.partition("/")[2]] == 1}  # fmt: skip
-        #: Of each stream, what no wait has proved to be over: the launch's begin, end and thread, and the work's end.
+        #: By stream, the work that no wait has proved to be over: its launch's begin, end and thread, and its end.
         self.pending: dict[tuple[str, int], deque[tuple[int, int, int | None, int]]] = defaultdict(deque)
         self.here: Segment | None = None
         self.work, self.waited = (array("q"), array("q")), (array("q"), array("q"))
-        #: Of each thread, when it waited for its GPU work.
+        #: By thread, when it waited for its GPU work.
         self.asleep: dict[int, tuple[array[int], array[int]]] = defaultdict(lambda: (array("q"), array("q")))
         self.segments = list(self._segments())
         left = [(*place, len(work)) for place, work in self.pending.items() if work]

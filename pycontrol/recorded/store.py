@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a recording says, in one form: calls, GPU work, scopes of waits, marks, and when threads executed.
+"""A recording in one form: calls, GPU work, scopes of waits, marks, and when threads executed.
 
 Readers fill it.  It is a temporary SQLite database, so that memory does not grow with the recording.  Times are ns of
 the recording's clock, and may be negative.
@@ -37,7 +37,7 @@ DELETE FROM call WHERE rowid IN (
 DOWNLOAD, PAGEABLE = "download", "pageable download"
 
 _VERSION = re.compile(r"(_v\d+|_ptsz|_ptds|_spt|R\d{4})+$")
-#: What waits for what, by the names of calls without the interface's.
+#: The scopes of waits, by the names of calls without the interface's.
 _OPS = {
     "DeviceSynchronize": "device", "CtxSynchronize": "device", "ThreadSynchronize": "device",
     "StreamSynchronize": "stream", "EventSynchronize": "event", "StreamQuery": "stream query",
@@ -53,7 +53,7 @@ def base(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def op(name: str | None) -> str:
-    """What a call of CUDA or HIP may wait for, by its name; "copy": for a download; "": it is no wait.
+    """The scope that a call of CUDA or HIP waits for, by its name; "copy": for a download; "": it is no wait.
 
     The name decides, for profilers' own kinds of synchronisation differ between their releases.
     """

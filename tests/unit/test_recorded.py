@@ -142,7 +142,7 @@ def wait(name: str, end: int = 4 * MS + 5 * US, **more: object) -> Callable[[Mad
 
 
 DEVICE = wait("cudaDeviceSynchronize")
-#: What ends a job's segment, and what proves that it does; "nothing": no taskset.
+#: The calls that end a job's segment, and the proof that they do; "nothing": no taskset.
 WAITS = {
     "device": (wait("cudaDeviceSynchronize"), "the device"),
     "driver": (wait("cuCtxSynchronize"), "the device"),
