@@ -72,10 +72,9 @@ def _import_beside(name: str) -> None:
 
     ROS workspaces set PYTHONPATH, and a user's own package may well be called `analysis`.
     """
-    from importlib.machinery import PathFinder
-    from importlib.util import module_from_spec
+    from importlib import machinery, util
 
-    spec = PathFinder.find_spec(name, [os.path.dirname(os.path.dirname(__file__))])
+    spec = machinery.PathFinder.find_spec(name, [os.path.dirname(os.path.dirname(__file__))])
     if spec and spec.loader:
-        sys.modules[name] = module_from_spec(spec)
+        sys.modules[name] = util.module_from_spec(spec)
         spec.loader.exec_module(sys.modules[name])
