@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -48,7 +49,8 @@ os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.
 # On a busy machine any command may take so long that it says how far it is.  The test of such lines sets its interval.
 progress.INTERVAL = math.inf
 
-zygote.install()
+if "GPURT_TEST_DEVICE" not in os.environ:  # in a booted kernel few commands are started, and imports take long
+    zygote.install()
 
 _leave = subprocess.Popen.__exit__
 
@@ -101,7 +103,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Nobody reads what scripts/test found thousands of lines before, and its exit status is 1 for that alone."""
+    """How to look at a failure, and what scripts/test found before the tests: its exit status is 1 for that alone."""
+    stats = terminalreporter.stats
+    if red := [*stats.get("failed", ()), *stats.get("error", ())]:
+        file = red[0].nodeid.partition("::")[0]
+        terminalreporter.write_line(f"one again: python -m pytest {shlex.quote(red[0].nodeid)}")
+        terminalreporter.write_line(f"no test may depend on time; to see whether one does: scripts/stopper {file}")
     if found := os.environ.get("GPURT_PROBLEMS"):
         terminalreporter.write_line(f"scripts/test: FAILED before the tests: {found}", red=True)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from actors import Actor
+from effort import tries
 from links import PATIENCE, eventually
 from model import DEMOTE, OWN, Budget, Model
 from model import Client as Facts
@@ -23,7 +24,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Overrun, Policy
 from pycontrol.live.control import Control
 
-SEQUENCES = int(os.environ.get("GPURT_TEST_SEQUENCES", "60"))
+SEQUENCES = int(os.environ.get("GPURT_TEST_SEQUENCES") or tries(60))
 SEED = int(os.environ.get("GPURT_TEST_SEED", "1"))
 OPERATIONS = 40
 PRIORITIES = [0, 0, 1, 2, 2, 3, 50, 63, 64, 99]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from links import IDLE, MS, RUNNING, Client, client_of, is_device, structure
+from links import IDLE, MS, RUNNING, Client, client_of, is_device
 
 from gpurt._gpurt import ffi, lib
 from pycontrol.host.calls import KINDS
@@ -289,15 +289,6 @@ def test_unknown_calls(connect: Connect) -> None:
         lib.GPURT_IOC_QUERY ^ 0x100,  # our number, another magic
     ]
     assert [client.exchange(code, bytes(64))[0] for code in codes] == [-errno.ENOTTY] * len(codes)
-    assert client.begin() == RUNNING
-
-
-def test_segments_nest_up_to_a_limit(connect: Connect) -> None:
-    client = connect()
-    payload = structure(lib.GPURT_IOC_BEGIN, priority=1)  # once, for the limit is high
-    assert {client.exchange(lib.GPURT_IOC_BEGIN, payload)[0] for _ in range(lib.GPURT_MAX_DEPTH)} == {0}
-    assert client.code(lib.GPURT_IOC_BEGIN) == -errno.EOVERFLOW
-    client.end()
     assert client.begin() == RUNNING
 
 

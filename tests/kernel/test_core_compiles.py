@@ -11,6 +11,8 @@ import pytest
 from kernels import ROOT, run_script
 from once import once
 
+#: Also what scripts/test boots has the core in it, compiled for that kernel, but warnings do not fail there.
+pytestmark = pytest.mark.slow(1)
 SOURCES = sorted(path.name for path in (ROOT / "kmod/core").glob("*.c"))
 #: Debug information, BTF, and the script for static exports, as in scripts/kmod-build.
 NEEDLESS = ["KCFLAGS=-g0", "CONFIG_DEBUG_INFO_BTF_MODULES=", "cmd_check_local_export="]
