@@ -48,7 +48,8 @@ def analyse(
     if found:
         return found
     result, late = _round(formulas, System(taskset, {}, {}, pending, assume_deadlines))[0], frozenset[str]()
-    while taskset.resources and not brief and (more := {one.task for one in result.causes} - late):
+    asking = {section.task for one in taskset.resources for section in one.sections}
+    while not brief and (more := asking & {one.task for one in result.causes} - late):
         late |= more  # what they ask for has no limit, and others keep bounds that do not rest on them
         result = _round(formulas, System(taskset, {}, {}, pending, assume_deadlines, late=late))[0]
     return result

@@ -138,7 +138,8 @@ def _requests(resource: Resource, task: Task, system: System) -> Requests:
 
     Only tasks above that never sleep have no request of a job that was released before (readings: boosted).
     """
-    jobs = len(task.segments) // len(next(t.segments for t in system.taskset if t.name == task.name))
+    one = next(t for t in system.taskset if t.name == task.name)
+    jobs = len(task.segments) // max(len(one.segments), 1)
     times = Counter[str]()
     for section in resource.sections:
         times[section.task] += section.times
