@@ -322,14 +322,34 @@ static u64 next_time(const struct sim *s, u64 release)
 	return s->next_poll < next ? s->next_poll : next;
 }
 
-/* gpurt_vgpu_advance() for a part of which it is known when something happens next. */
-static void happen(struct part *p, u64 now)
+static void happen(struct part *p)
 {
-	while (p->next <= now) {
-		gpurt_vgpu_pass(&p->vgpu, p->next);
-		gpurt_vgpu_happen(&p->vgpu);
-		p->next = gpurt_vgpu_next(&p->vgpu);
+	gpurt_vgpu_pass(&p->vgpu, p->next);
+	gpurt_vgpu_happen(&p->vgpu);
+	p->next = gpurt_vgpu_next(&p->vgpu);
+}
+
+/*
+ * One TSG follows another on the only part, which concerns no task, until something else happens.  Takes what happens
+ * from *@steps.  Returns whether it concerned a task, which has been told then.
+ */
+static bool take_turns(struct sim *s, u64 release, u64 *steps)
+{
+	struct part *p = s->parts;
+	u64 until = release < s->cpu_next ? release : s->cpu_next;
+
+	if (!s->lazy || s->jobs || s->config->part_count > 1 || next_on(s, p) >= until)
+		return false;
+	sim_chain_passes(s);
+	while (p->next < until && !s->gpu_news && *steps) {
+		--*steps;
+		s->now = p->next;
+		happen(p);
 	}
+	if (!s->gpu_news)
+		return false;
+	sim_settle(s);
+	return true;
 }
 
 void sim_pass(struct sim *s, u64 next)
@@ -346,9 +366,9 @@ void sim_pass(struct sim *s, u64 next)
 		if (!s->lazy)
 			gpurt_vgpu_advance(&p->vgpu, next);
 		else if (next_on(s, p) <= next)
-			happen(p, next);
+			while (p->next <= next)
+				happen(p);
 	}
-	/* Most often one TSG follows another on the GPU, which concerns no task. */
 	if (!s->lazy || s->gpu_news || s->cpu_next <= next || s->jobs)
 		sim_settle(s);
 }
@@ -370,6 +390,8 @@ int sim_run(struct sim *s)
 	/* Where parts slow each other down, one changes what the others do next. */
 	s->lazy = s->config->cross <= GPURT_FACTOR_ONE;
 	while (s->open || release != U64_MAX) {
+		if (take_turns(s, release, &steps))
+			continue;
 		if (!steps--)
 			return -GPURT_SIM_ETIME;
 		next = next_time(s, release);
