@@ -73,6 +73,11 @@ class Call:
             self._waiter.finish(-errno.EINTR)
         return self._waiter
 
+    def forget(self) -> None:
+        """Nobody waits for its answer any more."""
+        if self._waiter:
+            self._waiter.forget()
+
     def interrupt(self) -> None:
         """A signal came to the thread that waits."""
         self._interrupted = True

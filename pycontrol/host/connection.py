@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import itertools
 import os
 import socket
 import time
@@ -72,7 +73,8 @@ class Connection:
         self.owed = False  # the host knows that there is something to send
         self.idle_since = -1  # see Host.owe
         self.calls = 0  # under way
-        self.waiting: dict[int, Call] = {}  # calls under way that may be interrupted, by their cookies
+        self.numbers = itertools.count()  # of calls: several may have one cookie
+        self.waiting: dict[tuple[int, int], Call] = {}  # calls under way, by their cookies and numbers
         self.tid = 0  # of the thread that made the call under way, as it says; 0: the main thread
         self.callers = Callers(peer.pid)
         self.pieces = HostPieces()
@@ -224,6 +226,9 @@ class Connection:
         self.calls = self.queued = 0
         self.answers.clear()
         self.streams.clear()
+        for call in self.waiting.values():
+            call.forget()
+        self.waiting.clear()
         self.sock.close()
 
 

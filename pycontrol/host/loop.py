@@ -497,8 +497,9 @@ class Host:
         elif kind == Packet.NETLINK:
             self._netlink(connection, payload)
         elif kind == Packet.INTERRUPT and not payload:
-            if sender == connection.peer.pid and cookie in connection.waiting:
-                connection.waiting[cookie].interrupt()
+            for (one, _), call in list(connection.waiting.items()) if sender == connection.peer.pid else ():
+                if one == cookie:
+                    call.interrupt()
         elif kind == Packet.SUBSCRIBE and not payload:
             for gpu in self.gpus if not self.readers else ():
                 gpu.marks_lost.clear()  # nobody could have been told
@@ -513,12 +514,12 @@ class Host:
             if cookie and not connection.closed:
                 connection.send(reply(code, cookie, result, made, payload))
 
-        over = False
+        over, key = False, (cookie, next(connection.numbers))
 
         def answered(result: int, made: CData) -> None:
             nonlocal over
             over = True
-            connection.waiting.pop(cookie, None)
+            connection.waiting.pop(key, None)
             connection.answered()
             answer(result, made)
 
@@ -532,8 +533,8 @@ class Host:
             return
         try:
             call = self.calls.call(connection, code, payload, answered)
-            if cookie and not over:
-                connection.waiting[cookie] = call
+            if not over:
+                connection.waiting[key] = call
         except Refusal as refusal:
             self.malformed += isinstance(refusal, Malformed)
             answered(-refusal.error, None)

@@ -40,9 +40,13 @@ class Waiter:
     def finish(self, result: int, when: int = 0) -> None:
         """Answers it, unless that has been done."""
         if not self.answered:
-            self.answered = True
-            answer, self.answer = self.answer, no_answer  # which refers to this, by way of its call
+            answer = self.answer  # which refers to this, by way of its call
+            self.forget()
             answer(result, when)
+
+    def forget(self) -> None:
+        """It needs no answer any more."""
+        self.answer, self.answered = no_answer, True
 
 
 class Waiters:

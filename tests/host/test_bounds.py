@@ -337,6 +337,10 @@ def test_nothing_that_a_client_leaves_needs_the_collector(crowd: Callable[..., C
         one.start(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN, timeout_ns=1, request=1)
         world.netlink(one, Command.GET_CLIENTS)
         assert world.ask(owner, END) == 0
+        member.start(WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=3_600_000 * MS)
+        member.sock.send(PACKET.pack(Packet.IOCTL, WAIT, 0, 0) + structure(WAIT, **GRANT))
+        assert world.ask(owner, BEGIN, priority=90) == 0
+        world.waiting(one, 2)  # it is in a segment
         one.close()
         member.close()
         world.settle()
