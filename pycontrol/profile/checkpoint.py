@@ -24,7 +24,7 @@ from pycontrol.profile.plan import Planned
 from pycontrol.profile.run import ProfileResult
 from pycontrol.profile.segments import Jobs, MeasuredJob, Segment
 
-FORMAT, VERSION = "gpurt-profile", 2
+FORMAT, VERSION = "gpurt-profile", 3
 #: Bytes of the file, and of its first line.
 MAX_BYTES, MOST_HEAD = 1 << 31, 1 << 28
 #: Why an attempt has no result if nobody was left to say it.
@@ -258,7 +258,7 @@ def packed(result: ProfileResult) -> Document:
     return {
         "segments": [[*one.client, one.begin, one.end, one.priority, one.misc, one.pure, one.work, *one.least]
                      for one in result.segments],
-        "jobs": [[job.cpu, [places[one] for one in job.segments]] for job in result.jobs.jobs],
+        "jobs": [[job.cpu, job.length, [places[one] for one in job.segments]] for job in result.jobs.jobs],
         "task": result.jobs.task, "outside": result.jobs.outside,
         "apart": result.jobs.apart, "distances": result.jobs.distances, "cpu": result.cpu, "wall": result.wall,
     }  # fmt: skip
@@ -268,8 +268,11 @@ def unpacked(planned: Planned, line: DocumentView) -> ProfileResult:
     """The result of that run.  Raises ValueError and the like if it is none."""
     segments = tuple(_segment(one) for one in line["segments"])
     made = tuple(
-        MeasuredJob(tuple(segments[_whole(place)] for place in places), None if cpu is None else _whole(cpu))
-        for cpu, places in line["jobs"]
+        MeasuredJob(
+            tuple(segments[_whole(place)] for place in places),
+            *(None if time is None else _whole(time) for time in (cpu, length)),
+        )
+        for cpu, length, places in line["jobs"]
     )
     if not made or not isinstance(line["task"], str):
         raise ValueError

@@ -22,10 +22,13 @@ from pycontrol.profile.summary import MeasuredTime, chances, reduced
 
 #: How an entry begins.
 MARK = "Measured by gpurt measure times: "
+#: From which share of its GPU work on a thread sleeps for it, and up to which it spins.
+SLEPT, SPUN = 0.9, 0.5
 #: The lines that it has after its comments.
 LINE = re.compile(
     r"|\[\[task\]\]|name = \"[^\"]*\"|cpu = \"\?\"  # not measured|priority = (\d+|\"\?\"  # not measured)"
     r"|clocks = \{ [^}]* \}"
+    r"|waiting = \"(busy|suspend|\?)\"  # .*"
     r"|period = \"[^\"]*\"  # (not measured|as --period says|the least distance).*|segments = \[|  \{.*|\]"
 )
 
@@ -77,6 +80,7 @@ def entry(account: Account, times: Sequence[MeasuredTime]) -> str:
         f'cpu = "{UNKNOWN}"  # not measured',
         f"priority = {priority}" if priority else f'priority = "{UNKNOWN}"  # not measured',
         _period(account),
+        _waiting(account),
         *account.clocks.key(),
         "segments = [",
         *_segments(account, times),
@@ -96,6 +100,20 @@ def _period(account: Account) -> str:
         f'period = "{format_time(least)}"  # the least distance of {count} between releases, {format_time(min(seen))}, '
         f"less {percent(account.margin)}; no bound"
     )
+
+
+def _waiting(account: Account) -> str:
+    """What the threads did while their GPU work executed; a "?" where that was not to be seen.
+
+    A job may be kept from its CPU, too: so one that hardly slept shows more than any that did.
+    """
+    shares = [job.slept for run in account.results for job in run.jobs.jobs if job.segments]
+    if not shares or None in shares:
+        return f'waiting = "{UNKNOWN}"  # not measured, for the program said no CPU time of its jobs'
+    least = min(share for share in shares if share is not None)
+    seen = all(part.misc is not None for run in account.results for part in run.segments)
+    word = "suspend" if least >= SLEPT else "busy" if least <= (SPUN if seen else 1 - SLEPT) else UNKNOWN
+    return f'waiting = "{word}"  # in each job its thread was on no CPU for {least:.0%} of its GPU work at least'
 
 
 def _account(account: Account, times: Sequence[MeasuredTime]) -> list[str]:

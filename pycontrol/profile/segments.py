@@ -44,10 +44,17 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredJob:
-    """The segments of a job in order, and the CPU time of the job, ns; None if the program did not say it."""
+    """The segments of a job in order, and its CPU time and its length, ns; None if the program did not say it."""
 
     segments: tuple[Segment, ...]
     cpu: int | None = None
+    length: int | None = None
+
+    @property
+    def slept(self) -> float | None:
+        """The share of its GPU work for which its thread was on no CPU; None: not known, or it had none."""
+        work = sum(one.pure for one in self.segments)
+        return None if self.cpu is None or self.length is None or not work else max(self.length - self.cpu, 0) / work
 
     @property
     def inside(self) -> int:
@@ -261,7 +268,9 @@ def _announced(records: Sequence[EventRecord], found: Sequence[Segment], task: s
                 f"a GPU segment goes across the begin or the end of a job of {visible(task)}, so that its time is no "
                 "job's; begin and end it within one job"
             )
-    made = tuple(MeasuredJob(tuple(row), cpu) for row, (_, _, cpu) in zip(inside, spans, strict=True))
+    made = tuple(
+        MeasuredJob(tuple(row), cpu, end - start) for row, (start, end, cpu) in zip(inside, spans, strict=True)
+    )
     outside = len(found) - sum(map(len, inside))
     return Jobs(made, task, outside, min(distances, default=None), len(distances))
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -284,14 +284,15 @@ def _waits(evidence: Evidence) -> Assumption:
     return Assumption(assumed, Support.UNCHECKED, "the file's author states it; a host tells only of waits that last")
 
 
-def _unstated(evidence: Evidence) -> list[Assumption]:
-    """The optimistic defaults of what the file does not say, unless the report speaks of them elsewhere."""
+def _unstated(evidence: Evidence) -> Iterator[Assumption]:
+    """How tasks wait, where a run has shown otherwise, and the optimistic defaults of what the file does not say."""
+    if otherwise := evidence.against(What.WAITING):
+        yield Assumption("Each task waits for its GPU work as the file says.", Support.REFUTED, otherwise)
     modes = [evidence.test.waiting] if evidence.test else [None]
     elsewhere = ("cpu_latency", "clocks")
-    return [
-        Assumption(line[0].upper() + line[1:] + ".", Support.UNCHECKED, "the file's author may state it")
-        for line in lines([one for one in of_tests(evidence.file.taskset, modes) if one.key not in elsewhere])
-    ]
+    for line in lines([one for one in of_tests(evidence.file.taskset, modes) if one.key not in elsewhere]):
+        text = "the file's author may state it"
+        yield Assumption(line[0].upper() + line[1:] + ".", Support.UNCHECKED, text)
 
 
 def _placement(evidence: Evidence) -> Assumption:

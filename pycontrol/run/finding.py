@@ -28,6 +28,7 @@ class What(str, Enum):
     CHAIN = "chain"
     SEGMENT = "segment"
     CPU_TIME = "cpu-time"
+    WAITING = "waiting"
     PERIOD = "period"
     THREAD = "thread"
     EPSILON = "epsilon"

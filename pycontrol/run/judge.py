@@ -24,6 +24,7 @@ from pycontrol.run.limits import EXCLUSIVE, LOCKS, Limits
 from pycontrol.run.seen import MOST_OPEN, OpenJob, SeenTask, Tally, meaning
 from pycontrol.run.segments import Segments
 from pycontrol.run.serving import Serving
+from pycontrol.run.slept import Slept
 
 #: The ``jump`` of running hosts, ns: they tell of an update after events that are younger.
 JUMP = 1_000_000_000
@@ -68,6 +69,7 @@ class Judge:
         self._limits = Limits(file, self.policy, gpus)
         self._segments = Segments(self.policy, self._limits, self._log, file.gpu_priorities, _homes(file))
         self._serving = Serving(file.taskset, self._log)
+        self._slept = Slept(self._log)
         self._latest = 0
 
     @property
@@ -180,6 +182,8 @@ class Judge:
                 for name in self._serving.joined:
                     self._tasks[name].held.clear()
             seen.tally.jitter = max(seen.tally.jitter, event.duration)
+            if job := seen.jobs.get(event.time - event.duration):
+                job.start = event.time
             before = seen.current()
             if before and before.release != event.time - event.duration and not seen.task.best_effort:
                 text = f"began before job {before.number} had ended: the bound is for one after the other"
@@ -198,6 +202,8 @@ class Judge:
         tally.mort = event.duration if tally.mort is None else max(tally.mort, event.duration)
         self._observe(task.name, event.duration)
         self._check_cpu_time(task, event)
+        if self.policy in EXCLUSIVE:
+            self._slept.job(task, job, event, self._limits.updates(task))
         if job.begun > task.eta > 0 and not task.best_effort:
             text = f"had {job.begun} GPU segments, the file declares {task.eta}"
             self._log.add(event.time, What.SEGMENT, task.name, text, event.job)

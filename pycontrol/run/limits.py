@@ -98,6 +98,10 @@ class Limits:
             return self._costs[gpu][0]
         return max(alpha for alpha, _ in self._costs)
 
+    def updates(self, task: Task) -> int:
+        """How long the updates of a job's segments may take, ns."""
+        return 2 * task.eta * self._epsilon[task.name]
+
     def cpu(self, task: Task) -> int | None:
         """How long a job may execute on its CPU, ns; None: not known."""
         return self._cpu[task.name]

@@ -49,11 +49,16 @@ class Tally:
 
 @dataclass
 class OpenJob:
-    """A job that is not done: its number, and how many segments it has begun.  ``gone``: its program has ended."""
+    """A job that is not done: its number, and how many segments it has begun.  ``gone``: its program has ended.
+
+    ``start``: when it began, if that is known; ``owned``: for how long segments of it owned the GPU that are over, ns.
+    """
 
     number: int | None
     release: int
     begun: int = 0
+    start: int | None = None
+    owned: int = 0
     gone: bool = False
     missed: bool = False
     above: bool = False

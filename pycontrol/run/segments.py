@@ -110,6 +110,8 @@ class Segments:
         owned = held.owned(now)
         seen.tally.longest = max(seen.tally.longest, owned)
         seen.tally.owned += owned
+        if held.job:
+            held.job.owned += owned
         self._judge_length(seen.task, held, owned, now)
 
     def _judge_length(self, task: Task, held: Held, owned: int, now: int) -> None:

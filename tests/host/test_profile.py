@@ -113,7 +113,7 @@ def test_inputs_and_conditions_are_varied_and_the_largest_is_found(profile: Prof
 
 def filled(entry: str) -> str:
     """The entry with a CPU, a priority and a period in the place of what was not measured."""
-    for key, value in (("cpu", 0), ("priority", 1), ("period", '"100ms"')):
+    for key, value in (("cpu", 0), ("priority", 1), ("period", '"100ms"'), ("waiting", '"busy"')):
         entry = re.sub(rf'^{key} = "\?"', f"{key} = {value}", entry, flags=re.MULTILINE)
     return "[platform]\ncpus = 1\n" + entry
 
@@ -121,7 +121,7 @@ def filled(entry: str) -> str:
 def test_what_was_not_measured_is_no_value(profile: Profile, tmp_path: Path) -> None:
     """Neither CPU nor priority is seen, and the period only of a program that tells of jobs: the least distance."""
     entry = profile(*QUIET, "--", "python", "program.py", "3")[1]
-    assert re.findall(r'^(\w+) = "\?"', entry, flags=re.MULTILINE) == ["cpu", "priority", "period"]
+    assert re.findall(r'^(\w+) = "\?"', entry, flags=re.MULTILINE) == ["cpu", "priority", "period", "waiting"]
     told = profile(*QUIET, "--period", "33ms", "--", "python", "program.py", "3")[1]
     assert 'period = "33ms"  # as --period says' in told
     periodic = ANNOUNCED.replace("number, client=c)", "number, start + 70_000_000 * number, client=c)")

@@ -95,6 +95,31 @@ def test_what_the_file_describes_is_no_finding(file: TasksetFile) -> None:
     assert (seen.jobs, seen.mort, seen.misses, seen.segments, seen.longest) == (2, 8 * MS, 0, 1, 2500 * 1000)
 
 
+def timed(judge: Judge, count: int, executed: int) -> list[str]:
+    """What is found of jobs of 3 ms, each with a segment that owns the GPU for 2.5 ms; ``executed`` in us."""
+    events: list[Event] = []
+    for n, at in enumerate(range(0, count * 10_000, 10_000)):
+        events += [*job("fast", n, at, at + 3000, executed * 1000), *segment("fast", at, at + 2500)]
+    return [one.text for one in found(judge, events) if one.what is What.WAITING]
+
+
+def test_a_thread_that_spins_though_it_is_said_to_suspend(file: TasksetFile) -> None:
+    (told,) = timed(Judge(file, {}), 3, 2900)  # once
+    assert told.startswith("its thread slept for 0.1 ms, and its GPU work took ")
+    assert told.endswith(" ms at least: it waits busily, and the file says that it suspends")
+    assert timed(Judge(file, {}), 3, 500) == []
+    assert timed(Judge(file, {}, policy="timesliced"), 3, 2900) == []
+
+
+def test_a_thread_that_sleeps_though_it_is_said_to_spin(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.toml"
+    path.write_text(FILE.replace('name = "fast"', 'name = "fast"\nwaiting = "busy"'))
+    busy = taskset.load(path)
+    assert timed(Judge(busy, {}), 9, 500) == timed(Judge(busy, {}), 20, 1000) == []
+    (told,) = timed(Judge(busy, {}), 20, 500)
+    assert "in 10 jobs in a row: it suspends, and the file says that it waits busily" in told
+
+
 def test_a_response_above_its_bound_or_deadline(file: TasksetFile) -> None:
     judge = Judge(file, {"fast": 8 * MS})
     late, bound = found(judge, job("fast", 3, 0, 10_001))

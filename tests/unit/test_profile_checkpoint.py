@@ -31,7 +31,7 @@ segments = st.builds(Segment, st.tuples(times, times), times, times, st.integers
 def results(draw: st.DrawFn) -> ProfileResult:
     found = draw(st.lists(segments, min_size=1, max_size=4, unique=True))
     inside = found[: draw(st.integers(1, len(found)))]
-    made = (MeasuredJob(tuple(inside), draw(st.none() | times)), MeasuredJob((inside[0],), 3))
+    made = (MeasuredJob(tuple(inside), draw(st.none() | times), draw(st.none() | times)), MeasuredJob((inside[0],), 3))
     return ProfileResult(
         PLAN[0], Jobs(made, draw(st.text(max_size=9)), draw(times)), tuple(found), draw(times), draw(times)
     )
@@ -99,8 +99,8 @@ def test_damage_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
         (2, result_line.replace(b'"run":1', b'"run":2')), (2, result_line.replace(b"[", b"{", 1)),
         (2, b"null\n"), (2, b"[]\n"), (2, b"{}\n"), (2, b"\0\n"), (2, b"[" * 100_000 + b"\n"),
         (2, result_line.replace(b"true", b"1")), (2, result_line.replace(b'"cpu":8', b'"cpu":-8')),
-        (2, result_line.replace(b'"cpu":8', b'"cpu":8.5')), (2, result_line.replace(b"[7,[0]]", b"[7,[1]]")),
-        (2, result_line.replace(b"[[7,[0]]]", b"[]")), (7, lines[7].replace(b'"run":2', b'"run":9')),
+        (2, result_line.replace(b'"cpu":8', b'"cpu":8.5')), (2, result_line.replace(b"[7,null,[0]]", b"[7,null,[1]]")),
+        (2, result_line.replace(b"[[7,null,[0]]]", b"[]")), (7, lines[7].replace(b'"run":2', b'"run":9')),
     ):  # fmt: skip
         path.write_bytes(b"".join([*lines[:at], damaged, *lines[at + 1 :]]))
         before = path.read_bytes()
@@ -116,7 +116,7 @@ def test_damage_is_one_line_and_changes_nothing(tmp_path: Path) -> None:
             with pytest.raises(FileError, match="is no checkpoint of gpurt measure times"), open_(path, fresh=fresh):
                 pass
             assert path.read_bytes() == foreign
-    path.write_bytes(whole.replace(b'"version":2', b'"version":3'))
+    path.write_bytes(whole.replace(b'"version":3', b'"version":4'))
     with pytest.raises(FileError, match="another version of gpurt"), open_(path):
         pass
     for ours in (path.read_bytes(), whole[:20], b"", whole):

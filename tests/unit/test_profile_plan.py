@@ -344,6 +344,22 @@ def test_cpu_time_of_no_job_is_a_remark_where_it_is_much() -> None:
         assert [note.partition(" in them")[0] for note in remarks(account) if "CPU time" in note] == said
 
 
+@pytest.mark.parametrize(("cpu", "length", "blind", "word"), [
+    (1, 9, False, "suspend"), (2, 9, False, "?"), (6, 9, False, "busy"), (6, 9, True, "?"), (9, 9, True, "busy"),
+    (None, None, False, "?"),
+])  # fmt: skip
+def test_how_a_thread_waits_is_what_its_cpu_time_says(
+    cpu: int | None, length: int | None, blind: bool, word: str
+) -> None:
+    """Of a job with 8 ms of GPU work; a host may not see work."""
+    one = replace(segment(0, 8), misc=None) if blind else segment(0, 8)
+    whole = MeasuredJob((one,), *(None if time is None else time * MS for time in (cpu, length)))
+    made = ProfileResult(Planned(1, Condition.QUIET), Jobs((whole,)), (one,), 5 * MS, 9 * MS)
+    text = entry(account([made], ["x"]), times([made], Fraction(1, 5)))
+    assert f'waiting = "{word}"' in text
+    assert replaceable(text, ["x"])
+
+
 def test_nothing_that_others_name_gets_out_of_the_comments() -> None:
     evil = '\n[[task]]\nname = "evil"\r\x1b[2J\u2028'
     (made,) = results((Condition.QUIET, [(8,)]), cpu=MS)
