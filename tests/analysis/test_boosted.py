@@ -112,7 +112,7 @@ def test_an_order_against_the_cpu_order_has_bounds_under_suspension_only() -> No
 @pytest.mark.parametrize("waiting", list(Waiting))
 def test_mixed_with_one_mode_is_that_mode_or_above(waiting: Waiting) -> None:
     rng, seen = random.Random(waiting.value), 0
-    for _ in range(tries(150)):
+    for _ in range(150):
         system = random_taskset(rng)
         system = replace(system, tasks=tuple(replace(t, waiting=waiting) for t in system))
         one = rta.find(f"boosted-{waiting.value}")
@@ -162,7 +162,7 @@ def test_the_simulator_gives_each_task_the_form_that_it_states() -> None:
 
 def test_parts_add_up_to_the_bound() -> None:
     rng, bounds = random.Random(4), 0
-    for _ in range(tries(100)):
+    for _ in range(100):
         system = random_taskset(rng)
         for name in NAMES:
             for verdict in compiled.run(rta.find(name), system).verdicts.values():
@@ -198,7 +198,7 @@ def small_segment(rng: random.Random) -> CpuSegment | GpuSegment:
 @pytest.mark.parametrize("name", NAMES)
 def test_small_tasksets_break_no_bound(name: str) -> None:
     test, rng, bounded = rta.find(name), random.Random(11), 0
-    for _ in range(tries(400)):
+    for _ in range(400):
         system = small_taskset(rng, test.any_order)
         result = test.run(system)
         if not result.schedulable:
@@ -248,7 +248,7 @@ def test_finds_an_assignment_in_any_order_exactly_when_there_is_one(system: Task
 def test_an_unknown_theta_is_charged_as_the_most_that_it_can_be(name: str) -> None:
     """Whatever part of epsilon it is, no bound is larger, and no verdict is better for not knowing it."""
     rng, larger, test = random.Random(name), 0, rta.find(name)
-    for _ in range(tries(60)):
+    for _ in range(60):
         system = random_taskset(rng)
         epsilon, platform = ms(0.3), system.platform
         unknown = replace(system, platform=replace(platform, alpha=epsilon, theta=0, theta_known=False))

@@ -9,7 +9,6 @@ from fractions import Fraction
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset
-from effort import tries
 
 from analysis import rta
 from analysis.attack.tasksets import random_taskset, with_random_modes
@@ -31,7 +30,7 @@ def in_mode(system: Taskset, mode: Waiting) -> Taskset:
 
 def test_where_all_wait_alike_the_mixed_test_is_that_modes_test() -> None:
     rng, bounded = random.Random(1), 0
-    for _ in range(tries(300)):
+    for _ in range(300):
         system = random_taskset(rng)
         for mode, name in ((SUSPEND, "gcaps-suspend"), (BUSY, "gcaps-busy")):
             plain, mixed = rta.find(name).run(system), rta.find("gcaps-mixed").run(in_mode(system, mode))
@@ -69,7 +68,7 @@ def test_equals_that_spin_for_one_that_sleeps_have_no_bound() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_no_other_way_is_better_than_the_choice(seed: int) -> None:
     rng, chosen = random.Random(seed), 0
-    for _ in range(tries(40)):
+    for _ in range(40):
         system = random_taskset(rng)
         best = choose(system)
         ways = [t for t in rta.TESTS.values() if stated(t) and t.policy in COMPARED and t.usual and not t.partitions
@@ -86,7 +85,7 @@ def test_no_other_way_is_better_than_the_choice(seed: int) -> None:
 
 def test_the_choice_can_be_run_again_from_what_it_says() -> None:
     rng, again = random.Random(9), 0
-    for _ in range(tries(60)):
+    for _ in range(60):
         system = random_taskset(rng)
         for choice in choices(system):
             if choice.priorities or not choice.schedulable:

@@ -8,7 +8,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from effort import tries
 
 from analysis.energy import compiled, simulate
 from analysis.energy.model import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
@@ -105,7 +104,7 @@ def test_units_of_jobs_side_by_side_are_disjoint() -> None:
 
 def test_a_window_without_room_counts_as_not_in_time() -> None:
     """The decision is as if a deadline were missed, and it is counted."""
-    for seed in range(tries(40)):
+    for seed in range(40):
         rng = random.Random(seed)
         setup, run = prepare(some_system(rng, True), POLICIES["sbeet"]), some_run(rng)
         full = compiled.simulate(setup, run)

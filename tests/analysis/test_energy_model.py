@@ -7,7 +7,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from effort import tries
 from energy_systems import W, analogue, kernel, ns, toy, watts
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
@@ -88,7 +87,7 @@ def some_schedule(seed: int, most: int = 10) -> tuple[SpatialGpu, list[Execution
 
 
 def test_the_integral_equals_the_closed_form() -> None:
-    for seed in range(tries(3000)):
+    for seed in range(3000):
         gpu, kernels, begin, end = some_schedule(seed)
         assert integral(gpu, kernels, begin, end) == closed_form(gpu, kernels, begin, end).total, seed
 
