@@ -398,6 +398,12 @@ TURNS = (
 def assumptions(taskset: Taskset) -> Iterator[str]:
     """The assumptions of every bound that the user may not have meant."""
     platform = taskset.platform
+    for name, producers in taskset.triggers.items():
+        if len(producers) > 1:
+            yield (
+                f"{name} is released once by {' and '.join(producers)}: its job waits for their jobs of its number; "
+                "where it has a job for each message, each topic has a task of its own (docs/manual/chains.md)"
+            )
     if not any(t.uses_gpu for t in taskset.real_time):
         return
     free = platform.theta_known and platform.theta == 0

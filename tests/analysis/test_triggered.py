@@ -249,6 +249,8 @@ def test_random_schedules_break_no_bound_of_a_chain_but_what_is_printed(monkeypa
 def test_a_counterexample_with_chains_is_a_file(tmp_path: Path) -> None:
     path = tmp_path / "set.toml"
     path.write_text(toml(joined()))
-    read = load(path).taskset
+    file = load(path)
+    read = file.taskset
+    assert any("c is released once by b and d: its job waits for their jobs of its number" in one for one in file.notes)
     assert (read.chains, read.triggers) == (joined().chains, joined().triggers)
     assert TEST.run(read).verdicts == TEST.run(joined()).verdicts
