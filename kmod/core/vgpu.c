@@ -424,8 +424,8 @@ void gpurt_vgpu_exempt(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, bool ex
 
 /*
  * From now on the TSGs of @ctx, which is in no group, are on the runlist of @group.  They take their places among the
- * group's in order of turns.  Those whose places are not among the group's first GPURT_VGPU_MERGE come last: the
- * module has interrupts off meanwhile, and users choose how many TSGs there are.
+ * group's in order of turns.  Those whose places are not among the group's first GPURT_VGPU_MERGE come last.
+ * The module has interrupts off meanwhile, and users choose how many TSGs there are.
  */
 void gpurt_vgpu_unite(struct gpurt_vgpu *v, struct gpurt_vgpu_ctx *ctx, struct gpurt_vgpu_ctx *group, u64 now)
 {
