@@ -315,7 +315,8 @@ class Gpu(ABC):
     def _recovered(self, now: int) -> None:
         """An update succeeded after others had failed: clients that have the GPU now are told so."""
         lib.gpurt_uncharged(self.sched, now)
-        for client in [None, *self.clients.values()]:
+        owed = [one for one in self.clients.values() if one.core.owed] if self._grants.owing else []
+        for client in [None, *owed]:
             if self.state(client) == lib.GPURT_STATE_RUNNING if client else not self.runner:
                 event = lib.gpurt_grants_take(self._grants, client.core if client else ffi.NULL)
                 if event:
