@@ -13,6 +13,7 @@ from typing import Protocol
 from analysis import compiled
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
+from analysis.chains.bounds import Bounded, bound_of
 from analysis.model import Taskset
 from analysis.rta import Test
 from analysis.rtgpu import sensitivity as units
@@ -44,7 +45,7 @@ class Growth:
 
     ``why``: why nothing is proved as it is.  ``failing``: why the test fails as it is; empty: it passes.  ``hardware``:
     factors of all times except epsilon, by name.  ``budgets``: the largest epsilon on each, ns.  ``limits``: what else
-    may change where tasks own units.
+    may change where tasks own units.  ``chains``: those whose limits fail although every task is in time.
     """
 
     test: Test | None
@@ -55,6 +56,7 @@ class Growth:
     hardware: Mapping[str, Fraction] = field(default_factory=dict)
     budgets: Mapping[str, int | None] = field(default_factory=dict)
     limits: PassingLimits | None = None
+    chains: Sequence[Bounded] = ()
     beside: Beside = field(default_factory=Beside)
 
     def data(self, file: Path) -> Document:
@@ -109,7 +111,9 @@ def growth(
     notes = [*notes, CHAINED] if units_owned and chained else notes
     limits = _searched(test.name, taskset, show) if units_owned and not chained else None
     known = beside_of(taskset, test, why, name, "margins")
-    return Growth(test, why, notes, more, found, hardware, budgets, limits, known)
+    bounded = [bound_of(chain, taskset, result) for chain in taskset.chains] if result.schedulable else []
+    failed = [one for one in bounded if one.objection]
+    return Growth(test, why, notes, more, found, hardware, budgets, limits, failed, known)
 
 
 def _margins(test: Test, taskset: Taskset, bar: Bar, own: bool, interrupted: Told | None) -> list[Margin]:

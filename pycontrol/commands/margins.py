@@ -16,7 +16,7 @@ from analysis.rta import Test
 from analysis.rtgpu.sensitivity import PassingLimits
 from analysis.sensitivity import UNLIMITED, Margin
 from pycontrol.commands.options import FILE, JSON, TestName, command
-from pycontrol.output import render
+from pycontrol.output import chains, render
 from pycontrol.output.render import ms, room
 
 
@@ -67,7 +67,11 @@ def _text(found: Growth) -> str:
                   "Each of these may grow by itself:"]  # fmt: skip
     else:
         lines.append(f"NOT PROVED under {test.name}: {found.failing}")
-        lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]
+        if found.chains:
+            said = "Every task is in time; limits of chains are what fails, and these are the least that are proved:"
+            lines += [said, chains.tabulated(found.chains), "", "Or one of these shrinks, by a factor below 1:"]
+        else:
+            lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]
     lines += [_table(found.margins), ""]
     if found.hardware:
         lines.append("The largest epsilon with which all deadlines hold, if all other times are multiplied as stated:")

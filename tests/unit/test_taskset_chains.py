@@ -84,6 +84,11 @@ def test_analyze_says_no_beyond_a_limit(gpurt: Gpurt, tmp_path: Path) -> None:
     said = "NOT PROVED under policy boosted: chain brake: max_reaction can be 83.4 ms, and the file allows 83 ms"
     assert (out.count("NOT PROVED"), said in out) == (1, True)
     assert "schedulable" not in out
+    code, out, _ = gpurt("margins", path)
+    assert code == 1
+    assert "Every task is in time; limits of chains are what fails, and these are the least that are proved:" in out
+    assert ["brake", "max_reaction", "83.400", "83.000", "not", "proved"] in map(str.split, out.splitlines())
+    assert "To be schedulable, one of these must shrink" not in out
     code, out, _ = gpurt("analyze", path, "--json")
     assert (code, json.loads(out)["schedulable"]) == (1, False)
     assert gpurt("analyze", path, "--test", "boosted-suspend")[0] == 1
