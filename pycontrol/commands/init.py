@@ -64,7 +64,8 @@ def init(
         return _from(recordings, job, read_margin(margin or "20%"), output, as_json)
     if job or margin:
         raise UsageError("--job and --margin need --from FILE")
-    serving = served(trace.load(recorded)) if recorded else {}
+    run = trace.load(recorded) if recorded else None
+    serving, beside = (served(run), served(run, at_once=True)) if run else ({}, {})
     clients, policy, latency, notes = [], None, [], []
     try:
         with connect(device) as control:
@@ -80,7 +81,9 @@ def init(
     found = [look(pid, clients) for pid in wanted]
     if missing := [pid for pid, one in zip(wanted, found, strict=True) if one is None and pid in pids]:
         raise RefusedError(f"no process with pid {missing[0]}; nothing was written")
-    processes = [replace(one, serves=serving.get(one.pid, ())) for one in found if one]
+    processes = [
+        replace(one, serves=serving.get(one.pid, ()), beside=beside.get(one.pid, ())) for one in found if one
+    ]
     notes += [f"process {one.pid} told of jobs of {' and '.join(map(visible, one.serves))}, one at a time: one thread "
               "serves them, so the file has a [[thread]]" for one in processes if one.serves]  # fmt: skip
     if not processes:

@@ -32,7 +32,7 @@ class Process:
     priority may use, or its main thread if none has one.  ``segments``: how many GPU segments it has begun, and
     ``gpu_priority``: what the control plane has set; None if it is no client of the host.  ``executes``: whether it has
     loaded ROS 2, whose executors serve several callbacks on one thread.  ``serves``: the tasks whose jobs it has told
-    of, if it did one job at a time; at least two.
+    of, if it did one job at a time; at least two.  ``beside``: likewise, if jobs of several were under way at once.
     """
 
     pid: int
@@ -44,6 +44,7 @@ class Process:
     gpu_priority: int | None = None
     executes: bool = False
     serves: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
@@ -64,8 +65,8 @@ def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
     )  # fmt: skip
 
 
-def served(recorded: Trace) -> dict[int, tuple[str, ...]]:
-    """By pid, the tasks of each process that told of jobs of several, and did one job at a time."""
+def served(recorded: Trace, at_once: bool = False) -> dict[int, tuple[str, ...]]:
+    """By pid, the tasks of each process that told of jobs of several, and did one at a time, or not (``at_once``)."""
     jobs: dict[int, list[tuple[int, int, str]]] = {}
     begun: dict[tuple[int, str], int] = {}
     for event in recorded.events:
@@ -79,7 +80,8 @@ def served(recorded: Trace) -> dict[int, tuple[str, ...]]:
     found = {}
     for process, those in jobs.items():
         tasks = tuple(dict.fromkeys(task for _, _, task in sorted(those)))
-        if len(tasks) > 1 and all(one[1] <= other[0] for one, other in pairwise(sorted(those))):
+        apart = all(one[1] <= other[0] for one, other in pairwise(sorted(those)))
+        if len(tasks) > 1 and apart is not at_once:
             found[process] = tasks
     return found
 
@@ -115,7 +117,11 @@ def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[
         name = task_name(one.name)
         names[name] = names.get(name, 0) + 1
         name = name if names[name] == 1 else f"{name[:50]}-{one.pid}"
-        lines += ["", *(_executor(one, name) if one.executes or one.serves else _task(one, name))]
+        if one.beside:
+            threads = (_thread_of(one, task, name, at == 0) for at, task in enumerate(one.beside))
+            lines += [line for thread in threads for line in ("", *thread)]
+        else:
+            lines += ["", *(_executor(one, name) if one.executes or one.serves else _task(one, name))]
     return "\n".join(lines) + "\n"
 
 
@@ -147,6 +153,13 @@ def _task(one: Process, name: str) -> list[str]:
         *_job(),
         _command(one),
     ]
+
+
+def _thread_of(one: Process, task: str, process: str, first: bool) -> list[str]:
+    """The lines of a [[task]] that is one of several threads of a process; one of them has its command."""
+    made = _task(one, task_name(task))
+    why = f"it has told of jobs of {' and '.join(map(visible, one.beside))}, of which several were under way at once"
+    return [*made[:2], f'process = "{process}"  # {why}', *(made[2:] if first else made[2:-1])]
 
 
 def _executor(one: Process, name: str) -> list[str]:
