@@ -46,6 +46,15 @@ def gcaps_busy(task: Task, system: System) -> Sequence[Demand]:
     return demands + remote(task, system, "ECRTS'24 lemmas 10 and 11")
 
 
+def gcaps_busy_evaluated(task: Task, system: System) -> Sequence[Demand]:
+    """Lemmas 8 to 12 as table 5 and the authors' program have them: a CPU-only task is also charged G^e and updates."""
+    demands = own(task, system)
+    for h in system.hpp(task):
+        amount = h.cpu_time + h.gpu_time + 2 * system.epsilon * h.eta
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, "ECRTS'24 lemma 12", h.name, h.period))
+    return demands + remote(task, system, "ECRTS'24 lemmas 10 and 11")
+
+
 def remote(task: Task, system: System, lemma: str) -> list[Demand]:
     """The terms of lemmas 10, 11 and 13 over tau_h on other CPUs: G^e* with jitter R_h - G^e."""
     kind = TermKind.GPU_PREEMPTION if task.uses_gpu else TermKind.INDIRECT_DELAY
