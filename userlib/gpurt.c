@@ -26,6 +26,7 @@ struct gpurt_handle {
 	bool raises;			/* the host raises threads */
 	struct gpurt_raising raising[GPURT_MAX_GPUS];
 	_Atomic bool spins[GPURT_MAX_GPUS];	/* as the outermost begin stated */
+	_Atomic bool posts[GPURT_MAX_GPUS];	/* the end may be posted, as the host answered the last begin */
 };
 
 static _Atomic(struct gpurt_handle *) own_handle;
@@ -343,6 +344,8 @@ int gpurt_begin_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags,
 	if (gpurt_raising_begins(&h->raising[gpu]))
 		h->spins[gpu] = b.flags & (GPURT_BEGIN_OWNER | GPURT_BEGIN_FENCE) && !(b.flags & GPURT_BEGIN_WAIT);
 	err = begin(h, &b);
+	if (!err)
+		h->posts[gpu] = b.flags & GPURT_BEGIN_POST;
 	if (err && err != -EINTR)
 		gpurt_raising_ended(&h->raising[gpu]);
 	if (err)
@@ -363,6 +366,18 @@ static int drain(struct gpurt_handle *h, unsigned int gpu)
 	return call(h, GPURT_IOC_WAIT, &idle, GPURT_WAITS);
 }
 
+/* Tells the host of an end.  Posts it if the host permits that and a segment is open, so that there is no error to tell. */
+static int tell_end(struct gpurt_handle *h, struct gpurt_end *e)
+{
+	bool posts = h->posts[e->gpu] && atomic_load(&h->raising[e->gpu].open);
+
+	if (inside)
+		return h->transport->post(h->state, GPURT_IOC_END, e, true);
+	if (posts && !h->transport->post(h->state, GPURT_IOC_END, e, false))
+		return 0;
+	return call(h, GPURT_IOC_END, e, decides(h, e->gpu));
+}
+
 int gpurt_end_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags)
 {
 	struct gpurt_end e = { .size = sizeof(e), .gpu = gpu, .flags = flags };
@@ -376,10 +391,8 @@ int gpurt_end_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags)
 		err = drain(h, gpu);
 		e.flags &= ~(unsigned int)GPURT_END_DRAIN;
 	}
-	if (inside)
-		err = h->transport->post(h->state, GPURT_IOC_END, &e);
-	else if (!err)
-		err = call(h, GPURT_IOC_END, &e, decides(h, gpu));
+	if (inside || !err)
+		err = tell_end(h, &e);
 	if (!err)
 		gpurt_raising_ended(&h->raising[gpu]);
 	else if (err == -ENOENT || err == -EIO || err == -ENODEV)

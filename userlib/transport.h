@@ -23,8 +23,11 @@ struct gpurt_transport {
 	int (*call)(void *state, uint32_t code, void *argument, enum gpurt_patience patience);
 	/* Whether the host is gone.  NULL: it cannot go. */
 	bool (*lost)(void *state);
-	/* Like call(), without an answer.  For a signal handler that interrupted call(). */
-	int (*post)(void *state, uint32_t code, void *argument);
+	/*
+	 * Like call(), without an answer.  @patient: for a signal handler that interrupted call().  Otherwise -EAGAIN where
+	 * the call had to wait until the host reads, or where the host has answered nothing since MOST_POSTS posts.
+	 */
+	int (*post)(void *state, uint32_t code, void *argument, bool patient);
 };
 
 extern const struct gpurt_transport gpurt_transport_ioctl;

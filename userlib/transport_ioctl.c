@@ -38,8 +38,9 @@ static int ioctl_call(void *state, uint32_t code, void *argument, enum gpurt_pat
 	return ret < 0 ? -errno : 0;
 }
 
-static int ioctl_post(void *state, uint32_t code, void *argument)
+static int ioctl_post(void *state, uint32_t code, void *argument, bool patient)
 {
+	(void)patient;
 	return ioctl_call(state, code, argument, GPURT_IS_ANSWERED);
 }
 

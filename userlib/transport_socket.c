@@ -31,6 +31,9 @@
 /* Likewise for GPURT_SPINS, while the host carries out a decision. */
 #define SPIN_NS 20000000
 
+/* Calls without an answer that a connection makes one after another. */
+#define MOST_POSTS 16
+
 /* A host that has not answered an interrupted call for so long does not keep the thread from another signal. */
 #define HUNG_NS 100000000
 
@@ -49,6 +52,7 @@ struct connection {
 	_Atomic uint32_t received;	/* packets; a futex that threads wait at while another one receives */
 	bool receiving;			/* a thread receives for all */
 	_Atomic bool agents;		/* they may need this CPU to carry out a decision: nothing spins for it */
+	_Atomic unsigned int posts;	/* since the host's last answer */
 	int broken;			/* -errno after the host is gone or has refused the connection, otherwise 0 */
 	uint32_t cookie;
 	struct pending *pending;
@@ -105,26 +109,26 @@ static void socket_abandon(void *state)
 	free(c);
 }
 
-static int transmit_packet(int fd, const struct packet *p, size_t size)
+static int transmit_packet(int fd, const struct packet *p, size_t size, int flags)
 {
 	ssize_t sent;
 
 	do
-		sent = send(fd, p, sizeof(p->header) + size, MSG_NOSIGNAL);
+		sent = send(fd, p, sizeof(p->header) + size, MSG_NOSIGNAL | flags);
 	while (sent < 0 && errno == EINTR);
 	if (sent >= 0)
 		return 0;
 	return errno == EPIPE || errno == ECONNRESET ? -ENODEV : -errno;
 }
 
-static int transmit(int fd, uint32_t code, uint32_t cookie, const void *argument, uint32_t size)
+static int transmit(int fd, uint32_t code, uint32_t cookie, const void *argument, uint32_t size, int flags)
 {
 	struct packet p = { .header = {
 		.type = GPURT_PACKET_IOCTL, .code = code, .cookie = cookie, .result = (int32_t)syscall(SYS_gettid),
 	} };
 
 	memcpy(p.argument, argument, size);
-	return transmit_packet(fd, &p, size);
+	return transmit_packet(fd, &p, size, flags);
 }
 
 /* Gives an answer to the call that waits for it.  If no call waits for it any more, drops it. */
@@ -212,7 +216,7 @@ static void interrupt(struct connection *c, uint32_t cookie)
 	struct packet p = { .header = { .type = GPURT_PACKET_INTERRUPT, .cookie = cookie } };
 
 	pthread_mutex_unlock(&c->lock);
-	transmit_packet(c->fd, &p, 0);
+	transmit_packet(c->fd, &p, 0, 0);
 	pthread_mutex_lock(&c->lock);
 }
 
@@ -261,7 +265,7 @@ static int socket_call(void *state, uint32_t code, void *argument, enum gpurt_pa
 	c->pending = &call;
 	pthread_mutex_unlock(&c->lock);
 
-	err = transmit(c->fd, code, call.cookie, argument, call.size);
+	err = transmit(c->fd, code, call.cookie, argument, call.size, 0);
 
 	pthread_mutex_lock(&c->lock);
 	/* A host that has closed the connection may have said before that it refuses it. */
@@ -271,6 +275,8 @@ static int socket_call(void *state, uint32_t code, void *argument, enum gpurt_pa
 		;
 	*link = call.next;
 	pthread_mutex_unlock(&c->lock);
+	if (call.answered)
+		c->posts = 0;
 	if (code == GPURT_IOC_QUERY && !err)
 		c->agents = ((struct gpurt_query *)argument)->caps & GPURT_CAP_AGENTS;
 	return err;
@@ -287,13 +293,17 @@ static bool socket_lost(void *state)
 	return lost;
 }
 
-static int socket_post(void *state, uint32_t code, void *argument)
+static int socket_post(void *state, uint32_t code, void *argument, bool patient)
 {
 	struct connection *c = state;
 	uint32_t size;
 
 	memcpy(&size, argument, sizeof(size));
-	return size > MAX_ARGUMENT ? -E2BIG : transmit(c->fd, code, 0, argument, size);
+	if (size > MAX_ARGUMENT)
+		return -E2BIG;
+	if (!patient && c->posts++ >= MOST_POSTS)
+		return -EAGAIN;
+	return transmit(c->fd, code, 0, argument, size, patient ? 0 : MSG_DONTWAIT);
 }
 
 const struct gpurt_transport gpurt_transport_socket = {

@@ -45,6 +45,10 @@
  *	End the innermost segment.  With GPURT_END_DRAIN the GPU is handed on only once the caller's
  *	submitted work has completed; the call blocks until then.  ENOENT: no segment is open.  EIO: the driver
  *	killed the caller's work, and with it the segment; so does GPURT_IOC_WAIT, until the next begin.
+ *	A host that answers a begin with GPURT_BEGIN_POST in `flags` needs no answer to the segment's end: the
+ *	end may be posted, without flags, as a packet with cookie 0.  No limit refuses it.  The host takes it before
+ *	all that the connection sends later, and before the client is gone.  The user-space host does so
+ *	under policy `segment` where agents carry out commits; such an end of no segment does nothing.
  *
  * GPURT_IOC_WAIT	struct gpurt_wait
  *	Block until `what` holds.  GPURT_WAIT_GRANT: the caller holds the GPU.  GPURT_WAIT_WORK: the
@@ -573,6 +577,7 @@ enum gpurt_begin_flags {
 	GPURT_BEGIN_FENCE	= 1 << 2,	/* form `fence` */
 	GPURT_BEGIN_BEGUN	= 1 << 3,	/* with WAIT: the segment is begun already; set by EINTR */
 	GPURT_BEGIN_FLAGS	= (1 << 4) - 1,
+	GPURT_BEGIN_POST	= 1 << 4,	/* set by the host: the segment's end may be posted */
 };
 
 enum gpurt_end_flags {

@@ -105,6 +105,11 @@ class AgentGpu(Gpu):
         caps = Cap.AGENTS | Cap.EMULATED
         return Facts(Tier(facts.tier), driver, caps, late=facts.late, refused=facts.refused)
 
+    @property
+    def takes_posts(self) -> bool:
+        """Under policy `segment`, where no thread stays raised until its end is known."""
+        return bool(self.sched.policy == lib.GPURT_POLICY_SEGMENT)
+
     # What the core says
 
     def on_order(self, raw: CData) -> None:

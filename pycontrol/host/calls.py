@@ -56,9 +56,9 @@ class Caller(Member, Protocol):
 class Call:
     """A call under way; called with its result, it is answered."""
 
-    def __init__(self, answer: Callable[[int, CData], None], made: CData) -> None:
-        """`answer` gets the result and the structure."""
-        self._answer, self._made = answer, made
+    def __init__(self, answer: Callable[[int, CData], None], made: CData, posted: bool) -> None:
+        """`answer` gets the result and the structure; `posted`: nobody waits for it."""
+        self._answer, self._made, self.posted = answer, made, posted
         self._waiter: Waiter | None = None
         self._interrupted = False
 
@@ -85,14 +85,23 @@ class Call:
             self._waiter.finish(-errno.EINTR)
 
 
-def granted(made: CData, answer: Call) -> Answer:
+def is_post(code: int, cookie: int, payload: bytes) -> bool:
+    """Whether it is an end, without flags, of which nobody waits for an answer.
+
+    It is never refused for a limit, for its segment would last for ever: the GPU keeps one decision for all of them.
+    """
+    return not cookie and code == lib.GPURT_IOC_END and not any(payload[8:])
+
+
+def granted(gpu: Gpu, made: CData, answer: Call) -> Answer:
     """The answer of a begin that waits, when its client has the GPU, or when a signal comes first."""
+    post = lib.GPURT_BEGIN_POST if gpu.takes_posts else 0
 
     def happened(outcome: int, _when: int) -> None:
         if outcome == -errno.EINTR:
             made.flags |= lib.GPURT_BEGIN_BEGUN
         elif not outcome:
-            made.state, made.flags = lib.GPURT_STATE_RUNNING, made.flags & ~lib.GPURT_BEGIN_BEGUN
+            made.state, made.flags = lib.GPURT_STATE_RUNNING, made.flags & ~lib.GPURT_BEGIN_BEGUN | post
         answer(outcome)
 
     return happened
@@ -120,8 +129,12 @@ class Calls:
             **(space.handlers if space else dict.fromkeys(UNIT_KINDS, no_units)),
         }  # fmt: skip
 
-    def call(self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, CData], None]) -> Call:
+    def call(
+        self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, CData], None], posted: bool
+    ) -> Call:
         """Carries out one call and answers it, now or later, with the result and the structure.
+
+        `posted`: nobody waits for the answer, and the caller has no limit for such calls: see `is_post`.
 
         Raises:
             Malformed: no such call, or a structure that breaks the rules.
@@ -133,7 +146,7 @@ class Calls:
         made = structure(known, KINDS[known.code], payload)
         if lib.gpurt_call_check(known, ffi.cast("union gpurt_argument *", made)):
             raise Refusal(errno.EINVAL, "a field, flag or padding that must not be set, or is out of range")
-        call = Call(answer, made)
+        call = Call(answer, made, posted)
         self._handlers[known.code](caller, made, call)
         return call
 
@@ -169,7 +182,7 @@ class Calls:
         if made.flags & lib.GPURT_BEGIN_FENCE and not gpu.sees_work:
             raise Refusal(errno.EOPNOTSUPP, "form fence: the host does not see the work of this GPU")
         client = caller.client(gpu)
-        client.hint = client.hint if client.core.depth else int(made.priority)
+        client.hint = client.hint if gpu.open_segments(client) else int(made.priority)
 
         def ask(now: int) -> int:
             nonlocal own
@@ -185,8 +198,9 @@ class Calls:
             made.state = gpu.state(client)
             waits = made.flags & lib.GPURT_BEGIN_WAIT and made.state != lib.GPURT_STATE_RUNNING
             if waits and not result and not client.gone:
-                gpu.wait_grant(client, answer.waits(granted(made, answer)))
+                gpu.wait_grant(client, answer.waits(granted(gpu, made, answer)))
             else:
+                made.flags |= lib.GPURT_BEGIN_POST if gpu.takes_posts else 0
                 answer(result)
 
         def level() -> int:
@@ -203,7 +217,7 @@ class Calls:
         client = caller.client(gpu)
         if not client.core.depth:
             raise Refusal(errno.ENOENT, "no segment is open")
-        gpu.wait_grant(client, answer.waits(granted(made, answer)))
+        gpu.wait_grant(client, answer.waits(granted(gpu, made, answer)))
 
     def end(self, caller: Caller, made: CData, answer: Call) -> None:
         """GPURT_IOC_END."""
@@ -213,21 +227,15 @@ class Calls:
         if drain and not client.core.depth:
             raise Refusal(errno.ENOENT, "no segment is open")
 
-        def decide(now: int) -> int:
-            return int(lib.gpurt_end(gpu.sched, client.core, now))
-
-        def ask(now: int) -> int:
-            client.boost.end(gpu.sched, now)
-            return 0
-
         def drained(result: int, _when: int) -> None:
             if result == -errno.EINTR:
                 answer(result)
                 return
-            level = partial(lib.gpurt_client_level, client.core)
-            gpu.update(Decision(decide, answer, level, client, call=True, ask=ask))
+            gpu.end(client, answer)
 
-        if drain:
+        if answer.posted:
+            gpu.end_posted(client)
+        elif drain:
             virtual(gpu).wait_idle(client, answer.waits(drained))
         else:
             drained(0, 0)

@@ -32,6 +32,8 @@ from pycontrol.host.wire import Head, Refusal, message
 BACKLOG = 1 << 20
 #: Calls that a client may have under way; a thread of a program has one.
 MOST_CALLS = 256
+#: Packets that a socket holds: of its 208 KiB each takes 768 bytes at least (net.core.wmem_default).
+MOST_UNREAD = 278
 
 
 class Owner(Protocol):
@@ -73,6 +75,7 @@ class Connection:
         self.owed = False  # the host knows that there is something to send
         self.idle_since = -1  # see Host.owe
         self.calls = 0  # under way
+        self.unread = MOST_UNREAD  # packets that are read once the process has ended
         self.numbers = itertools.count()  # of calls: several may have one cookie
         self.waiting: dict[tuple[int, int], Call] = {}  # calls under way, by their cookies and numbers
         self.tid = 0  # of the thread that made the call under way, as it says; 0: the main thread
@@ -174,6 +177,8 @@ class Connection:
         except BlockingIOError:
             self._block(True)
             return False
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it reads no more: its end comes after what it has sent
         except OSError:
             self.host.doom(self)
             return False

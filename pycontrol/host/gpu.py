@@ -13,6 +13,7 @@ upon that afterwards, so that no request is answered from inside the core.
 from __future__ import annotations
 
 import errno
+import itertools
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -83,7 +84,8 @@ Owner = GpuClient | Seat
 class Decision:
     """A decision to be taken: `decide` takes it at a given time, and `done` gets its result once it is carried out.
 
-    A decision about a client that is gone by then is not taken; its result is 0.  Nor is one that `ask` refuses.
+    A decision about a client that is gone by then is not taken, unless it was posted; its result is 0.  Nor is one that
+    `ask` refuses.
     One that is `outdated` comes to the gate once more.  Decisions by `call` of a client are taken in the order of the
     calls.
     """
@@ -95,6 +97,7 @@ class Decision:
     call: bool = False
     ask: Callable[[int], int] | None = None  # by the client's thread, when the decision comes to the gate: 0 or -errno
     outdated: Callable[[], bool] = lambda: False  # what `ask` rested on does not hold any more
+    posted: int = 0  # so many ends, of which nobody waits for an answer
     result: int = 0
     turn: CData = field(default_factory=lambda: ffi.new("struct gpurt_turn *"))
 
@@ -389,6 +392,43 @@ class Gpu(ABC):
         self._queue(decision)
         self.settle()
 
+    @property
+    def takes_posts(self) -> bool:
+        """Whether the end of a segment that begins now may be posted."""
+        return False
+
+    def end(self, client: GpuClient, done: Callable[[int], None]) -> None:
+        """Ends the client's innermost segment."""
+        self.update(self._ending(client, done))
+
+    def end_posted(self, client: GpuClient) -> None:
+        """The same where nobody waits for an answer: one decision takes all ends that were posted one after another."""
+        last = client.calls[-1] if client.calls else None
+        if last and last.posted and last is not self._current:
+            last.posted += 1
+            return
+        made = self._ending(client, ignore)
+        made.posted = 1
+        self.update(made)
+
+    def open_segments(self, client: GpuClient) -> int:
+        """How many segments of the client are open, once the ends that it has posted are taken."""
+        return int(client.core.depth) - sum(call.posted for call in client.calls if call is not self._current)
+
+    def _ending(self, client: GpuClient, done: Callable[[int], None]) -> Decision:
+        def decide(now: int) -> int:
+            return self._ends(client, max(1, made.posted), now)
+
+        def ask(now: int) -> int:
+            client.boost.end(self.sched, now)
+            return 0
+
+        made = Decision(decide, done, lambda: int(lib.gpurt_client_level(client.core)), client, call=True, ask=ask)
+        return made
+
+    def _ends(self, client: GpuClient, segments: int, now: int) -> int:
+        return [int(lib.gpurt_end(self.sched, client.core, now)) for _ in range(segments)][-1]
+
     def _queue(self, decision: Decision) -> None:
         if decision.ask and decision.client and not decision.client.gone:
             decision.result = decision.ask(self.clock())
@@ -407,7 +447,8 @@ class Gpu(ABC):
             return False
         lib.gpurt_turns_remove(self._turns, turn)
         decision = self._waiting.pop(turn)
-        taken = not decision.result and not (decision.client and decision.client.gone)
+        gone = decision.client and decision.client.gone
+        taken = not decision.result and (decision.posted > 0 or not gone)
         if taken and decision.outdated():
             self._queue(decision)
             return True
@@ -417,7 +458,7 @@ class Gpu(ABC):
             now = self.clock()
             if self.fault:
                 lib.gpurt_uncharged(self.sched, now)
-            if decision.ask and decision.client:
+            if decision.ask and decision.client and not gone:
                 lib.gpurt_boost_turn(self.sched, decision.client.core, True, now)
             before = decision.client.core.tsgs if decision.client else 0
             decision.result = decision.decide(now)
@@ -595,10 +636,12 @@ class Gpu(ABC):
     def leave(self, client: GpuClient) -> None:
         """The client's connection has ended: its place is freed, and its TSGs and its work go with it.
 
-        No decision about the client is taken any more, except this last one.
+        No decision about the client is taken any more, except this last one, which takes the ends that it had posted.
         """
 
         def decide(now: int) -> int:
+            for call in itertools.takewhile(lambda call: call.posted, client.calls):
+                self._ends(client, call.posted, now)
             self.tsgs -= client.core.tsgs
             others = left_by(client)
             lib.gpurt_gone(self.sched, client.core, now)

@@ -25,7 +25,7 @@ from gpurt.enums import Cause, EventKind, Packet
 from gpurt.text import visible
 from gpurt.types import CData
 from pycontrol.host.budgets import Budgets
-from pycontrol.host.calls import Calls
+from pycontrol.host.calls import Calls, is_post
 from pycontrol.host.commands import Answer, Commands, Record
 from pycontrol.host.connection import Connection, Timer
 from pycontrol.host.feed import Feed, Told
@@ -152,9 +152,17 @@ class Host:
     def _serve_lane(self, lane: Lane) -> None:
         for fd, events in lane.first():
             if fd in self._pidfds:
-                self.drop(self._pidfds[fd])
+                self._ended(self._pidfds[fd])
             elif fd in self.connections:
                 self._serve_one(self.connections[fd], events)
+
+    def _ended(self, connection: Connection) -> None:
+        """Its process has ended.  What that sent before is read first, but no more than it can have sent."""
+        connection.unread -= 1
+        if connection.unread < 0:
+            self.drop(connection)
+        else:
+            self._serve_one(connection, select.EPOLLIN, ended=True)
 
     def _deliver(self) -> None:
         """Sends some of what connections are owed, and answers some of those that wait for the GPU."""
@@ -447,14 +455,21 @@ class Host:
             if not self.connections:
                 gc.collect()  # nobody waits; for what mistakes of ours may have left
 
-    def _serve_one(self, connection: Connection, events: int) -> None:
-        """Handles one packet.  If there are more, epoll says so again, and other clients have their turn before."""
+    def _serve_one(self, connection: Connection, events: int, ended: bool = False) -> None:
+        """Handles one packet.  If there are more, epoll says so again, and other clients have their turn before.
+
+        The connection is dropped after its last one, if there can be none any more.
+        """
         if events & select.EPOLLOUT and connection.blocked:
             connection.blocked = False
             self.want_write(connection, False)
         try:
             data, sender = connection.packet or receive(connection.sock, lib.GPURT_MAX_PACKET + 1)
         except BlockingIOError:
+            if ended:
+                self.drop(connection)
+            return
+        except ConnectionResetError:  # it left an answer unread; what it sent can still be read
             return
         except OSError:
             data, sender = b"", 0
@@ -514,26 +529,28 @@ class Host:
             if cookie and not connection.closed:
                 connection.send(reply(code, cookie, result, made, payload))
 
-        over, key = False, (cookie, next(connection.numbers))
+        over, key, posted = False, (cookie, next(connection.numbers)), is_post(code, cookie, payload)
 
         def answered(result: int, made: CData) -> None:
             nonlocal over
             over = True
             connection.waiting.pop(key, None)
-            connection.answered()
+            if not posted:
+                connection.answered()
             answer(result, made)
 
         try:
             if sender != connection.peer.pid and code != lib.GPURT_IOC_QUERY:
                 raise Refusal(errno.EPERM, "the connection is another process's")
             connection.callers.called(connection.tid if sender == connection.peer.pid else 0)
-            connection.asks()
+            if not posted:
+                connection.asks()
         except Refusal as refusal:
             answer(-refusal.error, None)
             return
         try:
-            call = self.calls.call(connection, code, payload, answered)
-            if not over:
+            call = self.calls.call(connection, code, payload, answered, posted)
+            if not over and not posted:
                 connection.waiting[key] = call
         except Refusal as refusal:
             self.malformed += isinstance(refusal, Malformed)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Command, EventKind, Policy, Tier
+from gpurt.enums import Cause, Command, EventKind, Policy, Tier
 from pycontrol.host.agents import AgentGpu, Obedience
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls
@@ -224,3 +224,52 @@ def test_marks_of_a_client_are_told_up_to_its_share() -> None:
     assert [world.gpu.marks_lost.get(client, 0) for client in clients] == [lib.GPURT_MARKS // 2, 0]
     one.mark(lib.GPURT_MARK_END)
     assert world.events[-1] == (1, EventKind.JOB_END)
+
+
+def ends(world: World) -> list[int]:
+    """The clients whose segments have ended, in order."""
+    return [client for client, kind in world.events if kind is EventKind.END]
+
+
+def test_ends_that_are_posted_wait_at_the_gate_as_one_decision() -> None:
+    """What the client asks for later comes after them."""
+    world, owner, other = busy()
+    world.obeys(other)
+    for _ in range(3):
+        world.begin(owner, 10)
+    third = world.client(3)
+    world.begin(third, 20)  # the owner has to be off first
+    for _ in range(3):
+        world.gpu.end_posted(owner)
+    assert [call.posted for call in owner.calls] == [3]
+    assert (owner.core.depth, world.gpu.open_segments(owner)) == (4, 1)
+    world.begin(owner, 10)
+    world.gpu.end_posted(owner)
+    assert [call.posted for call in owner.calls] == [3, 0, 1]
+    world.obeys(owner)
+    assert (owner.core.depth, list(owner.calls), ends(world)) == (1, [], [])
+    world.gpu.end_posted(owner)
+    assert (owner.core.depth, ends(world)) == (0, [1])
+
+
+@pytest.mark.parametrize("priority", [10, 99])
+def test_an_end_that_was_posted_is_taken_before_its_client_is_gone(priority: int) -> None:
+    """It waits for an update, behind or before the client's last decision."""
+    world, owner, other = busy()
+    world.obeys(other)
+    dying = world.client(3)
+    world.begin(dying, priority)
+    world.obeys(owner)
+
+    def takes_off(now: int) -> int:
+        for only in (ffi.NULL, dying.core):
+            world.gpu.on_commit(only, Cause.BEGIN, now)
+        return 0
+
+    world.gpu.update(Decision(takes_off, lambda _result: None, lambda: 99))
+    world.gpu.end_posted(dying)
+    world.gpu.leave(dying)
+    assert not ends(world)
+    for client in (owner, other, owner, other):
+        world.obeys(client)
+    assert [kind for client, kind in world.events if client == 3][-2:] == [EventKind.END, EventKind.GONE]

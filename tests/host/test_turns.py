@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from links import SocketClient
+from links import PATIENCE, SocketClient, structure
 from worlds import World
 
 from gpurt._gpurt import lib
@@ -25,6 +25,7 @@ from pycontrol.host.peer import Peer
 from pycontrol.host.users import TSG, Account, UserLimits
 from pycontrol.host.wire import Refusal
 from pycontrol.live.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, decode, encode
+from pycontrol.readable import readable
 
 QUERY, BEGIN, END, WAIT = lib.GPURT_IOC_QUERY, lib.GPURT_IOC_BEGIN, lib.GPURT_IOC_END, lib.GPURT_IOC_WAIT
 FOREVER = {"what": lib.GPURT_WAIT_GRANT, "timeout_ns": lib.GPURT_FOREVER}
@@ -69,6 +70,11 @@ def told(reader: SocketClient) -> list[tuple[EventKind, int]]:
             return found
         message = decode(packet[PACKET.size :])
         found.append((EventKind(int(message.attributes["EVENT"])), int(message.attributes.get("LOST", 0))))
+
+
+def post(client: SocketClient) -> None:
+    """Ends a segment, and asks for no answer."""
+    client.sock.send(PACKET.pack(Packet.IOCTL, END, 0, 0) + structure(END))
 
 
 def test_the_most_urgent_connection_is_read_first(world: World) -> None:
@@ -260,6 +266,49 @@ def test_a_user_has_so_many_calls_under_way(few: World) -> None:
     other.close()
     few.settle()
     assert few.ask(owner, END) == 0
+
+
+def test_an_end_that_is_posted_is_refused_for_no_limit(few: World) -> None:
+    """Its segment would last for ever."""
+    owner, other = few.client(), few.client()
+    assert few.ask(owner, BEGIN, priority=90) == 0
+    assert few.ask(other, BEGIN) == 0
+    waits = [other.start(WAIT, **FOREVER) for _ in range(4)]
+    assert few.ask(other, QUERY) == -errno.EDQUOT
+    post(owner)
+    few.settle()
+    assert [wait.result()[0] for wait in waits] == [0] * 4
+
+
+def begin_post_and_exit(path: Path, done: int, go: int) -> None:
+    """In a process of its own: it ends a segment, leaves answers unread, and exits."""
+    client = SocketClient(path)
+    client.begin(priority=50)
+    client.start(QUERY)
+    readable(client.sock, PATIENCE)
+    os.write(done, b".")
+    os.read(go, 1)
+    client.start(QUERY)
+    client.start(QUERY)
+    post(client)
+    os._exit(0)
+
+
+def test_what_a_process_sent_is_taken_before_it_is_gone(world: World) -> None:
+    """One answer is unread, and two cannot be given any more."""
+    reader, (begun, done), (go, goes) = world.subscriber(), os.pipe(), os.pipe()
+    child = os.fork()
+    if not child:
+        begin_post_and_exit(world.path, done, go)
+    while not readable(begun, 0):
+        world.turn()
+    os.write(goes, b".")
+    os.waitpid(child, 0)
+    world.settle()
+    for fd in (begun, done, go, goes):
+        os.close(fd)
+    kinds = [kind for kind, _ in told(reader)]
+    assert EventKind.END in kinds[: kinds.index(EventKind.GONE)]
 
 
 def test_a_user_has_so_much_memory(few: World) -> None:

@@ -108,6 +108,7 @@ def depth(plane: Control) -> Callable[..., int]:
     """The number of open segments of a program on a GPU."""
 
     def of(program: Program, gpu: int = 0) -> int:
+        program.heard()
         return sum(one.depth for one in plane.clients() if one.pid == program.pid and one.gpu == gpu)
 
     return of

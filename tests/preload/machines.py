@@ -121,9 +121,11 @@ class Program:
                 stderr=err, env=environment, text=True, bufsize=1, user=user,
             )  # fmt: skip
         self.pid = self.process.pid
+        self.busy = 0  # answers that are still to come
 
     def send(self, *lines: str) -> None:
         """Sends commands to the program.  Does not wait."""
+        self.busy += len(lines)
         assert self.process.stdin
         self.process.stdin.write("".join(line + "\n" for line in lines))
         self.process.stdin.flush()
@@ -131,7 +133,14 @@ class Program:
     def answer(self) -> str:
         """Waits for the program's answer to the next command, and returns it."""
         assert self.process.stdout
-        return self.process.stdout.readline().strip()
+        line = self.process.stdout.readline().strip()
+        self.busy -= 1
+        return line
+
+    def heard(self) -> None:
+        """Waits until the host has taken what the program has posted, if the program does nothing now."""
+        if not self.busy:
+            self.do("query-host")
 
     def do(self, *lines: str) -> None:
         """Sends commands, and waits until the program has carried them out."""

@@ -35,6 +35,7 @@ def depths(host: Path) -> Depths:
     """The GPUs on which a program is in a segment, by the host's numbers, and how deep."""
 
     def of(program: Program) -> dict[int, int]:
+        program.heard()
         with connect(str(host)) as plane:
             return {one.gpu: one.depth for one in plane.clients() if one.pid == program.pid and one.depth}
 

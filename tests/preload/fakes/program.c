@@ -281,6 +281,8 @@ static int carry_out(const char *what, int a, int b)
 		return gpurt_segment_begin(NULL, 0, (unsigned int)a);
 	if (!strcmp(what, "end"))
 		return gpurt_segment_end(NULL, 0);
+	if (!strcmp(what, "query-host"))
+		return gpurt_query_host(NULL, &(struct gpurt_query){ 0 }) > 0;
 	if (!strcmp(what, "shuffle"))
 		return shuffle();
 	if (!strcmp(what, "child"))
