@@ -20,7 +20,7 @@ from gpurt.enums import Tier
 from gpurt.errors import GpurtError
 from gpurt.files import matching
 from gpurt.segments import explain
-from pycontrol.live import fit
+from pycontrol.live import fit, host_cpu
 from pycontrol.live import patched as live_patched
 from pycontrol.live.control import NO_GPU, GpuStatus, connect
 from pycontrol.live.fit_host import online
@@ -403,7 +403,25 @@ def _host(device: str | None) -> Iterator[Diagnosis]:
     kind = "emulator" if query.caps & lib.GPURT_CAP_EMULATED else "kernel module"
     tier = ["T0", "T1", "T2", "T3"][query.tier] if query.tier < lib.GPURT_TIER_COUNT else "unknown"
     yield Diagnosis(name, Status.OK, f"{kind}, interface version {query.version}, {query.gpus} GPU(s), tier {tier}")
+    if query.caps & lib.GPURT_CAP_AGENTS and query.caps & lib.GPURT_CAP_EMULATED:
+        yield from _host_cpu(device)
     yield _boosted(device, bool(query.caps & lib.GPURT_CAP_RAISES))
+
+
+def _host_cpu(device: str | None) -> Iterator[Diagnosis]:
+    """Whether the host stays above the real-time threads that it serves, on a CPU that none of them may use."""
+    name = "host's CPU"
+    try:
+        with connect(device) as control:
+            found = host_cpu.of_host(control)
+    except GpurtError:
+        return
+    if found:
+        more = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
+        cure = "start the host as root, and keep it and its clients apart: taskset -c CPU gpurt serve"
+        yield Diagnosis(name, Status.WARN, found[0] + more, cure)
+    elif found is not None:
+        yield Diagnosis(name, Status.OK, "above its clients' real-time threads, on a CPU that none of them may use")
 
 
 def _boosted(device: str | None, raises: bool) -> Diagnosis:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /* Handles, the process's own handle, and the public functions of gpurt.h. */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -351,6 +353,37 @@ int gpurt_begin_on(struct gpurt_handle *h, unsigned int gpu, unsigned int flags,
 	if (err)
 		explain_refusal(h, gpu, err, false);
 	return err;
+}
+
+/* The real-time priority of this thread; 0: it has none. */
+static unsigned int own_priority(void)
+{
+	int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+	struct sched_param own;
+
+	if ((policy != SCHED_FIFO && policy != SCHED_RR) || sched_getparam(0, &own))
+		return 0;
+	return (unsigned int)own.sched_priority;
+}
+
+int gpurt_begin_posted(unsigned int gpu, unsigned int flags)
+{
+	struct gpurt_begin b = { .size = sizeof(b), .gpu = gpu, .flags = with_form(flags), .raised = own_priority() };
+	struct gpurt_handle *h = atomic_load(&own_handle);
+	int err = -EBUSY;
+
+	if (!h || h->owner != getpid() || gpu >= GPURT_MAX_GPUS || b.flags & ~(unsigned int)GPURT_BEGIN_OWNER)
+		return -EINVAL;
+	b.flags |= GPURT_BEGIN_POST;
+	if (gpurt_raising_begins(&h->raising[gpu]))
+		err = h->transport->post(h->state, GPURT_IOC_BEGIN, &b, false);
+	if (err) {
+		gpurt_raising_ended(&h->raising[gpu]);
+		return err;
+	}
+	h->spins[gpu] = b.flags & GPURT_BEGIN_OWNER;
+	h->posts[gpu] = true;
+	return 0;
 }
 
 /*

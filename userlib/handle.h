@@ -18,6 +18,13 @@ __attribute__((visibility("hidden")))
 int gpurt_end_on(struct gpurt_handle *handle, unsigned int gpu, unsigned int flags);
 
 /*
+ * Begins an outermost segment of the process's own handle on @gpu without an answer.  Any error: it has not begun, and
+ * gpurt_begin_on() says why.
+ */
+__attribute__((visibility("hidden")))
+int gpurt_begin_posted(unsigned int gpu, unsigned int flags);
+
+/*
  * Does what @what says (enum gpurt_copy_what) on the GPU of the handle's calls.  @handle: NULL for the process's own.
  */
 __attribute__((visibility("hidden")))

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 /*
- * Whether libc knows the thread's id.  Not in a child that was made without fork(): its libc has the parent's thread, which
- * the kernel would take for the owner of a mutex.  The id is in the number of a thread's clock (posix-timers.h).
+ * Whether libc knows the thread's id.  Not in a child that was made without fork(): its libc has the id of the parent's
+ * thread.  The kernel would take that thread for the owner of a mutex.  The id is in the number of a thread's clock (posix-timers.h).
  */
 static inline bool gpurt_thread_is_known(void)
 {

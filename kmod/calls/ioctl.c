@@ -118,6 +118,8 @@ static long do_begin(struct gpurt_file *file, union gpurt_argument *a)
 	struct gpurt_client *client;
 	int err;
 
+	if (b->flags & GPURT_BEGIN_POST)
+		return -EINVAL;		/* every ioctl has an answer */
 	client = gpurt_file_client(file, b->gpu);
 	if (IS_ERR(client))
 		return PTR_ERR(client);

@@ -190,16 +190,46 @@ static void deliver(struct gpurt_agents *a, struct gpurt_agent_process *p)
 	a->ops->order(a, p);
 }
 
+/* Whether the process may begin without asking. */
+static bool entitled(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
+{
+	bool alone = a->registered.next == &p->node && p->node.next == &a->registered;
+
+	return alone && p->plain && p->on && !p->late && !p->doubted && !a->recalls && !a->wait;
+}
+
+static void hold(struct gpurt_agents *a, struct gpurt_agent_process *p, bool holds)
+{
+	a->holders += holds - p->holds;
+	p->holds = holds;
+}
+
 /* Gives an order, unless it is the one that holds. */
 static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, bool on, u64 now)
 {
-	if (!p->registered || p->on == on)
+	bool before = p->on;
+
+	if (!p->registered)
 		return;
 	p->on = on;
+	if (before == on && p->free == entitled(a, p))
+		return;
+	p->free = entitled(a, p);
+	if (p->free)
+		hold(a, p, true);
 	p->since = counts_from(a, now);
 	deliver(a, p);
 	recount(a, p);
 	arm(a, p);
+}
+
+/* Something changed that decides who may begin without asking: only one that is alone can come to be, or cease to be. */
+static void reconsider(struct gpurt_agents *a, u64 now)
+{
+	struct list_head *first = a->registered.next;
+
+	if (first != &a->registered)
+		order(a, process_of(first), process_of(first)->on, now);
 }
 
 static void order_all(struct gpurt_agents *a, bool on, u64 now)
@@ -262,6 +292,8 @@ static void notice(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 no
 		retell(a, p);
 		a->ops->late(a, p, now);
 		doubt(a, p->user, now);
+		hold(a, p, false);
+		order(a, p, p->on, now);
 	}
 	gpurt_agents_remind(a, p, now);
 }
@@ -392,21 +424,50 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 	p->user = user;
 	p->doubted = is_doubted(a, user, now);
 	p->on = allowed(a, p);
+	p->free = entitled(a, p);
+	hold(a, p, p->free);
 	p->sequence = 1;
 	p->answered = 0;
 	p->since = counts_from(a, now);
 	p->again = U64_MAX;
 	recount(a, p);
 	arm(a, p);
+	reconsider(a, now);
 	return 0;
+}
+
+/* Whether a process may be given the flag: it has no budget, is of no group, and the policy is `segment`. */
+void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, bool plain, u64 now)
+{
+	p->plain = plain;
+	reconsider(a, now);
+}
+
+/*
+ * Nobody is to have the flag until gpurt_agents_recall_over(), for one more reason.  Nobody has it once there are no
+ * holders any more.
+ */
+void gpurt_agents_recall(struct gpurt_agents *a, u64 now)
+{
+	a->recalls++;
+	reconsider(a, now);
+}
+
+void gpurt_agents_recall_over(struct gpurt_agents *a, u64 now)
+{
+	a->recalls--;
+	reconsider(a, now);
 }
 
 /* The process has no agent any more: nothing is waited for. */
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
 	p->registered = false;
+	p->free = false;
 	list_del_init(&p->node);
 	retell(a, p);
+	hold(a, p, false);
+	reconsider(a, now);
 	settle(a, p, now);
 }
 
@@ -420,12 +481,14 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 		return -EINVAL;
 	if (number < p->sequence)
 		return 0;
+	hold(a, p, p->free);
 	if (!result) {
 		p->answered = number;
 		p->late = false;
 		p->again = U64_MAX;
 		retell(a, p);
 		settle(a, p, now);
+		reconsider(a, now);
 		return 0;
 	}
 	if (obeyed(p)) {
@@ -436,6 +499,8 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 		retell(a, p);
 		a->ops->late(a, p, now);
 		doubt(a, p->user, now);
+		hold(a, p, false);
+		order(a, p, p->on, now);
 	}
 	p->again = now + (p->late ? a->bound : GPURT_AGENT_AGAIN_NS);
 	recount(a, p);

@@ -29,6 +29,12 @@
  * the host tries it again, later or when `retry` says so.  An agent that says that its driver
  * refused gets the order again, with a new number.
  *
+ * The flag: a process may begin without asking while it is the only one with an agent.  Nobody else has to be off then.
+ * An order gives the flag, and a later one takes it back.  The agent has given it back when it has answered that, is
+ * late, or is gone.  The host takes the flag back before it registers another agent, and before it decides what a process
+ * with the flag must not have (gpurt_agents_recall()).  A host that fails rather than go on gives no flag: a process that
+ * was late might still have it.
+ *
  * An agent that registers in the middle of a step has the rest of that step's time.  So each step takes `bound`
  * at most, whatever the processes do.
  *
@@ -82,6 +88,9 @@ struct gpurt_agent_process {
 	bool doubted;			/* its user was late, as of the last update */
 	bool registered;		/* has an agent; without one the rest means nothing */
 	bool on;			/* the last order: may its TSGs run */
+	bool free;			/* the last order: may it begin without asking */
+	bool plain;			/* it may be given that: the host's word */
+	bool holds;			/* its agent may act upon it: that it was taken back is not answered yet */
 	u32 tier;			/* enum gpurt_tier */
 	u64 sequence;			/* number of the last order */
 	u64 answered;			/* number of the last order that was carried out */
@@ -139,6 +148,8 @@ struct gpurt_agents {
 	bool failed;			/* the last update did */
 	u64 doubts;			/* until when any user is doubted */
 	struct gpurt_agent_user users[GPURT_AGENT_USERS];
+	u32 recalls;			/* reasons why nobody has the flag */
+	u32 holders;			/* processes that hold it, 0 or 1 */
 	/* Facts for gpurt_agents_facts(), kept up to date. */
 	u32 late;
 	u64 refused;
@@ -172,6 +183,9 @@ u64 gpurt_agents_group(struct gpurt_agents *a);
 void gpurt_agents_unite(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 group, u64 now);
 int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 user, const char *driver,
 			  u32 tier, u64 now);
+void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, bool plain, u64 now);
+void gpurt_agents_recall(struct gpurt_agents *a, u64 now);
+void gpurt_agents_recall_over(struct gpurt_agents *a, u64 now);
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
 int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 number, int result, u64 now);
 

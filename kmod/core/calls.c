@@ -15,6 +15,9 @@ static bool begin_valid(const union gpurt_argument *a)
 		return false;
 	if ((b->flags & GPURT_BEGIN_BEGUN) && !(b->flags & GPURT_BEGIN_WAIT))
 		return false;
+	if (b->flags & GPURT_BEGIN_POST)
+		return !(b->flags & ~(u32)(GPURT_BEGIN_POST | GPURT_BEGIN_OWNER)) && !b->priority &&
+		       b->raised <= GPURT_MAX_PRIORITY;
 	return !(b->flags & ~(u32)GPURT_BEGIN_FLAGS) && !b->raised && b->priority <= GPURT_MAX_PRIORITY;
 }
 
@@ -93,7 +96,7 @@ static bool agent_valid(const union gpurt_argument *a)
 {
 	const struct gpurt_agent *g = &a->agent;
 
-	return !g->flags && g->tier < GPURT_TIER_COUNT && g->tsgs <= GPURT_MAX_TSGS &&
+	return !(g->flags & ~(u32)GPURT_AGENT_FLAGS) && g->tier < GPURT_TIER_COUNT && g->tsgs <= GPURT_MAX_TSGS &&
 	       gpurt_is_name(g->driver, sizeof(g->driver));
 }
 

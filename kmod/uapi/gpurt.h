@@ -45,10 +45,13 @@
  *	End the innermost segment.  With GPURT_END_DRAIN the GPU is handed on only once the caller's
  *	submitted work has completed; the call blocks until then.  ENOENT: no segment is open.  EIO: the driver
  *	killed the caller's work, and with it the segment; so does GPURT_IOC_WAIT, until the next begin.
- *	A host that answers a begin with GPURT_BEGIN_POST in `flags` needs no answer to the segment's end: the
- *	end may be posted, without flags, as a packet with cookie 0.  No limit refuses it.  The host takes it before
- *	all that the connection sends later, and before the client is gone.  The user-space host does so
- *	under policy `segment` where agents carry out commits; such an end of no segment does nothing.
+ *	With GPURT_BEGIN_POST in the `flags` of its answer to a begin the host permits that the segment's end
+ *	is posted: as a packet with cookie 0, without flags.  No limit refuses it.  The host takes it before
+ *	all that the connection sends later, and before the client is gone.  The user-space host permits that
+ *	under policy `segment` where agents carry out commits.  Such an end of no segment does nothing.
+ *	A process that may begin without asking (GPURT_ORDER_FREE) posts its outermost begin likewise, with
+ *	GPURT_BEGIN_POST.  It has no `priority`; `raised` is the thread's own.  The host
+ *	believes that as far as the process has the right to it, or the thread has it.
  *
  * GPURT_IOC_WAIT	struct gpurt_wait
  *	Block until `what` holds.  GPURT_WAIT_GRANT: the caller holds the GPU.  GPURT_WAIT_WORK: the
@@ -138,7 +141,10 @@
  *	(-errno).  Blocks until there is a newer order.  `on` is 1 if the process's TSGs may run, 0
  *	if they must be off the GPU before the agent answers.  An order that a later one overtook is
  *	never delivered.  A GPU is given to a client only when the agents of all others have
- *	answered that their TSGs are off.  An agent that does not answer within the host's bound is
+ *	answered that their TSGs are off.  With GPURT_ORDER_FREE in `on` the process may begin without asking,
+ *	for no other one has an agent.  Its agent has registered with GPURT_AGENT_FREE, and forgets that before
+ *	it answers an order without it.  The policy is `segment`, and the process has no budget, group or
+ *	exemption.  An agent that does not answer within the host's bound is
  *	reported (GPURT_EVENT_LATE).  ENOENT: not an agent.  EBUSY: the agent waits already.
  *	EINVAL: no such order.  ETIMEDOUT, EINTR.
  *
@@ -576,8 +582,18 @@ enum gpurt_begin_flags {
 	GPURT_BEGIN_OWNER	= 1 << 1,	/* form `owner`; at most one of these two: EINVAL */
 	GPURT_BEGIN_FENCE	= 1 << 2,	/* form `fence` */
 	GPURT_BEGIN_BEGUN	= 1 << 3,	/* with WAIT: the segment is begun already; set by EINTR */
-	GPURT_BEGIN_FLAGS	= (1 << 4) - 1,
-	GPURT_BEGIN_POST	= 1 << 4,	/* set by the host: the segment's end may be posted */
+	GPURT_BEGIN_POST	= 1 << 4,	/* of a begin: it is posted; set by the host: the segment's end may be */
+	GPURT_BEGIN_FLAGS	= (1 << 5) - 1,
+};
+
+enum gpurt_agent_flags {
+	GPURT_AGENT_FREE	= 1 << 0,	/* it knows GPURT_ORDER_FREE */
+	GPURT_AGENT_FLAGS	= (1 << 1) - 1,
+};
+
+enum gpurt_order_on {
+	GPURT_ORDER_ON		= 1 << 0,	/* the process's TSGs may run */
+	GPURT_ORDER_FREE	= 1 << 1,	/* it may begin without asking */
 };
 
 enum gpurt_end_flags {
@@ -645,7 +661,7 @@ struct gpurt_begin {
 	__u32 flags;
 	__u32 priority;
 	__u32 state;			/* out */
-	__u32 raised;			/* out, with EAGAIN; 0 in */
+	__u32 raised;			/* out, with EAGAIN; in: with GPURT_BEGIN_POST the thread's own priority, otherwise 0 */
 };
 
 struct gpurt_end {
@@ -716,10 +732,10 @@ struct gpurt_tsg_shape {
 struct gpurt_agent {
 	__u32 size;
 	__u32 gpu;
-	__u32 flags;			/* none yet */
+	__u32 flags;			/* enum gpurt_agent_flags */
 	__u32 tier;			/* enum gpurt_tier */
 	__u32 tsgs;
-	__u32 on;			/* out */
+	__u32 on;			/* out, enum gpurt_order_on */
 	__u64 sequence;			/* out */
 	char driver[GPURT_NAME_LEN];	/* NUL-terminated */
 };
@@ -732,7 +748,7 @@ struct gpurt_order {
 	__u64 answered;
 	__u64 timeout_ns;
 	__u64 sequence;			/* out */
-	__u32 on;			/* out */
+	__u32 on;			/* out, enum gpurt_order_on */
 	__u32 pad;
 };
 

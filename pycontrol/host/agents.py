@@ -46,6 +46,7 @@ class Process:
     raw: CData = field(default_factory=lambda: ffi.new("struct gpurt_agent_process *"))
     clients: set[GpuClient] = field(default_factory=set)
     agent: GpuClient | None = None
+    knows_flag: bool = False  # GPURT_AGENT_FREE
     waiter: Waiter | None = None  # the agent's call that waits for the next order
 
 
@@ -71,6 +72,11 @@ def gpurt_py_finished(agents: CData, err: int, _now: int) -> None:
 def gpurt_py_retry(agents: CData) -> None:
     """From the core: the update that failed may go well now."""
     ffi.from_handle(agents.host).retry_now()
+
+
+def order_of(process: Process) -> int:
+    """The order that holds (enum gpurt_order_on)."""
+    return (lib.GPURT_ORDER_ON if process.raw.on else 0) | (lib.GPURT_ORDER_FREE if process.raw.free else 0)
 
 
 class AgentGpu(Gpu):
@@ -109,6 +115,32 @@ class AgentGpu(Gpu):
     def takes_posts(self) -> bool:
         """Under policy `segment`, where no thread stays raised until its end is known."""
         return bool(self.sched.policy == lib.GPURT_POLICY_SEGMENT)
+
+    # The flag
+
+    @property
+    def has_recalled(self) -> bool:
+        """Whether no process may begin without asking."""
+        return not self.agents.holders
+
+    def recall(self, over: bool) -> None:
+        """No process is to begin without asking, for one more reason, or for one less."""
+        if over:
+            self._reconsider()  # the decision may have changed who can be given that
+            lib.gpurt_agents_recall_over(self.agents, self.clock())
+        else:
+            lib.gpurt_agents_recall(self.agents, self.clock())
+
+    def _reconsider(self) -> None:
+        """Whether a process can be given that matters of one that is alone."""
+        processes = [one for one in self._processes.values() if one.raw.registered]
+        if len(processes) == 1:
+            lib.gpurt_agents_plain(self.agents, processes[0].raw, self._is_plain(processes[0]), self.clock())
+
+    def _is_plain(self, process: Process) -> bool:
+        segment = self.sched.policy == lib.GPURT_POLICY_SEGMENT
+        bound = any(one.allowance or one.group or one.core.exempt for one in process.clients)
+        return bool(process.knows_flag and segment and not process.seat and not bound)
 
     # What the core says
 
@@ -201,6 +233,7 @@ class AgentGpu(Gpu):
             process.agent = process.waiter = None
             client.awaited = False
             lib.gpurt_agents_resign(self.agents, process.raw, self.clock())
+            self._reconsider()
 
     def part(self, client: GpuClient, now: int) -> None:
         """A client has gone, and the process with its last one."""
@@ -216,15 +249,18 @@ class AgentGpu(Gpu):
                 self._late[process.key] = None
             lib.gpurt_agents_leave(self.agents, process.raw, now)
             del self._processes[process.key], self._by_raw[process.raw]
+        self._reconsider()
 
     # Agents
 
     def register(
-        self, client: GpuClient, driver: str, tier: Tier, tsgs: int, done: Callable[[int, bool, int], None]
-    ) -> None:
+        self, client: GpuClient, driver: str, tier: Tier, tsgs: int, done: Callable[[int, int, int], None],
+        knows_flag: bool = False,
+    ) -> None:  # fmt: skip
         """The agent of a process says how many TSGs there are; `done` gets the result and the order that holds.
 
-        The agent's arrival is a decision like any other: no agent comes in the middle of an update.
+        The agent's arrival is a decision like any other: no agent comes in the middle of an update.  Nor does one while
+        another process may begin without asking.
         """
         process: Process = client.own
 
@@ -237,15 +273,16 @@ class AgentGpu(Gpu):
             if err:
                 self._warn(client)
                 return err
-            process.agent = client
+            process.agent, process.knows_flag = client, knows_flag
             client.awaited = True
             lib.gpurt_set_tsgs(self.sched, client.core, tsgs, now)
             return 0
 
         def over(result: int) -> None:
-            done(result, bool(process.raw.on), int(process.raw.sequence))
+            done(result, order_of(process), int(process.raw.sequence))
 
-        self.update(Decision(decide, over, lambda: int(client.core.level), client, call=True))
+        comes = not process.raw.registered
+        self.update(Decision(decide, over, lambda: int(client.core.level), client, call=True, recalls=comes))
 
     def _warn(self, client: GpuClient) -> None:
         """Says once that an agent was refused; how often it happens is in the GPU's facts."""

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from contextlib import suppress
 from typing import Protocol
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, Cause, EventKind, Tier
 from gpurt.types import CData
-from pycontrol.host.agents import AgentGpu
+from pycontrol.host.agents import AgentGpu, order_of
 from pycontrol.host.gpu import Decision, Gpu, GpuClient, Mark
 from pycontrol.host.groups import Groups, Member
 from pycontrol.host.threads import HostThread, Scheduling
@@ -86,11 +87,14 @@ class Call:
 
 
 def is_post(code: int, cookie: int, payload: bytes) -> bool:
-    """Whether it is an end, without flags, of which nobody waits for an answer.
+    """Whether it is a begin that says so, or an end without flags, of which nobody waits for an answer.
 
-    It is never refused for a limit, for its segment would last for ever: the GPU keeps one decision for all of them.
+    It is never refused for a limit, for its segment would last for ever: the GPU keeps two decisions for all of them.
     """
-    return not cookie and code == lib.GPURT_IOC_END and not any(payload[8:])
+    flags = int.from_bytes(payload[8:12], sys.byteorder)
+    if code == lib.GPURT_IOC_BEGIN:
+        return not cookie and bool(flags & lib.GPURT_BEGIN_POST)
+    return not cookie and code == lib.GPURT_IOC_END and not flags
 
 
 def granted(gpu: Gpu, made: CData, answer: Call) -> Answer:
@@ -130,8 +134,9 @@ class Calls:
         }  # fmt: skip
 
     def call(
-        self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, CData], None], posted: bool
-    ) -> Call:
+        self, caller: Caller, code: int, payload: bytes, answer: Callable[[int, CData], None],
+        posted: bool = False,
+    ) -> Call:  # fmt: skip
         """Carries out one call and answers it, now or later, with the result and the structure.
 
         `posted`: nobody waits for the answer, and the caller has no limit for such calls: see `is_post`.
@@ -171,6 +176,9 @@ class Calls:
 
     def begin(self, caller: Caller, made: CData, answer: Call) -> None:
         """GPURT_IOC_BEGIN."""
+        if made.flags & lib.GPURT_BEGIN_POST:
+            self._begin_posted(self.gpu(made), caller, made, answer)
+            return
         if made.flags & lib.GPURT_BEGIN_BEGUN:
             self._goes_on(self.gpu(made), caller, made, answer)
             return
@@ -212,6 +220,21 @@ class Calls:
         gpu.update(Decision(decide, begun, level, client, call=True, ask=ask, outdated=outdated))
         at_once = False
 
+    def _begin_posted(self, gpu: Gpu, caller: Caller, made: CData, answer: Call) -> None:
+        """A begin of which nobody waits for an answer.  Its thread may have ended since."""
+        if not answer.posted:
+            raise Refusal(errno.EINVAL, "GPURT_BEGIN_POST is of a packet that asks for no answer")
+        own, client = int(made.raised), caller.client(gpu)
+        if own and not caller.peer.may_have(own):
+            has = 0
+            with suppress(Refusal):
+                thread = caller.thread()
+                has = caller.scheduling(thread).own
+            own = min(own, max(has, caller.peer.right))
+        client.hint = client.hint if gpu.open_segments(client) else 0
+        gpu.begin_posted(client, own, made.flags & lib.GPURT_BEGIN_OWNER)
+        answer(0)
+
     def _goes_on(self, gpu: Gpu, caller: Caller, made: CData, answer: Call) -> None:
         """A begin that a signal had interrupted waits again."""
         client = caller.client(gpu)
@@ -235,6 +258,7 @@ class Calls:
 
         if answer.posted:
             gpu.end_posted(client)
+            answer(0)
         elif drain:
             virtual(gpu).wait_idle(client, answer.waits(drained))
         else:
@@ -255,7 +279,7 @@ class Calls:
             virtual(gpu).wait_work(client, made.tsg, made.work, waiter)
         elif made.what == lib.GPURT_WAIT_IDLE:
             virtual(gpu).wait_idle(client, waiter)
-        elif not client.core.depth:
+        elif not gpu.open_segments(client):
             raise Refusal(errno.ENOENT, "no segment is open")
         else:
             gpu.wait_grant(client, waiter)
@@ -362,11 +386,12 @@ class Calls:
         client = caller.client(self.gpu(made))  # as the module: also where the driver needs no agents
         gpu = by_agents(self.gpu(made))
 
-        def registered(result: int, on: bool, sequence: int) -> None:
+        def registered(result: int, on: int, sequence: int) -> None:
             made.on, made.sequence = on, sequence
             answer(result)
 
-        gpu.register(client, driver.decode("ascii"), Tier(made.tier), made.tsgs, registered)
+        knows_flag = bool(made.flags & lib.GPURT_AGENT_FREE)
+        gpu.register(client, driver.decode("ascii"), Tier(made.tier), made.tsgs, registered, knows_flag)
 
     def order(self, caller: Caller, made: CData, answer: Call) -> None:
         """GPURT_IOC_ORDER."""
@@ -375,7 +400,7 @@ class Calls:
         gpu.answer(client, made.answered, made.result)
 
         def happened(result: int, _when: int) -> None:
-            made.on, made.sequence = client.own.raw.on, client.own.raw.sequence
+            made.on, made.sequence = order_of(client.own), client.own.raw.sequence
             answer(result)
 
         waiter = answer.waits(happened)

@@ -407,7 +407,7 @@ def set_limit(
     def decide(now: int) -> int:
         return int(lib.gpurt_set_budget(gpu.sched, budget, limit, period, action, now))
 
-    gpu.update(Decision(decide, done, lambda: CONTROL))
+    gpu.update(Decision(decide, done, lambda: CONTROL, recalls=True))
 
 
 def step(gpu: Gpu, client: GpuClient | None, function: Callable[..., int], *arguments: int) -> Step:
@@ -417,4 +417,4 @@ def step(gpu: Gpu, client: GpuClient | None, function: Callable[..., int], *argu
     def decide(now: int) -> int:
         return int(function(gpu.sched, *about, *arguments, now))
 
-    return lambda done: gpu.update(Decision(decide, done, lambda: CONTROL, client))
+    return lambda done: gpu.update(Decision(decide, done, lambda: CONTROL, client, recalls=True))

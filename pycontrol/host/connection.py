@@ -252,19 +252,23 @@ class Timer:
         self.fd = self._libc.timerfd_create(time.CLOCK_MONOTONIC, os.O_NONBLOCK | os.O_CLOEXEC)
         if self.fd < 0:
             raise OSError(ctypes.get_errno(), "timerfd_create")
-        self._armed = -1
+        self._armed = int(FOREVER)
 
     def arm(self, when: int) -> None:
-        """Makes the descriptor readable at `when` ns; FOREVER disarms it."""
-        if when == self._armed:
+        """Makes the descriptor readable at `when` ns; FOREVER: never.
+
+        Also before, if it was to be at an earlier time: who looks then arms it anew.  So a time that is put off in each
+        segment costs no system call.
+        """
+        if self._armed <= when:
             return
         self._armed = when
-        seconds, ns = (0, 0) if when == FOREVER else divmod(max(when, 1), 10**9)
+        seconds, ns = divmod(max(when, 1), 10**9)
         spec = self._itimerspec(0, 0, seconds, ns)
         self._libc.timerfd_settime(self.fd, 1, spec, None)  # 1: TFD_TIMER_ABSTIME
 
     def clear(self) -> None:
         """Takes note that it went off."""
-        self._armed = -1
+        self._armed = FOREVER
         with contextlib.suppress(BlockingIOError):
             os.read(self.fd, 8)

@@ -13,7 +13,6 @@ upon that afterwards, so that no request is answered from inside the core.
 from __future__ import annotations
 
 import errno
-import itertools
 from abc import ABC, abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -81,6 +80,19 @@ Owner = GpuClient | Seat
 
 
 @dataclass(eq=False)
+class Posted:
+    """Begins and ends of a client of which nobody waits for an answer, taken together.
+
+    At most two of a client wait one after another: its ends, and a begin with what follows.
+    """
+
+    net: int  # begins less ends
+    begins: bool = False  # the first one is a begin
+    own: int = 0  # the priority of the thread of the last outermost begin
+    flags: int = 0  # of that
+
+
+@dataclass(eq=False)
 class Decision:
     """A decision to be taken: `decide` takes it at a given time, and `done` gets its result once it is carried out.
 
@@ -97,7 +109,9 @@ class Decision:
     call: bool = False
     ask: Callable[[int], int] | None = None  # by the client's thread, when the decision comes to the gate: 0 or -errno
     outdated: Callable[[], bool] = lambda: False  # what `ask` rested on does not hold any more
-    posted: int = 0  # so many ends, of which nobody waits for an answer
+    posted: Posted | None = None  # nobody waits for an answer
+    recalls: bool = False  # it is not taken while a process may begin without asking
+    recalled: bool = False  # nobody is given that until it is over
     result: int = 0
     turn: CData = field(default_factory=lambda: ffi.new("struct gpurt_turn *"))
 
@@ -210,6 +224,8 @@ class Gpu(ABC):
         self._others: list[GpuClient] = []  # at which policy `job` looks next
         self._waiting: dict[CData, Decision] = {}
         self._current: Decision | None = None
+        self.recalls = 0  # decisions because of which no process is to begin without asking
+        self._aside: list[Decision] = []  # that wait until no process may begin without asking
         self._ended: int | None = None  # when its update was over
         self._settling = False
         self._ticking = False  # a tick waits at the gate
@@ -381,7 +397,7 @@ class Gpu(ABC):
 
     def decision(self, decide: Callable[[int], int], done: Callable[[int], None], client: GpuClient) -> Decision:
         """A decision of the control plane, in the order of the client's calls."""
-        return Decision(decide, done, lambda: CONTROL, client, call=True)
+        return Decision(decide, done, lambda: CONTROL, client, call=True, recalls=True)
 
     def update(self, decision: Decision) -> None:
         """Has a decision taken, now or in its turn."""
@@ -393,6 +409,15 @@ class Gpu(ABC):
         self.settle()
 
     @property
+    def has_recalled(self) -> bool:
+        """Whether no process may begin without asking."""
+        return True
+
+    def recall(self, over: bool) -> None:
+        """No process is to begin without asking, for one more reason, or for one less."""
+        self.recalls += -1 if over else 1
+
+    @property
     def takes_posts(self) -> bool:
         """Whether the end of a segment that begins now may be posted."""
         return False
@@ -402,32 +427,70 @@ class Gpu(ABC):
         self.update(self._ending(client, done))
 
     def end_posted(self, client: GpuClient) -> None:
-        """The same where nobody waits for an answer: one decision takes all ends that were posted one after another."""
+        """The same where nobody waits for an answer."""
+        last = self._posted_last(client)
+        if last and last.posted:
+            last.posted.net -= 1
+        else:
+            self._post(client, Posted(-1))
+
+    def begin_posted(self, client: GpuClient, own: int, flags: int) -> None:
+        """Begins a segment where nobody waits for an answer; `own` is the priority of the thread."""
+        last = self._posted_last(client)
+        if not last or not last.posted or not last.posted.begins:
+            self._post(client, Posted(1, True, own, flags))
+            return
+        if last.posted.net <= 0:
+            last.posted.own, last.posted.flags = own, flags
+        last.posted.net += 1
+        if last.turn in self._waiting:  # at the level that it has now
+            lib.gpurt_turns_remove(self._turns, last.turn)
+            lib.gpurt_turns_add(self._turns, last.turn, last.level())
+
+    def _posted_last(self, client: GpuClient) -> Decision | None:
+        """The client's last call, if it was posted and is still to be taken."""
         last = client.calls[-1] if client.calls else None
-        if last and last.posted and last is not self._current:
-            last.posted += 1
+        return last if last and last.posted and last is not self._current else None
+
+    def _post(self, client: GpuClient, posted: Posted) -> None:
+        def decide(now: int) -> int:
+            return self._take_posted(client, posted, now)
+
+        def level() -> int:
+            return int(lib.gpurt_client_begin_level(client.core, posted.own, 0))
+
+        if posted.begins:
+            self.update(Decision(decide, ignore, level, client, call=True, posted=posted))
             return
         made = self._ending(client, ignore)
-        made.posted = 1
+        made.decide, made.posted = decide, posted
         self.update(made)
 
+    def _take_posted(self, client: GpuClient, posted: Posted, now: int) -> int:
+        if posted.net > 0 and self.sched.policy != lib.GPURT_POLICY_SEGMENT:
+            return -errno.EPERM
+        if posted.net > 0 and not client.core.depth:
+            lib.gpurt_boost_form(client.core, lib.gpurt_boost_stated(posted.flags))
+        for _ in range(posted.net):
+            lib.gpurt_begin(self.sched, client.core, posted.own, 0, now)
+        for _ in range(-posted.net):
+            lib.gpurt_end(self.sched, client.core, now)
+        return 0
+
     def open_segments(self, client: GpuClient) -> int:
-        """How many segments of the client are open, once the ends that it has posted are taken."""
-        return int(client.core.depth) - sum(call.posted for call in client.calls if call is not self._current)
+        """How many segments of the client are open, once what it has posted is taken."""
+        waiting = (call.posted.net for call in client.calls if call.posted and call is not self._current)
+        return int(client.core.depth) + sum(waiting)
 
     def _ending(self, client: GpuClient, done: Callable[[int], None]) -> Decision:
         def decide(now: int) -> int:
-            return self._ends(client, max(1, made.posted), now)
+            return int(lib.gpurt_end(self.sched, client.core, now))
 
         def ask(now: int) -> int:
             client.boost.end(self.sched, now)
             return 0
 
-        made = Decision(decide, done, lambda: int(lib.gpurt_client_level(client.core)), client, call=True, ask=ask)
-        return made
-
-    def _ends(self, client: GpuClient, segments: int, now: int) -> int:
-        return [int(lib.gpurt_end(self.sched, client.core, now)) for _ in range(segments)][-1]
+        return Decision(decide, done, lambda: int(lib.gpurt_client_level(client.core)), client, call=True, ask=ask)
 
     def _queue(self, decision: Decision) -> None:
         if decision.ask and decision.client and not decision.client.gone:
@@ -448,10 +511,16 @@ class Gpu(ABC):
         lib.gpurt_turns_remove(self._turns, turn)
         decision = self._waiting.pop(turn)
         gone = decision.client and decision.client.gone
-        taken = not decision.result and (decision.posted > 0 or not gone)
+        taken = not decision.result and (bool(decision.posted) or not gone)
         if taken and decision.outdated():
             self._queue(decision)
             return True
+        if taken and decision.recalls and not decision.recalled:
+            decision.recalled = True
+            self.recall(over=False)
+            if not self.has_recalled:
+                self._aside.append(decision)
+                return True
         self._current, self._ended = decision, None
         self._turns.held = True
         if taken:
@@ -471,6 +540,8 @@ class Gpu(ABC):
         if not decision or self.in_flight:
             return False
         self._current, self._turns.held = None, False
+        if decision.recalled:
+            self.recall(over=True)
         if decision.client:
             self._changed.append(decision.client)
         self._unchecked = 0 if self.runner else len(self._granted)
@@ -504,6 +575,7 @@ class Gpu(ABC):
             while True:
                 self._answer()
                 self._follow()
+                self._go_on_with_aside()
                 if self._carried_out():
                     continue
                 few -= self._turn_level() == 0
@@ -511,6 +583,13 @@ class Gpu(ABC):
                     break
         finally:
             self._settling = False
+
+    def _go_on_with_aside(self) -> None:
+        """No process may begin without asking any more.  What one has begun comes first, also behind its own calls."""
+        if self._aside and self.has_recalled:
+            aside, self._aside = self._aside, []
+            for decision in sorted(aside, key=lambda one: not (one.client and len(one.client.calls) > 1)):
+                self._queue(decision)
 
     def _answer(self) -> None:
         """Answers calls that wait for the GPU if their client has it now, or if its segment is over.
@@ -548,7 +627,7 @@ class Gpu(ABC):
             self._check(client)
 
     def _check(self, client: GpuClient) -> None:
-        if not client.core.depth:
+        if not self.open_segments(client):
             self._finish_grants(client, -errno.ENOENT)
         elif self.state(client) == lib.GPURT_STATE_RUNNING:
             self._finish_grants(client, 0)
@@ -640,8 +719,10 @@ class Gpu(ABC):
         """
 
         def decide(now: int) -> int:
-            for call in itertools.takewhile(lambda call: call.posted, client.calls):
-                self._ends(client, call.posted, now)
+            for call in client.calls:
+                if not call.posted:
+                    break
+                self._take_posted(client, call.posted, now)
             self.tsgs -= client.core.tsgs
             others = left_by(client)
             lib.gpurt_gone(self.sched, client.core, now)
@@ -680,7 +761,7 @@ class Gpu(ABC):
             return 0
 
         client.exempt = exempt
-        self.update(Decision(decide, done, lambda: CONTROL, client, call))
+        self.update(Decision(decide, done, lambda: CONTROL, client, call, recalls=True))
 
     def bar(self, client: GpuClient, barred: bool) -> None:
         """Whether policy `boosted` must not raise the client's thread."""
@@ -701,7 +782,7 @@ class Gpu(ABC):
             return 0
 
         client.allowance = allowance
-        self.update(Decision(decide, done, lambda: CONTROL, client, call))
+        self.update(Decision(decide, done, lambda: CONTROL, client, call, recalls=True))
 
     def some_clients(self, others: int) -> list[GpuClient]:
         """The real-time clients, as policy `job` knows them, and so many others in turn."""

@@ -157,7 +157,7 @@ class Host:
                 self._serve_one(self.connections[fd], events)
 
     def _ended(self, connection: Connection) -> None:
-        """Its process has ended.  What that sent before is read first, but no more than it can have sent."""
+        """Its process has ended.  It is read first, though no more than it can have sent."""
         connection.unread -= 1
         if connection.unread < 0:
             self.drop(connection)

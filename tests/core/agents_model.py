@@ -30,6 +30,9 @@ class Process:
     again: int | None = None
     driver: str = ""
     tier: int = 0
+    plain: bool = False
+    free: bool = False
+    flags: list[bool] = field(default_factory=list)  # of the orders that its agent may hold to
 
     @property
     def owes(self) -> bool:
@@ -51,6 +54,7 @@ class Model:
     failed: bool = False
     refused: int = 0
     users: dict[int, tuple[int, int]] = field(default_factory=dict)  # until when they are doubted, and for how long
+    recalls: int = 0
     said: list[tuple[object, ...]] = field(default_factory=list)
 
     def may_run(self, p: Process) -> bool:
@@ -85,13 +89,23 @@ class Model:
         for one in self.processes:
             one.doubted |= one.agent and one.user == p.user
 
+    def entitled(self, p: Process) -> bool:
+        """Whether it may begin without asking."""
+        alone = [one for one in self.processes if one.agent] == [p]
+        return alone and p.plain and p.on and not (p.late or p.doubted or self.recalls or self.wait)
+
     def give(self, p: Process, on: bool, now: int) -> None:
-        if p.agent and p.on != on:
-            p.on, p.since = on, self.step_since if self.step else now
+        before, p.on = (p.on, p.free), on
+        p.free = self.entitled(p)
+        if p.agent and before != (p.on, p.free):
+            p.since = self.step_since if self.step else now
             self.deliver(p)
+        elif not p.agent:
+            p.on, p.free = before
 
     def deliver(self, p: Process) -> None:
         p.sequence, p.again = p.sequence + 1, None
+        p.flags.append(p.free)
         self.said.append(("order", p.name, p.on, p.sequence))
 
     def go_on(self, now: int) -> None:
@@ -116,7 +130,24 @@ class Model:
         elif self.failed and not self.debtors():
             self.said.append(("retry",))
 
+    def reconsider(self, now: int) -> None:
+        for p in self.processes:
+            if p.agent:
+                self.give(p, p.on, now)
+
     # Events
+
+    def plainly(self, p: Process, plain: bool, now: int) -> None:
+        p.plain = plain
+        self.reconsider(now)
+
+    def recall(self, now: int) -> None:
+        self.recalls += 1
+        self.reconsider(now)
+
+    def recall_over(self, now: int) -> None:
+        self.recalls -= 1
+        self.reconsider(now)
 
     def commit(self, only: Process | int | None, now: int) -> None:
         self.only, self.step, self.step_since, self.open = only, "off", now, False
@@ -131,6 +162,8 @@ class Model:
         for p in self.processes:
             if p.owes and not p.late and now >= p.since + self.bound:
                 self.comes_late(p, now)
+                p.flags = []
+                self.give(p, p.on, now)
             if p.owes and p.again is not None and now >= p.again:
                 self.deliver(p)
         if self.step:
@@ -149,10 +182,15 @@ class Model:
             p.agent, p.sequence, p.answered, p.again = True, 1, 0, None
             p.on = p.exempt > 0 or (self.open and self.may_run(p))
             p.since = self.step_since if self.step else now
+            p.free = self.entitled(p)
+            p.flags = [p.free]
+            self.reconsider(now)
         return 0
 
     def resign(self, p: Process, now: int) -> None:
-        p.agent = False
+        p.agent = p.free = False
+        p.flags = []
+        self.reconsider(now)
         self.changed(now)
 
     def leave(self, p: Process, now: int) -> None:
@@ -178,13 +216,17 @@ class Model:
             return -errno.EINVAL
         if number < p.sequence:
             return 0
+        p.flags = [p.free]
         if well:
             p.answered, p.late, p.again = number, False, None
             self.changed(now)
+            self.reconsider(now)
             return 0
         if not p.owes:  # it takes back what it answered before
             p.answered, p.since = number - 1, self.step_since if self.step else now
             self.comes_late(p, now)
+            p.flags = []
+            self.give(p, p.on, now)
         p.again = now + (self.bound if p.late else AGAIN)
         return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 from typing import Any
 
@@ -105,6 +106,21 @@ class Pair:
             lib.gpurt_agents_exempt(self.raw, self.array + name, exempt, self.now)
             self.model.set_exempt(p, exempt, self.now)
 
+    def plain(self, name: int, plain: bool = True) -> None:
+        """Whether it may be given the flag."""
+        if p := self.find(name):
+            lib.gpurt_agents_plain(self.raw, self.array + name, plain, self.now)
+            self.model.plainly(p, plain, self.now)
+
+    def recall(self, over: bool = False) -> None:
+        """The flag is taken back for one more reason, or for one less."""
+        if not over:
+            lib.gpurt_agents_recall(self.raw, self.now)
+            self.model.recall(self.now)
+        elif self.model.recalls:
+            lib.gpurt_agents_recall_over(self.raw, self.now)
+            self.model.recall_over(self.now)
+
     def answer(self, name: int, well: bool, behind: int = 0) -> None:
         """The last order's answer, or that of the one so many before; -1: of one that was never given."""
         p = self.find(name)
@@ -155,6 +171,8 @@ class Pair:
             assert (bool(raw.registered), bool(raw.late), raw.exempt) == (p.agent, p.late, p.exempt)
             if p.agent:
                 assert (bool(raw.on), raw.sequence, raw.answered) == (p.on, p.sequence, p.answered)
+            assert (bool(raw.free), bool(raw.holds)) == (p.free, any(p.flags))
+        assert a.holders == sum(any(p.flags) for p in m.processes) <= 1
         owing = [p for p in m.debtors() if m.waits(p)], [p for p in m.debtors() if not m.waits(p)]
         assert [a.owing[1], a.owing[2], sum(a.owing)] == [len(owing[0]), len(owing[1]), len(m.processes)]
         assert (due := m.next()) is None or a.deadline <= due
@@ -165,3 +183,16 @@ class Pair:
         assert (ffi.string(facts.driver).decode(), facts.tier, facts.late, facts.refused) == m.facts()
         self.said.clear()
         m.said.clear()
+
+
+class Saved:
+    """A state of a pair to come back to: the C memory stays where it is."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.raw, self.array = bytes(ffi.buffer(pair.raw)), bytes(ffi.buffer(pair.array))
+        self.model, self.now = copy.deepcopy(pair.model), pair.now
+
+    def restore(self, pair: Pair) -> None:
+        ffi.buffer(pair.raw)[:], ffi.buffer(pair.array)[:] = self.raw, self.array
+        pair.model, pair.now = copy.deepcopy(self.model), self.now
+        pair.said.clear()

@@ -13,10 +13,11 @@ import pytest
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Policy, Tier
 from pycontrol.host.agents import AgentGpu, Obedience
-from pycontrol.host.budgets import Budgets
+from pycontrol.host.budgets import Allowance, Budgets
 from pycontrol.host.calls import Calls
 from pycontrol.host.commands import Commands
 from pycontrol.host.gpu import Decision, Gpu, GpuClient
+from pycontrol.host.groups import Groups
 from pycontrol.host.peer import Named, Peer, Rules
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import Deadlines, Waiter
@@ -24,6 +25,7 @@ from pycontrol.host.wire import Refusal
 from pycontrol.machine import procs
 
 MS = 1_000_000
+NOBODY = 65534
 
 
 class World:
@@ -202,7 +204,7 @@ class Caller:
         return self._client
 
     def thread(self) -> Any:
-        raise AssertionError("not needed")
+        raise Refusal(errno.EPERM, "it has ended")
 
     def mark(self, what: int) -> None:
         made = ffi.new("struct gpurt_job_mark *", {"what": what, "task": b"t"})
@@ -231,6 +233,11 @@ def ends(world: World) -> list[int]:
     return [client for client, kind in world.events if kind is EventKind.END]
 
 
+def nets(client: GpuClient) -> list[int | None]:
+    """Begins less ends of those of its calls that were posted; None: of another call."""
+    return [call.posted.net if call.posted else None for call in client.calls]
+
+
 def test_ends_that_are_posted_wait_at_the_gate_as_one_decision() -> None:
     """What the client asks for later comes after them."""
     world, owner, other = busy()
@@ -241,11 +248,11 @@ def test_ends_that_are_posted_wait_at_the_gate_as_one_decision() -> None:
     world.begin(third, 20)  # the owner has to be off first
     for _ in range(3):
         world.gpu.end_posted(owner)
-    assert [call.posted for call in owner.calls] == [3]
+    assert nets(owner) == [-3]
     assert (owner.core.depth, world.gpu.open_segments(owner)) == (4, 1)
     world.begin(owner, 10)
     world.gpu.end_posted(owner)
-    assert [call.posted for call in owner.calls] == [3, 0, 1]
+    assert nets(owner) == [-3, None, -1]
     world.obeys(owner)
     assert (owner.core.depth, list(owner.calls), ends(world)) == (1, [], [])
     world.gpu.end_posted(owner)
@@ -273,3 +280,101 @@ def test_an_end_that_was_posted_is_taken_before_its_client_is_gone(priority: int
     for client in (owner, other, owner, other):
         world.obeys(client)
     assert [kind for client, kind in world.events if client == 3][-2:] == [EventKind.END, EventKind.GONE]
+
+
+def alone() -> tuple[World, GpuClient]:
+    """A process that is alone, may begin without asking, and knows it."""
+    world = World(AgentGpu, Obedience())
+    first = world.client(1)
+    world.gpu.register(first, "test", Tier.UNPATCHED, 1, world.says("agent 1"), knows_flag=True)
+    assert world.said["agent 1"][:2] == (0, lib.GPURT_ORDER_ON | lib.GPURT_ORDER_FREE)
+    world.obeys(first)
+    return world, first
+
+
+def test_another_agent_comes_after_what_a_process_that_was_alone_had_begun() -> None:
+    world, first = alone()
+    second = world.client(2)
+    world.agent(second)
+    assert (first.own.raw.free, "agent 2" in world.said) == (False, False)  # it is told, and has not answered
+    world.gpu.begin_posted(first, 50, 0)
+    world.obeys(first)
+    assert world.said["agent 2"][:2] == (0, 0)  # for the first one owns the GPU
+    world.gpu.end_posted(first)
+    assert second.own.raw.on
+    assert not first.own.raw.free
+    world.gpu.leave(second)
+    assert first.own.raw.free
+
+
+def test_another_agent_comes_when_the_one_that_was_alone_is_late() -> None:
+    world, _ = alone()
+    second = world.client(2)
+    world.agent(second)
+    world.now += Obedience().bound
+    world.gpu.advance(world.now)
+    assert world.said["agent 2"][:2] == (0, lib.GPURT_ORDER_ON)
+
+
+@pytest.mark.parametrize("what", ["policy", "exempt", "budget"])
+def test_nothing_that_a_process_with_the_flag_must_not_have_comes_before_it_is_taken_back(what: str) -> None:
+    world, first = alone()
+    if what == "policy":
+        world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
+    elif what == "exempt":
+        world.gpu.exempt(first, True, lambda _result: None)
+    else:
+        world.gpu.put_under(first, Allowance(1), lambda _result: None)
+    before = int(world.gpu.sched.policy), bool(first.core.exempt), first.core.budget == ffi.NULL
+    assert before == (Policy.SEGMENT, False, True)
+    world.obeys(first)
+    after = int(world.gpu.sched.policy), bool(first.core.exempt), first.core.budget == ffi.NULL
+    assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
+    assert not first.own.raw.free
+
+
+def test_begins_that_are_posted_wait_at_the_gate_with_what_follows() -> None:
+    """At the level of the last outermost one.  A wait that follows is for that one's grant."""
+    world, owner, other = busy()
+    for priority in (30, 40):
+        world.gpu.begin_posted(other, priority, 0)
+        world.gpu.end_posted(other)
+    world.gpu.begin_posted(other, 20, 0)
+    assert (nets(other), world.gpu.open_segments(other)) == ([1], 1)
+    assert other.calls[0].turn.level == 20
+    world.gpu.wait_grant(other, Waiter(lambda result, _when: world.said.update(granted=(result,))))
+    assert "granted" not in world.said
+    for client in (other, owner, other):
+        world.obeys(client)
+    assert (world.said["granted"], other.core.level) == ((0,), 20)
+    world.gpu.end_posted(other)
+    world.gpu.begin_posted(other, 5, 0)
+    assert [kind for client, kind in world.events if client == 2].count(EventKind.END) == 1
+
+
+def test_another_agent_comes_after_a_begin_that_waits_behind_another_call_of_its_client() -> None:
+    world, first = alone()
+    second = world.client(2)
+    world.agent(second)
+    world.gpu.exempt(first, False, lambda _result: None, call=True)
+    world.gpu.begin_posted(first, 50, 0)
+    world.obeys(first)
+    assert world.said["agent 2"][:2] == (0, 0)
+
+
+@pytest.mark.parametrize(("user", "level"), [(0, 50), (NOBODY, 0)])
+def test_a_begin_that_is_posted_has_the_level_that_the_process_has_the_right_to(user: int, level: int) -> None:
+    """The process has ended since, and with it the thread."""
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    world = World(AgentGpu, Obedience())
+    poster: Any = Caller(world, 1)
+    poster.peer = Peer(child, user, "poster", 1)
+    fields = {"size": ffi.sizeof("struct gpurt_begin"), "flags": lib.GPURT_BEGIN_POST, "raised": 50}
+    payload, groups = bytes(ffi.buffer(ffi.new("struct gpurt_begin *", fields))), Groups([world.gpu], True)
+    calls = Calls([world.gpu], lambda: world.now, Deadlines(), groups)
+    calls.call(poster, lib.GPURT_IOC_BEGIN, payload, lambda *_: None, posted=True)
+    core = poster.client(world.gpu).core
+    assert (core.depth, core.level) == (1, level)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from worlds import World
 from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind, Packet
 from pycontrol.host import feed, loop
+from pycontrol.host.connection import Timer
 from pycontrol.host.gpu import FEW
 from pycontrol.host.pace import Pace
 from pycontrol.host.peer import Peer
@@ -242,6 +244,26 @@ def refusal(client: SocketClient) -> tuple[int, int]:
     assert kind == Packet.REPLY
     assert client.sock.recv(1) == b""
     return cookie, result
+
+
+def test_a_timer_that_is_put_off_costs_nothing_before_it_goes_off() -> None:
+    def left() -> int:
+        """Hours until it goes off, rounded up; 0: it does not."""
+        text = Path(f"/proc/self/fdinfo/{timer.fd}").read_text()
+        return -(-int(text.partition("it_value: (")[2].partition(",")[0]) // 3_600)
+
+    timer, now, hour, never = Timer(), time.monotonic_ns(), 3_600 * 10**9, lib.GPURT_FOREVER
+    seen = []
+    for when in (never, now + 3 * hour, now + 9 * hour, never, now + 2 * hour):
+        timer.arm(when)
+        seen.append(left())
+    assert seen == [0, 3, 3, 3, 2]
+    timer.arm(now)
+    assert readable(timer.fd, PATIENCE)
+    timer.clear()
+    timer.arm(now + 3 * hour)
+    assert left() == 3
+    os.close(timer.fd)
 
 
 def test_a_user_has_so_many_connections(few: World) -> None:

@@ -155,6 +155,8 @@ BAD: list[tuple[int, dict[str, Any], int]] = [
     (lib.GPURT_IOC_BEGIN, {"gpu": 2**31}, errno.ENODEV),
     (lib.GPURT_IOC_BEGIN, {"flags": lib.GPURT_BEGIN_OWNER | lib.GPURT_BEGIN_FENCE}, errno.EINVAL),
     (lib.GPURT_IOC_BEGIN, {"flags": lib.GPURT_BEGIN_FLAGS + 1}, errno.EINVAL),
+    (lib.GPURT_IOC_BEGIN, {"flags": lib.GPURT_BEGIN_POST}, errno.EINVAL),  # for it has an answer
+    (lib.GPURT_IOC_BEGIN, {"flags": lib.GPURT_BEGIN_POST, "priority": 1}, errno.EINVAL),
     (lib.GPURT_IOC_BEGIN, {"flags": 2**31}, errno.EINVAL),
     (lib.GPURT_IOC_BEGIN, {"raised": 1}, errno.EINVAL),
     (lib.GPURT_IOC_BEGIN, {"priority": 100}, errno.EINVAL),
@@ -228,7 +230,7 @@ BAD: list[tuple[int, dict[str, Any], int]] = [
     (lib.GPURT_IOC_TSG_SHAPE, {"slice_ns": lib.GPURT_MAX_SLICE_NS + 1}, errno.EINVAL),
     (lib.GPURT_IOC_TSG_SHAPE, {"slice_ns": 2**64 - 1}, errno.EINVAL),
     (lib.GPURT_IOC_AGENT, {"gpu": 1}, errno.ENODEV),
-    (lib.GPURT_IOC_AGENT, {"flags": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_AGENT, {"flags": lib.GPURT_AGENT_FLAGS + 1}, errno.EINVAL),
     (lib.GPURT_IOC_AGENT, {"tier": lib.GPURT_TIER_COUNT}, errno.EINVAL),
     (lib.GPURT_IOC_AGENT, {"tsgs": lib.GPURT_MAX_TSGS + 1}, errno.EINVAL),
     (lib.GPURT_IOC_AGENT, {"driver": b""}, errno.EINVAL),

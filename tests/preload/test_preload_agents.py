@@ -17,8 +17,11 @@ from links import PATIENCE, eventually
 from machines import ALWAYS, LONG, FakeGpu, Program, Served, Start, real_time, stop
 
 from gpurt.enums import Cause, EventKind, State, Tier
+from pycontrol.doctor import Status, _host_cpu
 from pycontrol.live.control import Control
 from pycontrol.live.control import connect as control
+from pycontrol.live.host_cpu import running
+from pycontrol.machine.procs import threads
 
 FAMILIES = ["nvidia", "nvgpu", "hip"]
 DRIVERS = {"nvidia": "nvidia-rm", "nvgpu": "nvgpu-tsg", "hip": "kfd-queue"}
@@ -351,3 +354,31 @@ def test_gpus_are_told_apart(start: Start, plane: Control, gpu: FakeGpu) -> None
     eventually(lambda: gpu.order(1) == [one.pid])  # the work on GPU 0 is not in its way
     assert gpu.order(0) == []
     assert {client.gpu for client in plane.clients() if client.pid == one.pid} == {0, 1}
+
+
+def test_a_process_that_is_alone_does_not_wait_for_the_host(
+    start: Start, depth: Callable[..., int], served: Served, plane: Control
+) -> None:
+    """The host is stopped, and hears of the segments later."""
+    program = start()
+    program.do("launch 0 1000", "all")
+    assert depth(program) == 0
+    os.kill(served.process.pid, signal.SIGSTOP)
+    for _ in range(4):
+        program.do("launch 0 1000", "all")
+    program.do("launch 0 1000")
+    os.kill(served.process.pid, signal.SIGCONT)
+    assert depth(program) == 1
+    assert [one.segments for one in plane.clients() if one.pid == program.pid] == [6]
+
+
+def test_doctor_sees_real_time_threads_that_the_host_cannot_be_above(
+    start: Start, served: Served, depth: Callable[..., int]
+) -> None:
+    """Agents' threads have priorities where that is permitted, and may use each CPU here, as the host may."""
+    program = start()
+    assert depth(program) == 0
+    (finding,) = _host_cpu(str(served.path))
+    real_time = [one for tid in threads(program.pid) if (one := running(program.pid, tid)) and one.priority]
+    assert finding.status is (Status.WARN if real_time else Status.OK)
+    assert f"of process {program.pid}" in finding.text or not real_time

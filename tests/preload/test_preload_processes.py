@@ -19,7 +19,7 @@ SHORT = "launch 0 20000"
 
 
 def priority(pid: int) -> int:
-    """That of the main thread, inherited ones included: below 0 as of SCHED_FIFO."""
+    """The main thread's, also one that it inherits: below 0 as of SCHED_FIFO."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[15])
 
 

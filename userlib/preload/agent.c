@@ -36,12 +36,15 @@ void preload_unlock(void)
 }
 
 /* Called with the lock held.  Carries out order @sequence, unless a later one was carried out. */
-static void obey(struct board *b, bool on, uint64_t sequence)
+static void obey(struct board *b, unsigned int order, uint64_t sequence)
 {
+	bool on = order & GPURT_ORDER_ON;
+
 	if (sequence <= b->sequence)
 		return;
 	b->result = board_turn(b, on);
 	b->on = on;
+	b->free = order & GPURT_ORDER_FREE && !b->result;
 	b->sequence = sequence;
 	preload_count(COUNT_ORDERS);
 	if (b->result)
@@ -58,6 +61,7 @@ static void abandon(struct board *b, int err)
 
 	b->unmanaged = true;
 	b->on = true;
+	b->free = false;
 	preload_say("GPU %u: the host is gone (%s): this process runs unmanaged from here on", (unsigned int)(b - boards),
 		    strerror(-err));
 	while (board_turn(b, true)) {
@@ -92,6 +96,20 @@ static void *serve(void *argument)
 		obey(b, o.on, o.sequence);
 		preload_unlock();
 	}
+}
+
+/*
+ * The begin is posted under the lock that an order against that takes.  So the host has read every such begin when it gets
+ * the answer to the order.
+ */
+bool agent_begins_freely(unsigned int gpu, unsigned int flags)
+{
+	bool begun;
+
+	preload_lock();
+	begun = gpu < GPURT_MAX_GPUS && boards[gpu].free && !gpurt_begin_posted(gpu, flags & ~(unsigned int)GPURT_BEGIN_WAIT);
+	preload_unlock();
+	return begun;
 }
 
 /* The thread runs above the program's own priority, if that is permitted.  It takes none of the program's signals. */
@@ -130,7 +148,8 @@ struct report {
 static int declare(struct board *b, const struct report *r)
 {
 	struct gpurt_agent a = {
-		.size = sizeof(a), .gpu = (unsigned int)(b - boards), .tier = r->tier, .tsgs = r->number,
+		.size = sizeof(a), .gpu = (unsigned int)(b - boards), .flags = GPURT_AGENT_FREE, .tier = r->tier,
+		.tsgs = r->number,
 	};
 	int err;
 

@@ -26,6 +26,7 @@ struct board {
 	bool unmanaged;			/* no host, no host for this GPU, no room there, or an unknown driver release */
 	_Atomic(uint64_t) again;	/* no room: when the host is asked again, ns; 0: it need not be */
 	bool on;			/* what the last order said */
+	bool free;			/* the process may begin without asking, as the last order said */
 	int result;			/* of the last order */
 	uint64_t sequence;		/* of the last order that was carried out */
 };

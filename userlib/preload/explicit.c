@@ -6,6 +6,7 @@
  */
 #include <gpurt.h>
 
+#include "../handle.h"
 #include "preload.h"
 
 int library_segment_begin(struct gpurt_handle *handle, unsigned int flags, unsigned int priority);
@@ -13,7 +14,11 @@ int library_segment_end(struct gpurt_handle *handle, unsigned int flags);
 
 PRELOAD_EXPORT int gpurt_segment_begin(struct gpurt_handle *handle, unsigned int flags, unsigned int priority)
 {
+	uint32_t gpu;
+
 	segments_explicit();
+	if (!handle && !priority && !gpurt_handle_gpu(NULL, &gpu) && agent_begins_freely(gpu, flags))
+		return 0;
 	return library_segment_begin(handle, flags, priority);
 }
 

@@ -172,6 +172,11 @@ void agent_refresh_all(const struct family *family);
 /* Applies the last order to what it does not hold for.  Returns whether agent_insist() must follow. */
 bool agent_catch_up(void);
 void agent_begins(void);
+/*
+ * Called without the lock.  Begins an outermost segment of the process's own handle, at its thread's priority, if the process
+ * is alone on the GPU and need not ask.  Whether that is so.
+ */
+bool agent_begins_freely(unsigned int gpu, unsigned int flags);
 /* Called without the lock.  Repeats agent_catch_up() until the driver has done it, or for 100 ms. */
 void agent_insist(void);
 /* Called without the lock.  Tells the host of TSGs that were made or removed. */

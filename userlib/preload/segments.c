@@ -168,7 +168,7 @@ static void begin(unsigned int gpu)
 	/* Most programs spin when they synchronise, and those that do not lose nothing by form `owner`. */
 	unsigned int form = getenv("GPURT_FORM") ? 0 : GPURT_BEGIN_OWNER;
 
-	if (open_segment[gpu] || gpurt_begin_on(NULL, gpu, form, 0))
+	if (open_segment[gpu] || (!agent_begins_freely(gpu, form) && gpurt_begin_on(NULL, gpu, form, 0)))
 		return;
 	open_segment[gpu] = true;
 	preload_count(COUNT_SEGMENTS);

@@ -204,7 +204,7 @@ static int begin_aside(const char *what, int a, int b)
 	return !hold || hold(1) || pthread_create(&aside.thread, NULL, carry_out_aside, NULL) || hold(2);
 }
 
-/* That thread goes on to its end, or is cancelled where it is. */
+/* The other thread goes on to its end, or is cancelled where it is. */
 static int end_aside(int cancel)
 {
 	int (*hold)(int) = dlsym(RTLD_DEFAULT, "fakeHold");
