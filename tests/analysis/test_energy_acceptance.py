@@ -91,17 +91,6 @@ def test_every_line_of_algorithm_5_is_taken() -> None:
     assert set().union(*map(lines_of, functions)) - taken == set()
 
 
-@pytest.mark.skipif(os.environ.get("GPURT_LONG") != "1", reason="long; GPURT_LONG=1")
-def test_oracles_at_length() -> None:
-    """Checks 2 and 3: 10,000 schedules with up to 40 kernels, and 10,000 sets of linear jobs."""
-    import test_energy_model as model
-
-    for seed in range(10_000):
-        gpu, kernels, begin, end = model.some_schedule(seed, most=40)
-        assert model.integral(gpu, kernels, begin, end) == model.closed_form(gpu, kernels, begin, end).total, seed
-    model.check_theorem_1(range(10_000))
-
-
 def rows(name: str) -> Iterator[dict[str, str]]:
     with (RESULTS / f"{name}.csv").open() as file:
         yield from csv.DictReader(file)
