@@ -17,7 +17,7 @@ def test_no_turn_looks_at_more_than_some_threads(monkeypatch: pytest.MonkeyPatch
         seen.append((pid, tid))
         return "S", 1
 
-    monkeypatch.setattr(stuck.procs, "threads", lambda pid: list(range(each)))
+    monkeypatch.setattr(stuck.procs, "threads", lambda pid, most: list(range(each))[:most])
     monkeypatch.setattr(stuck, "thread", asleep)
     counts, results = [], []
     for result in stuck.look_at(range(processes)):
