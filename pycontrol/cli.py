@@ -22,11 +22,9 @@ from gpurt.text import is_terminal, near, visible
 from gpurt.types import Document
 from pycontrol.commands.options import ASKED_FOR_JSON, CUT_OFF, Host
 from pycontrol.output import render
-from pycontrol.start import INTERRUPTED, TERMINATED, Terminated, main
-from pycontrol.table import COMMANDS, GROUPS, LEAVES, CommandEntry
+from pycontrol.signals import INTERRUPTED, TERMINATED, Terminated
+from pycontrol.table import COMMANDS, COMPLETE, GROUPS, LEAVES, CommandEntry
 
-#: Set by the shell when it asks for completions.
-COMPLETE = "_GPURT_COMPLETE"
 #: Exit codes that no error of gpurt.errors has: a bug, and a reader such as head that has gone (as if by SIGPIPE).
 BUG, NOBODY_READS = 70, 141
 
@@ -242,6 +240,3 @@ def _asked_for_json(context: click.Context | None, arguments: Sequence[str], err
         return "--json" in takewhile(lambda word: word != "--", arguments)
     return context is not None and bool(context.meta.get(ASKED_FOR_JSON))
 
-
-if __name__ == "__main__":
-    main()

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from gpurt import files
-from pycontrol.start import ENDS, interrupt
+from pycontrol.signals import ENDS, interrupt
 
 #: The signals that end a recording: Ctrl-C, a service's or a batch job's end, and that of a terminal or an ssh session.
 RECORDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

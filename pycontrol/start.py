@@ -10,27 +10,7 @@ import _signal  # type: ignore[import-not-found]  # not signal, which imports en
 import os
 import sys
 
-#: Exit codes after Ctrl-C and SIGTERM, those of a shell for a program that the signal ended.
-INTERRUPTED, TERMINATED = 130, 143
-#: The signals that `interrupt` handles.
-ENDS = (_signal.SIGINT, _signal.SIGTERM)
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, where a command is to end as after Ctrl-C (pycontrol.ending)."""
-
-
-def interrupt(number: int, frame: object) -> None:
-    """Raises KeyboardInterrupt or Terminated, except while a module is imported: then it ends the process.
-
-    Not every import passes an exception on.  Extension modules replace it, and the callbacks of importlib's locks print
-    it with a traceback.
-    """
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):  # type: ignore[attr-defined]
-            os._exit(128 + number)
-        frame = frame.f_back  # type: ignore[attr-defined]
-    raise Terminated if number == _signal.SIGTERM else KeyboardInterrupt
+from pycontrol.signals import INTERRUPTED, TERMINATED, Terminated, interrupt
 
 
 def main() -> None:

@@ -6,6 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+#: Set by the shell when it asks for completions.
+COMPLETE = "_GPURT_COMPLETE"
+
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:

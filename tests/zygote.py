@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Commands of `gpurt` that tests start are forked from a process that has imported what they need.
 
-`python -m pycontrol.cli ...` and the scripts under tests/ that SCRIPTS names take this way where a test starts them by
+`python -m pycontrol ...` and the scripts under tests/ that SCRIPTS names take this way where a test starts them by
 subprocess.  The zygote has one thread and never runs a command itself.  A forked process is the child of the test's
 process, as after subprocess's own fork, with its descriptors, folder and environment.  It inherits all else from the
 zygote.  So a command is executed as usual where the test's process differs in anything that would be inherited.
@@ -86,7 +86,7 @@ class Zygote:
 
     def knows(self, words: Sequence[str], asked: Mapping[str, Any]) -> bool:
         """Whether the zygote can run a command just as it would be executed."""
-        known = words[1:3] == ["-m", "pycontrol.cli"] or (len(words) > 1 and words[1] in SCRIPTS)
+        known = words[1:3] == ["-m", "pycontrol"] or (len(words) > 1 and words[1] in SCRIPTS)
         if not (known and words[0] == sys.executable and self.state and os.getpid() == self.pid):
             return False
         if any(asked.get(name, plain) != plain for name, plain in _PLAIN.items()):

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.answers.elsewhere import Elsewhere, named, of_policies
+from analysis.answers.verdict import unlike_the_file
 from analysis.model import Taskset
 from analysis.rta import Result, Test
-from analysis.verdict import unlike_the_file
 from gpurt.types import Document
 
 #: The most tasks of a file for which facts are searched beside the answer itself.

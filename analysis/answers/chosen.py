@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from analysis import compiled, rta
+from analysis.answers import compiled, registry
 from analysis.answers.beside import Beside, beside
 from analysis.answers.elsewhere import another
+from analysis.answers.registry import UNITS
+from analysis.answers.verdict import answer, no_proof, unlike_the_file
 from analysis.model import Taskset
 from analysis.rta import Test
-from analysis.rta.registry import UNITS
 from analysis.rtgpu.assumed import assumed
-from analysis.verdict import answer, no_proof, unlike_the_file
 from gpurt.errors import UsageError
 
 
@@ -24,8 +24,8 @@ def tests(names: Sequence[str]) -> list[Test]:
         UsageError: no test has such a name.
     """
     try:
-        return [rta.find(name) for name in names] or [
-            test for test in rta.TESTS.values() if test.sound and test.attacked
+        return [registry.find(name) for name in names] or [
+            test for test in registry.TESTS.values() if test.sound and test.attacked
         ]
     except ValueError as error:
         raise UsageError(f"--test: {error}") from None

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.conflicts import under
+from analysis.answers.verdict import beyond, no_proof, passed, unlike_the_file
 from analysis.model import FEDERATED, Taskset
+from analysis.model.conflicts import under
 from analysis.rta import Result, Test
-from analysis.verdict import beyond, no_proof, passed, unlike_the_file
 from gpurt.enums import Policy
 
 

@@ -10,17 +10,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
-from analysis import compiled
+from analysis.answers import compiled
+from analysis.answers import units as units
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
+from analysis.answers.sensitivity import MOST_TASKS, Margin, effort, epsilon_budgets, margins
+from analysis.answers.units import PassingLimits
+from analysis.answers.verdict import beyond
 from analysis.chains.bounds import Bounded, bound_of
 from analysis.model import Taskset
 from analysis.rta import Test
-from analysis.rtgpu import sensitivity as units
 from analysis.rtgpu.method import METHODS
-from analysis.rtgpu.sensitivity import PassingLimits
-from analysis.sensitivity import MOST_TASKS, Margin, effort, epsilon_budgets, margins
-from analysis.verdict import beyond
 from gpurt.errors import TooLargeError, UsageError
 from gpurt.types import Document
 

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from analysis import compiled
+from analysis.answers import compiled
 from analysis.answers.beside import Beside, beside
 from analysis.answers.chosen import about_others
 from analysis.answers.elsewhere import named as of_tests
+from analysis.answers.verdict import Answer, answer, beyond
 from analysis.chains.bounds import Bounded, bound_of
 from analysis.model import Assumed, Taskset
 from analysis.rta import Bound, Failure, Result, Test, Verdict
 from analysis.taskset import assumed
-from analysis.verdict import Answer, answer, beyond
 from gpurt.types import Document
 
 #: Tests and what they said.

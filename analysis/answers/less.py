@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 
-from analysis import compiled
+from analysis.answers import compiled
+from analysis.answers.sensitivity import Grows, bisected, changed, own_times
+from analysis.answers.verdict import proved
 from analysis.model import Taskset
 from analysis.rta import Test
-from analysis.sensitivity import Grows, bisected, changed, own_times
-from analysis.verdict import proved
 
 #: With more times than these nothing is searched: each takes up to nine verdicts.
 MOST_TIMES = 16

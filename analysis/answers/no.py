@@ -6,16 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
-from analysis import compiled
+from analysis.answers import compiled
+from analysis.answers.choose import passing
 from analysis.answers.less import least
-from analysis.choose import passing
-from analysis.conflicts import under
+from analysis.answers.registry import find
+from analysis.answers.sensitivity import slowed
+from analysis.answers.verdict import proved
 from analysis.model import FEDERATED, Taskset
-from analysis.rta import Result, Test, find
+from analysis.model.conflicts import under
+from analysis.rta import Result, Test
 from analysis.rta.regions import switching
-from analysis.sensitivity import slowed
-from analysis.simulate import Options, SimulationError, default_horizon, worst_over_offsets
-from analysis.verdict import proved
+from analysis.simulation.simulate import Options, SimulationError, default_horizon, worst_over_offsets
 from gpurt.units import exact_ms
 
 #: So many runs are simulated, of so many jobs each at most.

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.attack.exact import TooManyStatesError, compare
 from analysis.attack.forks import tiny_forks, tiny_holds
 from analysis.attack.linked import with_random_chains
@@ -121,7 +121,7 @@ def table(rows: Sequence[Closeness]) -> str:
     """The rows as a Markdown table."""
     lines = ["| test | tasksets | bounded | broken | tasks | states | median | 95 % | most |", "|---|" + "--:|" * 8]
     for row in rows:
-        shown = "" if rta.find(row.test).sound else " (unsound)"
+        shown = "" if registry.find(row.test).sound else " (unsound)"
         shares = " | ".join(f"{row.quantile(share):.2f}" for share in (0.5, 0.95, 1))
         counts = f"{row.tasksets:,} | {row.bounded:,} | {row.broken:,} | {len(row.ratios):,} | {row.states:,}"
         lines.append(f"| `{row.test}`{shown} | {counts} | {shares} |")

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.attack.linked import Times, limits_of, named
 from analysis.attack.search import prioritised
 from analysis.model import Chain, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
-from analysis.simulate import LONGEST, Options, SimulationError, SimulatorCall
+from analysis.simulation.simulate import LONGEST, Options, SimulationError, SimulatorCall
 from gpurt._gpurt import ffi, lib
 
 #: States after which an exploration gives up, unless told otherwise.
@@ -178,7 +178,7 @@ def compare(test: Test, taskset: Taskset, states: int = STATES, finer: int = 1) 
 
 def sound_tests() -> list[Test]:
     """Every test that is shown as sound, of a GPU that tasks share."""
-    return [test for test in rta.TESTS.values() if test.sound]
+    return [test for test in registry.TESTS.values() if test.sound]
 
 
 def _limit(task: Task, unit: int, limits: Mapping[str, int] | None) -> int:

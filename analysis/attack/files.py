@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from analysis import compiled
+from analysis.answers import compiled
+from analysis.answers.pool import processes
+from analysis.answers.verdict import covering, lacks_theta
 from analysis.attack.drawn import Drawn
 from analysis.attack.exact import explore
 from analysis.attack.exact import ways as systems
@@ -23,11 +25,9 @@ from analysis.attack.related import Related
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import KEYS, observed
 from analysis.model import Taskset
-from analysis.pool import processes
 from analysis.rta import Result, Test
-from analysis.simulate import Options, SimulationError, simulate, worst_over_offsets
+from analysis.simulation.simulate import Options, SimulationError, simulate, worst_over_offsets
 from analysis.taskset.file import parse
-from analysis.verdict import covering, lacks_theta
 from gpurt.errors import TasksetError
 
 #: Files that one process takes at a time.  The files of a seed do not depend on it.

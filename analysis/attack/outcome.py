@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from analysis.model import CpuSegment, Segment, Taskset
 from analysis.rtgpu.simulate import Way
-from analysis.simulate import Options
+from analysis.simulation.simulate import Options
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,9 @@ from fractions import Fraction
 from functools import partial
 
 from analysis import rta
+from analysis.answers import registry
+from analysis.answers.pool import processes
+from analysis.answers.registry import UNITS
 from analysis.attack import units
 from analysis.attack.forks import held, with_random_workers
 from analysis.attack.linked import limits_of, named, with_random_chains
@@ -23,11 +26,9 @@ from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
 from analysis.attack.threads import with_random_threads
 from analysis.model import MS, US, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
-from analysis.pool import processes
 from analysis.rta import Test
-from analysis.rta.registry import UNITS
 from analysis.rtgpu.method import METHODS
-from analysis.simulate import Options, Simulation, simulate, worst_over_offsets
+from analysis.simulation.simulate import Options, Simulation, simulate, worst_over_offsets
 
 #: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
 BATCH = 100
@@ -46,7 +47,7 @@ def attack(
 
     Raises ValueError for an unknown test.
     """
-    one, key, batch = partial(_any, rta.find(name), effort), f"{seed} {name}", BATCH
+    one, key, batch = partial(_any, registry.find(name), effort), f"{seed} {name}", BATCH
     if name in UNITS:
         one = partial(units.attack_one, method=METHODS[name], runs=effort.runs + effort.steps)
         key, batch = f"{key} {units.CPUS}", units.BATCH
@@ -57,7 +58,7 @@ def attack(
         if progress:
             progress(outcome.tasksets)
     if outcome.smallest and name not in UNITS:
-        outcome = replace(outcome, smallest=minimised(rta.find(name), outcome.smallest))
+        outcome = replace(outcome, smallest=minimised(registry.find(name), outcome.smallest))
     return outcome
 
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from analysis.callbacks import Callback, Order, Thread
 from analysis.model import Task, Taskset
+from analysis.model.callbacks import Callback, Order, Thread
 
 
 def with_random_threads(taskset: Taskset, rng: random.Random) -> Taskset:

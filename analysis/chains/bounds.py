@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from analysis.chains.triggered import root_of, windows
 from analysis.model import Chain, Task, Taskset
 from analysis.rta.result import Result
+from analysis.rta.triggered import root_of, windows
 from gpurt.units import exact_ms
 
 GAP = "readings: chains, the next release"
@@ -172,8 +172,8 @@ def _at_output(units: Sequence[Unit], taskset: Taskset) -> tuple[Part, ...]:
 def never_between(producer: Task, consumer: Task, taskset: Taskset) -> bool:
     """Whether no job of the consumer starts while one of the producer is pending.
 
-    So it is on one CPU if the producer is more urgent there and never sleeps.  One that waits for the GPU, for
-    workers, or for its turn in a thread sleeps, and then the consumer starts in the gap and reads what is old.
+    So it is on one CPU if the producer is more urgent there and never sleeps.  A producer sleeps if it waits for the
+    GPU, for workers, or for its turn in a thread.  The consumer then starts in the gap and reads what is old.
     """
     above = producer.cpu == consumer.cpu and producer.priority > consumer.priority
     return above and len(taskset.served_with(producer)) == 1 and not taskset.sleeps(producer)

@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from analysis.model import Chain, Taskset
-from analysis.trace import Event, Kind, Trace
+from analysis.traces.trace import Event, Kind, Trace
 
 #: A job's first step, in the simulator's traces.
 BEGINS = (Kind.CPU, Kind.UPDATE, Kind.BEGIN)
@@ -79,8 +79,8 @@ class ChainWatch:
     """Takes the jobs of a chain's tasks as events tell of them, and measures.
 
     ``longest``: the longest times so far by key, ns.  A key has none before the first: outputs without a whole chain
-    behind them do not count.  Neither do reactions without an end, or to what came before tasks that wait for others
-    than their producer had begun to work: these come later than after their longest gap.
+    behind them do not count.  Neither do reactions without an end.  A task that waits for others than its producer may
+    begin to work late.  Reactions to what came before then do not count: they come later than after their longest gap.
     """
 
     def __init__(self, chain: Chain, taskset: Taskset) -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from analysis.energy.fit import Fit, FitError, fit
 from analysis.energy.measured import MeasuredPower
-from analysis.energy.model import LONGEST, MAX_UNITS, STRONGEST
 from analysis.energy.write import Profiled, Timed, check, gpu_table, profiles
 from analysis.model import Span
+from analysis.model.energy import LONGEST, MAX_UNITS, STRONGEST
 from gpurt.errors import FileError, Problem, TasksetError, UsageError
 from gpurt.files import read
 from gpurt.text import filename

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from analysis.energy.file import EnergyFile
-from analysis.energy.model import LONGEST
 from analysis.energy.outcome import Dispatch
 from analysis.energy.power import Energy, Execution, closed_form
 from analysis.energy.schedule import Table
+from analysis.model.energy import LONGEST
 from gpurt.errors import FileError
 from gpurt.files import read, written
 from gpurt.text import filename

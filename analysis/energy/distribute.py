@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
-from analysis.energy.model import SpatialGpu, SpatialSystem, SpatialTask
 from analysis.energy.preferred import best_utilization, mean_utilization, preference
+from analysis.model.energy import SpatialGpu, SpatialSystem, SpatialTask
 
 Sums = list[Fraction]
 

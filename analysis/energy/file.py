@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.energy.model import PoweredKernel, Profile, SpatialGpu, SpatialSystem, SpatialTask
+from analysis.model.energy import PoweredKernel, Profile, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.taskset import spatial
 from analysis.taskset.file import TABLES
 from analysis.taskset.lines import Path as Where

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from analysis.energy.distribute import static_sets
-from analysis.energy.model import PoweredKernel, Profile, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.model import MS
-from analysis.uunifast import uunifast
+from analysis.model.energy import PoweredKernel, Profile, SpatialGpu, SpatialSystem, SpatialTask
+from analysis.model.uunifast import uunifast
 
 LIGHT = ("hotspot", "bfs", "hist", "hist2")
 HEAVY = ("mmul", "stereodisparity", "dxtc")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.energy.model import MAX_UNITS, STRONGEST
+from analysis.model.energy import MAX_UNITS, STRONGEST
 from gpurt.errors import Problem, TasksetError
 from gpurt.files import read
 

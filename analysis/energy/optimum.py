@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from analysis.energy.model import SpatialSystem
+from analysis.model.energy import SpatialSystem
 
 #: States after which the search gives up.
 MOST_STATES = 300_000

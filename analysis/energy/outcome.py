@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.energy.model import LONGEST, SpatialSystem
 from analysis.energy.power import Energy
+from analysis.model.energy import LONGEST, SpatialSystem
 
 EXECUTIONS = ("worst", "best", "random")
 #: splitmix64's constants, as in analysis/native/random.h.

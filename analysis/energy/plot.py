@@ -11,9 +11,9 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from analysis.energy.model import J
 from analysis.energy.power import Energy
-from analysis.plot import format_of
+from analysis.model.energy import J
+from analysis.traces.plot import format_of
 
 __all__ = ["compare", "format_of"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.energy.model import SpatialGpu
+from analysis.model.energy import SpatialGpu
 
 
 @dataclass(frozen=True, slots=True)

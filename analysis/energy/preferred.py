@@ -6,7 +6,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from analysis.energy.model import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
+from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 
 
 def active_energy(kernel: PoweredKernel, gpu: SpatialGpu, units: int) -> int:

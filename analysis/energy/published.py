@@ -11,8 +11,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.energy.authors import lines_of
-from analysis.energy.model import PoweredKernel, Profile, SpatialGpu
 from analysis.model import Kernel
+from analysis.model.energy import PoweredKernel, Profile, SpatialGpu
 from gpurt.errors import FileError
 from gpurt.text import filename
 from gpurt.units import UNITS

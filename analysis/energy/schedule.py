@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from analysis.energy import compiled
-from analysis.energy.model import LONGEST
 from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun
 from analysis.energy.power import Energy, closed_form
 from analysis.energy.setup import Setup
 from analysis.energy.simulate import executions
+from analysis.model.energy import LONGEST
 from gpurt.units import format_time
 
 #: After so many hyperperiods without an equal state there is no table; and the most jobs that are looked at.

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
-from analysis.energy.model import PoweredKernel, SpatialGpu, SpatialSystem
 from analysis.energy.policies import Order, Readings, UnitsPolicy, UnitsRule
 from analysis.energy.preferred import best_units, preference
+from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem
 
 #: STGM's number of workers.
 WORKERS = 8

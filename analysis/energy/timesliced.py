@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from analysis.energy.file import load as load_energy
-from analysis.energy.model import PoweredKernel, SpatialGpu
 from analysis.energy.power import Energy, Execution, closed_form, steps
 from analysis.energy.preferred import best_units
 from analysis.model import Taskset
+from analysis.model.energy import PoweredKernel, SpatialGpu
 from analysis.taskset.file import from_document
 from analysis.taskset.text import document_of, read
-from analysis.trace import Kind, Trace
+from analysis.traces.trace import Kind, Trace
 from gpurt.errors import TasksetError, UsageError
 from gpurt.types import Document
 

@@ -7,7 +7,7 @@ from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun
 from analysis.energy.power import Execution, steps
 from analysis.energy.setup import Setup
 from analysis.energy.simulate import executions
-from analysis.trace import About, Event, Kind, Trace
+from analysis.traces.trace import About, Event, Kind, Trace
 from gpurt.types import Document
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from analysis.energy import compiled
-from analysis.energy.model import PoweredKernel, SpatialSystem, SpatialTask
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import Readings, UnitsPolicy
 from analysis.energy.setup import prepare
+from analysis.model.energy import PoweredKernel, SpatialSystem, SpatialTask
 
 #: With more GPUs there are too many corners: four for each.
 MOST_GPUS = 4

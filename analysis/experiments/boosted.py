@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from analysis.experiments import sweeps
+from analysis.experiments.generate import PAPER
 from analysis.experiments.schedulability import Curve, Schedulability
-from analysis.generate import PAPER
 from analysis.model import US
 
 #: Curves that also belong into the figures of the papers.

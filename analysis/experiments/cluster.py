@@ -13,7 +13,7 @@ from typing import Any
 from distributed import Client
 from distributed.comm import CommClosedError
 
-from analysis.fingerprint import source_fingerprint
+from analysis.answers.fingerprint import source_fingerprint
 from gpurt.errors import RuntimeFailure
 
 GONE = "the Dask cluster is gone; what it has done is kept: start one, and give the same command again"

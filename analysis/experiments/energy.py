@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from analysis.energy import compiled, published
 from analysis.energy.generate import HEAVY, Draw, system
-from analysis.energy.model import MJ, SpatialGpu, SpatialSystem
 from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.published import RTX, T400, gpu
@@ -22,6 +21,7 @@ from analysis.energy.statistics import Bootstrap, Estimate
 from analysis.experiments.plan import Experiment, Panel, Results, Settings
 from analysis.experiments.rows import Row
 from analysis.model import MS
+from analysis.model.energy import MJ, SpatialGpu, SpatialSystem
 from gpurt.types import Document
 
 SECOND = 1000 * MS

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Generic
 
+from analysis.answers.fingerprint import fingerprint
+from analysis.answers.pool import processes
+from analysis.experiments.pieces import finished
 from analysis.experiments.plan import Experiment, Point, Result, Results, Settings
-from analysis.fingerprint import fingerprint
-from analysis.pieces import finished
-from analysis.pool import processes
 from gpurt.files import written
 from gpurt.types import Document
 

@@ -12,12 +12,13 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis import compiled, rta, sweep
-from analysis.batch import Batch
+from analysis.answers import compiled, registry
+from analysis.experiments import sweep
+from analysis.experiments.generate import PLATFORM, Parameters, generate
 from analysis.experiments.plan import Experiment, Results, Settings
 from analysis.experiments.rows import Row
-from analysis.generate import PLATFORM, Parameters, generate
 from analysis.model import Platform
+from analysis.rta.batch import Batch
 from analysis.rtgpu import generate as units
 from analysis.rtgpu import sweep as units_sweep
 
@@ -43,12 +44,12 @@ class Curve:
     @property
     def free(self) -> bool:
         """Whether the test is run on a platform where updates and context switches cost nothing."""
-        return self.costs is None and not self.missing and rta.find(self.test).free
+        return self.costs is None and not self.missing and registry.find(self.test).free
 
     @property
     def dashed(self) -> bool:
         """Whether the curve is drawn dashed and kept out of the picture of what is sound: the test is unsound."""
-        return not self.missing and not rta.find(self.test).sound
+        return not self.missing and not registry.find(self.test).sound
 
     @property
     def platform(self) -> Platform:
@@ -60,7 +61,7 @@ class Curve:
     @property
     def missing(self) -> bool:
         """Whether the registry has no such test (yet)."""
-        return self.test not in rta.TESTS and self.test not in rta.registry.UNITS
+        return self.test not in registry.TESTS and self.test not in registry.UNITS
 
     @property
     def compiled(self) -> bool:
@@ -145,7 +146,7 @@ def schedulable(batch: Batch, curve: Curve) -> NDArray[np.bool_]:
     placed = batch.on(curve.platform.alpha, curve.platform.theta)
     if compiled.takes(curve.test):
         return sweep.verdicts(placed, curve.test)
-    test = rta.find(curve.test)
+    test = registry.find(curve.test)
     return np.array([test.run(placed.taskset(index)).schedulable for index in range(len(placed))], np.bool_)
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from analysis.experiments import sweeps
 from analysis.experiments.boosted import BOOSTED
+from analysis.experiments.generate import THESIS
 from analysis.experiments.plan import Panel
 from analysis.experiments.schedulability import Curve, Drawable, Schedulability
-from analysis.generate import THESIS
 
 #: "The improved analysis given in Sec. 4.6.2 with the GPU priority assignment"; there is none for the kernel thread.
 COMPARED = (

@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TypeAlias
 
-from analysis.callbacks import Callback, Thread
+from analysis.model.callbacks import Callback, Thread
 from analysis.model.kernel import Kernel, Span
 from analysis.model.partition import Partition
 from gpurt.enums import Form

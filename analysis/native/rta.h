@@ -22,7 +22,7 @@ enum gpurt_rta_busy {
 	GPURT_RTA_SOME,			/* each in its own mode */
 };
 
-/* Which pending job a thread that serves several tasks serves next (analysis/callbacks.py). */
+/* Which pending job a thread that serves several tasks serves next (analysis/model/callbacks.py). */
 enum gpurt_rta_order {
 	GPURT_RTA_FIFO,
 	GPURT_RTA_PRIORITY,

@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.batch import pointer
 from analysis.partition import columns, variants
 from analysis.partition import exact as readable_exact
 from analysis.partition.inside import TESTS
 from analysis.partition.merge import Infeasible, Merger, Part
 from analysis.partition.variants import ORDERS, VARIANTS, Allocation
 from analysis.partition.workload import SHIFT, Item, Workload
+from analysis.rta.batch import pointer
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
 

@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 
 from analysis.model import MS, Kernel
+from analysis.model.uunifast import uunifast
 from analysis.partition.fast import TASK, Structs, Way, sweep
 from analysis.partition.workload import Item, Workload
-from analysis.uunifast import uunifast
 
 #: The divisors of 4000 from 50 on, ms: hyperperiods of 4 s (docs/readings/partitioning.md, "Partitioning").
 PERIODS = (50, 80, 100, 125, 160, 200, 250, 400, 500, 800, 1000, 2000, 4000)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
-from analysis.fixed_point import MAX_STEPS, Diverged, least_fixed_point
+from analysis.model.fixed_point import MAX_STEPS, Diverged, least_fixed_point
 from analysis.partition.workload import SHIFT
 
 

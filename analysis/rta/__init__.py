@@ -2,14 +2,11 @@
 """Response-time analyses: the tests of the registry by name, and what they answer."""
 
 from analysis.rta.audsley import Assignment
-from analysis.rta.registry import TESTS, UNITS, find
 from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Term, TermKind, Verdict
 from analysis.rta.test import SUFFIX, Test
 
 __all__ = [
     "SUFFIX",
-    "TESTS",
-    "UNITS",
     "Assignment",
     "BestEffort",
     "Bound",
@@ -20,5 +17,4 @@ __all__ = [
     "TermKind",
     "Test",
     "Verdict",
-    "find",
 ]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.fixed_point import Diverged, least_fixed_point
 from analysis.model import Task
+from analysis.model.fixed_point import Diverged, least_fixed_point
 from analysis.rta.gcaps import ownership
 from analysis.rta.mpcp import recurring
 from analysis.rta.recurrence import Demand, Unbounded, below_solution

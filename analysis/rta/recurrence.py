@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from analysis.fixed_point import MAX_STEPS, Diverged, least_fixed_point
 from analysis.model import Task
+from analysis.model.fixed_point import MAX_STEPS, Diverged, least_fixed_point
 from analysis.rta.result import Bound, Failure, Reason, Term, TermKind, Verdict
 
 

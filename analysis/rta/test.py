@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from analysis.chains import triggered
-from analysis.conflicts import UNKNOWN, under
-from analysis.fold import apart
 from analysis.model import FORMS, Sharing, Taskset, Waiting
-from analysis.rta import forkjoin, processes, wakeups
+from analysis.model.conflicts import UNKNOWN, under
+from analysis.model.fold import apart
+from analysis.rta import forkjoin, processes, triggered, wakeups
 from analysis.rta.analyse import analyse
 from analysis.rta.attacks import ATTACKS
 from analysis.rta.audsley import Assignment, assign
@@ -33,8 +32,9 @@ class Test:
     """A named schedulability test.  The fields, apart from ``assigns``, are a row of the registry.
 
     Its scope:
-        ``policy``: the policy that the bound is for; the attack simulates it, and ``analysis.choose`` proposes it if it
-        ships.  ``waiting``: how tasks wait for the GPU; None: each task in its own mode.  ``poll``: how often policy
+        ``policy``: the policy that the bound is for; the attack simulates it, and ``analysis.answers.choose`` proposes
+        it if it ships.  ``waiting``: how tasks wait for the GPU; None: each task in its own mode.
+        ``poll``: how often policy
         `job` looks, ns.  ``periodic``: the bound holds for strictly periodic releases only, not for sporadic ones.
         ``forms``: the forms that tasks may have under `boosted`; None: that which follows from each task's waiting
         mode.  ``any_order``: it holds for GPU priorities that contradict CPU priorities, too.  ``sharing``: it holds
@@ -309,7 +309,7 @@ class Test:
     def assign(self, taskset: Taskset, given: Sequence[str] = ()) -> Assignment:
         """GPU priorities by Audsley's method (ECRTS'24, sections 5.3 and 6.4) under this test; none where it refuses.
 
-        ``given``: the tasks of the lowest levels, where these are known (analysis.compiled.assign).
+        ``given``: the tasks of the lowest levels, where these are known (analysis.answers.compiled.assign).
         Raises ValueError if more tasks use the GPU than there are priorities.
         """
         if refused := self.unseen(taskset):

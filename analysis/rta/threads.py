@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from analysis.callbacks import Callback, Order, Thread
 from analysis.model import CpuSegment, Span, Task
+from analysis.model.callbacks import Callback, Order, Thread
 from analysis.rta import forkjoin, pending
 from analysis.rta.pending import Needs, chain_of
 from analysis.rta.recurrence import Demand, solve

@@ -7,10 +7,10 @@ The paper's equation 3 forgets the context switch back to the task itself; docs/
 from __future__ import annotations
 
 from analysis.model import Task
+from analysis.model.driver import longest, settled
 from analysis.rta.recurrence import Demand
 from analysis.rta.result import TermKind
 from analysis.rta.system import System
-from analysis.slices.driver import longest, settled
 
 
 def suspend(task: Task, system: System) -> list[Demand]:

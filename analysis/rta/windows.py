@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from analysis.fixed_point import Diverged, least_fixed_point
 from analysis.model import GpuSegment, Task
+from analysis.model.fixed_point import Diverged, least_fixed_point
 from analysis.rta import wakeups
 from analysis.rta.recurrence import Demand
 from analysis.rta.result import TermKind

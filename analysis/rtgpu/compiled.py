@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.batch import Numbers, Times, i64, pointer, u32
 from analysis.model import Copy, CpuSegment, Task
 from analysis.model.kernel import KernelSpan
+from analysis.rta.batch import Numbers, Times, i64, pointer, u32
 from analysis.rta.result import Reason, Result
 from analysis.rtgpu import allocate
 from analysis.rtgpu.analyse import System, Units, failed, on_units

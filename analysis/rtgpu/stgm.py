@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from analysis.fixed_point import Diverged, least_fixed_point
+from analysis.model.fixed_point import Diverged, least_fixed_point
 from analysis.rta.recurrence import Demand, below_solution
 from analysis.rta.result import TermKind
 from analysis.rtgpu.bounds import Above, responses

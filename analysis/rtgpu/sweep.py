@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.batch import pointer
+from analysis.rta.batch import pointer
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import Units
 from analysis.rtgpu.generate import Drawn

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from analysis.fixed_point import MAX_STEPS
+from analysis.model.fixed_point import MAX_STEPS
 from analysis.rta.recurrence import SCALE
 from analysis.rtgpu.chain import Chain, Need
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from analysis.slices.driver import settable
+from analysis.model.driver import settable
 from analysis.slices.runlist import Entry, Level, Runlist
 from gpurt.units import exact_ms
 

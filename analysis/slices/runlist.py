@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from analysis.model import Task, Taskset
-from analysis.slices.driver import longest, settled
+from analysis.model.driver import longest, settled
 from analysis.slices.supply import Supply
 from gpurt._gpurt import lib
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from analysis.fixed_point import Diverged, least_fixed_point
+from analysis.model.fixed_point import Diverged, least_fixed_point
 from analysis.partition.inside import SporadicTask, demand
 
 #: Deadlines that are looked at before a taskset counts as not schedulable.

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from analysis.callbacks import Callback, Order
 from analysis.model import DEFAULT_POLICY, FEDERATED, Intensity, Protocol, Sharing
+from analysis.model.callbacks import Callback, Order
 from analysis.taskset import schema
 from analysis.taskset.clocks import CLOCKS
 from analysis.taskset.schema import Field

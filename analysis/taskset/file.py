@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
-from analysis.callbacks import Callback
 from analysis.model import (
     DEFAULT_POLICY,
     FORMS,
@@ -25,6 +24,7 @@ from analysis.model import (
     Taskset,
     Waiting,
 )
+from analysis.model.callbacks import Callback
 from analysis.taskset import chains, clocks, forks, resources, schema, threads
 from analysis.taskset import partitions as partitions_of_file
 from analysis.taskset.assumed import assumed

@@ -7,9 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
-from analysis.conflicts import Neighbours
-from analysis.fold import units_of, whole_gpu
 from analysis.model import CpuSegment, GpuSegment, Kernel, Partition, Platform, Segment, Sharing, Span, Task, Taskset
+from analysis.model.conflicts import Neighbours
+from analysis.model.fold import units_of, whole_gpu
 from analysis.taskset import mechanisms
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.energy.model import PoweredKernel, Profile, SpatialGpu
 from analysis.model import Kernel, Span
+from analysis.model.energy import PoweredKernel, Profile, SpatialGpu
 from analysis.taskset import schema, spatial
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of

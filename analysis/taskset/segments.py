@@ -7,8 +7,8 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
-from analysis.fold import whole_gpu
 from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Segment, Span
+from analysis.model.fold import whole_gpu
 from analysis.model.kernel import LONGEST, WHOLE
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where

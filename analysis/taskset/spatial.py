@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from analysis.energy.model import LONGEST, MAX_SLOTS, MAX_UNITS, STRONGEST
 from analysis.model import Kernel
+from analysis.model.energy import LONGEST, MAX_SLOTS, MAX_UNITS, STRONGEST
 from analysis.taskset import schema
 from analysis.taskset.fields import NAME, PLATFORM, TASK
 from analysis.taskset.lines import Path as Where

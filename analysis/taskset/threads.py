@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from analysis.callbacks import Callback, Order, Thread
+from analysis.model.callbacks import Callback, Order, Thread
 from analysis.taskset.fields import TASK
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Field, Mistakes, quoted

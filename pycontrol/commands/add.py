@@ -7,18 +7,19 @@ from pathlib import Path
 
 import click
 
-from analysis.partition import coupled, plan
+from analysis.answers import coupled
+from analysis.answers import partitions as plan
 from analysis.partition.admit import Admission, How
 from analysis.partition.admit import admit as place_for
 from gpurt import files
 from gpurt.errors import UsageError
 from gpurt.text import filename
+from pycontrol.act.plan.admission import extended, places_of, written
+from pycontrol.act.plan.admitted import told
+from pycontrol.act.plan.division import COUPLED, check_inside, unproved, workload
 from pycontrol.commands.options import FILE, JSON, command
 from pycontrol.commands.plan_options import ANY_INSIDE, GPU_ONLY, MOST, OUT
 from pycontrol.output import render
-from pycontrol.output.admitted import told
-from pycontrol.plan.admission import extended, places_of, written
-from pycontrol.plan.division import COUPLED, check_inside, unproved, workload
 
 
 @command(

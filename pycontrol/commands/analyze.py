@@ -12,16 +12,16 @@ import click
 from analysis.answers.chosen import distinct, tests
 from analysis.answers.judged import Results, judge
 from analysis.answers.loading import analysable, modelled
+from analysis.answers.verdict import Answer, beyond, lacks_theta, no_proof, unlike_the_file
 from analysis.model import Taskset
 from analysis.rta import Bound, Failure, Result, Test
 from analysis.taskset.assumed import lines
-from analysis.verdict import Answer, beyond, lacks_theta, no_proof, unlike_the_file
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, Given, TaskName, TestName, command, time_of
-from pycontrol.live.objection import Objection, against
-from pycontrol.live.objection import data as data_of
+from pycontrol.observe.fit.objection import Objection, against
+from pycontrol.observe.fit.objection import data as data_of
 from pycontrol.output import chains, render
 from pycontrol.output.render import bound, ms, room
 
@@ -75,7 +75,7 @@ def analyze(
     notes, objections = list(loaded.notes), list[Objection]()
     if measured:
         # It takes a third of the time of an analysis, and this option alone needs it.
-        from pycontrol.live import updates
+        from pycontrol.measure import updates
 
         loaded, objections, remarks = updates.with_measured(loaded, device, margin)
         notes += remarks

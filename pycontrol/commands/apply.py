@@ -12,11 +12,11 @@ from analysis import taskset
 from analysis.taskset import assumed
 from gpurt.errors import UsageError
 from gpurt.types import DocumentView
+from pycontrol.act.giving import Given, give
+from pycontrol.act.plan.admit import admit
 from pycontrol.commands.options import FILE, JSON, Output, command
-from pycontrol.live import fit
-from pycontrol.live.giving import Given, give
+from pycontrol.observe.fit import fit
 from pycontrol.output import render
-from pycontrol.plan.admit import admit
 
 
 @command(

@@ -9,21 +9,21 @@ import click
 
 from analysis.answers.chosen import covering_test, tests
 from analysis.answers.loading import analysable
+from analysis.answers.registry import UNITS
 from analysis.attack.exact import Exact, TooManyStatesError, explore, ways
 from analysis.attack.search import prioritised
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import KEYS
 from analysis.model import Taskset
 from analysis.rta import Result, Test
-from analysis.rta.registry import UNITS
-from analysis.simulate import SimulationError
+from analysis.simulation.simulate import SimulationError
 from gpurt.errors import UsageError
 from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, TestName, command
+from pycontrol.observe.judge.chains import ChainCheck, limits
+from pycontrol.observe.observed import chains_data, chains_text
 from pycontrol.output import render
-from pycontrol.output.observed import chains_data, chains_text
 from pycontrol.output.render import bound, ms
-from pycontrol.run.chains import ChainCheck, limits
 
 
 @command(

@@ -7,10 +7,10 @@ import click
 
 from gpurt.errors import UsageError
 from pycontrol.commands.options import JSON, command
-from pycontrol.doctor import Status, as_text
-from pycontrol.machine.board import examine as offers
-from pycontrol.machine.probe import examine, target
 from pycontrol.machine.sleep import planned
+from pycontrol.measure.board import examine as offers
+from pycontrol.measure.probe import examine, target
+from pycontrol.observe.doctor import Status, as_text
 from pycontrol.output import render
 
 

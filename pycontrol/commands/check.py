@@ -10,10 +10,10 @@ import click
 from analysis import taskset
 from analysis.answers.chosen import beside_of, tests
 from analysis.answers.loading import analysable
-from analysis.trace import load
+from analysis.traces.trace import load
 from pycontrol.commands.options import FILE, JSON, TestName, command
+from pycontrol.observe.judge.verdict import verdict
 from pycontrol.output import render
-from pycontrol.run.verdict import verdict
 
 
 @command(

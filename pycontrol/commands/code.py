@@ -10,10 +10,10 @@ import click
 from gpurt.errors import UsageError
 from gpurt.types import Document
 from pycontrol.commands.options import JSON, command
+from pycontrol.measure.smcheck import verdict
+from pycontrol.measure.smcheck.limits import USUAL_SHARED
+from pycontrol.measure.smcheck.verdict import Verdict
 from pycontrol.output import render
-from pycontrol.smcheck import verdict
-from pycontrol.smcheck.limits import USUAL_SHARED
-from pycontrol.smcheck.verdict import Verdict
 
 MOST_BYTES = 1 << 20
 

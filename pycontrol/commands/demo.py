@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from gpurt.errors import RuntimeFailure
+from pycontrol.act.demo import study
 from pycontrol.commands.options import JSON, Given, GivenPath, PolicyName, Time, command
-from pycontrol.demo import study
 from pycontrol.ending import raised
 from pycontrol.output import render
 

@@ -12,13 +12,13 @@ from analysis.energy import compiled
 from analysis.energy.cost import cost as priced
 from analysis.energy.cost import save
 from analysis.energy.file import load
-from analysis.energy.model import SpatialSystem
 from analysis.energy.optimum import Optimum, least
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.power import Energy
 from analysis.energy.schedule import NoTableError, faults, make
 from analysis.energy.setup import counted
+from analysis.model.energy import SpatialSystem
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from gpurt.types import Document

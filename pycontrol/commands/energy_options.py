@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from analysis.energy.model import SpatialSystem
 from analysis.energy.policies import POLICIES, Order, Readings
 from analysis.energy.setup import Setup, prepare
+from analysis.model.energy import SpatialSystem
 from gpurt.errors import UsageError
 
 IGNORE_CPU = click.option("--ignore-cpu", is_flag=True, help="Leave CPU segments out, with a note.")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.attack.closeness import Closeness, Kind
 from analysis.attack.closeness import closeness as compare
 from analysis.attack.closeness import table as closeness_table
@@ -85,7 +85,7 @@ def attack(
     """Search for schedules that break a bound: random first releases, then local search (docs/soundness.md)."""
     if workers and (threads or pending or latency):
         raise UsageError("--workers goes with no other kind of tasks: no bound is for both")
-    tests = _tests(names, list(rta.TESTS.values()), threads, pending, latency, workers)
+    tests = _tests(names, list(registry.TESTS.values()), threads, pending, latency, workers)
     effort = Effort(runs, steps, threads, pending, latency, workers, chains)
     store = _store(output, tasksets, seed, effort, fresh)
     for test in tests:
@@ -109,7 +109,7 @@ def _tests(
 ) -> list[Test]:  # fmt: skip
     """The tests of these names, or the usual ones.  Raises UsageError for a name, and one without such bounds."""
     try:
-        tests = [rta.find(name) for name in names] or usual
+        tests = [registry.find(name) for name in names] or usual
     except ValueError as error:
         raise UsageError(str(error)) from None
     for asked, key, what in (
@@ -240,7 +240,7 @@ def closeness(
     if workers and (threads or pending or chains):
         raise UsageError("--workers goes with no other kind of tasks")
     tests = _tests(names, sound_tests(), threads, pending, workers=workers)
-    if units := [test.name for test in tests if test.name not in rta.TESTS]:
+    if units := [test.name for test in tests if test.name not in registry.TESTS]:
         raise UsageError(f"{units[0]} is about tasks that own units, which the explorer does not know")
     path = output / "closeness.md"
     make_folder(output)
@@ -250,7 +250,7 @@ def closeness(
     texts |= {output / f"{row.test}.toml": toml(row.counterexample) for row in rows if row.counterexample}
     data: list[Document] = [
         {
-            "test": row.test, "sound": rta.find(row.test).sound, "tasksets": row.tasksets, "bounded": row.bounded,
+            "test": row.test, "sound": registry.find(row.test).sound, "tasksets": row.tasksets, "bounded": row.bounded,
             "bounds": len(row.ratios), "states": row.states, "broken": row.broken, "large": row.large,
             "median": round(row.quantile(0.5), 4), "p95": round(row.quantile(0.95), 4),
             "most": round(row.quantile(1), 4),
@@ -262,7 +262,7 @@ def closeness(
     render.emit({"seed": seed, "files": files, "tests": data}, as_json, text)
     if large := sum(row.large for row in rows):
         render.note(f"{large} tasksets were left out: they have more states than are looked at", as_json=as_json)
-    return 1 if any(row.broken and rta.find(row.test).sound for row in rows) else 0
+    return 1 if any(row.broken and registry.find(row.test).sound for row in rows) else 0
 
 
 def _closeness(test: Test, tasksets: int, seed: int, kind: Kind) -> Closeness:

@@ -7,11 +7,12 @@ import click
 
 from gpurt.errors import RefusedError, UsageError
 from pycontrol.commands.options import JSON, Pid, command
-from pycontrol.live.control import connect
-from pycontrol.live.membership import home
-from pycontrol.live.rules import possible
+from pycontrol.link.control import connect
+from pycontrol.link.membership import home
+from pycontrol.link.rules import possible
 from pycontrol.machine import procs
-from pycontrol.output import documents, render
+from pycontrol.observe import documents
+from pycontrol.output import render
 
 
 @command(

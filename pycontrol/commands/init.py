@@ -10,16 +10,16 @@ from pathlib import Path
 
 import click
 
-from analysis import trace
+from analysis.traces import trace
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import visible
+from pycontrol.act.run.first_file import FROM_RECORDINGS, look, served, text_of
 from pycontrol.commands.options import GPU, JSON, Output, Pid, command
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
+from pycontrol.measure.recorded.report import of_files
+from pycontrol.measure.summary import read_margin
 from pycontrol.output import render
-from pycontrol.profile.summary import read_margin
-from pycontrol.recorded.report import of_files
-from pycontrol.run.first_file import FROM_RECORDINGS, look, served, text_of
 
 
 @command(

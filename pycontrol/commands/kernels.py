@@ -17,10 +17,10 @@ from gpurt.files import make_folder
 from gpurt.types import Document
 from gpurt.units import format_time
 from pycontrol.commands.options import JSON, Given, GivenPath, Time, command
+from pycontrol.machine.power.record import Lines
+from pycontrol.measure.kernels import Offer, ask, measure
 from pycontrol.output import render
 from pycontrol.output.render import ms
-from pycontrol.power.record import Lines
-from pycontrol.profile.kernels import Offer, ask, measure
 
 #: The columns of a file of times, as `gpurt measure kernel` and `gpurt measure powers --times` read them.
 COLUMNS = ("units", "time")

@@ -10,8 +10,8 @@ import click
 from gpurt.units import format_time
 from pycontrol.commands.options import JSON, Time, command
 from pycontrol.machine.wakeups import WakeUps, measure
+from pycontrol.measure.summary import enlarged, read_margin
 from pycontrol.output import render
-from pycontrol.profile.summary import enlarged, read_margin
 
 US = 1000
 #: A shorter measurement says little.

@@ -12,9 +12,9 @@ import click
 from analysis.answers.chosen import tests
 from analysis.answers.growth import Growth, growth
 from analysis.answers.loading import analysable
+from analysis.answers.sensitivity import UNLIMITED, Margin
+from analysis.answers.units import PassingLimits
 from analysis.rta import Test
-from analysis.rtgpu.sensitivity import PassingLimits
-from analysis.sensitivity import UNLIMITED, Margin
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.output import chains, render
 from pycontrol.output.render import ms, room

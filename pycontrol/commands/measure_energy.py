@@ -14,15 +14,15 @@ from gpurt.errors import RuntimeFailure, UsageError
 from gpurt.types import Document
 from pycontrol.commands.options import JSON, Output, Time, command
 from pycontrol.ending import asked
+from pycontrol.machine.power import find
+from pycontrol.machine.power.account import SensorEnergy
+from pycontrol.machine.power.measure import MeterOptions, Round
+from pycontrol.machine.power.measure import measure as measured
+from pycontrol.machine.power.plan import NAME, Turn, turns
+from pycontrol.machine.power.record import Record
+from pycontrol.machine.power.sensor import Sensor, SensorError, SensorKind, read
 from pycontrol.output import render
-from pycontrol.power import find
-from pycontrol.power.account import SensorEnergy
-from pycontrol.power.measure import MeterOptions, Round
-from pycontrol.power.measure import measure as measured
-from pycontrol.power.plan import NAME, Turn, turns
-from pycontrol.power.record import Record
-from pycontrol.power.sensor import Sensor, SensorError, SensorKind, read
-from pycontrol.start import INTERRUPTED
+from pycontrol.signals import INTERRUPTED
 
 #: How long a round of several configurations goes on before it counts, ns: clocks and temperature settle.
 SETTLES = 2 * 10**9

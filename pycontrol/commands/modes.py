@@ -10,24 +10,24 @@ from pathlib import Path
 
 import click
 
-from analysis import divide
+from analysis.answers import divide
 from analysis.answers.beside import Beside
+from analysis.answers.choose import MIXED, MOST_READABLE, Choice, choices, effort, unsearched, with_modes
 from analysis.answers.chosen import beside_of, covering_test
+from analysis.answers.divide import Division
 from analysis.answers.hosts import unable
 from analysis.answers.loading import rewritable
-from analysis.choose import MIXED, MOST_READABLE, Choice, choices, effort, unsearched, with_modes
-from analysis.divide import Division
+from analysis.answers.registry import TESTS
+from analysis.answers.verdict import lacks_theta
 from analysis.model import FORMS, Taskset
-from analysis.rta import TESTS
 from analysis.taskset.file import assumptions
 from analysis.taskset.write import write_values
-from analysis.verdict import lacks_theta
 from gpurt.enums import Form, Tier
 from gpurt.errors import GpurtError, UsageError
 from gpurt.text import filename
 from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, command
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 from pycontrol.output import render
 
 NO_WAY = "no policy, waiting modes and GPU priorities are known that hold all deadlines"

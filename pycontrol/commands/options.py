@@ -135,7 +135,7 @@ class Host(Given):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The hosts that are there, and files."""
-        from pycontrol.live.control import places  # completion needs it, --help does not
+        from pycontrol.link.control import places  # completion needs it, --help does not
 
         there = [str(one) for one in places() if one.exists() and str(one).startswith(incomplete)]
         return [*map(CompletionItem, there), CompletionItem(incomplete, type="file")]
@@ -148,7 +148,7 @@ class TestName(Given):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The names of all tests."""
-        from analysis.rta import TESTS  # completion needs it, --help does not
+        from analysis.answers.registry import TESTS
 
         return [CompletionItem(name, help=test.title) for name, test in TESTS.items() if name.startswith(incomplete)]
 
@@ -188,7 +188,7 @@ class GpuNumber(click.IntRange):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The GPUs of the host, if there is one."""
-        from pycontrol.live.control import connect  # completion needs it, --help does not
+        from pycontrol.link.control import connect  # completion needs it, --help does not
 
         with suppress(GpurtError), connect(ctx.find_root().params.get("device")) as control:
             numbers = [str(one.gpu) for one in control.gpus()]

@@ -9,20 +9,20 @@ from typing import Any
 
 import click
 
+from analysis.answers import partitions as plan
 from analysis.answers.loading import analysable_text
-from analysis.partition import plan
+from analysis.answers.partitions import per_task
 from analysis.partition.merge import Infeasible
-from analysis.partition.plan import per_task
 from analysis.partition.variants import Allocation
 from analysis.rta import Result
 from gpurt import files
 from gpurt.types import Document
+from pycontrol.act.plan import division
+from pycontrol.act.plan.division import VARIANTS, Wish, check_output, divide, made, names, refused
 from pycontrol.commands.options import FILE, JSON, command
 from pycontrol.commands.plan_options import ANY_INSIDE, GPU_ONLY, MOST, OUT, SIZES, UNITS
 from pycontrol.output import render
 from pycontrol.output.render import bound, room
-from pycontrol.plan import division
-from pycontrol.plan.division import VARIANTS, Wish, check_output, divide, made, names, refused
 
 #: As analysis.partition.mechanism has them (a test compares).
 MECHANISMS = ("cu-mask", "mps", "mps-static", "tpc", "vgpu", "green-context", "mig")

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import click
 
+from pycontrol.act.plan.division import INSIDE, MOST_UNITS
 from pycontrol.commands.options import Output
-from pycontrol.plan.division import INSIDE, MOST_UNITS
 
 ANY_INSIDE = click.option("--inside", type=click.Choice(INSIDE), default="fp", show_default=True,
                           help="The test inside a partition; fp is for policies segment and boosted, gcaps-* for "

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from analysis.plot import format_of, gantt, responses
-from analysis.trace import load
+from analysis.traces.plot import format_of, gantt, responses
+from analysis.traces.trace import load
 from gpurt.errors import UsageError
 from gpurt.files import STDIN, is_stream
 from gpurt.text import filename

@@ -15,9 +15,9 @@ from analysis.energy import fit as fitting
 from analysis.energy.authors import Copies, Imported
 from analysis.energy.fit import Estimate, Fit
 from analysis.energy.measured import MeasuredPower
-from analysis.energy.model import STRONGEST
 from analysis.energy.published import FACTS, RTX, T400
 from analysis.energy.write import Profiled
+from analysis.model.energy import STRONGEST
 from analysis.rtgpu.fit import read
 from gpurt.errors import FileError, UsageError
 from gpurt.files import check_writable, written

@@ -9,13 +9,13 @@ from types import MappingProxyType
 
 import click
 
-from analysis import compiled
+from analysis.answers import compiled
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
 from analysis.answers.loading import rewritable
+from analysis.answers.verdict import beyond
 from analysis.rta import Test
 from analysis.taskset.write import write_values
-from analysis.verdict import beyond
 from gpurt.errors import TooLargeError, UsageError
 from gpurt.text import filename
 from gpurt.types import Document, DocumentView

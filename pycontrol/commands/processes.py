@@ -11,10 +11,11 @@ import click
 from gpurt.errors import UsageError
 from gpurt.types import Document
 from pycontrol.commands.options import JSON, Pid, command
-from pycontrol.live.control import connect
-from pycontrol.live.rules import possible
-from pycontrol.output import documents, render
-from pycontrol.output.clients import listed
+from pycontrol.link.control import connect
+from pycontrol.link.rules import possible
+from pycontrol.observe import documents
+from pycontrol.observe.clients import listed
+from pycontrol.output import render
 
 
 def naming(command: Callable[..., Any]) -> Callable[..., Any]:

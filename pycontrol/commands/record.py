@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from analysis.partial import Partial
-from analysis.trace import Kind
+from analysis.traces.partial import Partial
+from analysis.traces.trace import Kind
 from gpurt.errors import DeviceError, FileError
 from gpurt.files import check_writable
 from pycontrol.commands.options import JSON, Output, Time, command
-from pycontrol.live.events import streamed
-from pycontrol.live.record import record as recorded
+from pycontrol.link.events import streamed
+from pycontrol.observe.trace.record import record as recorded
 from pycontrol.output import render
 
 

@@ -10,9 +10,9 @@ import click
 from analysis.answers.chosen import tests
 from gpurt.files import check_writable, written
 from pycontrol.commands.options import FILE, JSON, Output, TestName, apart, command
+from pycontrol.observe.report.evidence import gather, inputs
+from pycontrol.observe.report.page import page
 from pycontrol.output import render
-from pycontrol.report.evidence import gather, inputs
-from pycontrol.report.page import page
 
 
 @command(

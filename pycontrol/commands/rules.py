@@ -12,11 +12,12 @@ from gpurt.enums import Notice, Overrun
 from gpurt.errors import RefusedError, UsageError
 from gpurt.units import format_time
 from pycontrol.commands.options import GPU, JSON, PIDS, Pid, PolicyName, command, time_of
-from pycontrol.live.control import ClientInfo, Control, connect
-from pycontrol.live.rules import possible
+from pycontrol.link.control import ClientInfo, Control, connect
+from pycontrol.link.rules import possible
 from pycontrol.machine import procs
-from pycontrol.output import documents, render
-from pycontrol.output.clients import budgets
+from pycontrol.observe import documents
+from pycontrol.observe.clients import budgets
+from pycontrol.output import render
 from pycontrol.output.render import ms
 
 #: What `set priority own` means.

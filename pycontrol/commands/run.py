@@ -13,11 +13,11 @@ from analysis.answers.loading import without_workers
 from analysis.model import Waiting
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
+from pycontrol.act.run import crew, preload
+from pycontrol.act.run.grouped import check_group
+from pycontrol.act.run.of_file import SHARE, Wished, of_file
 from pycontrol.commands.options import JSON, Output, PolicyName, Time, apart, command
 from pycontrol.output import render
-from pycontrol.run import crew, preload
-from pycontrol.run.grouped import check_group
-from pycontrol.run.of_file import SHARE, Wished, of_file
 
 
 @command(

@@ -32,8 +32,8 @@ from pycontrol.host.units import UNIT_POLICIES, Mechanism, Space, setup_of
 from pycontrol.host.users import UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.whole import Layout, alike, factor, of_taskset
+from pycontrol.machine.placement import fifo_permitted
 from pycontrol.output import render
-from pycontrol.run.placement import fifo_permitted
 
 #: The policy that a host starts with where files default to one that needs rights that it does not have.
 WITHOUT_RIGHTS = "segment"

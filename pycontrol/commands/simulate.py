@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING
 import click
 
 from analysis.answers.loading import analysable, modelled
-from analysis.conflicts import under
+from analysis.answers.shared import Shared
 from analysis.model import Taskset, Waiting
+from analysis.model.conflicts import under
 from analysis.rta.regions import switching
-from analysis.rtgpu.federated import POLICY, Federated
-from analysis.shared import Shared
-from analysis.simulate import Options, Simulation, SimulationError, SuspensionError, default_horizon
-from analysis.trace import Trace
+from analysis.simulation.federated import POLICY, Federated
+from analysis.simulation.simulate import Options, Simulation, SimulationError, SuspensionError, default_horizon
+from analysis.traces.trace import Trace
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from gpurt.types import Document
+from pycontrol.act.plan import priced as energy_simulate
 from pycontrol.commands.options import FILE, JSON, Output, PolicyName, Time, apart, command
-from pycontrol.output import documents, render
-from pycontrol.output.observed import chains_data, chains_text
+from pycontrol.observe import documents
+from pycontrol.observe.judge.chains import against_limits
+from pycontrol.observe.judge.check import NOTHING
+from pycontrol.observe.observed import chains_data, chains_text
+from pycontrol.output import render
 from pycontrol.output.render import ms
-from pycontrol.plan import priced as energy_simulate
-from pycontrol.run.chains import against_limits
-from pycontrol.run.check import NOTHING
 
 if TYPE_CHECKING:
     Subject = Federated | Shared

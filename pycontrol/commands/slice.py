@@ -8,9 +8,9 @@ import click
 from gpurt.errors import UsageError
 from gpurt.units import US
 from pycontrol.commands.options import JSON, PIDS, command, time_of
-from pycontrol.live import tegra
-from pycontrol.live.hints import HintLevel, SchedNode
-from pycontrol.live.tegra import whole_us
+from pycontrol.link import tegra
+from pycontrol.link.hints import HintLevel, SchedNode
+from pycontrol.link.tegra import whole_us
 from pycontrol.output import render
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
+from analysis.answers import slices as plan
 from analysis.answers.loading import analysable_text
+from analysis.answers.slices import homes
 from analysis.model import Taskset
 from analysis.rta.result import Result
-from analysis.slices import plan
 from analysis.slices.explain import explain
-from analysis.slices.plan import homes
 from analysis.slices.runlist import Runlist
 from analysis.taskset import TasksetFile
 from analysis.taskset.file import TURNS
@@ -26,9 +26,9 @@ from gpurt.text import filename
 from gpurt.types import Document, DocumentView
 from gpurt.units import US
 from pycontrol.commands.options import FILE, JSON, Output, command
-from pycontrol.live import slicing
-from pycontrol.live.hints import Hints, SchedNode
-from pycontrol.live.slicing import Planned
+from pycontrol.link import slicing
+from pycontrol.link.hints import Hints, SchedNode
+from pycontrol.link.slicing import Planned
 from pycontrol.machine import procs
 from pycontrol.output import render
 from pycontrol.output.render import bound, room

@@ -17,11 +17,12 @@ from gpurt.enums import Form, Image, Tier
 from gpurt.errors import DeviceError
 from gpurt.text import visible
 from pycontrol.commands.options import GPU, JSON, command
-from pycontrol.live import patched, placed, stuck
-from pycontrol.live.control import NO_GPU, BusStatus, GpuStatus, RuleInfo, connect, raised, updates
-from pycontrol.live.patched import PatchedGpu
-from pycontrol.output import clients as shown
-from pycontrol.output import documents, render
+from pycontrol.link import patched, placed, stuck
+from pycontrol.link.control import NO_GPU, BusStatus, GpuStatus, RuleInfo, connect, raised, updates
+from pycontrol.link.patched import PatchedGpu
+from pycontrol.observe import clients as shown
+from pycontrol.observe import documents
+from pycontrol.output import render
 from pycontrol.output.render import bound, ms
 
 

@@ -10,10 +10,10 @@ import click
 from click.shell_completion import get_completion_class
 
 from analysis.taskset import json_schema, load
-from pycontrol.cli import COMPLETE, cli
 from pycontrol.commands.options import JSON, command
-from pycontrol.doctor import Status, as_text, examine
+from pycontrol.observe.doctor import Status, as_text, examine
 from pycontrol.output import render
+from pycontrol.table import COMPLETE
 
 
 @command(
@@ -54,7 +54,7 @@ def completion(shell: str) -> int:
     """Print the completion script of a shell: bash, zsh or fish."""
     kind = get_completion_class(shell)
     assert kind is not None
-    click.echo(kind(cli, {}, "gpurt", COMPLETE).source())
+    click.echo(kind(click.get_current_context().find_root().command, {}, "gpurt", COMPLETE).source())
     return 0
 
 

@@ -16,25 +16,25 @@ from gpurt.errors import FileError, RuntimeFailure, UsageError
 from gpurt.files import check_writable, read, regular, written
 from gpurt.text import visible
 from gpurt.types import Document
+from pycontrol.act.run import preload
 from pycontrol.commands.options import JSON, Output, Time, command
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 from pycontrol.machine import clocks
+from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.rights import fifo_refusal
+from pycontrol.measure.campaign import Campaign, measure
+from pycontrol.measure.checkpoint import Checkpoint
+from pycontrol.measure.conditions import Condition, Here, about, choose, left_out
+from pycontrol.measure.entry import Account, entry, percent, remarks, replaceable
+from pycontrol.measure.identity import Contents, identity
+from pycontrol.measure.plan import PLACE, Planned, plan
+from pycontrol.measure.run import ProfileOptions
+from pycontrol.measure.stop import Guard, Stop
+from pycontrol.measure.summary import MeasuredTime as Seen
+from pycontrol.measure.summary import chances, read_margin
+from pycontrol.measure.summary import times as seen_times
 from pycontrol.output import render
-from pycontrol.profile.campaign import Campaign, measure
-from pycontrol.profile.checkpoint import Checkpoint
-from pycontrol.profile.conditions import Condition, Here, about, choose, left_out
-from pycontrol.profile.entry import Account, entry, percent, remarks, replaceable
-from pycontrol.profile.identity import Contents, identity
-from pycontrol.profile.plan import PLACE, Planned, plan
-from pycontrol.profile.run import ProfileOptions
-from pycontrol.profile.stop import Guard, Stop
-from pycontrol.profile.summary import MeasuredTime as Seen
-from pycontrol.profile.summary import chances, read_margin
-from pycontrol.profile.summary import times as seen_times
-from pycontrol.run import preload
-from pycontrol.run.placement import fifo_permitted
-from pycontrol.start import INTERRUPTED
+from pycontrol.signals import INTERRUPTED
 
 STDERR = 2
 #: No entry is larger, bytes.

@@ -18,10 +18,10 @@ from rich.text import Text
 from gpurt.errors import UsageError
 from pycontrol.commands.options import JSON, Time, command
 from pycontrol.ending import SignalEvent
-from pycontrol.live.control import Control, connect
-from pycontrol.live.sampling import Looks, sample
+from pycontrol.link.control import Control, connect
+from pycontrol.link.sampling import Looks, sample
+from pycontrol.observe.clients import data, text
 from pycontrol.output import render
-from pycontrol.output.clients import data, text
 
 
 @command(

@@ -8,14 +8,14 @@ from pathlib import Path
 import click
 
 from analysis.answers.loading import analysable_text
-from analysis.rta.registry import UNITS as UNITS_TESTS
+from analysis.answers.registry import UNITS as UNITS_TESTS
 from gpurt.types import DocumentView
+from pycontrol.act.plan.division import check_output, sizes_of
+from pycontrol.act.plan.units import BUSY_TEST, OBJECTIVES, TEST, own_units, units_of
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.commands.plan_options import OUT, SIZES, UNITS
 from pycontrol.output import render
 from pycontrol.output.render import bound, ms, room
-from pycontrol.plan.division import check_output, sizes_of
-from pycontrol.plan.units import BUSY_TEST, OBJECTIVES, TEST, own_units, units_of
 
 
 @command(

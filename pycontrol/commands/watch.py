@@ -20,16 +20,17 @@ from analysis.rta import Test
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from pycontrol.commands.options import JSON, TEST, command, time_of
 from pycontrol.ending import asked
-from pycontrol.live import fit
-from pycontrol.live.control import connect
-from pycontrol.live.listening import CURE, HOST, PORT
-from pycontrol.live.mismatch import bounds_of, mismatch
-from pycontrol.live.objection import Objection
-from pycontrol.live.watch import PATIENCE, Watcher
-from pycontrol.output import documents, observed, render
-from pycontrol.run.check import Judged, against, lines_of, unbounded
-from pycontrol.run.finding import Finding, What
-from pycontrol.run.judge import Judge
+from pycontrol.link.control import connect
+from pycontrol.observe import documents, observed
+from pycontrol.observe.fit import fit
+from pycontrol.observe.fit.objection import Objection
+from pycontrol.observe.judge.check import Judged, against, lines_of, unbounded
+from pycontrol.observe.judge.finding import Finding, What
+from pycontrol.observe.judge.judge import Judge
+from pycontrol.observe.watch.listening import CURE, HOST, PORT
+from pycontrol.observe.watch.mismatch import bounds_of, mismatch
+from pycontrol.observe.watch.watch import PATIENCE, Watcher
+from pycontrol.output import render
 
 #: So many findings of one kind about one task are printed in a second; the others are counted in the next line of it.
 MOST = 5
@@ -78,7 +79,7 @@ def watch(
     _check_options(file, name, metrics)
     if metrics:
         try:
-            from pycontrol.live import serving
+            from pycontrol.observe.watch import serving
         except ImportError:
             raise RuntimeFailure(f"prometheus-client is missing: {CURE}") from None
         serving.serve(device, listen, analysable(file, workers=True) if file else None, name, names, most)

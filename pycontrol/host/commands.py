@@ -21,7 +21,7 @@ from pycontrol.host.groups import Groups, Member
 from pycontrol.host.peer import Named, Peer, Rule, Rules
 from pycontrol.host.units import Space
 from pycontrol.host.wire import Refusal
-from pycontrol.live.netlink import Value
+from pycontrol.link.netlink import Value
 from pycontrol.machine import procs
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gpurt.enums import Command
 from pycontrol.host.peer import Peer
 from pycontrol.host.wire import Head, message
-from pycontrol.live.netlink import Value
+from pycontrol.link.netlink import Value
 
 #: Events that are kept.  A reader that has not taken the oldest one when there are more has lost it.
 MOST = 8192

@@ -41,7 +41,7 @@ from pycontrol.host.units import Space
 from pycontrol.host.users import Account, Accounts, UserLimits
 from pycontrol.host.waiter import FOREVER, Deadlines
 from pycontrol.host.wire import Malformed, Refusal, finish, head_of, message, refuse, reply, request
-from pycontrol.live.netlink import PACKET
+from pycontrol.link.netlink import PACKET
 from pycontrol.machine import procs
 
 #: How much earlier than an event is due the host wakes, to be on time whatever waking takes; it spins the rest, ns.

@@ -23,7 +23,7 @@ from gpurt.errors import UsageError
 from gpurt.types import CData
 from pycontrol.host.waiter import Answer, Deadlines, Waiter, Waiters
 from pycontrol.host.wire import Refusal
-from pycontrol.live.netlink import Value
+from pycontrol.link.netlink import Value
 
 #: Policies that share GPUs in space at run time.  `stgm` needs more slots than there are ends of a GPU.
 UNIT_POLICIES = ("sbeet", "sbeet-mg", "rm", "fcfs")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Packet
 from gpurt.types import CData
-from pycontrol.live.netlink import (
+from pycontrol.link.netlink import (
     HEADER,
     NLM_F_CAPPED,
     NLM_F_DUMP,

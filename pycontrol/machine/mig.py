@@ -15,7 +15,7 @@ from analysis.partition.instances import InstanceProfile, plainest
 from gpurt.errors import DeviceError
 from gpurt.text import visible
 from gpurt.types import CData
-from pycontrol.power.nvml import EXTRA, text_of
+from pycontrol.machine.power.nvml import EXTRA, text_of
 
 #: No profile of a GPU has more placements, and no GPU so many slices or SMs: an answer above it is none.
 MOST = 4096

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from analysis.energy.bounds import bounds
-from analysis.energy.model import J, SpatialSystem
 from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.power import Energy
 from analysis.energy.setup import Setup
 from analysis.energy.uncertain import Spread, spreads
+from analysis.model.energy import J, SpatialSystem
 from gpurt.errors import UsageError
 from gpurt.types import Document, DocumentView
 from pycontrol.output import render

@@ -223,9 +223,9 @@ def classes(tree: Path) -> Iterator[Fact]:
 
 
 def nvgpu(tree: Path, major: int) -> Iterator[Fact]:
-    """Facts of userlib/preload/nvgpu_tsg.c, and of the scheduling node in pycontrol/live/hints.py."""
+    """Facts of userlib/preload/nvgpu_tsg.c, and of the scheduling node in pycontrol/link/hints.py."""
     del major
-    from pycontrol.live import hints
+    from pycontrol.link import hints
 
     yield from requests(NVGPU_REQUESTS)
     for name in ("TSG_ENABLE", "TSG_DISABLE", "TSG_PREEMPT"):

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent / "shared"))
 from sides import Bench, build, rows
 from ways import ROOT, WAYS, known, serving
 
-from pycontrol.live.control import connect
-from pycontrol.run import preload
+from pycontrol.act.run import preload
+from pycontrol.link.control import connect
 
 SCALE = float(os.environ.get("GPURT_BENCH_SCALE", "1"))
 SECONDS = float(os.environ.get("GPURT_BENCH_SECONDS", "3"))

@@ -12,14 +12,14 @@ from functools import partial
 
 from benchmarks.shared.timing import WALL, seconds
 
-from analysis import compiled, rta, sweep
-from analysis.batch import Batch
-from analysis.experiments import EXPERIMENTS
+from analysis.answers import compiled, registry
+from analysis.experiments import EXPERIMENTS, sweep
 from analysis.experiments.engine import run as run_experiment
 from analysis.experiments.gcaps import EIGHT
+from analysis.experiments.generate import PAPER, generate
 from analysis.experiments.plan import Settings
-from analysis.generate import PAPER, generate
 from analysis.model import MS, Taskset
+from analysis.rta.batch import Batch
 
 TESTS = (
     "gcaps-suspend", "gcaps-busy", "gcaps-suspend+gpu-priority", "gcaps-busy+gpu-priority", "boosted-suspend",
@@ -35,7 +35,7 @@ def rate(batches: list[Batch], name: str, repeats: int) -> float:
 
 def readable_rate(tasksets: list[Taskset], name: str, repeats: int) -> float:
     """The same of the readable implementation."""
-    test = rta.find(name)
+    test = registry.find(name)
     return len(tasksets) / seconds(lambda: [test.run(taskset) for taskset in tasksets], repeats)
 
 
@@ -87,6 +87,6 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
     all_six = seconds(lambda: [run_experiment(figure, settings, jobs=2) for figure in figures], 1, WALL)
     yield "analysis.fig8_all.seconds", all_six, "s"
     taskset = large(effort.large)
-    tests = [rta.find(name) for name in ("gcaps-suspend", "gcaps-busy")]
+    tests = [registry.find(name) for name in ("gcaps-suspend", "gcaps-busy")]
     slowest = max(seconds(partial(compiled.run, test, taskset), 1, WALL) for test in tests)
     yield "analysis.large_taskset.seconds", slowest, "s"

@@ -59,7 +59,7 @@ MEASURED = (
 def spent(words: tuple[str, ...], file: Path) -> float:
     """Seconds of CPU time of a command on a file."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "pycontrol.cli", *words, str(file)]
+    command = [sys.executable, "-m", "pycontrol", *words, str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1, 3):
         raise RuntimeError(done.stderr)

@@ -23,9 +23,9 @@ from analysis.model import Platform
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, Packet
 from gpurt.segments import Client
-from pycontrol.live.control import connect
-from pycontrol.live.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, encode
-from pycontrol.run.emulator import Emulator
+from pycontrol.act.run.emulator import Emulator
+from pycontrol.link.control import connect
+from pycontrol.link.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, encode
 
 #: Connections of each attack, and with --quick.
 MANY, FEW = 1000, 20

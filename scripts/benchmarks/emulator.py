@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 
 from analysis.model import Platform
 from gpurt.segments import Client
-from pycontrol.run.emulator import Emulator
+from pycontrol.act.run.emulator import Emulator
 
 #: Bytes of the packets of a begin.
 SIZE = 40

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from analysis.energy import compiled
 from analysis.energy.generate import Draw, system
-from analysis.energy.model import PoweredKernel, Profile, SpatialSystem
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES
 from analysis.energy.published import FACTS, RTX, T400, gpu
@@ -20,6 +19,7 @@ from analysis.energy.setup import prepare
 from analysis.experiments import ENERGY
 from analysis.experiments.energy import FIVE
 from analysis.model import MS, Kernel
+from analysis.model.energy import PoweredKernel, Profile, SpatialSystem
 from gpurt._gpurt import ffi, lib
 
 #: Work of the benchmarks on one unit, ms, about as published; each saturates at as many units as it does there.

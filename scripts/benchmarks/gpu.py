@@ -22,8 +22,8 @@ from sides import Bench, build, records, rows
 from ways import WAYS, figures, known, serving
 
 from gpurt.enums import Cause
-from pycontrol.live.control import connect
-from pycontrol.run import preload
+from pycontrol.act.run import preload
+from pycontrol.link.control import connect
 
 SETTLE = 1.5
 SECONDS = int(os.environ.get("GPURT_BENCH_SECONDS", "2"))

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.generate import PAPER, generate
+from analysis.experiments.generate import PAPER, generate
 from analysis.model import MS, Platform, Taskset
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 
 INSIDE = Path(__file__).resolve().parent / "inside/simso_jobs.py"
 HORIZON, QUICK_HORIZON = 20_000 * MS, 100 * MS

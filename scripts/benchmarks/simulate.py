@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from analysis.simulate import Options, worst_over_offsets
+from analysis.simulation.simulate import Options, worst_over_offsets
 from analysis.taskset import load
 
 CASE_STUDY = Path(__file__).resolve().parents[2] / "examples/case-study.toml"

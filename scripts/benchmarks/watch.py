@@ -18,11 +18,11 @@ from pathlib import Path
 
 from analysis import taskset
 from analysis.model import Platform
-from pycontrol.live.control import connect
-from pycontrol.live.watch import PATIENCE, Watcher
-from pycontrol.run.emulator import Emulator
-from pycontrol.run.finding import Finding, What
-from pycontrol.run.judge import Judge
+from pycontrol.act.run.emulator import Emulator
+from pycontrol.link.control import connect
+from pycontrol.observe.judge.finding import Finding, What
+from pycontrol.observe.judge.judge import Judge
+from pycontrol.observe.watch.watch import PATIENCE, Watcher
 
 FILE = """[platform]
 cpus = 1

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pycontrol.live.formats import formats
+from pycontrol.link.formats import formats
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = [ROOT / "pycontrol", ROOT / "analysis", ROOT / "userlib/gpurt"]

@@ -6,13 +6,14 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from analysis import compiled, rta, sweep
+from analysis.answers import compiled, registry
 from analysis.attack.tasksets import with_random_modes
-from analysis.batch import from_tasksets
+from analysis.experiments import sweep
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
+from analysis.rta.batch import from_tasksets
 from analysis.rta.result import Bound, Verdict
 
-COMPILED = [name for name in rta.TESTS if compiled.takes(name)]
+COMPILED = [name for name in registry.TESTS if compiled.takes(name)]
 
 
 def random_taskset(rng: random.Random) -> Taskset:
@@ -58,12 +59,12 @@ def _ns(ms: float) -> int:
 
 def disagreement(name: str, taskset: Taskset) -> str | None:
     """How the compiled verdicts of a test differ from the readable ones; None if they do not."""
-    readable = rta.find(name).run(taskset)
-    single = compiled.run(rta.find(name), taskset)
+    readable = registry.find(name).run(taskset)
+    single = compiled.run(registry.find(name), taskset)
     for task, verdict in readable.verdicts.items():
         if not same(verdict, single.verdicts[task]):
             return f"{name}: {task}: {verdict} against {single.verdicts[task]}"
-    test = rta.find(name)
+    test = registry.find(name)
     if taskset.pending or (taskset.threads and not compiled.serves(test)):  # batches take no such tasksets
         return None
     if compiled.has(name) and bool(sweep.verdicts(from_tasksets([taskset]), name)[0]) is not readable.schedulable:

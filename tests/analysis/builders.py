@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
 
 
@@ -46,7 +46,7 @@ def three(theta: float = 0) -> Taskset:
 
 def wcrt(name: str, system: Taskset, of: str) -> int | None:
     """The bound of a test for one of the tasks, ns."""
-    return rta.find(name).run(system).wcrt(of)
+    return registry.find(name).run(system).wcrt(of)
 
 
 @st.composite

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from analysis.energy.model import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.model import MS, Kernel
+from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 
 W = 1_000_000
 

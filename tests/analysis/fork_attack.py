@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.attack.exact import TooManyStatesError, compare
 from analysis.attack.forks import sharp_forks, sharp_holds, tiny_forks, tiny_holds
 from analysis.attack.report import toml
@@ -34,7 +34,8 @@ def nothing(_: forkjoin.Path) -> Iterator[Demand]:
 
 def attacked(name: str, seconds: float, seed: str) -> Counter[str]:
     """How many systems of each generator had bounds, had too many states, and had a bound that is exceeded."""
-    test, rng, found, end = rta.find(name), random.Random(f"{name} {seed}"), Counter[str](), time.monotonic() + seconds
+    test, rng = registry.find(name), random.Random(f"{name} {seed}")
+    found, end = Counter[str](), time.monotonic() + seconds
     while time.monotonic() < end:
         draw = rng.choice(HOLDS if "--hold" in sys.argv else GENERATORS)
         try:

@@ -11,16 +11,16 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from analysis import rta
-from analysis.fixed_point import Diverged, least_fixed_point
-from analysis.generate import PAPER, generate
+from analysis.answers import registry
+from analysis.experiments.generate import PAPER, generate
 from analysis.model import US, GpuSegment, Task
+from analysis.model.fixed_point import Diverged, least_fixed_point
 from analysis.rta import gcaps
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
-GIVEN = rta.find("gcaps-suspend")
+GIVEN = registry.find("gcaps-suspend")
 #: Epsilon in us, and the load of each CPU.
 CELLS = ((300, 0.3), (300, 0.2), (1000, 0.2), (0, 0.3), (0, 0.4))
 

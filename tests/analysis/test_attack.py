@@ -9,12 +9,12 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset
 from effort import tries
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.attack.outcome import Effort, Outcome, size
 from analysis.attack.report import row, table, toml
 from analysis.attack.search import attack, attack_one, climb, is_delayed, minimised, ways
 from analysis.attack.tasksets import random_taskset
-from analysis.simulate import simulate, worst_over_offsets
+from analysis.simulation.simulate import simulate, worst_over_offsets
 from analysis.taskset import load
 
 PRINTED = "gcaps-suspend-printed"
@@ -26,7 +26,7 @@ def test_a_known_counterexample_is_found_and_can_be_seen_again() -> None:
     system = taskset(
         task("a", 0, 9, 400, cpu(100)), task("b", 0, 5, 400, gpu(1, 1)), task("c", 1, 1, 400, gpu(0, 1))
     )
-    outcome = attack_one(rta.find(PRINTED), system, random.Random(1), Effort(20, 1000))
+    outcome = attack_one(registry.find(PRINTED), system, random.Random(1), Effort(20, 1000))
     assert (outcome.tasksets, outcome.schedulable, outcome.violations) == (1, 1, 1)
     found = outcome.worst
     assert found is not None
@@ -37,11 +37,11 @@ def test_a_known_counterexample_is_found_and_can_be_seen_again() -> None:
         found.taskset, found.options, 20
     )  # fmt: skip
     assert again.tasks["c"].worst == found.observed
-    assert attack_one(rta.find("gcaps-suspend"), system, random.Random(1)).violations == 0
+    assert attack_one(registry.find("gcaps-suspend"), system, random.Random(1)).violations == 0
 
 
 def test_search_shows_more_than_as_many_random_first_releases() -> None:
-    rng, test, score = random.Random(4), rta.find("gcaps-suspend"), 0
+    rng, test, score = random.Random(4), registry.find("gcaps-suspend"), 0
     for _ in range(tries(60)):
         system = random_taskset(rng)
         result = test.run(system)
@@ -73,11 +73,11 @@ def test_counterexample_is_minimal_and_a_file(tmp_path: Path) -> None:
     assert found is not None
     assert found.observed > found.bound
     assert len(found.taskset) <= 3
-    assert minimised(rta.find(PRINTED), found) == found
+    assert minimised(registry.find(PRINTED), found) == found
     path = tmp_path / "found.toml"
     path.write_text(toml(found.taskset), encoding="ascii")
     loaded = load(path).taskset
-    assert rta.find(PRINTED).run(loaded).wcrt(found.task) == found.bound
+    assert registry.find(PRINTED).run(loaded).wcrt(found.task) == found.bound
     assert size(loaded) == size(found.taskset)
     if found.offsets:
         assert simulate(loaded, found.options, found.offsets).tasks[found.task].worst == found.observed
@@ -86,7 +86,7 @@ def test_counterexample_is_minimal_and_a_file(tmp_path: Path) -> None:
 def test_assigned_priorities_are_those_attacked() -> None:
     """b passes only with a GPU priority above a's.  Simulated with the file's priorities it would miss its bound."""
     tight = taskset(task("a", 0, 2, 100, gpu(0, 50)), task("b", 1, 1, 120, gpu(0, 5), deadline=20))
-    outcome = attack_one(rta.find("gcaps-suspend+gpu-priority"), tight, random.Random(0))
+    outcome = attack_one(registry.find("gcaps-suspend+gpu-priority"), tight, random.Random(0))
     assert outcome.schedulable == 1
     assert outcome.violations == 0
     assert outcome.worst is not None
@@ -95,7 +95,7 @@ def test_assigned_priorities_are_those_attacked() -> None:
 
 def test_failures_promise_nothing() -> None:
     late = taskset(task("a", 0, 5, 10, cpu(12)))
-    assert attack_one(rta.find("gcaps-busy"), late, random.Random(0)) == Outcome("gcaps-busy", 1)
+    assert attack_one(registry.find("gcaps-busy"), late, random.Random(0)) == Outcome("gcaps-busy", 1)
 
 
 def test_rows_and_files() -> None:

@@ -9,7 +9,7 @@ from builders import cpu, gpu, task, taskset, tasksets
 from effort import tries
 from hypothesis import given, settings
 
-from analysis import compiled, rta
+from analysis.answers import compiled, registry
 from analysis.model import Task, Taskset
 from analysis.rta.analyse import analyse
 
@@ -27,7 +27,8 @@ def exists_by_brute_force(name: str, system: Taskset) -> bool:
         if not respects_cpu_order(order):
             continue
         priorities = {t.name: len(order) - i for i, t in enumerate(order)}
-        result = analyse(name, rta.find(name).demands, system.with_gpu_priorities(priorities), assume_deadlines=True)
+        demands = registry.find(name).demands
+        result = analyse(name, demands, system.with_gpu_priorities(priorities), assume_deadlines=True)
         if result.schedulable:
             return True
     return False
@@ -37,11 +38,11 @@ def exists_by_brute_force(name: str, system: Taskset) -> bool:
 @settings(max_examples=tries(400), deadline=None)
 @given(system=tasksets(max_tasks=5, best_effort=False))
 def test_finds_an_assignment_exactly_when_there_is_one(name: str, system: Taskset) -> None:
-    assignment = rta.find(name).assign(system)
+    assignment = registry.find(name).assign(system)
     assert (assignment.priorities is not None) == exists_by_brute_force(name, system)
     if assignment.priorities is not None:
         changed = system.with_gpu_priorities(assignment.priorities)
-        assert analyse(name, rta.find(name).demands, changed, assume_deadlines=True).schedulable
+        assert analyse(name, registry.find(name).demands, changed, assume_deadlines=True).schedulable
         users = sorted((t for t in changed if t.uses_gpu), key=lambda t: -t.segment_priority)
         assert respects_cpu_order(tuple(users))
         assert sorted(assignment.priorities.values()) == sorted(t.priority for t in users)
@@ -53,15 +54,15 @@ def test_saves_a_taskset_that_its_own_order_fails() -> None:
         task("b", 0, 9, 100, gpu(0, 30)),
         task("c", 1, 1, 120, gpu(0, 8), deadline=20),
     )
-    test = rta.find("gcaps-suspend+gpu-priority")
-    assert not rta.find("gcaps-suspend").run(system).schedulable
+    test = registry.find("gcaps-suspend+gpu-priority")
+    assert not registry.find("gcaps-suspend").run(system).schedulable
     assert test.run(system).schedulable
     assert test.assign(system).priorities == {"b": 1, "c": 9}
 
 
 def test_says_where_it_got_stuck() -> None:
     system = taskset(task("b", 0, 9, 100, gpu(0, 60)), task("c", 1, 1, 100, gpu(0, 60)))
-    assignment = rta.find("gcaps-suspend").assign(system)
+    assignment = registry.find("gcaps-suspend").assign(system)
     assert assignment.priorities is None
     assert assignment.level == 1
     assert {failure.task for failure in assignment.blocked} == {"b", "c"}
@@ -70,12 +71,12 @@ def test_says_where_it_got_stuck() -> None:
 def test_more_tasks_than_priorities_is_an_error() -> None:
     system = taskset(*(task(f"t{i}", i, 1 + i % 99, 1000, cpu(0), gpu(0, 0.001)) for i in range(100)))
     with pytest.raises(ValueError, match="99 priorities"):
-        rta.find("gcaps-busy").assign(system)
+        registry.find("gcaps-busy").assign(system)
 
 
 def test_more_users_than_priorities_have_a_result() -> None:
     """There are 99 priorities.  If the file's own fail, none can be assigned to more tasks."""
     system = taskset(*(task(f"t{i}", i % 4, 50 + i % 2, 100, gpu(0, 5)) for i in range(100)))
-    test = rta.find("gcaps-suspend+gpu-priority")
+    test = registry.find("gcaps-suspend+gpu-priority")
     assert not test.run(system).schedulable
     assert not compiled.run(test, system).schedulable

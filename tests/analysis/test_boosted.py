@@ -12,16 +12,17 @@ from builders import cpu, gpu, ms, task, taskset, tasksets
 from effort import tries
 from hypothesis import given, settings
 
-from analysis import compiled, rta, sweep
-from analysis.choose import choices
-from analysis.generate import PAPER, generate
+from analysis.answers import compiled, registry
+from analysis.answers.choose import choices
+from analysis.answers.sensitivity import epsilon_budget
+from analysis.answers.verdict import answer, covering, slow_turns
+from analysis.experiments import sweep
+from analysis.experiments.generate import PAPER, generate
 from analysis.model import CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
 from analysis.rta.analyse import analyse
 from analysis.rta.boosted import longest_turn
 from analysis.rta.result import Bound, Failure, Reason
-from analysis.sensitivity import epsilon_budget
-from analysis.simulate import Options, simulate, worst_over_offsets
-from analysis.verdict import answer, covering, slow_turns
+from analysis.simulation.simulate import Options, simulate, worst_over_offsets
 from gpurt.enums import Form
 
 NAMES = ["boosted-suspend", "boosted-busy", "boosted-busy-fence", "boosted-mixed"]
@@ -29,7 +30,7 @@ NAMES = ["boosted-suspend", "boosted-busy", "boosted-busy-fence", "boosted-mixed
 
 def observed(system: Taskset, name: str, *offsets: float, policy: str = "boosted", form: Form | None = None) -> int:
     """The longest response time of a task from these first releases, ns."""
-    waiting = rta.find("boosted-suspend").waiting
+    waiting = registry.find("boosted-suspend").waiting
     return simulate(system, Options(policy, waiting, form=form), [ms(o) for o in offsets]).tasks[name].worst
 
 
@@ -42,7 +43,7 @@ def preempted_owner() -> Taskset:
 @pytest.mark.parametrize("form", [Form.SELF, Form.OWNER])
 def test_nobody_waits_for_an_owner_that_is_preempted_on_its_cpu(form: Form) -> None:
     """i: its own 1, and o's 2.  h: its own 100, and o's G^m of 1 above it."""
-    system, result = preempted_owner(), rta.find("boosted-suspend").run(preempted_owner())
+    system, result = preempted_owner(), registry.find("boosted-suspend").run(preempted_owner())
     assert [result.wcrt(name) for name in ("i", "h")] == [ms(3), ms(101)]
     assert observed(system, "i", 0.5, 0, 0.5, form=form) == ms(2.5)
     assert observed(system, "h", 0.5, 0, 0.5, form=form) == ms(100.5)
@@ -51,9 +52,9 @@ def test_nobody_waits_for_an_owner_that_is_preempted_on_its_cpu(form: Form) -> N
 
 def test_a_lower_task_that_spins_is_raised_for_its_whole_segment() -> None:
     system = taskset(task("i", 0, 2, 100, cpu(2)), task("j", 0, 1, 100, gpu(1, 9)))
-    assert rta.find("boosted-busy").run(system).wcrt("i") == ms(12)
-    assert rta.find("boosted-suspend").run(system).wcrt("i") == ms(3)
-    assert rta.find("boosted-busy-fence").run(system).wcrt("i") == ms(3)
+    assert registry.find("boosted-busy").run(system).wcrt("i") == ms(12)
+    assert registry.find("boosted-suspend").run(system).wcrt("i") == ms(3)
+    assert registry.find("boosted-busy-fence").run(system).wcrt("i") == ms(3)
     spun = simulate(system, Options("boosted", Waiting.BUSY), [1, 0]).tasks["i"].worst
     assert spun == ms(12) - 1
     slept = simulate(system, Options("boosted", Waiting.SUSPEND), [1, 0]).tasks["i"].worst
@@ -65,18 +66,18 @@ def test_a_lower_task_that_spins_is_raised_for_its_whole_segment() -> None:
 def test_a_lower_segment_counts_once_in_each_gap_and_once_a_job() -> None:
     i, j = task("i", 0, 2, 100, gpu(0, 1), gpu(0, 1)), task("j", 0, 1, 100, gpu(3, 1), deadline=20)
     many = task("j", 0, 1, 100, *(gpu(3, 1) for _ in range(4)), deadline=30)
-    suspend = rta.find("boosted-suspend")
+    suspend = registry.find("boosted-suspend")
     assert suspend.run(taskset(i, j)).wcrt("i") == ms(2 + 3)
     assert suspend.run(taskset(i, many)).wcrt("i") == ms(2 + 6)
     after = replace(i, segments=(*i.segments, cpu(0)))  # which needs its CPU once more
     assert suspend.run(taskset(after, many)).wcrt("i") == ms(2 + 9)
-    assert rta.find("boosted-busy").run(taskset(i, j)).wcrt("i") == ms(2 + 4)
+    assert registry.find("boosted-busy").run(taskset(i, j)).wcrt("i") == ms(2 + 4)
 
 
 def test_the_job_before_counts_if_it_can_end_with_a_gpu_segment() -> None:
     def bound(*segments: CpuSegment | GpuSegment) -> int | None:
         system = taskset(task("h", 0, 2, 100, cpu(1)), task("i", 0, 1, 100, *segments), epsilon=1)
-        return rta.find("boosted-suspend").run(system).wcrt("i")
+        return registry.find("boosted-suspend").run(system).wcrt("i")
 
     assert bound(gpu(1, 2), cpu(1)) == ms(4 + 2 + 1)
     assert bound(cpu(1), gpu(1, 2)) == ms(4 + 2 + 1 + (1 + 2))
@@ -90,9 +91,9 @@ def test_equals_that_spin_do_not_wait_for_each_other_for_ever() -> None:
         task("a", 0, 1, 20, gpu(0, 1)), task("b", 0, 1, 20, gpu(0, 1)), task("c", 1, 2, 20, gpu(0, 1)), epsilon=0.1
     )
     for name in NAMES:
-        assert rta.find(name).run(system).schedulable
+        assert registry.find(name).run(system).schedulable
     seen = worst_over_offsets(system, Options("boosted", Waiting.BUSY), 300)
-    bounds = rta.find("boosted-busy").run(system)
+    bounds = registry.find("boosted-busy").run(system)
     assert all(one.worst <= (bounds.wcrt(name) or 0) for name, one in seen.tasks.items())
 
 
@@ -100,13 +101,13 @@ def test_an_order_against_the_cpu_order_has_bounds_under_suspension_only() -> No
     high, low = task("high", 0, 2, 100, gpu(0, 1)), task("low", 0, 1, 100, gpu(0, 9), deadline=20)
     low = replace(low, gpu_priority=3)
     system = taskset(high, low)
-    assert rta.find("boosted-suspend").run(system).wcrt("high") == ms(10)
-    assert rta.find("boosted-suspend").run(system).wcrt("low") == ms(9)
-    refused = rta.find("boosted-busy").run(system).verdicts["high"]
+    assert registry.find("boosted-suspend").run(system).wcrt("high") == ms(10)
+    assert registry.find("boosted-suspend").run(system).wcrt("low") == ms(9)
+    refused = registry.find("boosted-busy").run(system).verdicts["high"]
     assert isinstance(refused, Failure)
     assert refused.reason is Reason.GPU_ORDER
     one_sided = taskset(high, replace(low, gpu_priority=0))
-    assert not rta.find("boosted-suspend").run(one_sided).schedulable
+    assert not registry.find("boosted-suspend").run(one_sided).schedulable
 
 
 @pytest.mark.parametrize("waiting", list(Waiting))
@@ -115,8 +116,8 @@ def test_mixed_with_one_mode_is_that_mode_or_above(waiting: Waiting) -> None:
     for _ in range(150):
         system = random_taskset(rng)
         system = replace(system, tasks=tuple(replace(t, waiting=waiting) for t in system))
-        one = rta.find(f"boosted-{waiting.value}")
-        mixed = rta.find("boosted-mixed").run(system)
+        one = registry.find(f"boosted-{waiting.value}")
+        mixed = registry.find("boosted-mixed").run(system)
         if mixed.schedulable:
             seen += 1
             alone = one.run(system)
@@ -165,7 +166,7 @@ def test_parts_add_up_to_the_bound() -> None:
     for _ in range(100):
         system = random_taskset(rng)
         for name in NAMES:
-            for verdict in compiled.run(rta.find(name), system).verdicts.values():
+            for verdict in compiled.run(registry.find(name), system).verdicts.values():
                 if isinstance(verdict, Bound):
                     bounds += 1
                     assert sum(term.amount for term in verdict.terms) == verdict.wcrt
@@ -197,7 +198,7 @@ def small_segment(rng: random.Random) -> CpuSegment | GpuSegment:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_small_tasksets_break_no_bound(name: str) -> None:
-    test, rng, bounded = rta.find(name), random.Random(11), 0
+    test, rng, bounded = registry.find(name), random.Random(11), 0
     for _ in range(400):
         system = small_taskset(rng, test.any_order)
         result = test.run(system)
@@ -216,7 +217,7 @@ def test_small_tasksets_break_no_bound(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_combination_of_first_releases_breaks_a_bound(name: str) -> None:
     """Three tasks, and each first release at every nanosecond of its period."""
-    test, rng, tried = rta.find(name), random.Random(3), 0
+    test, rng, tried = registry.find(name), random.Random(3), 0
     while tried < 5:
         drawn = small_taskset(rng, test.any_order).tasks[:3]
         platform = Platform(3, rng.choice([0, 1]), rng.choice([0, 1]))
@@ -234,7 +235,7 @@ def test_no_combination_of_first_releases_breaks_a_bound(name: str) -> None:
 @settings(max_examples=tries(150), deadline=None)
 @given(system=tasksets(max_tasks=4, cpus=2, best_effort=False))
 def test_finds_an_assignment_in_any_order_exactly_when_there_is_one(system: Taskset) -> None:
-    test = rta.find("boosted-suspend")
+    test = registry.find("boosted-suspend")
     users = [t for t in system.real_time if t.uses_gpu]
     orders = ({t.name: n for n, t in enumerate(order, 1)} for order in permutations(users))
     exists = any(
@@ -247,7 +248,7 @@ def test_finds_an_assignment_in_any_order_exactly_when_there_is_one(system: Task
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unknown_theta_is_charged_as_the_most_that_it_can_be(name: str) -> None:
     """Whatever part of epsilon it is, no bound is larger, and no verdict is better for not knowing it."""
-    rng, larger, test = random.Random(name), 0, rta.find(name)
+    rng, larger, test = random.Random(name), 0, registry.find(name)
     for _ in range(60):
         system = random_taskset(rng)
         epsilon, platform = ms(0.3), system.platform
@@ -283,7 +284,7 @@ def test_a_test_that_lets_threads_spin_too_long_proves_nothing() -> None:
     """Tasks that sleep may wait for their turn as long as the bound says."""
     crowd = taskset(*(task(f"t{at}", at % 4, at, 1000, gpu(1, 1)) for at in range(1, 16)), epsilon=1)
     for name, noted in (("boosted-busy", True), ("boosted-suspend", False)):
-        test = rta.find(name)
+        test = registry.find(name)
         result = test.run(crowd)
         assert result.schedulable
         assert ("t5 may wait longer than 20 ms for its turn" in slow_turns(test, crowd, result)) == noted
@@ -295,7 +296,7 @@ def test_a_test_that_lets_threads_spin_too_long_proves_nothing() -> None:
     ways = {choice.test: choice.schedulable for choice in choices(crowd)}
     assert (ways["boosted-busy"], ways["boosted-suspend"]) == (False, True)
     # t1 waits for an update in progress and two of each of the other 14: 29 in 20 ms
-    assert epsilon_budget(rta.find("boosted-busy"), crowd) == ms(20) // 29
+    assert epsilon_budget(registry.find("boosted-busy"), crowd) == ms(20) // 29
 
 
 def test_switches_back_to_a_lower_task_that_spins_count_outside_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,7 +305,7 @@ def test_switches_back_to_a_lower_task_that_spins_count_outside_of_windows(monke
         task("i", 0, 2, 300, cpu(40), gpu(0, 1)), task("j", 0, 1, 600, gpu(0, 50)), task("w", 1, 3, 10, gpu(0, 1)),
         epsilon=1, theta=1,
     )  # fmt: skip
-    test = rta.find("boosted-busy")
+    test = registry.find("boosted-busy")
     seen = simulate(system, Options("boosted", Waiting.BUSY), [1, 0, ms(1)]).tasks["i"].worst
     assert (test.run(system).wcrt("i") or 0) >= seen
     monkeypatch.setattr(Platform, "longest_switch", property(lambda platform: 0))
@@ -315,7 +316,7 @@ def test_switches_back_to_a_lower_task_that_spins_count_outside_of_windows(monke
 def test_owners_count_in_windows_only(name: str) -> None:
     """i executes long before its short segment: l owns the GPU in that once, not in each of its periods."""
     system = taskset(task("i", 0, 1, 200, cpu(50), gpu(0, 1)), task("l", 1, 2, 10, gpu(0, 2)))
-    assert rta.find(name).run(system).wcrt("i") == ms(50 + 1 + 2)
+    assert registry.find(name).run(system).wcrt("i") == ms(50 + 1 + 2)
 
 
 @pytest.mark.parametrize("name", ["boosted-busy", "boosted-busy-fence", "boosted-mixed"])
@@ -323,12 +324,12 @@ def test_owners_count_in_windows_of_tasks_above_that_spin(name: str) -> None:
     """h spins in its window of 3; l can own the GPU once there, but five times within i's response."""
     tasks = task("h", 0, 2, 100, cpu(1), gpu(0, 1)), task("i", 0, 1, 200, cpu(40)), task("l", 1, 3, 10, gpu(0, 2))
     system = taskset(*(replace(t, waiting=Waiting.BUSY) for t in tasks))
-    assert rta.find(name).run(system).wcrt("i") == ms(40 + 2 + 2)
-    assert compiled.run(rta.find(name), system).wcrt("i") == ms(44)
+    assert registry.find(name).run(system).wcrt("i") == ms(40 + 2 + 2)
+    assert compiled.run(registry.find(name), system).wcrt("i") == ms(44)
 
 
 def test_a_long_last_cpu_segment_does_not_delay_the_end_of_segments() -> None:
     """Shortcuts took C + G for the least end of a job's last segment: this taskset was refused, without reason."""
     batch = generate(PAPER, 1, 1, 3504)
     assert sweep.verdicts(batch, "boosted-suspend").tolist() == [True]
-    assert rta.find("boosted-suspend").run(batch.taskset(0)).schedulable
+    assert registry.find("boosted-suspend").run(batch.taskset(0)).schedulable

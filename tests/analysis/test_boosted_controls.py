@@ -18,10 +18,11 @@ from typing import Any
 
 import pytest
 
-from analysis import rta, simulate
+from analysis.answers import registry
 from analysis.attack.tasksets import random_taskset
 from analysis.model import Taskset, Waiting
-from analysis.simulate import Options, worst_over_offsets
+from analysis.simulation import simulate
+from analysis.simulation.simulate import Options, worst_over_offsets
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Form
 
@@ -113,7 +114,7 @@ def tasksets(seed: int) -> Iterator[Taskset]:
 
 def broken(control: Control, most: int) -> tuple[int, bool]:
     """How many tasksets with bounds were simulated, and whether one of those bounds was exceeded."""
-    test, bounded = rta.find(control.test), 0
+    test, bounded = registry.find(control.test), 0
     for number, taskset in enumerate(tasksets(5)):
         if bounded == most:
             break

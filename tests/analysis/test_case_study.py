@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from builders import ms
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.model import CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import ecrts24_printed
 from analysis.rta.recurrence import Demand
 from analysis.rta.system import Demands, System
-from analysis.simulate import Options, worst_over_offsets
+from analysis.simulation.simulate import Options, worst_over_offsets
 from analysis.taskset import TasksetFile, load
 
 FILE = Path(__file__).resolve().parents[2] / "examples" / "case-study.toml"
@@ -30,7 +30,7 @@ def case_study() -> TasksetFile:
 @pytest.mark.parametrize("execution", ["worst", "random"])
 @pytest.mark.parametrize("name", BOUNDED)
 def test_no_observation_exceeds_its_bound(case_study: TasksetFile, name: str, execution: str) -> None:
-    taskset, test = case_study.taskset, rta.find(name)
+    taskset, test = case_study.taskset, registry.find(name)
     verdicts = test.run(taskset)
     seed = BOUNDED.index(name)
     options = Options(test.policy, test.waiting, execution, seed=seed)
@@ -48,9 +48,9 @@ def test_no_observation_exceeds_its_bound(case_study: TasksetFile, name: str, ex
 @pytest.mark.parametrize("name", ["gcaps-suspend", "gcaps-busy"])
 def test_case_study_is_schedulable_with_gcaps(case_study: TasksetFile, name: str) -> None:
     """Section 7.2: under GCAPS every real-time task of the case study meets its deadline."""
-    result = rta.find(name).run(case_study.taskset)
+    result = registry.find(name).run(case_study.taskset)
     assert result.schedulable, [str(failure) for failure in result.failures]
-    test = rta.find(name)
+    test = registry.find(name)
     seen = worst_over_offsets(case_study.taskset, Options(test.policy, test.waiting), 100).tasks
     assert [task.name for task in case_study.taskset.real_time if seen[task.name].misses] == []
 
@@ -58,7 +58,7 @@ def test_case_study_is_schedulable_with_gcaps(case_study: TasksetFile, name: str
 def test_a_wrong_bound_would_be_noticed(case_study: TasksetFile) -> None:
     """The same comparison must find a bound exceeded that charges no interference."""
     taskset = case_study.taskset
-    seen = worst_over_offsets(taskset, Options("segment", rta.find("gcaps-suspend").waiting), OFFSETS).tasks
+    seen = worst_over_offsets(taskset, Options("segment", registry.find("gcaps-suspend").waiting), OFFSETS).tasks
     alone = {task.name: task.cpu_time + task.gpu_time for task in taskset.real_time}
     assert all(seen[name].worst > time for name, time in alone.items() if name != "mmul_cpu")
 
@@ -109,7 +109,7 @@ def read(taskset: Taskset) -> Taskset:
 
 @pytest.mark.parametrize("name", TABLE_5)
 def test_table_5(case_study: TasksetFile, name: str) -> None:
-    result = rta.find(name).run(read(case_study.taskset))
+    result = registry.find(name).run(read(case_study.taskset))
     for (seen, bound), task in zip(zip(*TABLE_5[name], strict=True), case_study.taskset.real_time, strict=True):
         printed = INSTEAD.get((name, task.name), bound)
         assert result.wcrt(task.name) == (None if printed is None else ms(printed)), task.name
@@ -128,7 +128,7 @@ def whole_deadlines(task: Task, system: System) -> list[Demand]:
 ])  # fmt: skip
 def test_table_5_as_evaluated(case_study: TasksetFile, name: str, demands: Demands) -> None:
     """A CPU-only task is charged all of a same-core task that spins; no bound is below what was measured."""
-    evaluated = replace(rta.find(name), demands=demands, compiled=None)
+    evaluated = replace(registry.find(name), demands=demands, compiled=None)
     result = evaluated.run(read(case_study.taskset))
     for (seen, bound), task in zip(zip(*TABLE_5[name], strict=True), case_study.taskset.real_time, strict=True):
         assert bound is not None
@@ -142,7 +142,7 @@ def test_table_5_as_evaluated(case_study: TasksetFile, name: str, demands: Deman
 ])  # fmt: skip
 def test_bounds_of_the_example_file(case_study: TasksetFile, name: str, bounds: tuple[float, ...]) -> None:
     """The bounds that docs/readings/gcaps.md compares with table 5: G^m is a tenth of G in the file."""
-    result = rta.find(name).run(case_study.taskset)
+    result = registry.find(name).run(case_study.taskset)
     assert [result.wcrt(task.name) for task in case_study.taskset.real_time] == [ms(bound) for bound in bounds]
     seen, _ = TABLE_5[f"{name.removesuffix('-printed')}-printed"]
     assert all(one < bound for one, bound in zip(seen, bounds, strict=True)) == (name != "gcaps-busy-printed")

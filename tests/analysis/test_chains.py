@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.attack.exact import explore
 from analysis.attack.search import ways
 from analysis.attack.tasksets import random_taskset
@@ -21,7 +21,7 @@ from analysis.chains.bounds import bound_of, never_between
 from analysis.chains.observed import KEYS, Observed, observed
 from analysis.model import Chain, Segment, Taskset
 from analysis.rta import Bound, Result
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 
 MANY = 20 if os.environ.get("GPURT_LONG") else 1
 Row = tuple[int, int, int, tuple[Segment, ...]]
@@ -85,7 +85,7 @@ def test_exact_values(made: Taskset, exact: tuple[int, ...], bound: tuple[int, .
 def test_an_event_needs_no_wait_for_the_first_release() -> None:
     made = GOLDEN[2][0]
     chain = replace(made.chains[0], event=True)
-    found = bound_of(chain, made, rta.find("boosted-suspend").run(made))
+    found = bound_of(chain, made, registry.find("boosted-suspend").run(made))
     assert found.latencies["max_reaction"].bound == ms(13 - 4)
 
 
@@ -108,7 +108,7 @@ def test_a_producer_that_sleeps_or_is_less_urgent_is_not_exempt() -> None:
 def test_a_chain_has_no_bound_without_those_of_its_tasks() -> None:
     made = system((0, 2, 4, (cpu(3),)), (0, 1, 6, (cpu(2),)))
     chain = replace(made.chains[0], max_age=ms(100))
-    found = bound_of(chain, made, rta.find("boosted-suspend").run(made))
+    found = bound_of(chain, made, registry.find("boosted-suspend").run(made))
     assert (found.holds, found.objection) == (False, "chain c: t1 has no bound")
 
 
@@ -123,7 +123,7 @@ def test_what_a_limit_allows() -> None:
 
 @pytest.mark.parametrize("name", ["boosted-suspend", "gcaps-busy", "boosted-busy", "lock-priority-suspend"])
 def test_no_simulated_chain_exceeds_its_bound(name: str) -> None:
-    test, rng, looked = rta.find(name), random.Random(f"chains {name}"), 0
+    test, rng, looked = registry.find(name), random.Random(f"chains {name}"), 0
     for _ in range(60 * MANY):
         made = random_taskset(rng)
         real = list(made.real_time)

@@ -13,11 +13,13 @@ from agreement import COMPILED, disagreement, random_taskset
 from effort import tries
 from hypothesis import given, settings
 
-from analysis import compiled, rta, sweep
-from analysis.batch import from_tasksets
-from analysis.generate import PAPER, THESIS, Parameters, generate
+from analysis import rta
+from analysis.answers import compiled, registry
+from analysis.experiments import sweep
+from analysis.experiments.generate import PAPER, THESIS, Parameters, generate
 from analysis.model import MS, Copy, GpuSegment, Platform, Span, Task, Taskset
 from analysis.rta.analyse import analyse
+from analysis.rta.batch import from_tasksets
 from analysis.rta.recurrence import Demand
 from analysis.rta.result import Bound, Failure, Reason, TermKind
 from analysis.rta.system import System
@@ -58,7 +60,7 @@ def test_equals_are_given_gpu_priorities_in_the_same_order(name: str) -> None:
 @pytest.mark.parametrize("parameters", [PAPER, replace(THESIS, load=(0.2, 0.4))], ids=["table 3", "lighter"])
 def test_verdicts_of_generated_batches_equal_the_readable_ones(name: str, parameters: Parameters) -> None:
     batch = generate(parameters, 5, 15)
-    readable = [rta.find(name).run(batch.taskset(index)).schedulable for index in range(len(batch))]
+    readable = [registry.find(name).run(batch.taskset(index)).schedulable for index in range(len(batch))]
     assert sweep.verdicts(batch, name).tolist() == readable
 
 
@@ -69,7 +71,7 @@ def test_both_verdicts_occur() -> None:
     assert all(0 < share < 1 for share in shares.values()), shares
 
 
-@pytest.mark.parametrize("name", [compiled.FIXED_PRIORITY, *(name for name in rta.TESTS if compiled.has(name))])
+@pytest.mark.parametrize("name", [compiled.FIXED_PRIORITY, *(name for name in registry.TESTS if compiled.has(name))])
 @pytest.mark.parametrize("parameters", [PAPER, replace(THESIS, load=(0.1, 1.1), segments=(1, 9))], ids=["3", "wide"])
 def test_shortcuts_change_nothing(name: str, parameters: Parameters) -> None:
     """scripts/agree --shortcuts compares them on 10^6 tasksets."""
@@ -87,11 +89,11 @@ def test_owners_elsewhere_take_of_a_long_last_cpu_segment_what_windows_let_them(
         epsilon=1, theta=0.2,
     )  # fmt: skip
     for name in ("boosted-suspend", "boosted-mixed"):
-        assert rta.find(name).run(system).schedulable
+        assert registry.find(name).run(system).schedulable
         assert sweep.verdicts(from_tasksets([system]), name).all()
 
 
-@pytest.mark.parametrize("name", [name for name in rta.TESTS if compiled.has(name) and name.startswith("boosted")])
+@pytest.mark.parametrize("name", [name for name in registry.TESTS if compiled.has(name) and name.startswith("boosted")])
 @pytest.mark.parametrize("segments", [(1, 2), (1, 6)], ids=["few segments", "many"])
 def test_no_shortcut_is_wrong_where_bounds_are_deadlines(name: str, segments: tuple[int, int]) -> None:
     """Deadlines at the bounds are met; 1 ns below one, the recurrences as they are written decide."""
@@ -100,7 +102,7 @@ def test_no_shortcut_is_wrong_where_bounds_are_deadlines(name: str, segments: tu
     met, missed = [], []
     for index in np.flatnonzero(sweep.verdicts(batch, name)):
         system = batch.taskset(int(index))
-        result = compiled.run(rta.find(name), system)
+        result = compiled.run(registry.find(name), system)
         tight = tuple(replace(task, deadline=result.wcrt(task.name) or task.deadline) for task in system)
         late = rng.randrange(len(tight))
         met.append(replace(system, tasks=tight))
@@ -129,7 +131,7 @@ def test_equals_delay_one_another_in_quick_verdicts_too() -> None:
     for first, second in ((10, 20), (20, 10)):
         a, b = builders.task("a", 0, 2, first, builders.cpu(6)), builders.task("b", 0, 2, second, builders.cpu(6))
         system = builders.taskset(a, b)
-        assert not rta.find("boosted-suspend").run(system).schedulable
+        assert not registry.find("boosted-suspend").run(system).schedulable
         assert not sweep.verdicts(from_tasksets([system]), "boosted-suspend").any()
 
 
@@ -159,7 +161,7 @@ def test_every_bound_explains_itself() -> None:
     bounds = 0
     for _ in range(60):
         for name in ("gcaps-busy", "mpcp-suspend", "tsg-rr-suspend"):
-            for verdict in compiled.run(rta.find(name), random_taskset(rng)).verdicts.values():
+            for verdict in compiled.run(registry.find(name), random_taskset(rng)).verdicts.values():
                 if isinstance(verdict, Bound):
                     bounds += 1
                     assert sum(term.amount for term in verdict.terms) == verdict.wcrt
@@ -176,7 +178,7 @@ def huge(scale: int) -> Taskset:
 @pytest.mark.parametrize("scale", [1, HUGE // (5 * MS), 2**80])
 def test_times_beyond_63_bits_are_left_to_the_readable_tests(scale: int) -> None:
     for name in COMPILED:
-        test = rta.find(name)
+        test = registry.find(name)
         assert {k: type(v) for k, v in compiled.run(test, huge(scale)).verdicts.items()} == {
             k: type(v) for k, v in test.run(huge(scale)).verdicts.items()
         }
@@ -195,7 +197,7 @@ def test_a_cost_beyond_64_bits_is_left_to_the_readable_tests() -> None:
     task = Task("a", 0, 1, 2**62, 2**62, (copy,))
     taskset = Taskset(Platform(1, alpha=0, theta=2**62), (task,))
     for name in COMPILED:
-        test = rta.find(name)
+        test = registry.find(name)
         assert compiled.run(test, taskset).wcrt("a") == test.run(taskset).wcrt("a")
 
 
@@ -215,7 +217,7 @@ def rounds_of_2_64() -> Taskset:
 @pytest.mark.parametrize("taskset", [updates_of_2_64(), rounds_of_2_64()], ids=["updates", "rounds"])
 def test_charges_that_64_bits_lose_are_left_to_the_readable_tests(taskset: Taskset) -> None:
     for name in COMPILED:
-        test = rta.find(name)
+        test = registry.find(name)
         readable, found = test.run(taskset), compiled.run(test, taskset)
         assert [found.wcrt(task.name) for task in taskset] == [readable.wcrt(task.name) for task in taskset], name
         assert compiled.passes(test, taskset) == readable.schedulable, name
@@ -226,7 +228,7 @@ def test_a_verdict_that_could_overflow_is_asked_of_the_readable_test() -> None:
     batch.times["period"][:] *= 2**30
     batch.times["deadline"][:] *= 2**30
     batch.times["cpu_time"][0] = 2**62
-    readable = [rta.find("gcaps-suspend").run(batch.taskset(index)).schedulable for index in range(3)]
+    readable = [registry.find("gcaps-suspend").run(batch.taskset(index)).schedulable for index in range(3)]
     assert sweep.verdicts(batch, "gcaps-suspend").tolist() == readable
 
 
@@ -240,13 +242,13 @@ def test_unknown_tests_and_empty_batches() -> None:
     with pytest.raises(ValueError, match="no compiled test"):
         sweep.verdicts(generate(PAPER, 1, 1), "lock-fifo-busy")
     assert len(sweep.verdicts(generate(PAPER, 1, 0), "gcaps-busy")) == 0
-    assert compiled.run(rta.find("gcaps-busy"), Taskset(Platform(1))).verdicts == {}
+    assert compiled.run(registry.find("gcaps-busy"), Taskset(Platform(1))).verdicts == {}
 
 
 def test_the_task_that_a_failure_depends_on_is_named() -> None:
     low = builders.task("low", 0, 1, 100, builders.cpu(1))
     late = builders.task("late", 0, 2, 100, builders.cpu(90), deadline=50)
-    verdict = compiled.run(rta.find("gcaps-suspend"), builders.taskset(low, late)).verdicts["low"]
+    verdict = compiled.run(registry.find("gcaps-suspend"), builders.taskset(low, late)).verdicts["low"]
     assert isinstance(verdict, Failure)
     assert (verdict.reason, verdict.culprit) == (Reason.DEPENDS_ON, "late")
 
@@ -258,10 +260,10 @@ def test_cpu_numbers_are_bounded() -> None:
         sweep.verdicts(batch, "gcaps-suspend")
 
 
-@pytest.mark.parametrize("name", [name for name in COMPILED if rta.TESTS[name].assignable])
+@pytest.mark.parametrize("name", [name for name in COMPILED if registry.TESTS[name].assignable])
 def test_levels_are_those_of_the_readable_method(name: str) -> None:
     """And where no task takes a level, both say the same of each candidate."""
-    test, seen = rta.find(name), set()
+    test, seen = registry.find(name), set()
     for seed, load in enumerate([(0.1, 0.2), (0.2, 0.4), (0.4, 0.6)]):
         batch = generate(replace(PAPER, load=load, best_effort=0.2), seed, 12)
         for taskset in map(batch.taskset, range(len(batch))):
@@ -272,9 +274,9 @@ def test_levels_are_those_of_the_readable_method(name: str) -> None:
     assert seen == {False, True}
 
 
-@pytest.mark.parametrize("name", [name for name, test in rta.TESTS.items() if test.sound])
+@pytest.mark.parametrize("name", [name for name, test in registry.TESTS.items() if test.sound])
 def test_what_passes_is_what_the_result_says(name: str) -> None:
-    random_, test, seen = random.Random(name), rta.find(name), set()
+    random_, test, seen = random.Random(name), registry.find(name), set()
     for _ in range(40):
         taskset = random_taskset(random_)
         if test.policy == "timesliced":

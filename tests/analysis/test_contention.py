@@ -14,9 +14,9 @@ from builders import MS, gpu, ms, task, taskset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.conflicts import Neighbours
 from analysis.model import CpuSegment, GpuSegment, Intensity, Kernel, Partition, Platform, Sharing, Span, Task, Taskset
-from analysis.simulate import INTENSITIES, Options, SimulationError, simulate
+from analysis.model.conflicts import Neighbours
+from analysis.simulation.simulate import INTENSITIES, Options, SimulationError, simulate
 from analysis.taskset.file import load
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Policy

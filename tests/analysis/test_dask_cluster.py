@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
+from analysis.answers.fingerprint import source_fingerprint
 from analysis.experiments import EXPERIMENTS
 from analysis.experiments.engine import plan, run
 from analysis.experiments.plan import Settings
-from analysis.fingerprint import source_fingerprint
 from gpurt.errors import RuntimeFailure
 
 #: It takes long to import, and each worker collects these tests.

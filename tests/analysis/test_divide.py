@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from analysis.choose import choices
-from analysis.divide import best, divisions
+from analysis.answers.choose import choices
+from analysis.answers.divide import best, divisions
 from analysis.taskset import load
 from pycontrol import cli
 

@@ -22,12 +22,12 @@ from test_energy_model import EXAMPLES
 from analysis.energy import migrate, simulate
 from analysis.energy.cost import cost
 from analysis.energy.file import load
-from analysis.energy.model import J
 from analysis.energy.policies import POLICIES
 from analysis.energy.setup import prepare
 from analysis.experiments import ENERGY
 from analysis.experiments.engine import run
 from analysis.experiments.plan import Settings
+from analysis.model.energy import J
 from gpurt.units import format_power, format_time
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs/experiments/energy"

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from analysis.energy import compiled, simulate
-from analysis.energy.model import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.energy.outcome import EXECUTIONS, EnergyOutcome, EnergyRun
 from analysis.energy.policies import POLICIES, Order, Readings, UnitsPolicy
 from analysis.energy.setup import Setup, prepare
 from analysis.model import Kernel
+from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 
 SYSTEMS = 4000 if os.environ.get("GPURT_LONG") == "1" else 25
 

@@ -15,12 +15,12 @@ from itertools import combinations
 import pytest
 
 from analysis.energy.bounds import bounds
-from analysis.energy.model import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.energy.outcome import Dispatch
 from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.schedule import NoTableError, Table, faults, make
 from analysis.energy.setup import Setup, prepare
 from analysis.model import Kernel
+from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 
 TIMES = 100 if os.environ.get("GPURT_LONG") else 1
 PERIODS = [(4, 8, 16), (6, 12), (5, 10, 20), (3, 4, 6), (10,), (7, 14, 21)]

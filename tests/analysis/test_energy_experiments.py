@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analysis.answers.fingerprint import fingerprint
 from analysis.energy import published
 from analysis.energy.generate import HEAVY, Draw, system, within
 from analysis.energy.preferred import best_units, mean_utilization, preference
@@ -25,7 +26,6 @@ from analysis.experiments.energy import CHAPTER3, MEASURES, EnergyExperiment
 from analysis.experiments.engine import CheckpointError, run
 from analysis.experiments.plan import Settings
 from analysis.experiments.rows import write_rows
-from analysis.fingerprint import fingerprint
 from analysis.model import MS
 from gpurt.errors import FileError
 from pycontrol import cli

@@ -11,7 +11,7 @@ import pytest
 from energy_systems import example5, toy
 
 from analysis.energy.file import load
-from analysis.energy.model import SpatialSystem
+from analysis.model.energy import SpatialSystem
 from gpurt.errors import TasksetError
 from gpurt.units import parse_power
 

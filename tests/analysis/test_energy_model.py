@@ -11,10 +11,10 @@ from effort import tries
 from energy_systems import W, analogue, kernel, ns, toy, watts
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
-from analysis.energy.model import MJ, J, SpatialGpu, SpatialSystem
 from analysis.energy.power import Energy, Execution, closed_form, instant, integral, steps
 from analysis.energy.preferred import active_energy, best_units, least_energy, mean_utilization, preference
 from analysis.model import Kernel
+from analysis.model.energy import MJ, J, SpatialGpu, SpatialSystem
 
 RTX = SpatialGpu("rtx3070", 46, 46, watts(46), watts("0.445"))
 T400 = SpatialGpu("t400", 6, 6, watts(8), watts("0.652"))

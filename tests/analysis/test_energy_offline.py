@@ -17,7 +17,6 @@ from analysis.energy import compiled, simulate
 from analysis.energy.bounds import bounds
 from analysis.energy.cost import cost, save
 from analysis.energy.file import load
-from analysis.energy.model import MJ, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.energy.optimum import least
 from analysis.energy.outcome import Dispatch, EnergyRun
 from analysis.energy.policies import POLICIES, Readings
@@ -26,8 +25,9 @@ from analysis.energy.schedule import NoTableError, Table, faults, make
 from analysis.energy.setup import prepare
 from analysis.energy.trace import trace_of
 from analysis.model import MS, Kernel
-from analysis.trace import Kind
-from analysis.trace import load as load_trace
+from analysis.model.energy import MJ, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
+from analysis.traces.trace import Kind
+from analysis.traces.trace import load as load_trace
 from gpurt.errors import FileError
 
 PERIODIC = example5((20, 10, 20))

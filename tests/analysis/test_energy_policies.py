@@ -12,12 +12,12 @@ from energy_systems import W, analogue, anomaly, example5, kernel, ns, task, toy
 from analysis.energy import compiled, simulate
 from analysis.energy.allocate import candidate, candidates
 from analysis.energy.migrate import migrate
-from analysis.energy.model import MJ, J, SpatialGpu, SpatialSystem
 from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.policies import POLICIES, Order, Readings
 from analysis.energy.setup import Setup, prepare
 from analysis.energy.state import Dispatching, ReleasedJob, UnitsState, planned
 from analysis.model import MS, Kernel
+from analysis.model.energy import MJ, J, SpatialGpu, SpatialSystem
 
 Simulate = Callable[[Setup, EnergyRun], EnergyOutcome]
 

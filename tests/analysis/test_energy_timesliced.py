@@ -12,12 +12,12 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.energy.model import MJ
 from analysis.energy.power import closed_form, integral
 from analysis.energy.timesliced import TimeSliced, energy, executions, load, with_power
 from analysis.model import MS
-from analysis.simulate import Options, default_horizon, simulate
-from analysis.trace import Event, Kind, Trace
+from analysis.model.energy import MJ
+from analysis.simulation.simulate import Options, default_horizon, simulate
+from analysis.traces.trace import Event, Kind, Trace
 from gpurt.errors import TasksetError, UsageError
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/energy"

@@ -6,11 +6,11 @@ from __future__ import annotations
 import pytest
 from energy_systems import W, example5, kernel, ns, task, toy, watts
 
-from analysis.energy.model import MJ, SpatialGpu, SpatialSystem
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.uncertain import corners, spreads
 from analysis.model import Kernel
+from analysis.model.energy import MJ, SpatialGpu, SpatialSystem
 
 
 def test_energies_at_the_corners_by_hand() -> None:

@@ -14,6 +14,7 @@ import pytest
 from builders import cpu, gpu, task, taskset
 
 from analysis import rta
+from analysis.answers import registry
 from analysis.attack.closeness import Kind, closeness, table
 from analysis.attack.exact import (
     TooManyStatesError,
@@ -28,10 +29,10 @@ from analysis.attack.exact import (
 from analysis.attack.search import prioritised
 from analysis.attack.tiny import tiny, tiny_for
 from analysis.model import MS, CpuSegment, Span, Taskset
-from analysis.simulate import Options, worst_over_offsets
+from analysis.simulation.simulate import Options, worst_over_offsets
 
 SOUND = sound_tests()
-UNSOUND = [test.name for test in rta.TESTS.values() if not test.sound]
+UNSOUND = [test.name for test in registry.TESTS.values() if not test.sound]
 #: Tasksets for each test: 10^4 in all, and 10^5.
 MANY = (100_000 if os.environ.get("GPURT_LONG") else 10_000) // len(SOUND) + 1
 #: The same beside a task without a bound, which have more states.
@@ -86,21 +87,21 @@ def test_no_schedule_exceeds_a_bound_beside_a_task_without_one(test: rta.Test) -
 @pytest.mark.parametrize("name", UNSOUND)
 def test_some_schedule_exceeds_an_unsound_bound(name: str) -> None:
     """A control: without it the silence of the others would mean nothing."""
-    assert broken(rta.find(name), 1000, seed=2) is not None
+    assert broken(registry.find(name), 1000, seed=2) is not None
 
 
 def test_bounds_are_close_to_exact_worst_cases() -> None:
     """A small sample shows, as far as it can, what docs/closeness.md says of a larger one."""
-    found = closeness(rta.find("boosted-suspend"), 150, seed=1)
+    found = closeness(registry.find("boosted-suspend"), 150, seed=1)
     assert (found.tasksets, found.broken) == (150, 0)
     assert list(found.ratios) == sorted(found.ratios)
     assert min(found.ratios) >= 1
     assert found.quantile(0.5) <= 1.1
     assert found.quantile(0.95) <= 1.7
-    printed = closeness(rta.find("gcaps-busy-printed"), 150, seed=1)
+    printed = closeness(registry.find("gcaps-busy-printed"), 150, seed=1)
     assert printed.broken
     assert printed.counterexample is not None
-    again = compare(rta.find("gcaps-busy-printed"), printed.counterexample)
+    again = compare(registry.find("gcaps-busy-printed"), printed.counterexample)
     assert again is not None
     assert again.broken
     assert "| `gcaps-busy-printed` (unsound) | 150 |" in table([found, printed])
@@ -109,7 +110,7 @@ def test_bounds_are_close_to_exact_worst_cases() -> None:
 @pytest.mark.parametrize("kind", [Kind(threads=True), Kind(pending=True), Kind(chains=True)], ids=str)
 def test_other_kinds_of_tasksets_are_explored(kind: Kind) -> None:
     """Bounds of threads that serve several tasks, of pending jobs, of chains: some are explored, none is exceeded."""
-    test, rng = rta.find("boosted-suspend"), random.Random(4)
+    test, rng = registry.find("boosted-suspend"), random.Random(4)
     has = "threads" if kind.threads else "pending" if kind.pending else "chains"
     assert any(getattr(kind.drawn(test, rng), has) for _ in range(9))
     found = closeness(test, 40, seed=4, kind=kind)

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from analysis import rta, sweep
-from analysis.experiments import ENERGY, EXPERIMENTS, STUDIES, engine
+from analysis.answers import registry
+from analysis.answers.fingerprint import fingerprint
+from analysis.experiments import ENERGY, EXPERIMENTS, STUDIES, engine, sweep
 from analysis.experiments.engine import CheckpointError, run
+from analysis.experiments.generate import PAPER, PLATFORM, generate
 from analysis.experiments.plan import Settings
 from analysis.experiments.rows import write_rows
 from analysis.experiments.schedulability import Curve, Schedulability, point_seed
-from analysis.fingerprint import fingerprint
-from analysis.generate import PAPER, PLATFORM, generate
 from analysis.model import US
 from gpurt.errors import FileError, UsageError
 from pycontrol.commands.experiment import list_
@@ -64,7 +64,7 @@ def test_counts_are_those_of_the_readable_tests() -> None:
         batch = generate(parameters, point_seed(SMALL.seed, parameters), SMALL.tasksets, platform=PLATFORM)
         for curve in experiment.curves:
             placed = batch.on(curve.platform.alpha, curve.platform.theta)
-            found = [rta.find(curve.test).run(placed.taskset(i)).schedulable for i in range(len(batch))]
+            found = [registry.find(curve.test).run(placed.taskset(i)).schedulable for i in range(len(batch))]
             assert counts[curve.label] == sum(found), curve
 
 
@@ -125,7 +125,7 @@ def test_the_fingerprint_is_of_all_code_that_results_depend_on(tmp_path: Path) -
     program = (
         "import sys, types\nstub = types.ModuleType('gpurt')\n"
         "stub._gpurt = types.SimpleNamespace(__file__=sys.argv[1])\nsys.modules['gpurt'] = stub\n"
-        "from analysis.fingerprint import fingerprint\nprint(fingerprint())\n"
+        "from analysis.answers.fingerprint import fingerprint\nprint(fingerprint())\n"
     )
 
     def found() -> str:

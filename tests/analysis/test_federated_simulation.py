@@ -13,10 +13,10 @@ import pytest
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, copy, cpu, fixed, ms, part, task
 
 from analysis.model import Partition, Platform, Task, Taskset, Waiting
-from analysis.rtgpu.federated import Federated
-from analysis.simulate import Options, SimulationError
+from analysis.simulation.federated import Federated
+from analysis.simulation.simulate import Options, SimulationError
 from analysis.taskset import load as load_file
-from analysis.trace import Kind, load, times_of
+from analysis.traces.trace import Kind, load, times_of
 from pycontrol import cli
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.fixed_point import Diverged, brute_force_fixed_point, least_fixed_point
+from analysis.model.fixed_point import Diverged, brute_force_fixed_point, least_fixed_point
 
 PARTS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10)), max_size=4)
 
@@ -25,7 +25,7 @@ def test_search_finds_what_trying_every_integer_finds(own: int, parts: list[tupl
 
 
 def test_a_search_that_creeps_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("analysis.fixed_point.MAX_STEPS", 100)
+    monkeypatch.setattr("analysis.model.fixed_point.MAX_STEPS", 100)
     with pytest.raises(Diverged) as caught:
         least_fixed_point(lambda x: x + 1, 0, 10**18)
     assert caught.value.steps == 100

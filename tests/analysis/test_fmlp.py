@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from builders import cpu, gpu, ms, task, taskset, three, wcrt
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.model import Waiting
 from analysis.rta import Bound, TermKind
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 
 MODES = list(Waiting)
 
@@ -32,7 +32,7 @@ def test_requests_are_not_more_than_a_task_has_jobs() -> None:
         task("a", 0, 9, 100, gpu(0, 1), gpu(0, 1), gpu(0, 1)),
         task("k", 1, 1, 1000, gpu(0, 20)),
     )
-    bound = rta.find("fmlp-suspend").run(system).verdicts["a"]
+    bound = registry.find("fmlp-suspend").run(system).verdicts["a"]
     assert isinstance(bound, Bound)
     assert {t.source: t.amount for t in bound.terms if t.kind is TermKind.BLOCKING} == {"k": ms(40)}
     # one request of each job in the window; three would have been 60

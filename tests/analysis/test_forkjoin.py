@@ -17,20 +17,21 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
 
 from analysis import rta
+from analysis.answers import registry
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
 from analysis.attack.forks import sharp_forks, tiny_forks, with_random_workers
 from analysis.attack.outcome import Effort
 from analysis.attack.report import toml
 from analysis.attack.search import attack
 from analysis.attack.tasksets import random_taskset
-from analysis.callbacks import Order, Thread
 from analysis.model import Fork, Span, Task, Taskset, Waiting
-from analysis.rta import forkjoin, registry, windows
+from analysis.model.callbacks import Order, Thread
+from analysis.rta import forkjoin, windows
 from analysis.rta.forkjoin import with_switches
 from analysis.rta.recurrence import Demand
 from analysis.rta.result import Bound
 from analysis.rta.system import System
-from analysis.simulate import Options, SimulationError, simulate
+from analysis.simulation.simulate import Options, SimulationError, simulate
 from analysis.taskset import load
 from gpurt.enums import Form
 
@@ -67,7 +68,7 @@ def beside() -> Taskset:
 def exact(system: Taskset, test: str) -> dict[str, int]:
     """The longest responses over all schedules in all forms that the test is about."""
     limits = {t.name: 3 * t.period for t in system}
-    row = rta.find(test)
+    row = registry.find(test)
     found = [explore(system, Options(row.policy, form=form), limits).worst for form in row.forms]
     return {t.name: max(one[t.name] for one in found) for t in system}
 
@@ -99,7 +100,7 @@ def test_a_workers_bound_counts_from_the_release_of_its_tasks_job(test: str) -> 
 
 
 def test_the_terms_of_a_bound_name_the_other_workers() -> None:
-    verdict = rta.find("boosted-suspend").run(beside()).verdicts["p"]
+    verdict = registry.find("boosted-suspend").run(beside()).verdicts["p"]
     assert isinstance(verdict, Bound)
     assert [(t.kind.value, t.source, t.amount) for t in verdict.terms] == [
         ("own execution", None, ms(8)), ("GPU preemption", "w1", ms(2)), ("GPU preemption", "r", ms(3)),
@@ -193,7 +194,7 @@ def looked_at(
 @pytest.mark.parametrize("draw", [tiny_forks, sharp_forks])
 @pytest.mark.parametrize("test", TESTS)
 def test_no_schedule_of_a_tiny_system_exceeds_a_bound(test: str, draw: Callable[[random.Random], Taskset]) -> None:
-    for one in looked_at(rta.find(test), 5, 20 * MANY, draw):
+    for one in looked_at(registry.find(test), 5, 20 * MANY, draw):
         assert one.broken is None, toml(one.taskset)
 
 
@@ -203,7 +204,7 @@ def without(*lemmas: str) -> forkjoin.Paths:
 
 @pytest.mark.parametrize("lemma", [forkjoin.WORKERS, forkjoin.LOWER, forkjoin.CPU, forkjoin.OWNERS])
 def test_a_bound_without_one_of_its_parts_is_broken(lemma: str) -> None:
-    test = replace(rta.find("boosted-suspend"), paths=without(lemma))
+    test = replace(registry.find("boosted-suspend"), paths=without(lemma))
     assert any(one.broken for one in looked_at(test, 7, 150))
 
 
@@ -228,7 +229,7 @@ def test_boosted_is_attacked_with_workers_inside_a_segment_and_outside(monkeypat
         inside.add(path.fork.hold)
         return forkjoin.boosted(path)
 
-    monkeypatch.setitem(registry.TESTS, "boosted-suspend", replace(rta.find("boosted-suspend"), paths=paths))
+    monkeypatch.setitem(registry.TESTS, "boosted-suspend", replace(registry.find("boosted-suspend"), paths=paths))
     attack("boosted-suspend", 20, seed=2, effort=Effort(1, 1, workers=True))
     assert inside == {False, True}
 
@@ -266,7 +267,7 @@ def test_a_group_owns_with_all_of_its_members(monkeypatch: pytest.MonkeyPatch) -
 
     whole = windows.owned
     monkeypatch.setattr(windows, "owned", largest)
-    assert any(one.broken for one in looked_at(rta.find("boosted-suspend"), 7, 300))
+    assert any(one.broken for one in looked_at(registry.find("boosted-suspend"), 7, 300))
 
 
 def late(name: str, **changes: object) -> Callable[[Taskset], Taskset]:
@@ -290,13 +291,13 @@ REFUSED = {
 @pytest.mark.parametrize("test", TESTS)
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused_by_name(test: str, what: str) -> None:
-    result = rta.find(test).run(REFUSED[what](beside()))
+    result = registry.find(test).run(REFUSED[what](beside()))
     assert not result.schedulable
     assert "beside tasks with workers, as p is" in result.why
 
 
 def test_other_tests_refuse_workers_by_name() -> None:
-    for test in rta.TESTS.values():
+    for test in registry.TESTS.values():
         result = test.run(beside())
         if test.name in TESTS:
             assert result.schedulable
@@ -342,10 +343,10 @@ def test_the_first_of_two_orders_on_a_cpu_holds_for_threads_of_two_groups() -> N
         task("p", 1, 5, 30, cpu(1)), task("w0", 0, 7, 30, gpu(1, 1)), task("w1", 0, 3, 30, gpu(1, 1)),
         task("x", 0, 6, 30, gpu(1, 1)),
     ), "p", 1, "w0", "w1")  # fmt: skip
-    refused = rta.find("gcaps-suspend").run(system)
+    refused = registry.find("gcaps-suspend").run(system)
     assert "preempts x on their CPU but does not outrank it" in refused.why
     assert "w0 preempts w1" not in refused.why
-    assert rta.find("boosted-suspend").run(system).schedulable
+    assert registry.find("boosted-suspend").run(system).schedulable
 
 
 def test_a_random_demand_is_within_the_workers_spans() -> None:
@@ -365,4 +366,4 @@ def _shorter(one: Task) -> Task:
 
 def test_forms_may_be_stated() -> None:
     system = late("w0", form=Form.OWNER)(beside())
-    assert rta.find("boosted-suspend").fits(system)
+    assert registry.find("boosted-suspend").fits(system)

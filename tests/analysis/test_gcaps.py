@@ -9,11 +9,11 @@ from builders import cpu, gpu, ms, task, taskset, tasksets, wcrt
 from effort import tries
 from hypothesis import given, settings
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.model import MS, Platform, Span, Taskset
 from analysis.rta import BestEffort, Bound, Failure, Reason, TermKind
 
-SOUND = [name for name, test in rta.TESTS.items() if test.sound]
+SOUND = [name for name, test in registry.TESTS.items() if test.sound]
 
 #: ECRTS'24, table 2, priorities by RM.
 TABLE2 = (
@@ -41,10 +41,10 @@ def test_same_core_preemption_by_hand() -> None:
 
 def test_paper_example_2_holds_for_the_printed_test() -> None:
     system = taskset(*TABLE2, epsilon=1)
-    plain = rta.find("gcaps-suspend-printed").run(system)
+    plain = registry.find("gcaps-suspend-printed").run(system)
     assert [failure.task for failure in plain.failures] == ["t4"]
     swapped = system.with_gpu_priorities({"t3": 1, "t4": 2})
-    assert rta.find("gcaps-suspend-printed").run(swapped).schedulable
+    assert registry.find("gcaps-suspend-printed").run(swapped).schedulable
 
 
 def test_owner_that_is_preempted_on_its_cpu_still_owns_the_gpu() -> None:
@@ -87,7 +87,7 @@ def test_equal_priorities_count_both_ways() -> None:
 
 def test_failure_says_what_and_by_how_much_and_who_depends_on_it() -> None:
     system = taskset(task("a", 0, 5, 100, cpu(60), deadline=50), task("b", 0, 4, 400, cpu(1)))
-    result = rta.find("gcaps-suspend").run(system)
+    result = registry.find("gcaps-suspend").run(system)
     first, second = result.verdicts["a"], result.verdicts["b"]
     assert isinstance(first, Failure)
     assert isinstance(second, Failure)
@@ -99,16 +99,16 @@ def test_failure_says_what_and_by_how_much_and_who_depends_on_it() -> None:
 
 def test_a_bound_that_assumed_a_failed_equals_deadline_is_withdrawn() -> None:
     system = taskset(task("a", 0, 5, 100, cpu(1)), task("b", 0, 5, 100, cpu(60), deadline=50))
-    result = rta.find("gcaps-suspend").run(system)
+    result = registry.find("gcaps-suspend").run(system)
     assert {f.task: f.reason for f in result.failures} == {
         "a": Reason.ABOVE_DEADLINE if result.wcrt("a") else Reason.DEPENDS_ON,
         "b": Reason.ABOVE_DEADLINE,
     }
 
 
-@pytest.mark.parametrize("name", sorted(rta.TESTS))
+@pytest.mark.parametrize("name", sorted(registry.TESTS))
 def test_edge_cases_have_results(name: str) -> None:
-    test = rta.find(name)
+    test = registry.find(name)
     assert test.run(Taskset(Platform(1))).schedulable
     only = test.run(taskset(task("be", 0, 0, 10, gpu(1, 1))))
     assert only.schedulable
@@ -125,21 +125,21 @@ def test_a_search_of_tiny_steps_in_a_huge_window_ends() -> None:
     tiny = replace(task("t", 0, 9, 1, cpu(1)), period=1, deadline=1)
     tiny = replace(tiny, segments=(replace(cpu(0), time=Span.exactly(1)),))
     system = taskset(tiny, task("x", 0, 1, 2**40, cpu(1)))
-    failure = rta.find("gcaps-suspend").run(system).verdicts["x"]
+    failure = registry.find("gcaps-suspend").run(system).verdicts["x"]
     assert isinstance(failure, Failure)
     assert failure.reason is Reason.OVERLOAD  # t alone fills the CPU, no search is needed
 
 
 def test_unknown_test_names_the_nearest() -> None:
     with pytest.raises(ValueError, match="gcaps-suspend"):
-        rta.find("gcaps-suspended")
+        registry.find("gcaps-suspended")
 
 
 @settings(max_examples=tries(150), deadline=None)
 @given(tasksets())
 def test_terms_add_up_and_bounds_are_within_deadlines(system: Taskset) -> None:
-    for name in rta.TESTS:
-        for verdict in rta.find(name).run(system).verdicts.values():
+    for name in registry.TESTS:
+        for verdict in registry.find(name).run(system).verdicts.values():
             if isinstance(verdict, Bound):
                 assert sum(term.amount for term in verdict.terms) == verdict.wcrt <= verdict.deadline
                 assert all((term.amount > 0) != (term.kind is TermKind.OVERLAP) for term in verdict.terms)
@@ -150,7 +150,7 @@ def test_terms_add_up_and_bounds_are_within_deadlines(system: Taskset) -> None:
 @given(tasksets())
 def test_round_robin_bound_is_never_below_the_printed_one(system: Taskset) -> None:
     for name in ("tsg-rr-suspend", "tsg-rr-busy"):
-        ours, printed = rta.find(name).run(system), rta.find(f"{name}-printed").run(system)
+        ours, printed = registry.find(name).run(system), registry.find(f"{name}-printed").run(system)
         for entry in system:
             bound, literal = ours.wcrt(entry.name), printed.wcrt(entry.name)
             if bound is not None and not entry.best_effort:
@@ -172,9 +172,9 @@ def test_more_demand_never_shortens_a_bound(system: Taskset) -> None:
     for name in SOUND:
         if name.endswith("+gpu-priority"):
             continue
-        before = rta.find(name).run(system)
+        before = registry.find(name).run(system)
         for changed in (longer, slower):
-            after = rta.find(name).run(changed)
+            after = registry.find(name).run(changed)
             for entry in system:
                 if after.wcrt(entry.name) is not None:
                     assert before.wcrt(entry.name) is not None
@@ -183,7 +183,7 @@ def test_more_demand_never_shortens_a_bound(system: Taskset) -> None:
 
 def test_breakdown_names_kinds_and_causes() -> None:
     system = taskset(*TABLE2, epsilon=1)
-    bound = rta.find("gcaps-suspend").run(system).verdicts["t3"]
+    bound = registry.find("gcaps-suspend").run(system).verdicts["t3"]
     assert isinstance(bound, Bound)
     kinds = {(term.kind, term.source): term.amount for term in bound.terms}
     assert kinds[TermKind.OWN, None] == ms(119)
@@ -193,10 +193,10 @@ def test_breakdown_names_kinds_and_causes() -> None:
     assert kinds[TermKind.GPU_PREEMPTION, "t1"] % ms(14) == 0
 
 
-@pytest.mark.parametrize("name", sorted(rta.TESTS))
+@pytest.mark.parametrize("name", sorted(registry.TESTS))
 def test_a_failure_names_the_task_the_largest_part_and_what_was_reached(name: str) -> None:
     system = taskset(task("a", 0, 9, 100, cpu(60), gpu(0, 5), deadline=50), task("b", 1, 5, 100, gpu(0, 1)))
-    failure = rta.find(name).run(system).verdicts["a"]
+    failure = registry.find(name).run(system).verdicts["a"]
     assert isinstance(failure, Failure)
     assert (failure.reason, failure.deadline) == (Reason.ABOVE_DEADLINE, ms(50))
     assert failure.reached >= ms(65)
@@ -207,7 +207,7 @@ def test_a_failure_names_the_task_the_largest_part_and_what_was_reached(name: st
     assert "the largest part is own execution, 65 ms" in str(failure)
 
 
-@pytest.mark.parametrize("name", sorted(rta.TESTS))
+@pytest.mark.parametrize("name", sorted(registry.TESTS))
 def test_times_near_the_longest_and_of_a_nanosecond_have_exact_results(name: str) -> None:
     """Sums beyond 2^63, together with tasks of one ns."""
     long, tiny = 2**62, Span.exactly(1)
@@ -216,11 +216,11 @@ def test_times_near_the_longest_and_of_a_nanosecond_have_exact_results(name: str
     small = replace(task("small", 0, 9, 1, cpu(0)), period=long // 4, deadline=long // 4, segments=ns)
     segments = (replace(gpu(0, 0), pure=half),)
     other = replace(task("other", 1, 1, 1, cpu(0)), period=long, deadline=long, segments=segments)
-    result = rta.find(name).run(taskset(big, small, other))
+    result = registry.find(name).run(taskset(big, small, other))
     assert result.wcrt("big") is not None
     assert result.wcrt("big") >= long // 2 + 2  # type: ignore[operator]
     assert result.wcrt("small") is not None
     over = replace(big, name="over", priority=3)
-    failed = rta.find(name).run(taskset(big, over, small)).verdicts["big"]
+    failed = registry.find(name).run(taskset(big, over, small)).verdicts["big"]
     assert isinstance(failed, Failure)
     assert failed.reached > long

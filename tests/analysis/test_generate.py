@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.batch import Batch, from_tasksets
-from analysis.generate import PAPER, THESIS, Parameters, generate
+from analysis.experiments.generate import PAPER, THESIS, Parameters, generate
 from analysis.model import CpuSegment, GpuSegment, Taskset
+from analysis.rta.batch import Batch, from_tasksets
 
 
 def tasksets(parameters: Parameters, count: int = 60, **options: object) -> list[Taskset]:

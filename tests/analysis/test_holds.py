@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
 
-from analysis import rta
+from analysis.answers import registry
+from analysis.answers.verdict import answer, passed
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
 from analysis.attack.forks import held, sharp_holds, tiny_holds, with_random_workers
 from analysis.attack.report import toml
 from analysis.attack.tasksets import random_taskset
 from analysis.model import Fork, Taskset
 from analysis.rta import forkjoin
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load
 from analysis.taskset.file import assumptions
-from analysis.verdict import answer, passed
 from gpurt.enums import Form
 
 TEST = "boosted-suspend"
@@ -72,7 +72,7 @@ def handed() -> Taskset:
 def exact(system: Taskset, policy: str = "boosted") -> dict[str, int]:
     """The longest responses over all schedules, in both forms of who sleeps."""
     limits = {t.name: 3 * t.period for t in system}
-    found = [explore(system, Options(policy, form=form), limits).worst for form in rta.find(TEST).forms]
+    found = [explore(system, Options(policy, form=form), limits).worst for form in registry.find(TEST).forms]
     return {t.name: max(one[t.name] for one in found) for t in system}
 
 
@@ -122,7 +122,7 @@ def looked_at(seed: int, count: int) -> Iterator[Compared]:
     rng, found = random.Random(seed), 0
     while found < count:
         try:
-            one = compare(rta.find(TEST), rng.choice([tiny_holds, sharp_holds])(rng), states=20_000)
+            one = compare(registry.find(TEST), rng.choice([tiny_holds, sharp_holds])(rng), states=20_000)
         except TooManyStatesError:
             continue
         if one:
@@ -136,7 +136,7 @@ def test_no_schedule_of_a_tiny_system_exceeds_a_bound() -> None:
 
 
 def test_segment_has_no_bound_for_a_hold() -> None:
-    refused = rta.find("gcaps-suspend").run(beside_a_task_above())
+    refused = registry.find("gcaps-suspend").run(beside_a_task_above())
     assert not refused.schedulable
     assert "holds a segment while its workers execute, as p does" in refused.why
 

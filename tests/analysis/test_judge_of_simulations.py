@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from analysis.attack.drawn import Drawn
-from analysis.conflicts import under
 from analysis.model import Taskset
-from analysis.simulate import Options, SimulationError, simulate
+from analysis.model.conflicts import under
+from analysis.simulation.simulate import Options, SimulationError, simulate
 from analysis.taskset import TasksetFile
 from analysis.taskset.file import parse
 from gpurt.errors import TasksetError
-from pycontrol.run.check import judged
-from pycontrol.run.finding import Finding, Sort, What
+from pycontrol.observe.judge.check import judged
+from pycontrol.observe.judge.finding import Finding, Sort, What
 
 FILES = 30_000 if os.environ.get("GPURT_LONG") else 300
 EVENTS = 20_000

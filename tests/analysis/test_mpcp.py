@@ -8,13 +8,13 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset, three, wcrt
 from effort import tries
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.attack.outcome import Effort
 from analysis.attack.search import attack_one
 from analysis.attack.tasksets import random_taskset
 from analysis.model import Waiting
 from analysis.rta import Bound, Reason, TermKind
-from analysis.simulate import Options, simulate, worst_over_offsets
+from analysis.simulation.simulate import Options, simulate, worst_over_offsets
 
 MODES = list(Waiting)
 
@@ -56,11 +56,11 @@ def test_cpu_only_task_waits_for_no_request_but_is_preempted_by_boosted_tasks() 
 def test_the_job_before_may_end_boosted_among_cpu_only_tasks_above() -> None:
     """If i ends with a GPU segment, its last G^m can execute after the release of a job of c that precedes i's next."""
     ends = taskset(task("c", 0, 9, 50, cpu(2)), task("i", 0, 5, 100, cpu(1), gpu(3, 4)))
-    bound = rta.find("mpcp-suspend").run(ends).verdicts["i"]
+    bound = registry.find("mpcp-suspend").run(ends).verdicts["i"]
     assert isinstance(bound, Bound)
     assert [t.amount for t in bound.terms if t.lemma == "readings: MPCP, the job before"] == [ms(3)]
     goes_on = taskset(task("c", 0, 9, 50, cpu(2)), task("i", 0, 5, 100, gpu(3, 4), cpu(1)))
-    bound = rta.find("mpcp-suspend").run(goes_on).verdicts["i"]
+    bound = registry.find("mpcp-suspend").run(goes_on).verdicts["i"]
     assert isinstance(bound, Bound)
     assert not [t for t in bound.terms if t.lemma == "readings: MPCP, the job before"]
 
@@ -84,7 +84,7 @@ def test_without_boosting_a_holder_waits_for_the_tasks_above_it() -> None:
 def test_best_effort_holders_are_blocking_where_boosted_and_without_bound_where_not(mode: Waiting) -> None:
     system = taskset(task("a", 0, 5, 100, gpu(1, 2)), task("be", 1, 0, 100, cpu(50), gpu(2, 5)))
     assert wcrt(f"mpcp-{mode.value}", system, "a") == wcrt(f"fmlp-{mode.value}", system, "a") == ms(10)
-    failure = rta.find(f"lock-priority-{mode.value}").run(system).failures[0]
+    failure = registry.find(f"lock-priority-{mode.value}").run(system).failures[0]
     assert (failure.task, failure.reason, failure.culprit) == ("a", Reason.DEPENDS_ON, "be")
     assert str(failure) == "a: no bound, because be has none"
 
@@ -92,7 +92,7 @@ def test_best_effort_holders_are_blocking_where_boosted_and_without_bound_where_
 @pytest.mark.parametrize("mode", MODES)
 def test_the_published_charge_is_the_longer_one_without_switches(mode: Waiting) -> None:
     """A request is also charged the longest request of every more urgent task, although it holds the GPU alone."""
-    published = rta.find(f"mpcp-{mode.value}-published").run(three()).verdicts["i"]
+    published = registry.find(f"mpcp-{mode.value}-published").run(three()).verdicts["i"]
     assert isinstance(published, Bound)
     blocking = {t.source: t.amount for t in published.terms if t.kind is TermKind.BLOCKING}
     assert blocking == {"j": ms(10 + 5 + 6)}
@@ -109,18 +109,18 @@ def test_published_charge_of_busy_mode_misses_what_spins_above() -> None:
 
 def test_a_late_lower_task_takes_the_bounds_that_count_its_jobs_with_it() -> None:
     system = taskset(task("a", 0, 9, 100, cpu(1)), task("late", 0, 1, 100, cpu(90), gpu(5, 20)))
-    result = rta.find("mpcp-suspend").run(system)
+    result = registry.find("mpcp-suspend").run(system)
     assert {f.task: f.reason for f in result.failures} == {
         "late": Reason.ABOVE_DEADLINE, "a": Reason.DEPENDS_ON,
     }  # fmt: skip
 
 
-LOCKS = [n for n, t in rta.TESTS.items() if t.policy in ("mpcp", "fmlp", "lock-priority", "lock-fifo") and t.sound]
+LOCKS = [n for n, t in registry.TESTS.items() if t.policy in ("mpcp", "fmlp", "lock-priority", "lock-fifo") and t.sound]
 
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_attack_finds_nothing(name: str) -> None:
-    rng, test, tried = random.Random(77), rta.find(name), 0
+    rng, test, tried = random.Random(77), registry.find(name), 0
     for _ in range(tries(150)):
         outcome = attack_one(test, random_taskset(rng), rng, Effort(10, 15))
         assert not outcome.violations, outcome.smallest
@@ -134,7 +134,7 @@ def test_attack_breaks_the_boosted_bound_without_boosting(mode: Waiting) -> None
     rng, broken = random.Random(5), 0
     for _ in range(300):
         system = random_taskset(rng)
-        result = rta.find(f"mpcp-{mode.value}").run(system)
+        result = registry.find(f"mpcp-{mode.value}").run(system)
         if not result.schedulable:
             continue
         seen = worst_over_offsets(system, Options("lock-priority", mode, seed=1, horizon=ms(600)), 10).tasks

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from builders import ms
 
-from analysis import rta
-from analysis.simulate import Options, simulate
+from analysis.answers import registry
+from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load
 
 EXAMPLE = load(Path(__file__).resolve().parents[2] / "examples/overrun.toml").taskset
-TEST = rta.find("boosted-suspend")
+TEST = registry.find("boosted-suspend")
 #: Of the budget: its period, and the most that its programs and their updates take of one, ms.
 PERIOD, MOST = 33.0, 6 + 0.2 + 2 * 0.5
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 import pytest
 from builders import cpu, ms, task
 
+from analysis.answers import coupled
+from analysis.answers import partitions as plan
+from analysis.answers.coupled import Coupled
 from analysis.model import GpuSegment, Kernel, Platform, Span, Task, Taskset
-from analysis.partition import coupled, plan
 from analysis.partition.admit import Place
-from analysis.partition.coupled import Coupled
 from analysis.partition.variants import Allocation
 from analysis.rta import Reason, partitioned
 from analysis.rta.recurrence import solve

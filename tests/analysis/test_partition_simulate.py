@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis import compiled, rta
+from analysis.answers import compiled, registry
 from analysis.model import MS, Copy, GpuSegment, Partition, Span, Task, Taskset, Waiting
 from analysis.rta.analyse import analyse
-from analysis.rtgpu.federated import Federated
-from analysis.simulate import Options, simulate
-from analysis.trace import Kind
+from analysis.simulation.federated import Federated
+from analysis.simulation.simulate import Options, simulate
+from analysis.traces.trace import Kind
 
 ONCE = Options(horizon=1)
 A, B = Partition(4, name="a"), Partition(4, name="b")
@@ -117,7 +117,7 @@ def test_a_task_spins_below_an_owner_that_sleeps_at_its_end() -> None:
         on(slow, task("v", 3, 20, 200, gpu(0, 0.1))),
         on(A, task("z", 1, 2, 200, gpu(1, 1))), on(A, task("i", 0, 1, 200, gpu(0, 1))),
     )  # fmt: skip
-    test = rta.find("partitioned-busy")
+    test = registry.find("partitioned-busy")
     offsets = [ms(at) for at in (0.2, 2, 5.9, 7, 7.05, 6.1, 0, 0.5)]
     seen = simulate(system, Options("segment", test.waiting, horizon=ms(8)), offsets, 200)
     assert seen.trace is not None
@@ -137,7 +137,7 @@ def copies(name: str, priority: int, partition: Partition, count: int) -> Task:
 def test_copies_of_partitions_share_a_bus_which_no_test_of_partitions_has() -> None:
     """x copies once, after ten copies of y in the other partition: 11 ms.  As GPU work of its own partition: 4 ms."""
     system = taskset(copies("x", 1, A, 1), copies("y", 2, B, 10))
-    test = rta.find("partitioned-suspend")
+    test = registry.find("partitioned-suspend")
     apart = analyse(test.name, test.demands, test.seen(system)).wcrt("x")
     seen = Federated.of(system, Options("federated", horizon=1)).worst_over_offsets(1).tasks["x"].worst
     assert (apart, seen) == (ms(4), ms(11))
@@ -154,5 +154,5 @@ def test_copies_of_best_effort_elsewhere_delay_a_task_alone_in_its_partition(nam
         (taskset(copies("x", 1, A, 5), on(A, stray)), False),
         (taskset(on(A, task("x", 1, 1, 100, gpu(0, 5))), stray), False),
     ):
-        failures = rta.find(name).run(replace(system, partitions=(A, B))).failures
+        failures = registry.find(name).run(replace(system, partitions=(A, B))).failures
         assert any("share one bus" in str(failure) for failure in failures) is refused

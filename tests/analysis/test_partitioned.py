@@ -15,22 +15,23 @@ from effort import tries
 from hypothesis import given, settings
 
 from analysis import rta
+from analysis.answers import registry
+from analysis.answers.choose import choose
+from analysis.answers.verdict import answer
 from analysis.attack.outcome import Effort
 from analysis.attack.report import toml
 from analysis.attack.search import attack_one
 from analysis.attack.tasksets import random_taskset, with_random_partitions
-from analysis.choose import choose
 from analysis.model import MS, GpuSegment, Partition, Span, Task, Taskset
 from analysis.rta import Bound, Reason, TermKind, partitioned
 from analysis.rta import partition_order as order
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.regions import with_region
 from analysis.rta.system import System
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load
-from analysis.verdict import answer
 
-SUSPEND, BUSY = rta.find("partitioned-suspend"), rta.find("partitioned-busy")
+SUSPEND, BUSY = registry.find("partitioned-suspend"), registry.find("partitioned-busy")
 
 
 def home(name: str, alpha: float = 0, theta: float = 0) -> Partition:
@@ -107,7 +108,7 @@ def test_the_bound_of_a_suspending_task_by_hand() -> None:
 def test_one_partition_has_no_larger_bounds_than_the_tests_of_one_gpu(system: Taskset) -> None:
     inside = replace(system, tasks=tuple(on(Partition(4, name="all"), t) if t.uses_gpu else t for t in system))
     for name, test in (("gcaps-suspend", SUSPEND), ("gcaps-busy", BUSY)):
-        before, after = rta.find(name).run(system), test.run(inside)
+        before, after = registry.find(name).run(system), test.run(inside)
         for one in system.real_time:
             if (known := before.wcrt(one.name)) is not None:
                 bound = after.wcrt(one.name)
@@ -477,7 +478,7 @@ def placed(system: Taskset) -> list[object]:
 
 def test_tests_of_one_gpu_refuse_several_partitions() -> None:
     system = taskset(on(A, task("a", 0, 1, 100, gpu(0, 1))), on(B, task("b", 0, 2, 100, gpu(0, 1))))
-    for name, test in rta.TESTS.items():
+    for name, test in registry.TESTS.items():
         if not test.partitions:
             assert why(test, system) == (Reason.PARTITIONS, f"{name} is for a GPU that is one partition")
 

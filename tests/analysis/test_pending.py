@@ -14,23 +14,23 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
 from effort import tries
 
-from analysis import compiled, rta
+from analysis.answers import compiled, registry
 from analysis.attack.exact import TooManyStatesError, compare, explore, ways
 from analysis.attack.outcome import Effort
 from analysis.attack.pending import with_random_pending
 from analysis.attack.search import attack
 from analysis.attack.tiny import tiny_for
-from analysis.batch import from_tasksets
 from analysis.model import Task, Taskset
 from analysis.rta.analyse import analyse
+from analysis.rta.batch import from_tasksets
 from analysis.rta.pending import end_within
 from analysis.rta.result import Bound, Failure, Reason, TermKind
 from analysis.rta.system import System
-from analysis.simulate import Options, SimulationError, simulate
+from analysis.simulation.simulate import Options, SimulationError, simulate
 
 MANY = 20 if os.environ.get("GPURT_LONG") else 1
 #: The tests that bound such tasks.
-PENDING = [name for name, test in rta.TESTS.items() if test.pending]
+PENDING = [name for name, test in registry.TESTS.items() if test.pending]
 FAR = 10_000.0
 
 
@@ -59,7 +59,7 @@ GOLDEN = {
 @pytest.mark.parametrize("system", GOLDEN)
 def test_golden_values(name: str, system: str) -> None:
     rows, expected = GOLDEN[system]
-    found = rta.find(name).run(on_one_cpu(*rows))
+    found = registry.find(name).run(on_one_cpu(*rows))
     assert [found.wcrt(f"t{n}") for n in range(len(rows))] == [ms(value) for value in expected]
 
 
@@ -97,13 +97,13 @@ def late_owner() -> Taskset:
     ],
 )  # fmt: skip
 def test_golden_values_with_the_gpu(system: Taskset, test: str, bounds: list[float]) -> None:
-    found = rta.find(test).run(system)
+    found = registry.find(test).run(system)
     assert [found.wcrt(t.name) for t in system] == [ms(value) for value in bounds]
 
 
 def test_the_terms_of_a_later_job_add_up_and_say_what_it_waits_for() -> None:
     system = late_owner()
-    bound = rta.find("boosted-suspend").run(system).verdicts["a"]
+    bound = registry.find("boosted-suspend").run(system).verdicts["a"]
     assert isinstance(bound, Bound)
     assert sum(term.amount for term in bound.terms) == bound.wcrt == ms(7)
     assert {(term.kind, term.source): term.amount for term in bound.terms} == {
@@ -120,7 +120,7 @@ def test_a_constrained_task_with_jitter_needs_more_than_one_job() -> None:
 
 
 def exact(system: Taskset, name: str) -> dict[str, int]:
-    found = [explore(system, options) for options in ways(rta.find(name))]
+    found = [explore(system, options) for options in ways(registry.find(name))]
     return {t.name: max(one.worst[t.name] for one in found) for t in system}
 
 
@@ -132,7 +132,7 @@ def test_jitter_beyond_the_period_releases_several_jobs_at_once() -> None:
 
 def test_the_end_of_the_last_segment_is_that_of_the_latest_job() -> None:
     b = late(task("b", 0, 5, 6, gpu(1, 1), cpu(2), deadline=40), 4)
-    test = rta.find("boosted-suspend")
+    test = registry.find("boosted-suspend")
     assert test.ends is not None
     system = taskset(b)
     assert end_within(b, test.ends, test.demands, System(system, pending=True)) == ms(2 * 4 - 2 - 2)
@@ -144,7 +144,7 @@ PIPELINE = task("camera", 0, 20, 33, cpu(5), gpu(1, 20), cpu(10), deadline=66)
 
 @pytest.mark.parametrize("test", PENDING)
 def test_a_job_longer_than_the_period_has_no_bound_and_is_told_so(test: str) -> None:
-    why = rta.find(test).run(taskset(PIPELINE, epsilon=0.2)).verdicts["camera"]
+    why = registry.find(test).run(taskset(PIPELINE, epsilon=0.2)).verdicts["camera"]
     assert isinstance(why, Failure)
     assert why.reason is Reason.TOO_LONG
     assert "one is released each 33 ms" in str(why)
@@ -154,7 +154,7 @@ def test_a_job_longer_than_the_period_has_no_bound_and_is_told_so(test: str) -> 
 
 def test_the_pipeline_is_later_with_each_job() -> None:
     """36 ms and two updates of 0.2 ms a job, one each 33 ms: 3.4 ms a job."""
-    why = rta.find("boosted-suspend").run(taskset(PIPELINE, epsilon=0.2)).verdicts["camera"]
+    why = registry.find("boosted-suspend").run(taskset(PIPELINE, epsilon=0.2)).verdicts["camera"]
     assert "later than the one before by 3.4 ms, without end" in str(why)
     seen = simulate(taskset(PIPELINE, epsilon=0.2), Options("boosted", horizon=ms(33 * 10))).tasks["camera"]
     assert seen.worst == ms(36.4 + 9 * 3.4)
@@ -178,7 +178,7 @@ def test_an_exploration_drops_no_job() -> None:
 
 def test_other_tests_refuse_jitter_by_name() -> None:
     system = taskset(late(task("a", 0, 9, 10, gpu(1, 1)), 1), task("b", 0, 5, 20, cpu(1)))
-    for name, test in rta.TESTS.items():
+    for name, test in registry.TESTS.items():
         result = test.run(system)
         if test.pending:
             assert result.schedulable
@@ -191,7 +191,7 @@ def test_other_tests_refuse_jitter_by_name() -> None:
 def test_best_effort_may_have_jitter() -> None:
     """No bound counts its jobs."""
     system = taskset(task("a", 0, 9, 10, gpu(1, 1)), late(task("b", 0, 0, 20, gpu(1, 1)), 30))
-    assert rta.find("boosted-busy").run(system).schedulable
+    assert registry.find("boosted-busy").run(system).schedulable
 
 
 def test_compiled_tests_leave_such_tasks_to_the_readable_ones() -> None:
@@ -200,7 +200,7 @@ def test_compiled_tests_leave_such_tasks_to_the_readable_ones() -> None:
         from_tasksets([jittered])
     for system in (jittered, on_one_cpu((26, 70), (62, 100))):
         for name in PENDING:
-            test = rta.find(name)
+            test = registry.find(name)
             assert compiled.run(test, system).verdicts == test.run(system).verdicts
             assert compiled.passes(test, system) == test.run(system).schedulable
             assert compiled.assign(test, system) == test.assign(system)
@@ -209,7 +209,7 @@ def test_compiled_tests_leave_such_tasks_to_the_readable_ones() -> None:
 
 def test_other_tests_refuse_deadlines_beyond_periods_by_name() -> None:
     system = taskset(task("a", 0, 9, 10, gpu(1, 1), deadline=11))
-    for name, test in rta.TESTS.items():
+    for name, test in registry.TESTS.items():
         result = test.run(system)
         assert compiled.run(test, system).verdicts == result.verdicts
         assert result.schedulable == test.pending
@@ -219,7 +219,7 @@ def test_other_tests_refuse_deadlines_beyond_periods_by_name() -> None:
 
 @pytest.mark.parametrize("name", PENDING)
 def test_no_schedule_of_tiny_tasksets_exceeds_a_bound(name: str) -> None:
-    test, rng, bounded = rta.find(name), random.Random(f"pending {name}"), 0
+    test, rng, bounded = registry.find(name), random.Random(f"pending {name}"), 0
     for _ in range(25 * MANY):
         system = with_random_pending(tiny_for(test, rng, 5), rng)
         try:
@@ -235,7 +235,7 @@ def test_no_schedule_of_tiny_tasksets_exceeds_a_bound(name: str) -> None:
 
 def test_the_first_job_alone_is_no_bound() -> None:
     """The control: schedules break a bound that leaves out the jobs that are pending before."""
-    rng, test = random.Random("control"), rta.find("boosted-suspend")
+    rng, test = random.Random("control"), registry.find("boosted-suspend")
     for _ in range(tries(150)):
         system = with_random_pending(tiny_for(test, rng, 5), rng)
         if not test.run(system).schedulable:

@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 from texts import taskset_of
 
-from analysis import rta
+from analysis.answers import registry
+from analysis.answers.verdict import answer
 from analysis.attack.exact import compare
 from analysis.model import Taskset
 from analysis.rta import order, processes
-from analysis.simulate import Options, SimulationError, simulate
+from analysis.simulation.simulate import Options, SimulationError, simulate
 from analysis.taskset.file import parse
-from analysis.verdict import answer
 from gpurt.errors import TasksetError
 
 TIMES = 100 if os.environ.get("GPURT_LONG") else 1
-TEST = rta.find("gcaps-suspend")
+TEST = registry.find("gcaps-suspend")
 SERVER = """[platform]
 cpus = 2
 policy = "segment"

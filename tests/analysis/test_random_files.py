@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from analysis import rta
+from analysis.answers import registry
+from analysis.answers.choose import choices
+from analysis.answers.verdict import answer, covering, lacks_theta
 from analysis.attack import files as attacked
 from analysis.attack.drawn import Drawn
 from analysis.attack.files import attack, runs
 from analysis.attack.related import Related
-from analysis.choose import choices
 from analysis.model import Taskset
-from analysis.rtgpu.federated import Federated
-from analysis.simulate import Options, SimulationError, simulate
+from analysis.simulation.federated import Federated
+from analysis.simulation.simulate import Options, SimulationError, simulate
 from analysis.taskset.file import load, parse
-from analysis.verdict import answer, covering, lacks_theta
 from gpurt.errors import FileError, TasksetError
 from pycontrol.commands.modes import _write
 
@@ -118,7 +118,7 @@ def test_what_is_chosen_passes_where_it_is_written(tmp_path: Path) -> None:
             continue
         made = load(path).taskset
         assert answer(made).schedulable, text
-        again = rta.find(rta.find(best.test).base).run(made)
+        again = registry.find(registry.find(best.test).base).run(made)
         for task in taskset.real_time:
             now, promised = again.wcrt(task.name), best.result.wcrt(task.name)
             assert now is not None, text

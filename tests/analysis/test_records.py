@@ -9,7 +9,7 @@ from math import factorial
 
 import pytest
 
-from analysis.records import FEWEST, UNLIKELY, chance, growth
+from analysis.model.records import FEWEST, UNLIKELY, chance, growth
 
 
 def records(values: tuple[int, ...], first: int) -> int:

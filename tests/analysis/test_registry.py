@@ -10,18 +10,19 @@ from pathlib import Path
 import pytest
 from builders import cpu, gpu, task, taskset
 
-from analysis import choose, compiled, rta
+from analysis import rta
+from analysis.answers import choose, compiled, registry
+from analysis.answers.verdict import answer, no_proof
 from analysis.attack.outcome import Effort
 from analysis.attack.recorded import formula_of
 from analysis.attack.search import attack
 from analysis.experiments import EXPERIMENTS
 from analysis.model import Task, Taskset, Waiting
-from analysis.rta import TermKind, attacks, registry
+from analysis.rta import TermKind, attacks
 from analysis.rta.recurrence import Demand
 from analysis.rta.system import System
 from analysis.rtgpu.method import METHODS
-from analysis.simulate import BOOSTED_LOCKS, POLICIES
-from analysis.verdict import answer, no_proof
+from analysis.simulation.simulate import BOOSTED_LOCKS, POLICIES
 from gpurt.enums import Policy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,8 +32,9 @@ def test_every_name_is_used_once() -> None:
     names = [row.name for row in registry.ROWS]
     assert len(set(names)) == len(names)
     assert not [name for name in names if name.endswith(rta.SUFFIX)]
-    assert {test.base for test in rta.TESTS.values()} == set(names)
-    assert {test.base for test in rta.TESTS.values() if test.assigns} == {r.name for r in registry.ROWS if r.assignable}
+    assert {test.base for test in registry.TESTS.values()} == set(names)
+    assigning = {test.base for test in registry.TESTS.values() if test.assigns}
+    assert assigning == {row.name for row in registry.ROWS if row.assignable}
 
 
 def test_c_has_every_formula_that_a_row_names_and_no_other() -> None:
@@ -53,7 +55,7 @@ def test_a_test_that_reduces_another_speaks_of_the_same_system() -> None:
     assert reduced
     for row in reduced:
         assert row.reduces is not None
-        other = rta.find(row.reduces)
+        other = registry.find(row.reduces)
         assert (other.policy, other.waiting, other.assignable) == (row.policy, row.waiting, row.assignable)
         assert other.compiled is not None
         assert row.compiled is None
@@ -72,31 +74,31 @@ def test_a_row_states_facts_that_fit_together(row: rta.Test) -> None:
 
 def test_every_shipped_policy_has_a_test_that_can_be_chosen() -> None:
     tests = {choice.test for choice in choose.choices(taskset(task("t", 0, 1, 10, cpu(1), gpu(1, 1))))}
-    assert {rta.find(name).policy for name in tests} == set(Policy.words())
+    assert {registry.find(name).policy for name in tests} == set(Policy.words())
 
 
 def test_every_curve_of_a_figure_is_a_test() -> None:
     curves = [curve for experiment in EXPERIMENTS.values() for curve in experiment.curves]
     assert [curve.label for curve in curves if curve.missing] == []
-    assert {rta.find(curve.test).sound for curve in curves if curve.dashed} == {False}
+    assert {registry.find(curve.test).sound for curve in curves if curve.dashed} == {False}
 
 
 def test_soundness_says_of_every_test_what_the_registry_says() -> None:
     text = (ROOT / "docs/soundness.md").read_text(encoding="utf-8")
     shown = dict(re.findall(r"^\| `([^`]+)` \| (sound|unsound) \|", text, re.MULTILINE))
-    every = (*rta.TESTS.values(), *registry.UNITS.values())
+    every = (*registry.TESTS.values(), *registry.UNITS.values())
     assert shown == {test.name: "sound" if test.sound else "unsound" for test in every}
 
 
 def test_rows_of_tasks_that_own_units_state_facts_that_fit_together() -> None:
-    assert not registry.UNITS.keys() & rta.TESTS.keys()
+    assert not registry.UNITS.keys() & registry.TESTS.keys()
     assert list(registry.UNITS) == list(METHODS)
     for row in registry.FEDERATED:
         assert row.policy == "federated"
         assert row.waiting is (Waiting.SUSPEND if METHODS[row.name].forms else Waiting.BUSY)
         assert row.sound is not bool(row.note)
         assert row.analysis is not None
-        assert rta.find(row.name) is row
+        assert registry.find(row.name) is row
 
 
 def test_a_page_names_every_family_of_tests() -> None:
@@ -113,12 +115,12 @@ def pessimistic(row: rta.Test) -> rta.Test:
 
 def test_a_new_row_is_all_that_a_new_analysis_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Found by name, listed, analysed, assigned priorities, chosen and attacked, all from the row alone."""
-    row = pessimistic(rta.find("gcaps-suspend"))
+    row = pessimistic(registry.find("gcaps-suspend"))
     for test in (row, row.with_assignment()):
         monkeypatch.setitem(registry.TESTS, test.name, test)
     system = taskset(task("a", 0, 2, 20, cpu(1), gpu(0.5, 2)), task("b", 1, 1, 40, gpu(1, 3)), epsilon=0.1)
-    assert rta.find("tomorrow").run(system).wcrt("b") == rta.find("gcaps-suspend").run(system).wcrt("b")
-    assert compiled.run(rta.find("tomorrow"), system).schedulable
+    assert registry.find("tomorrow").run(system).wcrt("b") == registry.find("gcaps-suspend").run(system).wcrt("b")
+    assert compiled.run(registry.find("tomorrow"), system).schedulable
     monkeypatch.setitem(attacks.ATTACKS, "tomorrow", attacks.ATTACKS["gcaps-suspend"])
     assert "tomorrow" in [choice.test for choice in choose.choices(system)]
     outcome = attack("tomorrow+gpu-priority", 5, effort=Effort(2, 2))
@@ -135,11 +137,11 @@ def test_a_draft_runs_by_name_and_decides_nothing(monkeypatch: pytest.MonkeyPatc
     """Although its row says that it is sound: no attack is recorded."""
     system = taskset(task("a", 0, 2, 20, cpu(1), gpu(1, 12)), task("b", 1, 1, 20, gpu(1, 12)), epsilon=0.1)
     before = {choice.test: choice.schedulable for choice in choose.choices(system)}
-    row = replace(pessimistic(rta.find("boosted-suspend")), demands=optimistic, instead=None, ends=None)
+    row = replace(pessimistic(registry.find("boosted-suspend")), demands=optimistic, instead=None, ends=None)
     everything = {row.name: row, **registry.TESTS}
     monkeypatch.setattr(registry, "TESTS", everything)
     monkeypatch.setattr(rta, "TESTS", everything)
-    assert rta.find("tomorrow").run(system).schedulable
+    assert registry.find("tomorrow").run(system).schedulable
     assert "tomorrow is a draft" in no_proof(row, system)
     assert not answer(system).schedulable
     assert {choice.test: choice.schedulable for choice in choose.choices(system)} == before
@@ -147,17 +149,17 @@ def test_a_draft_runs_by_name_and_decides_nothing(monkeypatch: pytest.MonkeyPatc
     assert answer(system).schedulable  # as it would with a record
 
 
-@pytest.mark.parametrize("name", [name for name, test in {**rta.TESTS, **registry.UNITS}.items() if test.sound])
+@pytest.mark.parametrize("name", [name for name, test in {**registry.TESTS, **registry.UNITS}.items() if test.sound])
 def test_the_attack_on_a_sound_test_is_recorded(name: str) -> None:
     """With the formula that it has: after a change of that, scripts/record-attacks attacks it again."""
     record = attacks.ATTACKS[name]
-    assert record.formula == formula_of(rta.find(name))
+    assert record.formula == formula_of(registry.find(name))
     assert min(record.bounded, record.jobs) > 0
 
 
 def test_an_unknown_name_is_answered_with_near_ones() -> None:
     with pytest.raises(ValueError, match="did you mean gcaps-busy"):
-        rta.find("gcaps-buzy")
+        registry.find("gcaps-buzy")
 
 
 def test_refusal_follows_from_policy_and_waiting() -> None:

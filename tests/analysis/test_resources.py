@@ -16,21 +16,21 @@ from functools import partial
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis import compiled, rta
+from analysis.answers import compiled, registry
+from analysis.answers.sensitivity import Grows, changed, slowed
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
 from analysis.attack.pending import with_latency, with_random_pending, with_random_resources
 from analysis.attack.tiny import tiny_for
-from analysis.batch import from_tasksets
-from analysis.callbacks import Order, Thread
-from analysis.fixed_point import Diverged, least_fixed_point
 from analysis.model import MS, Partition, Protocol, Resource, Section, Task, Taskset
+from analysis.model.callbacks import Order, Thread
+from analysis.model.fixed_point import Diverged, least_fixed_point
 from analysis.rta import boosted, resources, wakeups
+from analysis.rta.batch import from_tasksets
 from analysis.rta.result import Bound, Failure, Reason
-from analysis.sensitivity import Grows, changed, slowed
-from analysis.simulate import Options, SimulationError, simulate
+from analysis.simulation.simulate import Options, SimulationError, simulate
 
 MANY = 20 if os.environ.get("GPURT_LONG") else 1
-TEST = rta.find("boosted-suspend")
+TEST = registry.find("boosted-suspend")
 
 
 def held(system: Taskset, protocol: Protocol, **sections: float) -> Taskset:
@@ -100,8 +100,8 @@ def test_partitions_are_no_systems_of_their_own_where_tasks_hold_resources() -> 
     system = replace(system, platform=platform, tasks=tasks, partitions=tuple(homes))
     assert bounds(system) == [ms(2), ms(9)]
     spun = held(system, Protocol.SPIN, a=1, b=8)
-    for name in rta.TESTS:
-        assert not any(isinstance(one, Bound) for one in rta.find(name).run(spun).verdicts.values()), name
+    for name in registry.TESTS:
+        assert not any(isinstance(one, Bound) for one in registry.find(name).run(spun).verdicts.values()), name
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -146,7 +146,7 @@ def test_sections_that_do_not_fit_are_not_simulated() -> None:
 
 def test_other_tests_refuse_resources_by_name() -> None:
     system = held(three_cpu(), Protocol.CEILING, a=1, c=2)
-    for name, test in rta.TESTS.items():
+    for name, test in registry.TESTS.items():
         result = test.run(system)
         assert compiled.run(test, system).verdicts == result.verdicts
         assert compiled.passes(test, system) == result.schedulable

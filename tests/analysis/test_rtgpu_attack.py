@@ -15,7 +15,7 @@ import pytest
 from builders import cpu, ms
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, fixed, part, task
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.attack.outcome import Effort, Outcome
 from analysis.attack.search import attack
 from analysis.attack.units import Bounds, attack_one, compiled_bounds, random_taskset
@@ -149,7 +149,7 @@ def test_the_command_attacks_and_writes_a_counterexample(tmp_path: Path, capfd: 
     row = json.loads(capfd.readouterr().out)["tests"][0]
     assert row["broken"] > 0
     again = load(tmp_path / "rtgpu-expected.toml").taskset
-    found, right = (rta.find(name).run(again) for name in ("rtgpu-expected", "rtgpu"))
+    found, right = (registry.find(name).run(again) for name in ("rtgpu-expected", "rtgpu"))
     assert found.wcrt(row["counterexample"]["task"]) == row["counterexample"]["wcrt_ns"]
     bound = right.wcrt(row["counterexample"]["task"])
     assert bound is None or bound >= row["counterexample"]["mort_ns"]

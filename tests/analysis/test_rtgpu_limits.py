@@ -9,14 +9,16 @@ import pytest
 from builders import cpu, ms
 from rtgpu_sets import copy, fixed, kernel, part, task
 
-from analysis import compiled as shared
-from analysis import rta, sweep
-from analysis.batch import from_tasksets
-from analysis.fold import apart
+from analysis.answers import compiled as shared
+from analysis.answers import registry
+from analysis.answers import units as sensitivity
+from analysis.experiments import sweep
 from analysis.model import GpuSegment, Kernel, Partition, Platform, Span, Task, Taskset
+from analysis.model.fold import apart
+from analysis.rta.batch import from_tasksets
 from analysis.rta.regions import longest_known, whole_segments, with_region
 from analysis.rta.result import Failure, Reason
-from analysis.rtgpu import compiled, sensitivity
+from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.method import METHODS, RTGPU
 
@@ -31,16 +33,16 @@ def of_two(first: Partition | None, second: Partition | None) -> Taskset:
 def test_tasks_that_share_units_have_no_bound(name: str) -> None:
     """Both kernels take 5 ms on two units alone; together they do not."""
     partition = Partition(2, name="p")
-    result = rta.find(name).run(of_two(partition, partition))
+    result = registry.find(name).run(of_two(partition, partition))
     assert {failure.reason for failure in result.failures} == {Reason.GPU_ORDER}
     assert "a and b share units" in str(result.failures[0])
-    masked = rta.find(name).run(of_two(Partition(2, 0b0110), Partition(2, 0b0011)))
+    masked = registry.find(name).run(of_two(Partition(2, 0b0110), Partition(2, 0b0011)))
     assert len(masked.failures) == 2
 
 
 def test_tasks_with_partitions_of_their_own_have_bounds() -> None:
     for one, other in ((Partition(2, name="p"), Partition(2, name="q")), (Partition(2, 0b11), Partition(2, 0b1100))):
-        assert rta.find("rtgpu").run(of_two(one, other)).schedulable
+        assert registry.find("rtgpu").run(of_two(one, other)).schedulable
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -48,7 +50,7 @@ def test_a_gpu_time_that_scales_has_no_bound_on_units_that_it_is_not_for(name: s
     """16 ms on one unit are 4 ms on all four, which is what ``pure`` says."""
     segment = GpuSegment(Span.exactly(ms(1)), Span.exactly(ms(4)), scaling=Kernel.falling(((1, ms(16)), (4, ms(4)))))
     taskset = Taskset(Platform(1, compute_units=4), (task("a", 1, 20, 20, cpu(1), segment),))
-    result = rta.find(name).run(taskset)
+    result = registry.find(name).run(taskset)
     assert isinstance(result.verdicts["a"], Failure)
     assert "by parallel, serial or units" in str(result.verdicts["a"])
 
@@ -89,19 +91,19 @@ def copying(work: int, length: float) -> tuple[Task, Task]:
 def test_an_overhead_longer_than_the_time_on_one_unit_is_not_cut_by_the_search() -> None:
     """alpha GW is 18 ms, of which 15 are overhead: 16.5 ms on one unit.  The deadline allows 16."""
     taskset = Taskset(Platform(1, compute_units=1), (task("a", 1, 30, 16, part(kernel(10, 1800, 15))),))
-    assert not rta.find("rtgpu").run(taskset).schedulable
+    assert not registry.find("rtgpu").run(taskset).schedulable
     overhead = sensitivity.limits(RTGPU, taskset).overhead
     assert overhead is not None
     assert overhead < 1
 
 
-SHARED = [test for test in rta.TESTS.values() if test.analysis is None]
+SHARED = [test for test in registry.TESTS.values() if test.analysis is None]
 
 
 @pytest.mark.parametrize("name", [test.name for test in SHARED])
 def test_tests_of_a_shared_gpu_wait_for_the_longest_copy(name: str) -> None:
     """A copy cannot be preempted: each test says what it says of a GPU whose switches take as much longer."""
-    test, platform = rta.find(name), Platform(2, compute_units=4)
+    test, platform = registry.find(name), Platform(2, compute_units=4)
     for length, longest in ((7, ms(7)), (1, ms(3))):  # a block of 2 ms takes 3 where two interleave
         taskset = Taskset(platform, copying(4, length))
         plain = Taskset(platform, tuple(
@@ -119,7 +121,7 @@ def test_tests_of_a_shared_gpu_wait_for_the_longest_copy(name: str) -> None:
 
 def test_a_copy_delays_the_kernel_of_a_more_urgent_task() -> None:
     """Found on a file whose answer was the same for every length of b's copy."""
-    test = rta.find("gcaps-suspend")
+    test = registry.find("gcaps-suspend")
     found = [test.run(Taskset(Platform(2, compute_units=4), copying(4, length))).wcrt("a") for length in (3, 7)]
     assert found[0] is not None
     assert found[1] is not None

@@ -10,10 +10,8 @@ from builders import cpu, gpu, ms, task, taskset, tasksets
 from effort import tries
 from hypothesis import given, settings
 
-from analysis import rta
-from analysis.model import Copy, GpuSegment, Kernel, Platform, Span, Taskset, Waiting
-from analysis.rta.regions import with_region
-from analysis.sensitivity import (
+from analysis.answers import registry
+from analysis.answers.sensitivity import (
     STEPS,
     UNLIMITED,
     Grows,
@@ -26,8 +24,10 @@ from analysis.sensitivity import (
     task_margin,
     with_epsilon,
 )
+from analysis.model import Copy, GpuSegment, Kernel, Platform, Span, Taskset, Waiting
+from analysis.rta.regions import with_region
 
-BUSY = rta.find("gcaps-busy")
+BUSY = registry.find("gcaps-busy")
 TWO = taskset(task("h", 0, 9, 10, cpu(2)), task("l", 0, 1, 20, cpu(4), gpu(1, 3)), epsilon=0.5)
 
 
@@ -67,7 +67,7 @@ def test_mistakes_are_named() -> None:
 @settings(max_examples=tries(25), deadline=None)
 @given(tasksets(max_tasks=4, best_effort=False))
 def test_the_factor_found_passes_and_the_next_does_not(system: Taskset) -> None:
-    for test in (rta.find("gcaps-suspend"), rta.find("fmlp-busy")):
+    for test in (registry.find("gcaps-suspend"), registry.find("fmlp-busy")):
         for margin in margins(test, system):
             if margin.factor is None or margin.factor == UNLIMITED or margin.what in (Grows.CPU, Grows.GPU):
                 continue
@@ -120,7 +120,7 @@ def test_a_faster_machine_is_faster_in_best_cases_too() -> None:
     own = GpuSegment(Span.exactly(0), Span(ms(14), ms(7)), parts=parts)
     system = taskset(task("a", 0, 2, 80, cpu(8), own, cpu(6), deadline=66), task("b", 0, 1, 80, cpu(8)))
     system = replace(system, platform=replace(system.platform, compute_units=4))
-    test = rta.find("rtgpu")
+    test = registry.find("rtgpu")
     assert test.run(system).wcrt("b") == ms(22)
     assert test.run(slowed(system, Fraction(1, 2))).wcrt("b") == ms(11)
 
@@ -128,7 +128,7 @@ def test_a_faster_machine_is_faster_in_best_cases_too() -> None:
 def test_what_passes_as_it_is_has_a_factor_of_one_at_least() -> None:
     """Without l's last CPU segment, its job before can take its segment and two updates of the CPU once more."""
     low = replace(task("l", 0, 5, 20, gpu(1, 5), cpu(1), deadline=13), waiting=Waiting.BUSY)
-    system, test = taskset(task("h", 0, 9, 100, cpu(1)), low, epsilon=1), rta.find("boosted-busy")
+    system, test = taskset(task("h", 0, 9, 100, cpu(1)), low, epsilon=1), registry.find("boosted-busy")
     assert test.run(system).schedulable
     shorter = replace(low, segments=low.segments[:1])
     assert not test.run(replace(system, tasks=(system.tasks[0], shorter))).schedulable

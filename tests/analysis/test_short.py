@@ -15,10 +15,10 @@ import pytest
 from agreement import disagreement
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis import compiled, rta
+from analysis.answers import compiled, registry
 from analysis.attack.exact import TooManyStatesError, compare
 from analysis.attack.tiny import tiny_for
-from analysis.generate import Parameters, generate
+from analysis.experiments.generate import Parameters, generate
 from analysis.model import Task, Taskset
 from analysis.rta import boosted
 from analysis.rta.recurrence import Demand, Shared
@@ -27,7 +27,7 @@ from analysis.rta.system import System
 from analysis.rta.windows import length
 
 MANY = 100 if os.environ.get("GPURT_LONG") else 1
-TEST = rta.find("boosted-suspend")
+TEST = registry.find("boosted-suspend")
 #: Much CPU work and short GPU segments.
 SELDOM = Parameters(
     cpus=1, tasks_per_cpu=(4, 8), load=(0.9, 0.9), ratio=(0.01, 0.1), users=(0.4, 0.8), segments=(1, 2),

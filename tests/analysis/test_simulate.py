@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.model import MS, CpuSegment, Platform, Span, Task, Taskset, Waiting
-from analysis.simulate import POLICIES, Options, SimulationError, simulate, worst_over_offsets
-from analysis.trace import Kind
+from analysis.simulation.simulate import POLICIES, Options, SimulationError, simulate, worst_over_offsets
+from analysis.traces.trace import Kind
 
 ONCE = Options(horizon=1)  # only the jobs released at time 0
 

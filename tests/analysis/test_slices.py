@@ -11,17 +11,17 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import compiled, rta
-from analysis.fold import apart, whole_gpu
+from analysis.answers import compiled, registry
+from analysis.answers.slices import plan, verdict
+from analysis.answers.verdict import answer, covering
 from analysis.model import MS, US, Kernel, Partition, Sharing, Span, Taskset, Waiting
+from analysis.model.driver import LONGEST, SHORTEST, longest, settable, settled
+from analysis.model.fold import apart, whole_gpu
 from analysis.partition.inside import SporadicTask
-from analysis.simulate import Options, simulate, worst_over_offsets
-from analysis.slices.driver import LONGEST, SHORTEST, longest, settable, settled
-from analysis.slices.plan import plan, verdict
+from analysis.simulation.simulate import Options, simulate, worst_over_offsets
 from analysis.slices.runlist import runlist
 from analysis.slices.supply import Supply, edf, response
 from analysis.taskset.file import parse
-from analysis.verdict import answer, covering
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def sliced(*parts: tuple[str, float], theta: float = 0.2) -> Taskset:
 def test_three_slices_of_level_low() -> None:
     """Example T1: 12 + 3 (3 + 0.4 + 0.2) = 22.8.  The driver makes 4.992 of 5, which needs as many turns."""
     system = sliced(("low", 5), ("low", 2), ("low", 1))
-    assert rta.find("supply-fp").run(system).wcrt("t0") == ms(22.8)
+    assert registry.find("supply-fp").run(system).wcrt("t0") == ms(22.8)
 
 
 def test_levels_by_hand() -> None:
@@ -68,8 +68,8 @@ def test_levels_by_hand() -> None:
 @settings(max_examples=tries(60), deadline=None)
 @given(system=tasksets())
 def test_one_slice_and_level_is_round_robin(system: Taskset) -> None:
-    ours = rta.find("supply-fp").run(system)
-    theirs = rta.find("tsg-rr-suspend").run(system)
+    ours = registry.find("supply-fp").run(system)
+    theirs = registry.find("tsg-rr-suspend").run(system)
     assert {t.name: ours.wcrt(t.name) for t in system.real_time} == {
         t.name: theirs.wcrt(t.name) for t in system.real_time
     }
@@ -115,7 +115,7 @@ def shared(order: Sharing) -> Taskset:
 
 def test_a_shared_tsg_by_priority() -> None:
     """a: 2 + 2 = 4.  b: 3 + 2 of a, and of a's jitter (2 ms) one job more from 8 ms on: 5 + 5 = 10, then 7 + 7 = 14."""
-    result = rta.find("supply-fp").run(shared(Sharing.PRIORITY))
+    result = registry.find("supply-fp").run(shared(Sharing.PRIORITY))
     assert result.wcrt("a") == ms(4)
     assert result.wcrt("b") == ms(14)
 
@@ -126,7 +126,7 @@ def test_a_shared_tsg_by_deadline() -> None:
     assert edf(jobs, Supply(MS, MS))
     assert not edf([replace(jobs[0], deadline=ms(3)), jobs[1]], Supply(MS, MS))
     assert not edf([*jobs, SporadicTask(ms(3), ms(20), ms(20))], Supply(MS, MS)), "the whole supply is used"
-    assert rta.find("supply-edf").run(shared(Sharing.DEADLINE)).schedulable
+    assert registry.find("supply-edf").run(shared(Sharing.DEADLINE)).schedulable
 
 
 def test_the_order_of_a_shared_tsg_is_the_files() -> None:
@@ -143,7 +143,7 @@ def test_the_order_of_a_shared_tsg_is_the_files() -> None:
 def test_a_task_whose_mate_has_no_bound_has_none() -> None:
     system = shared(Sharing.PRIORITY)
     late = replace(system.tasks[0], deadline=ms(3))
-    result = rta.find("supply-fp").run(replace(system, tasks=(late, *system.tasks[1:])))
+    result = registry.find("supply-fp").run(replace(system, tasks=(late, *system.tasks[1:])))
     assert result.wcrt("b") is None
 
 
@@ -179,13 +179,13 @@ def spinning(waiting: tuple[Waiting, Waiting]) -> Taskset:
 
 def test_what_a_task_spins_for_is_charged_to_those_below_it() -> None:
     """h: 1 + 2 + 2 waits of 1.  i: 2 + 1 + 1, and all 5 ms of h."""
-    result = rta.find("supply-fp-busy").run(spinning((Waiting.BUSY, Waiting.BUSY)))
+    result = registry.find("supply-fp-busy").run(spinning((Waiting.BUSY, Waiting.BUSY)))
     assert (result.wcrt("h"), result.wcrt("i")) == (ms(5), ms(9))
 
 
 def test_in_mixed_modes_only_those_that_spin_hold_the_cpu() -> None:
     """i after a suspending h: 4 + 1 and, of h's jitter (4 ms), the same job only.  After a spinning one: 4 + 5."""
-    mixed = rta.find("supply-fp-mixed")
+    mixed = registry.find("supply-fp-mixed")
     suspended = mixed.run(spinning((Waiting.SUSPEND, Waiting.BUSY)))
     spun = mixed.run(spinning((Waiting.BUSY, Waiting.SUSPEND)))
     assert (suspended.wcrt("h"), suspended.wcrt("i")) == (ms(5), ms(5))
@@ -197,7 +197,7 @@ def test_in_mixed_modes_only_those_that_spin_hold_the_cpu() -> None:
 @settings(max_examples=tries(30), deadline=None)
 @given(system=tasksets())
 def test_where_all_suspend_mixed_modes_make_no_difference(system: Taskset) -> None:
-    one, other = rta.find("supply-fp").run(system), rta.find("supply-fp-mixed")
+    one, other = registry.find("supply-fp").run(system), registry.find("supply-fp-mixed")
     whole = replace(system, tasks=tuple(replace(t, waiting=Waiting.SUSPEND) for t in system))
     assert {t.name: one.wcrt(t.name) for t in system.real_time} == {
         t.name: other.run(whole).wcrt(t.name) for t in system.real_time
@@ -207,7 +207,7 @@ def test_where_all_suspend_mixed_modes_make_no_difference(system: Taskset) -> No
 def test_the_wait_of_a_task_above_without_a_bound_is_no_bound() -> None:
     late = spinning((Waiting.BUSY, Waiting.BUSY))
     late = replace(late, tasks=(replace(late.tasks[0], deadline=ms(4)), late.tasks[1]))
-    result = rta.find("supply-fp-busy").run(late)
+    result = registry.find("supply-fp-busy").run(late)
     assert (result.wcrt("h"), result.wcrt("i")) == (None, None)
 
 
@@ -260,5 +260,5 @@ def test_edf_proves_nothing_where_a_task_also_computes_on_its_cpu() -> None:
         system, platform=replace(system.platform, policy="timesliced"), partitions=(home,),
         tasks=tuple(replace(one, partition=home) for one in system),
     )  # fmt: skip
-    result = rta.find("supply-edf").run(system)
+    result = registry.find("supply-edf").run(system)
     assert [result.wcrt(one.name) for one in system] == [None, None, None]

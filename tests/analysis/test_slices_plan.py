@@ -8,16 +8,16 @@ from itertools import product
 
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis import rta
+from analysis.answers import registry
+from analysis.answers.slices import homes, least_slices, plan, verdict
 from analysis.attack.tasksets import random_taskset
 from analysis.model import MS, Taskset, Waiting
-from analysis.slices.driver import settable
-from analysis.slices.plan import homes, least_slices, plan, verdict
+from analysis.model.driver import settable
 from analysis.slices.runlist import Level, Runlist, runlist
 
 
 def passes(system: Taskset) -> bool:
-    return rta.find("supply-fp").run(system).schedulable
+    return registry.find("supply-fp").run(system).schedulable
 
 
 def with_slices(system: Taskset, planned: Runlist) -> Taskset:
@@ -39,7 +39,7 @@ def test_light_tasks_have_the_shortest_slices() -> None:
     found = plan(example())
     assert found is not None
     assert [(entry.slice, entry.level) for entry in found.entries] == [(MS, Level.LOW)] * 2
-    result = rta.find("supply-fp").run(with_slices(example(), found))
+    result = registry.find("supply-fp").run(with_slices(example(), found))
     assert (result.wcrt("a"), result.wcrt("b")) == (ms(9.6), ms(24))
 
 
@@ -90,7 +90,7 @@ def test_every_plan_passes_the_test() -> None:
         found = plan(system)
         if found is None:
             continue
-        result = rta.find("supply-fp").run(with_slices(system, found))
+        result = registry.find("supply-fp").run(with_slices(system, found))
         if all(result.wcrt(t.name) is not None for t in cpu_only):
             planned += 1
             assert result.schedulable

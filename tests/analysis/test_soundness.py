@@ -7,13 +7,13 @@ from itertools import product
 
 import pytest
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.attack.tasksets import with_random_modes, with_random_partitions, with_random_slices
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
-from analysis.simulate import Options, worst_over_offsets
+from analysis.simulation.simulate import Options, worst_over_offsets
 
-SOUND = [name for name, test in rta.TESTS.items() if test.sound and not test.assigns]
-UNSOUND = [name for name, test in rta.TESTS.items() if not test.sound]
+SOUND = [name for name, test in registry.TESTS.items() if test.sound and not test.assigns]
+UNSOUND = [name for name, test in registry.TESTS.items() if not test.sound]
 
 
 def span(rng: random.Random, worst: float) -> Span:
@@ -49,7 +49,7 @@ def random_taskset(rng: random.Random) -> Taskset:
 
 def exceeded(name: str, seed: int, tasksets: int) -> tuple[int, int]:
     """How many bounds were checked, and how many of them were exceeded."""
-    test, rng = rta.find(name), random.Random(seed)
+    test, rng = registry.find(name), random.Random(seed)
     checked = broken = 0
     for _ in range(tasksets):
         system = random_taskset(rng)

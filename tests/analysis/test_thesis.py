@@ -11,12 +11,12 @@ from effort import tries
 from test_audsley import exists_by_brute_force
 from test_readings import small
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.attack.outcome import Effort
 from analysis.attack.search import climb, ways
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
 from analysis.rta import Bound, Reason, TermKind
-from analysis.simulate import Options, simulate, worst_over_offsets
+from analysis.simulation.simulate import Options, simulate, worst_over_offsets
 
 NOTIFIED = "thesis-kthread-notify-busy"
 REDUCED = ["thesis-ioctl-suspend-reduced", "thesis-ioctl-busy-reduced"]
@@ -62,10 +62,10 @@ def test_equals_on_a_cpu_have_no_bound_where_waiting_keeps_the_cpu() -> None:
     """The kernel thread can give the GPU to the task that does not run: the other task spins for it for ever."""
     equals = taskset(task("a", 0, 5, 100, gpu(0, 2)), task("b", 0, 5, 100, gpu(0, 2)), task("r", 1, 9, 50, gpu(0, 1)))
     for name in ("thesis-kthread-busy", NOTIFIED, f"{NOTIFIED}+gpu-priority", "gcaps-busy", "gcaps-busy+gpu-priority"):
-        result = rta.find(name).run(equals)
+        result = registry.find(name).run(equals)
         assert {f.reason for f in result.failures} == {Reason.GPU_ORDER}, name
         assert "a and b use the GPU and have the same priority" in str(result.failures[0])
-    assert rta.find("gcaps-suspend").run(equals).schedulable
+    assert registry.find("gcaps-suspend").run(equals).schedulable
     swapped = equals.with_gpu_priorities({"a": 1, "b": 3, "r": 5})
     stuck = simulate(swapped, Options("job", Waiting.BUSY, horizon=ms(400), poll=0), [0, ms(1), ms(40)])
     assert stuck.tasks["a"].finished < stuck.tasks["a"].jobs
@@ -85,7 +85,7 @@ def test_equals_deadlock_under_segment_when_the_owner_sleeps_at_the_update_lock(
     options = Options("segment", Waiting.BUSY, horizon=ms(100))
     seen = simulate(system, options, [ms(0.04), 0, ms(0.02)]).tasks
     assert seen["t0"].finished < seen["t0"].jobs
-    assert not rta.find("gcaps-busy").run(system).schedulable
+    assert not registry.find("gcaps-busy").run(system).schedulable
 
 
 @pytest.mark.parametrize("name", [NOTIFIED])
@@ -93,7 +93,7 @@ def test_assignment_for_the_kernel_thread_is_found_exactly_when_there_is_one(nam
     rng, answers = random.Random(23), []
     for _ in range(tries(600)):
         system = small(rng)
-        priorities = rta.find(name).assign(system).priorities
+        priorities = registry.find(name).assign(system).priorities
         assert (priorities is not None) == exists_by_brute_force(name, system)
         answers.append(priorities is not None)
     assert 20 < sum(answers) < 580
@@ -128,17 +128,18 @@ def overlapping(pure: float = 20) -> Taskset:
 
 @pytest.mark.parametrize("name", REDUCED)
 def test_overlap_by_hand(name: str) -> None:
-    plain = rta.find(name.removesuffix("-reduced")).run(overlapping()).wcrt("l")
-    bound = rta.find(name).run(overlapping()).verdicts["l"]
+    plain = registry.find(name.removesuffix("-reduced")).run(overlapping()).wcrt("l")
+    bound = registry.find(name).run(overlapping()).verdicts["l"]
     assert isinstance(bound, Bound)
     # least x = 24 + ceil(x / 4); of h, five jobs fit into 20 ms, three of them are subtracted
     assert plain == ms(32)
     saved = [t for t in bound.terms if t.kind is TermKind.OVERLAP]
     assert [(t.source, t.amount) for t in saved] == [("h", -ms(3))]
     assert bound.wcrt == ms(28) == sum(t.amount for t in bound.terms)
-    seen = worst_over_offsets(overlapping(), Options("segment", rta.find(name).waiting, seed=1), 300).tasks["l"].worst
+    options = Options("segment", registry.find(name).waiting, seed=1)
+    seen = worst_over_offsets(overlapping(), options, 300).tasks["l"].worst
     assert ms(24) < seen <= bound.wcrt
-    assert rta.find(name).periodic
+    assert registry.find(name).periodic
 
 
 @pytest.mark.parametrize("name", REDUCED)
@@ -146,17 +147,17 @@ def test_c_of_a_task_that_preempts_an_owner_is_not_saved(name: str) -> None:
     """g, between the two, can own the GPU while h preempts it: l's GPU segment then waits for h's C."""
     system = overlapping()
     system = replace(system, tasks=(*system.tasks, task("g", 0, 5, 100, gpu(0.5, 0.5))))
-    bound = rta.find(name).run(system).verdicts["l"]
+    bound = registry.find(name).run(system).verdicts["l"]
     assert isinstance(bound, Bound)
     assert not [t for t in bound.terms if t.kind is TermKind.OVERLAP and t.source == "h"]
 
 
 def test_late_releases_void_the_reduction() -> None:
     """h is late by almost its period while l's GPU segment executes: the overlap that is subtracted does not happen."""
-    test = rta.find("thesis-ioctl-suspend-reduced")
+    test = registry.find("thesis-ioctl-suspend-reduced")
     sporadic = ["thesis-ioctl-suspend", "gcaps-suspend"]
     assert test.periodic
-    assert not any(rta.find(name).periodic for name in sporadic)
+    assert not any(registry.find(name).periodic for name in sporadic)
 
 
 def long_set(rng: random.Random) -> Taskset:
@@ -183,7 +184,7 @@ def _short(rng: random.Random, index: int, core: int, load: float) -> Task:
 
 def attacked(name: str, sets: int) -> tuple[int, int]:
     """In how many tasksets something was subtracted, and in how many of them the long task exceeded its bound."""
-    rng, test, saved, broken = random.Random(3), rta.find(name), 0, 0
+    rng, test, saved, broken = random.Random(3), registry.find(name), 0, 0
     for _ in range(sets):
         system = long_set(rng)
         result = test.run(system)
@@ -221,7 +222,7 @@ def test_bounds_are_for_a_kernel_thread_on_cpu_0() -> None:
         replace(task("user", 0, 4, 90, gpu(1, 8)), waiting=Waiting.BUSY), task("other", 1, 6, 15, cpu(1)),
         epsilon=2, theta=0,
     )  # fmt: skip
-    bound = rta.find("thesis-kthread-busy").run(system).wcrt("other")
+    bound = registry.find("thesis-kthread-busy").run(system).wcrt("other")
     assert bound == ms(1)
     for place, worst in ((0, ms(1)), (1, ms(3))):
         seen = worst_over_offsets(system, Options("job", job_cpu=place), 60)

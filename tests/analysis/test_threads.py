@@ -12,22 +12,24 @@ import pytest
 from agreement import disagreement, random_taskset
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis import compiled, rta, sweep
+from analysis import rta
+from analysis.answers import compiled, registry
 from analysis.attack.threads import with_random_threads
-from analysis.batch import from_tasksets
-from analysis.callbacks import Callback, Order, Thread
+from analysis.experiments import sweep
 from analysis.model import Segment, Task, Taskset, Waiting
-from analysis.rta import Reason, registry
+from analysis.model.callbacks import Callback, Order, Thread
+from analysis.rta import Reason
 from analysis.rta.analyse import analyse
+from analysis.rta.batch import from_tasksets
 from analysis.rta.recurrence import solve
 from analysis.rta.result import Bound, Failure
 from analysis.rta.system import System
 from analysis.rta.threads import Chains, Claim
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 
 TIMER = Callback.TIMER
 MANY = 50 if os.environ.get("GPURT_LONG") else 1
-TESTS = {"boosted": rta.find("boosted-suspend"), "segment": rta.find("gcaps-suspend")}
+TESTS = {"boosted": registry.find("boosted-suspend"), "segment": registry.find("gcaps-suspend")}
 
 
 def served(order: Order, *tasks: Task, timers: int = 0) -> tuple[Task, ...]:
@@ -209,7 +211,7 @@ def test_a_job_that_takes_no_time_waits_too(order: Order, policy: str) -> None:
     assert found >= ms(3)
 
 
-@pytest.mark.parametrize("test", [*rta.TESTS.values(), *registry.UNITS.values()], ids=lambda test: test.name)
+@pytest.mark.parametrize("test", [*registry.TESTS.values(), *registry.UNITS.values()], ids=lambda test: test.name)
 def test_every_other_test_refuses_a_thread_by_its_name(test: rta.Test) -> None:
     system = replace(GOLDEN[8], platform=replace(GOLDEN[8].platform, policy=test.policy))
     reasons = {v.reason for v in test.run(system).failures}
@@ -221,7 +223,7 @@ def test_every_other_test_refuses_a_thread_by_its_name(test: rta.Test) -> None:
         assert "as executor does" in str(test.run(system).failures[0])
 
 
-@pytest.mark.parametrize("test", rta.TESTS.values(), ids=lambda test: test.name)
+@pytest.mark.parametrize("test", registry.TESTS.values(), ids=lambda test: test.name)
 def test_the_compiled_form_says_the_same(test: rta.Test) -> None:
     """A batch with a thread is refused by each formula that knows none."""
     for golden in GOLDEN.values():
@@ -232,7 +234,7 @@ def test_the_compiled_form_says_the_same(test: rta.Test) -> None:
             sweep.verdicts(from_tasksets([system]), test.name)
 
 
-@pytest.mark.parametrize("name", [name for name, test in rta.TESTS.items() if compiled.serves(test)])
+@pytest.mark.parametrize("name", [name for name, test in registry.TESTS.items() if compiled.serves(test)])
 def test_random_threads_have_the_same_bounds_and_failures_compiled(name: str) -> None:
     rng, seen = random.Random(f"threads {name}"), Counter[str]()
     while seen["sets"] < 60 * MANY:
@@ -241,8 +243,8 @@ def test_random_threads_have_the_same_bounds_and_failures_compiled(name: str) ->
         if drawn.pending or not system.threads:
             continue
         assert disagreement(name, system) is None
-        result = compiled.run(rta.find(name), system)
-        assert compiled.passes(rta.find(name), system) is result.schedulable
+        result = compiled.run(registry.find(name), system)
+        assert compiled.passes(registry.find(name), system) is result.schedulable
         batch = from_tasksets([system])
         assert sweep.verdicts(batch, name, integers=True).tolist() == [result.schedulable]
         seen["sets"] += 1

@@ -22,11 +22,11 @@ from analysis.attack.report import toml
 from analysis.attack.search import attack
 from analysis.attack.threads import with_random_threads
 from analysis.attack.tiny import tiny
-from analysis.callbacks import Order
 from analysis.model import Task, Taskset
+from analysis.model.callbacks import Order
 from analysis.rta.system import System
 from analysis.rta.threads import Chains, Company
-from analysis.simulate import Options, SimulationError, simulate
+from analysis.simulation.simulate import Options, SimulationError, simulate
 from analysis.taskset import load
 from gpurt.enums import Form
 

@@ -12,8 +12,8 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.jobs import segments_of
-from analysis.trace import About, Event, Kind, Trace, load
+from analysis.traces.jobs import segments_of
+from analysis.traces.trace import About, Event, Kind, Trace, load
 from gpurt.errors import FileError
 
 NUMBERS = st.integers(0, 2**60)

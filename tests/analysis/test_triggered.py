@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from builders import cpu, ms, task, taskset
 
-from analysis import compiled, rta
+from analysis.answers import compiled, registry
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
 from analysis.attack.forks import tiny_forks, tiny_holds
 from analysis.attack.linked import with_random_chains
@@ -25,17 +25,18 @@ from analysis.attack.report import toml
 from analysis.attack.search import attack
 from analysis.attack.threads import with_random_threads
 from analysis.attack.tiny import tiny_for
-from analysis.batch import from_tasksets
-from analysis.callbacks import Order, Thread
-from analysis.chains import bounds, triggered
+from analysis.chains import bounds
 from analysis.chains.bounds import bound_of, never_between
 from analysis.model import Chain, CpuSegment, Protocol, Resource, Section, Span, Taskset
+from analysis.model.callbacks import Order, Thread
+from analysis.rta import triggered
+from analysis.rta.batch import from_tasksets
 from analysis.rta.result import Failure, Reason
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load
 
 MANY = 20 if os.environ.get("GPURT_LONG") else 1
-TEST = rta.find("boosted-suspend")
+TEST = registry.find("boosted-suspend")
 
 
 def golden() -> Taskset:
@@ -47,10 +48,10 @@ def golden() -> Taskset:
     return replace(system, tasks=(first, *system.tasks[1:]), chains=(Chain("c", ("a", "b"), triggered=("b",)),))
 
 
-@pytest.mark.parametrize("name", [name for name, test in rta.TESTS.items() if test.pending])
+@pytest.mark.parametrize("name", [name for name, test in registry.TESTS.items() if test.pending])
 def test_golden_values(name: str) -> None:
     """The best time of a is its worst, so that b's jitter is 5, and i waits for two jobs of b."""
-    found = rta.find(name).run(golden())
+    found = registry.find(name).run(golden())
     assert [found.wcrt(t.name) for t in golden()] == [ms(6), ms(3), ms(5), ms(9)]
     latencies = bound_of(golden().chains[0], golden(), found).latencies
     assert {key: one.bound for key, one in latencies.items()} == {
@@ -112,7 +113,7 @@ def test_a_thread_that_is_free_serves_a_released_job_at_once(served: str) -> Non
 
 
 def test_other_tests_refuse_it_by_name() -> None:
-    for name, test in rta.TESTS.items():
+    for name, test in registry.TESTS.items():
         result = test.run(golden())
         assert compiled.run(test, golden()).verdicts == result.verdicts
         assert compiled.passes(test, golden()) == result.schedulable == test.pending
@@ -158,7 +159,7 @@ KINDS = {
 
 def compared(name: str, count: int, kind: str = "plain") -> Iterator[Compared]:
     """Tiny tasksets with chains, and every schedule of those that a test bounds."""
-    test, rng = rta.find(name), random.Random(f"triggered {name} {kind}")
+    test, rng = registry.find(name), random.Random(f"triggered {name} {kind}")
     for _ in range(count):
         system = with_random_chains(KINDS[kind](test, rng), rng)
         try:

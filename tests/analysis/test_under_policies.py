@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from analysis import rta
+from analysis.answers import registry
+from analysis.answers import slices as plan
+from analysis.answers.choose import choices
 from analysis.answers.elsewhere import of_policies
-from analysis.choose import choices
+from analysis.answers.shared import Shared
+from analysis.answers.verdict import answer
 from analysis.model import Taskset, Waiting
 from analysis.rta.result import Reason
-from analysis.shared import Shared
-from analysis.simulate import Options, simulate
-from analysis.slices import plan
+from analysis.simulation.simulate import Options, simulate
 from analysis.taskset.file import load, parse
-from analysis.verdict import answer
 from pycontrol import cli
 from pycontrol.commands.modes import _write
 
@@ -72,7 +72,7 @@ def test_what_is_chosen_holds_once_it_is_written(tmp_path: Path, own: str) -> No
     _write(path, system, best)
     written = load(path).taskset
     assert written.policies == (best.policy,)
-    again = rta.find(rta.find(best.test).base).run(written)
+    again = registry.find(registry.find(best.test).base).run(written)
     assert {name: again.wcrt(name) for name in "abc"} == {name: best.result.wcrt(name) for name in "abc"}
     assert answer(written).schedulable
 
@@ -88,11 +88,11 @@ def test_best_effort_slows_a_task_down_under_timesliced_alone() -> None:
     """4 ms three times over are 12 slices, between which best effort has one of 1.024 each: 1 + 1 + 12 + 12.288."""
     other, own = read(with_best_effort("3")), read(with_best_effort("3").replace("segment", "timesliced", 1))
     assert (other.tasks[0].pure_time, own.tasks[0].pure_time) == (4_000_000, 12_000_000)
-    test = rta.find("tsg-rr-suspend")
+    test = registry.find("tsg-rr-suspend")
     assert test.run(other).wcrt("a") == test.run(own).wcrt("a") == 26_288_000
     (said,) = [choice.result.wcrt("a") for choice in choices(other) if choice.test == test.name]
     assert said == 26_288_000
-    assert rta.find("gcaps-suspend").run(other).wcrt("a") < 7_000_000
+    assert registry.find("gcaps-suspend").run(other).wcrt("a") < 7_000_000
 
 
 def test_no_policy_is_named_for_times_of_another_one() -> None:
@@ -106,7 +106,7 @@ def test_no_policy_is_named_for_times_of_another_one() -> None:
 
 def test_kernels_that_best_effort_would_slow_down_have_no_bound_under_timesliced() -> None:
     system = read(with_best_effort("3", '{ kernel_times = ["4ms"] }'))
-    result = rta.find("tsg-rr-suspend").run(system)
+    result = registry.find("tsg-rr-suspend").run(system)
     assert {failure.reason for failure in result.failures} == {Reason.PARTITIONS}
     assert "best effort slows tasks down" in result.why
     assert "best effort slows tasks down" in plan.answer(system)[2]
@@ -133,14 +133,14 @@ def test_tasks_in_time_partitions_share_their_units_and_conflict() -> None:
     parted = alone + "".join([*homes, *inside])
     whole, apart = read(alone + "".join(tasks)), read(parted)
     assert [task.pure_time for task in apart] == [task.pure_time for task in whole] == [12_000_000] * 2
-    bounds = rta.find("supply-fp").run(apart)
+    bounds = registry.find("supply-fp").run(apart)
     seen = simulate(whole, Options("timesliced", contention=True, horizon=1))
     for name in "xy":
         wcrt = bounds.wcrt(name)
         assert wcrt is not None
         assert seen.tasks[name].worst <= wcrt
     halved = read(parted.replace("conflict = 2\n", ""))
-    short = rta.find("supply-fp").run(halved)
+    short = registry.find("supply-fp").run(halved)
     assert any(seen.tasks[name].worst > (short.wcrt(name) or 0) for name in "xy")
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import pytest
 
-from analysis import compiled, rta
+from analysis.answers import compiled, registry
 from analysis.model import CpuSegment, Platform, Protocol, Resource, Section, Span, Task, Taskset
 from analysis.rta.result import Failure, Reason
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 
 US = 1000
 FAR = 10**9
@@ -84,14 +84,14 @@ def system(rows: list[tuple[int, int, int]], deadline: int | None = None) -> Tas
 @pytest.mark.parametrize("name", SETS)
 def test_bounds_with_far_deadlines(name: str) -> None:
     for test in ("boosted-suspend", "gcaps-suspend", "gcaps-busy"):
-        found = rta.find(test).run(system(SETS[name], FAR))
+        found = registry.find(test).run(system(SETS[name], FAR))
         assert [found.wcrt(f"t{n}") for n in range(len(SETS[name]))] == [row[2] * US for row in SETS[name]]
 
 
 @pytest.mark.parametrize("name", [name for name, rows in SETS.items() if all(row[2] <= row[1] for row in rows)])
 def test_compiled_bounds_within_periods(name: str) -> None:
     for test in ("boosted-suspend", "gcaps-busy", "mpcp-suspend", "tsg-rr-suspend"):
-        found = compiled.run(rta.find(test), system(SETS[name]))
+        found = compiled.run(registry.find(test), system(SETS[name]))
         assert [found.wcrt(f"t{n}") for n in range(len(SETS[name]))] == [row[2] * US for row in SETS[name]]
 
 
@@ -106,7 +106,7 @@ def test_the_simulator_reaches_them(name: str) -> None:
 
 def test_an_overload_has_no_bound() -> None:
     """U of the first three is 1.17: they have 1, 2, none and none."""
-    found = rta.find("boosted-suspend").run(system([(1, 2, 0), (1, 3, 0), (3, 9, 0), (3, 18, 0)], FAR))
+    found = registry.find("boosted-suspend").run(system([(1, 2, 0), (1, 3, 0), (3, 9, 0), (3, 18, 0)], FAR))
     assert [found.wcrt(f"t{n}") for n in range(4)] == [1 * US, 2 * US, None, None]
     assert isinstance(found.verdicts["t2"], Failure)
     assert found.verdicts["t2"].reason is Reason.OVERLOAD
@@ -142,6 +142,6 @@ def avionics(without: int) -> Taskset:
 @pytest.mark.parametrize(("without", "other"), [(-1, 11), (10, 10)])
 def test_jitter_and_blocking(without: int, other: int) -> None:
     """t12 alone has room for the 1050 us that block t10, and the table has 450 for t11 between them: one file each."""
-    found = rta.find("boosted-suspend").run(avionics(without))
+    found = registry.find("boosted-suspend").run(avionics(without))
     for n, row in enumerate(AVIONICS):
         assert (found.wcrt(f"t{n}") == row[5] * US) == (n != other), n

@@ -14,24 +14,24 @@ from dataclasses import replace
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis import compiled, rta
+from analysis.answers import compiled, registry
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore, ways
 from analysis.attack.outcome import Effort
 from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.search import attack
 from analysis.attack.tiny import tiny_for
-from analysis.batch import from_tasksets
-from analysis.callbacks import Order, Thread
 from analysis.model import MS, Taskset
+from analysis.model.callbacks import Order, Thread
 from analysis.rta import wakeups
+from analysis.rta.batch import from_tasksets
 from analysis.rta.result import Bound, Failure, Reason, TermKind
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 from gpurt.enums import Form
 from gpurt.errors import TooLargeError
 
 MANY = 20 if os.environ.get("GPURT_LONG") else 1
 #: The tests that bound wake-ups.
-LATENCY = [name for name, test in rta.TESTS.items() if test.latency]
+LATENCY = [name for name, test in registry.TESTS.items() if test.latency]
 
 
 def beside() -> Taskset:
@@ -47,7 +47,7 @@ def test_each_release_of_tasks_without_gpu_work_pays_one_wake_up() -> None:
     """c waits for two wake-ups of a, and for one of its own."""
     system = with_latency(taskset(task("a", 0, 9, 5, cpu(2)), task("c", 0, 1, 20, cpu(4))), ms(0.5))
     for name in LATENCY:
-        found = rta.find(name).run(system)
+        found = registry.find(name).run(system)
         assert (found.wcrt("a"), found.wcrt("c")) == (ms(2.5), ms(4.5 + 2 * 2.5))
     seen = simulate(system, Options("boosted")).tasks
     assert (seen["a"].worst, seen["c"].worst) == (ms(2.5), ms(9.5))
@@ -56,7 +56,7 @@ def test_each_release_of_tasks_without_gpu_work_pays_one_wake_up() -> None:
 def test_a_segment_pays_three_and_the_update_lock_four_more() -> None:
     """a alone: 1 + 1 + 2, and four wake-ups.  Beside b: eight more of its own, and four of each job of b."""
     alone = with_latency(taskset(task("a", 0, 9, 50, cpu(1), gpu(1, 2))), ms(0.1))
-    test = rta.find("boosted-suspend")
+    test = registry.find("boosted-suspend")
     assert test.run(alone).wcrt("a") == ms(4 + 0.4)
     bound = test.run(beside()).verdicts["a"]
     assert isinstance(bound, Bound)
@@ -68,7 +68,7 @@ def test_a_segment_pays_three_and_the_update_lock_four_more() -> None:
 def test_a_task_of_a_cpu_without_gpu_work_is_not_delayed_by_others_wake_ups() -> None:
     system, alone = beside(), task("d", 2, 1, 20, cpu(1))
     system = replace(system, tasks=(*system.tasks, alone), platform=replace(system.platform, cpus=3))
-    assert rta.find("boosted-suspend").run(system).wcrt("d") == ms(1.1)
+    assert registry.find("boosted-suspend").run(system).wcrt("d") == ms(1.1)
 
 
 def test_the_simulator_wakes_a_thread_at_its_release_and_after_its_gpu_work() -> None:
@@ -84,7 +84,7 @@ def test_a_thread_that_goes_on_with_its_next_job_does_not_wake() -> None:
 
 
 def test_other_tests_refuse_it_by_name() -> None:
-    for name, test in rta.TESTS.items():
+    for name, test in registry.TESTS.items():
         result = test.run(beside())
         assert compiled.run(test, beside()).verdicts == result.verdicts
         if name not in LATENCY:
@@ -95,15 +95,15 @@ def test_other_tests_refuse_it_by_name() -> None:
 def test_form_owner_is_refused() -> None:
     system = beside()
     owner = replace(system, tasks=(replace(system.tasks[0], form=Form.OWNER), *system.tasks[1:]))
-    why = rta.find("boosted-suspend").run(owner).why
+    why = registry.find("boosted-suspend").run(owner).why
     assert why.endswith("boosted-suspend has no bound for cpu_latency where a task has form owner, as a has")
-    assert rta.find("gcaps-suspend").run(owner).schedulable
+    assert registry.find("gcaps-suspend").run(owner).schedulable
 
 
 def test_compiled_tests_have_it_where_nobody_waits_for_the_update_lock() -> None:
     one = replace(beside(), tasks=tuple(replace(t, cpu=0) for t in beside()))
     for name in LATENCY:
-        test = rta.find(name)
+        test = registry.find(name)
         assert compiled.run(test, one).verdicts == test.run(one).verdicts
         assert compiled.passes(test, one) == test.run(one).schedulable
     with pytest.raises(ValueError, match="no cpu_latency"):
@@ -115,12 +115,12 @@ def test_large_files_that_only_the_readable_analysis_takes_are_refused() -> None
     many = tuple(task(f"t{n}", 2, 1, 10_000, cpu(0.001)) for n in range(compiled.MOST_READABLE))
     large = replace(system, tasks=(*system.tasks, *many), platform=replace(system.platform, cpus=3))
     with pytest.raises(TooLargeError, match="at most 1000 tasks"):
-        compiled.run(rta.find("boosted-suspend"), large)
+        compiled.run(registry.find("boosted-suspend"), large)
 
 
 def compared(name: str, count: int, states: int, pending: bool = False) -> Iterator[Compared]:
     """Tiny tasksets with wake-ups of 1 ms, and every schedule of those that a test bounds."""
-    test, rng = rta.find(name), random.Random(f"wake-ups {name} {pending}")
+    test, rng = registry.find(name), random.Random(f"wake-ups {name} {pending}")
     for _ in range(count):
         system = with_latency(tiny_for(test, rng, rng.choice([6, 12])), MS)
         system = with_random_pending(system, rng) if pending else system
@@ -152,7 +152,7 @@ def test_wake_ups_at_the_update_lock_are_explored() -> None:
     """a waits for b's update at its begin, and for b's decision at its end: it wakes twice, and at its release."""
     system = taskset(task("a", 0, 9, 20, gpu(1, 0)), task("b", 1, 5, 20, gpu(0, 1)), epsilon=1)
     still, woken = (
-        explore(one, next(ways(rta.find("gcaps-suspend"))), states=200_000).worst["a"]
+        explore(one, next(ways(registry.find("gcaps-suspend"))), states=200_000).worst["a"]
         for one in (system, with_latency(system, MS))
     )
     assert woken - still == 3 * MS
@@ -170,4 +170,4 @@ def test_a_thread_of_several_tasks_wakes_once_for_jobs_in_a_row() -> None:
     system = with_latency(taskset(*served), MS)
     seen = simulate(system, Options("boosted")).tasks
     assert max(seen["a"].worst, seen["b"].worst) == ms(3)
-    assert rta.find("boosted-suspend").run(system).wcrt("b") == ms(4)
+    assert registry.find("boosted-suspend").run(system).wcrt("b") == ms(4)

@@ -12,10 +12,10 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset
 from test_readings import table2
 
-from analysis import rta
+from analysis.answers import registry
 from analysis.model import Taskset, Waiting
-from analysis.simulate import Options, Simulation, simulate
-from analysis.trace import Kind
+from analysis.simulation.simulate import Options, Simulation, simulate
+from analysis.traces.trace import Kind
 
 EPSILONS = [0.0, 0.125, 0.25]
 
@@ -188,9 +188,9 @@ def test_figure_6_round_robin_delays_whatever_the_priority(first: int) -> None:
     assert times[0] > ms(0.5 + 4 + 3)
 
 
-@pytest.mark.parametrize("name", [n for n, t in rta.TESTS.items() if t.sound and not t.assigns])
+@pytest.mark.parametrize("name", [n for n, t in registry.TESTS.items() if t.sound and not t.assigns])
 def test_every_sound_bound_covers_the_examples(name: str) -> None:
-    test = rta.find(name)
+    test = registry.find(name)
     systems = [(motivating(2, 1, 0.5, 2, 0.25), (1, 4, 0)), (motivating(1, 0.5, 0.5, 1.5, 0.25), (2, 4, 0))]
     for system, releases in systems:
         result = test.run(system)

@@ -18,12 +18,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from analysis.energy import compiled
 from analysis.energy.file import load
-from analysis.energy.model import MAX_SLOTS, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 from analysis.energy.outcome import Dispatch, EnergyRun, Skip
 from analysis.energy.policies import POLICIES, Readings, UnitsPolicy, UnitsRule
 from analysis.energy.runtime import NEVER, UnitsRuntime
 from analysis.energy.setup import Setup, prepare
 from analysis.model import Kernel
+from analysis.model.energy import MAX_SLOTS, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/energy"
 LONG = os.environ.get("GPURT_LONG") == "1"

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from links import PATIENCE, eventually
 
-from analysis.trace import Kind, load
+from analysis.traces.trace import Kind, load
 from pycontrol.machine import procs
 from pycontrol.readable import readable
 
 #: Starts a host with options and returns its socket.
 StartHost = Callable[..., Path]
 #: The arguments of Python for a host with virtual GPUs.
-EMULATE = ("-m", "pycontrol.cli", "emulate")
+EMULATE = ("-m", "pycontrol", "emulate")
 
 
 def started(

@@ -22,7 +22,7 @@ class Served:
     """A running `gpurt watch --metrics`, at an address of loopback unless another is given."""
 
     def __init__(self, host: Path, *options: str, address: str = "127.0.0.1") -> None:
-        command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "watch", "--metrics", "--listen",
+        command = [sys.executable, "-m", "pycontrol", "--device", host, "watch", "--metrics", "--listen",
                    f"{address}:0"]  # fmt: skip
         self.process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
         assert self.process.stderr

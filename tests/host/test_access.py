@@ -22,7 +22,7 @@ from processes import StartHost
 from gpurt.errors import DeviceError
 from pycontrol.host.endpoint import Access, Endpoint
 
-GPURT = [sys.executable, "-m", "pycontrol.cli"]
+GPURT = [sys.executable, "-m", "pycontrol"]
 #: A user and a group that own nothing, and another such group.
 NOBODY, GROUP, OTHER = 65534, 54321, 54322
 SEGMENT = "import gpurt\nwith gpurt.Client() as client, gpurt.segment(client=client): print('ran')"
@@ -193,7 +193,7 @@ def test_a_user_with_too_many_connections_is_told_so(start_host: StartHost, fold
     assert other(sys.executable, "-c", made.format(2)).stdout == "made\n"
     done = other(sys.executable, "-c", made.format(3))
     assert "the host permits this user no more connections; end programs, or start it with" in done.stderr
-    held = "import gpurt, os\nfrom pycontrol.live.control import connect\n"
+    held = "import gpurt, os\nfrom pycontrol.link.control import connect\n"
     held += "made = [gpurt.Client() for _ in range(2)]\n"
     held += "try: connect(os.environ['GPURT_DEVICE']).status()\nexcept gpurt.errors.DeviceError as error: print(error)"
     assert other(sys.executable, "-c", held).stdout.startswith("the host permits this user no more connections; end")

@@ -16,7 +16,7 @@ from processes import StartHost
 
 from analysis.taskset import load
 from pycontrol import cli
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 
 NAME = Path("/proc/self/comm").read_text().strip()
 #: Its updates are allowed more time than a slow machine takes for them.
@@ -161,7 +161,7 @@ def test_a_program_that_was_started_elsewhere_is_not_in_its_partition(
         code, out, _ = apply(host, file, "small")
         assert code == 1
         assert f"process {os.getpid()} was not started in partition a, whose cu_mask cannot be given" in out
-        monkeypatch.setattr("pycontrol.plan.admit.partition_of", {os.getpid(): "a"}.get)
+        monkeypatch.setattr("pycontrol.act.plan.admit.partition_of", {os.getpid(): "a"}.get)
         assert apply(host, file, "small")[0] == 0
 
 
@@ -203,7 +203,7 @@ def test_two_admissions_at_once_know_of_each_other(start_host: StartHost, file: 
     host = start_host()
     for at in (0, 1):
         file.with_name(f"{at}.toml").write_text(TASK.format(name=f"n{at}", cpu=at, time="8000s"))
-    base = [sys.executable, "-m", "pycontrol.cli", "--device", host, "apply", file, "-o", file, "--admit"]
+    base = [sys.executable, "-m", "pycontrol", "--device", host, "apply", file, "-o", file, "--admit"]
     with SocketClient(host) as client:
         client.begin()
         both = [subprocess.Popen([*base, file.with_name(f"{at}.toml")]) for at in (0, 1)]

@@ -16,8 +16,8 @@ from processes import StartHost
 
 from gpurt.errors import RefusedError
 from pycontrol import cli
-from pycontrol.live import applied
-from pycontrol.live.control import connect
+from pycontrol.link import applied
+from pycontrol.link.control import connect
 
 #: A member that tells when it has had the GPU, and lives until its stdin ends.
 MEMBER = """

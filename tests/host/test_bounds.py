@@ -31,7 +31,7 @@ from gpurt.enums import Command, Packet
 from pycontrol.host import loop, peer
 from pycontrol.host.calls import KINDS
 from pycontrol.host.users import UserLimits
-from pycontrol.live.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, encode
+from pycontrol.link.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, encode
 
 #: The most in a turn.  Python calls some 5 functions in a microsecond, and one system call takes 2 to 10.
 CALLS, SYSTEM = 4000, 80

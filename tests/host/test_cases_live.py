@@ -19,8 +19,8 @@ from processes import StartHost
 
 from gpurt.enums import EventKind
 from pycontrol import cli
-from pycontrol.live.control import connect
-from pycontrol.run.placement import fifo_permitted
+from pycontrol.link.control import connect
+from pycontrol.machine.placement import fifo_permitted
 
 CASES = Path(__file__).resolve().parents[1] / "cases"
 pytestmark = pytest.mark.skipif(not fifo_permitted(10), reason="needs the right to SCHED_FIFO")
@@ -42,7 +42,7 @@ def executed(host: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
 @contextmanager
 def recorded(host: Path, trace: Path) -> Iterator[None]:
     """`gpurt trace record` records until the context is left."""
-    words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "record", "-o", str(trace)]
+    words = [sys.executable, "-m", "pycontrol", "--device", str(host), "trace", "record", "-o", str(trace)]
     with subprocess.Popen(words, stderr=subprocess.PIPE) as recorder:
         assert recorder.stderr
         recorder.stderr.readline()  # it has subscribed

@@ -16,12 +16,12 @@ import pytest
 from links import PATIENCE, SocketClient, eventually
 from processes import EMULATE, StartHost, has, started
 
-from analysis.trace import Kind, load
+from analysis.traces.trace import Kind, load
 from gpurt._gpurt import lib
 from pycontrol import cli
-from pycontrol.live.control import connect
+from pycontrol.act.run import task_program
+from pycontrol.link.control import connect
 from pycontrol.machine import procs
-from pycontrol.run import task_program
 
 ROOT = Path(__file__).resolve().parents[2]
 MINIMAL = str(ROOT / "examples/minimal.toml")
@@ -285,7 +285,7 @@ def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path, numb
         Path(MINIMAL).read_text() + '[[task]]\nname = "mark"\ncpu = 0\npriority = 0\nperiod = "1s"\n'
         'segments = [{ cpu = "1ms" }]\ncommand = ["sleep", "600"]\n'
     )
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "run", str(path), "--duration", "600s",
+    command = [sys.executable, "-m", "pycontrol", "--device", str(host), "run", str(path), "--duration", "600s",
                "-o", str(trace), "--json"]  # fmt: skip
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as run:
@@ -304,7 +304,7 @@ def test_an_interrupted_run_keeps_what_was_seen(host: Path, tmp_path: Path, numb
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_recording_outlives_its_host(tmp_path: Path, number: signal.Signals) -> None:
     path, socket = tmp_path / "trace.json", tmp_path / "h.sock"
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(socket), "trace", "record", "-o", str(path),
+    command = [sys.executable, "-m", "pycontrol", "--device", str(socket), "trace", "record", "-o", str(path),
                "--json"]  # fmt: skip
     host = started(socket)
     with subprocess.Popen([*command[:-1]], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as recorder:
@@ -329,7 +329,7 @@ def test_a_recording_outlives_its_host(tmp_path: Path, number: signal.Signals) -
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_trace_records_what_clients_do(host: Path, tmp_path: Path, number: signal.Signals) -> None:
     path = tmp_path / "trace.json"
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "record", "-o", str(path)]
+    command = [sys.executable, "-m", "pycontrol", "--device", str(host), "trace", "record", "-o", str(path)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, **pipes) as recorder, SocketClient(host) as client:  # type: ignore[call-overload]
         assert recorder.stderr
@@ -557,7 +557,7 @@ def test_what_a_host_cannot_measure_is_in_the_file(
     start_host: StartHost, gpurt: Gpurt, tmp_path: Path, costs: str, virtual: bool, code: int, says: str
 ) -> None:
     """A host measures updates.  It knows context switches of virtual GPUs; of others 0 is no measurement."""
-    device = start_host(program=EMULATE if virtual else ("-m", "pycontrol.cli", "serve"))
+    device = start_host(program=EMULATE if virtual else ("-m", "pycontrol", "serve"))
     path = tmp_path / "set.toml"
     path.write_text(taskset_of(("mine", "")).replace('epsilon = "0ns"', costs))
     found, _, err = gpurt("--device", str(device), "analyze", str(path), "--measured")
@@ -579,7 +579,7 @@ def test_run_refuses_a_host_that_would_refuse_the_tasks(
 def test_apply_refuses_a_host_with_agents_for_tasks_that_spin(
     start_host: StartHost, gpurt: Gpurt, tmp_path: Path
 ) -> None:
-    host = start_host("--policy", "boosted", program=("-m", "pycontrol.cli", "serve"))
+    host = start_host("--policy", "boosted", program=("-m", "pycontrol", "serve"))
     path = tmp_path / "set.toml"
     for lines, refused in ((BUSY, True), ("", False)):
         path.write_text(taskset_of(("mine", lines), policy="boosted"))
@@ -761,7 +761,7 @@ def test_a_process_in_a_trace_is_the_task_of_that_name(gpurt: Gpurt, host: Path,
     trace, path = tmp_path / "trace.json", tmp_path / "set.toml"
     task = ('[platform]\ncpus = 1\n[[task]]\nname = "{}"\ncpu = 0\npriority = 1\nperiod = "1s"\n'
             'segments = [{{ misc = "1ms", gpu = "1ms" }}]\n')  # fmt: skip
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "record", "-o", str(trace)]
+    command = [sys.executable, "-m", "pycontrol", "--device", str(host), "trace", "record", "-o", str(trace)]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as recorder, SocketClient(host) as client:
         assert recorder.stderr
         recorder.stderr.readline()  # it has subscribed

@@ -35,7 +35,7 @@ class Top:
         self.resize(columns, rows)
         environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         environment["TERM"] = "xterm"
-        command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "top", *options]
+        command = [sys.executable, "-m", "pycontrol", "--device", str(host), "top", *options]
         self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
         os.close(theirs)
         self.shown = ""
@@ -95,7 +95,7 @@ def test_best_effort_clients_have_equal_parts_of_a_gpu_that_nobody_owns(host: Pa
     with SocketClient(host) as first, SocketClient(host) as second:
         first.begin()
         second.begin()
-        words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "top", "--once", "--interval", "0.2s"]
+        words = [sys.executable, "-m", "pycontrol", "--device", str(host), "top", "--once", "--interval", "0.2s"]
         done = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True)
         text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     clients = json.loads(done.stdout)["clients"]
@@ -128,7 +128,7 @@ def test_narrow_wide_and_resized_terminals(host: Path, owner: SocketClient) -> N
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_pipe_gets_one_report_after_the_other(host: Path, owner: SocketClient, as_json: bool) -> None:
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "top", "--interval", "0.1s"]
+    command = [sys.executable, "-m", "pycontrol", "--device", str(host), "top", "--interval", "0.1s"]
     with subprocess.Popen(
         [*command, "--json"] if as_json else command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as top:

@@ -20,9 +20,9 @@ from gpurt.errors import DeviceError, RefusedError, UsageError
 from pycontrol import cli
 from pycontrol.host import wire
 from pycontrol.host.wire import GENERIC
-from pycontrol.live.control import Control
-from pycontrol.live.control import connect as control
-from pycontrol.live.netlink import (
+from pycontrol.link.control import Control
+from pycontrol.link.control import connect as control
+from pycontrol.link.netlink import (
     HEADER,
     NLM_F_DUMP_INTR,
     NLM_F_REQUEST,

@@ -23,7 +23,7 @@ from served import serving
 from watched import BOOT, BRIEF
 
 from gpurt import Client, copy, job, segment
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 
 #: As Grafana fills them in, with "All" chosen.
 FILLED = {"$__rate_interval": "60s", "$instance": ".*", "$task": ".*"}

@@ -23,7 +23,7 @@ from processes import StartHost
 from gpurt._gpurt import ffi, lib
 from pycontrol.host.calls import KINDS
 from pycontrol.host.connection import MOST_CALLS
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import connect as control
 from pycontrol.machine import procs
 
 Connect = Callable[[], SocketClient]
@@ -74,7 +74,7 @@ def test_a_second_host_on_the_same_socket_is_refused_and_a_stale_socket_is_not_i
     start_host: StartHost, tmp_path: Path
 ) -> None:
     path = start_host()
-    command = [sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={path}"]
+    command = [sys.executable, "-m", "pycontrol", "emulate", f"--socket={path}"]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 4
     assert "serves there already" in run.stderr

@@ -19,18 +19,18 @@ from once import once
 from rich.console import Console
 
 from analysis import taskset
-from analysis.trace import Kind, load
+from analysis.traces.trace import Kind, load
 from gpurt.enums import Policy
 from gpurt.errors import DeviceError, FileError, RuntimeFailure, UsageError
 from pycontrol import cli
-from pycontrol.demo import boosted
-from pycontrol.demo import plot as demo_plot
-from pycontrol.demo import study as demo
-from pycontrol.demo import table as demo_table
-from pycontrol.demo.results import SETUPS, Results, SetupResult, TaskInfo, TaskResult
-from pycontrol.demo.table import milliseconds
-from pycontrol.live import control as client
-from pycontrol.run.emulator import Emulator
+from pycontrol.act.demo import boosted
+from pycontrol.act.demo import plot as demo_plot
+from pycontrol.act.demo import study as demo
+from pycontrol.act.demo import table as demo_table
+from pycontrol.act.demo.results import SETUPS, Results, SetupResult, TaskInfo, TaskResult
+from pycontrol.act.demo.table import milliseconds
+from pycontrol.act.run.emulator import Emulator
+from pycontrol.link import control as client
 
 SECONDS = 0.9
 ROOT = Path(__file__).resolve().parents[2]
@@ -197,7 +197,7 @@ def test_boosted_runs_where_threads_may_be_raised_and_else_the_demo_says_why(tmp
     if subprocess.run(["prlimit", f"--rtprio={limit}", "true"], capture_output=True, check=False).returncode:
         pytest.skip("may not raise RLIMIT_RTPRIO here")
     rights = ["prlimit", f"--rtprio={limit}", "setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
-    demo_only = ["-m", "pycontrol.cli", "demo", "--duration=0.5s", "--policy=boosted", f"--output={tmp_path}", "--json"]
+    demo_only = ["-m", "pycontrol", "demo", "--duration=0.5s", "--policy=boosted", f"--output={tmp_path}", "--json"]
     done = subprocess.run([*rights, sys.executable, *demo_only], capture_output=True, text=True, check=True)
     document = json.loads(done.stdout)
     result = document["setups"]["boosted"]["tasks"]["histogram"]
@@ -216,7 +216,7 @@ def test_boosted_runs_where_threads_may_be_raised_and_else_the_demo_says_why(tmp
 @pytest.mark.slow
 def test_nothing_is_left_of_a_demo_that_is_ended(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
-    command = [sys.executable, "-m", "pycontrol.cli", "demo", "--policy=segment", f"--output={tmp_path}/out"]
+    command = [sys.executable, "-m", "pycontrol", "demo", "--policy=segment", f"--output={tmp_path}/out"]
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         eventually(lambda: any((tmp_path / "tmp").glob("gpurt-run-*/*")))

@@ -15,7 +15,7 @@ from links import client_of
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Policy
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 
 MS = 1_000_000
 FILE = """
@@ -106,20 +106,20 @@ def test_tasks_that_own_units_run_on_a_gpu_each(start_host: Callable[..., Path],
         assert [one.policy for one in plane.status()] == [Policy.TIMESLICED] * 2
 
     def gpurt(*words: str) -> dict[str, Any]:
-        command = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", *words, "--json"]
+        command = [sys.executable, "-m", "pycontrol", f"--device={host}", *words, "--json"]
         return json.loads(subprocess.run(command, capture_output=True, text=True, check=False, timeout=600).stdout)
 
     trace = str(tmp_path / "run.json")
     found = gpurt("run", str(file), "--policy", "federated", "--duration", "1s", "-o", trace)
     assert found["policy"] == "federated"
     assert not {"policy", "units", "partitions"} & {one["code"] for one in found["objections"]}
-    command = [sys.executable, "-m", "pycontrol.cli", "trace", "check", trace, str(file), "--test", "rtgpu", "--json"]
+    command = [sys.executable, "-m", "pycontrol", "trace", "check", trace, str(file), "--test", "rtgpu", "--json"]
     judged = json.loads(subprocess.run(command, capture_output=True, text=True, check=False, timeout=600).stdout)
     assert judged["comparable"] or {one["code"] for one in judged["objections"]} & {"cpus", "fifo"}
     assert set(judged["tasks"]) == {"first", "second"}
     alone = OWNED.replace('partition = "b"', "").replace('partition = "a"', "")
     file.write_text(alone[:alone.index("[[partition]]")] + alone[alone.index("[[task]]"):], encoding="utf-8")
-    done = subprocess.run([sys.executable, "-m", "pycontrol.cli", f"--device={host}", "run", str(file)],
+    done = subprocess.run([sys.executable, "-m", "pycontrol", f"--device={host}", "run", str(file)],
                           capture_output=True, text=True, check=False, timeout=600)  # fmt: skip
     assert done.returncode == 2
     assert "first has no units of its own: gpurt plan units FILE -o OWN" in done.stderr
@@ -129,7 +129,7 @@ def test_programs_use_the_gpu_of_their_partition(start_host: Callable[..., Path]
     """The file's only task is in its second partition; a job a second."""
     (file := tmp_path / "tasks.toml").write_text(FILE.replace('"boosted"', '"segment"'), encoding="utf-8")
     host = start_host(f"--taskset={file}")
-    command = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", "run", str(file), "--duration=2s"]
+    command = [sys.executable, "-m", "pycontrol", f"--device={host}", "run", str(file), "--duration=2s"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert "all programs use GPU 0" not in done.stdout + done.stderr
     with connect(str(host)) as plane:
@@ -158,7 +158,7 @@ def test_wrong_options_are_named(tmp_path: Path, options: list[str], code: int, 
     file.write_text(FILE, encoding="utf-8")
     large.write_text(FILE.replace("1.5", "70"), encoding="utf-8")
     words = [option.format(file=file, large=large) for option in options]
-    command = [sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={tmp_path / 'host.sock'}", *words]
+    command = [sys.executable, "-m", "pycontrol", "emulate", f"--socket={tmp_path / 'host.sock'}", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
     assert said in done.stderr

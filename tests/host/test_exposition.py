@@ -18,7 +18,7 @@ from watched import FILE
 
 from gpurt import Client, job, segment
 from gpurt.text import visible
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 
 pytest.importorskip("prometheus_client", reason="needs prometheus-client: scripts/setup --with-tests")
 #: The first 14 bytes of a request that never ends.
@@ -74,7 +74,7 @@ def test_every_scraper_gets_text(shared: tuple[Path, Served], accept: str | None
 
 def test_scrapers_that_never_end_keep_nobody_out(host: Path) -> None:
     """More than there are places for: the oldest has to go.  SIGTERM ends it all the same."""
-    from pycontrol.live.exposition import MOST
+    from pycontrol.observe.watch.exposition import MOST
 
     with serving(host) as served:
         address = "127.0.0.1", int(served.url.split(":")[2].split("/")[0])

@@ -17,7 +17,7 @@ from served import Served
 
 from pycontrol import cli
 
-SERVE = ("-m", "pycontrol.cli", "serve")
+SERVE = ("-m", "pycontrol", "serve")
 #: Costs that no machine exceeds, however busy it is.  Bounds of spinning tasks know none such; these run nowhere here.
 ALPHA = {"suspend": "20s", "busy": "2ms"}
 FILE = """[platform]
@@ -110,7 +110,7 @@ def test_a_recording_of_any_host_keeps_what_the_host_was(
     comm = Path("/proc/self/comm").read_text(encoding="utf-8").strip()
     text = FILE.format(waiting="suspend", alpha="20s").replace("boosted", "segment").replace("spinner", comm)
     file.write_text(text, encoding="utf-8")
-    recorder = (sys.executable, "-m", "pycontrol.cli", "--device", str(host), "trace", "record", "-o", str(trace))
+    recorder = (sys.executable, "-m", "pycontrol", "--device", str(host), "trace", "record", "-o", str(trace))
     with subprocess.Popen(recorder, stderr=subprocess.PIPE) as recording:
         assert recording.stderr
         recording.stderr.readline()  # it has subscribed

@@ -16,7 +16,7 @@ from sm_build import INCLUDE, WARNINGS, compiler, fake_driver, run
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "examples/energy"
-SERVE = (sys.executable, "-m", "pycontrol.cli", "serve")
+SERVE = (sys.executable, "-m", "pycontrol", "serve")
 #: Kernels that 24 and 60 SMs saturate, on the groups of an H200's split.
 FILE = """
 [[gpu]]

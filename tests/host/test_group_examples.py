@@ -14,12 +14,12 @@ from links import PATIENCE, SocketClient
 from processes import StartHost
 
 from gpurt.enums import EventKind
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import connect as control
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/groups"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 #: How each joins; the others inherit the name.
-JOINED = {"engine": [sys.executable, "-m", "pycontrol.cli", "run", "--group", "g", "--"]}
+JOINED = {"engine": [sys.executable, "-m", "pycontrol", "run", "--group", "g", "--"]}
 
 
 def started(name: str, host: Path, group: str = "") -> subprocess.Popen[str]:

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from processes import StartHost
 
-from analysis.trace import Trace, load
-from pycontrol.live import stuck
-from pycontrol.live.control import ClientInfo, connect
-from pycontrol.live.events import Listener
-from pycontrol.live.metrics import HostCollector, Naming
+from analysis.traces.trace import Trace, load
+from pycontrol.link import stuck
+from pycontrol.link.control import ClientInfo, connect
+from pycontrol.link.events import Listener
+from pycontrol.observe.watch.metrics import HostCollector, Naming
 
 NOBODY = 65534
 MEMBER = """
@@ -95,7 +95,7 @@ def test_metrics_count_the_members_of_each(host: Path, clients: dict[int, Client
 def test_set_group_shows_those_that_joined(host: Path, clients: dict[int, ClientInfo]) -> None:
     (*_, other) = clients
     done = subprocess.run(
-        [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "set", "group", "llm", str(other), "--json"],
+        [sys.executable, "-m", "pycontrol", "--device", str(host), "set", "group", "llm", str(other), "--json"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert [one["pid"] for one in json.loads(done.stdout)["clients"]] == [other]

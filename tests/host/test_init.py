@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from links import SocketClient
 
 from analysis import taskset
-from analysis.trace import Event, Kind, Trace
+from analysis.traces.trace import Event, Kind, Trace
 from gpurt.errors import TasksetError
 from pycontrol import cli
-from pycontrol.run.first_file import Process, served, text_of
-from pycontrol.run.placement import fifo_permitted
+from pycontrol.act.run.first_file import Process, served, text_of
+from pycontrol.machine.placement import fifo_permitted
 
 ME = os.getpid()
 #: The value that replaces the ? of each key.

@@ -26,7 +26,7 @@ from gpurt import Client, Job
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, Policy
 from gpurt.errors import RefusedError
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import connect as control
 
 ROOT = Path(__file__).resolve().parents[2]
 MS = 1_000_000
@@ -273,7 +273,7 @@ def test_segments_go_on_beside_jobs_and_the_policy_stays(host: Path) -> None:
 def test_status_shows_units_and_policy(host: Path) -> None:
     with SocketClient(host) as client:
         granted(client)
-        words = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", "status"]
+        words = [sys.executable, "-m", "pycontrol", f"--device={host}", "status"]
         text = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
     assert re.search(r"^ *0 +vgpu +T3 +rm ", text, re.MULTILINE)
     assert "GPU 0: 4 of 4 units held by 1 job; clients that announce jobs: 1; the GPU is virtual" in text
@@ -356,7 +356,7 @@ def test_a_hundred_clients_one_of_which_hangs(start_host: StartHost, taskset: Pa
         assert others[0].code(WAIT, job=late, timeout_ns=lib.GPURT_FOREVER) == -errno.ETIME
         with control(str(host)) as plane:
             eventually(lambda: plane.status()[0].jobs_overdue == 1)
-        words = [sys.executable, "-m", "pycontrol.cli", f"--device={host}", "status"]
+        words = [sys.executable, "-m", "pycontrol", f"--device={host}", "status"]
         text = subprocess.run(words, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
         assert "GPU 0: 1 of them overdue" in text
         assert "jobs on all GPUs: 0 done, 0 of them late; 1 skipped at their deadline; 0 lost" in text
@@ -482,7 +482,7 @@ def test_without_a_mechanism_a_job_gets_the_whole_gpu(start_host: StartHost, tas
     """On a saturating kernel sbeet would give fewer units; nothing would keep the program to them."""
     text = FILE.format(gpu="").replace("saturates = 4", "saturates = 1").replace("800s", "200s")
     taskset.write_text(text)
-    serve = ("-m", "pycontrol.cli", "serve")
+    serve = ("-m", "pycontrol", "serve")
     for mechanism, units in (("none", 4), ("green-contexts", 1)):
         host = start_host("--policy=sbeet", f"--energy-file={taskset}", f"--mechanism={mechanism}", program=serve)
         with SocketClient(host) as client, control(str(host)) as plane:
@@ -515,7 +515,7 @@ def test_jobs_on_two_gpus(start_host: StartHost) -> None:
 def test_wrong_use_is_told(tmp_path: Path, words: list[str], code: int, text: str) -> None:
     """Both commands read these options by the same function."""
     command = "serve" if "--gpus=3" in words else "emulate"
-    call = [sys.executable, "-m", "pycontrol.cli", command, f"--socket={tmp_path}/host.sock", *words]
+    call = [sys.executable, "-m", "pycontrol", command, f"--socket={tmp_path}/host.sock", *words]
     done = subprocess.run(call, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=ROOT)
     assert (done.returncode, done.stdout) == (code, "")
     assert text in done.stderr

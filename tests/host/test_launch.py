@@ -15,20 +15,22 @@ import pytest
 from links import PATIENCE, eventually
 from processes import alive, until_written
 
-from analysis import rta, taskset
+from analysis import taskset
+from analysis.answers import registry
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
-from analysis.trace import Kind, load, preemptors
+from analysis.traces.trace import Kind, load, preemptors
 from gpurt.enums import Form
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
-from pycontrol.live.control import connect
-from pycontrol.run import crew, launch, placement
-from pycontrol.run.check import against, compare, judged
-from pycontrol.run.confine import confine
-from pycontrol.run.emulator import Emulator
-from pycontrol.run.finding import What
-from pycontrol.run.subject import beyond_the_bounds
-from pycontrol.run.task_report import GpuTimes, TaskReport
+from pycontrol.act.run import crew, launch
+from pycontrol.act.run.confine import confine
+from pycontrol.act.run.emulator import Emulator
+from pycontrol.link.control import connect
+from pycontrol.machine import placement
+from pycontrol.observe.judge.check import against, compare, judged
+from pycontrol.observe.judge.finding import What
+from pycontrol.observe.judge.subject import beyond_the_bounds
+from pycontrol.observe.trace.task_report import GpuTimes, TaskReport
 
 ROOT = Path(__file__).resolve().parents[2]
 PLATFORM = '[platform]\ncpus = 64\nalpha = "100us"\ntheta = "50us"\n'
@@ -264,7 +266,7 @@ def test_slices_of_a_file_are_not_those_of_a_run_on_a_virtual_gpu(write: Write, 
     run = launch.launch(file, crew.CrewOptions(0.1, host, "timesliced", managed=False))
     assert any("slices and levels of the file are not set" in note for note in run.notes)
     why = "in the run TSGs had slices and levels of the host, not the file's"
-    assert beyond_the_bounds(run.trace, file, rta.find("supply-fp")) == why
+    assert beyond_the_bounds(run.trace, file, registry.find("supply-fp")) == why
 
 
 def test_what_a_command_leaves_behind_is_ended(write: Write, host: str, tmp_path: Path) -> None:
@@ -304,7 +306,7 @@ def test_senseless_lengths(seconds: float) -> None:
 
 LAUNCHER = """
 import sys
-from pycontrol.run import crew, launch
+from pycontrol.act.run import crew, launch
 from analysis import rta, taskset
 launch.launch(taskset.load(sys.argv[1]), crew.CrewOptions(60, sys.argv[2]), lambda seconds: print(seconds, flush=True))
 """

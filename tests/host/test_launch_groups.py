@@ -13,14 +13,14 @@ from processes import StartHost
 
 from analysis import taskset
 from analysis.answers.loading import analysable
-from analysis.trace import load
+from analysis.traces.trace import load
 from gpurt.errors import TasksetError
-from pycontrol.live.events import Listener
-from pycontrol.run import crew, launch, task_program
-from pycontrol.run.check import judged
-from pycontrol.run.emulator import Emulator
-from pycontrol.run.finding import What
-from pycontrol.run.placement import place
+from pycontrol.act.run import crew, launch, task_program
+from pycontrol.act.run.emulator import Emulator
+from pycontrol.link.events import Listener
+from pycontrol.machine.placement import place
+from pycontrol.observe.judge.check import judged
+from pycontrol.observe.judge.finding import What
 
 FILE = """
 [platform]
@@ -104,14 +104,14 @@ def test_a_program_in_a_group_runs_another_one_in_another_group(
     host, told = start_host(), tmp_path / "told"
     monkeypatch.setenv("GPURT_GROUP", "outer")
     monkeypatch.setenv("GPURT_DEVICE", str(host))
-    command = [sys.executable, "-m", "pycontrol.cli", "run", "--group", "inner", "--", "sh", "-c"]
+    command = [sys.executable, "-m", "pycontrol", "run", "--group", "inner", "--", "sh", "-c"]
     subprocess.run([*command, f"echo $GPURT_GROUP > {told}"], check=True, timeout=PATIENCE)
     assert told.read_text() == "inner\n"
 
 
 def test_no_units_are_planned_for_it(file: taskset.TasksetFile) -> None:
     file.path.write_text(FILE.replace("[platform]", "[platform]\ncompute_units = 8"))
-    command = [sys.executable, "-m", "pycontrol.cli", "plan", "units", str(file.path)]
+    command = [sys.executable, "-m", "pycontrol", "plan", "units", str(file.path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 3
     assert "no bound is known for groups" in done.stderr

@@ -15,11 +15,13 @@ from links import PATIENCE, eventually
 from processes import alive
 
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
-from analysis.trace import About, Event, Kind
+from analysis.traces.trace import About, Event, Kind
 from gpurt.errors import RuntimeFailure
-from pycontrol.run import placement, task_program, task_report
-from pycontrol.run import trace as run_trace
-from pycontrol.run.compiling import compile_with
+from pycontrol.act.run import task_program
+from pycontrol.act.run.compiling import compile_with
+from pycontrol.machine import placement
+from pycontrol.observe.trace import task_report
+from pycontrol.observe.trace import trace as run_trace
 
 
 def cpu_task(name: str, cpu: int, priority: int, time_ns: int = MS, period: int = 10 * MS) -> Task:

@@ -11,12 +11,13 @@ import pytest
 from links import PATIENCE
 
 from analysis import taskset
-from analysis.trace import Kind
-from pycontrol.run import crew, launch, task_program, task_report
-from pycontrol.run.check import judged
-from pycontrol.run.emulator import Emulator
-from pycontrol.run.finding import What
-from pycontrol.run.task_report import TaskReport
+from analysis.traces.trace import Kind
+from pycontrol.act.run import crew, launch, task_program
+from pycontrol.act.run.emulator import Emulator
+from pycontrol.observe.judge.check import judged
+from pycontrol.observe.judge.finding import What
+from pycontrol.observe.trace import task_report
+from pycontrol.observe.trace.task_report import TaskReport
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 from pycontrol.readable import readable
 
 #: The descriptors that select(2) knows (FD_SETSIZE).

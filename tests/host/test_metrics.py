@@ -22,12 +22,12 @@ from served import Served, serving
 from watched import BOOT, BRIEF, FILE
 
 from gpurt import Client, job, segment
-from pycontrol.live.control import ClientInfo, Control, GpuStatus, connect
-from pycontrol.live.listening import address_of
+from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect
 from pycontrol.machine import procs
+from pycontrol.observe.watch.listening import address_of
 
 pytest.importorskip("prometheus_client.parser", reason="needs prometheus-client: scripts/setup --with-tests")
-from pycontrol.live.metrics import HostCollector, Naming
+from pycontrol.observe.watch.metrics import HostCollector, Naming
 
 
 @pytest.fixture
@@ -272,7 +272,7 @@ def test_a_taken_port_and_wrong_addresses_are_one_line(host: Path) -> None:
                  (["--listen", "localhost:x"], 2, "--listen: "), (["--test", "gcaps-busy"], 2, "--test goes with"),
                  (["/nonexistent"], 3, "/nonexistent: ")]  # fmt: skip
         for options, code, text in cases:
-            command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "watch", "--metrics", *options]
+            command = [sys.executable, "-m", "pycontrol", "--device", host, "watch", "--metrics", *options]
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
             assert (done.returncode, done.stdout) == (code, "")
             assert done.stderr.startswith(f"gpurt: {text}")
@@ -284,7 +284,7 @@ def test_a_release_of_the_library_that_is_too_old_is_one_line(tmp_path: Path) ->
     made = tmp_path / "prometheus_client-0.7.1.dist-info"
     made.mkdir()
     (made / "METADATA").write_text("Metadata-Version: 2.1\nName: prometheus_client\nVersion: 0.7.1\n")
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", tmp_path, "watch", "--metrics"]
+    command = [sys.executable, "-m", "pycontrol", "--device", tmp_path, "watch", "--metrics"]
     path = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=path)
     assert (done.returncode, done.stdout) == (6, "")

@@ -18,11 +18,11 @@ from processes import has, started
 
 from analysis import taskset
 from analysis.taskset import TasksetFile
-from analysis.trace import CUT_OFF, Kind, load
-from pycontrol.live.control import connect as control
+from analysis.traces.trace import CUT_OFF, Kind, load
+from pycontrol.act.run import crew, launch
+from pycontrol.link.control import connect as control
 from pycontrol.machine import procs
-from pycontrol.run import crew, launch
-from pycontrol.run.check import against, judged
+from pycontrol.observe.judge.check import against, judged
 
 SYSTEM = """[platform]
 cpus = 64
@@ -64,7 +64,7 @@ def host(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def gpurt(folder: Path, *arguments: str, most: int = resource.RLIM_INFINITY) -> subprocess.Popen[str]:
     """The command, in that folder; ``most``: bytes of a file that it may write."""
-    command = [sys.executable, "-m", "pycontrol.cli", *arguments]
+    command = [sys.executable, "-m", "pycontrol", *arguments]
     environment = {**os.environ, "GPURT_DEVICE": str(folder / "host.sock")}
     return subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -21,7 +21,7 @@ from analysis.taskset import load as load_taskset
 from gpurt.errors import TasksetError
 from gpurt.units import parse_time
 from pycontrol import cli
-from pycontrol.run.placement import fifo_permitted
+from pycontrol.machine.placement import fifo_permitted
 
 MS = 1_000_000
 #: Segments of so many ms of work each, for each word; appends a line to the file `runs` at the start.
@@ -187,7 +187,7 @@ with gpurt.Client() as c:
 
 def test_the_program_s_output_is_kept_apart(host: Path, tmp_path: Path) -> None:
     def run(*options: str) -> tuple[int, str, str]:
-        words = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "measure", "times", *QUIET, *options,
+        words = [sys.executable, "-m", "pycontrol", "--device", str(host), "measure", "times", *QUIET, *options,
                  "--",
                  sys.executable, "-c", f"print('of the program', flush=True)\n{PROGRAM}", "1"]  # fmt: skip
         done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -336,7 +336,7 @@ def background(host: Path, folder: Path, *words: str) -> subprocess.Popen[str]:
     (folder / "program.py").write_text(
         PROGRAM + "while len(open('runs').readlines()) == 2 and not os.path.exists('go'): time.sleep(0.005)\n"
     )
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "measure", "times", *words, "--",
+    command = [sys.executable, "-m", "pycontrol", "--device", str(host), "measure", "times", *words, "--",
                sys.executable,
                "program.py", "1"]  # fmt: skip
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder)
@@ -393,7 +393,7 @@ def test_programs_that_ignore_signals_end_with_their_children(
     host: Path, tmp_path: Path, number: signal.Signals, stubborn: str
 ) -> None:
     (tmp_path / "stubborn.py").write_text(STUBBORN)
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", str(host), "measure", "times", "--runs", "1"]
+    command = [sys.executable, "-m", "pycontrol", "--device", str(host), "measure", "times", "--runs", "1"]
     beside = ["--condition", "beside", "--beside", f"{sys.executable} stubborn.py", "--", "sleep", "1000"]
     quiet = ["--condition", "quiet", "--", sys.executable, "stubborn.py"]
     whole = [*command, *(quiet if stubborn == "program" else beside)]
@@ -448,7 +448,7 @@ def test_a_killed_measurement_goes_on(host: Path, tmp_path: Path, profile: Profi
 
 def test_a_host_that_changes_in_the_middle_is_not_measured_as_one(profile: Profile, tmp_path: Path) -> None:
     changes = """
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 from gpurt.enums import Policy
 if len(open("runs").readlines()) == 2:
     with connect(None) as control:
@@ -565,7 +565,7 @@ def test_a_real_time_program_is_measured_alone_beside_a_best_effort_co_runner(
     host = start_host("--alpha=100us", "--theta=50us", "--slice=2ms")
     monkeypatch.chdir(tmp_path)
     look = (
-        "            from pycontrol.live.control import connect\n"
+        "            from pycontrol.link.control import connect\n"
         "            (gpu,) = connect().gpus()\n"
         "            mine = gpu.runner_pid == os.getpid()\n"
         "            print(gpu.clients, gpu.tsgs, gpu.image.word, mine, file=open('saw', 'w'))\n"

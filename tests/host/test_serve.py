@@ -17,12 +17,12 @@ from analysis.model import DEFAULT_POLICY
 from gpurt._gpurt import lib
 from pycontrol import cli
 from pycontrol.host.users import UserLimits
-from pycontrol.run.placement import fifo_permitted
+from pycontrol.machine.placement import fifo_permitted
 
 
 def serve(command: str, socket: Path, descriptor: str, *passed: int) -> subprocess.CompletedProcess[str]:
     """A host that is to end at once, because it cannot write to the descriptor."""
-    words = [sys.executable, "-m", "pycontrol.cli", command, f"--socket={socket}", f"--ready-fd={descriptor}"]
+    words = [sys.executable, "-m", "pycontrol", command, f"--socket={socket}", f"--ready-fd={descriptor}"]
     return subprocess.run(words, capture_output=True, text=True, check=False, pass_fds=passed, timeout=200)
 
 
@@ -69,7 +69,7 @@ WITHOUT_RIGHTS = """
 import os, resource, sys
 resource.setrlimit(resource.RLIMIT_RTPRIO, (0, 0))
 less = ["setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"] if os.geteuid() == 0 else []
-words = [*less, sys.executable, "-m", "pycontrol.cli", *sys.argv[1:]]
+words = [*less, sys.executable, "-m", "pycontrol", *sys.argv[1:]]
 os.execvp(words[0], words)
 """
 
@@ -90,7 +90,7 @@ def test_hosts_start_with_the_policy_of_files_where_they_can_and_say_why_they_do
     why = f"policy segment (not {DEFAULT_POLICY}, which files are for that name none: neither this host nor its user"
     able = fifo_permitted(2 * lib.GPURT_NORMAL_DEFAULT)
     less = ("-c", WITHOUT_RIGHTS, command)
-    cases = [(("-m", "pycontrol.cli", command), None, "policy boosted," if able else why), (less, None, why)]
+    cases = [(("-m", "pycontrol", command), None, "policy boosted," if able else why), (less, None, why)]
     cases += [(less, policy, f"policy {policy},") for policy in ("segment", "boosted")]
     for program, policy, words in cases:
         assert words in told(start_host(program=program, policy=policy).with_suffix(".log"))

@@ -26,7 +26,7 @@ from pycontrol.host.pace import Pace
 from pycontrol.host.peer import Peer
 from pycontrol.host.users import TSG, Account, UserLimits
 from pycontrol.host.wire import Refusal
-from pycontrol.live.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, decode, encode
+from pycontrol.link.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, decode, encode
 from pycontrol.readable import readable
 
 QUERY, BEGIN, END, WAIT = lib.GPURT_IOC_QUERY, lib.GPURT_IOC_BEGIN, lib.GPURT_IOC_END, lib.GPURT_IOC_WAIT

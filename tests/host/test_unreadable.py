@@ -23,7 +23,7 @@ from pycontrol.host.commands import Commands
 from pycontrol.host.gpu import GpuClient
 from pycontrol.host.peer import Named, Peer, Rules, scarce
 from pycontrol.host.virtual import Shape, VirtualGpu
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import connect as control
 from pycontrol.machine import procs
 
 MS = 1_000_000

@@ -24,15 +24,15 @@ from processes import StartHost, host_at
 from watched import BOOT, BRIEF, FILE
 
 from analysis.taskset import load
-from analysis.trace import Event, Kind
+from analysis.traces.trace import Event, Kind
 from gpurt import Client, job, segment
 from gpurt.enums import Policy
 from pycontrol.commands.watch import Teller
-from pycontrol.live.control import ClientInfo, Control, GpuStatus, connect
-from pycontrol.live.watch import PATIENCE as LATEST
-from pycontrol.live.watch import Watcher
+from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect
 from pycontrol.machine import procs
-from pycontrol.run.judge import Judge
+from pycontrol.observe.judge.judge import Judge
+from pycontrol.observe.watch.watch import PATIENCE as LATEST
+from pycontrol.observe.watch.watch import Watcher
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "docs/output.schema.json").read_text())
@@ -49,7 +49,7 @@ class Watch:
     """A running `gpurt watch --json`, which has begun."""
 
     def __init__(self, host: Path, file: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "watch", file, "--json", *options]
+        command = [sys.executable, "-m", "pycontrol", "--device", host, "watch", file, "--json", *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         assert self.process.stdout
         self._lines = iter(self.process.stdout)
@@ -311,7 +311,7 @@ def test_a_host_that_goes_is_one_line(tmp_path: Path, file: Path, watch: Callabl
     ],
 )  # fmt: skip
 def test_wrong_options_are_one_line(host: Path, file: Path, options: list[str], code: int, text: str) -> None:
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", host, "watch", file, *options]
+    command = [sys.executable, "-m", "pycontrol", "--device", host, "watch", file, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout) == (code, "")
     assert done.stderr.startswith(f"gpurt: {text}")

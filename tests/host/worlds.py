@@ -18,7 +18,7 @@ from pycontrol.host.loop import Host
 from pycontrol.host.users import UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import FOREVER
-from pycontrol.live.netlink import PACKET
+from pycontrol.link.netlink import PACKET
 
 BEGIN, END = lib.GPURT_IOC_BEGIN, lib.GPURT_IOC_END
 #: More turns than anything in a test takes.

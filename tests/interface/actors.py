@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from links import PATIENCE, Client, client_of
 
-from pycontrol.live.control import ClientInfo, Control
+from pycontrol.link.control import ClientInfo, Control
 
 
 def nothing() -> None:

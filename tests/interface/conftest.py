@@ -19,8 +19,8 @@ from actors import Actor, nothing
 from hosts import Emulators, Hosts, Module, Shape
 from links import Client, client_of, eventually
 
-from pycontrol.live.control import Control
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import Control
+from pycontrol.link.control import connect as control
 from pycontrol.machine import procs
 
 DEVICE = os.environ.get("GPURT_TEST_DEVICE")

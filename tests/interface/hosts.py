@@ -16,7 +16,7 @@ from modules import insert, remove
 
 from gpurt._gpurt import lib
 from gpurt.enums import Notice, Policy
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import connect as control
 from pycontrol.readable import readable
 
 PARAMETERS = Path("/sys/module/gpurt/parameters")
@@ -87,7 +87,7 @@ class Emulators:
         self.latest = path = self.folder / f"host{len(self.running)}.sock"
         log = path.with_suffix(".log")
         reader, writer = os.pipe()
-        command = [sys.executable, "-m", "pycontrol.cli", what, f"--socket={path}", f"--ready-fd={writer}",
+        command = [sys.executable, "-m", "pycontrol", what, f"--socket={path}", f"--ready-fd={writer}",
                    "--policy=segment", *options]  # fmt: skip
         with log.open("wb") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, pass_fds=[writer])

@@ -26,7 +26,7 @@ from typing import Any, Protocol, TypeVar
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Packet
 from pycontrol.host.calls import KINDS
-from pycontrol.live.netlink import PACKET, GenericTransport, SocketTransport
+from pycontrol.link.netlink import PACKET, GenericTransport, SocketTransport
 from pycontrol.readable import readable
 
 T = TypeVar("T")

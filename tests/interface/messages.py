@@ -9,7 +9,7 @@ from links import PATIENCE, transport_of
 
 from gpurt.enums import Command
 from pycontrol.host.wire import ATTRIBUTE, GENERIC, attribute
-from pycontrol.live.netlink import (
+from pycontrol.link.netlink import (
     HEADER,
     NLM_F_DUMP,
     NLM_F_REQUEST,

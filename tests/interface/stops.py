@@ -16,7 +16,7 @@ from links import MS, PENDING, RUNNING, Call, Client, client_of, eventually
 
 from gpurt._gpurt import lib
 from gpurt.enums import State
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 #: Has a process stand still, and go on.
 Pause = Callable[[int], None]

@@ -22,7 +22,7 @@ from model import Client as Facts
 
 from gpurt._gpurt import lib
 from gpurt.enums import Overrun, Policy
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 SEQUENCES = int(os.environ.get("GPURT_TEST_SEQUENCES") or tries(60))
 SEED = int(os.environ.get("GPURT_TEST_SEED", "1"))

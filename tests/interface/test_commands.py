@@ -16,8 +16,8 @@ from links import MS, PATIENCE, Client, client_of, eventually, is_device
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, EventKind, Image, Overrun, Policy, State, Tier
-from pycontrol.live.control import Control, EventRecord, UpdateLatency
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import Control, EventRecord, UpdateLatency
+from pycontrol.link.control import connect as control
 from pycontrol.machine import procs
 
 Connect = Callable[[], Client]

@@ -19,8 +19,8 @@ from test_permissions import NOBODY, limit_priorities
 
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind, Policy, State
-from pycontrol.live.control import BusStatus, Control
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import BusStatus, Control
+from pycontrol.link.control import connect as control
 from pycontrol.machine import procs
 
 Connect = Callable[[], Client]

@@ -30,7 +30,7 @@ from links import (
 
 from gpurt._gpurt import ffi, lib
 from pycontrol.host.calls import KINDS
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 PAGE = mmap.PAGESIZE
 libc = ctypes.CDLL(None, use_errno=True)

@@ -16,7 +16,7 @@ from links import MS, PENDING, RUNNING, Client
 
 from gpurt.enums import Image, State
 from gpurt.errors import RefusedError
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 from pycontrol.machine import procs
 
 Connect = Callable[[], Client]

@@ -16,7 +16,7 @@ from actors import Actor, fork_sleeper, in_child
 from links import PENDING, RUNNING, Client, DeviceClient, SocketClient, client_of, eventually, structure
 
 from gpurt._gpurt import lib
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 Connect = Callable[[], Client]
 Spawn = Callable[..., Actor]

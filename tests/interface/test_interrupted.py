@@ -19,8 +19,8 @@ from links import PATIENCE, Client, eventually
 import gpurt
 from gpurt._gpurt import lib
 from gpurt.enums import State
-from pycontrol.live.control import ClientInfo, Control
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import ClientInfo, Control
+from pycontrol.link.control import connect as control
 
 Make = Callable[[gpurt.Client], AbstractContextManager[object]]
 

@@ -16,8 +16,8 @@ from links import Client, client_of
 from messages import ask, attributes, raw_attribute
 
 from gpurt.enums import Command, Policy
-from pycontrol.live.control import Control
-from pycontrol.live.netlink import NLM_F_DUMP, NUMBERS
+from pycontrol.link.control import Control
+from pycontrol.link.netlink import NLM_F_DUMP, NUMBERS
 
 ME = os.getpid()
 NESTED, BYTEORDER = 1 << 15, 1 << 14

@@ -17,8 +17,8 @@ from links import MS, PATIENCE, PENDING, RUNNING, client_of, eventually
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind, Overrun
 from gpurt.errors import RefusedError
-from pycontrol.live.control import Control, EventRecord
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import Control, EventRecord
+from pycontrol.link.control import connect as control
 from pycontrol.machine import procs
 
 FOREVER = lib.GPURT_FOREVER

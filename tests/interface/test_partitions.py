@@ -20,8 +20,8 @@ from links import MS, Client, client_of
 from test_permissions import limit, opened, ordinary
 
 from gpurt._gpurt import lib
-from pycontrol.live.control import Control
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import Control
+from pycontrol.link.control import connect as control
 
 Connect = Callable[[], Client]
 __all__ = ["opened"]  # a fixture

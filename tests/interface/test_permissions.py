@@ -19,8 +19,8 @@ from messages import ask, attributes
 
 from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind, Policy
-from pycontrol.live.control import Control
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import Control
+from pycontrol.link.control import connect as control
 
 ME = os.getpid()
 NOBODY = 65534

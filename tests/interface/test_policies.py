@@ -17,8 +17,8 @@ from links import MS, PATIENCE, PENDING, RUNNING, Client, client_of, eventually
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind, Image, Notice, Overrun, Policy, State
 from gpurt.errors import RefusedError
-from pycontrol.live.control import Control
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import Control
+from pycontrol.link.control import connect as control
 from pycontrol.machine import procs
 
 Connect = Callable[[], Client]

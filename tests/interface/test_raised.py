@@ -24,8 +24,8 @@ import gpurt
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, Form, Overrun, Policy, State
 from gpurt.errors import RefusedError
-from pycontrol.live.control import Control
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import Control
+from pycontrol.link.control import connect as control
 from pycontrol.machine import procs
 
 Spawn = Callable[..., Actor]

@@ -21,9 +21,9 @@ from gpurt._gpurt import lib
 from gpurt.enums import Command
 from gpurt.errors import RefusedError
 from pycontrol.host.wire import GENERIC
-from pycontrol.live.control import Control, RuleInfo
-from pycontrol.live.control import connect as control
-from pycontrol.live.netlink import (
+from pycontrol.link.control import Control, RuleInfo
+from pycontrol.link.control import connect as control
+from pycontrol.link.netlink import (
     HEADER,
     NLM_F_DUMP,
     NLM_F_DUMP_INTR,

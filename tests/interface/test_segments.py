@@ -12,7 +12,7 @@ from links import MS, PENDING, RUNNING, Call, Client, client_of, eventually
 
 from gpurt._gpurt import lib
 from gpurt.enums import Image, State
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 Connect = Callable[[], Client]
 

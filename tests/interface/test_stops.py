@@ -14,7 +14,7 @@ from links import Client
 from stops import SCENES, Scene, scene
 
 from gpurt._gpurt import lib
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 
 def stop(pid: int) -> None:

@@ -14,7 +14,7 @@ from links import IDLE, MS, RUNNING, Client, client_of, is_device
 
 from gpurt._gpurt import ffi, lib
 from pycontrol.host.calls import KINDS
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 Connect = Callable[[], Client]
 FOREVER = lib.GPURT_FOREVER

@@ -14,8 +14,8 @@ from links import MS, PATIENCE, Client
 
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind, State
-from pycontrol.live.control import Control, EventRecord
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import Control, EventRecord
+from pycontrol.link.control import connect as control
 
 #: GPU 0 has the owner of the test, GPU 1 one that is stuck: when that was told, the first would have been.
 TESTED, STUCK = 0, 1

@@ -12,7 +12,7 @@ from pathlib import Path
 from links import MS, PENDING, RUNNING, Client, client_of, eventually
 
 from gpurt._gpurt import lib
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 Connect = Callable[[], Client]
 HOUR = lib.GPURT_MAX_WORK_NS

@@ -26,7 +26,7 @@ from tasksets import Case, Completions, cpu, differences, gpu, random_case
 from uml import Guest
 
 from analysis.model import MS, US, Platform, Task, Taskset, Waiting
-from analysis.simulate import Options
+from analysis.simulation.simulate import Options
 
 pytestmark = [pytest.mark.slow(0.1), pytest.mark.timeout(14_400)]
 #: Policies, by the machine that is booted for them.

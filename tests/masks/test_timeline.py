@@ -10,7 +10,7 @@ import pytest
 from analysis.masks.dispatch import LaunchStream, Settings, dispatcher, simulate
 from analysis.masks.timeline import timeline
 from analysis.masks.topology import CHIPS
-from analysis.trace import Kind, load
+from analysis.traces.trace import Kind, load
 from pycontrol.commands import mask_simulate
 
 RADEON = CHIPS["radeon-vii"]

@@ -10,8 +10,8 @@ import pytest
 from machines import ADDRESSES, FakeGpu, Patched, Program, Served, Start, build
 from once import once
 
-from pycontrol.live.control import Control
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import Control
+from pycontrol.link.control import connect as control
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from links import PATIENCE, eventually
 
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 from pycontrol.readable import readable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,7 +182,7 @@ class Served:
 
     def command(self, ready: int, *options: str) -> list[str | Path]:
         """What Python executes."""
-        words: list[str | Path] = ["-m", "pycontrol.cli", "serve", f"--socket={self.path}", f"--ready-fd={ready}"]
+        words: list[str | Path] = ["-m", "pycontrol", "serve", f"--socket={self.path}", f"--ready-fd={ready}"]
         return [*words, "--policy=segment", *options]
 
     def stop(self) -> None:

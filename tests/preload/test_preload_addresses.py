@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from machines import LONG, FakeGpu, Patched, Program, Start
 
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 
 Depths = Callable[[Program], dict[int, int]]
 #: The host's numbers, which follow addresses, are not those of the drivers here.

@@ -17,11 +17,11 @@ from links import PATIENCE, eventually
 from machines import ALWAYS, LONG, FakeGpu, Program, Served, Start, real_time, stop
 
 from gpurt.enums import Cause, EventKind, State, Tier
-from pycontrol.doctor import Status, _host_cpu
-from pycontrol.live.control import Control
-from pycontrol.live.control import connect as control
-from pycontrol.live.host_cpu import running
+from pycontrol.link.control import Control
+from pycontrol.link.control import connect as control
 from pycontrol.machine.procs import threads
+from pycontrol.observe.doctor import Status, _host_cpu
+from pycontrol.observe.host_cpu import running
 
 FAMILIES = ["nvidia", "nvgpu", "hip"]
 DRIVERS = {"nvidia": "nvidia-rm", "nvgpu": "nvgpu-tsg", "hip": "kfd-queue"}
@@ -278,7 +278,7 @@ def test_a_host_that_is_not_there(start: Start, tmp_path: Path) -> None:
 
 def test_a_host_that_has_no_agents(start: Start) -> None:
     from analysis.model import Platform
-    from pycontrol.run.emulator import Emulator
+    from pycontrol.act.run.emulator import Emulator
 
     with Emulator(Platform(1)) as emulator:
         program = start(at=emulator.socket)

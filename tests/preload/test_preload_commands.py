@@ -16,7 +16,7 @@ import pytest
 from links import PATIENCE, eventually
 from machines import ROOT, FakeGpu, Served, Start, stop
 
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 Gpurt = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -33,7 +33,7 @@ def gpurt(built: Path, gpu: FakeGpu, host: Path, tmp_path: Path) -> Gpurt:
 
     def run(*arguments: str, text: str = "", device: Path = host, **extra: str) -> subprocess.CompletedProcess[str]:
         env = environment | {"GPURT_DEVICE": str(device)} | extra
-        command = [sys.executable, "-m", "pycontrol.cli", *arguments]
+        command = [sys.executable, "-m", "pycontrol", *arguments]
         return subprocess.run(
             command, input=text, capture_output=True, text=True, check=False, env=env, timeout=PATIENCE
         )
@@ -61,7 +61,7 @@ def refused(built: Path) -> Gpurt:
 
     def run(*arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
         found = {"GPURT_PRELOAD": str(built / "libgpurt-preload.so"), "GPURT_DEVICE": "/nonexistent"}
-        return subprocess.run([sys.executable, "-m", "pycontrol.cli", *arguments], capture_output=True, text=True,
+        return subprocess.run([sys.executable, "-m", "pycontrol", *arguments], capture_output=True, text=True,
                               check=False, env={**os.environ, **found, **extra}, timeout=PATIENCE)  # fmt: skip
 
     return run

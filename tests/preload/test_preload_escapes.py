@@ -11,7 +11,7 @@ from links import eventually
 from machines import LONG, FakeGpu, Patched, Program, Served, Start, real_time
 
 from gpurt.enums import Tier
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 SHORT = "launch 0 20000"
 ONE, OTHER = {"id": 4711}, {"id": 4712}

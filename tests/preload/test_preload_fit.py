@@ -15,8 +15,8 @@ from machines import FakeGpu, Served, Start
 
 from analysis.taskset import parse
 from pycontrol import cli
-from pycontrol.live import fit
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
+from pycontrol.observe.fit import fit
 
 
 @pytest.mark.parametrize("board", SERVED)

@@ -84,7 +84,7 @@ def test_the_table_knows_what_the_real_runtime_looks_up(cuda: Path, strict: Path
     }  # fmt: skip
     (library,) = (cuda / "lib").glob("libcudart.so.*")
     program = [sys.executable, "-c", RUNTIME, str(library)]
-    command = [sys.executable, "-m", "pycontrol.cli", "--device", "/nowhere", "run", "--auto", "--", *program]
+    command = [sys.executable, "-m", "pycontrol", "--device", "/nowhere", "run", "--auto", "--", *program]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=PATIENCE)
     version, devices = done.stdout.splitlines()
     assert version.split()[0] == "0", done.stderr

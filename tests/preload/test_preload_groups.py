@@ -10,8 +10,8 @@ from links import eventually
 from machines import LONG, FakeGpu, Start, real_time
 
 from gpurt.errors import RefusedError
-from pycontrol.live.control import Control
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import Control
+from pycontrol.link.control import connect as control
 
 SHORT = "launch 0 20000"
 FAMILIES = ["nvidia", "nvgpu", "hip"]

@@ -14,7 +14,7 @@ import wrappers
 from links import PATIENCE
 from machines import FLAGS, ROOT, FakeGpu, Start
 
-from pycontrol.doctor import NEWEST_HIP
+from pycontrol.observe.doctor import NEWEST_HIP
 
 Depth = Callable[..., int]
 TABLE = ROOT / "userlib/preload/hip.table"

@@ -10,7 +10,7 @@ from links import eventually
 from machines import LONG, FakeGpu, Program, Start, real_time
 
 from gpurt.enums import Tier
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 Depth = Callable[..., int]
 SHORT = "launch 0 20000"

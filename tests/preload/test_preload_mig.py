@@ -13,8 +13,8 @@ from links import eventually
 from machines import LONG, FakeGpu, Served, Start, real_time
 
 from gpurt._gpurt import lib
-from pycontrol.doctor import Status, examine
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
+from pycontrol.observe.doctor import Status, examine
 
 SHORT = "launch 0 20000"
 INSTANCES = range(lib.GPURT_MIG_INSTANCES)

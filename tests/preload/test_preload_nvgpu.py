@@ -8,7 +8,7 @@ from links import eventually
 from machines import LONG, FakeGpu, Served, Start, never_known_to_be_off, real_time
 
 from gpurt.enums import Cause, Tier
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 SHORT = "launch 0 20000"
 TIMED_OUT = 110

@@ -8,7 +8,7 @@ from links import eventually
 from machines import ALWAYS, LONG, FakeGpu, Program, Served, Start, never_known_to_be_off, real_time
 
 from gpurt.enums import Tier
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 SHORT = "launch 0 20000"
 NOT_SUPPORTED, TIMEOUT = 0x56, 0x65

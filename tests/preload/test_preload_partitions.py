@@ -15,7 +15,7 @@ import pytest
 from links import eventually
 from machines import FakeGpu, Start
 
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 Gpurt = Callable[..., "subprocess.Popen[str]"]
 HEAD = '[platform]\ncpus = 4\nepsilon = "1ms"\npolicy = "segment"\ncompute_units = 60\nchip = "radeon-vii"\n'
@@ -41,7 +41,7 @@ def gpurt(built: Path, gpu: FakeGpu, host: Path) -> Gpurt:
     }  # fmt: skip
 
     def start(*arguments: object, **extra: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "pycontrol.cli", *arguments]
+        command = [sys.executable, "-m", "pycontrol", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(list(map(str, command)), text=True, env=environment | extra, **pipes)  # type: ignore[call-overload, no-any-return]
 

@@ -13,9 +13,9 @@ from machines import LONG, FakeGpu, Program, Start, real_time
 
 from gpurt.enums import Tier
 from pycontrol import cli
-from pycontrol.doctor import examine
-from pycontrol.live.control import Control
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import Control
+from pycontrol.link.control import connect as control
+from pycontrol.observe.doctor import examine
 
 SHORT = "launch 0 20000"
 #: The names of the driver's calls that would switch its work, in the fake's log.

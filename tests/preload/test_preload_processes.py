@@ -12,8 +12,8 @@ import pytest
 from links import eventually
 from machines import LONG, FakeGpu, Start, real_time
 
-from pycontrol.live.control import Control
-from pycontrol.run.placement import fifo_permitted
+from pycontrol.link.control import Control
+from pycontrol.machine.placement import fifo_permitted
 
 SHORT = "launch 0 20000"
 

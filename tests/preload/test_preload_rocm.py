@@ -14,7 +14,7 @@ from machines import FAKES, FLAGS, LONG, FakeGpu, Program, Start, real_time
 from once import once
 from rocm import HIP, HIP_6, OWN, SID, TRIXIE, Runtime, lacking, libraries, loader, unpacked
 
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 SHORT = "launch 0 20000"
 

@@ -10,7 +10,7 @@ from links import eventually
 from machines import FakeGpu, Program, Start
 
 from gpurt.enums import Form
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 Depth = Callable[..., int]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sm_build import HERE, PATIENCE, compiler, run
 
-from pycontrol.smcheck.limits import SMS, room
+from pycontrol.measure.smcheck.limits import SMS, room
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pycontrol import cli, commands, live
+from pycontrol import act, cli, commands, link, measure, observe
 from pycontrol.table import paths
 
 #: Takes arguments; returns the exit code, stdout and stderr.
@@ -73,8 +73,8 @@ def everywhere(patch: pytest.MonkeyPatch, known: object, fake: object) -> None:
 
     A module that was imported meanwhile would keep ``fake`` for tests to come.
     """
-    for folder in (commands, live):
-        for one in pkgutil.iter_modules(folder.__path__, f"{folder.__name__}."):
+    for folder in (act, commands, link, measure, observe):
+        for one in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
             with suppress(ImportError):  # what is optional is not installed
                 importlib.import_module(one.name)
     for name, module in list(sys.modules.items()):

@@ -10,8 +10,8 @@ from typing import Any
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, Form, Image, Notice, Policy, State, Tier
-from pycontrol.live.control import BusStatus, ClientInfo, GpuStatus, UpdateLatency
-from pycontrol.live.fit import Host
+from pycontrol.link.control import BusStatus, ClientInfo, GpuStatus, UpdateLatency
+from pycontrol.observe.fit.fit import Host
 
 US, MS = 1_000, 1_000_000
 #: The parts of a status that objections ask about.

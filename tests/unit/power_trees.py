@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Fake sysfs trees, and a fake NVML library, for tests of pycontrol.power."""
+"""Fake sysfs trees, and a fake NVML library, for tests of pycontrol.machine.power."""
 
 from __future__ import annotations
 

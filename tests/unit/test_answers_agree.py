@@ -18,12 +18,13 @@ from calls import Gpurt, caller, everywhere
 from fit_cases import FILES, HOSTS, Fake, with_commands
 
 from analysis.taskset import parse
-from analysis.trace import HOST, Event, Kind, Trace, load
+from analysis.traces.trace import HOST, Event, Kind, Trace, load
 from gpurt.enums import Policy
-from pycontrol.live import fit
-from pycontrol.live.control import connect
-from pycontrol.live.objection import Defeats
-from pycontrol.run import launch, placement
+from pycontrol.act.run import launch
+from pycontrol.link.control import connect
+from pycontrol.machine import placement
+from pycontrol.observe.fit import fit
+from pycontrol.observe.fit.objection import Defeats
 
 SEEDS = range(300 if os.environ.get("GPURT_LONG") else 8)
 

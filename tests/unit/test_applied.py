@@ -14,8 +14,8 @@ import pytest
 from test_tegra import FIRST, SECOND, WANTED, Board
 
 from gpurt.errors import RefusedError
-from pycontrol.live import applied, hints
-from pycontrol.live.hints import SchedNode
+from pycontrol.link import applied, hints
+from pycontrol.link.hints import SchedNode
 
 ME = os.getpid()
 

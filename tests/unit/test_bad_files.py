@@ -20,8 +20,8 @@ from jsonschema import Draft202012Validator
 
 from analysis.taskset import json_schema
 from analysis.taskset.text import MAX_BYTES
-from analysis.trace import MAX_BYTES as MAX_TRACE
-from analysis.trace import VERSION, Event, Kind, Trace
+from analysis.traces.trace import MAX_BYTES as MAX_TRACE
+from analysis.traces.trace import VERSION, Event, Kind, Trace
 from gpurt.units import TIME_PATTERN
 from pycontrol import cli
 

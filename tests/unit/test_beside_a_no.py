@@ -15,12 +15,12 @@ from calls import Gpurt, caller, everywhere
 from fit_cases import FILES, HOSTS, Fake
 
 from analysis.answers.less import least
-from analysis.sensitivity import changed, task_margin
+from analysis.answers.sensitivity import changed, task_margin
+from analysis.answers.verdict import answer
 from analysis.taskset import load
-from analysis.verdict import answer
 from gpurt.enums import Policy
-from pycontrol.live import fit
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
+from pycontrol.observe.fit import fit
 
 KEYS = ("would_hold", "simulated_misses", "helps")
 #: `cause` misses, and `victim` with it; under no policy do all deadlines hold.

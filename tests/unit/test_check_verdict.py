@@ -13,9 +13,9 @@ import pytest
 from calls import Gpurt, caller
 from placed import COUPLED
 
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load as load_taskset
-from analysis.trace import About, Event, Kind, Trace
+from analysis.traces.trace import About, Event, Kind, Trace
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = ROOT / "examples/two-programs.toml"

@@ -83,7 +83,7 @@ def test_man_pages_are_those_of_the_commands(tmp_path: Path) -> None:
 
 def test_help_and_version_are_quick_to_import() -> None:
     """The list of all commands imports none of them."""
-    slow = ("matplotlib", "numpy", "pyroute2", "analysis", "pycontrol.live", "prometheus_client", "jinja2")
+    slow = ("matplotlib", "numpy", "pyroute2", "analysis", "pycontrol.link", "prometheus_client", "jinja2")
     code = (
         "import sys; from pycontrol.cli import cli; cli(['--help'], standalone_mode=False); "
         f"print(*[name for name in {slow} if name in sys.modules], file=sys.stderr)"
@@ -111,13 +111,13 @@ def test_analyze_exit_codes(gpurt: Gpurt) -> None:
 
 
 def test_analyze_prints_what_the_registry_says(gpurt: Gpurt) -> None:
-    from analysis import rta
+    from analysis.answers import registry
     from analysis.taskset import load
 
     code, out, _ = gpurt("analyze", CASE_STUDY, "--json", "--test", "gcaps-busy")
     assert code == 1  # its tasks suspend
     (test,) = json.loads(out)["tests"]
-    result = rta.find("gcaps-busy").run(load(CASE_STUDY).taskset)
+    result = registry.find("gcaps-busy").run(load(CASE_STUDY).taskset)
     for task, entry in test["tasks"].items():
         assert entry["wcrt_ns"] == result.wcrt(task)
         if entry["terms"]:
@@ -184,7 +184,7 @@ def test_simulate_check_and_plot(gpurt: Gpurt, tmp_path: Path) -> None:
 
 
 def test_check_finds_a_miss_and_a_broken_bound(gpurt: Gpurt, tmp_path: Path) -> None:
-    from analysis.trace import Event, Kind, Trace, load
+    from analysis.traces.trace import Event, Kind, Trace, load
 
     trace = tmp_path / "bad.json"
     Trace({"policy": "segment"}, (Event(31_000_000, Kind.COMPLETE, "camera", 1, 31_000_000),)).save(trace)
@@ -201,7 +201,7 @@ def test_check_finds_a_miss_and_a_broken_bound(gpurt: Gpurt, tmp_path: Path) -> 
 
 
 def test_check_counts_what_never_finished(gpurt: Gpurt, tmp_path: Path) -> None:
-    from analysis.trace import Event, Kind, Trace
+    from analysis.traces.trace import Event, Kind, Trace
 
     trace = tmp_path / "cut.json"
     done = (Event(0, Kind.RELEASE, "camera"), Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000))
@@ -214,7 +214,7 @@ def test_check_counts_what_never_finished(gpurt: Gpurt, tmp_path: Path) -> None:
 
 
 def test_check_says_which_names_it_does_not_know(gpurt: Gpurt, tmp_path: Path) -> None:
-    from analysis.trace import Event, Kind, Trace
+    from analysis.traces.trace import Event, Kind, Trace
 
     trace = tmp_path / "names.json"
     Trace({}, tuple(Event(0, Kind.BEGIN, name) for name in ("camera-12", "camera-x", "mapping", "x-1"))).save(trace)
@@ -230,7 +230,7 @@ def test_check_says_which_names_it_does_not_know(gpurt: Gpurt, tmp_path: Path) -
 
 
 def test_check_says_what_a_trace_lacks(gpurt: Gpurt, tmp_path: Path) -> None:
-    from analysis.trace import Event, Kind, Trace
+    from analysis.traces.trace import Event, Kind, Trace
 
     trace = tmp_path / "lost.json"
     job = Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000)
@@ -319,7 +319,7 @@ def test_doctor_names_a_cure_for_everything_that_is_not_well(gpurt: Gpurt) -> No
 
 
 def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
-    from pycontrol.doctor import Status, examine
+    from pycontrol.observe.doctor import Status, examine
 
     def write(name: str, text: str) -> None:
         path = tmp_path / name
@@ -365,7 +365,7 @@ def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
     ],
 )
 def test_doctor_knows_which_of_nvidias_modules_can_be_patched(tmp_path: Path, said: str, text: str) -> None:
-    from pycontrol.doctor import examine
+    from pycontrol.observe.doctor import examine
 
     for name, content in (("dev/nvidiactl", ""), ("proc/driver/nvidia/version", said)):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -375,14 +375,14 @@ def test_doctor_knows_which_of_nvidias_modules_can_be_patched(tmp_path: Path, sa
 
 
 def test_doctor_knows_the_releases_that_there_are_patches_for() -> None:
-    from pycontrol.doctor import PATCHED_NVIDIA
+    from pycontrol.observe.doctor import PATCHED_NVIDIA
 
     folder = Path(__file__).resolve().parents[2] / "kmod/patches/nvidia-open"
     assert sorted(one.parent.name for one in folder.glob("*/series")) == list(PATCHED_NVIDIA)
 
 
 def test_doctor_believes_no_patched_driver_before_its_board_was_tried(tmp_path: Path) -> None:
-    from pycontrol.doctor import Status, examine
+    from pycontrol.observe.doctor import Status, examine
 
     facts = tmp_path / "sys/module/gpurt/parameters/patched"
     facts.parent.mkdir(parents=True)
@@ -396,7 +396,7 @@ def test_doctor_believes_no_patched_driver_before_its_board_was_tried(tmp_path: 
 
 
 def test_doctor_knows_what_runs_ahead_of_the_modules_threads(tmp_path: Path) -> None:
-    from pycontrol.doctor import Status, examine
+    from pycontrol.observe.doctor import Status, examine
 
     def found(name: str) -> tuple[Status, str]:
         finding = next(one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == name)
@@ -436,7 +436,7 @@ def test_doctor_knows_what_runs_ahead_of_the_modules_threads(tmp_path: Path) -> 
 def test_doctor_leaves_the_highest_priority_to_the_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import resource
 
-    from pycontrol.doctor import Status, examine
+    from pycontrol.observe.doctor import Status, examine
 
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     limit = {"value": 0, "refused": False}
@@ -445,7 +445,7 @@ def test_doctor_leaves_the_highest_priority_to_the_module(monkeypatch: pytest.Mo
     def permitted(priority: int) -> bool:
         return not limit["refused"] and priority <= limit["value"]
 
-    monkeypatch.setattr("pycontrol.doctor.fifo_permitted", permitted)
+    monkeypatch.setattr("pycontrol.observe.doctor.fifo_permitted", permitted)
 
     def fifo() -> tuple[Status, str, str]:
         finding = next(one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "SCHED_FIFO")
@@ -521,7 +521,7 @@ def test_a_bug_shows_where_it_is_if_the_user_asks(
      ("task", 1), ("task", ["x"]), ("detail", {})],
 )  # fmt: skip
 def test_a_trace_with_a_wrong_number_is_damaged(gpurt: Gpurt, tmp_path: Path, key: str, wrong: object) -> None:
-    from analysis.trace import Event, Kind, Trace
+    from analysis.traces.trace import Event, Kind, Trace
 
     trace = tmp_path / "run.json"
     Trace({}, (Event(5_000_000, Kind.COMPLETE, "camera", 1, 5_000_000),)).save(trace)

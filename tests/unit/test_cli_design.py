@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from calls import Gpurt, caller
 
-from analysis.fingerprint import fingerprint
+from analysis.answers.fingerprint import fingerprint
 from analysis.taskset import load
 from gpurt.enums import Form
 

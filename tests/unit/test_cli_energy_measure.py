@@ -18,8 +18,8 @@ from calls import Gpurt, caller
 from energy_calls import document
 
 from analysis.energy import measured
-from pycontrol.power import find, sysfs
-from pycontrol.power.sensor import Scope, SensorError, SensorFacts, SensorKind
+from pycontrol.machine.power import find, sysfs
+from pycontrol.machine.power.sensor import Scope, SensorError, SensorFacts, SensorKind
 
 #: A program that writes a counter or a power, as the kernel would change it: file, values, pause in s.
 WRITER = """

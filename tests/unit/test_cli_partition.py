@@ -11,13 +11,15 @@ import pytest
 from calls import Gpurt, caller
 from placed import COUPLED
 
+from analysis.answers import coupled
+from analysis.answers import partitions as plan
+from analysis.answers.verdict import answer
 from analysis.model import Intensity
-from analysis.partition import coupled, inside, plan
+from analysis.partition import inside
 from analysis.partition.variants import VARIANTS
 from analysis.taskset import load
-from analysis.verdict import answer
-from pycontrol.plan import division as commands
-from pycontrol.plan.admission import standing
+from pycontrol.act.plan import division as commands
+from pycontrol.act.plan.admission import standing
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/partitions.toml"

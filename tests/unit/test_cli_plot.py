@@ -12,7 +12,7 @@ import matplotlib as mpl
 import pytest
 from calls import Gpurt, caller
 
-from analysis.trace import About, Event, Kind, Trace
+from analysis.traces.trace import About, Event, Kind, Trace
 
 MS = 1_000_000
 MAGIC = {"a.png": b"\x89PNG\r\n\x1a\n", "a.SVG": b"<?xml", "a.pdf": b"%PDF", "name": b"\x89PNG\r\n\x1a\n"}

@@ -14,10 +14,11 @@ import pytest
 from calls import Gpurt, caller
 
 from analysis import rta
-from analysis.choose import choices
+from analysis.answers import registry
+from analysis.answers.choose import choices
+from analysis.answers.verdict import answer, covering, stated
 from analysis.model import Waiting
 from analysis.taskset import load
-from analysis.verdict import answer, covering, stated
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE_STUDY = str(ROOT / "examples/case-study.toml")
@@ -183,7 +184,7 @@ def test_choose_proposes_what_a_file_can_state(write: Write) -> None:
     for statement in ("cpus = 1", "cpus = 1\nthread_cpu = 0"):
         proposed = {choice.test for choice in choices(load(write(SPINNER.replace("cpus = 1", statement))).taskset)}
         assert ("thesis-kthread-busy" in proposed) == ("thread_cpu" in statement)
-        assert all(stated(rta.find(name)) for name in proposed)
+        assert all(stated(registry.find(name)) for name in proposed)
 
 
 def test_what_cannot_be_simulated_is_not_proved_either(gpurt: Gpurt, write: Write) -> None:
@@ -284,7 +285,7 @@ def test_assign_promises_nothing_where_threads_spin_for_longer_than_hosts_let_th
         text += 'segments = [{ misc = "1ms", gpu = "2ms" }]\n'
         text += "" if own else f'gpu_priority = {at + 1}\n' + ('deadline = "22ms"\n' if not at else "")
     path = write(text)
-    assert rta.find("boosted-busy").run(load(path).taskset).schedulable == own
+    assert registry.find("boosted-busy").run(load(path).taskset).schedulable == own
     assigning = ["plan priorities"], ["plan priorities", "--test", "boosted-busy"]
     for asked in (*assigning, ["analyze", "--test", "boosted-busy+gpu-priority"]):
         code, out, _ = gpurt(*asked, path, "--json")
@@ -491,14 +492,15 @@ def test_all_gives_one_line_a_test(gpurt: Gpurt) -> None:
     code, out, _ = gpurt("analyze", CASE_STUDY, "--all")
     lines = out.splitlines()
     twice = ("thesis-ioctl-suspend", "thesis-ioctl-busy")  # the formulas of gcaps-suspend and gcaps-busy
-    sound = [test.name for test in rta.TESTS.values() if test.sound and not test.partitions and test.base not in twice]
+    tests = registry.TESTS.values()
+    sound = [test.name for test in tests if test.sound and not test.partitions and test.base not in twice]
     assert code == 0
     assert [line.split()[0] for line in lines[2:-2]] == sound
     for line in lines[2:-2]:
         name, policy, verdict, slack, tightest = line.split()
-        result = rta.TESTS[name].run(load(CASE_STUDY).taskset)
+        result = registry.TESTS[name].run(load(CASE_STUDY).taskset)
         slacks = {task: bound.slack for task, bound in result.verdicts.items() if isinstance(bound, rta.Bound)}
-        assert (policy, verdict) == (rta.TESTS[name].policy, "yes" if result.schedulable else "no")
+        assert (policy, verdict) == (registry.TESTS[name].policy, "yes" if result.schedulable else "no")
         wanted = min(slacks, key=lambda task: slacks[task]) if result.schedulable else result.causes[0].task
         assert (slack, tightest) == (f"{slacks[wanted] / 1e6:.3f}" if result.schedulable else "-", wanted)
     assert lines[-2] == "schedulable under policy segment"

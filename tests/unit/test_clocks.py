@@ -14,16 +14,17 @@ from fit_cases import REAL, VIRTUAL, host
 from analysis import taskset
 from analysis.taskset import TasksetFile
 from analysis.taskset.clocks import Clocks
-from analysis.trace import HOST, Trace
+from analysis.traces.trace import HOST, Trace
 from gpurt.errors import TasksetError
-from pycontrol.doctor import Status, examine
-from pycontrol.live import fit, watch
-from pycontrol.live.fit_trace import joined
 from pycontrol.machine.clocks import Clock, MachineClocks, distinct, look
-from pycontrol.profile.clocks import Measured
-from pycontrol.report.assumptions import Evidence, Support, judged
-from pycontrol.run.finding import What
-from pycontrol.run.judge import Judge
+from pycontrol.measure.clocks import Measured
+from pycontrol.observe.doctor import Status, examine
+from pycontrol.observe.fit import fit
+from pycontrol.observe.fit.trace import joined
+from pycontrol.observe.judge.finding import What
+from pycontrol.observe.judge.judge import Judge
+from pycontrol.observe.report.assumptions import Evidence, Support, judged
+from pycontrol.observe.watch import watch
 
 MHZ = 1_000_000
 TEXT = """[platform]

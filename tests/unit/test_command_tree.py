@@ -36,7 +36,7 @@ def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
 
 
 def help_of(path: str, columns: int) -> list[str]:
-    command = [sys.executable, "-m", "pycontrol.cli", *path.split(), "--help"]
+    command = [sys.executable, "-m", "pycontrol", *path.split(), "--help"]
     environment = {**os.environ, "COLUMNS": str(columns)}
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.splitlines()
 

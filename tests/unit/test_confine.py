@@ -17,10 +17,10 @@ from test_topology import values, write
 from analysis.masks.topology import CHIPS
 from analysis.taskset import load
 from gpurt.errors import DeviceError, RefusedError, UsageError
-from pycontrol.live import placed
+from pycontrol.act.run import preload
+from pycontrol.act.run.confine import Confined, confine
+from pycontrol.link import placed
 from pycontrol.machine import mps, topology
-from pycontrol.run import preload
-from pycontrol.run.confine import Confined, confine
 
 HEAD = '[platform]\ncpus = 2\nepsilon = "0ns"\ncompute_units = {}\n{}'
 PART = '[[partition]]\nname = "{}"\ncompute_units = 20\n{}\n'
@@ -199,7 +199,7 @@ def test_green_contexts_and_instances(tmp_path: Path) -> None:
 
 def test_a_domain_is_the_preload_librarys_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a virtual GPU nothing is set, and a remark says so; what the environment has is never silently replaced."""
-    monkeypatch.setattr("pycontrol.run.preload.find", lambda: Path("/somewhere/library.so"))
+    monkeypatch.setattr("pycontrol.act.run.preload.find", lambda: Path("/somewhere/library.so"))
     domain = 'domain = "vision"\nslice = "5ms"'
     found = confined(tmp_path, domain)
     assert found.domains == {"vision": 5_000_000}

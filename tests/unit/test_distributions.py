@@ -8,8 +8,8 @@ import pytest
 from gpurt._gpurt import lib
 
 pytest.importorskip("prometheus_client", reason="needs prometheus-client: scripts/setup --with-tests")
-from pycontrol.live.control import Durations
-from pycontrol.live.distributions import ResponseCollector, of_host
+from pycontrol.link.control import Durations
+from pycontrol.observe.watch.distributions import ResponseCollector, of_host
 
 NS = 10**9
 

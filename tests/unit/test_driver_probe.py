@@ -21,8 +21,9 @@ from links import PATIENCE, eventually
 
 from gpurt.errors import DeviceError
 from pycontrol import cli, ending
-from pycontrol.doctor import Diagnosis, Status
-from pycontrol.machine import probe, sleep
+from pycontrol.machine import sleep
+from pycontrol.measure import probe
+from pycontrol.observe.doctor import Diagnosis, Status
 
 NOBODY = probe.Target("/none", 0, "amdgpu", None)
 

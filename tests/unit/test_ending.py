@@ -21,8 +21,8 @@ from calls import interrupted_starts
 
 from analysis import taskset
 from pycontrol import cli, ending
-from pycontrol.run import crew
-from pycontrol.run.placement import Placement
+from pycontrol.act.run import crew
+from pycontrol.machine.placement import Placement
 
 #: A run of a billion jobs: one call of C code, which takes minutes.
 LONG = """

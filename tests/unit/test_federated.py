@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from calls import caller
 
-from analysis.rta import find
+from analysis.answers.registry import find
+from analysis.answers.units import PassingLimits, effort, limits
 from analysis.rtgpu.method import METHODS
-from analysis.rtgpu.sensitivity import PassingLimits, effort, limits
 from analysis.taskset import load
 from pycontrol import cli
 

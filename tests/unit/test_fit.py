@@ -15,14 +15,14 @@ from fit_cases import CLIENT, FILES, HOSTS, MS, REAL, US, VIRTUAL, File, text, u
 
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile, parse
-from analysis.trace import HOST, Event, Kind, Trace
+from analysis.traces.trace import HOST, Event, Kind, Trace
 from gpurt.enums import Cause, Policy, Tier
 from gpurt.errors import DeviceError, FileError
-from pycontrol.live import fit
-from pycontrol.live.fit import Code, Defeats, Host, Ran, objections
-from pycontrol.live.fit_trace import joined
-from pycontrol.report.assumptions import Evidence, Support, judged
-from pycontrol.run.programs import fingerprint
+from pycontrol.machine.programs import fingerprint
+from pycontrol.observe.fit import fit
+from pycontrol.observe.fit.fit import Code, Defeats, Host, Ran, objections
+from pycontrol.observe.fit.trace import joined
+from pycontrol.observe.report.assumptions import Evidence, Support, judged
 
 ROOT = Path(__file__).resolve().parents[2]
 PARSED = {name: parse(Path("set.toml"), file.text) for name, file in FILES.items()}

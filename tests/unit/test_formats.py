@@ -14,8 +14,8 @@ import pytest
 
 from gpurt.enums import Command
 from gpurt.errors import DeviceError
-from pycontrol.live.formats import formats
-from pycontrol.live.netlink import HEADER, NUMBERS, SOCKET_FAMILY, GenericTransport, decode, encode, split
+from pycontrol.link.formats import formats
+from pycontrol.link.netlink import HEADER, NUMBERS, SOCKET_FAMILY, GenericTransport, decode, encode, split
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,17 +46,17 @@ def said(code: str, *paths: Path) -> list[str]:
 
 
 def test_the_rest_of_pyroute2_is_not_imported() -> None:
-    code = "import sys, pycontrol.live.netlink; print(*{'asyncio', 'pyroute2.ndb.main', 'pyroute2'} & set(sys.modules))"
+    code = "import sys, pycontrol.link.netlink; print(*{'asyncio', 'pyroute2.ndb.main', 'pyroute2'} & set(sys.modules))"
     assert said(code) == []
 
 
 def test_another_importer_gets_all_of_it() -> None:
-    code = "import pycontrol.live.netlink, pyroute2, pyroute2.netlink as own; print(pyroute2.IPRoute, own.nlmsg)"
+    code = "import pycontrol.link.netlink, pyroute2, pyroute2.netlink as own; print(pyroute2.IPRoute, own.nlmsg)"
     assert said(code) == ["<class", "'pyroute2.iproute.linux.IPRoute'>", "<class", "'pyroute2.netlink.nlmsg'>"]
 
 
 def test_what_was_imported_before_is_used() -> None:
-    code = "import pyroute2.netlink; from pycontrol.live.formats import formats; print(formats is pyroute2.netlink)"
+    code = "import pyroute2.netlink; from pycontrol.link.formats import formats; print(formats is pyroute2.netlink)"
     assert said(code) == ["True"]
 
 
@@ -64,7 +64,7 @@ def test_a_release_whose_formats_need_the_package_is_imported_whole(tmp_path: Pa
     (tmp_path / "pyroute2").mkdir()
     (tmp_path / "pyroute2/__init__.py").write_text("needed = 'whole'\n")
     (tmp_path / "pyroute2/netlink.py").write_text("from pyroute2 import needed\n")
-    assert said("from pycontrol.live.formats import formats; print(formats.needed)", tmp_path) == ["whole"]
+    assert said("from pycontrol.link.formats import formats; print(formats.needed)", tmp_path) == ["whole"]
 
 
 def test_the_kernel_is_asked_for_a_family_of_its_own() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from pycontrol.live.host_cpu import Running, objections
+from pycontrol.observe.host_cpu import Running, objections
 
 HOST = Running(1, 1, 98, frozenset({0}))
 

@@ -12,7 +12,7 @@ import pytest
 from gpurt import enums
 from gpurt._gpurt import ffi, lib
 from pycontrol.host.calls import KINDS
-from pycontrol.live import netlink
+from pycontrol.link import netlink
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = (ROOT / "kmod/uapi/gpurt.h").read_text()

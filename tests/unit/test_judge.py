@@ -11,22 +11,22 @@ import pytest
 from placed import COUPLED
 
 from analysis import taskset
+from analysis.answers.registry import find
 from analysis.model import Waiting
-from analysis.rta import find
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import TasksetFile
-from analysis.trace import Event, Kind, Trace
+from analysis.traces.trace import Event, Kind, Trace
 from gpurt.enums import EventKind
-from pycontrol.live.control import EventRecord
-from pycontrol.live.events import to_events
-from pycontrol.live.record import assemble
-from pycontrol.output.observed import data
-from pycontrol.run import subject
-from pycontrol.run.check import judged, notes
-from pycontrol.run.due import FEW
-from pycontrol.run.finding import Finding, Sort, What
-from pycontrol.run.judge import JUMP, MANY, Judge
-from pycontrol.run.seen import MOST_OPEN
+from pycontrol.link.control import EventRecord
+from pycontrol.link.events import to_events
+from pycontrol.observe.judge import subject
+from pycontrol.observe.judge.check import judged, notes
+from pycontrol.observe.judge.due import FEW
+from pycontrol.observe.judge.finding import Finding, Sort, What
+from pycontrol.observe.judge.judge import JUMP, MANY, Judge
+from pycontrol.observe.judge.seen import MOST_OPEN
+from pycontrol.observe.observed import data
+from pycontrol.observe.trace.record import assemble
 
 MS = 1_000_000
 #: The facts in the head of a recording.

@@ -16,24 +16,25 @@ from pathlib import Path
 import pytest
 from calls import Gpurt, caller
 
-from analysis import rta, taskset
+from analysis import taskset
+from analysis.answers import registry
 from analysis.attack.search import ways
 from analysis.attack.tasksets import random_taskset
 from analysis.chains.bounds import bound_of
 from analysis.chains.observed import KEYS, Observed, observed
 from analysis.model import Chain, Taskset
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import TasksetFile
-from analysis.trace import Event, Kind, Trace
-from pycontrol.run.check import Judged, against, judged, lines_of
-from pycontrol.run.finding import Finding, Sort, What
-from pycontrol.run.judge import Judge
+from analysis.traces.trace import Event, Kind, Trace
+from pycontrol.observe.judge.check import Judged, against, judged, lines_of
+from pycontrol.observe.judge.finding import Finding, Sort, What
+from pycontrol.observe.judge.judge import Judge
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples/chains.toml"
 MANY = 20 if os.environ.get("GPURT_LONG") else 1
 MS = 1_000_000
-TEST = rta.find("boosted-suspend")
+TEST = registry.find("boosted-suspend")
 
 TEXT = """[platform]
 cpus = 2

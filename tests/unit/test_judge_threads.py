@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import TasksetFile, load
-from analysis.trace import About, Event, Kind, Trace
-from pycontrol.run.check import judged
-from pycontrol.run.finding import What
-from pycontrol.run.judge import Judge
+from analysis.traces.trace import About, Event, Kind, Trace
+from pycontrol.observe.judge.check import judged
+from pycontrol.observe.judge.finding import What
+from pycontrol.observe.judge.judge import Judge
 
 ROOT = Path(__file__).resolve().parents[2]
 MS = 1_000_000

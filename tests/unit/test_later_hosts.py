@@ -11,9 +11,9 @@ import pytest
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, Command, EventKind, Form, Image, State
 from gpurt.errors import DeviceError
-from pycontrol.live.control import Control, EventRecord
-from pycontrol.live.netlink import HEADER, SOCKET_FAMILY, Link, Message, Value, decode, encode
-from pycontrol.live.tracefs import parse
+from pycontrol.link.control import Control, EventRecord
+from pycontrol.link.netlink import HEADER, SOCKET_FAMILY, Link, Message, Value, decode, encode
+from pycontrol.link.tracefs import parse
 
 ADVICE = "which this release of gpurt does not know: use the host's release"
 

@@ -7,10 +7,14 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SCRIPT = ModuleType("check_layers")
+SCRIPT.__file__ = str(ROOT / "scripts/check-layers")
+exec(compile((ROOT / "scripts/check-layers").read_text(), "check-layers", "exec"), SCRIPT.__dict__)
 
 
 def check(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -29,6 +33,20 @@ def test_everything_runs_down() -> None:
     done = check(ROOT / "kmod")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 of them up; circles: 0" in done.stdout
+    assert re.search(r"^Python: \d{3} arrows between rooms; circles: 0$", done.stdout, re.M)
+
+
+def test_rooms_of_python_that_import_each_other_are_found(tmp_path: Path) -> None:
+    """Also inside a function; the files of one room may import each other."""
+    for name, text in {
+        "pycontrol/one/a.py": "from pycontrol.one import b\n", "pycontrol/one/b.py": "import pycontrol.two.c\n",
+        "pycontrol/two/c.py": "def f():\n    from pycontrol.one import a\n", "pycontrol/__init__.py": "",
+    }.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = SCRIPT.imports(tmp_path)
+    assert SCRIPT.circles(found) == [["pycontrol.one", "pycontrol.two"]]
+    assert not SCRIPT.report_imports(found)
 
 
 @pytest.mark.parametrize(

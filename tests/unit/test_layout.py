@@ -50,7 +50,7 @@ def test_no_import_points_up() -> None:
 
 def test_an_arrow_that_points_up_is_found() -> None:
     assert arrows_up("gpurt", "import analysis.model") == ["analysis.model"]
-    assert arrows_up("analysis", "def f():\n    from pycontrol.live import control") == ["pycontrol.live"]
+    assert arrows_up("analysis", "def f():\n    from pycontrol.link import control") == ["pycontrol.link"]
     assert arrows_up("analysis", "import importlib\nimportlib.import_module('pycontrol.cli')") == ["pycontrol.cli"]
     assert arrows_up("pycontrol", "import analysis, gpurt") == []
 

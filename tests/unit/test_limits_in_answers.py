@@ -12,13 +12,13 @@ from calls import caller, everywhere
 from fit_cases import HOSTS, Fake
 from test_answers_agree import Commands
 
-from analysis import compiled
+from analysis.answers import compiled
 from analysis.answers.growth import CHAINED as CHAINED_LIMITS
-from analysis.rta import TESTS
-from analysis.sensitivity import Grows, changed
+from analysis.answers.registry import TESTS
+from analysis.answers.sensitivity import Grows, changed
+from analysis.answers.verdict import answer
 from analysis.taskset import parse
-from analysis.verdict import answer
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 
 #: The chain's reaction is bounded by 57 ms and more.
 CHAINED = """

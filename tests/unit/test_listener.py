@@ -9,8 +9,8 @@ import pytest
 
 from gpurt.enums import EventKind
 from gpurt.errors import DeviceError
-from pycontrol.live import events
-from pycontrol.live.control import EventRecord
+from pycontrol.link import events
+from pycontrol.link.control import EventRecord
 
 OWED = EventRecord(EventKind.END, 10**12, 0, 3, 77, "slow", 10, None, 0, 0)
 

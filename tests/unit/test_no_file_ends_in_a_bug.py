@@ -21,12 +21,13 @@ from fit_cases import HOSTS, Fake
 
 from analysis import taskset
 from analysis.attack.drawn import Drawn
-from analysis.trace import HOST, Trace, load
+from analysis.traces.trace import HOST, Trace, load
 from pycontrol import cli
+from pycontrol.act.run import launch
 from pycontrol.commands import serve
-from pycontrol.live import serving
-from pycontrol.live.control import connect
-from pycontrol.run import launch, placement
+from pycontrol.link.control import connect
+from pycontrol.machine import placement
+from pycontrol.observe.watch import serving
 
 FILES = 600 if os.environ.get("GPURT_LONG") else 8
 #: Options of each command that takes a taskset file; {out} is a file to write, {trace} a trace of the tasks.

@@ -21,9 +21,9 @@ from drivers import Caller, Faults, Refused
 
 from gpurt.errors import DeviceError, RefusedError
 from pycontrol import cli
-from pycontrol.live import nvs
-from pycontrol.live.nvs import Domain, Nvs, domains_of
-from pycontrol.machine import board
+from pycontrol.link import nvs
+from pycontrol.link.nvs import Domain, Nvs, domains_of
+from pycontrol.measure import board
 
 OWN = {model.DEFAULT: 100_000_000}
 WANTED = {"a": 5_000_000, "b": 2_500_000}

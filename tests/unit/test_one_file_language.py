@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from calls import Gpurt, caller
 
-from analysis import taskset, verdict
+from analysis import taskset
+from analysis.answers import verdict
 from analysis.energy.file import load as load_energy
 from gpurt.errors import TasksetError
 

@@ -10,8 +10,8 @@ import pytest
 
 from analysis.taskset import Launch
 from gpurt.enums import EventKind
-from pycontrol.live.control import EventRecord
-from pycontrol.live.owners import MOST, Owners
+from pycontrol.link.control import EventRecord
+from pycontrol.link.owners import MOST, Owners
 from pycontrol.machine import procs
 
 BEGUN = EventRecord(EventKind.JOB_BEGIN, 1, 0, 3, 77, "camera", 20, None, 0, 0, "camera", 8)

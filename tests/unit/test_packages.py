@@ -149,7 +149,7 @@ def test_the_debian_tree_is_complete(staged: Path) -> None:
     assert symbols.startswith(f"libgpurt.so.{soversion.group(1)} libgpurt{soversion.group(1)} ")
     for line in (staged / "debian/libgpurt-dev.examples").read_text().splitlines():
         assert (staged / line).is_file()
-    # where a command looks for them (pycontrol/demo), and where people do
+    # where a command looks for them (pycontrol/act/demo), and where people do
     assert "examples/* usr/share/gpurt/examples" in (staged / "debian/gpurt.install").read_text().splitlines()
     links = (staged / "debian/gpurt.links").read_text()
     assert links == "usr/share/gpurt/examples usr/share/doc/gpurt/examples\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.partial import Partial
-from analysis.trace import CUT_OFF, Event, Kind, Trace, load
+from analysis.traces.partial import Partial
+from analysis.traces.trace import CUT_OFF, Event, Kind, Trace, load
 from gpurt.errors import FileError
 
 EVENTS = [

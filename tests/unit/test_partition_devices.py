@@ -21,8 +21,8 @@ from effort import tries
 from analysis.partition import mechanism
 from analysis.partition.instances import GRAINS, Grain, InstanceProfile, placed, plainest
 from analysis.taskset import load
+from pycontrol.act.plan.offered import Offer, unconfirmed
 from pycontrol.machine import cuda_device, mig
-from pycontrol.plan.offered import Offer, unconfirmed
 
 HERE = Path(__file__).resolve().parent
 EXAMPLE = (HERE.parents[1] / "examples/partitions.toml").read_text().replace("units = { minimum = 4, step = 2 }\n", "")

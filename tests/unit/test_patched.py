@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pycontrol.live import patched
-from pycontrol.live.patched import PatchedGpu
+from pycontrol.link import patched
+from pycontrol.link.patched import PatchedGpu
 
 ON = "driver=amdgpu device=0000:03:00.0 gpu=0 state=on error=0 asks=17\n"
 REFUSED = "driver=nvgpu device=17000000.gpu gpu=- state=refused error=0 asks=0 reason=a = b reason=c\n"

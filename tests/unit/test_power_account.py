@@ -10,8 +10,8 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pycontrol.power.account import Account, account
-from pycontrol.power.sensor import Reading, Scope, SensorError, SensorFacts, SensorKind
+from pycontrol.machine.power.account import Account, account
+from pycontrol.machine.power.sensor import Reading, Scope, SensorError, SensorFacts, SensorKind
 
 MS, S = 10**6, 10**9
 W = 10**6

@@ -14,8 +14,8 @@ import power_trees as trees
 import pytest
 
 from gpurt.errors import UsageError
-from pycontrol.power import amdgpu, find, nvml, rapl, sysfs, tegra
-from pycontrol.power.sensor import Absent, Scope, Sensor, SensorError, SensorKind
+from pycontrol.machine.power import amdgpu, find, nvml, rapl, sysfs, tegra
+from pycontrol.machine.power.sensor import Absent, Scope, Sensor, SensorError, SensorKind
 
 
 @pytest.fixture

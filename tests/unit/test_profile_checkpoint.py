@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpurt.errors import FileError, RuntimeFailure
-from pycontrol.profile.checkpoint import CUT_OFF, Checkpoint, packed, unpacked
-from pycontrol.profile.conditions import Condition, Here
-from pycontrol.profile.identity import Contents, identity
-from pycontrol.profile.plan import Planned
-from pycontrol.profile.run import ProfileOptions, ProfileResult
-from pycontrol.profile.segments import Jobs, MeasuredJob, Segment
+from pycontrol.measure.checkpoint import CUT_OFF, Checkpoint, packed, unpacked
+from pycontrol.measure.conditions import Condition, Here
+from pycontrol.measure.identity import Contents, identity
+from pycontrol.measure.plan import Planned
+from pycontrol.measure.run import ProfileOptions, ProfileResult
+from pycontrol.measure.segments import Jobs, MeasuredJob, Segment
 
 PLAN = [Planned(at, Condition.QUIET, given) for at, given in enumerate(("a", "b", "a"), 1)]
 times = st.integers(0, 2**62)

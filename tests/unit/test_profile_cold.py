@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pycontrol.profile import conditions
-from pycontrol.profile.conditions import (
+from pycontrol.measure import conditions
+from pycontrol.measure.conditions import (
     MOST_BUFFER,
     PIECE,
     UNKNOWN_CACHE,
@@ -21,7 +21,7 @@ from pycontrol.profile.conditions import (
     evict,
     overwrite,
 )
-from pycontrol.profile.stop import Stop
+from pycontrol.measure.stop import Stop
 
 MIB = 1 << 20
 CHASE = Path(__file__).parent / "native/chase.c"

@@ -19,17 +19,17 @@ from hypothesis import strategies as st
 from gpurt.enums import Cause, EventKind
 from gpurt.errors import RefusedError, RuntimeFailure, UsageError
 from pycontrol.commands.times import CONDITIONS
-from pycontrol.live.control import EventRecord
+from pycontrol.link.control import EventRecord
 from pycontrol.machine.clocks import Clock, MachineClocks
-from pycontrol.profile import conditions
-from pycontrol.profile.campaign import compare
-from pycontrol.profile.conditions import Condition, Here, choose
-from pycontrol.profile.entry import Account, entry, remarks, replaceable
-from pycontrol.profile.plan import MOST_RUNS, Planned, plan
-from pycontrol.profile.processes import start
-from pycontrol.profile.run import ProfileOptions, ProfileResult, read
-from pycontrol.profile.segments import Costs, Jobs, MeasuredJob, Segment, jobs, segments
-from pycontrol.profile.summary import enlarged, read_margin, reduced, times
+from pycontrol.measure import conditions
+from pycontrol.measure.campaign import compare
+from pycontrol.measure.conditions import Condition, Here, choose
+from pycontrol.measure.entry import Account, entry, remarks, replaceable
+from pycontrol.measure.plan import MOST_RUNS, Planned, plan
+from pycontrol.measure.processes import start
+from pycontrol.measure.run import ProfileOptions, ProfileResult, read
+from pycontrol.measure.segments import Costs, Jobs, MeasuredJob, Segment, jobs, segments
+from pycontrol.measure.summary import enlarged, read_margin, reduced, times
 
 if sys.version_info >= (3, 11):
     import tomllib

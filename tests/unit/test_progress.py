@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from calls import Gpurt, caller
 
-from analysis import sensitivity
-from analysis.answers import growth
-from analysis.sensitivity import Grows, Margin
+from analysis.answers import growth, sensitivity
+from analysis.answers.sensitivity import Grows, Margin
 from pycontrol.output import progress
 from pycontrol.output.progress import Progress
 

@@ -18,11 +18,11 @@ from calls import Gpurt, caller
 from recordings import PROCESS, Made, kineto, nsys
 
 from analysis import taskset
-from analysis.simulate import Options, simulate
-from analysis.trace import Kind
+from analysis.simulation.simulate import Options, simulate
+from analysis.traces.trace import Kind
 from gpurt.units import parse_time
-from pycontrol.recorded.segments import Replay
-from pycontrol.recorded.store import Recording
+from pycontrol.measure.recorded.segments import Replay
+from pycontrol.measure.recorded.store import Recording
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The begin, the end, the thread and the stream of a call; stream -1: all.

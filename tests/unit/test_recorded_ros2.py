@@ -15,7 +15,7 @@ from calls import Gpurt, caller
 
 from analysis import taskset
 from gpurt.errors import FileError
-from pycontrol.recorded.ros2 import Executors, RosEvent, report
+from pycontrol.measure.recorded.ros2 import Executors, RosEvent, report
 
 MS = 1_000_000
 CAMERA, DETECT, OTHER = 0xC1, 0xD1, 0xE1

@@ -21,23 +21,23 @@ import pytest
 from calls import Gpurt, caller
 from placed import COUPLED
 
-from analysis.rta import find
-from analysis.simulate import Options, simulate
+from analysis.answers.registry import find
+from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load as load_taskset
-from analysis.trace import About, Event, Kind
-from analysis.trace import load as load_trace
+from analysis.traces.trace import About, Event, Kind
+from analysis.traces.trace import load as load_trace
+from pycontrol.observe.judge.finding import Finding, Sort, What
+from pycontrol.observe.report.assumptions import Evidence, Support, judged
+from pycontrol.observe.report.charts import WIDTH
+from pycontrol.observe.report.page import DOWN, EXACT
 from pycontrol.output.render import bound, room
-from pycontrol.report.assumptions import Evidence, Support, judged
-from pycontrol.report.charts import WIDTH
-from pycontrol.report.page import DOWN, EXACT
-from pycontrol.run.finding import Finding, Sort, What
 
 ROOT = Path(__file__).resolve().parents[2]
 CASE_STUDY, TWO = ROOT / "examples/case-study.toml", ROOT / "examples/two-programs.toml"
 WORKERS = ROOT / "examples/every-key-of-workers.toml"
 VOID = {"meta", "link", "br"}
 SECTIONS = ["system", "bounds", "sensitivity", "assumptions", "observed", "uncovered", "again"]
-STYLE = (ROOT / "pycontrol/report/templates/style.css").read_text()
+STYLE = (ROOT / "pycontrol/observe/report/templates/style.css").read_text()
 
 
 class Page(HTMLParser):
@@ -235,7 +235,7 @@ def test_the_version_of_cffi_is_that_of_its_backend(
             raise metadata.PackageNotFoundError(name)
         return metadata.version(name)
 
-    monkeypatch.setattr("pycontrol.report.evidence.version", of_debian)
+    monkeypatch.setattr("pycontrol.observe.report.evidence.version", of_debian)
     versions = made(gpurt, TWO, tmp_path / "page.html", "--elsewhere")[2]["versions"]
     assert {name: versions[name] for name in ("cffi", "numpy")} == {
         name: metadata.version(name) for name in ("cffi", "numpy")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pycontrol.report import charts
+from pycontrol.observe.report import charts
 
 #: The axis of bounds: 2 % beyond the longest bar.
 LENGTH = (charts.WIDTH - 2 * charts.MARGIN) / 1.02

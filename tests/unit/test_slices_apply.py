@@ -17,12 +17,12 @@ from calls import Gpurt, caller
 from jsonschema import Draft202012Validator
 from test_tegra import Board
 
-from analysis import rta
+from analysis.answers import registry
+from analysis.answers import slices as plan
 from analysis.model import MS, Partition
-from analysis.slices import plan
 from analysis.slices.runlist import Level
 from analysis.taskset import load
-from pycontrol.live import hints
+from pycontrol.link import hints
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = (ROOT / "examples/slices.toml").read_text()
@@ -204,7 +204,7 @@ def test_the_plan_in_a_file_has_the_same_bounds(gpurt: Gpurt, tegra: Tegra, file
     assert [(one.name, one.slice, one.interleave) for one in written.partitions] == [
         (name, us * 1_000, "low") for name, (us, _) in zip(NAMES, PLAN, strict=True)
     ]
-    bounds = rta.find("supply-fp").run(written)
+    bounds = registry.find("supply-fp").run(written)
     assert {name: bounds.wcrt(name) for name in NAMES} == {name: told["tasks"][name]["wcrt_ns"] for name in NAMES}
 
 

@@ -35,7 +35,8 @@ main()
 #: The same without that import; it says when it begins.
 STARTING = """
 import os, signal
-from pycontrol.start import interrupt, main
+from pycontrol.signals import interrupt
+from pycontrol.start import main
 signal.signal(signal.SIGINT, interrupt)
 try:
     os.write(1, b".")

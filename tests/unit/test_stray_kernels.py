@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from calls import caller
 
-from analysis.rta.registry import UNITS
+from analysis.answers.registry import UNITS
 
 #: A task with a kernel, or one that only copies, and a best-effort one with a kernel.
 OWNER = "[{ kernel = '2ms' }]"

@@ -12,9 +12,10 @@ from calls import caller, everywhere
 from fit_cases import CLIENT, FILES, HOSTS, Fake
 
 from gpurt.enums import State
-from pycontrol.live import fit, stuck
-from pycontrol.live.control import connect
-from pycontrol.live.metrics import HostCollector, Naming
+from pycontrol.link import stuck
+from pycontrol.link.control import connect
+from pycontrol.observe.fit import fit
+from pycontrol.observe.watch.metrics import HostCollector, Naming
 
 
 def test_status_metrics_and_the_report_tell_of_owners_that_slept(

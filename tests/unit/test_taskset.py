@@ -16,12 +16,12 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import rta
+from analysis.answers import registry
+from analysis.answers.choose import with_modes
+from analysis.answers.sensitivity import slowed
 from analysis.attack.report import toml
-from analysis.choose import with_modes
 from analysis.model import MS, US, GpuSegment, Partition, Span, Taskset, Waiting
 from analysis.rta.regions import with_region
-from analysis.sensitivity import slowed
 from analysis.taskset import Launch, json_schema, load
 from analysis.taskset.lines import lines_of
 from analysis.taskset.text import tomllib
@@ -100,7 +100,7 @@ def test_a_partition_that_contradicts_itself_or_the_platform(tmp_path: Path, par
 def test_no_bound_depends_on_a_partition() -> None:
     taskset = load(ROOT / "examples/case-study.toml").taskset
     parted = replace(taskset, tasks=tuple(replace(t, partition=Partition(1, 1)) for t in taskset))
-    for test in rta.TESTS.values():
+    for test in registry.TESTS.values():
         assert test.run(parted).verdicts == test.run(taskset).verdicts
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from analysis import rta
+from analysis.answers import registry
+from analysis.answers.verdict import answer, covering
 from analysis.model import MS, Intensity, Kernel, Span, Taskset
 from analysis.taskset import json_schema, load
 from analysis.taskset.text import tomllib
-from analysis.verdict import answer, covering
 from gpurt.errors import TasksetError
 
 PLATFORM = """[platform]
@@ -282,6 +282,6 @@ def test_tests_of_owned_units_say_nothing_of_times_on_other_units(
     text = PLATFORM.replace("cross_contention = 1.5\n", "")
     text += "".join(task.format(name, at, "", "memory", time) for at, name in ((9, "a"), (8, "b")))
     text += '[[partition]]\nname = "p"\ncompute_units = 4\n' if shared else ""
-    result = rta.find(test).run(read(tmp_path, text))
+    result = registry.find(test).run(read(tmp_path, text))
     assert not result.schedulable
     assert all(why in str(failure) for failure in result.failures)

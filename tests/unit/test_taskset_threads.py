@@ -12,16 +12,16 @@ import tomllib
 from click.testing import CliRunner
 from texts import mistakes, taskset_of
 
-from analysis import rta
-from analysis.callbacks import Callback, Order, Thread
+from analysis.answers import registry
+from analysis.answers.verdict import answer
+from analysis.model.callbacks import Callback, Order, Thread
 from analysis.taskset import json_schema, load
 from analysis.taskset.write import write_values
-from analysis.verdict import answer
 from pycontrol import cli
-from pycontrol.run.crew import Crew, CrewOptions, stand_ins
-from pycontrol.run.first_file import Process, text_of
-from pycontrol.run.placement import Placement
-from pycontrol.run.programs import fingerprint, tasks_of
+from pycontrol.act.run.crew import Crew, CrewOptions, stand_ins
+from pycontrol.act.run.first_file import Process, text_of
+from pycontrol.machine.placement import Placement
+from pycontrol.machine.programs import fingerprint, tasks_of
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/every-key-of-threads.toml"
 
@@ -145,7 +145,7 @@ def test_a_thread_is_given_one_gpu_priority_for_all_its_tasks(tmp_path: Path) ->
     path = tmp_path / "a.toml"
     path.write_text(GOOD.replace("gpu_priority = 20\n", "") + '[[task]]\nname = "x"\ncpu = 0\npriority = 4\n'
                     'period = "100ms"\nsegments = [{ misc = "0ms", gpu = "1ms" }]\n')  # fmt: skip
-    assigned = rta.find("boosted-suspend").assign(load(path).taskset).priorities
+    assigned = registry.find("boosted-suspend").assign(load(path).taskset).priorities
     assert assigned == {"x": 4, "scan": 10}
     write_values(path, {"gpu_priority": {"x": 4, "scan": 33}, "waiting": {"tick": "suspend", "scan": "suspend"}})
     tick, scan, x = load(path).taskset.tasks

@@ -17,13 +17,13 @@ from texts import mistakes, taskset_of
 
 from analysis.model import MS, CpuSegment, Fork, Span
 from analysis.taskset import json_schema, load
-from analysis.trace import Event, Kind
-from analysis.trace import load as load_trace
+from analysis.traces.trace import Event, Kind
+from analysis.traces.trace import load as load_trace
 from gpurt.errors import TasksetError
 from pycontrol import cli
-from pycontrol.live import fit
-from pycontrol.live.control import connect
-from pycontrol.run.judge import Judge
+from pycontrol.link.control import connect
+from pycontrol.observe.fit import fit
+from pycontrol.observe.judge.judge import Judge
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/every-key-of-workers.toml"
 #: The refusal of commands that know nothing of workers: what, where, and what to do.

@@ -20,10 +20,10 @@ from nvgpu import NvgpuSched
 
 from gpurt.errors import RefusedError
 from pycontrol import cli
-from pycontrol.live import hints, tegra
-from pycontrol.live.hints import HintLevel, SchedNode
-from pycontrol.live.tegra import Setting
-from pycontrol.machine.board import examine
+from pycontrol.link import hints, tegra
+from pycontrol.link.hints import HintLevel, SchedNode
+from pycontrol.link.tegra import Setting
+from pycontrol.measure.board import examine
 
 FIRST, SECOND, OTHER = 100, 200, 300
 
@@ -207,12 +207,12 @@ def test_the_lock_and_the_version(board: Board) -> None:
 
 
 def test_what_a_board_offers(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pycontrol.machine.board.SchedNode", lambda: SchedNode(board.call))
+    monkeypatch.setattr("pycontrol.measure.board.SchedNode", lambda: SchedNode(board.call))
     found = list(examine())
     assert [one.status.value for one in found] == ["ok", "warn"]
     assert "answers, version 1" in found[0].text
     assert "L4T R35 or later" in found[1].text
-    monkeypatch.setattr("pycontrol.machine.board.SchedNode", SchedNode)
+    monkeypatch.setattr("pycontrol.measure.board.SchedNode", SchedNode)
     monkeypatch.setattr(hints, "NODES", ("/nowhere/sched",))
     found = list(examine())
     assert [one.status.value for one in found] == ["fail", "warn"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gpurt.enums import Cause, EventKind
-from pycontrol.live.tracefs import parse
+from pycontrol.link.tracefs import parse
 
 CLIENT = b" task-12 [001] d..1. 9.500000: gpurt_grant: gpu=1 time_ns=95 client=7 pid=12 priority=60 comm=my task=1"
 WORK = b" <idle>-0 [000] d.h.. 9.500000: gpurt_work: gpu=0 time_ns=5 client=7 pid=12 priority=60 comm=a b latency_ns=77"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from calls import Gpurt, caller
 
-from analysis.simulate import Options, simulate
+from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load
-from analysis.trace import Event, Kind, Trace
+from analysis.traces.trace import Event, Kind, Trace
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = ROOT / "examples/two-programs.toml"

@@ -15,7 +15,7 @@ from library import PATIENCE, ROOT, Compile, Run
 from once import once
 
 from analysis.model import Platform
-from pycontrol.run.emulator import Emulator
+from pycontrol.act.run.emulator import Emulator
 
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from library import PATIENCE, ROOT
 
 from gpurt.enums import EventKind
-from pycontrol.live.control import EventRecord
-from pycontrol.live.events import Listener
+from pycontrol.link.control import EventRecord
+from pycontrol.link.events import Listener
 
 FAKES = Path(__file__).parent / "frameworks"
 PROGRAMS: dict[str, str] = dict(

@@ -24,9 +24,9 @@ from analysis.model import Platform
 from gpurt import Client, segment
 from gpurt.enums import EventKind
 from gpurt.streams import check
-from pycontrol.live.control import Control, connect
-from pycontrol.run.emulator import Emulator
-from pycontrol.run.placement import fifo_permitted
+from pycontrol.act.run.emulator import Emulator
+from pycontrol.link.control import Control, connect
+from pycontrol.machine.placement import fifo_permitted
 
 torch: Any = pytest.importorskip("torch")
 PROGRAM = Path(__file__).with_name("torch_workers.py")

@@ -20,7 +20,7 @@ from library import PATIENCE, ROOT, Run
 from gpurt import copies
 from gpurt.copies import chunks, copy
 from gpurt.segments import Client
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 
 C = r"""
 #include <assert.h>

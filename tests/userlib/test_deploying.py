@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from library import PATIENCE, ROOT
 
-from pycontrol.live.control import connect
-from pycontrol.run.placement import fifo_permitted
+from pycontrol.link.control import connect
+from pycontrol.machine.placement import fifo_permitted
 
 FOLDER = ROOT / "examples/systemd"
 NAMESPACES = ["unshare", "--pid", "--fork", "--net", "--mount-proc"]

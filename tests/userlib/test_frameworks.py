@@ -13,8 +13,8 @@ from framework_programs import FAKES, PROGRAMS, SEGMENTS, execute, whole
 from framework_signatures import RECORDED, beyond, shown
 
 from analysis.model import Platform
-from pycontrol.run.emulator import Emulator
-from pycontrol.run.placement import fifo_permitted
+from pycontrol.act.run.emulator import Emulator
+from pycontrol.machine.placement import fifo_permitted
 
 
 @pytest.fixture(scope="module")

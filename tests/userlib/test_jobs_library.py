@@ -19,8 +19,8 @@ from library import PATIENCE, ROOT, Run
 
 from gpurt import Client, Job, copy, job, periodic, segment
 from gpurt.enums import EventKind
-from pycontrol.live.control import EventRecord, connect
-from pycontrol.live.events import Listener, named_events
+from pycontrol.link.control import EventRecord, connect
+from pycontrol.link.events import Listener, named_events
 
 EXAMPLES = ROOT / "examples/jobs"
 JOBS = (EventKind.JOB_BEGIN, EventKind.JOB_END)

@@ -15,7 +15,7 @@ from library import PATIENCE, ROOT, Compile, Run
 
 from gpurt._gpurt import lib
 from gpurt.enums import State
-from pycontrol.live.control import connect as control
+from pycontrol.link.control import connect as control
 
 PRELUDE = """
 #include <errno.h>
@@ -348,7 +348,7 @@ int main(void)
 
 def test_a_host_that_dies_is_enodev_and_no_sigpipe(compile_c: Compile) -> None:
     from analysis.model import Platform
-    from pycontrol.run.emulator import Emulator
+    from pycontrol.act.run.emulator import Emulator
 
     program = compile_c(GONE)
     with Emulator(Platform(1)) as host:

@@ -16,8 +16,8 @@ import pytest
 from library import PATIENCE, Compile, Run
 
 from gpurt._gpurt import lib
+from pycontrol.machine.placement import fifo_permitted
 from pycontrol.readable import readable
-from pycontrol.run.placement import fifo_permitted
 
 N = lib.GPURT_NORMAL_DEFAULT
 
@@ -39,7 +39,7 @@ def modest() -> Iterator[Host]:
     socket = folder / "host.sock"
     reader, writer = os.pipe()
     command = [
-        sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={socket}", f"--ready-fd={writer}", "--mode=666",
+        sys.executable, "-m", "pycontrol", "emulate", f"--socket={socket}", f"--ready-fd={writer}", "--mode=666",
         "--priority=40", "--policy=boosted", "--quiet",
     ]  # fmt: skip
     process = subprocess.Popen(command, pass_fds=[writer])
@@ -341,7 +341,7 @@ def test_the_host_sees_the_priority_that_the_thread_had(modest: Host) -> None:
     script = f"""
 import os, threading
 import gpurt
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 
 def body():
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(6))
@@ -402,7 +402,7 @@ def test_a_host_that_ends_leaves_nobody_raised(tmp_path: Path, how: signal.Signa
         pytest.skip("needs root: only then the host raises threads")
     socket = tmp_path / "host.sock"
     reader, writer = os.pipe()
-    command = [sys.executable, "-m", "pycontrol.cli", "emulate", f"--socket={socket}", f"--ready-fd={writer}"]
+    command = [sys.executable, "-m", "pycontrol", "emulate", f"--socket={socket}", f"--ready-fd={writer}"]
     host = subprocess.Popen([*command, "--policy=boosted", "--quiet"], pass_fds=[writer])
     os.close(writer)
     try:

@@ -17,8 +17,8 @@ from framework_sites import site
 from library import ROOT
 
 from analysis.model import Platform
-from pycontrol.run.emulator import Emulator
-from pycontrol.run.placement import fifo_permitted
+from pycontrol.act.run.emulator import Emulator
+from pycontrol.machine.placement import fifo_permitted
 
 pytestmark = pytest.mark.skipif(os.environ.get("GPURT_LONG") != "1", reason="uses frameworks: GPURT_LONG=1")
 #: PyTorch's stream of a GPU, which the CPU has not, is on the virtual GPU, and so is the work of each layer.

@@ -14,7 +14,7 @@ from library import PATIENCE, Compile
 
 from gpurt.enums import State
 from gpurt.segments import Client
-from pycontrol.live.control import connect
+from pycontrol.link.control import connect
 from pycontrol.machine import procs
 
 #: Two threads of one client wait for the GPU that another client has; the second one while the first one receives.

@@ -14,8 +14,8 @@ import pytest
 
 from analysis.model import Platform
 from gpurt import Client, segment
-from pycontrol.live.control import Control, connect
-from pycontrol.run.emulator import Emulator
+from pycontrol.act.run.emulator import Emulator
+from pycontrol.link.control import Control, connect
 
 ME = os.getpid()
 

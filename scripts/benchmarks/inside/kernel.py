@@ -16,7 +16,7 @@ from pathlib import Path
 from programs import compiled
 
 from gpurt.enums import Notice, Policy
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 DEVICE = "/dev/gpurt"
 CYCLES, QUICK_CYCLES = 400, 10

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from ways import ROOT, figures
 
-from pycontrol.live.control import Control
-from pycontrol.run.placement import fifo_permitted
+from pycontrol.link.control import Control
+from pycontrol.machine.placement import fifo_permitted
 
 Made = TypeVar("Made")
 PRIORITY = 50

@@ -23,7 +23,7 @@ SHARES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
 
 def known(bench: str) -> list[str]:
     """The ways that this release's host knows.  Says which it does not."""
-    command = [sys.executable, "-m", "pycontrol.cli", "serve", "--help"]
+    command = [sys.executable, "-m", "pycontrol", "serve", "--help"]
     words = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.split()
     missing = [way for way, options in WAYS.items() if not set(options or ()) <= set(words)]
     for way in missing:
@@ -36,7 +36,7 @@ def serving(path: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """A host with agents, once it serves."""
     reader, writer = os.pipe()
     words = [f"--socket={path}", f"--ready-fd={writer}", "--policy=segment", "--quiet", *options]
-    command = [sys.executable, "-m", "pycontrol.cli", "serve", *words]
+    command = [sys.executable, "-m", "pycontrol", "serve", *words]
     host = subprocess.Popen(command, pass_fds=[writer], cwd=ROOT)
     os.close(writer)
     ready = readable(reader, START) and os.read(reader, 1)

@@ -16,7 +16,7 @@ from links import MS, RUNNING, Client, client_of, eventually
 
 from gpurt._gpurt import lib
 from gpurt.enums import Tier
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 #: Longer than anything takes that is not waited for, s; an agent's time that never ends, and one that does, ms, but not
 #: for an agent that obeys on a slow machine.

@@ -11,7 +11,7 @@ from actors import Actor, nothing
 from agent_actors import BRIEFLY, NEVER, Make, strike
 from hosts import Hosts, Obedience
 
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 
 def served(hosts: Hosts, obedience: Obedience) -> Iterator[Control]:

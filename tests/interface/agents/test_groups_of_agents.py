@@ -28,7 +28,7 @@ from agent_actors import (
 from links import RUNNING, client_of, eventually
 
 from gpurt._gpurt import lib
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 GROUP = "llm"
 

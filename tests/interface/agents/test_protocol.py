@@ -44,7 +44,7 @@ from links import MS, PATIENCE, PENDING, RUNNING, client_of, eventually, is_devi
 
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind, Policy, Tier
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 
 def test_the_owner_is_ordered_on_when_all_others_have_answered_off(patient: Control, make: Make) -> None:

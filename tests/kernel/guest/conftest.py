@@ -12,7 +12,7 @@ import loading
 import pytest
 from loading import BROUGHT, MODULE, KernelLog, complaints, load, unload
 
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -24,7 +24,7 @@ from loading import DEVICE, OUT, PARAMETERS, load, unload
 from modules import insert, remove
 
 from gpurt._gpurt import ffi, lib
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 FOREVER = lib.GPURT_FOREVER
 

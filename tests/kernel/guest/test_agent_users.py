@@ -17,7 +17,7 @@ from agent_actors import PARKED, Make, begin, comes, enlist, ordinary, park, rea
 from links import client_of, eventually
 from loading import DEVICE, load, unload
 
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 CLONE_NEWUSER = 0x10000000
 

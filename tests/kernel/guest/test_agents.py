@@ -35,7 +35,7 @@ from loading import DEVICE, MODULE, PARAMETERS, load, times_slept, unload
 from modules import remove
 
 from gpurt._gpurt import lib
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 #: How often an agent's driver refuses an order; each time takes a millisecond.
 REFUSALS = 40

@@ -16,7 +16,7 @@ from loading import DEVICE, load, unload
 
 from gpurt._gpurt import lib
 from gpurt.enums import Policy
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 LONG = bool(os.environ.get("GPURT_LONG"))
 SECONDS = 2.0

@@ -22,7 +22,7 @@ from modules import insert
 from gpurt._gpurt import lib
 from gpurt.enums import Overrun, Policy
 from gpurt.errors import RefusedError
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 N = lib.GPURT_NORMAL_DEFAULT
 OTHER, FIFO, RR, DEADLINE = os.SCHED_OTHER, os.SCHED_FIFO, os.SCHED_RR, 6

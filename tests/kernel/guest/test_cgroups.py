@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpurt.errors import RefusedError
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 MOUNTED = Path("/sys/fs/cgroup")
 

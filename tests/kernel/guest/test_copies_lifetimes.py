@@ -15,7 +15,7 @@ from loading import DEVICE, PARAMETERS, load, unload
 
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 ROUNDS = 10_000 if os.environ.get("GPURT_LONG") else 200
 

@@ -15,7 +15,7 @@ from loading import DEVICE, load, times_slept, unload
 
 from gpurt._gpurt import lib
 from gpurt.enums import Policy
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 #: Ways in which the owner ends while a process that shares its memory and its descriptors lives.

@@ -12,7 +12,7 @@ from loading import DEVICE, PARAMETERS, kernel_log, load, own_lines, unload
 
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 FAIL = PARAMETERS / "vgpu_fail"
 #: So many failures in a row that the next try is 128 ms away.

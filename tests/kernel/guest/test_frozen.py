@@ -10,7 +10,7 @@ import pytest
 from links import eventually
 from stops import SCENES, Scene, scene
 
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 CGROUP = Path("/sys/fs/cgroup/frozen")
 POWER = Path("/sys/power")

@@ -15,7 +15,7 @@ from loading import DEVICE, PARAMETERS, load, times_slept, unload
 
 from gpurt._gpurt import lib
 from gpurt.enums import Image, Notice, Policy
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 LOOPS = 500
 

@@ -16,7 +16,7 @@ from links import Client, client_of
 from loading import DEVICE
 
 from gpurt.enums import Notice, Policy
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 CLIENTS = 400
 SECONDS = 3.0

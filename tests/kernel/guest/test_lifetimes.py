@@ -22,7 +22,7 @@ from modules import insert, remove
 
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import DeviceError, GpurtError
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 from pycontrol.readable import readable
 
 LASTS = 5500 if LONG else 550  # s

@@ -13,7 +13,7 @@ from links import DeviceClient
 from loading import DEVICE, THOROUGH
 
 from pycontrol import cli
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 COUNT = 2500 if THOROUGH else 600
 

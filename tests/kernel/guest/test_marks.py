@@ -11,7 +11,7 @@ from loading import DEVICE
 
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind
-from pycontrol.live.control import Control, EventRecord
+from pycontrol.link.control import Control, EventRecord
 
 #: Fewer than the ring has room for, however slowly it is drained, and more than the share.
 COUNT = 3_000

@@ -17,7 +17,7 @@ from loading import DEVICE, PARAMETERS, kernel_log, load, unload
 
 from gpurt._gpurt import lib
 from gpurt.enums import Cause
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 FOREVER = lib.GPURT_FOREVER
 

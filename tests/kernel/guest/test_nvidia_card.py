@@ -24,7 +24,7 @@ from patched import facts, forked, granted
 from gpurt._gpurt import lib
 from gpurt.enums import Tier
 from pycontrol import cli
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 CARD = "0042:00:01.0"
 FAKE = Path("/sys/module/fake_pci/parameters")

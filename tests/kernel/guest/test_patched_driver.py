@@ -28,8 +28,8 @@ from patched import Driver, Tsg, facts, forked, granted, open_tsg, own, stranger
 from gpurt._gpurt import lib
 from gpurt.enums import Cause, Tier
 from pycontrol import cli
-from pycontrol.live.control import Control, connect
-from pycontrol.machine import probe
+from pycontrol.link.control import Control, connect
+from pycontrol.measure import probe
 from pycontrol.readable import readable
 
 FAKE = Driver("fake_driver")

@@ -14,7 +14,7 @@ from loading import BROUGHT, DEVICE, load, unload
 from machines import LONG, FakeGpu, Program, build
 
 from gpurt.enums import Tier
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 SHORT = "launch 0 20000"
 

@@ -15,7 +15,7 @@ from loading import DEVICE, PARAMETERS, kernel_log, own_lines
 
 from gpurt._gpurt import lib
 from gpurt.errors import RefusedError
-from pycontrol.live.control import Control
+from pycontrol.link.control import Control
 
 FOREVER = lib.GPURT_FOREVER
 

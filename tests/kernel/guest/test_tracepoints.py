@@ -12,11 +12,11 @@ from pathlib import Path
 from links import MS, PATIENCE, client_of, eventually
 from loading import DEVICE
 
-from analysis.trace import Kind, load
+from analysis.traces.trace import Kind, load
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind
-from pycontrol.live import tracefs
-from pycontrol.live.control import Control, EventRecord, connect
+from pycontrol.link import tracefs
+from pycontrol.link.control import Control, EventRecord, connect
 
 INSTANCES = Path("/sys/kernel/tracing/instances")
 

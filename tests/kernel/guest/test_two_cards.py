@@ -21,7 +21,7 @@ from machines import LONG, FakeGpu, Program, build
 from patched import Driver, Tsg, facts, stranger
 
 from gpurt.enums import Tier
-from pycontrol.live.control import Control, connect
+from pycontrol.link.control import Control, connect
 
 KFD = Driver("kfd_driver")
 PIDFD_GETFD = 438

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from analysis.model import FORMS, MS, US, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
-from analysis.simulate import POLICIES, Options, simulate
-from analysis.trace import Kind
+from analysis.simulation.simulate import POLICIES, Options, simulate
+from analysis.traces.trace import Kind
 from gpurt._gpurt import lib
 
 GRAIN = US

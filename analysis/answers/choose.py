@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The choice of a policy and of each task's waiting mode: those that make a taskset schedulable with the most slack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import product
+
+from analysis import rta
+from analysis.answers import compiled, registry
+from analysis.answers.verdict import beyond, lacks_theta, proved, stated, thread_moves
+from analysis.model import Taskset, Waiting
+from analysis.model.conflicts import under
+from analysis.rta import Bound, Result, Test
+from gpurt.enums import Policy
+
+#: The policies that are compared.  MPCP and FMLP+ are left out: no host has them.
+COMPARED = tuple(Policy.words())
+MIXED = ("gcaps-mixed", "boosted-mixed")
+#: If more tasks use the GPU, not every combination of modes is tried.
+MOST_COMBINED = 8
+#: If more tasks use the GPU, none is under a test that has no compiled formula.
+MOST_READABLE = 24
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to run the taskset, and what its test says.
+
+    ``modes``: the waiting mode of each real-time task that uses the GPU.  ``slack``: the least (D - R) / D of all
+    real-time tasks, None if a task has no bound.  ``priorities``: the GPU priorities to assign, empty if those of
+    the file pass.
+    """
+
+    test: str
+    policy: str
+    modes: Mapping[str, Waiting]
+    result: Result
+    slack: Fraction | None
+    priorities: Mapping[str, int]
+
+    @property
+    def schedulable(self) -> bool:
+        """Whether every real-time task has a bound within its deadline."""
+        return self.slack is not None
+
+    @cached_property
+    def merit(self) -> tuple[bool, list[Fraction]]:
+        """How good the choice is: another than a schedulable one by how few tasks have no bound.
+
+        A schedulable one by its least slack; of equals by the second least, and so on.
+        """
+        return self.schedulable, sorted(slacks(self.result)) or [Fraction(-len(self.result.failures))]
+
+
+def effort() -> int:
+    """How many steps `choices` counts."""
+    return len(registry.TESTS) + len(MIXED)
+
+
+def choices(taskset: Taskset, progress: Callable[[int], None] = lambda steps: None) -> list[Choice]:
+    """Every way to run the taskset, the best one first (`Choice.merit`); of equals, the one earlier in the registry.
+
+    A way whose test assigns GPU priorities is listed only if the file's own priorities fail and others pass.  The best
+    combination of waiting modes is listed only if tasks differ in them.  ``progress`` is called with each step.
+    """
+    systems = {policy: system for policy in COMPARED if (system := under(taskset, policy)) is not None}
+    found: list[Choice] = []
+    for test in registry.TESTS.values():
+        if test.waiting is not None and (system := systems.get(test.policy)) and _eligible(test, system):
+            found += _choices(test, system)
+        progress(1)
+    for test in map(registry.find, MIXED):
+        if _about(test, systems[test.policy]):
+            found += _combined(systems[test.policy], test.name)
+        progress(1)
+    return sorted(found, key=lambda choice: choice.merit, reverse=True)
+
+
+def passing(taskset: Taskset) -> bool:
+    """Whether some of these ways holds, in one waiting mode and with the file's GPU priorities."""
+    for test in registry.TESTS.values():
+        if test.waiting is None or test.assigns or test.policy not in COMPARED:
+            continue
+        if (system := under(taskset, test.policy)) and _eligible(test, system) and proved(test, system):
+            return True
+    return False
+
+
+def choose(taskset: Taskset) -> Choice | None:
+    """The best way to run the taskset; None if no test passes."""
+    best = next(iter(choices(taskset)), None)
+    return best if best is not None and best.schedulable else None
+
+
+def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
+    """The taskset with these tasks' waiting modes changed, and the form that follows from them."""
+    return replace(taskset, tasks=tuple(
+        t if modes.get(t.name) in (None, t.waiting if t.form is None else None)
+        else replace(t, waiting=modes[t.name], form=None) for t in taskset
+    ))  # fmt: skip
+
+
+def _eligible(test: Test, system: Taskset) -> bool:
+    """Whether a test is about what a file can state, in one mode, on this machine."""
+    usable = stated(test) and test.usual and _about(test, system)
+    return usable and not thread_moves(test, system) and not lacks_theta(test, system)
+
+
+def _about(test: Test, system: Taskset) -> bool:
+    """Whether a test is about the policies of the system, its partitions and its TSGs.
+
+    Partitions may have policies of their own, which stay as the file has them.
+    """
+    return system.policies == (test.policy,) and test.divides(system) and test.fits_turns(system)
+
+
+def _users(taskset: Taskset) -> list[str]:
+    return [t.name for t in taskset.real_time if t.uses_gpu]
+
+
+def _choices(test: Test, taskset: Taskset) -> Iterator[Choice]:
+    """The choice that a test stands for; none if it assigns GPU priorities without need or without success."""
+    modes = dict.fromkeys(_users(taskset), test.waiting or Waiting.SUSPEND)
+    if not test.assigns:
+        result = compiled.run(test, taskset)
+        yield Choice(test.name, test.policy, modes, result, _slack(test, taskset, result), {})
+        return
+    if compiled.passes(registry.find(test.base), taskset):
+        return
+    assigned = _assigned(test, taskset, modes)
+    if assigned:
+        yield assigned
+
+
+def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Choice | None:
+    """The choice with GPU priorities that the test assigns; None if no assignment passes.
+
+    Its bounds are those that `gpurt analyze` has of a file with these priorities.  Those during the assignment are
+    larger: they have deadlines in the place of responses.
+    """
+    try:
+        priorities = compiled.priorities(test, taskset)
+    except ValueError:
+        return None
+    if not priorities:
+        return None
+    changed = taskset.with_gpu_priorities(priorities)
+    result = compiled.run(registry.find(test.base), changed)
+    left = _slack(test, changed, result)
+    return None if left is None else Choice(test.name, test.policy, modes, result, left, priorities)
+
+
+def _combined(taskset: Taskset, test: str) -> list[Choice]:
+    """The best choice of a waiting mode for each task under a test of MIXED; none if all wait in the same mode."""
+    users = _users(taskset)
+    if unsearched(taskset, test):
+        return []
+    spinning = with_modes(taskset, dict.fromkeys(users, Waiting.BUSY))
+    if len(users) < 2 or lacks_theta(registry.find(test), spinning):
+        return []
+    if len(users) <= MOST_COMBINED:
+        every = (dict(zip(users, modes, strict=True)) for modes in product(Waiting, repeat=len(users)))
+        best = max((_mixed(taskset, modes, test) for modes in every), key=lambda choice: choice.merit)
+    else:
+        starts = (dict.fromkeys(users, mode) for mode in Waiting)
+        best = max((_climb(taskset, _mixed(taskset, modes, test)) for modes in starts), key=lambda choice: choice.merit)
+    return [best] if len(set(best.modes.values())) > 1 else []
+
+
+def unsearched(taskset: Taskset, test: str) -> bool:
+    """Whether combinations of waiting modes are left out under this test: there are too many."""
+    return not compiled.has(test) and len(_users(taskset)) > MOST_READABLE
+
+
+def _mixed(taskset: Taskset, modes: Mapping[str, Waiting], name: str) -> Choice:
+    """The choice of these modes, with GPU priorities assigned if the file's own fail."""
+    changed, test = with_modes(taskset, modes), registry.find(name)
+    result = compiled.run(test, changed)
+    choice = Choice(test.name, test.policy, modes, result, _slack(test, changed, result), {})
+    if choice.schedulable:
+        return choice
+    return _assigned(registry.find(name + rta.SUFFIX), changed, modes) or choice
+
+
+def _climb(taskset: Taskset, choice: Choice) -> Choice:
+    """Changes the mode of one task at a time, as long as a change makes the choice better."""
+    better = True
+    while better:
+        better = False
+        for name, mode in choice.modes.items():
+            other = Waiting.BUSY if mode is Waiting.SUSPEND else Waiting.SUSPEND
+            trial = _mixed(taskset, {**choice.modes, name: other}, registry.find(choice.test).base)
+            if trial.merit > choice.merit:
+                choice, better = trial, True
+                break
+    return choice
+
+
+def _slack(test: Test, taskset: Taskset, result: Result) -> Fraction | None:
+    """The least slack; None also where the test's bounds are no yes about the file."""
+    return None if beyond(test, taskset, result) else slack(result)
+
+
+def slack(result: Result) -> Fraction | None:
+    """The least (D - R) / D over the tasks with a deadline; 1 if there are none, None if one has no bound."""
+    return min(slacks(result), default=Fraction(1)) if result.schedulable else None
+
+
+def slacks(result: Result) -> list[Fraction]:
+    """(D - R) / D of each task with a deadline; empty if one has no bound."""
+    bounds = [v for v in result.verdicts.values() if isinstance(v, Bound)]
+    return [Fraction(v.slack, v.deadline) for v in bounds] if result.schedulable else []

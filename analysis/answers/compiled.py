@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The compiled tests: the same verdicts and bounds as the readable ones.
+
+analysis.experiments.sweep has them for many tasksets.
+
+The compiled tests compute with 64-bit integers.  A taskset whose sums could exceed that is recognised before its
+analysis, and the readable implementation decides the taskset.  The readable implementation also decides jobs that pend,
+and GPU priorities for threads that serve several tasks.  The proofs are in docs/readings.md.  Tests hold both
+implementations equal.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+
+from analysis import rta
+from analysis.answers import registry
+from analysis.model import CpuSegment, Taskset, Waiting
+from analysis.rta.audsley import Assignment
+from analysis.rta.batch import from_tasksets, i64, pointer, u32
+from analysis.rta.order import Equals
+from analysis.rta.result import BestEffort, Bound, Failure, Reason, Result, Verdict
+from analysis.rta.system import System
+from analysis.rta.threads import verdict_of
+from analysis.rta.wakeups import contended
+from gpurt._gpurt import ffi, lib
+from gpurt.errors import TooLargeError
+from gpurt.types import CData
+
+#: The classic recurrence for CPUs alone, which the benchmarks measure against.  It has a formula in C and is not a test
+#: of the registry.
+FIXED_PRIORITY = "fixed-priority"
+
+#: Above, the sets of tasks that each bound rests on would take more memory than the analysis is worth.
+MOST_TASKS = 30_000
+#: Above, the readable analyses take minutes.
+MOST_READABLE = 1000
+
+_EQUALS = {
+    Equals.BOUNDED: lib.GPURT_RTA_BOUNDED,
+    Equals.CONTENDED: lib.GPURT_RTA_CONTENDED,
+    Equals.UNBOUNDED: lib.GPURT_RTA_UNBOUNDED,
+}
+
+_BUSY = {Waiting.SUSPEND: lib.GPURT_RTA_NONE, Waiting.BUSY: lib.GPURT_RTA_ALL, None: lib.GPURT_RTA_SOME}
+
+
+def _formulas() -> dict[str, int]:
+    """The compiled formulas by name, as C lists them, and the place of each."""
+    names: dict[str, int] = {}
+    while (name := lib.gpurt_rta_formula(len(names))) != ffi.NULL:
+        names[ffi.string(name).decode()] = len(names)
+    return names
+
+
+#: The place of every compiled formula by its name (analysis/native/rta_formulas.h).
+FORMULAS: dict[str, int] = _formulas()
+
+
+def has(name: str) -> bool:
+    """Whether the test of that name has a compiled formula."""
+    return name == FIXED_PRIORITY or (name in registry.TESTS and registry.TESTS[name].compiled is not None)
+
+
+def takes(name: str) -> bool:
+    """Whether ``sweep.verdicts`` takes the test: it has a compiled formula, or reduces a test that has one."""
+    return has(name) or (name in registry.TESTS and registry.TESTS[name].reduces is not None)
+
+
+def facts(name: str) -> CData:
+    """The C struct of a test: its formula and the facts of its row.  Raises ValueError if it has no formula."""
+    found = ffi.new("struct gpurt_rta_test *")
+    if name == FIXED_PRIORITY:
+        found.formula = FORMULAS[name]
+        return found
+    test = registry.TESTS.get(name)
+    if test is None or test.compiled is None:
+        raise ValueError(f"no compiled test is called {name!r}")
+    found.formula, found.poll = FORMULAS[test.compiled], test.poll
+    found.busy, found.ordered, found.any_order = _BUSY[test.waiting], test.ordered, test.any_order
+    found.equals = _EQUALS[test.equals(spins=test.waiting is Waiting.BUSY)]
+    return found
+
+
+def refuse(status: int) -> None:
+    """Raises what a status of the compiled tests means: MemoryError or ValueError."""
+    if status == -lib.GPURT_RTA_ENOMEM:
+        raise MemoryError
+    raise ValueError("the compiled tests refused the batch: CPU numbers must be below 4096")
+
+
+def run(test: rta.Test, taskset: Taskset) -> Result:
+    """The same result as ``test.run``, bound by bound and failure by failure, in less time for large tasksets.
+
+    The readable implementation explains a bound when its terms are read.
+    """
+    if _unknown(test, taskset):
+        if taskset.platform.cpu_latency or taskset.resources:
+            check_size(test, taskset)
+        return test.run(taskset)
+    if systems := test.systems(taskset):
+        return test.together(taskset, [run(test, one) for one in systems])
+    if unseen := test.unseen(taskset):
+        return unseen
+    taskset = test.seen(taskset)
+    result = test.refusal(taskset) or _analyse(test, taskset, False)
+    if result is None:
+        check_size(test, taskset)
+    if result is None or (test.assigns and not result.schedulable):
+        return test.run(taskset)
+    return result
+
+
+def _unknown(test: rta.Test, taskset: Taskset) -> bool:
+    """Whether no compiled formula is about such tasks: several pending jobs, own units, threads that it refuses.
+
+    Nor is one about resources, and wake-ups of those that wait for the update lock.
+    """
+    platform = taskset.platform
+    woken = (platform.cpu_latency or any(platform.woken)) and (not test.latency or contended(taskset))
+    woken = woken or bool(taskset.resources or taskset.triggers or taskset.forks or taskset.processes)
+    return (
+        test.analysis is not None or bool(woken) or bool(taskset.pending) or bool(taskset.threads and not test.threads)
+    )
+
+
+def serves(test: rta.Test) -> bool:
+    """Whether compiled verdicts of a batch know threads that serve several tasks."""
+    return test.threads and test.compiled is not None and not test.assigns
+
+
+def check_size(test: rta.Test, taskset: Taskset) -> None:
+    """Raises TooLargeError for a taskset that only the readable analysis takes, and that is too large for it."""
+    if len(taskset) > MOST_READABLE:
+        raise TooLargeError(f"{test.name} takes at most {MOST_READABLE} tasks, and the file has {len(taskset)}")
+
+
+def passes(test: rta.Test, taskset: Taskset) -> bool:
+    """Whether ``test.run`` finds every task schedulable; nothing is explained."""
+    if _unknown(test, taskset) or test.assigns:
+        return run(test, taskset).schedulable
+    if systems := test.systems(taskset):
+        return all(passes(test, one) for one in systems)
+    if unseen := test.unseen(taskset):
+        return unseen.schedulable
+    taskset = test.seen(taskset)
+    if refused := test.refusal(taskset):
+        return refused.schedulable
+    name = test.reduces if test.reduces and not _overlapping(taskset) else test.name
+    if registry.find(name).compiled is None or len(taskset) > MOST_TASKS:
+        return _briefly(test, taskset)
+    try:
+        view = (batch := from_tasksets([taskset])).view()
+    except OverflowError:
+        return _briefly(test, taskset)
+    answer = array("B", bytes(len(batch)))
+    if status := lib.gpurt_rta_verdicts(view, facts(name), 0, 0, 1, pointer("u8", answer)):
+        refuse(status)
+    if answer[0] == lib.GPURT_RTA_REFUSED:
+        return _briefly(test, taskset)
+    return bool(answer[0] == lib.GPURT_RTA_YES)
+
+
+def _briefly(test: rta.Test, taskset: Taskset) -> bool:
+    check_size(test, taskset)
+    return test.run(taskset, brief=True).schedulable
+
+
+def priorities(test: rta.Test, taskset: Taskset) -> dict[str, int]:
+    """Those of ``test.assign``; empty if there are none, and no word why.  Raises ValueError as that does."""
+    levels = _levels(test, taskset)
+    if levels is not None and len(levels) < sum(task.uses_gpu for task in taskset.real_time):
+        return {}
+    return test.assign(taskset, levels or ()).priorities or {}
+
+
+def assign(test: rta.Test, taskset: Taskset) -> Assignment:
+    """The same assignment as ``test.assign``, in less time for large tasksets.
+
+    The readable implementation says why no task can take a level.  Raises ValueError if more tasks use the GPU than
+    there are priorities.
+    """
+    return test.assign(taskset, _levels(test, taskset) or ())
+
+
+def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
+    """The tasks that have levels, from the lowest on, as far as tasks can take them; None if that is not known."""
+    known = registry.find(test.name).compiled is not None and not _unknown(test, taskset)
+    if not known or test.reduces or len(taskset) > MOST_TASKS:
+        return None
+    if taskset.threads:  # a thread has one level, and is tried as a whole
+        return None
+    try:
+        view = (batch := from_tasksets([test.seen(taskset)])).view()
+    except OverflowError:
+        return None
+    levels, given = u32([0] * max(len(taskset), 1)), ffi.new("int *")
+    status = lib.gpurt_rta_levels(view, facts(test.base), 0, pointer("u32", levels), given)
+    if status == -lib.GPURT_RTA_ENOMEM:
+        raise MemoryError
+    if status or given[0] < 0:
+        return None
+    assert len(batch) == 1
+    return [taskset.tasks[index].name for index in sorted(range(len(levels)), key=levels.__getitem__) if levels[index]]
+
+
+def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
+    """None if the test has no compiled formula, or the formula cannot take the taskset."""
+    name = test.reduces if test.reduces and not _overlapping(taskset) else test.name
+    if registry.find(name).compiled is None or len(taskset) > MOST_TASKS:
+        return None
+    try:
+        batch = from_tasksets([taskset])
+        view = batch.view()
+    except OverflowError:  # of a time, or of a cost with a copy on top that nothing interrupts
+        return None
+    found = _Found(len(taskset))
+    order = sorted(range(len(taskset)), key=lambda index: taskset.tasks[index].name)
+    ranks = u32([0] * max(len(taskset), 1))
+    for rank, index in enumerate(order):
+        ranks[index] = rank
+    status = lib.gpurt_rta_bounds(
+        view, facts(name), assume, 0,
+        pointer("u32", ranks), *found.pointers(),
+    )  # fmt: skip
+    if status == -lib.GPURT_RTA_ENOMEM:
+        raise MemoryError
+    return None if status else Result(test.name, _Explained(test, taskset, found, assume).verdicts())
+
+
+def _overlapping(taskset: Taskset) -> bool:
+    """Whether some segment's best case is as long as three of the shortest periods (thesis.py, _whole_jobs)."""
+    spans = (s.time if isinstance(s, CpuSegment) else s.pure for task in taskset for s in task.segments)
+    shortest = min((task.period for task in taskset), default=1)
+    return any(span.best >= 3 * shortest for span in spans)
+
+
+class _Found:
+    """The arrays into which the compiled analysis writes its findings about each task."""
+
+    def __init__(self, count: int) -> None:
+        room = max(count, 1)
+        self.state, self.wcrt, self.end = array("B", bytes(room)), i64([0] * room), i64([0] * room)
+        self.culprit = u32([0] * room)
+
+    def pointers(self) -> Sequence[CData]:
+        """The arrays as C pointers."""
+        times = [pointer("int64_t", self.wcrt), pointer("int64_t", self.end)]
+        return [pointer("u8", self.state), *times, pointer("u32", self.culprit)]
+
+
+class _Explained:
+    """Verdicts from what was found.  The readable analysis adds what the compiled one does not compute."""
+
+    def __init__(self, test: rta.Test, taskset: Taskset, found: _Found, assume: bool) -> None:
+        self.test, self.taskset = test, taskset
+        self.states, self.wcrts, self.culprits = found.state.tolist(), found.wcrt.tolist(), found.culprit.tolist()
+        self.assume = assume
+        self.bounds = {} if assume else self._known(self.wcrts)
+        self.ends = {} if assume else self._known(found.end.tolist())
+        self.indices = {task.name: index for index, task in enumerate(taskset)}
+
+    def _known(self, times: Sequence[int]) -> dict[str, int]:
+        return {task.name: time for task, time in zip(self.taskset, times, strict=False) if time >= 0}
+
+    def verdicts(self) -> dict[str, Verdict]:
+        return {task.name: self._verdict(index) for index, task in enumerate(self.taskset)}
+
+    def _verdict(self, index: int) -> Verdict:
+        task, state = self.taskset.tasks[index], self.states[index]
+        if state == lib.GPURT_RTA_BEST_EFFORT:
+            return BestEffort(task.name)
+        if state == lib.GPURT_RTA_BOUND:
+            return Bound(task.name, self.wcrts[index], task.deadline, lambda: self._readable(index).terms)
+        if state == lib.GPURT_RTA_DEPENDS:
+            culprit = self.taskset.tasks[self.culprits[index]].name
+            return Failure(task.name, Reason.DEPENDS_ON, task.deadline, culprit=culprit)
+        return self._solved(index)
+
+    def _readable(self, index: int) -> Bound:
+        verdict = self._solved(index)
+        assert isinstance(verdict, Bound)
+        assert verdict.wcrt == self.wcrts[index]
+        return verdict
+
+    def _solved(self, index: int) -> Verdict:
+        """The readable implementation's verdict on one task, given the bounds that were known to it."""
+        task = self.taskset.tasks[index]
+        known, ends = (
+            {name: time for name, time in times.items() if self._above(name, task.priority)}
+            for times in (self.bounds, self.ends)
+        )
+        system = System(self.taskset, known, ends, assumed=self.assume)
+        return verdict_of(task, self.test.demands, system, self.test.instead)[0]
+
+    def _above(self, name: str, priority: int) -> bool:
+        return self.taskset.tasks[self.indices[name]].priority > priority

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt simulate` under a policy of the hosts, where tasks share the GPU in time.
+
+The counterpart of `analysis.simulation.federated`, where each task owns units of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from analysis.answers.verdict import covering, lacks_theta
+from analysis.model import Taskset
+from analysis.rta.regions import folded
+from analysis.simulation.simulate import Options, Simulation, simulate, worst_over_offsets
+from analysis.traces.trace import Trace
+
+#: How a file is simulated that does not say which part of epsilon is theta.
+NO_SWITCHES = "theta is missing in [platform]: context switches cost nothing here, and updates all of epsilon"
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A taskset under the options' policy.  ``offsets``: the first releases of the run that is traced; all at 0."""
+
+    taskset: Taskset
+    options: Options
+    offsets: Sequence[int] | None = None
+
+    @property
+    def given(self) -> Mapping[str, int] | None:
+        """No task owns units."""
+        return None
+
+    @property
+    def notes(self) -> list[str]:
+        """How bounds count what the file says, and how it is simulated."""
+        free = not self.taskset.platform.theta_known and any(task.uses_gpu for task in self.taskset)
+        return [*folded(self.taskset), *([NO_SWITCHES] if free else [])]
+
+    def bounds(self) -> dict[str, int]:
+        """Bounds of a sound test of the policy and waiting modes that are simulated, ns by task; empty without one."""
+        mode, taskset = self.options.waiting, self.taskset
+        if mode:
+            # Forms stay as far as they are right for the mode, as the simulator has them.
+            taskset = replace(taskset, tasks=tuple(replace(task, waiting=mode) for task in taskset))
+        tests = covering(taskset, self.options.policy)
+        if not tests or lacks_theta(tests[0], taskset):
+            return {}
+        result = tests[0].run(taskset)
+        return {name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None}
+
+    def worst_over_offsets(self, runs: int, progress: Callable[[int], None] | None = None) -> Simulation:
+        """The worst of each task over so many runs.  Raises SimulationError."""
+        return worst_over_offsets(self.taskset, self.options, runs, progress)
+
+    def trace(self, room: int) -> Trace:
+        """The run from ``offsets``, with room for so many events.  Raises SimulationError."""
+        made = simulate(self.taskset, self.options, self.offsets, events=room).trace
+        assert made is not None
+        return made

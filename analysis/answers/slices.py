@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Slices and interleave levels from what tasks demand: the least slices with which every task has a bound.
+
+For given levels the search finds the least slices that pass, if any pass.  A longer slice of one TSG only lengthens the
+waits of others.  Each slice can therefore grow to the least that its own tasks need, until nothing changes.  Where
+tasks wait busily the search may miss some: a longer slice of a task also shortens what it takes from others of its CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from analysis.model import GpuSegment, Partition, Sharing, Span, Task, Taskset, Waiting
+from analysis.model.conflicts import UNKNOWN, under
+from analysis.model.driver import DEFAULT, settable
+from analysis.model.fold import apart
+from analysis.rta.analyse import analyse
+from analysis.rta.recurrence import solve
+from analysis.rta.regions import whole_segments
+from analysis.rta.result import Bound, Result
+from analysis.rta.system import System
+from analysis.rta.test import TURNS
+from analysis.slices.bounds import demands
+from analysis.slices.runlist import Entry, Level, Runlist, runlist
+
+#: How many choices of levels are tried.
+MOST_LEVELS = 500
+#: The name of TSGs of programs outside the file.
+OTHERS = "(outside the file)"
+#: Why there is no plan although the taskset may have one.
+_NONE_FOUND = "no slices and levels were found with which every task that uses the GPU has a bound"
+
+
+def plan(taskset: Taskset) -> Runlist | None:
+    """A runlist with which every real-time task that uses the GPU has a bound; None: none was found.
+
+    First all TSGs are of level low.  Then those that need the GPU most urgently are raised, as few as possible.  TSGs
+    without real-time tasks keep their slices and levels.
+    """
+    whole = seen(taskset)
+    start = runlist(whole)
+    planned = [at for at, entry in enumerate(start.entries) if any(not t.best_effort for t in entry.tasks)]
+    planned.sort(key=lambda at: min(t.deadline - t.pure_time for t in start.entries[at].tasks if not t.best_effort))
+    for levels in _levels(planned, [entry.level for entry in start.entries]):
+        found = least_slices(whole, start, levels, planned)
+        if found:
+            return found
+    return None
+
+
+def _levels(planned: Sequence[int], given: Sequence[Level]) -> Iterator[list[Level]]:
+    """Levels of all entries: the fewest raised first, the most urgent ones raised most; others as they are given."""
+    choices = ((raised, high) for raised in range(len(planned) + 1) for high in range(raised + 1))
+    for _, (raised, high) in zip(range(MOST_LEVELS), choices, strict=False):
+        levels = list(given)
+        for place, at in enumerate(planned):
+            levels[at] = Level.HIGH if place < high else Level.MEDIUM if place < raised else Level.LOW
+        yield levels
+
+
+def least_slices(taskset: Taskset, start: Runlist, levels: Sequence[Level], planned: Sequence[int]) -> Runlist | None:
+    """The least slices of the ``planned`` entries at these levels; None: no slices do."""
+    shortest = settable()[0]
+    entries = [replace(entry, level=level) for entry, level in zip(start.entries, levels, strict=True)]
+    for at in planned:
+        entries[at] = replace(entries[at], slice=shortest, kept=shortest)
+    changed = True
+    while changed:
+        changed = False
+        for at in planned:
+            slice_ = _least(taskset, replace(start, entries=tuple(entries)), at)
+            if slice_ is None:
+                return None
+            if slice_ > entries[at].slice:
+                entries[at] = replace(entries[at], slice=slice_, kept=slice_)
+                changed = True
+    return replace(start, entries=tuple(entries))
+
+
+def _least(taskset: Taskset, table: Runlist, at: int) -> int | None:
+    """The least slice of an entry with which its tasks have bounds, from its present one on; None: none does."""
+    choices = [slice_ for slice_ in settable() if slice_ >= table.entries[at].slice]
+    if not choices or not _bounded(taskset, _with(table, at, choices[-1]), at):
+        return None
+    low, high = 0, len(choices) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if _bounded(taskset, _with(table, at, choices[middle]), at):
+            high = middle
+        else:
+            low = middle + 1
+    return choices[low]
+
+
+def _with(table: Runlist, at: int, slice_: int) -> Runlist:
+    entries = list(table.entries)
+    entries[at] = replace(entries[at], slice=slice_, kept=slice_)
+    return replace(table, entries=tuple(entries))
+
+
+def _bounded(taskset: Taskset, table: Runlist, at: int) -> bool:
+    """Whether the real-time tasks of an entry have bounds, with deadlines for responses in every jitter."""
+    entry = table.entries[at]
+    formula = demands(sharing_of(entry), table, waiting_of(taskset))
+    users = [task for task in entry.tasks if not task.best_effort]
+    system = System(taskset)
+    return all(isinstance(solve(task, formula(task, system)), Bound) for task in users)
+
+
+def waiting_of(taskset: Taskset) -> Waiting | None:
+    """How its tasks wait for the GPU; None: each in its own mode."""
+    modes = {task.waiting for task in taskset.real_time if task.uses_gpu}
+    return next(iter(modes)) if len(modes) == 1 else None
+
+
+def sharing_of(entry: Entry) -> Sharing:
+    """In which order its tasks have the TSG."""
+    home = entry.tasks[0].partition
+    return (home.shared if home else None) or Sharing.PRIORITY
+
+
+def homes(taskset: Taskset, planned: Runlist) -> tuple[list[Partition], dict[str, str]]:
+    """The [[partition]] tables of a file with that plan, and the one of each real-time task that uses the GPU.
+
+    Tasks that share a TSG keep their partition, with the slice and level of the plan.  Each other one has a partition
+    that is called as the task is, or with a number after that if the name is taken.  Best-effort tasks keep theirs.
+    """
+    entries = {task.name: entry for entry in planned.entries for task in entry.tasks}
+    users = [task for task in taskset.real_time if task.uses_gpu]
+    mates = {task.partition.name for task in users if task.partition and task.partition.shared}
+    needed = {task.partition.name for task in taskset if task.partition and task not in users} | mates
+    made = {one.name: one for one in taskset.partitions if one.name in needed}
+    names: dict[str, str] = {}
+    for task in users:
+        entry, home = entries[task.name], task.partition
+        if home and home.shared:
+            name, base = home.name or "", home
+        else:
+            name = next(n for n in (f"{task.name}{at or ''}" for at in (0, *range(2, len(made) + 3))) if n not in made)
+            base = home or Partition()
+        made[name] = replace(base, name=name, slice=entry.slice, interleave=entry.level.word)
+        names[task.name] = name
+    return list(made.values()), names
+
+
+def with_others(taskset: Taskset, number: int, known: Sequence[Partition] = ()) -> Taskset:
+    """The taskset with so many TSGs of other programs, which have the driver's own slice at level low.
+
+    ``known``: slices and levels of those that are there besides.
+    """
+    homes = [*known, *[Partition(slice=DEFAULT)] * number]
+    work = (GpuSegment(Span.exactly(0), Span.exactly(DEFAULT)),)
+    period = max((task.period for task in taskset), default=DEFAULT)
+    added = (Task(f"{OTHERS} {n}", 0, 0, period, period, work, partition=home) for n, home in enumerate(homes, 1))
+    return replace(taskset, tasks=(*taskset.tasks, *added))
+
+
+def seen(taskset: Taskset) -> Taskset:
+    """The taskset as the bounds see it, under policy `timesliced`.  Not for one that `answer` refuses."""
+    return whole_segments(apart(under(taskset, TURNS) or taskset))
+
+
+def verdict(taskset: Taskset, planned: Runlist) -> Result:
+    """The bounds of all tasks with that runlist, by a test of `supply`."""
+    shared = [entry for entry in planned.entries if len(entry.tasks) > 1]
+    orders = {sharing_of(entry) for entry in shared if not all(task.best_effort for task in entry.tasks)}
+    name, order = ("supply-edf", Sharing.DEADLINE) if orders == {Sharing.DEADLINE} else ("supply-fp", Sharing.PRIORITY)
+    waiting = waiting_of(taskset)
+    name += {Waiting.SUSPEND: "", Waiting.BUSY: "-busy", None: "-mixed"}[waiting]
+    return analyse(name, demands(order, planned, waiting), seen(taskset))
+
+
+def answer(taskset: Taskset) -> tuple[Runlist | None, Result | None, str]:
+    """The plan, its bounds, and why nothing is proved (empty if all is); both are None without a plan."""
+    if why := _refusal(taskset):
+        return None, None, why
+    if (table := plan(taskset)) is None:
+        return None, None, _NONE_FOUND
+    result = verdict(taskset, table)
+    return table, result, result.why
+
+
+def _refusal(taskset: Taskset) -> str:
+    """Why no slices prove anything of the taskset; empty if they can."""
+    users = [task for task in taskset.real_time if task.uses_gpu]
+    orders = {t.partition.shared for t in users if t.partition and t.partition.shared}
+    if not users:
+        return "no real-time task uses the GPU, so nothing was proved"
+    if taskset.partitioned:
+        return "the file has several partitions in space; slices are for TSGs that share the whole GPU"
+    for task in users:  # written in partitions of their own, TSGs of such a one would each have its units
+        if task.partition and task.partition.own_gpu:
+            return (
+                f"{task.name} is in partition {task.partition.name}, which is a part of the GPU; slices are for TSGs "
+                "that share the whole GPU"
+            )
+    busy = [task.name for task in users if task.spins()]
+    if busy and Sharing.DEADLINE in orders:
+        return f"{busy[0]} waits busily; the bounds of TSGs that are shared by deadline are for tasks that suspend"
+    if under(taskset, TURNS) is None:
+        return UNKNOWN
+    if not taskset.platform.theta_known:
+        return "theta is missing in [platform], what a context switch of the GPU costs"
+    return "some tasks share a TSG by priority and others by deadline; no test covers both" if len(orders) > 1 else ""

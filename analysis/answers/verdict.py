@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The one answer about a system: does every deadline hold under the policy and waiting modes that its file names?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.answers import compiled, registry
+from analysis.chains.bounds import bound_of
+from analysis.model import FEDERATED, MS, Taskset, Waiting
+from analysis.rta import Result, Test, boosted
+from analysis.rta.thesis import POLL, THREAD_CPU
+
+#: Policies whose bounds contain theta, however tasks wait.
+SWITCHING = ("timesliced", "lock-priority", "lock-fifo", "mpcp", "fmlp")
+#: Why a test proves nothing that needs theta.
+NO_THETA = '{} needs theta in [platform], what a context switch of the GPU costs; if that is nothing, say theta = "0ns"'
+#: Why a test of one GPU proves nothing of a file whose partitions execute at the same time.
+PARTITIONED = "{} is for one task at a time on the GPU, and the file has several partitions"
+#: Why a test proves nothing of a file that says otherwise how TSGs take turns.
+OTHER_TURNS = "{} is about other slices, levels and shared TSGs than the file's"
+#: Why the answer about a taskset without a real-time task is no.
+NOTHING = "there is no real-time task, so nothing was proved"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The verdict on a taskset.
+
+    The answer rests on ``test`` and its ``result``; they are None if no sound test covers the system.  ``why`` says why
+    the answer is no; it is empty if the answer is yes.
+    """
+
+    policy: str
+    test: Test | None
+    result: Result | None
+    why: str
+
+    @property
+    def schedulable(self) -> bool:
+        """Whether it is proved that every real-time task meets every deadline."""
+        return not self.why
+
+
+def stated(test: Test) -> bool:
+    """Whether the test is sound, an attack on it is recorded, and a file can state the system that it is about.
+
+    A file cannot state strictly periodic releases, for tasks are sporadic.  A file cannot state another polling period
+    under `job` than the hosts' default.
+    """
+    return test.sound and test.attacked and not test.periodic and (test.policy != "job" or test.poll == POLL)
+
+
+def thread_moves(test: Test, taskset: Taskset) -> bool:
+    """Whether the test is for a host's thread that stays on CPU 0, and the file does not say that it does.
+
+    Updates execute on the thread's CPU, and the bounds charge them to the tasks of CPU 0 alone.
+    """
+    platform = taskset.platform
+    return (
+        test.policy == "job" and platform.alpha > 0 and platform.thread_cpu != THREAD_CPU
+        and any(task.uses_gpu for task in taskset.real_time)
+    )  # fmt: skip
+
+
+def lacks_theta(test: Test, taskset: Taskset) -> bool:
+    """Whether the test's bounds depend on theta by itself, and the file gives only epsilon, the sum of alpha and theta.
+
+    Zero is no default: these bounds would be too small.  Bounds of other policies depend on epsilon and on alpha.
+    Bounds of `boosted` also depend on theta where tasks wait busily: theta then counts as epsilon, which theta cannot
+    exceed.
+    """
+    uses_gpu = any(task.uses_gpu for task in taskset.real_time)
+    return test.policy in SWITCHING and uses_gpu and not taskset.platform.theta_known
+
+
+def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
+    """The sound tests whose bounds hold for the taskset as its file describes it, in the order of the registry.
+
+    ``policy``: another one than the file's.  Tests that assign GPU priorities are left out, for they prove something
+    about another system.  Where no real-time task uses the GPU, it does not matter for which waiting mode a test is.
+    """
+    wanted = {policy} if policy else set(taskset.policies)
+    if wanted == {FEDERATED}:
+        return _of_units(taskset)
+    modes = {task.waiting for task in taskset.real_time if task.uses_gpu}
+    mode = next(iter(modes)) if len(modes) == 1 else None
+    return [
+        test
+        for test in registry.TESTS.values()
+        if stated(test) and not test.assigns and wanted == {test.policy} and (test.waiting is mode or not modes)
+        and test.fits(taskset) and test.divides(taskset) and not thread_moves(test, taskset)
+    ]  # fmt: skip
+
+
+def _of_units(taskset: Taskset) -> list[Test]:
+    """The tests of tasks that own units and wait so, the one first that `gpurt plan units` plans with."""
+    modes = {task.waiting for task in taskset.real_time if task.uses_gpu} or {Waiting.SUSPEND}
+    found = [registry.UNITS[name] for name in ("rtgpu", "rtgpu-tight", "stgm")]
+    return [test for test in found if {test.waiting} == modes and test.attacked]
+
+
+def answer(taskset: Taskset) -> Answer:
+    """The verdict by the first covering test that passes; if none passes, by the first."""
+    policy = " and ".join(taskset.policies)
+    if not taskset.real_time:
+        return Answer(policy, None, None, NOTHING)
+    first: Answer | None = None
+    for test in covering(taskset):
+        if lacks_theta(test, taskset):
+            return Answer(policy, None, None, NO_THETA.format(test.name))
+        result = compiled.run(test, taskset)
+        why = result.why or beyond(test, taskset, result)
+        if not why:
+            return Answer(policy, test, result, "")
+        first = first or Answer(policy, test, result, why)
+    return first or Answer(policy, None, None, _uncovered(taskset))
+
+
+def passed(taskset: Taskset) -> Test | None:
+    """The test on which a yes of `answer` rests; None where the answer is no."""
+    for test in covering(taskset) if taskset.real_time else []:
+        if lacks_theta(test, taskset):
+            return None
+        if proved(test, taskset):
+            return test
+    return None
+
+
+def proved(test: Test, taskset: Taskset) -> bool:
+    """Whether the test passes, and nothing `beyond` it speaks against a yes; nothing is explained."""
+    if not (_turns_matter(test, taskset) or any(chain.limited for chain in taskset.chains)):
+        return compiled.passes(test, taskset)
+    result = compiled.run(test, taskset)
+    return result.schedulable and not beyond(test, taskset, result)
+
+
+def beyond(test: Test, taskset: Taskset, result: Result) -> str:
+    """Why it is no yes about the file that the test bounds every task within its deadline; empty: it is one.
+
+    Bounds demand something of the hosts, and the file may limit the reaction and the age of chains.
+    """
+    if not result.schedulable:
+        return ""
+    objections = (bound_of(chain, taskset, result).objection for chain in taskset.chains)
+    return slow_turns(test, taskset, result) or next(filter(None, objections), "")
+
+
+def _turns_matter(test: Test, taskset: Taskset) -> bool:
+    """Whether the test's bounds are right only for turns at the update lock that threads spin through."""
+    return test.policy == "boosted" and any(task.spins(test.waiting) for task in taskset.real_time)
+
+
+def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
+    """Why a yes of a test of policy `boosted` demands too much of spinning threads of the hosts; empty: it does not."""
+    if not result.schedulable or not _turns_matter(test, taskset):
+        return ""
+    taskset = _assigned(test, taskset)
+    responses = {task.name: result.wcrt(task.name) or task.deadline for task in taskset.real_time}
+    for task in taskset.real_time:
+        if task.spins(test.waiting) and boosted.longest_turn(task, taskset, responses) is None:
+            return (
+                f"{task.name} may wait longer than {boosted.SPIN // MS} ms for its turn at the update lock; its thread "
+                "sleeps then, which the bounds for tasks that wait busily do not allow (docs/boosted.md)"
+            )
+    return ""
+
+
+def _assigned(test: Test, taskset: Taskset) -> Taskset:
+    """The taskset with the GPU priorities of the test's result: those that it assigns where the file's own fail."""
+    if not test.assigns or compiled.passes(registry.find(test.base), taskset):
+        return taskset
+    found = compiled.priorities(test, taskset)
+    return taskset.with_gpu_priorities(found) if found else taskset
+
+
+def no_proof(test: Test, taskset: Taskset) -> str:
+    """Why it proves nothing if the taskset passes this test; empty if that is a proof."""
+    if not taskset.real_time:
+        return NOTHING
+    if test.policy != FEDERATED and taskset.partitioned and not test.divides(taskset):
+        return PARTITIONED.format(test.name)
+    if not test.fits_turns(taskset) and test.policy != FEDERATED:
+        return OTHER_TURNS.format(test.name)
+    if lacks_theta(test, taskset):
+        return NO_THETA.format(test.name)
+    if not test.sound:
+        return f"{test.name} is unsound: its bound can be exceeded"
+    return "" if test.attacked else f"{test.name} is a draft: no attack on its bounds is recorded"
+
+
+def unlike_the_file(test: Test, taskset: Taskset) -> str:
+    """The properties of the test's system that the file's system lacks; empty if the two systems are the same."""
+    other = [f"policy {test.policy}"] if taskset.policies != (test.policy,) else []
+    users = [task for task in taskset.real_time if task.uses_gpu]
+    if test.waiting and any(task.waiting is not test.waiting for task in users):
+        other.append(f"tasks that all wait in mode {test.waiting.value}")
+    if test.assigns:
+        other.append("GPU priorities that `gpurt plan priorities` finds where the file's fail")
+    if test.periodic:
+        other.append("strictly periodic releases")
+    if test.policy == "job" and test.poll != POLL:
+        other.append("a kernel thread that is notified")
+    if thread_moves(test, taskset):
+        other.append("a thread that stays on CPU 0")
+    if test.policy != FEDERATED and not test.fits(taskset):
+        other.append("one slice and level for every TSG" if taskset.time_partitioned else "tasks of other forms")
+    return ", ".join(other)
+
+
+def _uncovered(taskset: Taskset) -> str:
+    """Why no sound test covers the taskset."""
+    policy = " and ".join(taskset.policies)
+    if len(taskset.policies) > 1:
+        return f"partitions have policies {policy}, and no test is about several; give all of them one"
+    if taskset.partitioned and policy in ("job", "timesliced"):
+        return f"no test is known for several partitions under policy {policy}; boosted and segment have some"
+    if taskset.partitioned and policy != "segment":
+        return (
+            f"several partitions share CPUs, and bounds of that are known for policy segment only, not for {policy}; "
+            'say policy = "segment" in [platform], or in each [[partition]]'
+        )
+    if policy != "timesliced" and (order := _sharing(taskset)):
+        return (
+            f'tasks share a TSG (shared = "{order}" in a [[partition]]), and bounds of that are known for policy '
+            f"timesliced only, not for {policy}"
+        )
+    modes = sorted({task.waiting.value for task in taskset.real_time if task.uses_gpu})
+    forms = sorted({task.form_in(task.waiting) for task in taskset.real_time if task.uses_gpu})
+    if policy == "boosted" and len(forms) > 1:
+        return f"no sound test is known for tasks of forms {' and '.join(form.word for form in forms)} together"
+    if policy == "job" and modes == ["busy"]:
+        return (
+            "the bounds for policy job are for a host's thread that stays on CPU 0; where it does (gpurt.ko with "
+            "thread_cpu=0), say so in [platform]: thread_cpu = 0"
+        )
+    if not modes:
+        return f"no sound test is known for tasks without GPU work beside the TSGs of this file under policy {policy}"
+    if len(modes) > 1:
+        return f"no sound test is known for tasks of which some suspend and some wait busily under policy {policy}"
+    return f"no sound test is known for tasks that wait in mode {modes[0]} under policy {policy}"
+
+
+def _sharing(taskset: Taskset) -> str:
+    """In which order tasks share a TSG; empty if none do."""
+    orders = {t.partition.shared.value for t in taskset if t.uses_gpu and t.partition and t.partition.shared}
+    return " and ".join(sorted(orders))

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Tasks that slow each other's GPU work down (contention-aware partitioning), and a taskset under another policy."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+
+from analysis.model import CpuSegment, GpuSegment, Intensity, Kernel, Segment, Span, Task, Taskset
+from analysis.model.fold import units_of
+
+#: Why ``under`` does not know times.
+UNKNOWN = "under policy timesliced best effort slows tasks down, and what that makes of kernels and copies is not known"
+
+
+class Neighbours:
+    """The numbers of tasks that use the GPU and execute beside others, by intensity: on the same units, and on all.
+
+    Best-effort work stands still while a real-time task owns its partition, unless the policy is `timesliced`.  It goes
+    on in other partitions.  Nobody has to say of which intensity it is: it counts as any.  Where it is in no partition
+    it may use each.
+    """
+
+    def __init__(self, taskset: Taskset) -> None:
+        platform = taskset.platform
+        self.cross = platform.cross_contention
+        self.inside: Counter[tuple[str | None, Intensity | None]] = Counter()
+        self.memory = 0
+        for task in taskset.tasks:
+            if not task.uses_gpu:
+                continue
+            part = task.partition
+            if not task.best_effort or ((part and part.policy) or platform.policy) == "timesliced":
+                self.inside[_units_of(task), task.intensity] += 1
+            self.memory += task.intensity is Intensity.MEMORY or (task.best_effort and task.intensity is None)
+
+    def always(self, task: Task) -> Fraction:
+        """The factor by which the task's GPU work is multiplied wherever it executes.
+
+        Another partition may hold a memory-intensive task as soon as there are two of them.  The factor then counts in
+        every partitioning, also where they share one: it would make partitions depend on each other (readings.md).
+        """
+        return self.cross if task.intensity is Intensity.MEMORY and self.memory > 1 else Fraction(1)
+
+    def factor(self, task: Task) -> Fraction:
+        """The factor by which the task's GPU work is multiplied where it executes."""
+        return self.always(task) * (task.conflict if self.conflict(task) else 1)
+
+    def conflict(self, task: Task) -> bool:
+        """Whether a task of its intensity shares its units."""
+        if task.intensity is None:
+            return False
+        return sum(self.inside[units, kind] for units in {_units_of(task), None} for kind in (task.intensity, None)) > 1
+
+
+def _units_of(task: Task) -> str | None:
+    """The name of the partition whose units a task uses; None: all units, which time partitions share."""
+    return task.partition.name if task.partition and task.partition.own_gpu else None
+
+
+def under(taskset: Taskset, policy: str, everywhere: bool = False) -> Taskset | None:
+    """The taskset with that policy in [platform], and the times that its GPU work then has; None: they are not known.
+
+    A file's times are those under its own policies.  Under `timesliced` best effort executes beside real-time tasks, so
+    that they conflict with it.  ``everywhere``: no partition has a policy of its own.
+    """
+    changed = replace(taskset, platform=replace(taskset.platform, policy=policy))
+    if everywhere:
+        changed = changed.with_partitions(lambda one: replace(one, policy=None))
+    before, after = Neighbours(taskset), Neighbours(changed)
+    slowed = {task.name for task in taskset if before.factor(task) != after.factor(task)}
+    if any(segment.parts for task in taskset if task.name in slowed for segment in task.gpu_segments):
+        return None
+    return replace(changed, tasks=tuple(_again(t, changed, after) if t.name in slowed else t for t in changed))
+
+
+def _again(task: Task, taskset: Taskset, around: Neighbours) -> Task:
+    """The task with the times that it has with these neighbours.
+
+    Where its time without conflicts is not known any more, it keeps the conflict that it had, or has one on top.
+    """
+    units, conflict = units_of(task, taskset.platform) or 1, task.conflict if around.conflict(task) else Fraction(1)
+    segments: list[Segment] = []
+    for segment in task.segments:
+        if isinstance(segment, CpuSegment):
+            segments.append(segment)
+            continue
+        curve, factor = segment.scaling, around.factor(task)
+        if curve is None:
+            curve, factor = Kernel.falling([(units, segment.pure.worst)]), conflict
+        span = Span(curve.worst(units, factor), segment.pure.best)
+        segments.append(GpuSegment(segment.misc, span, scaling=segment.scaling))
+    return replace(task, segments=tuple(segments))

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0
+"""`gpurt simulate --policy federated`: each task with kernels has units of its own, and copies go by the core's bus.
+
+Nothing waits on the GPU or is preempted there.  The bus of kmod/core/bus.c decides which copy is next.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from analysis.chains.observed import observed
+from analysis.model import Taskset, Waiting
+from analysis.rtgpu import compiled
+from analysis.rtgpu.analyse import System, Units, on_units
+from analysis.rtgpu.assumed import assumed
+from analysis.rtgpu.chain import Need
+from analysis.rtgpu.method import RTGPU, STGM, Method
+from analysis.rtgpu.simulate import Way, prepared
+from analysis.rtgpu.verdict import stated, too_many
+from analysis.simulation.simulate import LONGEST, Observed, Options, Simulation, SimulationError, default_horizon
+from analysis.traces.trace import About, Event, Kind, Trace, placed_of, times_of
+from gpurt._gpurt import ffi, lib
+from gpurt.types import CData
+
+POLICY = "federated"
+#: The most events of a run in which chains are looked at.
+MOST_EVENTS = 1_000_000
+#: So many tasks have a level of their own on the bus.
+MOST_TASKS = int(lib.GPURT_MAX_PRIORITY)
+_KINDS = {Need.CPU.value: Kind.CPU, Need.BUS.value: Kind.COPY, Need.UNITS.value: Kind.GPU}
+
+
+@dataclass(frozen=True)
+class Federated:
+    """A taskset on the units that its tasks own; ``order``: its tasks as they are simulated, most urgent first."""
+
+    system: System
+    given: Mapping[str, int]
+    options: Options
+
+    @classmethod
+    def of(cls, taskset: Taskset, options: Options, chunk: int = 0) -> Federated:
+        """On the units that the file gives, else on the least ones for which the test passes.
+
+        ``chunk``: instead of the platform's, ns; 0: that one.
+
+        Raises SimulationError: no such units, tasks that wait in different ways, more tasks than levels, equal
+        priorities, or what the bounds refuse.
+        """
+        system = System(_method(taskset, options), taskset, chunk or taskset.platform.bus_chunk)
+        if why := taskset.unserved("policy federated"):
+            raise SimulationError(why)
+        if len(taskset) > MOST_TASKS:
+            raise SimulationError(f"policy federated: {len(taskset)} tasks, and the bus has {MOST_TASKS} levels")
+        if system.ties:
+            raise SimulationError("policy federated: tasks of equal priority are not simulated")
+        if refusal := system.refusal():
+            raise SimulationError(f"policy federated: {refusal}")
+        horizon = default_horizon(taskset) if options.horizon is None else options.horizon
+        if max([horizon, *(task.period for task in taskset)]) > LONGEST // 4:
+            raise SimulationError("times, and 20 times the longest period, must be below 2^60 ns to be simulated")
+        return cls(system, _units(system), options)
+
+    @property
+    def order(self) -> list[CData]:
+        """The tasks as the compiled simulator counts them."""
+        return [*self.system.tasks, *(task for task in self.system.taskset if task.best_effort)]
+
+    @property
+    def notes(self) -> list[str]:
+        """How the file is read."""
+        return assumed(self.system.taskset)
+
+    def bounds(self) -> dict[str, int]:
+        """The bounds of the sound test of the waiting mode on these units, ns by task."""
+        result = on_units(self.system, self.given)
+        return {task.name: wcrt for task in self.order if (wcrt := result.wcrt(task.name)) is not None}
+
+    def worst_over_offsets(self, runs: int, progress: Callable[[int], None] | None = None) -> Simulation:
+        """The worst of each task over so many runs: first all released at 0, then at random within their periods."""
+        seen = ffi.new("struct gpurt_rtgpu_seen[]", len(self.order) + 1)
+        rng = random.Random(self.options.seed)
+        for run in range(runs):
+            offsets = [rng.randrange(task.period) if run else 0 for task in self.order]
+            self._run(offsets, rng.getrandbits(60), seen)
+            if progress:
+                progress(run + 1)
+        return Simulation(self._observed(seen), chains=self._chains())
+
+    def _chains(self) -> dict[str, tuple[int, int, int]]:
+        """The longest times of each chain in the first run, ns."""
+        taskset = self.system.taskset
+        if not taskset.chains:
+            return {}
+        first, found = self.trace(MOST_EVENTS), {}
+        for chain in taskset.chains:
+            one = observed(chain, first, taskset)
+            found[chain.name] = one.max_reaction or 0, one.max_age or 0, one.max_age_at_output or 0
+        return found
+
+    def trace(self, room: int) -> Trace:
+        """The run in which all are released at 0, with room for so many events."""
+        spans = ffi.new("struct gpurt_rtgpu_span[]", room)
+        seen = ffi.new("struct gpurt_rtgpu_seen[]", len(self.order) + 1)
+        used = self._run([0] * len(self.order), self.options.seed, seen, spans, room)
+        events = sorted((self._event(spans[i]) for i in range(min(used, room))), key=lambda event: event.time)
+        if used > room:
+            events.append(Event(events[-1].time, Kind.LOST, detail=f"{used - room} events did not fit"))
+        waiting = "busy" if self.system.method is STGM else "suspend"
+        meta = {"source": "simulator", "clock": "virtual", "policy": POLICY, "waiting": waiting,
+                "times": times_of(self.system.taskset), "placed": placed_of(self.system.taskset)}  # fmt: skip
+        return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in self.order})
+
+    @cached_property
+    def _given(self) -> list[int]:
+        return [self.given.get(task.name, 0) for task in self.system.tasks]
+
+    @cached_property
+    def _batch(self) -> compiled.Batch:
+        return compiled.from_systems([self.system], max([1, *self._given]))
+
+    def _run(self, offsets: Sequence[int], seed: int, seen: CData, spans: CData = ffi.NULL, room: int = 0) -> int:
+        given, batch = self._given, self._batch
+        way = Way(self.options.execution, self.options.sporadic, seed)
+        sim, _units = prepared(batch, 0, self.system.method, way, given, 1)
+        if self.options.horizon is None:
+            sim.horizon = default_horizon(self.system.taskset)
+        else:
+            sim.horizon = self.options.horizon
+        first, longest = ffi.new("int64_t[]", [*offsets, 0]), ffi.new("int64_t[]", len(offsets) + 1)
+        sim.offset, sim.seen, sim.marks = first, seen, bool(room)
+        used = int(lib.gpurt_rtgpu_simulate(batch.view(), 0, sim, longest, spans, room))
+        if used < 0:
+            raise MemoryError
+        return used
+
+    def _observed(self, seen: CData) -> dict[str, Observed]:
+        found = {
+            task.name: Observed(s.jobs, s.finished, s.misses, s.worst, s.worst_release, s.total)
+            for task, s in zip(self.order, seen, strict=False)
+        }
+        return {task.name: found[task.name] for task in self.system.taskset}
+
+    def _event(self, span: CData) -> Event:
+        task = self.order[span.task]
+        if span.need == lib.GPURT_RTGPU_RELEASE:
+            return Event(span.end, Kind.RELEASE, task.name, span.job)
+        if span.need == lib.GPURT_RTGPU_COMPLETE:
+            return Event(span.end, Kind.COMPLETE, task.name, span.job, span.end - span.begin)
+        kind = _KINDS[span.need]
+        on_cpu = kind is Kind.CPU
+        count = self.given.get(task.name, 1)
+        units = f"{count} unit{'s' * (count > 1)}" if kind is Kind.GPU else None
+        return Event(
+            span.begin, kind, task.name, span.job, span.end - span.begin, task.cpu if on_cpu else None,
+            None if on_cpu else 0, units,
+        )  # fmt: skip
+
+
+def _method(taskset: Taskset, options: Options) -> Method:
+    modes = {options.waiting or task.waiting for task in taskset.real_time if task.uses_gpu}
+    if len(modes) > 1:
+        raise SimulationError("policy federated: tasks wait busily or suspend, all of them in one way; see --waiting")
+    return STGM if Waiting.BUSY in modes else RTGPU
+
+
+def _units(system: System) -> dict[str, int]:
+    given = stated(system)
+    if given is not None:
+        if excess := too_many(given, system.taskset.platform.compute_units):
+            raise SimulationError(f"policy federated: {excess}")
+        return given
+    if not any(system.users):
+        return {}
+    platform = system.taskset.platform
+    try:
+        result = compiled.run(system, Units.of(platform.compute_units, platform.sizes))
+    except ValueError as error:
+        raise SimulationError(f"policy federated: {error}") from None
+    if not result.schedulable or result.units is None:
+        why = result.why or "there are no units"
+        raise SimulationError(
+            f"policy federated: no units were found for which the deadlines hold ({why}); give each task with a kernel "
+            "a partition"
+        )
+    return dict(result.units)

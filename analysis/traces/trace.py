@@ -1,0 +1,457 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The trace: what happened in a run, simulated or real, in one format.
+
+A trace is stored as Chrome/Perfetto trace-event JSON: ui.perfetto.dev and chrome://tracing open it.  Each CPU, each GPU
+and each task has a track.  The arguments hold exact nanoseconds, so that nothing is lost on reading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from analysis.model import CpuSegment, Task
+from gpurt.errors import FileError
+from gpurt.files import read, written
+from gpurt.text import filename, visible
+from gpurt.types import Document
+
+FORMAT = "gpurt-trace"
+#: The version that is written, and those that are read.  Version 1 had neither ``tasks`` nor ``by``, 2 no counters,
+#: 3 no kinds START and LATE, 4 none of STUCK and MEMBER_DIED.
+VERSION = 5
+READABLE = (1, 2, 3, 4, 5)
+#: Track groups of the file (Chrome's process ids).
+CPUS, GPUS, TASKS, BUSES = 1, 2, 3, 4
+#: The word for one member of a track group.
+GROUPS = {CPUS: "CPU", GPUS: "GPU", BUSES: "bus"}
+MAX_BYTES = 2**31
+GZIP, SQLITE = b"\x1f\x8b", b"SQLite format 3\x00"
+WRITERS = "`gpurt trace record`, `run` and `simulate` write them"
+#: What to do with a recording of another profiler.
+FOREIGN = "; `gpurt init --from FILE` makes a taskset of what PyTorch's profiler and Nsight Systems record"
+#: Entries of ``meta`` in runs: GPU priorities by task where the file's were not set, as JSON; whose slices TSGs had;
+#: and what the host said of itself when the run began, as JSON (pycontrol/observe/fit/host.py).
+PRIORITIES, SLICES, HOST = "gpu_priorities", "slices", "host"
+#: Entry of the head of a file that was written while the events came (analysis.traces.partial).
+PARTIAL = "partial"
+#: The text that says of a partial trace that it is one.
+CUT_OFF = "the recording was cut off after this: what came later is not in the file"
+
+
+class Kind(str, Enum):
+    """The meaning of an event."""
+
+    RELEASE = "release"
+    COMPLETE = "complete"
+    CPU = "cpu"
+    UPDATE = "update"
+    GPU = "gpu"
+    COPY = "copy"
+    BEGIN = "begin"
+    GRANT = "grant"
+    PREEMPT = "preempt"
+    RESUME = "resume"
+    END = "end"
+    OVERRUN = "overrun"
+    GONE = "gone"
+    COMMIT = "commit"
+    LOST = "lost"
+    START = "start"
+    LATE = "late"
+    STUCK = "stuck"
+    MEMBER_DIED = "member-died"
+
+
+#: Kinds whose duration is the length of an interval on a CPU or GPU, and those of a GPU.
+TIMED = frozenset((Kind.CPU, Kind.UPDATE, Kind.GPU, Kind.COPY, Kind.COMMIT))
+ON_GPU = frozenset((Kind.GPU, Kind.COPY, Kind.COMMIT))
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event at ``time`` ns; CPU, UPDATE, GPU, COPY and COMMIT have a ``duration``, COMPLETE the response time.
+
+    START: a job began to execute, ``duration`` after its release.  LATE: an agent has not carried out an order in time,
+    so that isolation is lost.  STUCK: the task sleeps inside its segment, the GPU executes nothing, and others wait for
+    it.  MEMBER_DIED: its process died, and others of its group, or under the
+    same budget, are in segments.  ``executed``: of COMPLETE, how long the job executed on CPUs by
+    its own account, ns.  ``group``: of whose members the event's client is one; ``user``: whose group of that
+    name, by number.
+
+    ``task`` is empty if an event concerns all tasks or none.
+    """
+
+    time: int
+    kind: Kind
+    task: str = ""
+    job: int | None = None
+    duration: int | None = None
+    cpu: int | None = None
+    gpu: int | None = None
+    detail: str | None = None
+    executed: int | None = None
+    group: str | None = None
+    user: str | None = None
+
+    @property
+    def process(self) -> str:
+        """The number of the process that a job's event, or that of a client's end, tells of; empty: it does not."""
+        return (self.detail or "").rpartition("-")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A finished job: its number, when it was released and how long it took, ns."""
+
+    job: int
+    release: int
+    response: int
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The known facts about a task: its priority, 0 for best effort, and its relative deadline, ns.
+
+    ``ended``: when the task's program ended if that was before the end of the run, ns.
+    """
+
+    priority: int | None = None
+    deadline: int | None = None
+    ended: int | None = None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Events in order of time, what is known about the run (source, policy, waiting, gpus...), and about its tasks.
+
+    ``until``: when the recording ended, ns, if that was after the last event.  ``counters``: by name, such as that of a
+    GPU's power, (time, value) in order of time; Perfetto draws each as a track of the GPUs.
+    """
+
+    meta: Mapping[str, str]
+    events: tuple[Event, ...] = field(default_factory=tuple)
+    tasks: Mapping[str, About] = field(default_factory=dict)
+    until: int = 0
+    counters: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        """When the recording or the last event ended, ns."""
+        ends = (event.time + (event.duration or 0 if event.kind in TIMED else 0) for event in self.events)
+        return max([self.until, *ends])
+
+    def names(self) -> list[str]:
+        """The tasks, most urgent first; tasks whose priority is unknown last."""
+        found = dict.fromkeys([*self.tasks, *(event.task for event in self.events if event.task)])
+        return sorted(found, key=lambda name: -_rank(self.tasks.get(name)))
+
+    def responses(self) -> dict[str, list[Response]]:
+        """Finished jobs of each task, in order of completion."""
+        jobs: dict[str, list[Response]] = {}
+        for event in self.events:
+            if event.kind is Kind.COMPLETE and event.duration is not None:
+                response = Response(event.job or 0, event.time - event.duration, event.duration)
+                jobs.setdefault(event.task, []).append(response)
+        return jobs
+
+    def unfinished(self) -> dict[str, list[int]]:
+        """When the jobs of each task were released that did not finish while the trace was recorded, ns."""
+        finished = {(task, job.release) for task, jobs in self.responses().items() for job in jobs}
+        found: dict[str, list[int]] = {}
+        for event in self.events:
+            if event.kind is Kind.RELEASE and (event.task, event.time) not in finished:
+                found.setdefault(event.task, []).append(event.time)
+        return found
+
+    def observed_worst(self) -> dict[str, int]:
+        """MORT, the maximum observed response time of each task, ns."""
+        return {task: max(job.response for job in jobs) for task, jobs in self.responses().items()}
+
+    def save(self, path: Path | str) -> None:
+        """Writes the file, as a whole or not at all.  Raises FileError if that fails."""
+        tasks = {name: {key: value for key, value in asdict(about).items() if value is not None}
+                 for name, about in self.tasks.items()}  # fmt: skip
+        head = {"format": FORMAT, "version": VERSION, **self.meta, "tasks": tasks, "until": self.until}
+        with written(path) as raw, io.TextIOWrapper(raw, encoding="utf-8") as file:
+            file.write(f'{{"otherData": {json.dumps(head)},\n"displayTimeUnit": "ms",\n"traceEvents": [')
+            separator = "\n"
+            for entry in _entries(self):
+                file.write(separator + ENCODER.encode(entry))
+                separator = ",\n"
+            file.write("\n]}\n")
+
+
+#: json.dumps() would make an encoder for each entry, and json.dump() encodes in Python.
+ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
+def times_of(tasks: Iterable[Task]) -> str:
+    """The ``times`` of a trace whose tasks executed for as long as a file said: a hash of these times, in any order.
+
+    The hash covers names, periods and worst cases.  A run of other times says nothing of these.
+    """
+    found = sorted(
+        (task.name, task.period, [(one.time.worst,) if isinstance(one, CpuSegment) else (one.misc.worst, one.pure.worst)
+                                  for one in task.segments]) for task in tasks
+    )  # fmt: skip
+    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+
+
+def placed_of(tasks: Iterable[Task]) -> str:
+    """The ``placed`` of a trace: a hash of where and how urgently tasks execute, in any order.
+
+    The hash covers names, CPUs, GPU priorities, partitions, waiting modes, stated forms, and threads that serve several
+    tasks.  A run with others is one of another system.
+    """
+    found = sorted(
+        (task.name, task.cpu, task.segment_priority, task.partition.name if task.partition else "", task.waiting.value,
+         *([] if task.form is None else [task.form.word]),
+         *([] if task.thread is None else [task.thread.name, task.thread.order.value, task.rank])) for task in tasks
+    )  # fmt: skip
+    return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
+
+
+def _rank(about: About | None) -> int:
+    return -1 if about is None or about.priority is None else about.priority
+
+
+def lanes(events: Sequence[Event]) -> list[int]:
+    """For each event with a duration, its lane on its CPU or GPU; 0 for other events.
+
+    Events of one lane do not overlap.  Perfetto drops intervals of a track that overlap without nesting.
+    """
+    ends: dict[tuple[int, int], list[int]] = {}
+    found = []
+    for event in events:
+        lane = 0
+        if event.kind in TIMED and event.duration is not None:
+            taken = ends.setdefault(place(event), [])
+            lane = next((lane for lane, end in enumerate(taken) if end <= event.time), len(taken))
+            taken[lane:lane + 1] = [event.time + event.duration]  # fmt: skip
+        found.append(lane)
+    return found
+
+
+def preemptors(events: Sequence[Event]) -> dict[int, str]:
+    """For each preemption, by its index: the task that the GPU went to, as far as the events tell.
+
+    The scheduler reports the task that loses the GPU, and at the same time on the same GPU the one that gains it.
+    """
+    found = {}
+    for index, event in enumerate(events):
+        after = index + 1
+        while event.kind is Kind.PREEMPT and after < len(events) and events[after].time == event.time:
+            later = events[after]
+            if later.gpu == event.gpu and later.kind in (Kind.GRANT, Kind.RESUME):
+                found[index] = later.task
+                break
+            after += 1
+    return found
+
+
+def place(event: Event) -> tuple[int, int]:
+    """The group and the number of the CPU, GPU or bus on which an event with a duration is shown."""
+    if event.kind is Kind.COPY:
+        return BUSES, event.gpu or 0
+    return (GPUS, event.gpu or 0) if event.kind in ON_GPU else (CPUS, event.cpu or 0)
+
+
+class _Tracks:
+    """The file's tracks: their ids, in the order in which they are shown, and their names.
+
+    Thread ids are above the process ids, and none is used twice.  Perfetto takes a thread with the id of its process
+    for the process itself.  Perfetto before release 52 named threads by their id alone.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._lanes = lanes(trace.events)
+        used = {
+            (*place(event), lane)
+            for event, lane in zip(trace.events, self._lanes, strict=True)
+            if event.kind in TIMED and event.duration is not None
+        }
+        self._tasks = {name: (TASKS, number, 0) for number, name in enumerate([*trace.names(), ""])}
+        keys = sorted(used | set(self._tasks.values()))
+        self._ids = {key: number for number, key in enumerate(keys, 10)}
+
+    def of(self, event: Event, index: int) -> tuple[int, int]:
+        """The process id and the thread id of the event with this index."""
+        key = self._tasks[event.task]
+        if event.kind in TIMED and event.duration is not None:
+            key = (*place(event), self._lanes[index])
+        return key[0], self._ids[key]
+
+    def entries(self) -> Iterator[Document]:
+        """The metadata entries that name the tracks and put them into order."""
+        groups = [(CPUS, "CPUs"), (GPUS, "GPUs"), (TASKS, "tasks")]
+        if any(key[0] == BUSES for key in self._ids):
+            groups.append((BUSES, "buses"))
+        for pid, name in groups:
+            yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
+            yield {"ph": "M", "pid": pid, "name": "process_sort_index", "args": {"sort_index": pid}}
+        names = {key: name or "all tasks" for name, key in self._tasks.items()}
+        for key, tid in self._ids.items():
+            group, number, lane = key
+            unit = f"{GROUPS.get(group, 'GPU')} {number}"
+            name = names.get(key) or (f"{unit} ({lane + 1})" if lane else unit)
+            yield {"ph": "M", "pid": group, "tid": tid, "name": "thread_name", "args": {"name": name}}
+            yield {"ph": "M", "pid": group, "tid": tid, "name": "thread_sort_index", "args": {"sort_index": tid}}
+
+
+def _entries(trace: Trace) -> Iterator[Document]:
+    tracks, winners = _Tracks(trace), preemptors(trace.events)
+    yield from tracks.entries()
+    for index, event in enumerate(trace.events):
+        pid, tid = tracks.of(event, index)
+        yield to_chrome(event, winners.get(index)) | {"pid": pid, "tid": tid}
+    for name, values in trace.counters.items():
+        for time, value in values:
+            args = {"value": value}
+            yield {"ph": "C", "pid": GPUS, "name": name, "ts": _us(time), "args": args, "ns": time}
+
+
+def to_chrome(event: Event, by: str | None) -> Document:
+    """A trace-event entry without its track: an interval if something executes, otherwise an instant."""
+    args: Document = {"ns": event.time, "kind": event.kind.value}
+    for name in ("task", "job", "duration", "cpu", "gpu", "detail", "executed", "group", "user"):
+        value = getattr(event, name)
+        if value not in (None, ""):
+            args[name] = value
+    if by:
+        args["by"] = by
+    entry: Document = {"name": _label(event, by), "cat": event.kind.value, "ts": _us(event.time), "args": args}
+    if event.kind in TIMED and event.duration is not None:
+        return entry | {"ph": "X", "dur": _us(event.duration)}
+    return entry | {"ph": "i", "s": "t"}
+
+
+def _label(event: Event, by: str | None) -> str:
+    if event.kind in (Kind.COMMIT, Kind.UPDATE):
+        return f"runlist update ({event.detail or event.task or 'everyone'})"
+    if event.kind is Kind.PREEMPT and by:
+        return f"{event.task or 'all'} preempted by {by}"
+    if event.kind in TIMED and event.duration is not None:
+        return f"{event.task} #{event.job}" if event.job is not None else event.task or str(event.kind.value)
+    return str(event.kind.value)
+
+
+def _us(ns: int) -> float:
+    """A time in us, as Chrome has it.  Perfetto cuts fractions of a nanosecond off, so it must not be below ``ns``."""
+    us = ns / 1000
+    return us if int(us * 1000) >= ns else math.nextafter(us, math.inf)
+
+
+def load(path: Path | str) -> Trace:
+    """Reads a trace.  Raises FileError if the file cannot be read or is not a trace of gpurt."""
+    return parse(path, read(path, MAX_BYTES, "a trace file"))
+
+
+def parse(path: Path | str, raw: bytes) -> Trace:
+    """The trace of that name with that content, perhaps gzipped.  Raises FileError if it is not a trace of gpurt."""
+    if raw.startswith(SQLITE):
+        raise FileError(f"{filename(path)}: is an SQLite file, no trace of gpurt; {WRITERS}{FOREIGN}")
+    try:
+        document = json.loads(_closed(_expanded(path, raw)))
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{filename(path)}: is not a complete JSON file: {visible(error)[:100]}") from None
+    other = document.get("otherData") if isinstance(document, dict) else None
+    if not isinstance(other, dict) or other.get("format") != FORMAT:
+        raise FileError(f"{filename(path)}: is not a trace of gpurt; {WRITERS}{FOREIGN if _foreign(document) else ''}")
+    if other.get("version") not in READABLE:
+        raise FileError(f"{filename(path)}: is of format version {other.get('version')}, this gpurt reads {VERSION}")
+    own = ("format", "version", "tasks", "until", PARTIAL)
+    meta = {key: str(value) for key, value in other.items() if key not in own}
+    try:
+        tasks = {str(name): _about(about) for name, about in other.get("tasks", {}).items()}
+        entries, until = document["traceEvents"], int(other.get("until", 0))
+        events = tuple(_from_chrome(entries))
+        if PARTIAL in other:
+            events = (*sorted(events, key=lambda event: event.time), Event(_last(events), Kind.LOST, detail=CUT_OFF))
+        return Trace(meta, events, tasks, until, _counters(entries))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FileError(f"{filename(path)}: is a damaged trace: {_damage(error)}") from None
+
+
+def _expanded(path: Path | str, raw: bytes) -> bytes:
+    """The content of a file that gzip has compressed, as trace viewers take them, or of any other as it is."""
+    if not raw.startswith(GZIP):
+        return raw
+    expander = zlib.decompressobj(wbits=31)
+    try:
+        text = expander.decompress(raw, MAX_BYTES)
+    except zlib.error as error:
+        raise FileError(f"{filename(path)}: is a damaged gzip file: {visible(error)[:100]}") from None
+    if not expander.eof:
+        larger = f"expands to more than {MAX_BYTES >> 20} MiB"
+        why = larger if expander.unconsumed_tail else "is a gzip file that was cut off"
+        raise FileError(f"{filename(path)}: {why}; is it a trace?")
+    return text
+
+
+def _closed(raw: bytes) -> bytes:
+    """The content of a file that was written while the events came, without a last line that was cut off."""
+    head, _, rest = raw.partition(b"\n")
+    if f'"{PARTIAL}": "yes"'.encode() not in head or raw.endswith(b"]}\n"):
+        return raw
+    begin, *entries = rest.split(b"\n")
+    try:
+        json.loads(entries[-1] if entries else b"0")
+    except ValueError:
+        entries.pop()
+    return b"\n".join([head, begin, *entries]).removesuffix(b",") + b"\n]}"
+
+
+def _last(events: Sequence[Event]) -> int:
+    return max((event.time for event in events), default=0)
+
+
+def _foreign(document: object) -> bool:
+    """Whether it is a Chrome trace of something else."""
+    return isinstance(document, list) or (isinstance(document, dict) and "traceEvents" in document)
+
+
+def _damage(error: Exception) -> str:
+    return f"an event lacks {error}" if isinstance(error, KeyError) else str(error)
+
+
+def _about(known: Document) -> About:
+    if wrong := [value for value in known.values() if not isinstance(value, int)]:
+        raise TypeError(f"number {wrong[0]!r}")
+    return About(**known)
+
+
+def _counters(entries: Iterable[Document]) -> dict[str, tuple[tuple[int, int], ...]]:
+    found: dict[str, list[tuple[int, int]]] = {}
+    for entry in entries:
+        if entry["ph"] == "C":
+            time, value = entry["ns"], entry["args"]["value"]
+            if type(time) is not int or type(value) is not int:
+                raise TypeError(f"a counter's value {value!r:.40}")
+            found.setdefault(str(entry["name"]), []).append((time, value))
+    return {name: tuple(values) for name, values in found.items()}
+
+
+def _from_chrome(entries: Iterable[Document]) -> Iterator[Event]:
+    for entry in entries:
+        if entry["ph"] in ("M", "C"):
+            continue
+        args = dict(entry["args"])
+        args.pop("by", None)
+        time, kind = args.pop("ns"), Kind(args.pop("kind"))
+        if type(time) is not int:
+            raise TypeError(f"time {time!r:.40}")
+        for name in ("job", "duration", "cpu", "gpu", "executed"):
+            value = args.get(name)
+            if value is not None and (type(value) is not int or value < 0):
+                raise TypeError(f"{name} {value!r:.40}")
+        for name in ("task", "detail", "group", "user"):
+            if not isinstance(args.get(name, ""), str):
+                raise TypeError(f"{name} {args[name]!r:.40}")
+        yield Event(time, kind, **args)

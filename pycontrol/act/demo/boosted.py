@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The needs of policy `boosted` in the demonstration: priorities that the host orders, and the right to raised ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from analysis.model import Taskset
+from analysis.taskset import TasksetFile
+from gpurt._gpurt import lib
+from pycontrol.machine.placement import fifo_permitted
+
+
+def _used(tasks: Taskset) -> list[int]:
+    """Every priority of real-time threads and segments, the lowest first."""
+    found = {task.priority for task in tasks} | {task.segment_priority for task in tasks if task.uses_gpu}
+    return sorted(found - {0})
+
+
+def within(file: TasksetFile, normal: int) -> tuple[TasksetFile, str]:
+    """The file with priorities of 1 to ``normal`` in the same order, which is all that bounds depend on.
+
+    Returns it with a remark for the user; unchanged and without one where its own priorities are within already, or are
+    too many.
+    """
+    used = _used(file.taskset)
+    if not used or used[-1] <= normal or len(used) > normal:
+        return file, ""
+    rank = {0: 0, **{priority: number for number, priority in enumerate(used, 1)}}
+    tasks = tuple(
+        replace(
+            task,
+            priority=rank[task.priority],
+            gpu_priority=None if task.gpu_priority is None else rank[task.gpu_priority],
+        )
+        for task in file.taskset
+    )
+    remark = (
+        f"under policy boosted, tasks had priorities 1 to {len(used)} in the order of the file's: the host orders 1 to "
+        f"{normal}, and raises threads above those"
+    )
+    return replace(file, taskset=replace(file.taskset, tasks=tasks)), remark
+
+
+def unable(file: TasksetFile, normal: int) -> str:
+    """Why these tasks cannot run under policy `boosted` on a host with that band; empty if they can."""
+    if not normal:
+        return "the host cannot do it"
+    highest = max(_used(file.taskset), default=0)
+    if highest > normal:
+        return f"the host orders priorities 1 to {normal}, and the file has more"
+    raised = int(lib.gpurt_boost_cpu(normal, highest))
+    if not fifo_permitted(max(1, raised)):
+        return (
+            f"threads may not be raised to SCHED_FIFO priority {raised}; become root, or set RLIMIT_RTPRIO to "
+            f"{raised} or more"
+        )
+    return ""

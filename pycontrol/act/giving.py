@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The priorities and groups of a file for processes that run, if every deadline is proved to hold on this host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from analysis.answers.loading import refuse
+from analysis.answers.verdict import answer
+from analysis.model import Assumed, Task, Taskset
+from analysis.taskset import TasksetFile
+from analysis.taskset.assumed import of_tests
+from gpurt.errors import RefusedError
+from pycontrol.act.plan.admission import standing
+from pycontrol.link import applied
+from pycontrol.link.control import connect
+from pycontrol.link.hints import SchedNode
+from pycontrol.link.settings import settings_of
+from pycontrol.observe.fit import fit
+from pycontrol.observe.fit.objection import Objection
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was set, or why nothing was.
+
+    ``proof``: why the file's deadlines are not proved to hold; ``other``: what of the host speaks against the bounds;
+    both empty: they hold.  ``done``: whether it was set.  ``pids``: the processes of each task that uses the GPU.
+    ``assumes``: what the file does not say, although a proof may be wrong for it.
+    """
+
+    policy: str
+    proof: str
+    other: str
+    done: bool
+    objections: Sequence[Objection] = ()
+    pids: Mapping[str, Sequence[int]] | None = None
+    assumes: Sequence[Assumed] = ()
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why no deadline is proved to hold, a text each."""
+        unproved = f"under policy {self.policy}, {self.proof}" if self.proof else ""
+        return [text for text in (unproved, self.other) if text]
+
+    def missing(self, users: Sequence[Task]) -> bool:
+        """Whether a real-time task has no process."""
+        return not all((self.pids or {}).get(task.name) for task in users if not task.best_effort)
+
+
+def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
+    """Sets the GPU priorities of a file, and on a Tegra slices and levels: all, or nothing.
+
+    Processes of tasks in a group, or of workers, join it before, except where it has to raise all their threads.
+
+    Args:
+        device: the host's, None for the usual search.
+        loaded: the file.
+        force: set them also if it is not proved that every deadline holds on this host.
+
+    Raises:
+        TasksetError: the file lacks what its analysis needs, unless forced.
+        DeviceError: there is no host, or no node of nvgpu.
+        RefusedError: something is refused, or cannot be set from outside a process.
+    """
+    _check_domains(loaded.taskset)
+    if not force:
+        refuse(loaded, workers=True)
+    verdict = answer(loaded.taskset)
+    assumes = of_tests(loaded.taskset, [verdict.test.waiting if verdict.test else None])
+    proof = verdict.why and standing(loaded.taskset, verdict.why)
+    if not proof and loaded.unmodelled:  # by force
+        proof = loaded.unmodelled[0].message
+    if proof and not force:
+        return Given(verdict.policy, proof, "", False, assumes=assumes)
+    with connect(device) as control, ExitStack() as stack:
+        host = fit.ask(control, loaded)
+        matched = fit.matched(loaded, host)
+        priorities = {pid: loaded.gpu_priorities[task.name] for pid, task in matched.items()}
+        groups = _joining(loaded, host, matched)
+        found = fit.objections(loaded, host.given(priorities, groups))
+        other = fit.against(found)
+        if other and not force:
+            return Given(verdict.policy, "", other, False, found, assumes=assumes)
+        settings = [] if all(gpu.emulated for gpu in host.gpus) else list(settings_of(loaded.path, matched))
+        node = stack.enter_context(SchedNode()) if settings else None
+        applied.apply(control, host.clients, priorities, settings, node, groups=groups)
+    pids = {task.name: sorted(pid for pid, one in matched.items() if one is task) for task in loaded.taskset}
+    return Given(verdict.policy, proof, other, True, found, pids, assumes)
+
+
+def _joining(loaded: TasksetFile, host: fit.Host, matched: Mapping[int, Task]) -> dict[int, str]:
+    """The groups that processes in no group join, by pid.
+
+    None is that of a task that holds a segment while its workers execute: its threads have to join by themselves.
+    """
+    alone = {one.pid for one in host.clients if not one.group}
+    held = loaded.taskset.held
+    homes = {one.name: group for group, members in loaded.groups.items() for one in members if one.name not in held}
+    return {pid: homes[task.name] for pid, task in matched.items() if task.name in homes and pid in alone}
+
+
+def _check_domains(taskset: Taskset) -> None:
+    """Raises RefusedError for a file with scheduling domains: only a process itself can put its TSGs into one."""
+    for part in taskset.partitions:
+        if part.domain is not None:
+            why = "TSGs of a running program cannot be put into a domain from outside; start it with `gpurt run`"
+            raise RefusedError(f"partition {part.name}: domain {part.domain}: {why}")

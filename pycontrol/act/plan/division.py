@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Partitions of a GPU for the tasks of a file: what `gpurt plan partitions` answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from analysis.answers import coupled
+from analysis.answers import partitions as plan
+from analysis.answers.verdict import answer
+from analysis.model import Partition, Taskset
+from analysis.partition.inside import response
+from analysis.partition.mechanism import realised
+from analysis.partition.merge import Infeasible, jobs
+from analysis.partition.variants import Allocation
+from analysis.partition.workload import Workload
+from analysis.rta import Result
+from analysis.taskset import TasksetFile, parse
+from analysis.taskset.repartition import with_partitions
+from gpurt import files
+from gpurt.errors import TooLargeError, UsageError
+from gpurt.text import filename
+from pycontrol.act.plan import offered
+from pycontrol.act.plan.offered import Offer
+
+#: Tests where tasks of all partitions share CPUs, as analysis.answers.coupled has them (a test compares).
+COUPLED = ("gcaps-suspend", "gcaps-busy")
+
+
+#: Tests inside a partition, as analysis.partition.inside.TESTS and coupled have them.
+INSIDE = ("fp", "edf", "np-fp", "np-edf", "density", *COUPLED)
+
+
+#: Ways to plan, as analysis.partition has them.
+VARIANTS = ("best", "exact", "1g", "sms-ina", "sms-act", "bf-ina", "bf-act", "fit-ina", "fit-act", "sav-ina", "sav-act")
+
+
+MOST_UNITS = 4096
+
+
+def _offer(wish: Wish, taskset: Taskset) -> Offer | None:
+    """The offer of the mechanism; None without one.  Raises UsageError, DeviceError."""
+    if wish.mechanism is None:
+        if wish.gpu is not None:
+            raise UsageError("--gpu goes with --mechanism cu-mask, green-context or mig")
+        return None
+    if wish.sizes:
+        raise UsageError("--mechanism excludes --sizes: it has sizes of its own")
+    return offered.read(wish.mechanism, wish.gpu, taskset, wish.units)
+
+
+def _planned(taskset: Taskset, given: Workload, variant: str, order: str | None) -> tuple[Any, Result | None]:
+    """The allocation, or why there is none, and the verdict on the whole file where tasks of partitions share CPUs."""
+    if given.inside not in COUPLED:
+        try:
+            return plan.plan(given, variant, order), None
+        except plan.Unplannable as error:
+            raise TooLargeError(f"--variant {variant}: {error}") from None
+    if variant == "exact":
+        raise UsageError(f"--variant exact: not with {given.inside}, whose bounds depend on all partitions")
+    found = coupled.plan(taskset, given, variant, order)
+    if not isinstance(found, Allocation) or not found.fits:
+        return found, None
+    return found, coupled.verdict(taskset, given, coupled.places_of(found))
+
+
+def check_output(loaded: TasksetFile, units: int | None, output: Path) -> None:
+    """Raises UsageError if the written file would have fewer units than its partitions may have, and FileError."""
+    there = loaded.taskset.platform.compute_units
+    if units and units > there:
+        says = f"says compute_units = {there}" if there else "does not say compute_units"
+        raise UsageError(
+            f"--units {units}: [platform] of {filename(loaded.path)} {says}, and OUT would be the same; write "
+            f"compute_units = {units} there, or leave -o out"
+        )
+    files.check_writable(output)
+
+
+def check_inside(inside: str, gpu_only: bool) -> None:
+    """Raises UsageError for a test that takes CPUs into account where the user wants a plan of the GPU work alone."""
+    if gpu_only and inside in COUPLED:
+        raise UsageError(f"--gpu-only goes with tests that look at GPU work alone; {inside} takes CPUs into account")
+
+
+def unproved(given: Workload, shared: str) -> str:
+    """Why nothing is proved of what fits; empty if it is."""
+    if not given.items:
+        return "no real-time task uses the GPU, so nothing was proved"
+    return f"{shared}; --gpu-only plans the GPU work alone" if shared else ""
+
+
+def workload(taskset: Taskset, inside: str, units: int | None, sizes: str | None, most: int | None) -> Workload:
+    """The tasks and the GPU as `analysis.partition` has them.  Raises UsageError."""
+    try:
+        given = plan.workload(taskset, inside, units, (), most)
+    except plan.Unplannable as error:
+        raise UsageError(str(error)) from None
+    if sizes is None:
+        return given
+    return plan.workload(taskset, inside, units, sizes_of(sizes, given.units), most)
+
+
+def sizes_of(text: str, units: int) -> tuple[int, ...]:
+    """The sizes of "4:2" (from 4 in steps of 2) or of a list.  Raises UsageError."""
+    numbers = text.replace(":", ",", 1).split(",")
+    if not all(number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= MOST_UNITS for number in numbers):
+        raise UsageError(f"--sizes: expected LEAST:STEP such as 8:8, or a list such as 4,8,16, got {text[:40]!r}")
+    values = [int(number) for number in numbers]
+    if ":" not in text:
+        return tuple(sorted(set(values)))
+    if len(values) != 2:
+        raise UsageError(f"--sizes: expected LEAST:STEP such as 8:8, or a list such as 4,8,16, got {text[:40]!r}")
+    return tuple(range(values[0], max(units, values[0]) + 1, values[1]))
+
+
+def bounds(found: Allocation) -> dict[str, int | None]:
+    """Bounds of response times, ns, of tests that compute them: fp."""
+    bounds: dict[str, int | None] = {}
+    for part in found.parts if found.workload.inside == "fp" else ():
+        there = jobs(found.workload, part.tasks, part.size)
+        for at, index in enumerate(part.tasks):
+            bounds[found.workload.items[index].name] = response(there, at)
+    return bounds
+
+
+def names(found: Allocation) -> list[str]:
+    """The partitions, p1, p2 and so on."""
+    return [f"p{at}" for at in range(1, len(found.parts) + 1)]
+
+
+def _partitions(found: Any) -> list[Partition]:
+    """The partitions as a file has them; none if nothing was found."""
+    if isinstance(found, Infeasible):
+        return []
+    return [Partition(part.size, name=name) for name, part in zip(names(found), found.parts, strict=True)]
+
+
+def made(loaded: TasksetFile, text: str, found: Allocation, parts: list[Partition]) -> str:
+    """The text of the file with its partitions."""
+    homes = names(found)
+    tasks = {task: homes[told["part"]] for task, told in plan.per_task(found).items()}
+    return with_partitions(loaded.path, text, parts, tasks)
+
+
+def refused(output: Path, text: str) -> str:
+    """Why `gpurt analyze` says no of a file with that text; empty if it says yes."""
+    return answer(parse(output, text).taskset).why
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The user's wishes: the options of the command, each as its help says."""
+
+    inside: str
+    variant: str
+    order: str | None
+    units: int | None
+    sizes: str | None
+    mechanism: str | None
+    gpu: int | None
+    most: int | None
+    gpu_only: bool
+
+
+@dataclass(frozen=True)
+class Divided:
+    """The partitions that were found, or why there are none.
+
+    ``result``: the verdict on the whole file where tasks of partitions share CPUs.  ``parts``: as a file has them.
+    ``why``: why nothing is proved.  ``shared``: why the plan is of GPU work alone.
+    """
+
+    given: Workload
+    found: Allocation | Infeasible
+    result: Result | None
+    parts: list[Partition]
+    why: str
+    shared: str
+    notes: list[str]
+
+
+def divide(taskset: Taskset, wish: Wish) -> Divided:
+    """Divides the GPU anew, whatever partitions the taskset has.  Raises UsageError, DeviceError."""
+    check_inside(wish.inside, wish.gpu_only)
+    if wish.order and "-" not in wish.variant:
+        raise UsageError(f"--order goes with one heuristic, such as --variant fit-ina, not with {wish.variant}")
+    taskset = replace(taskset, partitions=())
+    offer = _offer(wish, taskset)
+    given = workload(taskset, wish.inside, wish.units, wish.sizes, wish.most)
+    if offer:
+        given = offered.limited(offer, given)
+    found, result = _planned(taskset, given, wish.variant, wish.order)
+    notes = list(plan.conditions(taskset, wish.inside))
+    why = plan.why_not(found, given) if isinstance(found, Infeasible) else plan.lacking(found)
+    why = why or (result.why if result else "")
+    shared = "" if wish.inside in COUPLED else plan.shared_cpus(taskset)
+    parts = _partitions(found)
+    if offer and not why and parts:
+        wanted = [(one.name or "", one.size or 0) for one in parts]
+        parts, why = realised(offer.mechanism, given.units, wanted, offer.hardware)
+        why = why or offered.unconfirmed(offer, [size for _, size in wanted])
+    notes += offered.conditions(offer, [] if why else [one.size or 0 for one in parts]) if offer else []
+    why = why or plan.homeless(taskset) or unproved(given, "" if wish.gpu_only else shared)
+    return Divided(given, found, result, parts, why, shared, notes)

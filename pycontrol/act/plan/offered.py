@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The offer of a mechanism that divides a GPU: read from the file's chip or from this machine's GPU."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Any
+
+from analysis.masks.topology import CHIPS, Topology
+from analysis.model import Taskset
+from analysis.partition import mechanism as ways
+from analysis.partition.instances import GRAINS, Grain, placed
+from gpurt.errors import DeviceError, UsageError
+from pycontrol.act.run.confine import PERCENTAGE
+from pycontrol.machine import cuda_device, mig
+from pycontrol.machine.topology import gpus
+
+CURE = "without it give the sizes: --units, --sizes and --max-partitions"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The known facts of the GPU.
+
+    ``units``: its SMs, if the device says them.  ``title``: the device, in words.  ``device``: its number.
+    """
+
+    mechanism: str
+    hardware: ways.Hardware
+    units: int | None = None
+    title: str = ""
+    device: int = 0
+
+
+def read(mechanism: str, device: int | None, taskset: Taskset, units: int | None) -> Offer:
+    """The offer of the mechanism on the GPU.  ``units``: what the user says that it divides, or None.
+
+    Raises UsageError; DeviceError if NVIDIA's GPU is not there, or has no such mechanism.
+    """
+    if mechanism not in (ways.CU_MASK, ways.GREEN, ways.MIG):
+        if device is not None:
+            raise UsageError(f"--gpu goes with cu-mask, green-context and mig; {mechanism} reads no GPU")
+        if mechanism == ways.STATIC and units is None:
+            raise UsageError("--mechanism mps-static: say by --units how many SMs its chunks have together, which "
+                             "`lspart` of MPS's control daemon lists: fewer than the GPU has, perhaps")  # fmt: skip
+        return Offer(mechanism, None)
+    if mechanism == ways.CU_MASK:
+        return Offer(mechanism, _chip(taskset, device))
+    try:
+        return _green(device or 0) if mechanism == ways.GREEN else _mig(device or 0)
+    except DeviceError as error:
+        raise DeviceError(f"--mechanism {mechanism}: {error}; {CURE}") from None
+
+
+def _chip(taskset: Taskset, device: int | None) -> Topology:
+    """The file's chip, or an AMD GPU of this machine.  Raises UsageError."""
+    chip = CHIPS.get(taskset.platform.chip or "")
+    if chip and device is not None:
+        raise UsageError(f"--gpu: the file names its chip, {chip.name}; take out one of both")
+    if chip:
+        return chip
+    try:
+        there = gpus()
+    except DeviceError:
+        there = []
+    chosen = there if device is None else [one for one in there if one.number == device]
+    if len(chosen) != 1:
+        count = f"{len(there)} AMD GPUs are here" if there else "no AMD GPU is here"
+        count += f", none with number {device}" if there and device is not None else ""
+        cure = f"name one of {', '.join(CHIPS)} as chip in [platform]"
+        raise UsageError(f"--mechanism cu-mask: {count}; {cure}{', or --gpu' if there else ''}")
+    return chosen[0].topology
+
+
+def _green(number: int) -> Offer:
+    if os.environ.get(PERCENTAGE, "100") != "100":
+        raise UsageError(f"{PERCENTAGE} is set: the driver would tell a share of the SMs; unset it")
+    found = cuda_device.read(number)
+    grain = GRAINS.get(found.major)
+    if grain is None:
+        known = f"{min(GRAINS)}.x to {max(GRAINS)}.x"
+        capability = f"{found.major}.{found.minor}"
+        raise DeviceError(f"{found.name} has compute capability {capability}; sizes are known of {known}")
+    title = f"GPU {number} as CUDA counts is {found.name} with {found.units} SMs"
+    return Offer(ways.GREEN, grain, found.units, title, number)
+
+
+def _mig(number: int) -> Offer:
+    name, profiles = mig.read(number)
+    return Offer(ways.MIG, profiles, None, f"GPU {number} as nvidia-smi counts is {name}", number)
+
+
+def limited(offer: Offer, given: Any) -> Any:
+    """The workload with the sizes and the number of partitions that the mechanism offers.  Raises UsageError."""
+    name = f"--mechanism {offer.mechanism}"
+    hardware = offer.hardware
+    if isinstance(hardware, Topology) and hardware.units != given.units:
+        raise UsageError(f"{name}: {hardware.name} has {hardware.units} CUs, the platform {given.units}")
+    if offer.units not in (None, given.units):
+        raise UsageError(f"{name}: {offer.title}, the platform has {given.units}")
+    if isinstance(hardware, tuple) and hardware[-1].units > given.units:
+        raise UsageError(f"{name}: {offer.title}, with instances of {hardware[-1].units} SMs; "
+                         f"the platform has {given.units}")  # fmt: skip
+    at_most = min((one for one in (given.most, ways.most(offer.mechanism, hardware)) if one is not None), default=None)
+    sizes = ways.sizes(offer.mechanism, given.units, hardware)
+    offered = tuple(one for one in sizes if one in given.allowed)  # the file's count too
+    if not offered:
+        there = f" ({', '.join(map(str, sizes))})" if 1 <= len(sizes) <= 16 else ""
+        raise UsageError(f"{name}: none of its sizes{there} is one that the file's units allow")
+    return replace(given, sizes=offered, most=at_most)
+
+
+def unconfirmed(offer: Offer, sizes: Sequence[int]) -> str:
+    """Why the driver makes no green contexts of such sizes, or was not asked; empty if it does.
+
+    SMs come in clusters, so that it makes fewer groups than the SMs suffice for: an H200 with 132 has 15 groups of 8.
+    Raises DeviceError.
+    """
+    if not isinstance(offer.hardware, Grain) or not sizes:
+        return ""
+    common = gcd(*sizes)
+    listed = ", ".join(map(str, sizes))
+    if common < offer.hardware.least:
+        return (f"whether the driver makes contexts of {listed} SMs is not known: they are no multiples of one size "
+                f"that a split may have; limit the file's units to multiples of {offer.hardware.least}")  # fmt: skip
+    there = cuda_device.groups(offer.device, common)
+    if there is None:
+        return "the driver has no green contexts: they came with CUDA 12.4"
+    if sum(sizes) > there * common:
+        return f"contexts of {listed} SMs need {sum(sizes) // common} groups of {common} SMs, the driver makes {there}"
+    return ""
+
+
+def conditions(offer: Offer, sizes: Sequence[int]) -> list[str]:
+    """The facts that the user has to know of a plan of such sizes before it holds."""
+    if offer.mechanism == ways.MPS:
+        return ["MPS limits how many SMs a program uses, not which: partitions are not isolated"]
+    if offer.mechanism == ways.STATIC:
+        made = ", ".join(f"{size} SMs" for size in sizes)
+        return [f"make the partitions ({made}) by `sm_partition add GPU-UUID CHUNKS` of nvidia-cuda-mps-control, and "
+                "write what it prints as mps_partition"] if sizes else []  # fmt: skip
+    if isinstance(offer.hardware, Grain):
+        grain = offer.hardware
+        notes = [f"{offer.title}: green contexts have {grain.least} SMs or more, in steps of {grain.step}, by NVIDIA's "
+                 "documents"]  # fmt: skip
+        if sizes:
+            notes.append(f"the driver confirms it for one split in groups of {gcd(*sizes)} SMs, of which contexts have "
+                         "one or more")  # fmt: skip
+        return notes
+    if isinstance(offer.hardware, tuple):
+        found = placed(offer.hardware, sizes) if sizes else None
+        tuples = ",".join(f"{profile.number}:{start}" for profile, start in found or ())
+        command = f"nvidia-smi mig -i {offer.device} -cgi {tuples} -C"
+        make = f"; make them with: {command}, and write their names as mig" if tuples else ""
+        return [f"{offer.title}: instances are placed by what NVML says of an empty GPU; confirm it with "
+                f"nvidia-smi mig -lgipp{make}"]  # fmt: skip
+    return []

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The environment that a program has to find so that it uses its partition only.
+
+All partitions of a file are checked against the machine before any program starts.  On AMD's GPUs the preload library
+masks each queue before it is active, and ROCm masks its own by HSA_CU_MASK.  On a Tegra that library puts each TSG into
+its partition's domain.  NVIDIA's libraries read the percentage of MPS and the MIG instance.  Green contexts are made by
+the program itself, from the numbers that it finds; so are kernels that stay on given SMs (sms.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from analysis.masks.hsa_text import MaskTextError, RocrLimits, write
+from analysis.masks.hsa_text import parse as parse_text
+from analysis.masks.lint import Masked, hangs, lint
+from analysis.masks.mapping import parse_mask, parse_release
+from analysis.masks.topology import CHIPS, Topology
+from analysis.model import Partition, Platform, Taskset
+from analysis.taskset import Launch, TasksetFile
+from analysis.taskset.mechanisms import way_of
+from gpurt.errors import RefusedError, UsageError
+from gpurt.text import visible
+from pycontrol.act.run import preload, sms
+from pycontrol.link.placed import VARIABLE as PARTITION
+from pycontrol.machine import topology as machine
+from pycontrol.machine.mps import mps_pipe
+
+#: Names in a program's environment.
+MASK, HSA_MASK = "GPURT_CU_MASK", "HSA_CU_MASK"
+#: The GPU of the host that a program uses.
+GPU = "GPURT_GPU"
+#: The mask that HIP and OpenCL give each of their queues: ROCm takes the units of it that HSA_MASK has, too.
+HIP_MASK = "ROC_GLOBAL_CU_MASK"
+CONTEXT, SPLIT = "GPURT_GREEN_CONTEXT", "GPURT_GREEN_SPLIT"
+STATIC = "CUDA_MPS_SM_PARTITION"
+PERCENTAGE, DEVICES = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_VISIBLE_DEVICES"
+#: The scheduling domain that the preload library puts the program's TSGs into.
+DOMAIN = "GPURT_DOMAIN"
+ROCR_DEVICES = "ROCR_VISIBLE_DEVICES"
+
+#: A remark on every run with domains.
+UNBOUNDED = (
+    "domains take turns by nvgpu's own thread, which gives the driver's own domain and those of others turns, too: "
+    "no bound is known for them"
+)
+
+
+@dataclass(frozen=True)
+class Confined:
+    """The additions to the environment of each task's program, and remarks.
+
+    ``domains``: which are to be there while programs run, slices in ns by name.
+    """
+
+    environments: dict[str, dict[str, str]]
+    notes: tuple[str, ...] = ()
+    domains: dict[str, int] = field(default_factory=dict)
+
+
+def confine(file: TasksetFile, emulated: bool, given: Mapping[str, str] = os.environ, gpus: int = 1) -> Confined:
+    """The environments of the file's tasks that are in a partition.
+
+    ``emulated``: the host has virtual GPUs only, of which no mechanism of a real one divides any.
+    ``given``: the environment that programs would have.  ``gpus``: how many the host has.
+
+    Raises:
+        RefusedError: a mask would hang a queue, is for another chip, or leaves nothing of the program's own mask; MPS
+            is not running.
+        DeviceError: there is no GPU of the kind that the file divides.
+        UsageError: the environment contradicts the file.
+        RuntimeFailure: there is no preload library.
+    """
+    given_sms, remark = sms.ranges(file.taskset)
+    if given_sms and (there := [name for name in (sms.FIRST, sms.COUNT) if name in given]):
+        raise UsageError(f"{there[0]} is set: unset it, the file says which SMs programs use")
+    launched = [task for task in file.taskset if task.partition and file.launch.get(task.name, Launch()).command]
+    made = {task.name: {PARTITION: task.partition.name}
+            for task in file.taskset if task.partition and task.partition.name}  # fmt: skip
+    parts = list({id(task.partition): task.partition for task in launched if task.partition}.values())
+    ways = sorted({way for part in parts if (way := way_of(part))})
+    for task in launched:
+        made[task.name] = {**made.get(task.name, {}), **given_sms.get(id(task.partition), {})}
+    notes = [remark] if remark and launched else []
+    domains = {one.domain: one.slice for one in file.taskset.partitions if one.domain and one.slice}
+    if domains and DOMAIN in given:
+        raise UsageError(f"{DOMAIN} is set: unset it, the file says which domains programs use")
+    if emulated:
+        ways += ["domain"] if domains else []
+        notes += _virtual(file.taskset, gpus, made)
+        notes += [f"the host's GPU is virtual: {', '.join(ways)} of the file are not set"] if ways else []
+        return Confined(made, tuple(notes))
+    of_part = {}
+    for part in parts:
+        of_part[id(part)], remarks = _environment(part, file, given)
+        notes += remarks
+    for task in launched:
+        made[task.name] = {**made.get(task.name, {}), **of_part[id(task.partition)]}
+    if domains:
+        notes.append(UNBOUNDED)
+    return Confined(made, tuple(dict.fromkeys(notes)), domains)
+
+
+def _virtual(taskset: Taskset, gpus: int, made: dict[str, dict[str, str]]) -> list[str]:
+    """Has programs use the virtual GPU that is their partition (`gpurt emulate --taskset`); a remark if none is."""
+    parts = len(taskset.parts)
+    if parts > 1 and gpus != parts:
+        return [f"the host has {gpus} GPU(s) and the file {parts} partitions: all programs use GPU 0; "
+                "gpurt emulate --taskset FILE has one for each"]  # fmt: skip
+    for task in taskset if parts > 1 else ():
+        if task.name in made:
+            made[task.name] = {**made[task.name], GPU: str(taskset.part_of(task))}
+    return []
+
+
+def _environment(part: Partition, file: TasksetFile, given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The environment of one partition's programs, and remarks."""
+    made: dict[str, str] = {}
+    notes: list[str] = []
+    if part.cu_mask is not None:
+        made, notes = _masked(part, file.taskset.platform, given)
+    elif part.mps_percentage is not None:
+        made, notes = _percentage(part.mps_percentage, given)
+    elif part.mps_partition is not None:
+        made = _static(part.mps_partition, given)
+    elif part.green_context is not None:
+        made, notes = _green(part.green_context, file.taskset.partitions, given)
+    elif part.mig is not None:
+        made = {DEVICES: part.mig}
+    if part.domain is not None:
+        made[DOMAIN] = part.domain
+    if part.cu_mask is not None or part.domain is not None:
+        made["LD_PRELOAD"] = preload.environment(preload.find(), None)["LD_PRELOAD"]
+    return made, notes
+
+
+def _masked(part: Partition, platform: Platform, given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """Masks for the preload library and for ROCm: what the file's and the environment's have in common."""
+    gpus = machine.gpus()
+    gpu, number = _selected(gpus, given)
+    _check_chip(platform, gpu)
+    limits = RocrLimits(len(gpus), max(one.topology.units for one in gpus))
+    mask, others = part.cu_mask or 0, _own_masks(given, limits)
+    for variable in (MASK, HIP_MASK):
+        if variable in given:
+            mask &= _read(variable, given[variable])
+    mask &= others.get(number, mask)
+    release = parse_release(os.uname().release)
+    found = Masked(part.name or "its mask", mask)
+    name = f"partition {part.name}" if part.name else "a task's own partition"
+    for finding in hangs(found, gpu, release):
+        changed = "" if mask == part.cu_mask else f", of which the environment leaves {mask:#x}"
+        raise RefusedError(f"{name}: cu_mask {part.cu_mask:#x}{changed}: {finding.rule}: {finding.text}")
+    notes = [f"{name}: {one.rule}: {one.text}" for one in lint([found], gpu, release) if one.error]
+    if mask != part.cu_mask and mask.bit_count() < (part.size or 0):
+        notes.append(f"{name}: the environment leaves {mask.bit_count()} of {part.size} CUs, and bounds are for all")
+    return {MASK: f"{mask:#x}", HSA_MASK: write({**others, number: mask})}, notes
+
+
+def _selected(gpus: Sequence[machine.KfdGpu], given: Mapping[str, str]) -> tuple[Topology, int]:
+    """The GPU that programs use, and its number for ROCm, which counts those that ROCR_VISIBLE_DEVICES names."""
+    chosen = given.get(ROCR_DEVICES)
+    if chosen is None and len(gpus) == 1:
+        return gpus[0].topology, 0
+    found = [one for one in gpus if str(one.visible) == chosen]
+    if not found:
+        there = ", ".join(str(one.visible) for one in gpus)
+        said = f"{ROCR_DEVICES} is {visible(chosen)}" if chosen is not None else f"{ROCR_DEVICES} is not set"
+        raise UsageError(f"a file divides one GPU; {said}: set it to one number of {there}")
+    return found[0].topology, 0
+
+
+def _check_chip(platform: Platform, gpu: Topology) -> None:
+    """Raises RefusedError if the file's masks are for another chip."""
+    named = CHIPS.get(platform.chip or "")
+    here = f"this machine's GPU has {gpu.units} CUs on {len(gpu.engines)} shader engines (gfx_target_version {gpu.gfx})"
+    if named and _shape(named) != _shape(gpu):
+        raise RefusedError(f"the file's masks are for {named.name}, {_line(named)}; {here}")
+    if platform.compute_units and platform.compute_units != gpu.units:
+        raise RefusedError(f"the file's masks are for a GPU with {platform.compute_units} CUs; {here}")
+
+
+def _shape(chip: Topology) -> tuple[int, ...]:
+    return chip.gfx, chip.units, chip.xccs, len(chip.arrays), len(chip.arrays[0])
+
+
+def _line(chip: Topology) -> str:
+    return f"which has {chip.units} CUs on {len(chip.engines)} shader engines (gfx_target_version {chip.gfx})"
+
+
+def _own_masks(given: Mapping[str, str], limits: RocrLimits) -> dict[int, int]:
+    """The masks that the environment has for ROCm already.  Raises UsageError: ROCm would ignore one with a mistake."""
+    try:
+        return parse_text(given[HSA_MASK], limits) if given.get(HSA_MASK) else {}
+    except MaskTextError as error:
+        raise UsageError(f"{HSA_MASK} in the environment: {error}; correct or unset it") from None
+
+
+def _read(name: str, text: str) -> int:
+    try:
+        return parse_mask(text)
+    except ValueError as error:
+        raise UsageError(f"{name} in the environment: {error}; correct or unset it") from None
+
+
+def _mps_runs(key: str, given: Mapping[str, str], start: str) -> None:
+    """Raises RefusedError if MPS does not run, so that the key would have no effect."""
+    pipe = mps_pipe(given)
+    if not os.path.lexists(pipe):
+        missing = visible(str(pipe))
+        raise RefusedError(f"{key}: MPS is not running, no {missing}, so nothing confines; start it: {start}")
+
+
+def _static(partition: str, given: Mapping[str, str]) -> dict[str, str]:
+    """A static partition, beside which MPS ignores percentages."""
+    if PERCENTAGE in given:
+        raise UsageError(f"{PERCENTAGE} is set: unset it, MPS ignores it with static partitions")
+    _mps_runs("mps_partition", given, "nvidia-cuda-mps-control -d -S")
+    return {STATIC: partition}
+
+
+def _percentage(wanted: int, given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    _mps_runs("mps_percentage", given, "nvidia-cuda-mps-control -d")
+    return {PERCENTAGE: str(wanted)}, ["MPS limits how many SMs a program uses, not which: partitions may share some"]
+
+
+def _green(index: int, parts: Sequence[Partition], given: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The context's number, and the sizes of all contexts of the one split by their numbers."""
+    if given.get(PERCENTAGE, "100") != "100":
+        raise UsageError(f"{PERCENTAGE} is {visible(given[PERCENTAGE])}: unset it, green contexts have their own sizes")
+    sizes = {one.green_context: one.size for one in parts if one.green_context is not None}
+    lacking = [number for number in range(max(sizes)) if number not in sizes]
+    if lacking:
+        raise UsageError(f"green_context: no partition has {lacking[0]}; number them from 0 without a gap")
+    split = ",".join(str(sizes[number]) for number in sorted(sizes))
+    note = f"green contexts are made by the programs, from {CONTEXT} and {SPLIT}; contexts of different processes "
+    return {CONTEXT: str(index), SPLIT: split}, [note + "execute beside each other under MPS only"]

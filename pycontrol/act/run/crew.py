@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The processes of a run: one for each task, from their start to their end."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from analysis.model import Task, Waiting
+from analysis.model.callbacks import Callback
+from analysis.taskset import Launch, TasksetFile
+from gpurt.errors import RuntimeFailure, UsageError
+from pycontrol.act.run import task_program
+from pycontrol.ending import later
+from pycontrol.machine.placement import Placement
+from pycontrol.observe.trace import task_report
+from pycontrol.observe.trace.task_report import TaskReport
+from pycontrol.signals import INTERRUPTED, TERMINATED, Terminated
+
+CGROUPS = Path("/sys/fs/cgroup")
+#: How long tasks may take to get ready, and to end after SIGTERM, seconds.
+READY_TIMEOUT = 30.0
+STOP_TIMEOUT = 2.0
+#: Time between the moment when all tasks are ready and their common start, ns.
+LEAD = 100_000_000
+NS = 1_000_000_000
+
+#: Called now and then with the number of seconds of the run that have passed.
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class CrewOptions:
+    """How to run a taskset.
+
+    ``device``: the host's, None for the usual search.  ``policy``: the host's, for the trace; under `boosted` each task
+    is told its form.
+    ``waiting``: overrides every task's own mode.  ``managed``: whether tasks begin and end their GPU segments.
+    ``environments``: by task name, what its program gets besides what this process has.
+    ``tell``: whether tasks tell the readers of the host's events (`gpurt watch`) of their jobs: two calls a job.
+    ``host``: what is known of it, for the trace.
+    ``scale``: range from which execution times are drawn, in percent between best and worst time.
+    ``share``: how much of each worst case stand-ins take, percent.
+    """
+
+    seconds: float
+    device: str | None = None
+    policy: str = ""
+    waiting: Waiting | None = None
+    managed: bool = True
+    scale: tuple[int, int] = (100, 100)
+    share: int = 100
+    seed: int = 1
+    tell: bool = False
+    environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    host: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds <= 86400:
+            raise UsageError(f"a run takes more than 0 and at most 86400 seconds, not {self.seconds:g}")
+
+
+def served(file: TasksetFile) -> set[str]:
+    """The tasks of which only jobs tell whose segment it is: one thread or one process has those of others, too."""
+    together = (*file.taskset.threads.values(), *file.taskset.processes.values())
+    return {task.name for tasks in together for task in tasks}
+
+
+def stand_ins(file: TasksetFile) -> list[Task]:
+    """The tasks that gpurt-task executes: neither they nor other threads of their process have a command."""
+    processes = file.taskset.processes.values()
+    started = {
+        task.name for tasks in processes for task in tasks if any(file.launch[one.name].command for one in tasks)
+    }  # fmt: skip
+    return [task for task in file.taskset if not file.launch[task.name].command and task.name not in started]
+
+
+@dataclass
+class Child:
+    """One started task, or the first of those that its thread serves.  ``also``: the reports of the others, by name.
+
+    ``ended``: when its program was found to have ended by itself, ns.
+    """
+
+    task: Task
+    process: subprocess.Popen[bytes]
+    report: Path | None
+    errors: BinaryIO
+    ready: int | None
+    ended: int | None = None
+    also: Mapping[str, Path] = field(default_factory=dict)
+
+    def complaint(self) -> str:
+        """The last line that the task wrote on stderr."""
+        self.errors.seek(0)
+        lines = self.errors.read(1 << 16).decode("utf-8", "replace").strip().splitlines()
+        code = self.process.returncode
+        how = f"killed by {signal.Signals(-code).name}" if code and code < 0 else f"ended with status {code}"
+        return f"task {self.task.name}: {lines[-1] if lines else how}"
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the task and the processes that it started."""
+        try:
+            os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            return
+
+
+@dataclass
+class Crew:
+    """All tasks of a run.  All of them have ended when the context is left."""
+
+    file: TasksetFile
+    options: CrewOptions
+    where: Placement
+    fifo: bool
+    directory: Path
+    program: Path
+    children: list[Child] = field(default_factory=list)
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        for child in self.children:
+            if child.report is None:
+                child.signal(signal.SIGKILL)  # processes that the user's command left in its process group
+            child.errors.close()
+            if child.process.stdin:
+                child.process.stdin.close()
+            if child.ready is not None:
+                os.close(child.ready)
+
+    def start(self) -> None:
+        """Starts every task, each in a process group of its own."""
+        alone = {task.name for task in stand_ins(self.file)}
+        for task in self.file.taskset:
+            if self.file.taskset.served_with(task)[0] is not task:
+                continue  # its thread's program is started for the first one
+            if task.name not in alone and not self.file.launch[task.name].command:
+                continue  # the program of another thread of its process
+            with later():  # else nobody ends a program that is started and not noted
+                self.children.append(self._spawn(task))
+            self._enter_cgroup(self.children[-1])
+
+    def _spawn(self, task: Task) -> Child:
+        launch = self.file.launch.get(task.name, Launch())
+        command = [str(self.program), f"--cpu={self.where.cpus[task.cpu]}", f"--parent={os.getpid()}"]
+        command.append(f"--priority={task.priority if self.fifo else 0}")
+        report, ready, told, also = None, None, None, dict[str, Path]()
+        environment = {**os.environ, **self.options.environments.get(task.name, {})}
+        if self.options.device:
+            environment["GPURT_DEVICE"] = self.options.device
+        if launch.group:
+            environment["GPURT_GROUP"] = launch.group
+        if self.options.policy == "boosted":  # under other policies nobody is raised, nor is to spin for a decision
+            environment["GPURT_FORM"] = task.form_in(self.options.waiting or task.waiting).word
+        if launch.command:
+            command += ["--exec", *launch.command]
+            if task.name not in served(self.file):  # else it says whose job it is at
+                environment["GPURT_TASK_NAME"] = task.name
+        else:
+            report = self.directory / f"{task.name}.report"
+            ready, told = os.pipe()
+            command += ["--start-fd=0", f"--ready-fd={told}", f"--report={report}"]
+            command += self._describe(task)
+            for other in self.file.taskset.served_with(task)[1:]:
+                also[other.name] = self.directory / f"{other.name}.report"
+                command += ["--also", f"--report={also[other.name]}", *self._describe(other)]
+        errors = tempfile.TemporaryFile(dir=self.directory)  # noqa: SIM115 (closed with the crew)
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL if launch.command else subprocess.PIPE, stderr=errors,
+                stdout=subprocess.DEVNULL, pass_fds=[told] if told is not None else [], env=environment,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise RuntimeFailure(f"task {task.name}: cannot start {command[0]}: {error.strerror}") from None
+        finally:
+            if told is not None:
+                os.close(told)
+        return Child(task, process, report, errors, ready, also=also)
+
+    def _describe(self, task: Task) -> list[str]:
+        options, together = self.options, task.name in served(self.file)
+        arguments = task_program.arguments(
+            task, waiting=options.waiting, managed=options.managed, scale=options.scale, seed=options.seed,
+            share=options.share, tell=options.tell or together,  # nothing else says whose segment it is
+        )
+        if together and task.thread is not None:
+            arguments += [f"--order={task.thread.order.value}", f"--rank={task.rank}"]
+            arguments += ["--timer"] if task.callback is Callback.TIMER else []
+        if self.fifo and task.gpu_priority is not None:
+            arguments.append(f"--gpu-priority={task.gpu_priority}")
+        return arguments
+
+    def _enter_cgroup(self, child: Child) -> None:
+        path = self.file.launch.get(child.task.name, Launch()).cgroup
+        if path is None:
+            return
+        members = CGROUPS / path.lstrip("/") / "cgroup.procs"
+        try:
+            members.write_text(str(child.process.pid))
+        except OSError as error:
+            raise RuntimeFailure(f"task {child.task.name}: cannot enter cgroup {path}: {error.strerror}") from None
+
+    def check(self) -> None:
+        """Raises RuntimeFailure if a task failed."""
+        for child in self.children:
+            if child.process.poll():
+                raise RuntimeFailure(child.complaint())
+
+    def await_ready(self) -> None:
+        """Waits until every task has opened its client and locked its memory."""
+        deadline = time.monotonic() + READY_TIMEOUT
+        with selectors.DefaultSelector() as selector:
+            for child in self.children:
+                if child.ready is not None:
+                    selector.register(child.ready, selectors.EVENT_READ)
+            while selector.get_map():
+                for key, _ in selector.select(0.05):
+                    os.read(key.fd, 64)
+                    selector.unregister(key.fd)
+                self.check()
+                if time.monotonic() > deadline:
+                    raise RuntimeFailure(f"not every task got ready within {READY_TIMEOUT:g} s; is the host stuck?")
+        time.sleep(0.01)
+        self.check()  # end of file makes the pipe readable, too
+
+    def release(self) -> int:
+        """Sends every task the common start, and returns it, ns."""
+        start = time.monotonic_ns() + LEAD
+        until = start + round(self.options.seconds * NS)
+        for child in self.children:
+            if child.process.stdin:
+                try:
+                    child.process.stdin.write(f"{start} {until}\n".encode())
+                    child.process.stdin.close()
+                except BrokenPipeError:
+                    self.check()
+        return start
+
+    def wait(self, start: int, progress: Progress) -> tuple[int, str]:
+        """Waits until every periodic task has ended by itself, then ends the user's own commands.
+
+        Returns 0, or the exit code that says how the user interrupted that; and which task failed, empty if none did.
+        The tasks are ended then, and have written their reports.
+        """
+        interrupted, failed = 0, ""
+        try:
+            self._wait(start, progress)
+        except KeyboardInterrupt as error:
+            interrupted = TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+        except RuntimeFailure as error:
+            failed = str(error)
+        self.stop()
+        return interrupted, failed
+
+    def _wait(self, start: int, progress: Progress) -> None:
+        longest = max((task.deadline for task in self.file.taskset), default=0)
+        end = start + round(self.options.seconds * NS)
+        waiting = [child for child in self.children if child.report is not None]
+        while time.monotonic_ns() < end + 2 * longest + round(STOP_TIMEOUT * NS):
+            self.check()
+            now = time.monotonic_ns()
+            progress(min(max(0, now - start), end - start) / NS)
+            if now >= end and all(child.process.poll() is not None for child in waiting):
+                break
+            for child in self.children:
+                if child.report is None and child.ended is None and child.process.poll() is not None:
+                    child.ended = max(now, start)
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """Sends SIGTERM to every task, and after STOP_TIMEOUT SIGKILL to those that still run."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            running = [child for child in self.children if child.process.poll() is None]
+            for child in running:
+                child.signal(number)
+            deadline = time.monotonic() + STOP_TIMEOUT
+            for child in running:
+                try:
+                    child.process.wait(max(0.0, deadline - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    continue
+
+    def reports(self) -> tuple[dict[str, TaskReport], list[str]]:
+        """The reports of the tasks, by name, and the tasks whose reports are missing or damaged."""
+        found, missing = dict[str, TaskReport](), list[str]()
+        paths = {child.task.name: child.report for child in self.children if child.report is not None}
+        for child in self.children:
+            paths |= child.also
+        for name, path in paths.items():
+            try:
+                report = task_report.load(path)
+            except RuntimeFailure:
+                report = None
+            if report is None:
+                missing.append(name)
+            else:
+                found[name] = report
+        return found, missing

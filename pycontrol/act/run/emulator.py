@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A private emulator: a host with virtual GPUs, on a socket in a temporary directory, for one command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+
+from analysis.model import Platform
+from gpurt.errors import RuntimeFailure
+from pycontrol.act.run import task_program
+from pycontrol.ending import later
+from pycontrol.readable import readable
+
+#: How long the emulator may take to start, and to end, seconds.
+START_TIMEOUT = 20.0
+STOP_TIMEOUT = 3.0
+
+
+class Emulator:
+    """Runs while the context is entered.  If this process dies, the kernel ends the emulator.
+
+    The platform gives the GPU's runlist update cost, switch cost, time slice and copy engine.
+    """
+
+    def __init__(self, platform: Platform, policy: str = "segment", gpus: int = 1) -> None:
+        self._platform = platform
+        self._policy, self._gpus = policy, gpus
+        self._directory = tempfile.TemporaryDirectory(prefix="gpurt-")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.socket = Path(self._directory.name) / "host.sock"
+        self.log = Path(self._directory.name) / "log"
+
+    def _command(self, ready: int) -> list[str]:
+        platform = self._platform
+        wrapper = [str(task_program.find()), f"--parent={os.getpid()}", "--exec"]
+        command = [
+            sys.executable, "-m", "pycontrol", "emulate", f"--socket={self.socket}", f"--gpus={self._gpus}",
+            f"--policy={self._policy}", f"--alpha={platform.alpha}ns", f"--theta={platform.theta}ns",
+            f"--slice={platform.time_slice}ns", f"--ready-fd={ready}", "--quiet",
+        ]  # fmt: skip
+        return [*wrapper, *command] if platform.copy_engine else [*wrapper, *command, "--no-copy-engine"]
+
+    def __enter__(self) -> Emulator:
+        """Starts it.
+
+        Raises:
+            RuntimeFailure: it does not start.
+        """
+        ready, told = os.pipe()
+        try:
+            with self.log.open("wb") as log, later():  # else nobody ends one that is started and not noted
+                self._process = subprocess.Popen(
+                    self._command(told), stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[told],
+                    start_new_session=True,
+                )  # fmt: skip
+            os.close(told)
+            told = -1
+            self._await(ready)
+        except BaseException:
+            self._stop()
+            raise
+        finally:
+            os.close(ready)
+            if told >= 0:
+                os.close(told)
+        return self
+
+    def _await(self, ready: int) -> None:
+        deadline = time.monotonic() + START_TIMEOUT
+        if readable(ready, START_TIMEOUT) and os.read(ready, 64):
+            return
+        late = time.monotonic() >= deadline
+        reason = f"it was not ready within {START_TIMEOUT:g} s" if late else self.complaint()
+        raise RuntimeFailure(f"the emulator did not start: {reason}")
+
+    def complaint(self) -> str:
+        """The last line that the emulator wrote."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+    def remarks(self) -> list[str]:
+        """All lines that the emulator wrote.  With --quiet it only writes what it was not permitted to do."""
+        return self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_TIMEOUT)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._directory.cleanup()

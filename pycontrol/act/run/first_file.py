@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A first taskset file from running processes: what the machine knows of them, and a ? for all else.
+
+No command takes the file before each ? is replaced: an unknown time must not become a bound.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from analysis.taskset import task_name
+from analysis.traces.trace import Kind, Trace
+from gpurt.text import visible
+from gpurt.units import UNKNOWN, format_time
+from pycontrol.link.control import ClientInfo, UpdateLatency, raised, updates
+from pycontrol.machine import procs
+
+#: The value in the file.
+BLANK = f'"{UNKNOWN}"'
+MEASURED = "`gpurt status latency` shows what a host has measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process to make a task of.
+
+    ``priorities``: the SCHED_FIFO and SCHED_RR priorities of its threads.  ``cpus``: those that the threads with a
+    priority may use, or its main thread if none has one.  ``segments``: how many GPU segments it has begun, and
+    ``gpu_priority``: what the control plane has set; None if it is no client of the host.  ``executes``: whether it has
+    loaded ROS 2, whose executors serve several callbacks on one thread.  ``serves``: the tasks whose jobs it has told
+    of, if it did one job at a time; at least two.  ``beside``: likewise, if jobs of several were under way at once.
+    """
+
+    pid: int
+    name: str
+    command: tuple[str, ...]
+    priorities: tuple[int, ...]
+    cpus: tuple[int, ...]
+    segments: int | None = None
+    gpu_priority: int | None = None
+    executes: bool = False
+    serves: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+
+def look(pid: int, clients: Sequence[ClientInfo]) -> Process | None:
+    """The known facts of a process; None if there is none.  ``clients``: of the host."""
+    command = tuple(procs.command(pid))
+    here = procs.process(pid)
+    real_time = {thread: found.priority for thread in procs.threads(pid) if (found := procs.stat(thread)) and
+                 found.priority}  # fmt: skip
+    cpus = set[int]().union(*map(_cpus, real_time)) or _cpus(pid)
+    if here is None or not cpus:
+        return None
+    own = [client for client in clients if client.pid == pid]
+    name = Path(command[0]).name if command and command[0] else here.comm
+    return Process(
+        pid, name, command, tuple(sorted({*real_time.values()})), tuple(sorted(cpus)),
+        sum(one.segments for one in own) if own else None,
+        next((one.set_priority for one in own if one.set_priority), None), _executes(pid),
+    )  # fmt: skip
+
+
+def served(recorded: Trace, at_once: bool = False) -> dict[int, tuple[str, ...]]:
+    """By pid, the tasks of each process that told of jobs of several, and did one at a time, or not (``at_once``)."""
+    jobs: dict[int, list[tuple[int, int, str]]] = {}
+    begun: dict[tuple[int, str], int] = {}
+    for event in recorded.events:
+        if not event.process.isdecimal() or event.kind not in (Kind.START, Kind.COMPLETE):
+            continue
+        key = int(event.process), event.task
+        if event.kind is Kind.START:
+            begun[key] = event.time
+        elif key in begun:
+            jobs.setdefault(key[0], []).append((begun.pop(key), event.time, event.task))
+    found = {}
+    for process, those in jobs.items():
+        tasks = tuple(dict.fromkeys(task for _, _, task in sorted(those)))
+        apart = all(one[1] <= other[0] for one, other in pairwise(sorted(those)))
+        if len(tasks) > 1 and apart is not at_once:
+            found[process] = tasks
+    return found
+
+
+def _executes(pid: int) -> bool:
+    """Whether a process has loaded ROS 2's client library; False also where this user may not know."""
+    return b"/librcl.so" in (procs.read(pid, "maps") or b"")
+
+
+def _cpus(thread: int) -> set[int]:
+    """The CPUs that a thread may use; none if it has ended."""
+    try:
+        return os.sched_getaffinity(thread)
+    except OSError:
+        return set()
+
+
+def text_of(processes: Sequence[Process], policy: str | None, latency: Sequence[UpdateLatency]) -> str:
+    """The file.  ``policy``: the host's, None if no host was asked.  ``latency``: of the host's runlist updates."""
+    seen = MEASURED
+    if latency:
+        (count, longest), raising = updates(latency), raised(latency, (policy,))
+        seen = f"the longest of {count} updates that the host has seen took {format_time(longest)}: add a margin"
+        seen += f", and {format_time(raising)} to raise threads" if raising else ""
+    lines = [
+        "# Made by gpurt init from running processes.  No command takes the file before each \"?\" is replaced.",
+        "# What was measured once is no worst case: `gpurt measure times` measures segments; add a margin.",
+        "# A thread that serves several tasks (an executor, an event loop) is a [[thread]]: docs/manual/callbacks.md.",
+        *_platform(policy, f"{os.cpu_count() or 1}  # of this machine", seen),
+    ]
+    names: dict[str, int] = {}
+    for one in processes:
+        name = task_name(one.name)
+        names[name] = names.get(name, 0) + 1
+        name = name if names[name] == 1 else f"{name[:50]}-{one.pid}"
+        if one.beside:
+            threads = (_thread_of(one, task, name, at == 0) for at, task in enumerate(one.beside))
+            lines += [line for thread in threads for line in ("", *thread)]
+        else:
+            lines += ["", *(_executor(one, name) if one.executes or one.serves else _task(one, name))]
+    return "\n".join(lines) + "\n"
+
+
+def _platform(policy: str | None, cpus: str, seen: str) -> list[str]:
+    """The lines of [platform].  ``seen``: what is known of its costs."""
+    return [
+        "",
+        "[platform]",
+        f'policy = "{policy or UNKNOWN}"' + ("  # the host's" if policy else "  # boosted, segment, ..."),
+        f"cpus = {cpus}",
+        f"alpha = {BLANK}  # what a runlist update takes at most; {seen}",
+        f"theta = {BLANK}  # what the GPU's context switch takes at most",
+    ]
+
+
+#: How a file begins that is made of recordings, which say nothing of the host.
+FROM_RECORDINGS = [
+    '# Made by gpurt init from recordings of profilers.  No command takes the file before each "?" is replaced.',
+    *_platform(None, f"{BLANK}  # of the machine that it is to run on", MEASURED),
+]
+
+
+def _task(one: Process, name: str) -> list[str]:
+    """The lines of a [[task]].  A ? also where a default would be a guess, such as the waiting mode."""
+    return [
+        f"[[task]]  # {_seen(one)}",
+        f'name = "{name}"',
+        *_place(one),
+        *_job(),
+        _command(one),
+    ]
+
+
+def _thread_of(one: Process, task: str, process: str, first: bool) -> list[str]:
+    """The lines of a [[task]] that is one of several threads of a process; one of them has its command."""
+    made = _task(one, task_name(task))
+    why = f"it has told of jobs of {' and '.join(map(visible, one.beside))}, of which several were under way at once"
+    return [*made[:2], f'process = "{process}"  # {why}', *(made[2:] if first else made[2:-1])]
+
+
+def _executor(one: Process, name: str) -> list[str]:
+    """The lines of a [[thread]] and of the callbacks that it serves, as far as they are known; else of the first."""
+    why = "it has loaded ROS 2: an executor serves its callbacks one at a time"
+    if one.serves:
+        why = f"it has told of jobs of {' and '.join(map(visible, one.serves))}, and did one at a time"
+    return [
+        f"[[thread]]  # {_seen(one)}; {why}",
+        f'name = "{name}"',
+        *_place(one),
+        f"order = {BLANK}  # ros2: a SingleThreadedExecutor; fifo: an EventsExecutor; several threads have no bound",
+        _command(one),
+        *(line for task in one.serves or (f"{name[:50]}-callback",) for line in _callback(task, name)),
+    ]
+
+
+def _callback(task: str, thread: str) -> list[str]:
+    """The lines of a [[task]] that a thread serves."""
+    return [
+        "",
+        "[[task]]  # one such table for each callback",
+        f'name = "{task_name(task)}"',
+        f'thread = "{thread}"',
+        f"rank = {BLANK}  # its place: timers, subscriptions, services, clients, waitables; leave it out with fifo",
+        f"kind = {BLANK}  # timer, subscription, service, client or waitable",
+        *_job(),
+    ]
+
+
+def _seen(one: Process) -> str:
+    segments = "no GPU segment was seen" if not one.segments else f"{one.segments} GPU segments were seen"
+    return f"process {one.pid}; {segments}"
+
+
+def _place(one: Process) -> list[str]:
+    pinned = len(one.cpus) == 1
+    return [
+        f"cpu = {one.cpus[0]}" if pinned else f"cpu = {BLANK}  # not pinned: it may run on {len(one.cpus)} CPUs",
+        _priority(one.priorities),
+        *([f"gpu_priority = {one.gpu_priority}"] if one.gpu_priority else []),
+    ]
+
+
+def _command(one: Process) -> str:
+    if one.command and all("\0" not in word and _is_text(word) for word in one.command):
+        return f"command = [{', '.join(map(_quoted, one.command))}]"
+    return f"# command: {visible(' '.join(one.command))[:200] or 'not readable'}"
+
+
+def _job() -> list[str]:
+    return [
+        f"period = {BLANK}  # the least time between two releases of its job",
+        f"deadline = {BLANK}",
+        f"waiting = {BLANK}  # while its GPU work executes: suspend or busy",
+        "segments = [  # of a job, in order",
+        f"  {{ cpu = {BLANK} }},",
+        f"  {{ misc = {BLANK}, gpu = {BLANK} }},  # CPU work of the segment, and its work on the GPU",
+        f"  {{ cpu = {BLANK} }},",
+        "]",
+    ]
+
+
+def _priority(those: Sequence[int]) -> str:
+    if len(those) == 1:
+        return f"priority = {those[0]}"
+    why = f"its threads have {', '.join(map(str, those))}" if those else "it has no SCHED_FIFO priority now"
+    return f"priority = {BLANK}  # {why}; 0 makes it best effort"
+
+
+def _is_text(word: str) -> bool:
+    """Whether it has no byte that is not UTF-8, which TOML cannot say."""
+    return not any(0xD800 <= ord(character) <= 0xDFFF for character in word)
+
+
+def _quoted(word: str) -> str:
+    """A basic string of TOML."""
+    return '"' + "".join(_escaped(character) for character in word) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return "\\" + character
+    return character if character.isprintable() else f"\\U{ord(character):08x}"

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Runs a taskset's tasks as real processes on this machine's CPUs and a gpurt host, and collects their reports."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.model import Waiting
+from analysis.taskset import TasksetFile
+from analysis.traces.partial import Partial
+from analysis.traces.trace import HOST, PRIORITIES, SLICES, Event, Kind, Trace, placed_of, times_of
+from gpurt.errors import DeviceError, RefusedError
+from pycontrol.act.run import task_program
+from pycontrol.act.run.crew import NS, Crew, CrewOptions, Progress, served, stand_ins
+from pycontrol.link.control import GpuStatus
+from pycontrol.link.events import Listener, named_events, priorities, streamed
+from pycontrol.link.sleep import Sleep
+from pycontrol.machine import placement
+from pycontrol.machine.placement import Placement
+from pycontrol.observe.trace import trace as run_trace
+from pycontrol.observe.trace.record import failures_of
+from pycontrol.observe.trace.task_report import TaskReport
+
+
+@dataclass(frozen=True)
+class Run:
+    """The outcome of a run.  ``reports`` lacks tasks that are the user's own commands, and tasks that were killed.
+
+    ``interrupted``: the exit code that says how the user ended the run before its time; 0: nobody did.  ``failed``:
+    what ended it else, empty if nothing did; ``gone``: the host.  The events seen until then are here all the same.
+    """
+
+    placement: Placement
+    fifo: bool
+    notes: tuple[str, ...]
+    reports: dict[str, TaskReport]
+    seconds: float
+    interrupted: int
+    trace: Trace
+    failed: str = ""
+    gone: bool = False
+
+
+def _set_priorities(crew: Crew, listener: Listener) -> list[str]:
+    """Sets the GPU priorities of tasks through the host: of groups, and if tasks may not use SCHED_FIFO of all.
+
+    A group's is that of all its tasks, whatever their segments ask for.
+    """
+    ours = [one for one in crew.children if one.task.uses_gpu and one.report is not None and one.task.segment_priority]
+    try:
+        for one in ours:
+            if crew.file.launch[one.task.name].group or not crew.fifo:
+                listener.control.set_priority(one.process.pid, crew.file.gpu_priorities[one.task.name])
+    except RefusedError as error:
+        return [f"GPU priorities not set: {error}"]
+    return [] if crew.fifo else ["GPU priorities set through the host, for the tasks themselves have none"]
+
+
+def _remarks(reports: Iterable[TaskReport]) -> list[str]:
+    """Notes and errors of the tasks; tasks with the same note share a line."""
+    by_note: dict[str, list[str]] = {}
+    for report in reports:
+        for note in (*report.notes, *([report.error] if report.error else [])):
+            by_note.setdefault(note, []).append(report.task)
+        if not report.complete:
+            by_note.setdefault("report cut off, the task was killed", []).append(report.task)
+    return [f"{note} ({', '.join(tasks)})" for note, tasks in by_note.items()]
+
+
+def _unseen(
+    reports: Mapping[str, TaskReport], missing: Iterable[str], failed: str, slept: str
+) -> list[tuple[str, str]]:  # fmt: skip
+    """Why jobs of a task, or of all if its name is empty, may be missing."""
+    cut = [(name, "its report was cut off, so that jobs are missing") for name, one in reports.items()
+           if not one.complete]  # fmt: skip
+    none = [(name, "it was killed and left no report, so that all its jobs are missing") for name in missing]
+    early = [("", f"the run ended before its time: {failed}")] if failed else []
+    return [*cut, *none, *early, *([("", slept)] if slept else [])]
+
+
+def _failures(before: Sequence[GpuStatus], listener: Listener, over: int) -> tuple[list[Event], bool]:
+    """The failures that no event tells of the run, as events at its end, and whether the host has gone.
+
+    A failure is a reason why the GPUs were not used as the scheduler said.
+    """
+    try:
+        return [Event(over, Kind.LATE, detail=text) for text in failures_of(before, listener.control.gpus())], False
+    except DeviceError as error:
+        return [Event(over, Kind.LOST, detail=f"what the host did until the end is not known: {error}")], True
+
+
+def _unset(file: TasksetFile, gpus: Sequence[GpuStatus], seen: Mapping[str, int]) -> tuple[dict[str, str], list[str]]:
+    """The file's settings of TSGs and GPU priorities that nobody has made: for the trace, and remarks.
+
+    ``seen``: GPU priorities by task.  Those of the file's own tasks are set, those of programs of the user's are not.
+    """
+    meta, notes = {}, []
+    if file.taskset.time_partitioned and all(gpu.emulated for gpu in gpus):
+        meta[SLICES] = "the host"
+        notes.append("slices and levels of the file are not set on a virtual GPU: TSGs have its slice, at level low")
+    users = [task for task in file.taskset.real_time if task.uses_gpu and file.launch[task.name].command]
+    known = {task.name: seen[task.name] for task in users if task.name in seen}
+    if known:
+        meta[PRIORITIES] = json.dumps(known)
+    for task in users:
+        if task.name in served(file):
+            continue  # its client's priority is that of whichever thread began
+        if known.get(task.name, task.segment_priority) != task.segment_priority:
+            notes.append(f"{task.name}'s program had GPU priority {known[task.name]}, and the file says "
+                         f"{task.segment_priority}: `gpurt apply` sets it")  # fmt: skip
+    return meta, notes
+
+
+def launch(
+    file: TasksetFile, options: CrewOptions, progress: Progress = lambda seconds: None, partial: Partial | None = None
+) -> Run:  # fmt: skip
+    """Runs a taskset for ``options.seconds``, or until the user interrupts it or it fails, and returns the outcome.
+
+    The host's events go to ``partial`` as they come.  Must be called from a thread that outlives the run: the kernel
+    kills the tasks when that thread ends.
+
+    Raises:
+        RuntimeFailure: a task could not be started.  No task is left running.
+        DeviceError: there is no host.
+        KeyboardInterrupt: the user interrupted before the tasks began, or a second time.  No task is left running.
+    """
+    program = task_program.find()
+    where, fifo = placement.place(file.taskset), placement.fifo_permitted()
+    notes = [*where.notes(), *placement.rights_notes(fifo)]
+    names: dict[int, str] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="gpurt-run-") as directory,
+        Listener(options.device, streamed(partial, names) if partial else lambda _record: None) as listener,
+        Crew(file, options, where, fifo, Path(directory), program) as crew,
+    ):
+        gpus = listener.control.gpus()
+        crew.start()
+        crew.await_ready()
+        notes += _set_priorities(crew, listener)
+        together = served(file)
+        names |= {child.process.pid: child.task.name for child in crew.children if child.task.name not in together}
+        sleep, start = Sleep(), crew.release()
+        interrupted, failed = crew.wait(start, progress)
+        over = time.monotonic_ns()
+        records = listener.records()
+        host = named_events(records, names)
+        failures, gone = _failures(gpus, listener, over)
+        reports, missing = crew.reports()
+        lost = _unseen(reports, missing, failed, sleep.since())
+        host += [*failures, *(Event(over, Kind.LOST, task, detail=text) for task, text in lost)]
+    ended = {child.task.name: child.ended for child in crew.children if child.ended is not None}
+    seconds = min(options.seconds, max(0, over - start) / NS)
+    notes += _remarks(reports.values())
+    if interrupted:
+        notes.append(f"interrupted after {seconds:.1f} s of {options.seconds:g} s")
+    if failed:
+        notes.append(f"the run is partial: it ended after {seconds:.1f} s of {options.seconds:g} s")
+    waiting = {task.name: options.waiting or task.waiting for task in file.taskset}
+    busy = {name: mode is Waiting.BUSY for name, mode in waiting.items()}
+    meta = {
+        "source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": options.policy, "taskset": file.path.name,
+        "waiting": options.waiting.value if options.waiting else "per task",
+        "placement": placement.FOLDED if where.folded else placement.UNFOLDED,
+        "scheduling": placement.FIFO if fifo else placement.DEFAULT_CLASS,
+        "times": times_of(stand_ins(file)),
+        "placed": placed_of(file.taskset), "gpus": str(len(gpus)),
+    }  # fmt: skip
+    meta |= {HOST: options.host} if options.host else {}
+    said, unset = _unset(file, gpus, priorities(records, names) if fifo else {})
+    notes += unset
+    trace = run_trace.assemble(meta | said, file.taskset.tasks, reports, busy, host, (start, over), ended,
+                               priorities(records, names))  # fmt: skip
+    return Run(where, fifo, tuple(notes), reports, seconds, interrupted, trace, failed, gone)

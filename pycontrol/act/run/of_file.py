@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A taskset file's tasks, executed as real processes on a host, and what is known of that run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from analysis.model import FEDERATED, Waiting
+from analysis.taskset import TasksetFile
+from analysis.traces.partial import Partial
+from analysis.traces.trace import HOST
+from gpurt.enums import Policy
+from gpurt.errors import FileError, RefusedError, UsageError
+from gpurt.text import filename, visible
+from pycontrol.act.run import launch
+from pycontrol.act.run.confine import confine
+from pycontrol.act.run.crew import CrewOptions, stand_ins
+from pycontrol.ending import raised
+from pycontrol.link.control import Control, connect
+from pycontrol.link.nvs import Nvs, domains_of
+from pycontrol.machine.placement import place
+from pycontrol.observe.fit import fit
+from pycontrol.observe.fit.policy import owned
+from pycontrol.observe.judge.verdict import Verdict, verdict
+from pycontrol.output import render
+
+#: Stand-ins take less than the worst case: what a machine adds of its own makes them late otherwise.
+SHARE = 80
+
+
+@dataclass(frozen=True)
+class Wished:
+    """How the user wants the tasks to run.  ``policy``: set first; None leaves the host's."""
+
+    device: str | None
+    seconds: float
+    waiting: Waiting | None
+    policy: str | None
+    share: int
+    tell: bool
+    trace_path: Path | None
+
+
+@dataclass(frozen=True)
+class Done:
+    """The known facts of a run, and what `gpurt trace check` says of its trace.
+
+    ``unsaved``: why the trace is not whole on disk.
+    """
+
+    seen: launch.Run
+    policy: str
+    verdict: Verdict
+    remarks: Sequence[str]
+    unsaved: FileError | None
+
+    @property
+    def why(self) -> str:
+        """Why the answer is no: also because the trace is not of the whole run; empty: it is yes."""
+        early = "the run was interrupted" if self.seen.interrupted else ""
+        return self.verdict.why or self.seen.failed or early or str(self.unsaved or "")
+
+
+def _check_triggers(loaded: TasksetFile) -> None:
+    """The stand-in of a task has periodic releases of its own, and hears of no other task's end."""
+    for name, producers in loaded.taskset.triggers.items():
+        if loaded.launch[name].command is None:
+            what = f"{name} is released by the end of {' and '.join(producers)}"
+            raise UsageError(f"{filename(loaded.path)}: {what}, which only a command of its own can do: give it one")
+
+
+def _check_processes(loaded: TasksetFile) -> None:
+    """Stand-ins are processes of their own: several threads of one need its program."""
+    for name, tasks in loaded.taskset.processes.items():
+        commands = [task.name for task in tasks if loaded.launch[task.name].command]
+        if len(commands) != 1:
+            have = f"{' and '.join(commands)} have one each" if commands else "none has one"
+            what = f"the threads of process {name} are started by one command, and of its tasks {have}"
+            raise UsageError(f"{filename(loaded.path)}: {what}: give it to one of them")
+
+
+def _check_stand_ins(loaded: TasksetFile, host: fit.Host) -> None:
+    """Stand-ins put their work on virtual GPUs, and begin no segment without one."""
+    users = [task.name for task in stand_ins(loaded) if task.uses_gpu]
+    if users and not any(gpu.emulated for gpu in host.gpus):
+        what = f"{visible(users[0])} has no command, and its stand-in needs a virtual GPU, which this host has none of"
+        raise UsageError(f"{filename(loaded.path)}: {what}: give it one, or run on gpurt emulate")
+
+
+def of_file(loaded: TasksetFile, wished: Wished) -> Done:
+    """Runs the tasks.
+
+    Raises UsageError, DeviceError and RefusedError before anything is changed where they cannot run so.
+    """
+    policy = wished.policy
+    _check_triggers(loaded)
+    _check_processes(loaded)
+    federated = _federated(loaded)
+    if policy == FEDERATED:
+        if not federated:
+            raise UsageError("--policy federated: the file is about another policy; "
+                             f"gpurt plan units {filename(loaded.path)} -o OWN writes one about it")  # fmt: skip
+        policy = Policy.TIMESLICED.word  # nobody orders the GPU
+    with connect(wished.device) as control:
+        host = _permitted(control, loaded, wished.waiting, policy)  # raises DeviceError before anything is changed
+        _check_stand_ins(loaded, host)
+        confined = confine(loaded, all(gpu.emulated for gpu in host.gpus), gpus=len(host.gpus))
+        if policy:
+            control.set_policy(policy)
+    runs = host.gpus[0].policy.word
+    used = FEDERATED if federated and owned(loaded.taskset, host) else runs
+    options = CrewOptions(wished.seconds, wished.device, used, wished.waiting,
+                               managed=runs not in ("timesliced", "job"),
+                               environments=confined.environments, tell=wished.tell, host=fit.saved(host),
+                               share=wished.share)  # fmt: skip
+    about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: options.host}
+    partial = Partial(wished.trace_path, about) if wished.trace_path else None
+    seen, domains, unsaved = _recorded(loaded, options, confined.domains, partial, wished.trace_path)
+    answer = verdict(wished.trace_path or loaded.path, seen.trace, loaded)
+    remarks = [*_stood_in(loaded, wished.share), *confined.notes, *domains, *seen.notes, *answer.remarks,
+               *([partial.failed] if partial and partial.failed else [])]  # fmt: skip
+    return Done(seen, used, answer, list(dict.fromkeys(remarks)), unsaved)
+
+
+def _federated(loaded: TasksetFile) -> bool:
+    """Whether tasks own units.  Raises UsageError if some have none."""
+    if loaded.taskset.policies != (FEDERATED,):
+        return False
+    if without := [task.name for task in loaded.taskset if task.uses_gpu and not task.partition]:
+        raise UsageError(f"{filename(loaded.path)}: {visible(without[0])} has no units of its own: "
+                         "gpurt plan units FILE -o OWN gives each task some")  # fmt: skip
+    return True
+
+
+def _stood_in(loaded: TasksetFile, share: int) -> list[str]:
+    """A remark on stand-ins: what a no means although they take less than the file permits."""
+    if not stand_ins(loaded):
+        return []
+    return [
+        f"stand-ins take {share} % of each worst case (--share): if one is late all the same, this machine lent its "
+        "CPUs to others, or the host is not the file's"
+    ]
+
+
+def _recorded(
+    loaded: TasksetFile, options: CrewOptions, domains: dict[str, int], partial: Partial | None, path: Path | None
+) -> tuple[launch.Run, list[str], FileError | None]:  # fmt: skip
+    """The run, remarks on it, and why its trace is not whole on disk; None if it is."""
+    try:
+        seen, remarks = _launched(loaded, options, domains, partial)
+    except BaseException:
+        if partial and not partial.count:
+            partial.over()
+        raise
+    if path and partial:
+        try:
+            seen.trace.save(path)
+            partial.over()
+        except FileError as error:
+            return seen, remarks, partial.kept(error)
+    return seen, remarks, None
+
+
+def _launched(
+    loaded: TasksetFile, options: CrewOptions, domains: dict[str, int], partial: Partial | None
+) -> tuple[launch.Run, list[str]]:  # fmt: skip
+    """The run, in these domains (slices in ns by name), and remarks on them."""
+    with ExitStack() as stack:
+        stack.enter_context(raised())
+        remarks = stack.enter_context(domains_of(stack.enter_context(Nvs()), domains)) if domains else []
+        with render.progress(int(options.seconds * 10), "running") as bar:
+            seen = launch.launch(loaded, options, lambda passed: bar.reach(int(passed * 10)), partial)
+    return seen, remarks
+
+
+def _permitted(control: Control, loaded: TasksetFile, mode: Waiting | None, policy: str | None) -> fit.Host:
+    """The known facts of the host, under the policy that it is to have.
+
+    Raises RefusedError if the host would refuse the tasks' segments.
+    """
+    host = fit.ask(control, loaded, policy)
+    try:
+        host = host.under(policy) if policy else host
+    except ValueError as error:
+        raise UsageError(f"policy {error}") from None
+    host = replace(host, ran=fit.Ran(mode, place(loaded.taskset).folded))
+    if why := fit.against(fit.objections(loaded, host), fit.Defeats.RUN):
+        raise RefusedError(why)
+    return host

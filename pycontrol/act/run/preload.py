@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Finds the preload library, and runs a program under it (`gpurt run --auto`)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from gpurt.errors import RuntimeFailure
+from gpurt.text import visible
+from pycontrol.act.run.compiling import compile_with
+from pycontrol.machine.rights import fifo_refusal
+
+ROOT = Path(__file__).resolve().parents[3]
+NAME = "libgpurt-preload.so"
+#: Set this to use a library built elsewhere.
+VARIABLE = "GPURT_PRELOAD"
+#: Where `make install` and Debian's package put it.
+FOLDERS = ("/usr/local/lib", "/usr/lib", f"/usr/lib/{os.uname().machine}-linux-gnu/gpurt")
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+
+
+def find() -> Path:
+    """The library: GPURT_PRELOAD, else the one of this source tree (built if need be), else an installed one.
+
+    Raises:
+        RuntimeFailure: there is no library, and none can be built.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        if not os.path.isfile(named):  # unlike Path.is_file false where a folder may not be read
+            raise RuntimeFailure(f"{VARIABLE}={visible(named)} is no file, or not readable; correct or unset it")
+        return Path(named).resolve()
+    if os.path.isdir(ROOT / "userlib" / "preload"):
+        return _build()
+    for folder in FOLDERS:
+        if os.path.isfile(installed := Path(folder) / NAME):
+            return installed
+    raise RuntimeFailure(
+        f"{NAME}, which pip does not install, is not here; install Debian's package gpurt-preload, "
+        f"or run `make -C userlib install` in gpurt's sources, or set {VARIABLE}"
+    )
+
+
+def _build() -> Path:
+    target = ROOT / "build" / "userlib"
+    command = ["make", "-s", "-C", str(ROOT / "userlib"), f"BUILD={target}", f"{target}/{NAME}"]
+    compile_with(command, NAME)
+    return target / NAME
+
+
+def environment(library: Path | None, device: str | None, group: str | None = None) -> dict[str, str]:
+    """The environment of a program under the library, if one is given, and in a group, if one is.
+
+    Libraries that are preloaded already come after it.
+    """
+    made = {**os.environ}
+    if library:
+        others = os.environ.get("LD_PRELOAD", "")
+        made["LD_PRELOAD"] = f"{library}:{others}" if others else str(library)
+    made |= {"GPURT_GROUP": group} if group else {}
+    return {**made, "GPURT_DEVICE": device} if device else made
+
+
+def execute(
+    command: Sequence[str], device: str | None, priority: int | None, group: str | None = None, auto: bool = True
+) -> NoReturn:  # fmt: skip
+    """Executes the program in this process, under the library if ``auto``, at SCHED_FIFO ``priority`` if one is given.
+
+    With a ``group`` its clients, and those of the processes that it makes, join that.
+
+    Raises:
+        RuntimeFailure: there is no library.
+        RefusedError: the priority is not permitted.
+    """
+    made = environment(find() if auto else None, device, group)
+    if priority:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+        except PermissionError:
+            raise fifo_refusal(priority) from None
+    try:
+        os.execvpe(command[0], list(command), made)
+    except FileNotFoundError:
+        _leave(command[0], "no such program", NOT_FOUND)
+    except OSError as error:
+        _leave(command[0], error.strerror or str(error), NOT_EXECUTABLE)
+
+
+def _leave(name: str, why: str, code: int) -> NoReturn:
+    print(f"gpurt: {visible(name)}: {why}", file=sys.stderr)
+    raise SystemExit(code)

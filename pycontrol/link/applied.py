@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Sets priorities on a host, its groups, and slices and levels on a Tegra, of processes: all of them, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from gpurt.errors import RefusedError
+from pycontrol.link import tegra
+from pycontrol.link.control import ClientInfo
+from pycontrol.link.hints import SchedNode
+from pycontrol.link.tegra import Setting
+from pycontrol.machine import procs
+
+
+class Priorities(Protocol):
+    """The part of a host's control plane that is needed here."""
+
+    def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:
+        """As Control has it."""
+
+    def set_group(self, pid: int, group: str) -> None:
+        """As Control has it."""
+
+
+def apply(
+    control: Priorities, clients: Sequence[ClientInfo], priorities: Mapping[int, int], settings: Sequence[Setting],
+    node: SchedNode | None, confirm: Callable[[], None] = lambda: None, groups: Mapping[int, str] = {},
+) -> None:  # fmt: skip
+    """Has processes join groups, sets the priorities, both by pid, and then the settings on the node.
+
+    ``clients``: all of the host, as they are before.  ``node``: needed if there are settings; its owner opened it
+    before, so that it is known to be there.  ``confirm`` is called when all is set; if it raises an exception,
+    everything is put back.  Only who has joined a group stays in it.
+
+    Raises RefusedError if something is refused.  Everything is as it was before, or the text says what is not.
+    """
+    changed: list[ClientInfo] = []
+    joined: list[int] = []
+    with _restored(control, changed, joined):
+        for pid, group in groups.items():  # first: from then on a member's priority is its group's
+            control.set_group(pid, group)
+            joined.append(pid)
+        for pid, priority in priorities.items():
+            changed += [one for one in clients if one.pid == pid]
+            control.set_priority(pid, priority)
+        if node and settings:
+            tegra.apply(node, settings, confirm)
+        else:
+            confirm()
+
+
+@contextmanager
+def _restored(control: Priorities, changed: Sequence[ClientInfo], joined: Sequence[int]) -> Iterator[None]:
+    """Gives clients the priorities that they had, if anything goes wrong; who has joined a group stays."""
+    try:
+        yield
+    except BaseException as error:
+        lost = set()
+        # first of those who joined, because theirs is the group's, and may be put back by another member's
+        for one in sorted(changed, key=lambda one: one.pid not in joined):
+            try:
+                control.set_priority(one.pid, one.set_priority, one.gpu)
+            except RefusedError:
+                if procs.stat(one.pid):  # else it has ended, and has no priority any more
+                    lost.add(one.pid)
+        kept = [f"the priority of process {min(lost)}"] if lost else []
+        if joined:
+            named, many = " and ".join(map(str, joined)), len(joined) > 1
+            kept.append(f"processes {named} stay in their groups" if many else f"process {named} stays in its group")
+        if kept:
+            raise RefusedError(f"{error}; not put back: {', and '.join(kept)}") from error
+        raise

@@ -1,0 +1,585 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The control plane as a typed Python interface, the same for the kernel module and the user-space host."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import struct
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier, Words
+from gpurt.errors import DeviceError, RefusedError, UsageError
+from gpurt.segments import explain
+from pycontrol.link import stuck
+from pycontrol.link.netlink import LATER, PATIENCE, GenericTransport, Link, Message, SocketTransport, Value
+from pycontrol.machine import procs
+
+_Known = TypeVar("_Known", bound=Words)
+
+#: The pid that a host reports if an event concerns no single process.
+NO_PID = 0
+#: The trouble with a host without a GPU, and the remedy; the module has none unless a parameter asks for one.
+NO_GPU = "the host has no GPU; load gpurt.ko with vgpus=1 or agent_gpus=1"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuStatus:
+    """One GPU.  Times in ns.
+
+    ``runner_pid`` is 0 while all clients share the GPU, and if this process may not know whose client has it.
+
+    ``late``: number of processes whose agent has not carried out an order in time.  While it is not 0, isolation is
+    lost.  ``refused``: how often an agent was refused since the host started, because its user had too many.  The work
+    of a process whose agent was refused is never taken off the GPU.
+
+    ``normal``: under policy `boosted`, the highest CPU priority of threads that are not raised; 0 if the host cannot do
+    that policy.  ``barred``: how many clients the administrator has barred from being raised.
+
+    ``unit_policy``: how the GPU's units are shared; empty if they are not.  ``mechanism``: how programs keep to them;
+    ``units``: how many jobs may hold; ``units_held`` and ``jobs``: how many are held, and by how many jobs.
+    ``unit_clients``: how many clients have announced jobs, on all GPUs together; ``clients`` does not count these.
+    ``jobs_done``, of these ``jobs_late`` after their deadline, ``jobs_skipped``, ``jobs_lost`` with their client: on
+    all GPUs together since the host started.  ``jobs_overdue``: jobs that hold its units for longer than planned.
+
+    ``partition_of``: the number of the GPU that a virtual GPU is a partition of; None if it is none.
+    ``partition_units``: its compute units; ``cross``: by what its memory-intensive work is slowed down while another
+    partition executes such, thousandths.
+
+    ``device``: with a patched driver, the GPU's PCI address or device-tree name, and after '/' which partition of it;
+    else empty.
+
+    ``stuck_ns``: for how long the owner has been stuck (kmod/uapi/gpurt.h); 0: it is not, as far as the host knows.
+    ``stuck_bound_ns``: after which time the host says so; 0: never.  ``stucks``: how often it has said so.
+    """
+
+    gpu: int
+    policy: Policy
+    notice: Notice
+    poll_ns: int
+    tier: Tier
+    driver: str
+    clients: int
+    tsgs: int
+    image: Image
+    runner_pid: int
+    commits: int
+    faults: int
+    malformed: int
+    alpha_ns: int
+    theta_ns: int
+    slice_ns: int
+    late: int
+    normal: int
+    barred: int
+    refused: int
+    unit_policy: str
+    mechanism: str
+    units: int
+    units_held: int
+    jobs: int
+    unit_clients: int
+    jobs_done: int
+    jobs_late: int
+    jobs_skipped: int
+    jobs_lost: int
+    jobs_overdue: int
+    partition_of: int | None
+    partition_units: int
+    cross: int
+    stuck_bound_ns: int
+    stuck_ns: int
+    stucks: int
+    device: str = ""
+
+    @property
+    def emulated(self) -> bool:
+        """Whether it is a virtual GPU."""
+        return self.tier is Tier.VIRTUAL
+
+
+@dataclass(frozen=True, slots=True)
+class ClientInfo:
+    """One client of one GPU; ``set_priority`` is None if the control plane has set no priority.
+
+    ``pid`` is 0 and ``comm`` empty if this process may not know whose client it is (kmod/uapi/gpurt.h).
+    ``raised``: the CPU priority that policy `boosted` has raised its thread to; 0: it is not raised.  ``barred``: the
+    administrator has forbidden that.  ``copy``: whether it waits for the bus or has it; ``copies``: how often it was
+    given the bus.  ``group``: of which it is a member; empty: of none, or this process may not know.  ``kept``: it
+    has a thread that the group raises in and out of segments.  ``on_overrun``: what happens when its budget is used up;
+    None if it has none, or the host does not say.
+    """
+
+    gpu: int
+    client: int
+    pid: int
+    comm: str
+    state: State
+    priority: int
+    own_priority: int
+    set_priority: int | None
+    depth: int
+    tsgs: int
+    exempt: bool
+    demoted: bool
+    segments: int
+    preemptions: int
+    held_ns: int
+    budget_ns: int
+    period_ns: int
+    on_overrun: Overrun | None
+    overruns: int
+    form: Form
+    raised: int
+    barred: bool
+    copy: State
+    copies: int
+    group: str = ""
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """How long something took, or waited, each time; ns."""
+
+    gpu: int
+    count: int
+    minimum: int
+    total: int
+    maximum: int
+    buckets: tuple[int, ...]
+
+    @property
+    def mean(self) -> int:
+        """Arithmetic mean, ns."""
+        return self.total // self.count if self.count else 0
+
+    def percentile(self, share: float) -> int:
+        """A time that this share of them did not exceed, ns: the upper edge of a histogram bucket."""
+        wanted = share * self.count
+        seen = 0
+        for bucket, count in enumerate(self.buckets):
+            seen += count
+            if seen >= wanted and seen:
+                return min(int(lib.gpurt_hist_floor(bucket + 1)), self.maximum)
+        return self.maximum
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateLatency(Durations):
+    """How long runlist updates of one cause took."""
+
+    cause: Cause
+
+
+def updates(latency: Iterable[UpdateLatency]) -> tuple[int, int]:
+    """How many runlist updates were timed, and the longest, ns."""
+    timed = [one for one in latency if one.cause is not Cause.RAISE]
+    return sum(one.count for one in timed), max((one.maximum for one in timed), default=0)
+
+
+def raised(latency: Iterable[UpdateLatency], policies: Collection[str | None] = ("boosted",)) -> int:
+    """The longest that a host took to raise or lower a thread after a decision, ns; 0: these policies raise none."""
+    if "boosted" not in policies:
+        return 0
+    return max((one.maximum for one in latency if one.cause is Cause.RAISE), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class BusStatus(Durations):
+    """The bus of one GPU, and how long those waited that were given it.
+
+    ``client`` is None while no client has it; ``held_ns``: for how long that client has had it.  ``pid`` is 0 and
+    ``comm`` empty if this process may not know whose client it is.
+    """
+
+    waiters: int
+    client: int | None
+    pid: int
+    comm: str
+    priority: int
+    held_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """One event; ``pid`` is 0 if it concerns no single process, or one that this process may not know.
+
+    ``task``, ``job``, ``cpu_ns``: what its program says of a job; ``task`` is empty if this process may not know it.
+    ``group``: as of ClientInfo.
+    ``lost``: how many events this reader missed (LOST), or of how many marks of its client before nobody was told.
+    ``detail``: of STUCK, what this process found out when the event came.  ``user``: whose the group is, by number.
+    """
+
+    kind: EventKind
+    time_ns: int
+    gpu: int
+    client: int
+    pid: int
+    comm: str
+    priority: int
+    cause: Cause | None
+    latency_ns: int
+    lost: int
+    task: str = ""
+    job: int | None = None
+    cpu_ns: int = 0
+    group: str = ""
+    detail: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInfo:
+    """A rule of the administrator's: it exempts processes, or else it bars them from being raised.
+
+    One of ``pid``, ``comm`` and ``cgroup`` is not None: it names the processes.  The name is 0 or empty if this process
+    may not know whose they are.  ``since_ns``: when the rule was made, CLOCK_MONOTONIC.
+    """
+
+    exempt: bool
+    pid: int | None
+    comm: str | None
+    cgroup: str | None
+    since_ns: int
+
+
+class Control:
+    """A connection to a host's control plane; a context manager."""
+
+    def __init__(self, link: Link, device: str) -> None:
+        self._link = link
+        self._processes: dict[int, tuple[int, str]] = {}  # of clients in events without pid and comm
+        self._users: dict[int, str] = {}  # of clients in groups
+        self.device = device
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._link.close()
+
+    def status(self) -> list[GpuStatus]:
+        """Every GPU of the host; there may be none."""
+        return [_status(message) for message in self._link.request(Command.GET_STATUS, {})]
+
+    def gpus(self) -> list[GpuStatus]:
+        """Every GPU of the host, at least one.
+
+        Raises:
+            DeviceError: the host has none.
+        """
+        found = self.status()
+        if not found:
+            raise DeviceError(NO_GPU)
+        return found
+
+    def clients(self, gpu: int | None = None) -> list[ClientInfo]:
+        """All clients, or those of one GPU."""
+        return [_client(message) for message in self._link.request(Command.GET_CLIENTS, _gpu(gpu))]
+
+    def latency(self, gpu: int | None = None) -> list[UpdateLatency]:
+        """Runlist update times by GPU and cause."""
+        return [_latency(message) for message in self._link.request(Command.GET_LATENCY, _gpu(gpu))]
+
+    def buses(self, gpu: int | None = None) -> list[BusStatus]:
+        """The bus of every GPU, or of one."""
+        return [_bus(message) for message in self._link.request(Command.GET_BUS, _gpu(gpu))]
+
+    def set_priority(self, pid: int, priority: int | None, gpu: int | None = None) -> None:
+        """Sets the GPU priority of a process's clients.  None undoes that: the task's own priority counts again.
+
+        Raises:
+            RefusedError: not permitted, no such client, or no such priority.
+        """
+        value = lib.GPURT_PRIORITY_OWN if priority is None else priority
+        self._link.request(Command.SET_PRIORITY, {"PID": pid, "PRIORITY": value, **_gpu(gpu)})
+
+    def set_policy(
+        self, policy: Policy | str, gpu: int | None = None, notice: Notice | None = None, poll_ns: int | None = None
+    ) -> str:
+        """Changes the policy of one GPU, or of all, and returns the host's remark about it; empty if there is none.
+
+        Raises:
+            RefusedError: not permitted, or the host does not support it.
+            UsageError: no policy has that name.
+        """
+        if isinstance(policy, str):
+            try:
+                policy = Policy(Policy.parse(policy))
+            except ValueError as error:
+                raise UsageError(f"policy {error}") from None
+        attributes: dict[str, Value] = {"POLICY": int(policy), **_gpu(gpu)}
+        if notice is not None:
+            attributes["NOTICE"] = int(notice)
+        if poll_ns is not None:
+            attributes["POLL_NS"] = poll_ns
+        self._link.request(Command.SET_POLICY, attributes)
+        return self._link.remark
+
+    def set_budget(
+        self,
+        of: int | str,
+        budget_ns: int,
+        period_ns: int,
+        overrun: Overrun = Overrun.REPORT,
+        gpu: int | None = None,
+    ) -> None:
+        """Limits how long the clients of a process (and those it made) or of a cgroup own the GPU in each period, ns.
+
+        ``of`` is a pid, or a cgroup's path; a ``budget_ns`` of 0 means no limit.
+
+        Raises:
+            RefusedError: not permitted, no such process, or more than the period.
+        """
+        named: dict[str, Value] = {"PID": of} if isinstance(of, int) else {"CGROUP": of}
+        budget = {"BUDGET_NS": budget_ns, "PERIOD_NS": period_ns, "OVERRUN": int(overrun)}
+        self._link.request(Command.SET_BUDGET, {**named, **budget, **_gpu(gpu)})
+
+    def set_exempt(
+        self, exempt: bool, *, pid: int | None = None, comm: str | None = None, cgroup: str | None = None
+    ) -> None:
+        """Exempts a process, all processes of a name, or all of a cgroup: they stay on every runlist.  False undoes it.
+
+        Raises:
+            RefusedError: not permitted, or not exactly one of the three is named.
+        """
+        self._link.request(Command.SET_EXEMPT, {"EXEMPT": int(exempt), **_process(pid, comm, cgroup)})
+
+    def set_barred(
+        self, barred: bool, *, pid: int | None = None, comm: str | None = None, cgroup: str | None = None
+    ) -> None:
+        """Bars a process, all processes of a name, or all of a cgroup from being raised.  False undoes it.
+
+        Raises:
+            RefusedError: not permitted, or not exactly one of the three is named.
+        """
+        self._link.request(Command.SET_BARRED, {"BARRED": int(barred), **_process(pid, comm, cgroup)})
+
+    def set_group(self, pid: int, group: str) -> None:
+        """Makes a process a member of a group of its user, also in the middle of a segment.
+
+        Raises:
+            RefusedError: not permitted, no such client, or it cannot join.
+        """
+        self._link.request(Command.SET_GROUP, {"PID": pid, "GROUP": group})
+
+    def rules(self) -> list[RuleInfo]:
+        """The rules of `set_exempt` and `set_barred` that are in force, in the order in which they were made.
+
+        Raises:
+            RefusedError: the host is older than this request.
+        """
+        try:
+            return [_rule(message) for message in self._link.request(Command.GET_RULES, {})]
+        except RefusedError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            raise RefusedError("this host is of an older version, which cannot list rules", error.errno) from None
+
+    def events(self, timeout: float | None = None) -> Iterator[EventRecord]:
+        """Subscribes at once; yields events, and stops after `timeout` seconds without one."""
+        return map(self._named, self._link.events(timeout))
+
+    def more(self, timeout: float | None = None) -> Iterator[EventRecord]:
+        """Yields the events after those that `events` yielded, and stops likewise."""
+        return map(self._named, self._link.more(timeout))
+
+    def _named(self, message: Message) -> EventRecord:
+        """The event, with what is looked up of it."""
+        record = self._of_user(self._of_process(_event(message)))
+        if record.kind is not EventKind.STUCK:
+            return record
+        clients = self.clients(None if record.group else record.gpu)  # members are on any GPU
+        owner = stuck.owner(clients, record.client, record.pid, record.comm, record.group)
+        return replace(record, detail=stuck.text(record.gpu, owner, record.latency_ns, clients))
+
+    def _of_user(self, record: EventRecord) -> EventRecord:
+        """The event with the user whose group it is: a name is one group for each.  Looked up once for each client."""
+        if not record.group:
+            return record
+        if record.client not in self._users:
+            self._users[record.client] = procs.user(record.pid)
+        user = self._users[record.client]
+        if record.kind is EventKind.GONE:
+            del self._users[record.client]
+        return replace(record, user=user)
+
+    def _of_process(self, record: EventRecord) -> EventRecord:
+        """The event with its client's process: a process that no event says is looked up, once for each client."""
+        if not record.client or record.pid != NO_PID:
+            return record
+        if record.client not in self._processes:
+            self._processes |= {one.client: (one.pid, one.comm) for one in self.clients()}
+        pid, comm = self._processes.setdefault(record.client, (NO_PID, ""))
+        return replace(record, pid=pid, comm=comm)
+
+    def fileno(self) -> int:
+        """Readable when an event has arrived."""
+        return self._link.fileno()
+
+
+def connect(device: str | None = None, patience: float = PATIENCE) -> Control:
+    """Connects to a host: `device`, else GPURT_DEVICE, else /dev/gpurt, else the usual sockets.
+
+    ``patience``: how long it may take for an answer before it counts as hung, seconds.
+
+    Raises:
+        DeviceError: there is no host, or it does not answer.
+    """
+    for place in places(device):
+        try:
+            mode = place.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise DeviceError(explain(str(place), -(error.errno or 0))) from None
+        if stat.S_ISCHR(mode):
+            return Control(Link(GenericTransport(_string(lib.GPURT_GENL_NAME)), patience), str(place))
+        if stat.S_ISSOCK(mode):
+            return Control(Link(SocketTransport(str(place), patience), patience), str(place))
+        raise DeviceError(f"{place}: is neither gpurt's device nor a host's socket")
+    tried = ", ".join(map(str, places(device)))
+    raise DeviceError(
+        f"no host (tried {tried}); start 'gpurt emulate', load gpurt.ko (Debian's package gpurt-dkms), "
+        "or name one with --device"
+    )
+
+
+def places(device: str | None = None) -> list[Path]:
+    """Where a host may be: at ``device``, else at what GPURT_DEVICE names, else at the usual places."""
+    named = device or os.environ.get("GPURT_DEVICE")
+    if named:
+        return [Path(named)]
+    system = Path(_string(lib.GPURT_DEFAULT_SOCKET))
+    places = [Path(_string(lib.GPURT_DEFAULT_DEVICE)), system]
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    return [*places, Path(runtime) / "gpurt" / system.name] if runtime else places
+
+
+def _string(raw: object) -> str:
+    return bytes(ffi.string(raw)).decode()
+
+
+def _gpu(gpu: int | None) -> dict[str, Value]:
+    return {} if gpu is None else {"GPU": gpu}
+
+
+def _process(pid: int | None, comm: str | None, cgroup: str | None) -> dict[str, Value]:
+    """The attributes that name the processes of a rule."""
+    named: dict[str, Value | None] = {"PID": pid, "COMM": comm, "CGROUP": cgroup}
+    return {key: value for key, value in named.items() if value is not None}
+
+
+def _number(message: Message, name: str, default: int = 0) -> int:
+    value = message.attributes.get(name, default)
+    assert isinstance(value, int)
+    return value
+
+
+def _text(message: Message, name: str) -> str:
+    value = message.attributes.get(name, "")
+    return value if isinstance(value, str) else bytes(str(value), "utf-8").decode()
+
+
+def _known(message: Message, name: str, members: type[_Known]) -> _Known:
+    """The member of an attribute's number.  Raises DeviceError for one of a later release."""
+    number = _number(message, name)
+    try:
+        return members(number)
+    except ValueError:
+        raise DeviceError(f"the host sends {name.lower()} {number}, {LATER}") from None
+
+
+def _status(message: Message) -> GpuStatus:
+    def number(name: str) -> int:
+        return _number(message, name)
+
+    return GpuStatus(
+        number("GPU"), _known(message, "POLICY", Policy), _known(message, "NOTICE", Notice), number("POLL_NS"),
+        _known(message, "TIER", Tier), _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"),
+        _known(message, "IMAGE", Image), number("RUNNER_PID"),
+        number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
+        number("SLICE_NS"), number("LATE"), number("NORMAL"), number("BARRED"),
+        number("REFUSED"), _text(message, "UNIT_POLICY"), _text(message, "MECHANISM"), number("UNITS"),
+        number("UNITS_HELD"), number("JOBS"), number("UNIT_CLIENTS"), number("JOBS_DONE"), number("JOBS_LATE"),
+        number("JOBS_SKIPPED"), number("JOBS_LOST"), number("JOBS_OVERDUE"),
+        _number(message, "PARTITION_OF") if number("PARTITION_UNITS") else None, number("PARTITION_UNITS"),
+        number("CROSS"), number("STUCK_BOUND_NS"), number("STUCK_NS"), number("STUCKS"), _text(message, "DEVICE"),
+    )  # fmt: skip
+
+
+def _client(message: Message) -> ClientInfo:
+    def number(name: str) -> int:
+        return _number(message, name)
+
+    set_priority = number("SET_PRIORITY")
+    return ClientInfo(
+        number("GPU"), number("CLIENT"), number("PID"), _text(message, "COMM"), _known(message, "STATE", State),
+        number("PRIORITY"), number("OWN_PRIORITY"), None if set_priority == lib.GPURT_PRIORITY_OWN else set_priority,
+        number("DEPTH"), number("TSGS"), bool(number("EXEMPT")), bool(number("DEMOTED")), number("SEGMENTS"),
+        number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("PERIOD_NS"),
+        _known(message, "OVERRUN", Overrun) if "OVERRUN" in message.attributes else None,
+        number("OVERRUNS"), _known(message, "FORM", Form), number("RAISED"), bool(number("BARRED")),
+        _known(message, "COPY", State), number("COPIES"), _text(message, "GROUP"), bool(number("KEPT")),
+    )  # fmt: skip
+
+
+def _buckets(message: Message) -> tuple[int, ...]:
+    raw = message.attributes.get("HISTOGRAM", b"")
+    data = raw if isinstance(raw, bytes) else b""
+    return struct.unpack(f"={len(data) // 8}Q", data[: len(data) // 8 * 8])
+
+
+def _latency(message: Message) -> UpdateLatency:
+    return UpdateLatency(
+        _number(message, "GPU"), _number(message, "COUNT"), _number(message, "MIN_NS"), _number(message, "SUM_NS"),
+        _number(message, "MAX_NS"), _buckets(message), _known(message, "CAUSE", Cause),
+    )  # fmt: skip
+
+
+def _bus(message: Message) -> BusStatus:
+    def number(name: str) -> int:
+        return _number(message, name)
+
+    return BusStatus(
+        number("GPU"), number("COUNT"), number("MIN_NS"), number("SUM_NS"), number("MAX_NS"), _buckets(message),
+        number("WAITERS"), number("CLIENT") or None, number("PID"), _text(message, "COMM"), number("PRIORITY"),
+        number("HELD_NS"),
+    )  # fmt: skip
+
+
+def _rule(message: Message) -> RuleInfo:
+    get: Any = message.attributes.get
+    return RuleInfo("EXEMPT" in message.attributes, get("PID"), get("COMM"), get("CGROUP"), _number(message, "TIME_NS"))
+
+
+_EVENT_KINDS = {int(kind): kind for kind in EventKind}
+_CAUSES = {int(cause): cause for cause in Cause}
+
+
+def _event(message: Message) -> EventRecord:
+    get: Any = message.attributes.get
+    kind = _EVENT_KINDS.get(get("EVENT", 0))
+    if kind is None:
+        raise DeviceError(f"the host sends event {get('EVENT')}, {LATER}")
+    cause = _CAUSES.get(get("CAUSE", -1))
+    if cause is None and "CAUSE" in message.attributes:
+        raise DeviceError(f"the host sends cause {get('CAUSE')}, {LATER}")
+    return EventRecord(
+        kind, get("TIME_NS", 0), get("GPU", 0), get("CLIENT", 0), get("PID", NO_PID),
+        get("COMM", ""), get("PRIORITY", 0), cause, get("LATENCY_NS", 0), get("LOST", 0),
+        get("TASK", ""), get("JOB"), get("CPU_NS", 0), get("GROUP", ""),
+    )  # fmt: skip

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Collects the host's events while something runs.  A thread of its own reads them, so that none is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from types import TracebackType
+
+from analysis.traces.partial import Partial
+from analysis.traces.trace import Event, Kind
+from gpurt.enums import EventKind
+from gpurt.errors import GpurtError
+from pycontrol.link.control import Control, EventRecord, connect
+
+KINDS = {
+    EventKind.BEGIN: Kind.BEGIN,
+    EventKind.GRANT: Kind.GRANT,
+    EventKind.PREEMPT: Kind.PREEMPT,
+    EventKind.RESUME: Kind.RESUME,
+    EventKind.END: Kind.END,
+    EventKind.OVERRUN: Kind.OVERRUN,
+    EventKind.COMMIT: Kind.COMMIT,
+    EventKind.LOST: Kind.LOST,
+    EventKind.LATE: Kind.LATE,
+    EventKind.STUCK: Kind.STUCK,
+    EventKind.MEMBER_DIED: Kind.MEMBER_DIED,
+}
+#: The loss of a client that tells of jobs faster than it may.
+MARKS_LOST = "beginnings and ends of its jobs were not told: it tells of too many"
+#: How often the reading thread checks whether to end, seconds.
+GLANCE = 0.1
+#: After the end, what the host has sent is read for at most this long, seconds.
+LINGER = 3.0
+
+
+def to_events(record: EventRecord, task: str) -> Iterator[Event]:
+    """The trace events of a host's event: none if traces do not keep that kind, two of a job that begins.
+
+    Those of a job, and of a client that is gone, have the process as their detail, if it is known.
+    """
+    time, spent = record.time_ns, record.latency_ns
+    if record.lost and record.kind is not EventKind.LOST and task:
+        yield Event(time, Kind.LOST, task, gpu=record.gpu, detail=f"{record.lost} {MARKS_LOST}")
+    if record.kind is EventKind.JOB_BEGIN:
+        yield Event(time - spent, Kind.RELEASE, task, record.job)
+        yield Event(time, Kind.START, task, record.job, spent, detail=_process(record))
+    elif record.kind is EventKind.JOB_END:
+        detail, executed = _process(record), record.cpu_ns or None
+        yield Event(time, Kind.COMPLETE, task, record.job, spent, detail=detail, executed=executed)
+    elif record.kind is EventKind.GONE:
+        yield Event(time, Kind.GONE, task, gpu=record.gpu, detail=_process(record))
+    elif record.kind is EventKind.COMMIT:
+        cause = record.cause.word if record.cause is not None else None
+        yield Event(time, Kind.COMMIT, task, None, spent, gpu=record.gpu, detail=cause)
+    elif kind := KINDS.get(record.kind):
+        detail = record.detail or None
+        if kind is Kind.LOST:
+            detail = f"{record.lost or 'an unknown number of'} events lost"
+        yield Event(time, kind, task, gpu=record.gpu, detail=detail, group=record.group or None,
+                    user=record.user or None)  # fmt: skip
+
+
+class Names:
+    """The names that traces give the processes of events, from the events so far.
+
+    A name is the task that ``known`` has for the process, or the task of the jobs that its client told of, or COMM-PID.
+    An event about a job is named by the task that the process says.  The name is empty if no single process is meant.
+    """
+
+    def __init__(self, known: Mapping[int, str]) -> None:
+        self._known = known
+        self._said: dict[int, str] = {}
+
+    def of(self, record: EventRecord) -> str:
+        """The name; to be called in the order of the events."""
+        if record.task:
+            self._said[record.client] = record.task
+            return record.task
+        if not record.client and not record.pid:
+            return ""
+        name = self._known.get(record.pid) or self._said.get(record.client) or (process(record) if record.pid else "")
+        if record.kind is EventKind.GONE:
+            self._said.pop(record.client, None)
+        return name
+
+
+def streamed(partial: Partial, known: Mapping[int, str]) -> Callable[[EventRecord], None]:
+    """A function that writes each event to a file as it comes; ``known``: see `Names`, may grow."""
+    names = Names(known)
+    return lambda record: partial.add(to_events(record, names.of(record)))
+
+
+def rest(control: Control) -> Iterator[EventRecord]:
+    """The events that the host sent before this call and that are still unread on this connection.
+
+    The host answers a request after them, on the same socket, so they have arrived once the answer has.  Later events
+    are read too, for at most LINGER seconds: a busy host would otherwise keep its reader for ever.
+    """
+    control.status()
+    end = time.monotonic() + LINGER
+    for one in control.more(0):
+        yield one
+        if time.monotonic() >= end:
+            return
+
+
+class Listener:
+    """Collects events while the context is entered.  ``control`` is a second connection, for commands meanwhile.
+
+    ``look`` is called with each event as it arrives, in another thread; with the last ones in the thread that ends it.
+
+    Raises:
+        DeviceError: on creation, if there is no host.
+    """
+
+    def __init__(
+        self, device: str | None = None, look: Callable[[EventRecord], None] = lambda _record: None
+    ) -> None:  # fmt: skip
+        self._look = look
+        self.control: Control = connect(device)
+        self._events: Control = connect(device)
+        self._records: list[EventRecord] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="gpurt-events", daemon=True)
+
+    def __enter__(self) -> Listener:
+        self._stream: Iterator[EventRecord] = self._events.events(GLANCE)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._finish()
+        self._events.close()
+        self.control.close()
+
+    def _read(self) -> None:
+        try:
+            while not self._stop.is_set():
+                for record in self._stream:
+                    self._note(record)
+                    if self._stop.is_set():
+                        return
+                self._stream = self._events.more(GLANCE)
+        except (GpurtError, OSError):
+            return  # the host is gone; the events until then count
+
+    def _note(self, record: EventRecord) -> None:
+        self._records.append(record)
+        self._look(record)
+
+    def _finish(self) -> None:
+        """Reads the events that were sent until now, however late they arrive; does nothing if it was called before."""
+        if self._stop.is_set():
+            return
+        self._stop.set()
+        self._thread.join()
+        with suppress(GpurtError, OSError):  # the host is gone; the events until then count
+            for record in rest(self._events):
+                self._note(record)
+
+    def so_far(self) -> list[EventRecord]:
+        """The events that have arrived, as the host sent them."""
+        return self._records
+
+    def records(self) -> list[EventRecord]:
+        """Ends the collecting and returns all events as the host sent them."""
+        self._finish()
+        return self._records
+
+    def events(self, names: Mapping[int, str]) -> list[Event]:
+        """Ends the collecting and returns all events in order of time.
+
+        ``names`` maps process ids to tasks; see `Names`.
+        """
+        return named_events(self.records(), names)
+
+
+def _process(record: EventRecord) -> str | None:
+    return process(record) if record.pid else None
+
+
+def process(record: EventRecord) -> str:
+    """The name that a trace gives the process of an event: COMM-PID."""
+    return f"{record.comm}-{record.pid}"
+
+
+def priorities(records: Iterable[EventRecord], names: Mapping[int, str]) -> dict[str, int]:
+    """The highest GPU priority of an event's client, by name; see `Names`."""
+    called, found = Names(names), dict[str, int]()
+    for record in records:
+        if name := called.of(record):
+            found[name] = max(record.priority, found.get(name, 0))
+    return found
+
+
+def named_events(records: Iterable[EventRecord], names: Mapping[int, str]) -> list[Event]:
+    """Trace events in order of time; see `Names`."""
+    called = Names(names)
+    all_of_them = [(record, called.of(record)) for record in records]
+    found = [event for record, name in all_of_them for event in to_events(record, name)]
+    return sorted([*found, *copies(all_of_them)], key=lambda event: event.time)
+
+
+def copies(records: Iterable[tuple[EventRecord, str]]) -> Iterator[Event]:
+    """How long clients had the bus, from events and the names of their processes.
+
+    A copy of which the records lack the end or the beginning is left out.
+    """
+    begun: dict[tuple[int, int], EventRecord] = {}
+    for record, name in records:
+        key = record.gpu, record.client
+        if record.kind is EventKind.COPY_BEGIN:
+            begun[key] = record
+        elif record.kind is EventKind.COPY_END and (first := begun.pop(key, None)):
+            yield Event(first.time_ns, Kind.COPY, name, None, record.time_ns - first.time_ns, gpu=record.gpu)

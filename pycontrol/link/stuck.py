@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Programs that wait for one another, in words: who owns the GPU, where its threads sleep, and who waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from gpurt.enums import State
+from gpurt.text import visible
+from gpurt.types import Document
+from gpurt.units import exact_ms
+from pycontrol.link.membership import Home, home
+from pycontrol.machine import procs
+
+if TYPE_CHECKING:
+    from pycontrol.link.control import ClientInfo, GpuStatus
+
+#: Each of so many threads, and each of so many clients that wait, is named.
+MANY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Sleeper:
+    """A thread that sleeps: in which function of the kernel, where that may be known; else None."""
+
+    tid: int
+    name: str
+    sleeps_in: str | None
+
+    def __str__(self) -> str:
+        return f"{self.tid} ({visible(self.name)}{f' in {self.sleeps_in}' if self.sleeps_in else ''})"
+
+
+def sleepers(pid: int) -> list[Sleeper]:
+    """The first MANY threads of a process that neither execute nor are ready to; none if it may not be known."""
+    try:
+        return _sleepers(pid)
+    except procs.Unreadable:
+        return []
+
+
+def _sleepers(pid: int) -> list[Sleeper]:
+    found: list[Sleeper] = []
+    for tid in procs.threads(pid) if pid else ():
+        if len(found) == MANY:
+            break
+        text = procs.read(pid, f"task/{tid}/stat")
+        if text and not (stat := procs.parse_stat(text)).runnable:
+            where = (procs.read(pid, f"task/{tid}/wchan") or b"").decode("ascii", "replace")
+            found.append(Sleeper(tid, stat.comm, where if where.isidentifier() else None))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The owner of a GPU: a client, and the processes that own it together, by their pids.
+
+    ``home``: their group.
+    """
+
+    client: int
+    home: Home
+    names: dict[int, str]
+
+    def __str__(self) -> str:
+        processes = ", ".join(who(pid, name) for pid, name in self.names.items())
+        return f"group {visible(self.group)} ({processes})" if self.group else processes
+
+    @property
+    def group(self) -> str:
+        """The name of their group; empty: the owner is in none."""
+        return self.home[0]
+
+    @property
+    def sleepers(self) -> list[Sleeper]:
+        """The threads of its processes that sleep."""
+        return [thread for pid in self.names for thread in sleepers(pid)][:MANY]
+
+
+def owner(clients: Iterable[ClientInfo], client: int, pid: int, name: str, group: str) -> Owner:
+    """The owner of whom one client is known: with all members of its group, not of another user's of that name."""
+    own = home(group, pid)
+    members = {one.pid: one.comm for one in clients if group and home(one.group, one.pid) == own}
+    return Owner(client, own, {pid: name} | members)
+
+
+def waiting(gpu: int, clients: Iterable[ClientInfo], of: Owner) -> list[ClientInfo]:
+    """The clients that wait for the GPU in a segment, and are not the owner's."""
+    found = [one for one in clients if one.gpu == gpu and one.state is State.PENDING and one.client != of.client]
+    return [one for one in found if not of.group or home(one.group, one.pid) != of.home]
+
+
+def who(pid: int, name: str) -> str:
+    """A process, as far as this one may know it."""
+    return f"{visible(name)}-{pid}" if pid else "another user's process"
+
+
+def text(gpu: int, of: Owner, time: int, clients: Iterable[ClientInfo]) -> str:
+    """The words about an owner that has been stuck for ``time`` ns: who sleeps, who waits, and what to do."""
+    threads = ", ".join(map(str, of.sleepers)) or "not known to this user"
+    others = waiting(gpu, clients, of)
+    named = ", ".join(_names(others)) or "work that is queued outside segments"
+    return (
+        f"GPU {gpu} has executed nothing for {exact_ms(time)}: {of} sleeps inside its segment "
+        f"(threads: {threads}), and keeps the GPU from {named}{cure(of, others)}"
+    )
+
+
+def cure(of: Owner, others: list[ClientInfo]) -> str:
+    """The words about the cure, where the owner may wait for one of those that wait; empty: none of them is known."""
+    pids = sorted({one.pid for one in others if one.pid})
+    if not pids or not all(of.names):
+        return ""
+    joins = " ".join(map(str, [*(() if of.group else of.names), *pids[:MANY]]))
+    return f"; if it waits for one of them, let them join one group: gpurt set group {of.group or 'NAME'} {joins}"
+
+
+def _names(clients: list[ClientInfo]) -> Iterator[str]:
+    yield from (who(one.pid, one.comm) for one in clients[:MANY])
+    if len(clients) > MANY:
+        yield f"{len(clients) - MANY} more"
+
+
+def _owner(gpu: GpuStatus, clients: list[ClientInfo]) -> Owner:
+    """The owner, as far as it is known."""
+    for one in clients:
+        if one.gpu == gpu.gpu and gpu.runner_pid and one.pid == gpu.runner_pid and one.depth:
+            return owner(clients, one.client, one.pid, one.comm, one.group)
+    return Owner(0, home("", 0), {gpu.runner_pid: ""})
+
+
+def lines(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[str]:
+    """A line for each GPU whose owner is stuck."""
+    return [text(one.gpu, _owner(one, clients), one.stuck_ns, clients) for one in gpus if one.stuck_ns]
+
+
+def documents(gpus: Iterable[GpuStatus], clients: list[ClientInfo]) -> list[Document]:
+    """The same for JSON; times are ns."""
+    found = []
+    for one in gpus:
+        if one.stuck_ns:
+            of = _owner(one, clients)
+            pid, name = next(iter(of.names.items()))
+            others = [{"pid": each.pid or None, "name": each.comm} for each in waiting(one.gpu, clients, of)]
+            found.append({
+                "gpu": one.gpu, "pid": pid or None, "name": name, "group": of.group or None, "time_ns": one.stuck_ns,
+                "sleeping": [asdict(each) for each in of.sleepers], "kept_waiting": others,
+            })  # fmt: skip
+    return found

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Time slices and interleave levels of several processes on a Tegra at once: all are set, or none.
+
+The driver's behaviour was read in nvgpu of L4T r35.1, r35.6, r36.2 and r36.4 (os/linux/sched.c, common/fifo/tsg.c).
+Nothing here has run on hardware; `gpurt measure board --tegra` says what a board has.
+
+- A call that changes a TSG stores the new value first and then reloads the runlist.  If the reload fails, the call
+  fails and the value stays.  So the TSG of a call that failed is put back too.
+- A number is free again as soon as its TSG is closed.  Each TSG is held (GET_TSG) from before it is looked at until all
+  is done, so that no number changes hands in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from gpurt.errors import RefusedError
+from pycontrol.link.hints import SLICE_LIMITS, HintLevel, Hints, SchedNode
+
+#: How often a process is asked for TSGs that it has opened meanwhile.
+ROUNDS = 4
+US = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """The slice and the level that all TSGs of a process are to have; None: stays as it is."""
+
+    pid: int
+    slice_us: int | None = None
+    level: HintLevel | None = None
+
+
+def whole_us(ns: int) -> int:
+    """A slice as the node takes it, us.  Raises ValueError if the driver takes none like that."""
+    low, high = SLICE_LIMITS
+    if ns % US or not low <= ns // US <= high:
+        raise ValueError(f"not a whole number of microseconds from {low} to {high}")
+    return ns // US
+
+
+def apply(
+    node: SchedNode, settings: Sequence[Setting], confirm: Callable[[], None] = lambda: None
+) -> list[Hints]:  # fmt: skip
+    """Sets slices and levels of all TSGs of these processes.  Returns what those had before.
+
+    ``confirm`` is called when all is set.  If it raises an exception, everything is put back.
+
+    TSGs that a process opens while this works are set as well.  Those that it opens later have the driver's defaults:
+    `SchedNode.opened` tells.
+
+    Raises:
+        RefusedError: a process has no TSGs, or the driver refuses something.  Everything is as it was before, or the
+            text says what is not.
+    """
+    done: list[tuple[Hints, Setting]] = []
+    with _held(node) as hold, _restored(node, done):
+        found = [(hints, one) for one in settings for hints in hold(one.pid)]
+        for _ in range(ROUNDS):
+            for hints, one in found:
+                done.append((hints, one))  # first, because a call that fails may have changed the TSG
+                _set(node, hints.tsg, one.slice_us, one.level)
+            known = {hints.tsg for hints, _ in done}
+            found = [(hints, one) for one in settings for hints in hold(one.pid) if hints.tsg not in known]
+            if not found:
+                confirm()
+                return [hints for hints, _ in done]
+        raise RefusedError(f"process {found[0][1].pid} opens time-slice groups faster than they can be set")
+
+
+def _set(node: SchedNode, tsg: int, slice_us: int | None, level: HintLevel | None) -> None:
+    if slice_us is not None:
+        node.set_slice(tsg, slice_us)
+    if level is not None:
+        node.set_level(tsg, level)
+
+
+@contextmanager
+def _held(node: SchedNode) -> Iterator[Callable[[int], list[Hints]]]:
+    """A function that holds a process's TSGs and returns their settings.  All are let go at the end."""
+    held: set[int] = set()
+
+    def hold(pid: int) -> list[Hints]:
+        found = []
+        for tsg in node.tsgs(pid):
+            if tsg not in held:
+                node.hold(tsg)
+                held.add(tsg)
+            hints = node.hints_of(tsg)
+            if hints.pid == pid:  # else it was closed, and the number given away, before it was held
+                found.append(hints)
+        return found
+
+    try:
+        yield hold
+    finally:
+        for tsg in held:
+            with suppress(RefusedError):  # what is left is let go when the node is closed
+                node.let_go(tsg)
+
+
+@contextmanager
+def _restored(node: SchedNode, done: Sequence[tuple[Hints, Setting]]) -> Iterator[None]:
+    """Puts back what was changed, latest first, if anything goes wrong.  Raises RefusedError if that goes wrong too."""
+    try:
+        yield
+    except BaseException as error:
+        lost = []
+        for old, one in reversed(done):
+            for what, slice_us, level in (("level", None, old.level), ("slice", old.slice_us, None)):
+                if (one.level if slice_us is None else one.slice_us) is None:
+                    continue
+                try:
+                    _set(node, old.tsg, slice_us, level)
+                except RefusedError:
+                    lost.append(f"the {what} of TSG {old.tsg} of process {old.pid}")
+        if lost:
+            raise RefusedError(f"{error}; not put back: {', '.join(lost)}") from error
+        raise

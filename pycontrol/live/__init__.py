@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: GPL-2.0
-"""A running host, whichever it is: its control plane, its events, its tracepoints."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Times, energy and boards that are measured."""

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A measured task as an entry of a taskset file.  A value that was not measured is a `?`, which no command takes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from analysis.taskset import task_name
+from gpurt.enums import Policy
+from gpurt.text import visible
+from gpurt.units import UNKNOWN, US, format_time
+from pycontrol.machine.clocks import UNKNOWN_CLOCKS, MachineClocks
+from pycontrol.measure.clocks import Measured
+from pycontrol.measure.conditions import Condition, Here, about, left_out
+from pycontrol.measure.plan import Planned
+from pycontrol.measure.run import ProfileResult
+from pycontrol.measure.summary import MeasuredTime, chances, reduced
+
+#: How an entry begins.
+MARK = "Measured by gpurt measure times: "
+#: From which share of its GPU work on a thread sleeps for it, and up to which it spins.
+SLEPT, SPUN = 0.9, 0.5
+#: The lines that it has after its comments.
+LINE = re.compile(
+    r"|\[\[task\]\]|name = \"[^\"]*\"|cpu = \"\?\"  # not measured|priority = (\d+|\"\?\"  # not measured)"
+    r"|clocks = \{ [^}]* \}"
+    r"|waiting = \"(busy|suspend|\?)\"  # .*"
+    r"|period = \"[^\"]*\"  # (not measured|as --period says|the least distance).*|segments = \[|  \{.*|\]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """How a task was measured.
+
+    ``period``: as the user said, ns; None: the releases say it.
+    ``without``: the conditions that were left out, and why.  ``failures``, ``outputs``: see campaign.Campaign.
+    ``after``: the clocks after the runs.  ``nvidia``: nvidia-smi's words about them.
+    """
+
+    name: str
+    period: int | None
+    command: Sequence[str]
+    plan: Sequence[Planned]
+    results: Sequence[ProfileResult]
+    stopped: str
+    seed: int
+    margin: Fraction
+    here: Here
+    without: Mapping[Condition, str]
+    failures: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    after: MachineClocks = UNKNOWN_CLOCKS
+    nvidia: Sequence[str] = ()
+
+    @property
+    def clocks(self) -> Measured:
+        """The clocks that the times are of."""
+        virtual = bool(self.here.gpus) and all(gpu.emulated for gpu in self.here.gpus)
+        return Measured(self.here.clocks, self.after, self.nvidia, virtual)
+
+
+def percent(share: Fraction) -> str:
+    """A share as the user writes it: 1/5 is "20%"."""
+    return f"{float(share * 100):g}%"
+
+
+def entry(account: Account, times: Sequence[MeasuredTime]) -> str:
+    """The [[task]] entry in TOML."""
+    priority = account.here.priority
+    head = [visible(line) for line in _account(account, times)]
+    return "\n".join([
+        *(f"# {line}" for line in head),
+        "[[task]]",
+        f'name = "{task_name(account.name)}"',
+        f'cpu = "{UNKNOWN}"  # not measured',
+        f"priority = {priority}" if priority else f'priority = "{UNKNOWN}"  # not measured',
+        _period(account),
+        _waiting(account),
+        *account.clocks.key(),
+        "segments = [",
+        *_segments(account, times),
+        "]",
+    ])  # fmt: skip
+
+
+def _period(account: Account) -> str:
+    """The period: as the user said, or the least distance of releases without the margin, in whole us."""
+    if account.period is not None:
+        return f'period = "{format_time(account.period)}"  # as --period says'
+    seen = [one.jobs.apart for one in account.results if one.jobs.apart is not None]
+    count = sum(one.jobs.distances for one in account.results)
+    if not seen or not (least := reduced(min(seen), account.margin)):
+        return f'period = "{UNKNOWN}"  # not measured, for the program announced no two jobs in a row'
+    return (
+        f'period = "{format_time(least)}"  # the least distance of {count} between releases, {format_time(min(seen))}, '
+        f"less {percent(account.margin)}; no bound"
+    )
+
+
+def _waiting(account: Account) -> str:
+    """What the threads did while their GPU work executed; a "?" where that was not to be seen.
+
+    A job may be kept from its CPU, too: so one that hardly slept shows more than any that did.
+    """
+    shares = [job.slept for run in account.results for job in run.jobs.jobs if job.segments]
+    if not shares or None in shares:
+        return f'waiting = "{UNKNOWN}"  # not measured, for the program said no CPU time of its jobs'
+    least = min(share for share in shares if share is not None)
+    seen = all(part.misc is not None for run in account.results for part in run.segments)
+    word = "suspend" if least >= SLEPT else "busy" if least <= (SPUN if seen else 1 - SLEPT) else UNKNOWN
+    return f'waiting = "{word}"  # in each job its thread was on no CPU for {least:.0%} of its GPU work at least'
+
+
+def _account(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
+    """The account of what was done and seen, line by line."""
+    results = account.results
+    jobs, size = sum(len(one.jobs.jobs) for one in results), len(results[0].jobs.jobs[0].segments)
+    gpus = {f"{one.driver} ({one.tier.word}), policy {one.policy.word}" for one in account.here.gpus}
+    runs = Counter(one.planned.condition for one in results)
+    return [
+        f"{MARK}{len(results)} of {len(account.plan)} runs, order of seed {account.seed}; "
+        f"jobs: {jobs}, GPU segments in each: {size}; on {', '.join(sorted(gpus))}.",
+        _command(account.command),
+        f"Largest and smallest observed times, with a margin of {percent(account.margin)}; no bounds:",
+        f"{chances(len(results))}.",
+        f"Clocks: {account.clocks.text()}.",
+        *([f"NOT ALL RUNS: {account.stopped}"] if account.stopped else []),
+        *(f"Condition {one.value}, {runs[one]} runs: {about(one, account.here)}." for one in Condition if one in runs),
+        *(f"Not measured: {one}." for one in left_out(account.without)),
+        *(f"Note: {one}." for one in remarks(account)),
+        *map(_line, times),
+        *(f"WARNING: {warning}." for one in times for warning in one.warnings),
+    ]
+
+
+def _command(words: Sequence[str]) -> str:
+    return f"Command: {' '.join(words)}"
+
+
+def replaceable(text: str, command: Sequence[str]) -> bool:
+    """Whether a file's content is such an entry of that command, or nothing, so that a new one may take its place.
+
+    An entry in which somebody has put the task's own CPU, priority or deadline is more than that.
+    """
+    lines = text.split("\n")
+    wanted = f"# {MARK}", f"# {visible(_command(command))}"
+    if not text.strip():
+        return True
+    return lines[0].startswith(wanted[0]) and lines[1:2] == [wanted[1]] and _unedited(lines)
+
+
+def _unedited(lines: Sequence[str]) -> bool:
+    """Whether each line is one that `entry` writes, and there is one task."""
+    said = [line for line in lines if not line.startswith("#")]
+    return all(LINE.fullmatch(line) for line in said) and said.count("[[task]]") == 1
+
+
+def remarks(account: Account) -> list[str]:
+    """The facts that the user should know of the runs beside their times."""
+    results = account.results
+    notes = []
+    pairs = len({one.condition for one in account.plan}) * len({one.given for one in account.plan})
+    seen = len({(one.planned.condition, one.planned.given) for one in results})
+    if seen < pairs:
+        notes.append(f"{pairs - seen} of {pairs} pairs of input and condition were not measured")
+    if outside := sum(one.jobs.outside for one in results):
+        notes.append(f"GPU segments of no job, which were left out: {outside}")
+    notes += _others(results)
+    notes += account.clocks.warnings()
+    notes += [f"an attempt that is in no time, and may have been the longest: {why}" for why in account.failures]
+    notes += [f"the program has changed {one}, which it is given; if it is an input, runs differ" for one in
+              account.outputs]  # fmt: skip
+    if any(gpu.policy is Policy.TIMESLICED for gpu in account.here.gpus):
+        notes.append("under policy timesliced what else used the GPU counts in the times; measure under another policy")
+    elif any(not segment.priority for one in results for segment in one.segments):
+        notes.append("some segments were best effort: what else used the GPU counts in their times; give --priority")
+    return notes
+
+
+def _others(results: Sequence[ProfileResult]) -> list[str]:
+    """A remark if much of the program's CPU time is in no job's: a job has that of the thread that announces it."""
+    spent = [job.cpu for one in results for job in one.jobs.jobs if job.cpu is not None]
+    used, inside = sum(one.cpu for one in results), sum(spent)
+    if not spent or 10 * (used - inside) <= used:
+        return []
+    return [
+        f"of {_whole(used)} of CPU time, threads that announce jobs used {_whole(inside)} in them; the rest is "
+        "start-up, other tasks or other threads: what other threads do for a job is in none of its times"
+    ]
+
+
+def _whole(time: int) -> str:
+    """A time in whole microseconds."""
+    return format_time(time // US * US)
+
+
+def _line(one: MeasuredTime) -> str:
+    """The line about the observations of a time."""
+    where = f"run {one.run.number} ({one.run.condition.value}{_given(one.run)})"
+    each = ", ".join(f"{condition.value} {format_time(time)}" for condition, time in one.by_condition.items())
+    return (
+        f"Observed {one.name}: at most {format_time(one.worst)}, at least {format_time(one.best)}, in {one.count}; "
+        f"the largest in {where}; largest by condition: {each}."
+    )
+
+
+def _given(planned: Planned) -> str:
+    return "" if planned.given is None else f", input {planned.given}"
+
+
+def _segments(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
+    by_place = {(one.segment, one.what): one for one in times}
+    size = len(account.results[0].jobs.jobs[0].segments)
+    return [
+        _cpu(account, by_place.get((0, "cpu"))),
+        *(_gpu(by_place.get((at, "misc")), by_place[at, "gpu"]) for at in range(1, size + 1)),
+    ]
+
+
+def _cpu(account: Account, known: MeasuredTime | None) -> str:
+    """The CPU segment: the CPU time of a job, if the program says it."""
+    if known is not None:
+        return f"  {{ cpu = {_span(known)} }},  # of the thread that announces the job, also inside its GPU segments"
+    jobs = sum(len(one.jobs.jobs) for one in account.results)
+    mean = format_time(sum(one.cpu for one in account.results) // jobs // 1000 * 1000)
+    return (
+        f'  {{ cpu = "{UNKNOWN}" }},  # not measured, for the program announces no jobs with CPU times; its start '
+        f"included, it used {mean} of CPU time per job in the mean"
+    )
+
+
+def _gpu(misc: MeasuredTime | None, gpu: MeasuredTime) -> str:
+    if misc is None:
+        return (
+            f'  {{ misc = "{UNKNOWN}", gpu = {_span(gpu)} }},  # gpu: all the time with the GPU, for this host sees no '
+            "work; misc: how much of that is CPU work"
+        )
+    return f"  {{ misc = {_span(misc)}, gpu = {_span(gpu)} }},"
+
+
+def _span(time: MeasuredTime) -> str:
+    worst, best = time.written
+    return f'{{ worst = "{format_time(worst)}", best = "{format_time(best)}" }}'

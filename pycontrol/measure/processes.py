@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The processes of a measurement: the program and its co-runners.  All end with this process, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from gpurt.errors import RuntimeFailure
+from gpurt.text import visible
+from pycontrol.measure.conditions import Condition, Here, buffer_size
+from pycontrol.measure.stop import Guard, Stop
+from pycontrol.readable import readable
+
+CHILD, LOAD = Path(__file__).with_name("child.py"), Path(__file__).with_name("load.py")
+#: How long a co-runner may take to get ready, and a program to end after SIGINT, seconds.
+READY, GRACE = 30.0, 5.0
+
+
+def start(
+    command: Sequence[str], environment: Mapping[str, str], *, stdout: int | None = None, priority: int = 0,
+    preload: str = "", guard: Guard | None = None,
+) -> tuple[subprocess.Popen[bytes], int]:  # fmt: skip
+    """Starts a program in a process group of its own, without stdin; and its CPU time before it began, ns.
+
+    ``guard``: told of the group, which ``over`` must be called for.
+
+    Raises:
+        RuntimeFailure: it cannot be started.
+    """
+    heard, told = os.pipe()
+    try:
+        words = [sys.executable, "-I", "-S", str(CHILD), str(os.getpid()), str(told), str(priority), preload, *command]
+        try:
+            process = subprocess.Popen(
+                words, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, pass_fds=[told]
+            )  # fmt: skip
+        except (OSError, ValueError) as error:  # too many arguments; a NUL in one
+            raise RuntimeFailure(f"{visible(command[0])}: cannot be started: {error}") from None
+        finally:
+            os.close(told)
+        if guard:
+            guard.tell("+", process.pid)
+        try:
+            said = b"".join(iter(lambda: os.read(heard, 64), b"")).decode()
+        except BaseException:  # Ctrl-C
+            over(process, guard)
+            raise
+    finally:
+        os.close(heard)
+    before, _, failed = said.partition("!")
+    if failed or not before:
+        over(process, guard)
+        why = os.strerror(int(failed)) if failed else f"status {process.returncode}"
+        raise RuntimeFailure(f"{visible(command[0])}: cannot be started: {why}")
+    return process, int(before)
+
+
+def end(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
+    """Sends a signal to what is left of a process's group."""
+    try:
+        os.killpg(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def over(process: subprocess.Popen[bytes], guard: Guard | None) -> None:
+    """Kills what is left of a process's group."""
+    end(process)
+    with suppress(PermissionError):
+        process.kill()  # it may not have made its group
+    process.wait()
+    if guard:
+        guard.tell("-", process.pid)
+
+
+def interrupt(process: subprocess.Popen[bytes], stop: Stop) -> bool:
+    """Ends a program by SIGINT, or SIGKILL after GRACE seconds; whether SIGINT was enough.
+
+    Raises KeyboardInterrupt if the user does not want to wait for that.
+    """
+    end(process, signal.SIGINT)
+    try:
+        with stop.waiting():
+            process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+@contextmanager
+def beside(
+    condition: Condition, here: Here, device: str, stop: Stop, guard: Guard | None
+) -> Iterator[Sequence[int]]:  # fmt: skip
+    """While the context is entered, the condition's co-runners execute; yields their process groups.
+
+    Raises:
+        RuntimeFailure: one does not start, or has ended when the context ends.
+        KeyboardInterrupt: the user wants the end.
+    """
+    environment = {**os.environ, "GPURT_DEVICE": device}
+    with ExitStack() as stack:
+        groups = [
+            stack.enter_context(_running(command, environment, stop, guard, ready=True))
+            for command in _loads(condition)
+        ]
+        if condition is Condition.BESIDE:
+            groups.append(stack.enter_context(_running(here.beside, environment, stop, guard, ready=False)))
+        yield groups
+
+
+def _loads(condition: Condition) -> list[list[str]]:
+    """The commands of gpurt's own co-runners."""
+    script = [sys.executable, str(LOAD)]
+    if condition is Condition.CPU:
+        cpus = sorted(os.sched_getaffinity(0))
+        return [[*script, "cpu", str(cpu), str(buffer_size() // len(cpus))] for cpu in cpus]
+    return [[*script, "gpu"]] if condition is Condition.GPU else []
+
+
+@contextmanager
+def _running(
+    command: Sequence[str], environment: Mapping[str, str], stop: Stop, guard: Guard | None, ready: bool
+) -> Iterator[int]:  # fmt: skip
+    stdout = subprocess.PIPE if ready else subprocess.DEVNULL
+    process, _ = start(command, environment, stdout=stdout, guard=guard)
+    try:
+        if ready and process.stdout:
+            with stop.waiting():
+                _await(process.stdout.fileno(), command)
+        yield process.pid
+        if process.poll() is not None:
+            raise RuntimeFailure(
+                f"the co-runner {visible(' '.join(command))} ended before the program, with status "
+                f"{process.returncode}: it must execute until it is killed"
+            )
+    finally:
+        over(process, guard)
+        if process.stdout:
+            process.stdout.close()
+
+
+def _await(descriptor: int, command: Sequence[str]) -> None:
+    """Raises RuntimeFailure unless a co-runner says that it is at work."""
+    deadline = time.monotonic() + READY
+    while time.monotonic() < deadline:
+        if readable(descriptor, 1.0):
+            if os.read(descriptor, 64):
+                return
+            break
+    raise RuntimeFailure(f"the co-runner {visible(' '.join(command))} did not get to work")

@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One run of a program under a condition: its jobs, or why it does not count."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from gpurt.enums import Cause, EventKind
+from gpurt.errors import RuntimeFailure
+from gpurt.text import visible
+from gpurt.units import UNITS, format_time
+from pycontrol.link.control import EventRecord
+from pycontrol.link.events import Listener
+from pycontrol.link.sleep import Sleep
+from pycontrol.measure import processes
+from pycontrol.measure.conditions import Condition, Here, check_host, chill
+from pycontrol.measure.plan import Planned
+from pycontrol.measure.segments import Costs, Jobs, Segment, jobs, segments
+from pycontrol.measure.stop import Guard, Stop
+
+#: How long the host may take to tell of the program's end, and of its beginning at the latest, seconds.
+SETTLE, UNSEEN = 10.0, 2.0
+NOT_ALL = "not all of the run was seen; measure again"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileOptions:
+    """How to execute the program.
+
+    ``device``: the host's, None for the usual search.  ``theta``: what a context switch of its virtual GPU takes, ns;
+    None for a real GPU, of which it does not see the work.
+    ``timeout``: a run that takes longer fails; ``duration``: a run is ended after so long; ns, None: no limit.
+    ``preload``: a library for it, or nothing.  ``priority``: its SCHED_FIFO priority, 0 for its own.  ``task``,
+    ``per_job``: see segments.jobs.  ``stdout``: the descriptor that it gets.  ``stop``, ``guard``: how it is ended.
+    """
+
+    command: Sequence[str]
+    device: str | None = None
+    theta: int | None = None
+    timeout: int | None = None
+    duration: int | None = None
+    preload: str = ""
+    priority: int = 0
+    task: str | None = None
+    per_job: int | None = None
+    stdout: int | None = None
+    stop: Stop = field(default_factory=Stop)
+    guard: Guard | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileResult:
+    """The observations of a run.  ``segments``: all, of jobs or not.  ``cpu``: of the whole process; ``wall``; ns."""
+
+    planned: Planned
+    jobs: Jobs
+    segments: tuple[Segment, ...]
+    cpu: int
+    wall: int
+
+
+def execute(planned: Planned, options: ProfileOptions, here: Here) -> ProfileResult:
+    """Executes the program once.
+
+    Raises:
+        DeviceError: there is no host.
+        RefusedError: the condition cannot be made.
+        RuntimeFailure: the run does not count: the program or a co-runner failed, took too long, used no GPU segment,
+            or was not seen whole.
+        KeyboardInterrupt: the program has been ended.
+    """
+    command = planned.command(options.command)
+    users = Users()
+    with Listener(options.device, users.look) as listener:
+        device, stop, guard = listener.control.device, options.stop, options.guard
+        check_host(listener.control.gpus(), here)
+        chill(planned.condition, command, stop)
+        sleep = Sleep()
+        with processes.beside(planned.condition, here, device, stop, guard) as groups:
+            known = {client.pid for client in listener.control.clients()} | {one.pid for one in listener.so_far()}
+            pid, cpu, wall = _carried_out(command, device, options)
+            seen = _settle(listener, pid)
+            check_host(listener.control.gpus(), here)
+        records = listener.records()
+    if not seen:
+        raise RuntimeFailure(f"the host has not told of the end of {visible(command[0])}: {NOT_ALL}")
+    if slept := sleep.since():
+        raise RuntimeFailure(f"{slept}: {NOT_ALL}")
+    return read(planned, options, records, pid, (cpu, wall), known | users.of(groups))
+
+
+class Users:
+    """The processes that begin GPU segments, and their process groups, which are known while they are there."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, int] = {}
+
+    def look(self, record: EventRecord) -> None:
+        """Takes an event that has just arrived."""
+        if record.kind is EventKind.BEGIN and record.pid not in self._groups:
+            try:
+                self._groups[record.pid] = os.getpgid(record.pid)
+            except OSError:  # it is gone
+                self._groups[record.pid] = 0
+
+    def of(self, groups: Collection[int]) -> set[int]:
+        """The processes of these groups."""
+        return {pid for pid, group in self._groups.items() if group in groups}
+
+
+def _carried_out(command: Sequence[str], device: str, options: ProfileOptions) -> tuple[int, int, int]:
+    """Executes the program to its end: its id, CPU time and wall-clock time, ns."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begun = time.monotonic_ns()
+    process, start = processes.start(
+        command, {**os.environ, "GPURT_DEVICE": device}, stdout=options.stdout, priority=options.priority,
+        preload=options.preload, guard=options.guard,
+    )  # fmt: skip
+    try:
+        _await(process, options)
+    except KeyboardInterrupt:
+        processes.interrupt(process, options.stop)
+        raise
+    finally:
+        processes.over(process, options.guard)  # what it has left behind would disturb the next run
+    wall = time.monotonic_ns() - begun
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+    return process.pid, max(int(used * UNITS["s"]) - start, 0), wall
+
+
+def _await(process: subprocess.Popen[bytes], options: ProfileOptions) -> None:
+    """Waits for the end of the program, or ends it when its time is over.  Raises RuntimeFailure if it fails."""
+    limit = min((one for one in (options.timeout, options.duration) if one is not None), default=None)
+    name = visible(options.command[0])
+    try:
+        with options.stop.waiting():
+            code = process.wait(None if limit is None else limit / UNITS["s"])
+    except subprocess.TimeoutExpired:
+        stopped = processes.interrupt(process, options.stop)
+        if options.duration is None or limit != options.duration:
+            raise RuntimeFailure(f"{name} had not ended after {format_time(limit or 0)} (--timeout)") from None
+        if not stopped:
+            raise RuntimeFailure(f"{name} does not end on SIGINT, as --duration needs") from None
+        return
+    if code:
+        how = f"was killed by {_signal(-code)}" if code < 0 else f"ended with status {code}"
+        raise RuntimeFailure(f"{name} {how}")
+
+
+def _signal(number: int) -> str:
+    """The name of a signal; real-time signals have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _settle(listener: Listener, pid: int) -> bool:
+    """Waits until the host has told that the program's clients are gone, which comes last; whether it has."""
+    begun = time.monotonic()
+    mine: list[EventRecord] = []
+    while time.monotonic() < begun + (SETTLE if mine else UNSEEN):
+        mine = [one for one in listener.so_far() if one.pid == pid]
+        gone = {one.client for one in mine if one.kind is EventKind.GONE}
+        if mine and {one.client for one in mine} == gone:
+            return True
+        time.sleep(0.02)
+    return not mine
+
+
+def read(
+    planned: Planned, options: ProfileOptions, records: Sequence[EventRecord], pid: int, spent: tuple[int, int],
+    known: Collection[int] = (),
+) -> ProfileResult:  # fmt: skip
+    """The jobs in a run's events.
+
+    Args:
+        planned: the run.
+        options: how it was executed.
+        records: all events that the host told meanwhile.
+        pid: the program's process.
+        spent: CPU and wall-clock time, ns.
+        known: other processes that the program has not started.
+
+    Raises:
+        RuntimeFailure: as for execute.
+    """
+    if any(one.kind is EventKind.LOST or (one.lost and one.pid == pid) for one in records):
+        raise RuntimeFailure("events were lost: not all of the run was seen; measure on a machine that is less busy")
+    if change := _change(records, pid):
+        raise RuntimeFailure(f"{change}: its times are not those of the others; measure again")
+    mine = [one for one in records if one.pid == pid]
+    found = segments(mine, Costs.of(records, options.theta), options.duration is not None)
+    name = visible(options.command[0])
+    if not found:
+        others = sorted({f"{one.comm}-{one.pid}" for one in records if one.kind is EventKind.BEGIN})
+        seen = f"; {visible(', '.join(others)[:80])} had some: a shell must `exec` the program" if others else ""
+        raise RuntimeFailure(f"{name}: no GPU segment was seen{seen}")
+    if not any(one.work for one in found):
+        raise RuntimeFailure(
+            f"{name}: no GPU segment with work was seen, {len(found)} without; a program with work on a real GPU is "
+            "measured with gpurt.ko or `gpurt serve`, not with an emulator"
+        )
+    if planned.condition is Condition.GPU and (shared := [one for one in found if not one.priority]):
+        raise RuntimeFailure(
+            f"{name}: {len(shared)} segments are best effort and share the GPU with the co-runner; give --priority"
+        )
+    strangers = {f"{one.comm}-{one.pid}" for one in records
+                 if one.kind is EventKind.BEGIN and one.pid not in (0, pid, *known)}  # fmt: skip
+    if strangers:
+        raise RuntimeFailure(
+            f"{visible(', '.join(sorted(strangers))[:80])} began to use the GPU during the run of {name}: if {name} "
+            "started it, its segments are missing in the times, so measure it as a task of its own; if not, start it "
+            "before"
+        )
+    made = jobs(mine, found, options.task, options.per_job, options.duration is not None)
+    if not any(job.segments for job in made.jobs):
+        raise RuntimeFailure(f"{name}: none of its {len(found)} GPU segments is in a whole job")
+    return ProfileResult(planned, made, tuple(found), *spent)
+
+
+def _change(records: Sequence[EventRecord], pid: int) -> str:
+    """The change during a run by which its times are others, in words; empty if there was none."""
+    for one in records:
+        if one.kind is EventKind.COMMIT and one.cause is Cause.POLICY:
+            return f"the policy of GPU {one.gpu} was changed during the run"
+        if one.kind is EventKind.COMMIT and one.cause is Cause.RESET:
+            return f"GPU {one.gpu} was reset or resumed during the run"
+        if one.kind is EventKind.OVERRUN and one.pid == pid:
+            return "the program used its budget up, or kept the bus too long"
+    return ""

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The clients of a host as a table that fits the terminal, with a bar for each client's share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpurt.types import Document
+from pycontrol.link.control import NO_GPU, ClientInfo
+from pycontrol.link.sampling import Sample
+from pycontrol.observe import documents
+from pycontrol.output import render
+from pycontrol.output.render import ms
+
+#: The columns from left to right, and how soon each is left out where the terminal is narrow; 0: never.  Those of
+#: SOME are there if a client has something in them.
+COLUMNS = {"GPU": 3, "pid": 0, "name": 0, "state": 2, "priority": 1, "share": 0, "owned ms": 5, "segments": 6,
+           "preempted": 4, "depth": 8, "TSGs": 7, "form": 10, "raised": 11, "group": 2, "": 9}  # fmt: skip
+
+
+SOME = ("group", "")
+
+#: Shortest and longest bar for the part that a client owned; a terminal without room for the shortest shows none.
+BAR = (10, 60)
+
+
+def text(seen: Sample, width: int | None, height: int | None) -> str:
+    """A line for the GPUs, then the clients, in at most so many columns and lines if they are given."""
+    gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus) or NO_GPU
+    cells = [_cells(one, _percent(seen, one)) for one in seen.ordered()]
+    columns = _columns(cells)
+    lines = _table(columns, cells, blocks=False)
+    if width is not None:
+        for name in sorted(COLUMNS, key=lambda name: -COLUMNS[name]):
+            if max(map(len, lines)) <= width or not COLUMNS[name]:
+                break
+            columns = [one for one in columns if one != name]
+            lines = _table(columns, cells, blocks=False)
+        lines = _with_bars(lines, seen, width)
+    lines = [f"{gpus}; {len(seen.clients)} clients", *lines]
+    if height is not None and len(lines) > height:
+        lines[height - 1 :] = [f"... and {len(lines) - height + 1} more"]
+    return "\n".join(line if width is None or len(line) <= width else line[: width - 1] + "~" for line in lines)
+
+
+def table(clients: list[ClientInfo]) -> str:
+    """The clients without what they owned of a time, as the command `clients` shows them."""
+    cells = [_cells(one, "-") for one in clients]
+    return "\n".join(_table([name for name in _columns(cells) if name != "share"], cells))
+
+
+def _columns(cells: list[dict[str, str]]) -> list[str]:
+    return [name for name in COLUMNS if name not in SOME or any(one[name] for one in cells)]
+
+
+def _percent(seen: Sample, one: ClientInfo) -> str:
+    """A part that is estimated begins with a tilde."""
+    share = seen.share(one)
+    if share is None:
+        return "-"
+    return f"{'~' if seen.shared.get((one.gpu, one.client)) else ''}{100 * share:.1f}%"
+
+
+def _cells(one: ClientInfo, share: str) -> dict[str, str]:
+    flags = " ".join(word for word in ("exempt", "demoted", "barred") if getattr(one, word))
+    return {
+        "GPU": str(one.gpu), "pid": str(one.pid), "name": one.comm, "state": one.state.word,
+        "priority": str(one.priority), "share": share,
+        "owned ms": ms(one.held_ns), "segments": str(one.segments), "preempted": str(one.preemptions),
+        "depth": str(one.depth), "TSGs": str(one.tsgs), "form": one.form.word,
+        "raised": f"to {one.raised}" if one.raised else "-", "group": one.group, "": flags,
+    }  # fmt: skip
+
+
+def _table(columns: list[str], cells: list[dict[str, str]], *, blocks: bool = True) -> list[str]:
+    return render.table(columns, [[one[name] for name in columns] for one in cells], blocks=blocks).split("\n")
+
+
+def _with_bars(lines: list[str], seen: Sample, width: int) -> list[str]:
+    """The table with a bar beside each client, if there is room."""
+    used = max(map(len, lines)) + 2
+    room = min(width - used, BAR[1])
+    if room < BAR[0] or not seen.shares:
+        return lines
+    bars = ["#" * round(room * (seen.share(one) or 0)) for one in seen.ordered()]
+    return [*lines[:2], *(f"{line:{used}}{bar}".rstrip() for line, bar in zip(lines[2:], bars, strict=True))]
+
+
+def data(seen: Sample) -> Document:
+    """For JSON."""
+    clients = [
+        documents.client(one) | {"share": seen.share(one), "shared": seen.shared.get((one.gpu, one.client), 0.0)}
+        for one in seen.ordered()
+    ]
+    return {"gpus": list(map(documents.gpu, seen.gpus)), "clients": clients}
+
+
+def listed(clients: Sequence[ClientInfo]) -> str:
+    """The clients in a line."""
+    return ", ".join(f"{one.pid} ({one.comm})" for one in clients) or "none"
+
+
+def budgets(clients: Sequence[ClientInfo]) -> str:
+    """The table of clients with their budgets."""
+    rows = [
+        (str(one.pid), one.comm, str(one.gpu), ms(one.budget_ns or None), ms(one.period_ns or None),
+         one.on_overrun.word if one.on_overrun is not None else "-", str(one.overruns))
+        for one in clients
+    ]  # fmt: skip
+    return render.table(("pid", "name", "GPU", "budget ms", "period ms", "on overrun", "overruns"), rows)

@@ -1,0 +1,452 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Checks what real-time tasks need on a machine, and says how to get what is missing."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import platform
+import re
+import resource
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+
+from analysis.taskset import TasksetFile
+from gpurt._gpurt import ffi, lib
+from gpurt.enums import Tier
+from gpurt.errors import GpurtError
+from gpurt.files import matching
+from gpurt.segments import explain
+from pycontrol.link import patched as live_patched
+from pycontrol.link.control import NO_GPU, GpuStatus, connect
+from pycontrol.link.patched import PatchedGpu
+from pycontrol.machine import clocks
+from pycontrol.machine.mps import mps_pipe
+from pycontrol.machine.placement import fifo_permitted
+from pycontrol.machine.rights import fifo_forbidden
+from pycontrol.observe import host_cpu
+from pycontrol.observe.fit import fit
+from pycontrol.observe.fit.host import online
+
+ROOT = Path("/")
+#: The GPUs' threads of the kernel module have SCHED_FIFO 99.  Tasks must stay below.
+HIGHEST = 98
+#: Below a root, what the kernel module says of patched drivers.
+FACTS = live_patched.FACTS.relative_to("/")
+SCHED_DEADLINE = 6  # sched(7); the module os does not have it
+
+
+class Status(str, Enum):
+    """How bad it is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The result of one check; ``cure`` is None if there is nothing to do."""
+
+    name: str
+    status: Status
+    text: str
+    cure: str | None = None
+
+
+def as_text(findings: list[Diagnosis]) -> str:
+    """A line for each finding, and one for its cure."""
+    marks = {Status.OK: "ok  ", Status.WARN: "WARN", Status.FAIL: "FAIL"}
+    lines = []
+    for finding in findings:
+        lines.append(f"{marks[finding.status]}  {finding.name}: {finding.text}")
+        if finding.cure:
+            lines.append(f"      -> {finding.cure}")
+    return "\n".join(lines)
+
+
+def examine(device: str | None, root: Path = ROOT, file: TasksetFile | None = None) -> list[Diagnosis]:
+    """Runs every check, in a fixed order.  Reads files below ``root`` and changes nothing.
+
+    ``file``: one that the machine, and a host that answers, are held against.
+    """
+    return [
+        _throttling(root),
+        _fair_server(root),
+        _group_scheduling(root),
+        *_limits(),
+        _deadline_tasks(root),
+        *_clocks(root),
+        _isolation(root),
+        _preemption(root),
+        *_driver(root, _switched(device)),
+        *_mig(root),
+        *_host(device),
+        *(_file(device, root, file) if file else ()),
+    ]
+
+
+def _file(device: str | None, root: Path, file: TasksetFile) -> Iterator[Diagnosis]:
+    """The objections to this machine, and to the host where one answers."""
+    try:
+        with connect(device) as control:
+            host = replace(fit.ask(control, file), clocks=[clocks.look(root)])
+    except GpurtError:  # of which another check tells
+        host = fit.Host(cpus=online(), clocks=[clocks.look(root)])
+    found = fit.objections(file, host)
+    name = "taskset file"
+    for one in found:
+        status = Status.FAIL if fit.Defeats.BOUNDS in one.defeats else Status.WARN
+        yield Diagnosis(name, status, one.text, one.cure or None)
+    if not found:
+        text = "nothing is known against it here" if host.gpus else "nothing is known against it, but no host was asked"
+        yield Diagnosis(name, Status.OK if host.gpus else Status.WARN, text)
+
+
+def _read(root: Path, name: str) -> str | None:
+    try:
+        return (root / name).read_text().strip()
+    except OSError:
+        return None
+
+
+def _throttling(root: Path) -> Diagnosis:
+    runtime = _read(root, "proc/sys/kernel/sched_rt_runtime_us")
+    period = _read(root, "proc/sys/kernel/sched_rt_period_us")
+    name = "real-time throttling"
+    if runtime is None or period is None:
+        return Diagnosis(name, Status.WARN, "cannot be read", "mount /proc")
+    if runtime == "-1":
+        return Diagnosis(name, Status.OK, "off")
+    return Diagnosis(
+        name,
+        Status.WARN,
+        f"real-time tasks are stopped after {runtime} of every {period} us on a CPU; the analyses do not know that",
+        "once the taskset is proven: sysctl kernel.sched_rt_runtime_us=-1",
+    )
+
+
+def _release(root: Path) -> tuple[int, ...]:
+    """The kernel's release, such as (6, 12); empty if it cannot be read."""
+    parts = (_read(root, "proc/sys/kernel/osrelease") or "").split("-")[0].split(".")[:2]
+    return tuple(int(part) for part in parts) if all(part.isdigit() for part in parts) else ()
+
+
+def _fair_server(root: Path) -> Diagnosis:
+    """From Linux 6.12 a server of the deadline class runs SCHED_OTHER tasks that starve (kernel/sched/fair.c)."""
+    name = "fair server"
+    if _release(root) < (6, 12):
+        return Diagnosis(name, Status.OK, "none in this kernel; it comes with Linux 6.12")
+    times = {
+        (_read(folder, "runtime"), _read(folder, "period"))
+        for folder in matching(root / "sys/kernel/debug/sched/fair_server", "cpu[0-9]*")
+    }
+    cure = "as root: for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done"
+    if not times or None in {value for pair in times for value in pair}:
+        text = "may run SCHED_OTHER tasks ahead of SCHED_FIFO 99, the module's threads included; it cannot be read"
+        return Diagnosis(name, Status.WARN, text, f"mount debugfs and run this as root; {cure}")
+    times = {(runtime, period) for runtime, period in times if runtime != "0"}
+    if not times:
+        return Diagnosis(name, Status.OK, "off")
+    shares = ", ".join(sorted(f"{runtime} of every {period} ns" for runtime, period in times))
+    text = f"SCHED_OTHER tasks that starve get {shares} on a CPU, ahead of SCHED_FIFO 99, the module's threads included"
+    return Diagnosis(name, Status.WARN, text, cure)
+
+
+def _deadline_tasks(root: Path) -> Diagnosis:
+    name = "SCHED_DEADLINE"
+    found = set()
+    for path in matching(root / "proc", "[0-9]*/task/[0-9]*/stat"):
+        try:
+            head, _, tail = path.read_bytes().decode("utf-8", "replace").rpartition(")")
+        except OSError:
+            continue  # it has ended
+        if tail.split()[38] == str(SCHED_DEADLINE):
+            found.add(head.partition("(")[2])
+    if not found:
+        return Diagnosis(name, Status.OK, "no task uses it; gpurt would count it as best effort")
+    text = f"used by {', '.join(sorted(found))}: best effort for gpurt, yet ahead of every SCHED_FIFO task on its CPU"
+    cure = "give tasks that use the GPU SCHED_FIFO, and keep the others off their CPUs"
+    return Diagnosis(name, Status.WARN, text, cure)
+
+
+def _config(root: Path) -> dict[str, str] | None:
+    """The kernel's build configuration; None if this machine does not have it as a file."""
+    text = _read(root, f"boot/config-{platform.release()}")
+    if text is None:
+        try:
+            text = gzip.decompress((root / "proc/config.gz").read_bytes()).decode()
+        except (OSError, EOFError, gzip.BadGzipFile):
+            return None
+    lines = (line.partition("=") for line in text.splitlines() if line.startswith("CONFIG_"))
+    return {key: value for key, _, value in lines}
+
+
+def _group_scheduling(root: Path) -> Diagnosis:
+    name = "RT group scheduling"
+    config = _config(root)
+    if config is None:
+        text = "the kernel's configuration is not published: if it is on, SCHED_FIFO fails in cgroups without a budget"
+        return Diagnosis(name, Status.WARN, text, "let /boot/config-RELEASE or /proc/config.gz be read here")
+    if config.get("CONFIG_RT_GROUP_SCHED") != "y":
+        return Diagnosis(name, Status.OK, "off")
+    return Diagnosis(
+        name,
+        Status.WARN,
+        "on: SCHED_FIFO fails even for root in a cgroup without real-time budget",
+        "move the programs to the root cgroup, write a budget to cpu.rt_runtime_us (cgroup v1), or do without it",
+    )
+
+
+def _limits() -> Iterator[Diagnosis]:
+    root = os.geteuid() == 0
+    soft, _ = resource.getrlimit(getattr(resource, "RLIMIT_RTPRIO", 14))
+    if fifo_permitted(HIGHEST):
+        text = f"permitted; use up to {HIGHEST}, for the module's threads have {HIGHEST + 1}"
+        yield Diagnosis("SCHED_FIFO", Status.OK, text)
+    elif not fifo_forbidden(HIGHEST):
+        cure = "grant CAP_SYS_NICE to the container, or give its cgroup real-time budget (see RT group scheduling)"
+        yield Diagnosis("SCHED_FIFO", Status.FAIL, "refused, though neither user nor limit forbids it", cure)
+    else:
+        text = f"permitted up to priority {soft}" if soft else "not permitted"
+        cure = f"add '@gpurt - rtprio {HIGHEST}' to /etc/security/limits.d/gpurt.conf and log in again, or run as root"
+        yield Diagnosis("SCHED_FIFO", Status.WARN, text, cure)
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    if root or soft == resource.RLIM_INFINITY:
+        yield Diagnosis("locked memory", Status.OK, "unlimited")
+    else:
+        cure = "add '@gpurt - memlock unlimited' to /etc/security/limits.d/gpurt.conf and log in again"
+        yield Diagnosis("locked memory", Status.WARN, f"limited to {soft >> 10} KiB: page faults delay tasks", cure)
+
+
+def _clocks(root: Path) -> Iterator[Diagnosis]:
+    """Whether execution times may vary with a clock (docs/manual/clocks.md)."""
+    seen = clocks.look(root)
+    if not seen.cpus:
+        yield Diagnosis("CPU frequency", Status.OK, "not scaled by this kernel")
+    cures = {
+        "CPU": "cpupower frequency-set -g performance, and turbo off (on a Jetson: nvpmodel and jetson_clocks)",
+        "GPU": "docs/manual/clocks.md says how to hold it",
+    }  # fmt: skip
+    for what, found in (("CPU", seen.cpus), ("GPU", seen.gpus)):
+        loose = [one for one in found if one.hertz is None]
+        text = "; ".join(clocks.told(loose or found))
+        if loose:
+            text += ": execution times vary with the clock"
+            yield Diagnosis(f"{what} frequency", Status.WARN, text, cures[what])
+        elif found:
+            yield Diagnosis(f"{what} frequency", Status.OK, text)
+
+
+def _isolation(root: Path) -> Diagnosis:
+    name = "CPU isolation"
+    isolated = _read(root, "sys/devices/system/cpu/isolated")
+    if isolated:
+        return Diagnosis(name, Status.OK, f"CPUs {isolated} are isolated")
+    cure = "boot with isolcpus= and nohz_full= naming the CPUs of real-time tasks"
+    return Diagnosis(name, Status.WARN, "no CPU is kept free of other work", cure)
+
+
+def _preemption(root: Path) -> Diagnosis:
+    name = "kernel preemption"
+    if _read(root, "sys/kernel/realtime") == "1":
+        return Diagnosis(name, Status.OK, "PREEMPT_RT")
+    cure = "use a PREEMPT_RT kernel (Debian: linux-image-rt-*; Jetson: the RT kernel packages)"
+    return Diagnosis(name, Status.WARN, "not PREEMPT_RT: kernel code can delay tasks for milliseconds", cure)
+
+
+#: Driver, as a patched one calls itself -> its usual name, and its device nodes.
+DRIVERS = {
+    "nvgpu": ("nvgpu", ("dev/nvhost-gpu", "dev/nvgpu/igpu0/ctrl")),
+    "nvidia": ("NVIDIA", ("dev/nvidiactl",)),
+    "amdgpu": ("amdgpu/KFD", ("dev/kfd",)),
+}
+
+
+#: Those of NVIDIA's open kernel modules that there are patches for: kmod/patches/nvidia-open.
+PATCHED_NVIDIA = ("570", "580", "590", "595")
+
+
+def _nvidia_patches(root: Path) -> str:
+    """Whether NVIDIA's driver that is loaded can be patched (tier T2), by what it says of itself."""
+    said = _read(root, "proc/driver/nvidia/version") or ""
+    version = re.search(r"\b(\d{3})\.\d+", said.partition("\n")[0])
+    if version is None:
+        return ""
+    if "Open Kernel Module" not in said:
+        return "; NVIDIA's proprietary modules cannot be patched: the open ones can"
+    if version[1] not in PATCHED_NVIDIA:
+        return f"; release {version[1]} has no patches, {', '.join(PATCHED_NVIDIA)} have"
+    return f"; there are patches for release {version[1]} (tier T2, docs/nvidia-open.md)"
+
+
+def _switched(device: str | None) -> list[GpuStatus]:
+    """The host's GPUs that patched drivers switch; none if no host answers, of which `_host` tells."""
+    try:
+        with connect(device) as control:
+            return [one for one in control.status() if one.tier is Tier.PATCHED]
+    except GpurtError:
+        return []
+
+
+def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Diagnosis]:
+    """Drivers that are patched, as module and host say; and those of which nobody but their device nodes tells."""
+    name = "GPU driver"
+    patched = [one for one in live_patched.read(root / FACTS) if one.device != "-" and one.condition != "more"]
+    if patched:
+        yield _patched_driver(patched)
+    if switched:
+        gpus = ", ".join(f"GPU {one.gpu} is {one.driver} {one.device}".rstrip() for one in switched)
+        text = f"patched (tier T2), which has never run on hardware: {gpus}"
+        yield Diagnosis(name, Status.WARN, text, "run sudo gpurt measure board --driver (docs/kernel.md)")
+    known = {one.driver for one in patched} | {one.driver for one in switched}
+    rest = [one for driver, one in DRIVERS.items() if driver not in known]
+    found = [usual for usual, nodes in rest if any((root / node).exists() for node in nodes)]
+    if found:
+        text = f"{', '.join(found)}: only through agents in the programs (tier T1), which have run on one NVIDIA H200"
+        text += _nvidia_patches(root) if "NVIDIA" in found else ""
+        yield Diagnosis(name, Status.WARN, text, "read docs/unpatched.md: gpurt serve, gpurt run --auto")
+    elif not known:
+        yield Diagnosis(name, Status.OK, "none found; the virtual GPU is what there is (tier T3)")
+    if (root / "dev/kfd").exists() and _read(root, "sys/module/amdgpu/parameters/cwsr_enable") == "0":
+        text = "amdgpu/KFD: waves are not saved, so nothing is preempted (tier T0): a stop waits for kernels"
+        yield Diagnosis(name, Status.WARN, text, "load amdgpu with cwsr_enable=1, its default")
+    yield from _escapes(root)
+
+
+#: The newest HIP of which the preload library knows all functions: `newest` in userlib/preload/hip.table.
+NEWEST_HIP = (7, 2)
+HIP_FOLDERS = ("usr/lib/*", "opt/rocm*/lib")
+
+
+def _newer_hip(root: Path) -> Iterator[Diagnosis]:
+    """A HIP that has functions which the preload library does not know."""
+    libraries = [one for folder in HIP_FOLDERS for one in matching(root, f"{folder}/libamdhip64.so.*.*")]
+    versions = {found[0]: one for one in libraries if (found := re.findall(r"\.so\.(\d+)\.(\d+)", one.name))}
+    for (major, minor), one in sorted(versions.items()):
+        if (int(major), int(minor)) > NEWEST_HIP:
+            known = ".".join(map(str, NEWEST_HIP))
+            text = f"HIP {major}.{minor} ({one}): work by functions that came after {known} begins no "
+            cure = "mark the segments of programs that use such functions (docs/library.md)"
+            yield Diagnosis("HIP", Status.WARN, text + "automatic segment", cure)
+
+
+def _escapes(root: Path) -> Iterator[Diagnosis]:
+    """Work that nobody takes off the GPU (tier T0), because of how the machine is set up."""
+    yield from _newer_hip(root)
+    if _read(root, "sys/module/amdgpu/parameters/user_queue") in ("1", "2"):
+        text = "amdgpu: programs may use user queues of /dev/dri, which nothing takes off the GPU (tier T0)"
+        yield Diagnosis("user queues", Status.WARN, text, "load amdgpu without user_queue, or with user_queue=0")
+    pipe = mps_pipe(os.environ)
+    if os.path.lexists(root / str(pipe).lstrip("/")):
+        text = f"MPS runs ({pipe.parent}): its clients have no priorities, for its server has their channels (tier T0)"
+        cure = "echo quit | nvidia-cuda-mps-control, or divide the GPU (docs/manual/from-mps.md)"
+        yield Diagnosis("MPS", Status.WARN, text, cure)
+
+
+def _patched_driver(gpus: list[PatchedGpu]) -> Diagnosis:
+    """The module's own switching is not believed before a board has been tried."""
+    troubles = [one.trouble for one in gpus if one.trouble]
+    if troubles:
+        return Diagnosis("GPU driver", Status.WARN, "; ".join(troubles), "docs/kernel.md says what each means")
+    names = ", ".join(one.title for one in gpus)
+    text = f"{names}: switched by gpurt.ko (tier T2), which has never run on hardware"
+    cure = "try this board first: sudo gpurt measure board --driver --load COMMAND"
+    return Diagnosis("GPU driver", Status.WARN, text, cure)
+
+
+def _mig(root: Path) -> Iterator[Diagnosis]:
+    """GPU instances, as the driver lists them by the numbers of /dev/nvidia* (osRmCapRegisterGpu() in os.c)."""
+    folders = matching(root / "proc/driver/nvidia/capabilities", "gpu[0-9]*/mig/gi[0-9]*")
+    found = sorted((int(one.parents[1].name[3:]), int(one.name[2:])) for one in folders)
+    if not found:
+        return
+    gpus = lib.gpurt_mig_gpus(str(root / "sys/bus/pci/devices").encode())
+    numbers = [lib.gpurt_mig_number(gpu, instance, gpus) for gpu, instance in found]
+    if not gpus:
+        text = "/sys/bus/pci/devices shows no NVIDIA GPU: programs in GPU instances have no number and run unmanaged"
+        yield Diagnosis("MIG", Status.WARN, text, "let this machine or container see /sys/bus/pci/devices")
+        return
+    if lib.GPURT_MAX_GPUS in numbers:
+        text = f"a machine with {gpus} GPUs has no number for each of their GPU instances: programs run unmanaged there"
+        yield Diagnosis("MIG", Status.WARN, text, f"undivide GPUs, or have {lib.GPURT_MAX_GPUS} at most")
+        return
+    pairs = zip(found, numbers, strict=True)
+    each = (f"GPU instance {instance} of nvidia{gpu} is GPU {number}" for (gpu, instance), number in pairs)
+    text = f"{', '.join(each)}, if the driver opened its GPUs in the order of their nodes"
+    cure = f"start the host with --gpus {max(numbers) + 1} or more (gpurt.ko: agent_gpus); run nvidia-persistenced"
+    for number in sorted({one for one in numbers if numbers.count(one) > 1}):
+        cure += f"; GPU {number} is shared: analyse the tasks of its instances together, in one file"
+    yield Diagnosis("MIG", Status.WARN, text, cure)
+
+
+def _host(device: str | None) -> Iterator[Diagnosis]:
+    name = "host"
+    handle = ffi.new("struct gpurt_handle **")
+    status = lib.gpurt_open(handle, device.encode() if device else ffi.NULL)
+    if status == -errno.ENODEV and _lacks_gpu(device):
+        text, _, cure = NO_GPU.partition("; ")
+        yield Diagnosis(name, Status.WARN, text, cure)
+        return
+    if status:
+        text, _, cure = explain(device, status).partition("; ")
+        yield Diagnosis(name, Status.FAIL, text, cure)
+        return
+    query = ffi.new("struct gpurt_query *")
+    status = lib.gpurt_query_host(handle[0], query)
+    lib.gpurt_close(handle[0])
+    if status:
+        yield Diagnosis(name, Status.FAIL, f"answers with {os.strerror(-status)}", "restart it")
+        return
+    kind = "emulator" if query.caps & lib.GPURT_CAP_EMULATED else "kernel module"
+    tier = ["T0", "T1", "T2", "T3"][query.tier] if query.tier < lib.GPURT_TIER_COUNT else "unknown"
+    yield Diagnosis(name, Status.OK, f"{kind}, interface version {query.version}, {query.gpus} GPU(s), tier {tier}")
+    if query.caps & lib.GPURT_CAP_AGENTS and query.caps & lib.GPURT_CAP_EMULATED:
+        yield from _host_cpu(device)
+    yield _boosted(device, bool(query.caps & lib.GPURT_CAP_RAISES))
+
+
+def _host_cpu(device: str | None) -> Iterator[Diagnosis]:
+    """Whether the host stays above the real-time threads that it serves, on a CPU that none of them may use."""
+    name = "host's CPU"
+    try:
+        with connect(device) as control:
+            found = host_cpu.of_host(control)
+    except GpurtError:
+        return
+    if found:
+        more = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
+        cure = "start the host as root, and keep it and its clients apart: taskset -c CPU gpurt serve"
+        yield Diagnosis(name, Status.WARN, found[0] + more, cure)
+    elif found is not None:
+        yield Diagnosis(name, Status.OK, "above its clients' real-time threads, on a CPU that none of them may use")
+
+
+def _boosted(device: str | None, raises: bool) -> Diagnosis:
+    """Whether the host does the policy that taskset files are for unless they name another."""
+    name = "policy boosted"
+    try:
+        with connect(device) as control:
+            normal = min(one.normal for one in control.gpus())
+    except GpurtError as error:
+        return Diagnosis(name, Status.WARN, f"cannot be read: {error}", "run this as root")
+    if not normal:
+        cure = "load gpurt.ko without boost=0, or say policy = \"segment\" in taskset files"
+        return Diagnosis(name, Status.WARN, "this host cannot raise threads, which it needs", cure)
+    band = f"priorities 1 to {normal}, raised threads up to {2 * normal + 1}"
+    if raises:
+        return Diagnosis(name, Status.OK, f"the host raises threads; {band}")
+    text = f"threads raise themselves, by their RLIMIT_RTPRIO, and only those of tasks that suspend; {band}"
+    return Diagnosis(name, Status.WARN, text, "for tasks that wait busily start the host as root, at a higher priority")
+
+
+def _lacks_gpu(device: str | None) -> bool:
+    """Whether there is a host, but without a GPU.  The library's error is the same if there is no host."""
+    try:
+        with connect(device) as control:
+            return not control.status()
+    except GpurtError:
+        return False

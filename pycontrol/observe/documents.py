@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Objects that the JSON documents of several commands share (docs/output.md); times are ns."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+
+from gpurt._gpurt import lib
+from gpurt.types import Document
+from pycontrol.link.control import BusStatus, ClientInfo, Durations, GpuStatus, RuleInfo, UpdateLatency
+from pycontrol.observe.judge.finding import Finding
+
+
+def gpu(one: GpuStatus) -> Document:
+    """A GPU of a host; ``runner_pid`` is None while all clients share it, or if it is another user's."""
+    return {
+        "gpu": one.gpu, "device": one.device or None, "driver": one.driver, "tier": one.tier, "policy": one.policy,
+        "notice": one.notice,
+        "poll_ns": one.poll_ns, "client_count": one.clients, "tsgs": one.tsgs, "image": one.image,
+        "runner_pid": one.runner_pid or None, "updates": one.commits, "faults": one.faults, "late": one.late,
+        "malformed": one.malformed, "alpha_ns": one.alpha_ns, "theta_ns": one.theta_ns, "slice_ns": one.slice_ns,
+        "refused": one.refused, "normal_priorities": one.normal or None, "barred_count": one.barred,
+        "unit_policy": one.unit_policy or None, "mechanism": one.mechanism or None,
+        "units": one.units if one.unit_policy else None, "units_held": one.units_held, "jobs": one.jobs,
+        "unit_clients": one.unit_clients, "jobs_done": one.jobs_done, "jobs_late": one.jobs_late,
+        "jobs_skipped": one.jobs_skipped, "jobs_lost": one.jobs_lost, "jobs_overdue": one.jobs_overdue,
+        "partition_of": one.partition_of, "partition_units": one.partition_units or None,
+        "cross_factor": one.cross / 1000 if one.cross else None, "stuck_bound_ns": one.stuck_bound_ns or None,
+        "stuck_ns": one.stuck_ns or None, "stuck_count": one.stucks,
+    }  # fmt: skip
+
+
+def client(one: ClientInfo) -> Document:
+    """A client of a GPU.
+
+    ``set_priority``, ``budget_ns`` and ``period_ns`` are None if none is set, ``raised`` if its thread is not
+    raised, ``group`` if it is a member of none.
+    """
+    data = asdict(one)
+    data["name"] = data.pop("comm")
+    data["owned_ns"] = data.pop("held_ns")
+    data["budget_ns"] = one.budget_ns or None
+    data["period_ns"] = one.period_ns or None
+    data["raised"] = one.raised or None
+    data["group"] = one.group or None
+    return data
+
+
+def rule(one: RuleInfo) -> Document:
+    """A rule about processes, and its effect.
+
+    ``pid`` and ``name`` and ``cgroup`` are None also if this process may not know them.
+    """
+    named_by = "pid" if one.pid is not None else "name" if one.comm is not None else "cgroup"
+    return {
+        "effect": "exempt" if one.exempt else "bar", "named_by": named_by, "pid": one.pid or None,
+        "name": one.comm or None, "cgroup": one.cgroup or None, "age_ns": time.monotonic_ns() - one.since_ns,
+    }  # fmt: skip
+
+
+def latency(one: UpdateLatency) -> Document:
+    """How long the runlist updates of one cause took, with the counts of the histogram that are not 0."""
+    return {"gpu": one.gpu, "cause": one.cause, "updates": one.count, **_times(one, "updates")}
+
+
+def bus(one: BusStatus) -> Document:
+    """The bus of a GPU: who has it (None: nobody), and how long those waited that were given it."""
+    holder = {
+        "client": one.client, "pid": one.pid or None, "name": one.comm or None, "priority": one.priority,
+        "held_ns": one.held_ns,
+    }  # fmt: skip
+    return {
+        "gpu": one.gpu, "holder": holder if one.client else None, "waiters": one.waiters, "copies": one.count,
+        **_times(one, "copies"),
+    }  # fmt: skip
+
+
+def _times(one: Durations, counted: str) -> Document:
+    histogram = [
+        {"below_ns": int(lib.gpurt_hist_floor(bucket + 1)), counted: count}
+        for bucket, count in enumerate(one.buckets)
+        if count
+    ]
+    return {
+        "minimum_ns": one.minimum, "mean_ns": one.mean, "p99_ns": one.percentile(0.99), "maximum_ns": one.maximum,
+        "histogram": histogram,
+    }  # fmt: skip
+
+
+def seen(
+    *, best_effort: bool, jobs: int, mort: int | None, wcrt: int | None, deadline: int, misses: int | None,
+    above: bool = False,
+) -> Document:
+    """The observations of a task in a run, simulated or real.
+
+    ``verdict``: "ok", "missed" (a deadline), "above-bound", "unseen" (no job of a real-time task), or "best-effort".
+    Verdict "above-bound": ``mort`` exceeds ``wcrt``, or ``above``: a job that is not done did.
+    """
+    if best_effort:
+        verdict = "best-effort"
+    elif above or (mort is not None and wcrt is not None and mort > wcrt):
+        verdict = "above-bound"
+    elif misses:
+        verdict = "missed"
+    else:
+        verdict = "ok" if jobs else "unseen"
+    return {
+        "best_effort": best_effort, "jobs": jobs, "mort_ns": mort, "wcrt_ns": wcrt, "deadline_ns": deadline,
+        "misses": misses, "verdict": verdict,
+    }  # fmt: skip
+
+
+def finding(one: Finding) -> Document:
+    """A finding for JSON; times in ns."""
+    return {
+        "finding": one.what.value, "sort": one.what.sort.value, "task": one.task or None,
+        "job": one.job, "message": one.line(), "seen_ns": one.seen, "allowed_ns": one.allowed,
+        "because": [one.value for one in one.because], "time_ns": one.time,
+    }  # fmt: skip

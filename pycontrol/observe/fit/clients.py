@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Objections to a host's clients: those that no bound knows, and those that are not as the file has their task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from analysis.model import FORMS, Task, Waiting
+from analysis.taskset import Launch, TasksetFile
+from gpurt.text import visible
+from pycontrol.link.control import ClientInfo
+from pycontrol.observe.fit.host import Host
+from pycontrol.observe.fit.objection import Code, Objection
+
+#: The cure where a member of a group that raises all is not raised.
+KEEP = "its thread has to join {} itself, with GPURT_GROUP_ALL"
+
+
+def clients(file: TasksetFile, host: Host) -> Iterator[Objection]:
+    """The objections to each client."""
+    tasks = {task.name: task for task in file.taskset}
+    for one in host.clients:
+        names = host.names.get(one.pid, ())
+        yield from _any(one, [tasks[name] for name in names])
+        if len(names) == 1:
+            yield from _of(file, one, tasks[names[0]])
+
+
+def groups(file: TasksetFile, host: Host) -> Iterator[Objection]:
+    """The objections to clients that own the GPU with others than the file says: a name is one group for each user."""
+    tasks = {task.name: task for task in file.taskset}
+    users: dict[str, str] = {}  # whose the groups of tasks with workers are
+    there = [(one, tasks[names[0]] if len(names := host.names.get(one.pid, ())) == 1 else None) for one in host.clients]
+    for one, task in there:
+        if task and task.name in file.taskset.forked and one.group == _group(file, task):
+            users.setdefault(one.group, host.users.get(one.pid, ""))
+    held = file.taskset.held
+    for one, task in there:
+        who, user, wanted = process(one), host.users.get(one.pid, ""), _group(file, task)
+        if task and (task.uses_gpu or task.name in held) and one.group != wanted:
+            cure = KEEP.format(wanted) if task.name in held else f"gpurt apply has it join {wanted}"
+            if one.group:
+                cure = f"it stays there: start it anew, {f'with GPURT_GROUP={wanted}' if wanted else 'in no group'}"
+            text = f"{who} is in {_named(one.group)}, the file says {_named(wanted)} for {task.name}"
+            yield Objection(Code.GROUP, text, cure)
+        elif task and user != users.get(one.group, user):
+            text = f"{who} is of another user than other members of group {wanted}, so that it is in another group"
+            yield Objection(Code.GROUP, text, "start all of them as one user")
+        elif not wanted and user == users.get(one.group):
+            text = f"{who} owns the GPU with group {one.group}, and the file has no such member"
+            yield Objection(Code.GROUP, text, "end it")
+    yield from _kept(file, there)
+
+
+def _kept(file: TasksetFile, there: Sequence[tuple[ClientInfo, Task | None]]) -> Iterator[Objection]:
+    """Members of a task that holds a segment while its workers execute, which its group does not raise."""
+    running = {task.name for _, task in there if task}
+    for fork in file.taskset.forks:
+        if not fork.hold or fork.task not in running:
+            continue
+        group = file.launch[fork.task].group or ""
+        for name in fork.members:
+            if name not in running:
+                text = f"{name} is no client, so that group {group} raises no thread of it while it owns the GPU"
+                yield Objection(Code.GROUP, text, f"start it; {KEEP.format(group)}")
+        for one, task in there:
+            if task and task.name in fork.members and one.group == group and not one.kept:
+                text = f"{process(one)} has a client with no thread that group {group} raises while it owns the GPU"
+                yield Objection(Code.GROUP, text, KEEP.format(group))
+
+
+def _group(file: TasksetFile, task: Task | None) -> str:
+    """The file's group of a task; empty: none."""
+    return file.launch.get(task.name, Launch()).group or "" if task else ""
+
+
+def _named(group: str) -> str:
+    return f"group {visible(group)}" if group else "no group"
+
+
+def process(one: ClientInfo) -> str:
+    """The process of a client, in words."""
+    return f"process {one.pid} ({visible(one.comm)})" if one.pid else "a process that this user may not know"
+
+
+def _any(one: ClientInfo, tasks: Sequence[Task]) -> Iterator[Objection]:
+    """A client that may be these tasks."""
+    who = process(one)
+    if one.exempt:
+        text = f"{who} is exempt: its work executes beside that of every task, which no bound takes into account"
+        yield Objection(Code.EXEMPT, text, "gpurt set exempt --off undoes that")
+    if not tasks and one.priority:
+        cure = "add it to the file, or end it" if one.pid else "ask as root"
+        text = f"{who} is real time and no task of the file: no bound takes it into account"
+        yield Objection(Code.STRANGER, text, cure)
+    if len(tasks) > 1 and not all(task.best_effort for task in tasks):
+        text = f"{who} may be {' or '.join(task.name for task in tasks)}: their commands do not tell them apart"
+        yield Objection(Code.AMBIGUOUS, text, "give the tasks commands that differ")
+
+
+def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
+    """A client that is a task."""
+    who, begun = process(one), one.segments > 0 or one.depth > 0
+    policies = file.taskset.policies
+    if one.demoted:
+        text = f"{who} has used its budget up and is best effort: no bound of {task.name} holds"
+        yield Objection(Code.DEMOTED, text, "gpurt set budget gives it more")
+    if one.barred and "boosted" in policies and not task.best_effort:
+        text = f"{who} is barred from being raised: policy boosted refuses its real-time segments"
+        yield Objection(Code.BARRED, text, "gpurt set bar --off undoes that")
+    if begun and "boosted" in policies and task.uses_gpu and not task.best_effort:
+        stated = task.form_in(task.waiting)
+        if one.form not in (FORMS[Waiting.SUSPEND] if task.waiting is Waiting.SUSPEND else (stated,)):
+            text = f"{who} begins its segments in form {one.form.word}, the file says {stated.word} for {task.name}"
+            yield Objection(Code.FORM, text, f'start it with GPURT_FORM={stated.word}, or write form into the file')
+    wanted = 0 if task.best_effort else file.gpu_priorities[task.name]
+    if begun and not one.demoted and task.uses_gpu and one.priority != wanted and policies != ("timesliced",):
+        text = f"{who} has GPU priority {one.priority}, the file says {wanted} for {task.name}"
+        yield Objection(Code.GPU_PRIORITY, text, "gpurt apply sets it")
+    if task.priority != one.own_priority:
+        text = f"{who} executes at priority {one.own_priority}, the file says {task.priority} for {task.name}"
+        yield Objection(Code.CPU_PRIORITY, text, "", ())

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Objections to what updates and switches cost on a host, and to failures of them that it has counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from analysis.answers.verdict import NO_THETA, covering, lacks_theta
+from analysis.model import Partition, Platform, Taskset
+from analysis.model.driver import settled
+from analysis.taskset import TasksetFile
+from gpurt.enums import Tier
+from gpurt.units import LONGEST, exact_ms
+from pycontrol.link.control import GpuStatus, raised, updates
+from pycontrol.observe.fit.host import Host
+from pycontrol.observe.fit.objection import Code, Objection
+from pycontrol.observe.fit.policy import used, users, wanted
+
+
+def demanded(taskset: Taskset, part: Partition | None = None) -> Platform:
+    """The platform with the policy and the update costs of a partition.
+
+    None: with the least costs of the partitions that real-time tasks use, as nothing tells these apart.
+    """
+    platform = taskset.platform
+    if part is not None:
+        costs = [platform.costs(part)]
+    else:
+        costs = [platform.costs(task.partition) for task in users(taskset)] or [(platform.alpha, platform.theta)]
+    alpha, theta = (min(one) for one in zip(*costs, strict=True))
+    return replace(platform, alpha=alpha, theta=theta, policy=wanted(taskset, part))
+
+
+def costs(file: TasksetFile, host: Host) -> Iterator[Objection]:
+    """Costs that the file does not give, and those that are above the file's."""
+    taskset = file.taskset
+    if file.lacks and set(taskset.policies) != {"federated"}:  # no runlist is updated for tasks that own units
+        cure = "gpurt status latency shows it, gpurt analyze --measured takes it from the host"
+        text = "the file has no epsilon, what a runlist update costs: no bound is known"
+        yield Objection(Code.NO_EPSILON, text, cure)
+    elif lacking := next((test for test in covering(taskset)[:1] if lacks_theta(test, taskset)), None):
+        yield Objection(Code.NO_THETA, NO_THETA.format(lacking.name))
+    for gpu, part in used(taskset, host):
+        if not file.lacks:
+            yield from _dearer(taskset, part, gpu)
+            yield from _measured(taskset, part, gpu, host)
+    slowest = max((gpu.cross for gpu in host.gpus), default=0)
+    if taskset.partitioned and slowest > 1000 * taskset.platform.cross_contention:
+        theirs = float(taskset.platform.cross_contention)
+        text = f"on the host partitions slow each other down by {slowest / 1000:g}, the file's cross_contention is "
+        yield Objection(Code.CROSS, f"{text}{theirs:g}", "gpurt emulate --taskset has the file's")
+    if taskset.time_partitioned and "timesliced" in taskset.policies and any(gpu.emulated for gpu in host.gpus):
+        text = (
+            "the file gives TSGs slices and levels, which only programs themselves can set on a virtual GPU "
+            "(GPURT_IOC_TSG_SHAPE), and nothing says that they do"
+        )
+        yield Objection(Code.SHAPES, text)
+    elif taskset.time_partitioned and host.ran and not host.ran.shaped:
+        yield Objection(Code.SHAPES, "in the run TSGs had slices and levels of the host, not the file's")
+
+
+def _dearer(taskset: Taskset, part: Partition | None, gpu: GpuStatus) -> Iterator[Objection]:
+    """The costs of a virtual GPU that are above the file's.  No host knows what a switch of a real one takes."""
+    if not gpu.emulated:
+        return
+    platform = demanded(taskset, part)
+    several = taskset.partitioned
+    known = [("a runlist update and a context switch", gpu.alpha_ns + gpu.theta_ns, "epsilon", platform.epsilon)]
+    if platform.policy not in ("segment", "job"):  # whose bounds charge both together
+        known.append(("a context switch", gpu.theta_ns, "theta", platform.longest_switch))
+    if several or platform.policy not in ("segment", "timesliced"):  # which charge some updates without a switch
+        known.append(("a runlist update", gpu.alpha_ns, "alpha", platform.alpha))
+    if platform.policy == "timesliced":
+        known.append(("a time slice", gpu.slice_ns or LONGEST, "time_slice", platform.time_slice))
+    cure = "start the host with the file's costs, or write the host's {} into it"
+    for what, here, key, there in known:
+        if here > there:
+            lasts = f"{what} takes {exact_ms(here)}" if here < LONGEST else "there are no time slices"
+            text = f"on the host's virtual GPU {lasts}, the file's {key} is {exact_ms(there)}"
+            yield Objection(Code.COSTS, text, cure.format(key))
+    if platform.policy == "timesliced" and gpu.slice_ns < settled(platform.time_slice):  # work takes more turns then
+        text = f"on the host's virtual GPU a time slice takes {exact_ms(gpu.slice_ns)} only, the file's time_slice is "
+        yield Objection(Code.COSTS, text + exact_ms(platform.time_slice), cure.format("time_slice"))
+
+
+def _measured(taskset: Taskset, part: Partition | None, gpu: GpuStatus, host: Host) -> Iterator[Objection]:
+    """An update that took longer than the file says of any."""
+    most = demanded(taskset, part).alpha
+    timed = [one for one in host.latency if one.gpu == gpu.gpu]
+    longest, raising = updates(timed)[1], raised(timed, taskset.policies)
+    if longest + raising > most and users(taskset):
+        also = f", and to raise a thread after one {exact_ms(raising)}" if raising else ""
+        text = f"a runlist update of GPU {gpu.gpu} took {exact_ms(longest)}{also}, the file's alpha is {exact_ms(most)}"
+        yield Objection(Code.MEASURED, text, "write what it takes into the file: gpurt analyze --measured")
+
+
+def failures(file: TasksetFile, host: Host) -> Iterator[Objection]:
+    """Why the GPU may execute work that the scheduler has not let on it."""
+    for gpu in host.gpus:
+        if gpu.tier is Tier.HINTS:
+            text = f"GPU {gpu.gpu} is of tier {gpu.tier.word}: its driver takes no work off it before that is done"
+            yield Objection(Code.TIER, text)
+        for text in isolation(gpu):
+            yield Objection(Code.ISOLATION, text)
+    for trouble in host.troubles:
+        yield Objection(Code.DRIVER, trouble, "see gpurt status")
+
+
+def isolation(gpu: GpuStatus, before: GpuStatus | None = None) -> Iterator[str]:
+    """The reasons, told by no event, why the GPU was not only used as the scheduler said.
+
+    ``before``: an earlier status, of which only what came since counts; processes that are late now count all the same.
+    """
+    faults, refused = (before.faults, before.refused) if before else (0, 0)
+    for count, what in (
+        (gpu.late, "processes have not left it in time"), (gpu.faults - faults, "runlist updates failed"),
+        (gpu.refused - refused, "agents were refused: their processes are unmanaged"),
+    ):  # fmt: skip
+        if count > 0:
+            yield f"GPU {gpu.gpu}: {count} {what}; isolation is lost"

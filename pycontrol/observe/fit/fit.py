@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Does this host match this file?  Asked here and nowhere else.
+
+Commands decide what they do about an objection, never which to ask.  An objection that defeats the bounds means that
+nothing is proved of this host: no command answers yes beside one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from analysis.model import Task
+from analysis.taskset import TasksetFile
+from gpurt.errors import DeviceError, FileError
+from gpurt.text import filename
+from gpurt.units import exact_ms
+from pycontrol.link.control import raised, updates
+from pycontrol.observe.fit.clients import clients, groups
+from pycontrol.observe.fit.clocks import clocks
+from pycontrol.observe.fit.costs import costs, demanded, failures
+from pycontrol.observe.fit.host import Host, Ran, ask
+from pycontrol.observe.fit.objection import Code, Defeats, Objection, against, data, lines
+from pycontrol.observe.fit.policy import boosted, described, machine, noticing, partitions, policies
+from pycontrol.observe.fit.trace import of_trace, saved
+
+__all__ = ["MARGIN", "UPDATES", "Code", "Defeats", "Host", "Objection", "Ran", "against", "ask", "data", "demanded",
+           "lines", "matched", "measured", "objections", "of_trace", "saved"]  # fmt: skip
+
+#: Every question.
+QUESTIONS = (described, policies, noticing, costs, boosted, partitions, failures, clocks, machine, clients, groups)
+#: So many updates a host must have timed before their maximum, with the margin, counts as alpha.
+UPDATES = 1000
+#: The share that is added to the longest update that was seen, unless the user states another.
+MARGIN = Fraction(1, 5)
+_ORDER = {code: at for at, code in enumerate(Code)}
+
+
+def objections(file: TasksetFile, host: Host) -> list[Objection]:
+    """Why the host is not the system of the file, in the order of ``Code``; empty: nothing is known against it."""
+    found = dict.fromkeys(one for question in QUESTIONS for one in question(file, host))
+    return sorted(found, key=lambda one: _ORDER[one.code])
+
+
+def matched(file: TasksetFile, host: Host) -> dict[int, Task]:
+    """The task of each process that is one task of the file that uses the GPU, by pid."""
+    tasks = {task.name: task for task in file.taskset}
+    found = {pid: tasks[names[0]] for pid, names in host.names.items() if len(names) == 1}
+    return {pid: task for pid, task in found.items() if task.uses_gpu}
+
+
+def measured(
+    file: TasksetFile, host: Host, margin: Fraction | None
+) -> tuple[TasksetFile, str, list[Objection]]:  # fmt: skip
+    """The file with the alpha that the host has measured, how it was found, and why it is not to be trusted.
+
+    ``margin``: the share of the longest update that the user adds; None: MARGIN, and UPDATES of each GPU
+    are needed then.  Theta is the file's, or that of the virtual GPUs if it is larger.
+
+    Raises FileError if the file has no theta, and no virtual GPU says it; DeviceError if a GPU has had no update.
+    """
+    if not file.theta_stated and not all(one.emulated for one in host.gpus):
+        text = "[platform] lacks theta, what a context switch of the GPU costs: the host measures updates without it"
+        raise FileError(f"{filename(file.path)}: {text}")
+    counts = [updates([one for one in host.latency if one.gpu == gpu.gpu])[0] for gpu in host.gpus]
+    if not sum(counts):
+        raise DeviceError("the host has carried out no runlist update yet: let the programs run first")
+    raising = raised(host.latency, file.taskset.policies)
+    longest = updates(host.latency)[1] + raising
+    share = MARGIN if margin is None else margin
+    alpha = -(-longest * (share + 1) // 1)
+    changed, theta = _with_costs(file, int(alpha), max(one.theta_ns for one in host.gpus))
+    also = " with the longest raise of a thread after one" * bool(raising)
+    text = (
+        f"alpha is {exact_ms(int(alpha))}: {exact_ms(longest)}, the longest of {sum(counts)} runlist updates that the "
+        f"host has seen{also}, and {float(share * 100):g} % more; theta is {exact_ms(theta)}"
+    )
+    if margin is None and min(counts) < UPDATES:
+        why = f"the host has timed {min(counts)} runlist updates, too few to take the longest for the worst"
+        cure = f"let the programs run until there are {UPDATES}, or state a margin that you answer for: --margin"
+        return changed, text, [Objection(Code.FEW_UPDATES, why, cure)]
+    return changed, text, []
+
+
+def _with_costs(file: TasksetFile, alpha: int, theta: int) -> tuple[TasksetFile, int]:
+    """The file with this alpha everywhere, and no theta below this one; the platform's theta."""
+    system = file.taskset
+    theta = max(theta, system.platform.theta)
+    own = system.with_partitions(
+        lambda one: replace(one, alpha=None, theta=None if one.theta is None else max(one.theta, theta))
+    )
+    platform = replace(system.platform, alpha=alpha, theta=theta, theta_known=True)
+    return replace(file, taskset=replace(own, platform=platform), lacks=(), theta_stated=True), theta

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The known facts of a host that is compared with a taskset file, and the questions to a running one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from analysis.model import Waiting
+from analysis.taskset import TasksetFile
+from gpurt.enums import Cap, Policy
+from gpurt.segments import Client
+from pycontrol.link import patched
+from pycontrol.link.control import ClientInfo, Control, GpuStatus, UpdateLatency
+from pycontrol.link.placed import partition_of
+from pycontrol.machine import clocks, procs
+from pycontrol.machine.clocks import MachineClocks
+from pycontrol.machine.placement import fifo_permitted
+from pycontrol.machine.programs import fingerprint, tasks_of
+
+#: The module's parameters: on which CPU the GPUs' threads stay, and whether updates of virtual GPUs sleep.
+PARAMETERS = Path("/sys/module/gpurt/parameters")
+#: Updates of the module's virtual GPUs that take longer always sleep, ns (kmod/drv/vgpu.c).
+SPIN = 10_000_000
+#: The CPUs that this machine has now.
+ONLINE = Path("/sys/devices/system/cpu/online")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How `gpurt run` executes tasks on a host.  ``waiting``: of all of them, None: as the file says."""
+
+    waiting: Waiting | None = None
+    folded: bool = False
+    shaped: bool = True
+
+
+@dataclass(frozen=True)
+class Host:
+    """The known facts of a host.
+
+    ``policy`` and ``count`` of GPUs: all that a trace may say of them; None, 0: not even that.  Beside GPUs ``policy``
+    is one that they had before.  ``known``: False of a real host that a trace does not describe.  ``raises``: whether
+    the host raises other processes' threads; None: it was not asked.  ``thread_stays``: whether the GPUs' threads stay
+    on CPU 0.  ``sleeps``: whether updates of virtual GPUs sleep.  ``troubles``: of patched drivers.  ``cpus``: the
+    numbers of the CPUs; None: not known.  ``fifo``: whether this user, or the one who ran the tasks, may use
+    SCHED_FIFO.  ``programs``: the name of each process, and the fingerprint of its command, by pid.  ``names``: the
+    tasks that processes may be.  ``homes``: the partitions that processes were started in.  ``users``: the numbers of
+    processes' users.  ``ran``: how tasks run, where `gpurt run` starts them.  ``clocks``: of the machine, at each look;
+    empty: it was not looked at.
+    """
+
+    gpus: Sequence[GpuStatus] = ()
+    clients: Sequence[ClientInfo] = ()
+    latency: Sequence[UpdateLatency] = ()
+    policy: str | None = None
+    count: int = 0
+    raises: bool | None = None
+    thread_stays: bool = False
+    sleeps: bool = False
+    troubles: Sequence[str] = ()
+    cpus: frozenset[int] | None = None
+    fifo: bool = True
+    programs: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    names: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    homes: Mapping[int, str] = field(default_factory=dict)
+    users: Mapping[int, str] = field(default_factory=dict)
+    ran: Ran | None = None
+    known: bool = True
+    clocks: Sequence[MachineClocks] = ()
+
+    def under(self, policy: str) -> Host:
+        """The host with all its GPUs under a policy."""
+        return replace(self, gpus=[replace(one, policy=Policy(Policy.parse(policy))) for one in self.gpus])
+
+    def given(self, priorities: Mapping[int, int], groups: Mapping[int, str] = {}) -> Host:
+        """The host after the control plane has set GPU priorities, by pid, and has had clients of no group join one."""
+        clients = [
+            replace(one, priority=priorities.get(one.pid, one.priority), group=one.group or groups.get(one.pid, ""))
+            for one in self.clients
+        ]
+        return replace(self, clients=clients)
+
+    def named(self, file: TasksetFile) -> Host:
+        """The host with the tasks of the file that its processes may be, as far as their programs are known."""
+        found = {pid: tuple(tasks_of(file, *program)) for pid, program in self.programs.items()}
+        return replace(self, names={**self.names, **found})
+
+
+def ask(control: Control, file: TasksetFile, policy: str | None = None) -> Host:
+    """The facts that a running host tells of itself, and this machine of the host and of its clients' processes.
+
+    ``policy``: one that the host is about to have.  Raises DeviceError if it has no GPU or does not answer.
+    """
+    return look(control, {*file.taskset.policies, policy}).named(file)
+
+
+def look(control: Control, policies: Collection[str | None] | None = ()) -> Host:
+    """The same without a file: no process is known to be a task.
+
+    ``policies``: those that it is asked about, beside its own; None: of what a client has to ask, nothing is asked.
+    """
+    gpus, clients = control.gpus(), control.clients()
+    pids = {one.pid: one.comm for one in clients if one.pid}  # 0: another user's, or in another pid namespace
+    homes = {pid: home for pid in pids if (home := partition_of(pid)) is not None}
+    module = Path(control.device).is_char_device()
+    boosted = policies is not None and "boosted" in {*policies, *(gpu.policy.word for gpu in gpus)}
+    return Host(
+        gpus, clients, control.latency(), raises=_raises(control.device) if boosted else None,
+        thread_stays=module and _parameter("thread_cpu") == "0",
+        sleeps=module and (_parameter("vgpu_sleeps") == "Y" or any(one.alpha_ns + one.theta_ns > SPIN for one in gpus)),
+        troubles=_troubles() if module else (), cpus=online(), fifo=fifo_permitted(),
+        programs={pid: (comm, fingerprint(procs.command(pid))) for pid, comm in pids.items()}, homes=homes,
+        users={pid: procs.user(pid) for pid in pids}, clocks=(clocks.look(),),
+    )  # fmt: skip
+
+
+def _raises(device: str) -> bool | None:
+    """Whether the host raises threads.  Only a client can ask, which other readers see come and go."""
+    try:
+        with Client(device) as client:
+            return bool(client.capabilities & Cap.RAISES)
+    except OSError:
+        return None
+
+
+def _parameter(name: str) -> str:
+    try:
+        return (PARAMETERS / name).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _troubles() -> tuple[str, ...]:
+    try:
+        return tuple(one.trouble for one in patched.read() if one.trouble)
+    except (OSError, ValueError) as error:
+        return (str(error),)
+
+
+def online() -> frozenset[int] | None:
+    """The numbers of this machine's CPUs; None if it does not say."""
+    try:
+        pieces = [one.partition("-") for one in ONLINE.read_text().strip().split(",")]
+        return frozenset(cpu for low, _, high in pieces for cpu in range(int(low), int(high or low) + 1))
+    except (OSError, ValueError):
+        return None

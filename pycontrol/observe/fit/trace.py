@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A host in a trace: what was known of it while the trace was recorded, which the judge of the trace reads."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, asdict, fields, replace
+from typing import TypeVar
+
+from analysis.model import Waiting
+from analysis.taskset import TasksetFile
+from analysis.traces.trace import HOST, Kind, Trace
+from gpurt.enums import Cause, Form, Image, Notice, Overrun, Policy, State, Tier
+from gpurt.types import DocumentView
+from pycontrol.link.control import ClientInfo, GpuStatus, UpdateLatency
+from pycontrol.machine.clocks import Clock, MachineClocks, distinct
+from pycontrol.machine.placement import DEFAULT_CLASS, FOLDED
+from pycontrol.observe.fit.host import Host, Ran
+from pycontrol.observe.judge.seen import meaning
+
+_Kind = TypeVar("_Kind", GpuStatus, ClientInfo, UpdateLatency)
+
+
+def joined(before: Host, after: Host) -> Host:
+    """Two looks at a host as one: the clients of both, the later status of each GPU, and what was wrong at either time.
+
+    ``policy`` is one that a GPU had before and has no more.
+    """
+    late = {one.gpu: one.late for one in before.gpus}
+    had = {one.gpu: one.policy.word for one in before.gpus}
+    others = [had[one.gpu] for one in after.gpus if had.get(one.gpu, one.policy.word) != one.policy.word]
+    clients = {(one.gpu, one.client): one for one in (*before.clients, *after.clients)}
+    return replace(
+        after, gpus=[replace(one, late=max(one.late, late.get(one.gpu, 0))) for one in after.gpus],
+        clients=list(clients.values()), policy=before.policy or next(iter(others), None),
+        raises=after.raises if before.raises is None else before.raises,
+        troubles=list(dict.fromkeys([*before.troubles, *after.troubles])),
+        programs={**before.programs, **after.programs}, homes={**before.homes, **after.homes},
+        users={**before.users, **after.users},
+        clocks=distinct([*before.clocks, *after.clocks]),
+    )  # fmt: skip
+
+
+def saved(host: Host) -> str:
+    """A host as text for a trace's ``meta``; `of_trace` reads it."""
+    kept = {
+        "gpus": [asdict(one) for one in host.gpus], "clients": [asdict(one) for one in host.clients],
+        "latency": [asdict(replace(one, buckets=())) for one in host.latency], "raises": host.raises,
+        "thread_stays": host.thread_stays, "sleeps": host.sleeps, "troubles": list(host.troubles),
+        "cpus": None if host.cpus is None else sorted(host.cpus), "names": host.names, "homes": host.homes,
+        "programs": host.programs, "users": host.users, "had": host.policy,
+        "clocks": [asdict(one) for one in host.clocks],
+    }  # fmt: skip
+    return json.dumps(kept, separators=(",", ":"))
+
+
+def of_trace(recorded: Trace, file: TasksetFile) -> Host:
+    """The host that a trace was recorded on, and how its tasks ran.  Simulated ones have no more than a policy.
+
+    A process is the task that its program is, else the one whose jobs the trace has of it.
+    """
+    meta = recorded.meta
+    modes = {mode.value: mode for mode in Waiting}
+    ran = Ran(modes.get(meta.get("waiting", "")), meta.get("placement") == FOLDED, "slices" not in meta)
+    fifo = meta.get("scheduling") != DEFAULT_CLASS
+    try:
+        kept = json.loads(meta[HOST])
+        host = Host(
+            [_known(GpuStatus, one) for one in kept["gpus"]], [_known(ClientInfo, one) for one in kept["clients"]],
+            [_known(UpdateLatency, one) for one in kept["latency"]], kept["had"], len(kept["gpus"]), kept["raises"],
+            kept["thread_stays"], kept["sleeps"], kept["troubles"],
+            None if kept["cpus"] is None else frozenset(kept["cpus"]), fifo,
+            {int(pid): (str(name), str(command)) for pid, (name, command) in kept["programs"].items()},
+            {int(pid): tuple(names) for pid, names in kept["names"].items()},
+            {int(pid): home for pid, home in kept["homes"].items()},
+            {int(pid): user for pid, user in kept["users"].items()}, ran,
+            clocks=tuple(map(_clocks, kept["clocks"])),
+        ).named(file)  # fmt: skip
+    except (KeyError, TypeError, ValueError, AttributeError):
+        count, simulated = meta.get("gpus", ""), meta.get("clock") == "virtual"
+        return Host(policy=meta.get("policy"), count=int(count) if count.isdecimal() else 0, fifo=fifo, ran=ran,
+                    known=simulated)  # fmt: skip
+    said = _said(recorded, file)
+    return replace(host, names={**host.names, **{pid: said[pid] for pid in said if not host.names.get(pid)}})
+
+
+def _said(recorded: Trace, file: TasksetFile) -> dict[int, tuple[str, ...]]:
+    """The task whose jobs each process told of, by pid; the first one of a thread stands for all that it serves."""
+    tasks = {task.name: task for task in file.taskset}
+    found: dict[int, set[str]] = {}
+    for event in recorded.events:
+        if event.kind is Kind.START and event.process.isdecimal() and (name := meaning(file, event.task)):
+            found.setdefault(int(event.process), set()).add(file.taskset.served_with(tasks[name])[0].name)
+    return {pid: tuple(names) for pid, names in found.items() if len(names) == 1}
+
+
+#: The fields of statuses that are numbers with a name.
+_ENUMS = {
+    "policy": Policy, "notice": Notice, "tier": Tier, "image": Image, "state": State, "form": Form, "copy": State,
+    "cause": Cause, "on_overrun": Overrun,
+}  # fmt: skip
+
+
+def _clocks(values: DocumentView) -> MachineClocks:
+    """A look at clocks from its fields.  Raises TypeError or KeyError if they are not those of this release."""
+    cpus, gpus = (tuple(Clock(**one) for one in values[kind]) for kind in ("cpus", "gpus"))
+    return MachineClocks(cpus, gpus, values["power_mode"], values["temperature"])
+
+
+def _known(kind: type[_Kind], values: DocumentView) -> _Kind:
+    """A status from its fields.  Raises TypeError, ValueError or KeyError if they are not those of this release."""
+    made = {one.name: values[one.name] for one in fields(kind) if one.name in values or one.default is MISSING}
+    made |= {name: _ENUMS[name](value) for name, value in made.items() if name in _ENUMS and value is not None}
+    return kind(**made)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Whether a user-space host can answer at once, whatever the threads that it serves do.
+
+A real-time thread does not wait for the host when it posts a begin or an end.  A host on that thread's CPU preempts it
+in the middle of its work, or does not run before it waits.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pycontrol.host.peer import credentials
+from pycontrol.link.control import Control
+from pycontrol.machine import procs
+
+
+@dataclass(frozen=True)
+class Running:
+    """A thread of a process: its real-time priority (0: it has none), and the CPUs that it may use."""
+
+    pid: int
+    tid: int
+    priority: int
+    cpus: frozenset[int]
+
+
+def running(pid: int, tid: int) -> Running | None:
+    """What a thread has now; None: it has ended."""
+    try:
+        policy = os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK
+        priority = os.sched_getparam(tid).sched_priority if policy in procs.REAL_TIME else 0
+        return Running(pid, tid, priority, frozenset(os.sched_getaffinity(tid)))
+    except OSError:
+        return None
+
+
+def objections(host: Running, threads: Iterable[Running]) -> Iterator[str]:
+    """What real-time threads of clients have that they should not have."""
+    for one in threads:
+        if one.priority and one.priority >= host.priority:
+            yield f"thread {one.tid} of process {one.pid} has priority {one.priority}, the host {host.priority}"
+        elif one.priority and one.cpus & host.cpus:
+            shared = ", ".join(map(str, sorted(one.cpus & host.cpus)))
+            yield f"thread {one.tid} of process {one.pid} may use CPU {shared}, and so may the host"
+
+
+def of_host(control: Control) -> list[str] | None:
+    """The objections to a user-space host and the clients that it has now; None: the host's process is not known."""
+    with socket.socket(fileno=os.dup(control.fileno())) as sock:
+        pid, _ = credentials(sock)
+    host = running(pid, pid) if pid else None
+    if not host:
+        return None
+    pids = {one.pid for one in control.clients() if one.pid not in (0, pid)}
+    found = (running(pid, tid) for pid in sorted(pids) for tid in procs.threads(pid))
+    return list(objections(host, filter(None, found)))

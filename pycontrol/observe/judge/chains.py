@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The judge's part that holds reactions and ages of chains against their bounds, and against what the file allows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.chains.bounds import bounded
+from analysis.chains.observed import KEYS, ChainWatch
+from analysis.model import Chain, Taskset
+from analysis.taskset import TasksetFile
+from analysis.traces.trace import Event
+from gpurt.units import exact_ms
+from pycontrol.observe.judge.finding import Log, What
+
+#: How links are known, as a remark.
+DERIVED = (
+    "no event says which value a job of a chain read: a sampled link takes the producer's last job that had ended when "
+    "the consumer's started; a triggered one that of the same number, else the last that had started at its release"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChainCheck:
+    """A chain: by key the longest time seen, its bound, and what the file allows, ns; None: there is none."""
+
+    chain: str
+    seen: Mapping[str, int]
+    bounds: Mapping[str, int]
+    limits: Mapping[str, int]
+
+    @property
+    def unseen(self) -> list[str]:
+        """The keys that the file limits and of which nothing was seen."""
+        return [key for key in self.limits if key not in self.seen]
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether anything was."""
+        return any(map(self.above, KEYS))
+
+    def above(self, key: str) -> bool:
+        """Whether more was seen than the bound, or than the file allows."""
+        most = [limit[key] for limit in (self.bounds, self.limits) if key in limit]
+        return key in self.seen and any(self.seen[key] > one for one in most)
+
+
+def limits(chain: Chain) -> dict[str, int]:
+    """What the file allows, by key, ns."""
+    return {key: limit for key in KEYS if (limit := getattr(chain, key)) is not None}
+
+
+def against_limits(chain: Chain, longest: Sequence[int]) -> ChainCheck:
+    """The longest times of a chain in simulated runs, 0 if there was none, against what the file allows."""
+    seen = {key: time for key, time in zip(KEYS, longest, strict=True) if time}
+    return ChainCheck(chain.name, seen, {}, limits(chain))
+
+
+class _Judged:
+    """A chain, its bounds and limits; ``told``: those that the age of the last output has exceeded already."""
+
+    def __init__(self, chain: Chain, taskset: Taskset, bounds: Mapping[str, int]) -> None:
+        self.watch = ChainWatch(chain, taskset)
+        self.bounds = bounds
+        self.limits = limits(chain)
+        self.told: set[str] = set()
+
+    @property
+    def chain(self) -> Chain:
+        return self.watch.chain
+
+    def exceeded(self, key: str, value: int) -> list[tuple[str, int]]:
+        """The bound or limit that the value exceeds, in words, and that."""
+        whats = (("its bound is", self.bounds), ("the file allows", self.limits))
+        return [(what, most[key]) for what, most in whats if key in most and value > most[key]]
+
+
+class JudgedChains:
+    """Takes the events of tasks, in the order in which they come.  ``bounds``: of tasks that have one, ns."""
+
+    def __init__(self, file: TasksetFile, bounds: Mapping[str, int], log: Log) -> None:
+        self._log, taskset = log, file.taskset
+        self._all = [
+            _Judged(chain, taskset, {key: one.bound for key, one in bounded(chain, taskset, bounds).latencies.items()})
+            for chain in taskset.chains
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def feed(self, event: Event, task: str) -> None:
+        """An event of a task, by the file's name of it."""
+        for one in self._all:
+            told = one.told
+            for key, value in one.watch.feed(event, task).items():
+                if key == "max_age":
+                    one.told = set()
+                for what, most in one.exceeded(key, value):
+                    if key != "max_age" or what not in told:
+                        self._add(event.time, one.chain, key, what, value, most)
+
+    def advance(self, now: int) -> None:
+        """All events before ``now``, ns, have come: an output that no other one has replaced gets older."""
+        for one in self._all:
+            age = one.watch.age(now)
+            for what, most in () if age is None else one.exceeded("max_age", age):
+                if age is not None and what not in one.told:
+                    one.told.add(what)
+                    self._add(now, one.chain, "max_age", what, age, most)
+
+    def forget(self, task: str = "") -> None:
+        """Chains of this task, or all chains, begin anew."""
+        for one in self._all:
+            if not task or task in one.chain.tasks:
+                one.watch.forget()
+                one.told.clear()
+
+    def lines(self) -> Sequence[ChainCheck]:
+        """The observations of each chain."""
+        return [ChainCheck(one.chain.name, dict(one.watch.longest), one.bounds, one.limits) for one in self._all]
+
+    def _add(self, time: int, chain: Chain, key: str, what: str, value: int, most: int) -> None:
+        text = f"chain {chain.name}: {key} was {exact_ms(value)}, and {what} {exact_ms(most)}"
+        self._log.add(time, What.CHAIN, "", text)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The times that a taskset file allows segments, jobs and updates to take."""
+
+from __future__ import annotations
+
+from analysis.model import Task
+from analysis.taskset import TasksetFile
+from pycontrol.observe.judge.seen import Held, on_cpu
+
+#: Policies under which a client that owns the GPU has it alone.
+EXCLUSIVE = ("segment", "boosted", "lock-priority", "lock-fifo")
+#: Those of them under which that may be a best-effort client while real-time ones wait.
+LOCKS = ("lock-priority", "lock-fifo")
+
+
+class Limits:
+    """The limits under ``policy``, on a host with so many ``gpus``.  Without update costs in the file some are unknown.
+
+    A host with a GPU for each partition has the partitions' order.  Any other host does not say which partition an
+    update is of, so that the costliest partition's count there.
+    """
+
+    def __init__(self, file: TasksetFile, policy: str, gpus: int) -> None:
+        self._file, self._policy = file, policy
+        taskset = file.taskset
+        self._costs = [taskset.platform.costs(part) for part in taskset.parts]
+        self._apart = gpus == len(taskset.parts)
+        self._cpu = {task.name: _cpu(task) for task in taskset}
+        self._worst = {task.name: [one.misc.worst + one.pure.worst for one in task.gpu_segments] for task in taskset}
+        self._latency = taskset.platform.cpu_latency
+        self._epsilon = {
+            task.name: sum(self._costs[taskset.part_of(task)]) + taskset.platform.region + self._latency
+            for task in taskset
+        }
+        self._delays = {task.name: self._delaying(task) for task in taskset}
+
+    def _delaying(self, task: Task) -> list[tuple[Task, int]] | None:
+        """The tasks that make the owner's end late, and what a job of each takes of the owner's time at most, ns.
+
+        None: nothing says how much.  So it is of a task and its workers, which own the GPU together, and where tasks
+        share a TSG, which has work of all on the GPU while one task owns it.  So it is, too, where tasks of other
+        partitions can have the CPU for as long as they wait there (``_beside``), and where resources are held, for
+        whose sections the owner's thread can wait.
+
+        Tasks of its CPU that are no less urgent may have it.  At the gate the owner lets those pass that are no less
+        urgent on the GPU.  One of them has its turn even if its own CPU is executing a more urgent task, which the
+        owner then waits for.  Under `boosted` who is to decide has its CPU, or waits for the G^m of a raised task.
+        """
+        tasks = self._file.taskset
+        passing = [one for one in self._sharing(task) if one.segment_priority >= task.segment_priority]
+        takes = {one.name: 2 * one.eta * self._epsilon[one.name] for one in passing}
+        late = [task, *passing]
+        beside = self._beside({one.cpu for one in late}, task)
+        shared = task.partition is not None and bool(task.partition.shared)
+        unknown = bool(tasks.resources) or task.name in tasks.forked or shared
+        if unknown or any(self._endless(one, late) for one in beside):
+            return None
+        if self._policy == "boosted":
+            return [(one, one.misc_time + takes[one.name]) for one in passing]
+        takes |= {one.name: 2 * one.eta * self._alpha(one) for one in beside}
+        for one in tasks:
+            if any(one.cpu == who.cpu and one.priority >= who.priority and one is not who for who in late):
+                takes[one.name] = takes.get(one.name, 0) + on_cpu(one)
+        return [(one, takes[one.name]) for one in tasks if one.name in takes and one is not task]
+
+    def _beside(self, cpus: set[int], task: Task) -> list[Task]:
+        """The tasks of these CPUs that use another part of the GPU.  There they update its runlist, not preempted.
+
+        Best effort does so under policies lock-* alone.
+        """
+        tasks = self._file.taskset
+        users = [one for one in tasks if one.uses_gpu and (not one.best_effort or self._policy in LOCKS)]
+        return [one for one in users if one.cpu in cpus and tasks.part_of(one) != tasks.part_of(task)]
+
+    def _endless(self, one: Task, late: list[Task]) -> bool:
+        """Whether a task of another part may have a CPU for longer than its own job executes, before one of these.
+
+        It is raised while it owns its part, or spins for it until others there are done.
+        """
+        if self._policy == "boosted":
+            return True
+        return one.spins() and any(one.cpu == who.cpu and one.priority >= who.priority for who in late)
+
+    def _alpha(self, task: Task) -> int:
+        return self._costs[self._file.taskset.part_of(task)][0]
+
+    def _sharing(self, task: Task) -> list[Task]:
+        """The other real-time tasks that use its part of the GPU."""
+        tasks = self._file.taskset
+        part = tasks.part_of(task)
+        return [one for one in tasks.real_time if one.uses_gpu and one is not task and tasks.part_of(one) == part]
+
+    def alpha(self, gpu: int) -> int | None:
+        """How long a runlist update on a GPU may take, ns."""
+        if self._file.lacks:
+            return None
+        if self._apart and gpu < len(self._costs):
+            return self._costs[gpu][0]
+        return max(alpha for alpha, _ in self._costs)
+
+    def updates(self, task: Task) -> int:
+        """How long the updates of a job's segments may take, ns."""
+        return 2 * task.eta * self._epsilon[task.name]
+
+    def cpu(self, task: Task) -> int | None:
+        """How long a job may execute on its CPU, ns; None: not known."""
+        return self._cpu[task.name]
+
+    def segment(self, task: Task, held: Held, owned: int) -> tuple[int, int] | None:
+        """The declared worst case of a segment that owned the GPU for so long, and how long it may own the GPU, ns.
+
+        It owns the GPU until its end has been decided, which other tasks delay (``_delaying``).  Its thread wakes up
+        each time that it gets the GPU, and when its work is done.
+        """
+        worst = self._worst[task.name]
+        delays = self._delays[task.name]
+        if self._policy not in EXCLUSIVE or task.best_effort or not worst or self._file.lacks or delays is None:
+            return None
+        declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
+        others = sum(_jobs(one, owned) * takes for one, takes in delays)
+        return declared, declared + held.updates * self._epsilon[task.name] + self._latency + others
+
+
+def _jobs(task: Task, time: int) -> int:
+    """How many jobs of a task can have any part in a time, ns, if each meets its deadline."""
+    return (time + task.jitter + max(task.deadline - task.period, 0)) // task.period + 2
+
+
+def _cpu(task: Task) -> int | None:
+    """A task that waits busily executes for as long as it waits."""
+    return None if task.spins() or task.best_effort else task.cpu_time + task.misc_time

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The memory of a judge about the tasks of a file while the judge looks at their jobs and segments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from analysis.model import CpuSegment, Task, Waiting
+from analysis.taskset import TasksetFile
+from pycontrol.machine.programs import tasks_of
+from pycontrol.observe.judge.arrivals import Arrivals
+
+#: A program is broken if its task has more jobs or segments under way than this.
+MOST_OPEN = 1000
+
+
+def meaning(file: TasksetFile, name: str) -> str | None:
+    """The task of the file that a name in a trace means: the task of that name.
+
+    `gpurt trace record` names a process NAME-PID.  The name means the task that the process is (``tasks_of``), if there
+    is only one.  None: the name means no task.
+    """
+    program, _, pid = name.rpartition("-")
+    tasks = [task.name for task in file.taskset if task.name == name]
+    if not tasks and pid.isdecimal():
+        tasks = tasks_of(file, program)
+    return tasks[0] if len(tasks) == 1 else None
+
+
+@dataclass
+class Tally:
+    """The observations of a task; times in ns.  ``misses`` has jobs that were not done by their deadline, too.
+
+    ``longest``: for how long a segment owned the GPU at most; ``owned``, ``waited``: for how long all segments owned
+    it, and waited for it.  ``jitter``: how long after its release a job began at most.  ``above``: jobs that were not
+    done within their bound, also those that are not done at all.
+    """
+
+    jobs: int = 0
+    mort: int | None = None
+    misses: int = 0
+    segments: int = 0
+    longest: int = 0
+    waited: int = 0
+    owned: int = 0
+    jitter: int = 0
+    above: int = 0
+
+
+@dataclass
+class OpenJob:
+    """A job that is not done: its number, and how many segments it has begun.  ``gone``: its program has ended.
+
+    ``start``: when it began, if that is known; ``owned``: for how long segments of it owned the GPU that are over, ns.
+    """
+
+    number: int | None
+    release: int
+    begun: int = 0
+    start: int | None = None
+    owned: int = 0
+    gone: bool = False
+    missed: bool = False
+    above: bool = False
+
+
+@dataclass
+class Held:
+    """A segment: since when its client waits for the GPU or owns it (None: not now), and how long it has owned it.
+
+    ``place``: which of its job it is, from 0; -1: not known, as the job is not.  ``told``: that it takes too long.
+    """
+
+    job: OpenJob | None
+    place: int
+    asked: int | None = None
+    since: int | None = None
+    total: int = 0
+    updates: int = 1
+    told: bool = False
+
+    def owned(self, now: int) -> int:
+        """For how long its client has owned the GPU so far, ns."""
+        return self.total + (max(0, now - self.since) if self.since is not None else 0)
+
+
+@dataclass
+class SeenTask:
+    """The state of a task: its jobs by release, their arrivals, and the segments by the names of its processes.
+
+    ``tells``: whether it tells of its jobs, so that those under way are known; ``told``: whether it ever did.
+    ``lost``: events were lost since it was seen last, so that what it does now is not known.  ``flooded``: more jobs
+    were under way than are kept.
+    ``tellers``: the processes that tell of its jobs and are not gone, the latest last.
+    """
+
+    task: Task
+    tally: Tally = field(default_factory=Tally)
+    jobs: dict[int, OpenJob] = field(default_factory=dict)
+    held: dict[str, Held] = field(default_factory=dict)
+    arrivals: Arrivals = field(init=False)
+    tells: bool = False
+    told: bool = False
+    lost: bool = False
+    flooded: bool = False
+    tellers: dict[str, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.arrivals = Arrivals(self.task)
+
+    @property
+    def active(self) -> bool:
+        """Whether a job or a segment of it is under way, or may be."""
+        return bool(self.jobs or self.held or self.lost)
+
+    def known(self) -> None:
+        """It tells of a job: what it did before is over."""
+        self.tells, self.told, self.lost = True, True, False
+
+    def forget(self) -> None:
+        """The task's doings are not known from now on."""
+        self.lost = self.active or self.told or self.tally.segments > 0
+        self.tells = False
+        self.arrivals.forget()
+        self.jobs.clear()
+        self.held.clear()
+        self.tellers.clear()
+
+    def add(self, job: OpenJob) -> bool:
+        """Takes a job up; the oldest of far too many is left out.  Whether that is so for the first time in a row."""
+        full, before = len(self.jobs) >= MOST_OPEN, self.flooded
+        if full:
+            del self.jobs[next(iter(self.jobs))]
+        self.jobs[job.release] = job
+        self.flooded = full or (before and len(self.jobs) > MOST_OPEN // 2)
+        return full and not before
+
+    def holder(self, name: str) -> str:
+        """Under which name a process began the segment that it has: it may have told of its task since."""
+        if name not in self.held and name == self.task.name and len(self.held) == 1:
+            return next(iter(self.held))
+        return name
+
+    def current(self) -> OpenJob | None:
+        """The job that executes: a task's jobs execute one after the other."""
+        return next((job for job in self.jobs.values() if not job.gone), None)
+
+
+def on_cpu(task: Task) -> int:
+    """The longest time that a job executes on its CPU, ns."""
+    busy = task.waiting is Waiting.BUSY
+    pieces = [one.time.worst if isinstance(one, CpuSegment) else one.misc.worst + one.pure.worst * busy
+              for one in task.segments]  # fmt: skip
+    return sum(pieces)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The judge's part that sees whether the thread of a task sleeps while its GPU work executes, as its file says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from analysis.model import Task, Waiting
+from analysis.traces.trace import Event
+from gpurt.units import exact_ms
+from pycontrol.observe.judge.finding import Log, What
+from pycontrol.observe.judge.seen import OpenJob
+
+#: So many jobs in a row whose thread slept are no preemptions.
+JOBS = 10
+#: What marks and clocks take themselves says nothing, ns.
+LEAST = 200_000
+
+
+@dataclass
+class Slept:
+    """Looks at whole jobs of which it is known how long they executed, and how long their segments owned the GPU."""
+
+    log: Log
+    _told: set[str] = field(default_factory=set)
+    _slept: dict[str, int] = field(default_factory=dict)
+
+    def job(self, task: Task, job: OpenJob, event: Event, costs: int) -> None:
+        """A job is over; ``costs``: of updates inside its segments, ns."""
+        if event.executed is None or job.start is None or task.best_effort or task.name in self._told:
+            return
+        work = job.owned - task.misc_time - costs  # so long at least its GPU work executed, or its CPU was another's
+        idle = max(event.time - job.start - event.executed, 0)
+        if task.waiting is Waiting.SUSPEND and work > LEAST and 2 * idle < work:
+            self._tell(
+                task, event, f"its thread slept for {exact_ms(idle)}, and its GPU work took {exact_ms(work)} at least: "
+                "it waits busily, and the file says that it suspends"
+            )  # fmt: skip
+        elif task.waiting is Waiting.BUSY and job.owned > LEAST:
+            self._slept[task.name] = self._slept.get(task.name, 0) + 1 if 10 * idle >= 9 * job.owned else 0
+            if self._slept[task.name] == JOBS:
+                self._tell(
+                    task, event, f"its thread slept for as long as its segments owned the GPU, in {JOBS} jobs in a row"
+                    ": it suspends, and the file says that it waits busily"
+                )  # fmt: skip
+
+    def _tell(self, task: Task, event: Event, text: str) -> None:
+        self._told.add(task.name)
+        self.log.add(event.time, What.WAITING, task.name, text, event.job)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The subject of a trace: whether it is of the file's tasks, and whether bounds speak of its run."""
+
+from __future__ import annotations
+
+from analysis.model import Task, Waiting
+from analysis.rta import Test
+from analysis.taskset import TasksetFile
+from analysis.traces.trace import Kind, Trace, placed_of, times_of
+from gpurt.text import visible
+from pycontrol.observe.fit import fit
+from pycontrol.observe.fit.fit import Code
+from pycontrol.observe.judge.seen import meaning
+
+#: Objections to a run for which no bound of any test speaks of it.  Other ones are about the policy and the modes.
+OF_ANY_TEST = (Code.CPUS, Code.FIFO, Code.SHAPES, Code.PARTITIONS)
+
+
+def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
+    """Why the trace is not of this taskset; empty if nothing says so.
+
+    The traces of `gpurt run` and `gpurt simulate` have every task with its deadline and its priority; those of
+    `gpurt trace record` have neither, and only know processes.
+    """
+    known = {name: about for name, about in recorded.tasks.items() if about.deadline is not None}
+    tasks = {task.name: task for task in file.taskset}
+    for name in known:
+        if name not in tasks:
+            return f"it has task {visible(name)}, which the file lacks"
+    for name, task in tasks.items() if known else ():
+        if name not in known:
+            return f"it lacks the file's task {visible(name)}"
+        there = known[name]
+        if there.deadline != task.deadline:
+            return f"{visible(name)} has a deadline of {there.deadline} ns there, and of {task.deadline} ns in the file"
+        if there.priority is not None and there.priority != task.priority:
+            return f"{visible(name)} has priority {there.priority} there, and {task.priority} in the file"
+    if (times := recorded.meta.get("times")) and times != times_of(_made_up(recorded, file)):
+        return "its tasks have other periods or worst-case times than the file's, by which they executed"
+    if (placed := recorded.meta.get("placed")) and placed != placed_of(file.taskset):
+        return "its tasks have other CPUs, GPU priorities, partitions or waiting modes than the file's"
+    return ""
+
+
+def _made_up(recorded: Trace, file: TasksetFile) -> list[Task]:
+    """The tasks of the file that such a run executes for as long as the file says, as they have no program."""
+    simulated = recorded.meta.get("source") == "simulator"
+    return [task for task in file.taskset if simulated or not file.launch[task.name].command]
+
+
+def beyond_the_bounds(recorded: Trace, file: TasksetFile, test: Test | None) -> str:
+    """Why the test's bounds do not speak of the run that was recorded; empty if they do."""
+    if test is None:
+        return "there are no bounds to compare with"
+    if (policy := recorded.meta.get("policy")) != test.policy:
+        return f"the run was under policy {visible(policy or 'unknown')}, the bounds are for policy {test.policy}"
+    found = fit.objections(file, fit.of_trace(recorded, file))
+    if why := fit.against(one for one in found if one.code in OF_ANY_TEST):
+        return why
+    waiting = recorded.meta.get("waiting")
+    modes = [mode.value for mode in Waiting]
+    users = [task for task in file.taskset.real_time if task.uses_gpu]
+    if waiting in modes and any((test.waiting or task.waiting).value != waiting for task in users):
+        return f"in the run every task waited in mode {waiting}, which is not what the bounds are for"
+    if waiting not in modes and test.waiting and any(task.waiting is not test.waiting for task in users):
+        return f"the bounds are for tasks that all wait in mode {test.waiting.value}, and the run's did not"
+    return ""
+
+
+def lost(recorded: Trace, file: TasksetFile) -> int:
+    """How many times events were lost while the trace was recorded, other than those of a client of no task alone."""
+    lost = [event.task for event in recorded.events if event.kind is Kind.LOST]
+    return sum(not task or meaning(file, task) is not None for task in lost)

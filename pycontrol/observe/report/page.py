@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The page of the report, made of its document alone: a number on it is one of the document's."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup, escape
+
+from analysis.answers.sensitivity import Grows
+from gpurt.text import visible
+from gpurt.types import DocumentView
+from gpurt.units import exact_ms
+from pycontrol.observe.observed import VERDICTS
+from pycontrol.observe.report import charts
+from pycontrol.output.render import bound, room
+
+#: Times that are rounded down, so that what the page says holds; others are rounded up.
+DOWN = frozenset(("slack_ns", "most_ns", "most_epsilon_ns"))
+#: Times of the file, which are not rounded.
+EXACT = frozenset((
+    "deadline_ns", "period_ns", "epsilon_ns", "alpha_ns", "theta_ns", "worst_ns", "best_ns", "misc_worst_ns",
+    "misc_best_ns", "cpu_ns", "misc_ns", "pure_ns", "now_ns",
+))  # fmt: skip
+#: How the page spells what speaks for an assumption.
+SUPPORT = {
+    "checked": "checked, holds", "unrefuted": "seen to hold, not proved", "unchecked": "UNCHECKED",
+    "refuted": "DOES NOT HOLD",
+}  # fmt: skip
+#: The effect of each policy, in a sentence.
+POLICIES = {
+    "timesliced": "All programs share the GPU in the driver's round robin.",
+    "segment": "The real-time client in a GPU segment with the highest priority has the GPU alone; if there is none, "
+               "all others share it.",
+    "job": "The most urgent real-time job that is ready has the GPU alone, for the whole job.",
+    "lock-priority": "One lock around whole GPU segments, handed on by priority.",
+    "lock-fifo": "One lock around whole GPU segments, handed on in order of arrival.",
+    "boosted": "As segment, and the thread that owns the GPU also has its CPU.",
+    "federated": "Each task owns units of the GPU, and copies share one bus.",
+}  # fmt: skip
+
+
+def page(document: DocumentView) -> str:
+    """The HTML of a report's document, as ``pycontrol.output.render.plain`` has it."""
+    return _template().render(**document, num=lambda *path: number(document, *path)) + "\n"
+
+
+@cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("pycontrol.observe.report"), autoescape=True, undefined=StrictUndefined, finalize=_shown,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters["label"] = charts.label
+    environment.globals |= {
+        "charts": charts, "words": {one.value: one.words for one in Grows},
+        "support": SUPPORT, "policies": POLICIES, "verdicts": VERDICTS,
+    }  # fmt: skip
+    return environment.get_template("report.html")
+
+
+def number(document: DocumentView, *path: object) -> Markup:
+    """The number at that path of the document, with the path as a JSON pointer (RFC 6901); "-" if there is none.
+
+    ``path``: keys and indexes; a tuple stands for several.
+    """
+    value: Any = document
+    words = [word for one in path for word in (one if isinstance(one, tuple) else (one,))]
+    for word in words:
+        value = value[word]
+    pointer = escape(visible("".join("/" + str(word).replace("~", "~0").replace("/", "~1") for word in words)))
+    if value is None:
+        return Markup(f'<span class="none" data-at="{pointer}">-</span>')
+    spelt = escape(_spelt(str(words[-1]), value))
+    return Markup(f'<data value="{escape(value)}" data-at="{pointer}">{spelt}</data>')  # format() takes longer
+
+
+def _spelt(key: str, value: Any) -> str:
+    """How the page writes a number; times are in ms."""
+    if not key.endswith("_ns"):
+        return f"{int(value * 10_000) / 10_000:.4f}" if isinstance(value, float) else str(value)
+    if key in EXACT:
+        return exact_ms(value).removesuffix(" ms")
+    return room(value) if key in DOWN else bound(value)
+
+
+def _shown(value: Any) -> Any:
+    """The form of a value on the page: text of others has no control characters there."""
+    if value is None:
+        return "-"
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A trace in a report: when its jobs were released and finished, and how response times are distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.model import Task
+from analysis.taskset import TasksetFile
+from analysis.traces.trace import Kind, Trace
+from gpurt.types import Document
+from pycontrol.machine.placement import FIFO, UNFOLDED
+from pycontrol.observe.judge.check import meant
+
+#: Response times are counted in so many intervals of equal length.
+BINS = 48
+
+
+def released(recorded: Trace) -> bool:
+    """Whether the trace has releases of jobs."""
+    return any(event.kind is Kind.RELEASE for event in recorded.events)
+
+
+def placed(recorded: Trace) -> bool:
+    """Whether `gpurt run` put the tasks on the file's CPUs, with their SCHED_FIFO priorities."""
+    return recorded.meta.get("placement") == UNFOLDED and recorded.meta.get("scheduling") == FIFO
+
+
+def unfinished(recorded: Trace, file: TasksetFile) -> dict[str, tuple[int, int]]:
+    """The number of each task's jobs that were not finished when the recording ended, and the longest wait, ns.
+
+    No response time is known of unfinished jobs.  Tasks without such jobs are left out.
+    """
+    names, end = meant(recorded, file), recorded.end
+    found: dict[str, list[int]] = {}
+    for name, releases in recorded.unfinished().items():
+        if name in names:
+            found.setdefault(names[name], []).extend(end - release for release in releases)
+    return {task: (len(waits), max(waits)) for task, waits in found.items()}
+
+
+def distributions(recorded: Trace, file: TasksetFile) -> dict[str, Document]:
+    """How the response times of each task that had a job are distributed, ns."""
+    found: dict[str, list[int]] = {}
+    responses = recorded.responses()
+    for name, task in meant(recorded, file).items():
+        found.setdefault(task, []).extend(job.response for job in responses.get(name, ()))
+    tasks = {task.name: task for task in file.taskset}
+    return {name: _distribution(sorted(times), tasks[name]) for name, times in found.items() if times}
+
+
+def _distribution(times: Sequence[int], task: Task) -> Document:
+    """``times``: in order.  Percentiles are times that were seen; the intervals reach to the deadline at least."""
+    width = -(-(max(times[-1], task.deadline) + 1) // BINS)
+    counts = [0] * BINS
+    for time in times:
+        counts[time // width] += 1
+    return {
+        "minimum_ns": times[0], "median_ns": times[(len(times) - 1) // 2],
+        "p99_ns": times[-(-len(times) * 99 // 100) - 1],
+        "histogram": [{"below_ns": (at + 1) * width, "jobs": count} for at, count in enumerate(counts) if count],
+        "interval_ns": width,
+    }  # fmt: skip

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The judge of a running host is told bounds beside its events, and the reasons why bounds do not speak of the host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from analysis.answers import compiled
+from analysis.model import Taskset
+from analysis.rta import Test
+from pycontrol.observe.fit.fit import Code, Defeats
+from pycontrol.observe.fit.objection import Objection
+from pycontrol.observe.judge.finding import Finding, What
+from pycontrol.observe.judge.judge import Judge
+from pycontrol.observe.watch.watch import CHANGING
+
+
+def bounds_of(test: Test | None, taskset: Taskset) -> dict[str, int]:
+    """The test's bounds by task; none of tasks without one."""
+    result = compiled.run(test, taskset) if test else None
+    return {} if result is None else {
+        name: wcrt for name in result.verdicts if (wcrt := result.wcrt(name)) is not None
+    }  # fmt: skip
+
+
+def mismatch(judge: Judge, objections: Sequence[Objection], why: str) -> list[Finding]:
+    """Why the bounds do not speak of this host, as findings: all that the watch does not find itself.
+
+    ``why``: those of the test that the user named prove nothing of the file.
+    """
+    kinds = {
+        Code.MEASURED: What.EPSILON, Code.STRANGER: What.UNDECLARED, Code.AMBIGUOUS: What.UNDECLARED,
+        Code.EXEMPT: What.UNDECLARED, Code.GPU_PRIORITY: What.PRIORITY, Code.GROUP: What.PRIORITY,
+        Code.DEMOTED: What.OVERRUN, Code.TIER: What.LATE, Code.DRIVER: What.LATE,
+    }  # fmt: skip
+    found, now = list[Any](), time.monotonic_ns()
+    if why:
+        found += judge.report(now, What.POLICY, "", why)
+    for one in objections:
+        if Defeats.BOUNDS in one.defeats and one.code not in CHANGING:
+            found += judge.report(now, kinds.get(one.code, What.POLICY), "", one.line())
+    return found

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Counters and histograms of a host, its clients and jobs, served to Prometheus (docs/watching.md)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import signal
+import threading
+from importlib.metadata import version
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from analysis.answers.chosen import covering_test
+from analysis.taskset import TasksetFile
+from gpurt.errors import RuntimeFailure
+from gpurt.text import visible
+from pycontrol.ending import SignalEvent
+from pycontrol.link.control import connect
+from pycontrol.observe.fit import fit
+from pycontrol.observe.judge.judge import Judge
+from pycontrol.observe.watch.distributions import ResponseCollector
+from pycontrol.observe.watch.exposition import Server
+from pycontrol.observe.watch.listening import CURE, OLDEST, address_of, listen_text
+from pycontrol.observe.watch.metrics import ANSWER, HostCollector, JudgeCollector, Naming
+from pycontrol.observe.watch.mismatch import bounds_of, mismatch
+from pycontrol.observe.watch.watch import PATIENCE
+from pycontrol.observe.watch.watches import Watches
+from pycontrol.output import render
+
+
+def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str | None, names: str, most: int) -> None:
+    """Serves metrics until SIGINT or SIGTERM.
+
+    ``loaded``: the file by which jobs are judged, with the bounds of test ``name``.  ``names``: whose processes' names
+    everyone may know.  ``most``: the most names of clients.
+
+    Raises UsageError for a wrong address, DeviceError without a host, and RuntimeFailure where the address is taken, or
+    prometheus-client is too old.
+    """
+    address, port = address_of(listen)
+    if tuple(map(int, re.findall(r"\d+", found := version("prometheus-client"))[:2])) < OLDEST:
+        raise RuntimeFailure(f"prometheus-client {visible(found)} is too old: {CURE}")
+    registry, stop = CollectorRegistry(auto_describe=True), SignalEvent()  # so that ?name[]= finds what there is
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    connect(device).close()  # raises DeviceError before anything is served
+    task_of = _watched(device, loaded, name, registry, stop) if loaded else lambda _client: None
+    registry.register(HostCollector(lambda: connect(device, ANSWER), Naming(names), most, task_of))
+    try:
+        server = Server(address, port, registry)
+    except OSError as error:
+        stop.set()
+        raise RuntimeFailure(f"--listen {visible(listen)}: {error.strerror}; name another address") from None
+    if not _is_loopback(address):
+        render.say(f"note: {address} is no loopback address: everyone who reaches it can read", err=True)
+    render.say(f"serving http://{listen_text(address, server.server_port)}/metrics", err=True)
+    stop.wait()
+    server.close()
+
+
+def _is_loopback(address: str) -> bool:
+    return ipaddress.ip_address(address).is_loopback
+
+
+def _watched(device: str | None, loaded: TasksetFile, name: str | None, registry: Any, stop: threading.Event) -> Any:
+    """Starts to watch, and returns what tells the task of a client."""
+    chosen = covering_test(loaded.taskset, name)
+    with connect(device) as asks:
+        host = fit.ask(asks, loaded)
+    found = fit.lines(fit.objections(loaded, host))
+    remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why]), *found]
+    render.note(*remarks, as_json=False)
+    responses = ResponseCollector(one.name for one in loaded.taskset)
+    judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, gpus=len(host.gpus),
+                  observe=responses.observe)  # fmt: skip
+
+    def compare(asks: Any) -> None:
+        mismatch(judge, fit.objections(loaded, fit.ask(asks, loaded)), chosen.why if name else "")
+
+    watches = Watches(lambda: connect(device), judge, compare, stop,
+                      lambda text: render.say(f"gpurt: {text}", err=True))  # fmt: skip
+    registry.register(responses)
+    registry.register(JudgeCollector(judge, lambda: watches.running))
+    return watches.task_of

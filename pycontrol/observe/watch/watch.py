@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Feeds a running host's events to the judge of observed jobs and segments (pycontrol/observe/judge/judge.py)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+from gpurt.enums import EventKind
+from gpurt.text import visible
+from pycontrol.link.control import ClientInfo, Control, EventRecord
+from pycontrol.link.events import LINGER, Names, to_events
+from pycontrol.link.owners import Owners
+from pycontrol.link.sleep import Sleep
+from pycontrol.machine.clocks import look as machine_clocks
+from pycontrol.observe.fit.clocks import clocks
+from pycontrol.observe.fit.costs import failures
+from pycontrol.observe.fit.host import Host
+from pycontrol.observe.fit.objection import Code
+from pycontrol.observe.fit.policy import policies
+from pycontrol.observe.judge.finding import Finding, What
+from pycontrol.observe.judge.judge import JUMP, MANY, Judge
+from pycontrol.observe.judge.seen import meaning
+
+NS = 1_000_000_000
+#: How much later than it happened an event may come before a job without its end counts as late, ns.  The module sends
+#: events once a tick, and a host of ordinary priority when it has a CPU.
+PATIENCE = 50_000_000
+#: How often events are read, seconds: to wake up for each of them would cost more than all the rest.
+TICK = 0.01
+#: The time between two looks at all clients, ns, and the number of events after which findings are handed on.
+LOOK, MOST = NS, 1000
+#: Objections to the host that are looked for again and again, and what each of them breaks.
+CHANGING = {Code.POLICY: What.POLICY, Code.ISOLATION: What.LATE, Code.CLOCKS: What.SPEED}
+
+
+class Watcher:
+    """One host, watched by a judge, which must have been made with ``patience`` PATIENCE.
+
+    ``control`` gets the events, ``asks`` is a second connection for requests.  A host closes a connection that leaves
+    answers unread.  The host drops events of a connection that only leaves events unread, and says so.
+    """
+
+    def __init__(self, control: Control, asks: Control, judge: Judge) -> None:
+        self.control, self.asks, self.judge = control, asks, judge
+        self.events = 0
+        self._names = Names({})
+        self._sleep = Sleep()
+        self._told: set[object] = set()
+        self._owners = Owners(judge.file.launch)
+
+    def findings(self, stop: threading.Event, until: int | None = None) -> Iterator[list[Finding]]:
+        """Yields what is found, perhaps nothing, every TICK seconds, until ``stop`` is set or it is ``until``, ns.
+
+        The first list has what is wrong at the beginning; the subscription holds then.
+
+        Raises:
+            DeviceError: the host is gone.
+        """
+        stream = self.control.events(0)
+        yield self._look()
+        looked = now = time.monotonic_ns()
+        while not stop.is_set() and (until is None or now < until):
+            found: list[Finding] = []
+            for count, record in enumerate(stream, 1):
+                found += self._take(record)
+                if count == MOST:
+                    break
+            else:
+                stop.wait(TICK)
+                stream = self.control.more(0)
+            now = time.monotonic_ns()
+            found += self._check_sleep(now)
+            found += self.judge.advance(now)
+            if now >= looked + LOOK:
+                looked = now
+                found += self._look()
+            yield found
+        yield self._rest(stream)
+
+    def _rest(self, stream: Iterator[EventRecord]) -> list[Finding]:
+        """The findings of unread events from before the end: the watch may be late, and a miss be among them."""
+        over, found = time.monotonic_ns(), []
+        time.sleep(PATIENCE / NS)  # so much later the host may tell of it
+        end = time.monotonic() + LINGER
+        for record in stream:  # of the last list
+            found += self._take(record)
+        self.control.status()  # the host answers after them, on the same socket
+        for record in self.control.more(0):
+            found += self._take(record)
+            if time.monotonic() > end:  # later ones come as well
+                text = "the watch ended before it had read all events"
+                found += self.judge.report(time.monotonic_ns(), What.LOST, "", text)
+                break
+        return [*found, *self._check_sleep(over), *self.judge.advance(over + PATIENCE), *self._look()]
+
+    def _take(self, record: EventRecord) -> list[Finding]:
+        self.events += 1
+        name = self._names.of(record)
+        found: list[Finding] = []
+        if record.time_ns > time.monotonic_ns() + JUMP:
+            text = "the host's clock is ahead of this machine's; its events are left out"
+            return self._once("clock", What.CLOCK, text)
+        found += self._check_owner(record, name)
+        for event in to_events(record, name):
+            found += self.judge.feed(event, record.priority if record.client else None)
+        return found
+
+    def _check_owner(self, record: EventRecord, name: str) -> list[Finding]:
+        """Names are their callers' word; users and cgroups are the machine's."""
+        if not self._owners.new(record, name) or (task := meaning(self.judge.file, name)) is None:
+            return []
+        doubts = self._owners.doubts(record, task)
+        return [one for key, text in doubts for one in self._once((task, key), What.UNDECLARED, text)]
+
+    def _once(self, key: object, what: What, text: str) -> list[Finding]:
+        """Reports something that holds on, when it is seen first."""
+        if key in self._told or len(self._told) > MANY:
+            return []
+        if len(self._told) == MANY:
+            text = f"{MANY} such things were found; more of them are not told"
+        self._told.add(key)
+        return self.judge.report(time.monotonic_ns(), what, "", text)
+
+    def _check_sleep(self, now: int) -> list[Finding]:
+        """CLOCK_MONOTONIC stands still while the machine is suspended."""
+        slept = self._sleep.since()
+        return self.judge.blind(now, f"{slept}; what was under way is left out") if slept else []
+
+    def _look(self) -> list[Finding]:
+        """The findings that no event tells: the host's policy, and clients that never began a segment."""
+        found: list[Finding] = []
+        file = self.judge.file
+        host = Host(self.asks.status(), clocks=[machine_clocks()] if file.clocks else ())
+        for one in (*policies(file, host), *failures(file, host), *clocks(file, host)):
+            if one.code in CHANGING and one.defeats:
+                found += self._once(one, CHANGING[one.code], one.text)
+        for client in self.asks.clients():
+            if client.tsgs and self._interferes(client) and self.task_of(client) is None:
+                name = visible(f"{client.comm}-{client.pid}") if client.pid else "a process of another user"
+                text = f"{name} has TSGs that are not taken off the GPU, and no task of the file is it"
+                found += self._once((client.gpu, client.client), What.UNDECLARED, text)
+        return found
+
+    def _interferes(self, client: ClientInfo) -> bool:
+        """Whether its TSGs take time of real-time tasks without a segment."""
+        policy = self.judge.policy
+        return client.exempt or policy == "timesliced" or (policy == "job" and client.priority > 0)
+
+    def task_of(self, client: ClientInfo) -> str | None:
+        """The task that a client is, from what it has said or from its process."""
+        record = EventRecord(EventKind.WORK, 0, client.gpu, client.client, client.pid, client.comm, 0, None, 0, 0)
+        return meaning(self.judge.file, self._names.of(record))
