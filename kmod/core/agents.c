@@ -223,7 +223,7 @@ static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, bool on
 	arm(a, p);
 }
 
-/* Something changed that decides who may begin without asking: only one that is alone can come to be, or cease to be. */
+/* Something changed that decides who may begin without asking: one that is alone can come to be, or cease to be. */
 static void reconsider(struct gpurt_agents *a, u64 now)
 {
 	struct list_head *first = a->registered.next;

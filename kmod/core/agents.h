@@ -31,9 +31,9 @@
  *
  * The flag: a process may begin without asking while it is the only one with an agent.  Nobody else has to be off then.
  * An order gives the flag, and a later one takes it back.  The agent has given it back when it has answered that, is
- * late, or is gone.  The host takes the flag back before it registers another agent, and before it decides what a process
- * with the flag must not have (gpurt_agents_recall()).  A host that fails rather than go on gives no flag: a process that
- * was late might still have it.
+ * late, or is gone.  The host takes the flag back before it registers another agent, and before it decides what a
+ * process with the flag must not have (gpurt_agents_recall()).  A host that fails rather than go on gives no flag: a
+ * process that was late might still have it.
  *
  * An agent that registers in the middle of a step has the rest of that step's time.  So each step takes `bound`
  * at most, whatever the processes do.

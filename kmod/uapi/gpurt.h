@@ -582,7 +582,7 @@ enum gpurt_begin_flags {
 	GPURT_BEGIN_OWNER	= 1 << 1,	/* form `owner`; at most one of these two: EINVAL */
 	GPURT_BEGIN_FENCE	= 1 << 2,	/* form `fence` */
 	GPURT_BEGIN_BEGUN	= 1 << 3,	/* with WAIT: the segment is begun already; set by EINTR */
-	GPURT_BEGIN_POST	= 1 << 4,	/* of a begin: it is posted; set by the host: the segment's end may be */
+	GPURT_BEGIN_POST	= 1 << 4,	/* a begin is posted; set by the host: the end may be */
 	GPURT_BEGIN_FLAGS	= (1 << 5) - 1,
 };
 
@@ -661,7 +661,7 @@ struct gpurt_begin {
 	__u32 flags;
 	__u32 priority;
 	__u32 state;			/* out */
-	__u32 raised;			/* out, with EAGAIN; in: with GPURT_BEGIN_POST the thread's own priority, otherwise 0 */
+	__u32 raised;			/* out, with EAGAIN; in, with GPURT_BEGIN_POST: the thread's own priority */
 };
 
 struct gpurt_end {
