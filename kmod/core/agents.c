@@ -143,18 +143,18 @@ static u32 count_name(struct gpurt_agents *a, const char *name)
 	u32 i, free = GPURT_AGENT_NAMES;
 
 	for (i = 0; i < GPURT_AGENT_NAMES; i++) {
-		if (!a->names[i].agents)
+		if (!a->kept.names[i].agents)
 			free = i;
-		else if (!compare(a->names[i].text, name))
+		else if (!compare(a->kept.names[i].text, name))
 			break;
 	}
 	if (i == GPURT_AGENT_NAMES)
 		i = free;
 	if (i == GPURT_AGENT_NAMES)
 		return i;
-	if (!a->names[i].agents)
-		copy_name(a->names[i].text, name);
-	a->names[i].agents++;
+	if (!a->kept.names[i].agents)
+		copy_name(a->kept.names[i].text, name);
+	a->kept.names[i].agents++;
 	return i;
 }
 
@@ -162,18 +162,18 @@ static u32 count_name(struct gpurt_agents *a, const char *name)
 static void retell(struct gpurt_agents *a, struct gpurt_agent_process *p)
 {
 	if (p->counted) {
-		a->late -= p->counted_late;
-		a->tiers[p->counted_tier]--;
+		a->kept.late -= p->counted_late;
+		a->kept.tiers[p->counted_tier]--;
 		if (p->counted_name < GPURT_AGENT_NAMES)
-			a->names[p->counted_name].agents--;
+			a->kept.names[p->counted_name].agents--;
 	}
 	p->counted = p->registered;
 	if (!p->counted)
 		return;
 	p->counted_late = p->late;
-	a->late += p->late;
+	a->kept.late += p->late;
 	p->counted_tier = p->tier < GPURT_TIER_COUNT ? p->tier : GPURT_TIER_COUNT - 1;
-	a->tiers[p->counted_tier]++;
+	a->kept.tiers[p->counted_tier]++;
 	p->counted_name = count_name(a, p->driver);
 }
 
@@ -411,7 +411,7 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 	bool known = p->registered;
 
 	if (!known && is_full(a, user)) {
-		a->refused++;
+		a->kept.refused++;
 		return -EDQUOT;
 	}
 	copy_name(p->driver, driver);
@@ -509,13 +509,13 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 }
 
 /* The first name in the alphabet after @last; NULL: there is none. */
-static const char *name_after(const struct gpurt_agents *a, const char *last)
+static const char *name_after(const struct gpurt_agents_kept *kept, const char *last)
 {
 	const char *best = NULL;
 	u32 i;
 
 	for (i = 0; i < GPURT_AGENT_NAMES; i++) {
-		const struct gpurt_agent_name *n = &a->names[i];
+		const struct gpurt_agent_name *n = &kept->names[i];
 
 		if (n->agents && compare(n->text, last) > 0 && (!best || compare(n->text, best) < 0))
 			best = n->text;
@@ -532,28 +532,29 @@ static u32 append(char *text, u32 length, const char *more)
 	return length;
 }
 
-static void put_names(const struct gpurt_agents *a, char *text)
+static void put_names(const struct gpurt_agents_kept *kept, char *text)
 {
-	const char *name = name_after(a, "");
+	const char *name = name_after(kept, "");
 	u32 length = append(text, 0, name ? name : "none");
 
 	while (name && length < GPURT_NAME_LEN - 1) {
-		name = name_after(a, name);
+		name = name_after(kept, name);
 		if (name)
 			length = append(text, append(text, length, "+"), name);
 	}
 }
 
-void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts *facts)
+void gpurt_agents_facts(const struct gpurt_agents_kept *kept, struct gpurt_agents_facts *facts)
 {
 	u32 tier;
 
-	*facts = (struct gpurt_agents_facts){ .tier = GPURT_TIER_UNPATCHED, .late = a->late, .refused = a->refused };
+	*facts = (struct gpurt_agents_facts){ .tier = GPURT_TIER_UNPATCHED, .late = kept->late };
+	facts->refused = kept->refused;
 	for (tier = 0; tier < GPURT_TIER_COUNT; tier++) {
-		if (!a->tiers[tier])
+		if (!kept->tiers[tier])
 			continue;
 		facts->tier = tier;
 		break;
 	}
-	put_names(a, facts->driver);
+	put_names(kept, facts->driver);
 }

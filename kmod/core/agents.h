@@ -130,6 +130,14 @@ struct gpurt_agents_ops {
 	void (*retry)(struct gpurt_agents *a);
 };
 
+/* What gpurt_agents_facts() tells of agents, kept up to date; small enough for a copy on the kernel's stack. */
+struct gpurt_agents_kept {
+	u32 late;
+	u64 refused;
+	u32 tiers[GPURT_TIER_COUNT];
+	struct gpurt_agent_name names[GPURT_AGENT_NAMES];
+};
+
 struct gpurt_agents {
 	const struct gpurt_agents_ops *ops;
 	void *host;			/* the host's own */
@@ -150,11 +158,7 @@ struct gpurt_agents {
 	struct gpurt_agent_user users[GPURT_AGENT_USERS];
 	u32 recalls;			/* reasons why nobody has the flag */
 	u32 holders;			/* processes that hold it, 0 or 1 */
-	/* Facts for gpurt_agents_facts(), kept up to date. */
-	u32 late;
-	u64 refused;
-	u32 tiers[GPURT_TIER_COUNT];
-	struct gpurt_agent_name names[GPURT_AGENT_NAMES];
+	struct gpurt_agents_kept kept;
 };
 
 /* A GPU's facts about itself in GPURT_CMD_GET_STATUS. */
@@ -174,7 +178,7 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, u64 now);
 bool gpurt_agents_owns(const struct gpurt_agents *a, const struct gpurt_agent_process *p);
 void gpurt_agents_tick(struct gpurt_agents *a, u64 now);
 void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
-void gpurt_agents_facts(const struct gpurt_agents *a, struct gpurt_agents_facts *facts);
+void gpurt_agents_facts(const struct gpurt_agents_kept *kept, struct gpurt_agents_facts *facts);
 
 void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late);
 void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);

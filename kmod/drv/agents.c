@@ -553,10 +553,10 @@ static int agents_order(void *driver, void *ctx, struct gpurt_order *o)
 static void agents_describe(void *driver, struct gpurt_agents_facts *facts)
 {
 	struct agent_gpu *dev = driver;
-	struct gpurt_agents copy;	/* what the agents say is put together without the lock */
+	struct gpurt_agents_kept copy;	/* what the agents say is put together without the lock */
 
 	raw_spin_lock(&dev->lock);
-	copy = dev->agents;
+	copy = dev->agents.kept;
 	raw_spin_unlock(&dev->lock);
 	gpurt_agents_facts(&copy, facts);
 }

@@ -106,7 +106,7 @@ class AgentGpu(Gpu):
     def facts(self) -> Facts:
         """The agents' drivers, the lowest tier that one reached, how many are late, and how many were refused."""
         facts = ffi.new("struct gpurt_agents_facts *")
-        lib.gpurt_agents_facts(self.agents, facts)
+        lib.gpurt_agents_facts(ffi.addressof(self.agents[0], "kept"), facts)
         driver = ffi.string(facts.driver).decode()
         caps = Cap.AGENTS | Cap.EMULATED
         return Facts(Tier(facts.tier), driver, caps, late=facts.late, refused=facts.refused)
@@ -286,7 +286,7 @@ class AgentGpu(Gpu):
 
     def _warn(self, client: GpuClient) -> None:
         """Says once that an agent was refused; how often it happens is in the GPU's facts."""
-        if self.agents.refused == 1:
+        if self.agents.kept.refused == 1:
             print(
                 f"gpurt: GPU {self.index}: process {client.peer.pid} runs unmanaged: its user has too many agents "
                 "(--agent-limit); others are not told of", file=sys.stderr, flush=True,

@@ -179,7 +179,7 @@ class Pair:
         if m.step:
             assert a.deadline <= a.step_since + m.bound
         facts = ffi.new("struct gpurt_agents_facts *")
-        lib.gpurt_agents_facts(a, facts)
+        lib.gpurt_agents_facts(ffi.addressof(a[0], "kept"), facts)
         assert (ffi.string(facts.driver).decode(), facts.tier, facts.late, facts.refused) == m.facts()
         self.said.clear()
         m.said.clear()

@@ -233,10 +233,10 @@ def test_the_names_of_drivers_are_sorted_and_cut() -> None:
     facts = ffi.new("struct gpurt_agents_facts *")
     for name, driver in enumerate((3, 1, 3, 2)):
         do(pair, ("join", name), ("register", name, driver, 2))
-    lib.gpurt_agents_facts(pair.raw, facts)
+    lib.gpurt_agents_facts(ffi.addressof(pair.raw[0], "kept"), facts)
     assert ffi.string(facts.driver).decode() == f"{DRIVERS[2]}"
     do(pair, ("resign", 3), ("register", 2, 0))
-    lib.gpurt_agents_facts(pair.raw, facts)
+    lib.gpurt_agents_facts(ffi.addressof(pair.raw[0], "kept"), facts)
     assert ffi.string(facts.driver).decode() == "kfd-queue+nvidia-rm+x"
 
 
@@ -245,7 +245,7 @@ def test_names_that_are_neighbours_in_the_alphabet_are_all_told_of() -> None:
     for name, driver in enumerate((b"b", b"a", b"ab", b"c")):
         lib.gpurt_agents_join(pair.raw, pair.array + name, False)
         assert lib.gpurt_agents_register(pair.raw, pair.array + name, 7, driver, 2, 0) == 0
-    lib.gpurt_agents_facts(pair.raw, facts)
+    lib.gpurt_agents_facts(ffi.addressof(pair.raw[0], "kept"), facts)
     assert ffi.string(facts.driver).decode() == "a+ab+b+c"
 
 
@@ -263,7 +263,7 @@ def test_the_limit_is_that_of_the_user_who_registers_the_agent() -> None:
     assert register(1, 1000) == -errno.EDQUOT
     lib.gpurt_agents_resign(pair.raw, pair.array, 0)
     assert [register(1, 1000), register(1, 1000), register(0, 1000)] == [0, 0, -errno.EDQUOT]
-    lib.gpurt_agents_facts(pair.raw, facts)
+    lib.gpurt_agents_facts(ffi.addressof(pair.raw[0], "kept"), facts)
     assert facts.refused == 2
 
 
@@ -274,14 +274,14 @@ def test_more_names_of_drivers_than_fit_do_no_harm() -> None:
     for name in range(most + 2):
         lib.gpurt_agents_join(pair.raw, pair.array + name, False)
         lib.gpurt_agents_register(pair.raw, pair.array + name, unlimited, bytes([ord("z") - name]), 1, 0)
-    lib.gpurt_agents_facts(pair.raw, facts)
+    lib.gpurt_agents_facts(ffi.addressof(pair.raw[0], "kept"), facts)
     assert ffi.string(facts.driver).decode() == "+".join(chr(ord("z") - name) for name in reversed(range(most)))
     for name in range(most + 1):
         lib.gpurt_agents_leave(pair.raw, pair.array + name, 0)
-    lib.gpurt_agents_facts(pair.raw, facts)
+    lib.gpurt_agents_facts(ffi.addressof(pair.raw[0], "kept"), facts)
     assert ffi.string(facts.driver) == b"none"
     lib.gpurt_agents_register(pair.raw, pair.array + most + 1, unlimited, b"last", 1, 0)
-    lib.gpurt_agents_facts(pair.raw, facts)
+    lib.gpurt_agents_facts(ffi.addressof(pair.raw[0], "kept"), facts)
     assert ffi.string(facts.driver) == b"last"
 
 
