@@ -21,7 +21,7 @@ from gpurt.errors import FileError, GpurtError, Problem, TasksetError, UsageErro
 from gpurt.text import is_terminal, near, visible
 from gpurt.types import Document
 from pycontrol.commands.options import ASKED_FOR_JSON, CUT_OFF, Host
-from pycontrol.output import render
+from pycontrol.output import progress, render
 from pycontrol.signals import INTERRUPTED, TERMINATED, Terminated
 from pycontrol.table import COMMANDS, COMPLETE, GROUPS, LEAVES, CommandEntry
 
@@ -35,6 +35,8 @@ HELP_INSTEAD: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 #: Of every command.
 CONTEXT: dict[str, object] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 HELP = {"-h", "--help"}
+
+
 class LazyGroup(click.Group):
     """A group that imports a command's module when the command is asked for; help and completion import none."""
 
@@ -136,6 +138,7 @@ def find(path: str) -> click.Command:
 def _cut_off(context: click.Context, given: Sequence[str], code: int) -> None:
     """Says that the command was ended while it computed, in the place of its progress bar if there is one."""
     if is_terminal(sys.stderr):
+        progress.end_shown()
         render.remark("\033[?25h")  # the bar hides the cursor
     _fail(Terminated() if code == TERMINATED else KeyboardInterrupt(), context, given)
 

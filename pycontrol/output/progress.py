@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -20,11 +20,20 @@ if TYPE_CHECKING:
 PATIENCE, INTERVAL = 2.0, 10.0
 
 
+def end_shown() -> None:
+    """Ends the bar that is shown, for a thread that ends the process: the bar's own thread would draw it once more."""
+    for one in list(Progress.drawn):
+        one.end()
+
+
 class Progress:
     """So many steps of something; ``pos`` of ``length`` are done.  A context, in which ``update`` counts steps.
 
     ``shown``: whether anything is said at all.
     """
+
+    #: Those that have a bar.
+    drawn: ClassVar[list[Progress]] = []
 
     def __init__(self, length: int, label: str, shown: bool = True) -> None:
         self.shown = shown
@@ -44,11 +53,17 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Nothing is shown any more."""
         self._timer.cancel()
         with self._lock:
             self.shown = False
             if self._bar:
                 self._bar.stop()
+                self._bar = None
+                self.drawn.remove(self)
 
     def update(self, steps: int) -> None:
         """So many more steps are done."""
@@ -77,4 +92,5 @@ class Progress:
                 self._bar = Bar(console=Console(stderr=True), transient=True)
                 self._bar.add_task(self.label, total=self.length)
                 self._bar.start()
+                self.drawn.append(self)
             self._bar.update(self._bar.task_ids[0], completed=self.pos)

@@ -140,7 +140,6 @@ def test_a_draft_runs_by_name_and_decides_nothing(monkeypatch: pytest.MonkeyPatc
     row = replace(pessimistic(registry.find("boosted-suspend")), demands=optimistic, instead=None, ends=None)
     everything = {row.name: row, **registry.TESTS}
     monkeypatch.setattr(registry, "TESTS", everything)
-    monkeypatch.setattr(rta, "TESTS", everything)
     assert registry.find("tomorrow").run(system).schedulable
     assert "tomorrow is a draft" in no_proof(row, system)
     assert not answer(system).schedulable

@@ -108,7 +108,7 @@ def test_waits_time_out_or_not(connect: Connect) -> None:
         assert client.code(lib.GPURT_IOC_WAIT, timeout_ns=timeout, **idle) == -errno.ETIMEDOUT
     later = [
         client.start(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_WORK, tsg=tsg, work=work, timeout_ns=timeout)
-        for timeout in (lib.GPURT_FOREVER, lib.GPURT_FOREVER - 1, 2**63)  # the others are centuries
+        for timeout in (lib.GPURT_FOREVER, lib.GPURT_FOREVER - 1, 2**62)  # the others are centuries away
     ]
     also = client.start(lib.GPURT_IOC_WAIT, timeout_ns=lib.GPURT_FOREVER, **idle)
     assert not any(wait.done() for wait in later)
