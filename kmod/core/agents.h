@@ -130,7 +130,7 @@ struct gpurt_agents_ops {
 	void (*retry)(struct gpurt_agents *a);
 };
 
-/* What gpurt_agents_facts() tells of agents, kept up to date; small enough for a copy on the kernel's stack. */
+/* Facts for gpurt_agents_facts(), kept up to date.  A copy fits on the kernel's stack. */
 struct gpurt_agents_kept {
 	u32 late;
 	u64 refused;
