@@ -48,7 +48,7 @@ class Budgets:
     def __init__(self) -> None:
         """No budgets yet."""
         self.allowances: dict[int | str, Allowance] = {}
-        self.changes = 0  # whoever looked for an allowance before has to look again
+        self.changes = 0  # clients look for their allowance again when it grows
 
     def named(self, what: int | str, make: bool) -> Allowance | None:
         """The allowance of a process or of a cgroup; None: there is none, and none was to be made.
