@@ -24,7 +24,7 @@ from analysis.model.fold import units_of
 from analysis.rta.resources import ceiling_of
 from analysis.traces.trace import ON_GPU, TIMED, About, Event, Kind, Trace, placed_of, times_of
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Form
+from gpurt.enums import Form, meant_by
 from gpurt.types import CData
 from gpurt.units import thousandths
 
@@ -401,8 +401,9 @@ def _piece(worst: int, best: int, resource: int) -> dict[str, int]:
 
 def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:
     if options.policy not in POLICIES and options.policy not in BOOSTED_LOCKS:
-        names = ", ".join([*POLICIES, *BOOSTED_LOCKS, "federated"])
-        raise SimulationError(f"no policy is called {options.policy!r}; there are {names}")
+        names = [*POLICIES, *BOOSTED_LOCKS, "federated"]
+        there = f"{', '.join(names)}{meant_by(options.policy, names)}"
+        raise SimulationError(f"no policy is called {options.policy!r}; there are {there}")
     if options.execution not in EXECUTION:
         raise SimulationError(f"execution is one of {', '.join(EXECUTION)}, not {options.execution!r}")
     horizon = options.horizon if options.horizon is not None else default_horizon(taskset)

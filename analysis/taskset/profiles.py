@@ -11,7 +11,7 @@ from analysis.model.energy import PoweredKernel, Profile, SpatialGpu
 from analysis.taskset import schema, spatial
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.lines import line_of
-from analysis.taskset.schema import Mistakes, quoted
+from analysis.taskset.schema import Mistakes, cure_of_time, quoted
 from analysis.taskset.text import document_of, read
 from gpurt.errors import FileError, Problem, TasksetError
 from gpurt.types import Document
@@ -65,7 +65,8 @@ class SpatialReader:
         """Whether the file has the GPU that a task names, if it names one; else that is a mistake."""
         if name is None or f"gpu {name}" in self.names:
             return True
-        self.report.add((*where, "gpu"), f"gpu: there is no GPU {quoted(name)}")
+        cure = cure_of_time((*where, "gpu"), name)
+        self.report.add((*where, "gpu"), f"gpu: there is no GPU {quoted(name)}{cure}")
         return False
 
     def check_profile(self, name: str, profiles: dict[str, Profile], where: Where) -> None:

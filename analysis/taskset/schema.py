@@ -12,6 +12,7 @@ from typing import Any
 
 from analysis.model import Kernel, Span
 from analysis.taskset.lines import Path, line_of
+from gpurt.enums import meant_by
 from gpurt.errors import Problem
 from gpurt.text import near
 from gpurt.types import Document, TomlValue
@@ -58,6 +59,10 @@ class Field:
     assumes: str = ""
 
 
+#: How a task's times are written.
+IN_SEGMENTS = 'segments = [{ cpu = "1ms" }, { misc = "0ms", gpu = "5ms" }]'
+
+
 def _name(value: object) -> str:
     if value == UNKNOWN:
         return '"?", which is still to be replaced'
@@ -72,7 +77,8 @@ def integer(low: int, high: int) -> ValueKind:
 
     def read(value: TomlValue, path: Path, report: Mistakes) -> int | None:
         if type(value) is not int:
-            report.add(path, f"{_key(path)}: expected an integer from {low} to {high}, got {_name(value)}")
+            cure = cure_of_time(path, value) if isinstance(value, str) else ""
+            report.add(path, f"{_key(path)}: expected an integer from {low} to {high}, got {_name(value)}{cure}")
         elif not low <= value <= high:
             shown = value if abs(value) < 10**20 else "a huge one"
             report.add(path, f"{_key(path)}: expected an integer from {low} to {high}, got {shown}")
@@ -135,7 +141,8 @@ def choice(*options: str) -> ValueKind:
         if isinstance(value, str) and value in options:
             return value
         wanted = " or ".join(f'"{option}"' for option in options)
-        report.add(path, f"{_key(path)}: expected {wanted}, got {value!r:.40}")
+        meant = meant_by(value, options) if isinstance(value, str) else ""
+        report.add(path, f"{_key(path)}: expected {wanted}, got {value!r:.40}{meant}")
         return None
 
     return ValueKind(read, {"enum": list(options)})
@@ -149,7 +156,7 @@ def time(low: int = 0) -> ValueKind:
             try:
                 ns = parse_time(value)
             except ValueError as error:
-                report.add(path, f"{_key(path)}: {error}")
+                report.add(path, f"{_key(path)}: {error}{cure_of_time(path, value)}")
                 return None
             if ns >= low:
                 return ns
@@ -296,7 +303,7 @@ def read_table(value: Document, fields: dict[str, Field], path: Path, report: Mi
     values = {}
     for key, item in value.items():
         if key not in fields:
-            report.add((*path, key), f"unknown key {quoted(key)}{_hint(key, fields)}")
+            report.add((*path, key), f"unknown key {quoted(key)}{_hint(key, item, fields)}")
             continue
         read = fields[key].kind.read(item, (*path, key), report)
         if read is not None:
@@ -340,7 +347,32 @@ ABSENT = {
 }  # fmt: skip
 
 
-def _hint(key: str, known: Iterable[str]) -> str:
+#: Keys that other descriptions have for how often a task is released, and for its execution time.
+_RATES = {"rate", "frequency", "freq", "hz", "fps", "publish_rate"}
+_TIMES = {"wcet", "c", "execution_time", "execution", "exec_time", "runtime", "duration", "misc", "copy", "kernel"}
+
+
+def of_rate(value: TomlValue) -> str:
+    """A period that is no longer than that of so many releases a second; a text without a number has none."""
+    found = re.fullmatch(r"\s*([0-9]{1,6}(?:\.[0-9]{1,6})?)\s*(k?)(?:hz|fps)?\s*", str(value), re.IGNORECASE)
+    hertz = Fraction(found[1]) * (1000 if found[2] else 1) if found else Fraction(0)
+    return f'"{int(10**6 / hertz) / 1000}ms"' if 0 < hertz <= 10**6 else ""
+
+
+def cure_of_time(path: Path, value: str) -> str:
+    """The cure, to be appended, of a time at a task's `cpu` or `gpu`, or of a frequency where a time belongs."""
+    if path[0] == "task" and path[2:] in (("cpu",), ("gpu",)) and re.fullmatch(TIME_PATTERN, value):
+        return f"; execution times belong into segments: {IN_SEGMENTS}"
+    if re.search(r"(hz|fps)\s*$", value, re.IGNORECASE) and (period := of_rate(value)):
+        return f"; a period says how often: {period}"
+    return ""
+
+
+def _hint(key: str, value: TomlValue, known: Iterable[str]) -> str:
+    if "period" in known and key.lower() in _RATES:
+        return f'; a period says how often: period = {of_rate(value) or "1 / rate"}'
+    if "segments" in known and key.lower() in _TIMES:
+        return f"; execution times belong into segments: {IN_SEGMENTS}"
     if key in ABSENT:
         return f": {ABSENT[key]}"
     meant = near(key, known)

@@ -72,6 +72,14 @@ _FORMS = (
     'interleave and block, { kernel_times = ["...", ...] }, { profile = "..." } or { workers = ["...", ...] }, '
     "also with hold"
 )
+#: Segments that lack one key, and which.
+_INCOMPLETE = {
+    frozenset({"gpu"}): '"misc" is missing: the CPU work of this GPU segment; misc = "0ms" if there is none',
+    frozenset({"misc"}): '"gpu" is missing: its pure GPU work; work of the CPU alone is { cpu = "..." }',
+    frozenset({"hold"}): '"workers" is missing: the tasks that it starts and waits for',
+    frozenset({"cpu", "gpu"}): 'CPU work before or after GPU work is a segment of its own: { cpu = "..." }, '
+                               '{ misc = "0ms", gpu = "..." }; misc is what the CPU does for the GPU work',
+}  # fmt: skip
 
 
 def check(segments: list[Document], units: int, period: int | None, path: Where, report: Mistakes) -> None:
@@ -80,7 +88,7 @@ def check(segments: list[Document], units: int, period: int | None, path: Where,
         where = (*path, index)
         keys = set(segment)
         if keys not in _ALONE and keys - _OF_KERNEL != {"kernel"}:
-            report.add(where, _FORMS)
+            report.add(where, _INCOMPLETE.get(frozenset(keys), _FORMS))
         elif keys & {"kernel", "kernel_times"} and not units:
             report.add(where, "a kernel needs SMs or CUs: say how many the GPU has, compute_units in [platform]")
         elif "kernel" in keys:

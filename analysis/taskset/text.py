@@ -10,7 +10,7 @@ from pathlib import Path
 from analysis.taskset.lines import lines_of
 from analysis.taskset.schema import Mistakes
 from gpurt import files
-from gpurt.errors import Problem, TasksetError
+from gpurt.errors import TRACE_FIRST, Problem, TasksetError
 from gpurt.types import Document
 
 if sys.version_info >= (3, 11):
@@ -57,9 +57,38 @@ def decoded(path: Path, raw: bytes) -> str:
     return text
 
 
+#: Complaints of the parser, what stands where it stopped, and words for somebody who does not know its grammar.
+_WORDS = (
+    ("Invalid initial character", "}", "a table in braces does not end with a comma; leave the last one out"),
+    ("Invalid initial character", "[\n#]|$", "a table in braces stands on one line; only [ ] goes over several"),
+    ("Unclosed inline table", "[\n#]|$", "a table in braces is not closed on its line: } is missing"),
+    ("Unclosed inline table", "", "a comma is missing in the table in braces, or its }, or the quotes around a value"),
+    ("Unclosed array", "", "a comma is missing in the array, or its ], or the quotes around a value"),
+    ("Expected newline", " *[a-zA-Z%]", "something follows the value; times are texts in quotes, as \"5ms\""),
+    ("Expected newline", "", "something follows the value; a line has one key and one value, and no comma at its end"),
+    ("Invalid value", "[Tt]rue|[Ff]alse|TRUE|FALSE", "true and false are written in small letters"),
+    ("Invalid value", "[\n#]|$", "a value is missing"),
+    ("Invalid value", "[\u2018-\u201f]", "these quotes are typographic; write \" and \""),
+    ("Invalid value", "", "a text needs quotes, as in name = \"camera\""),
+    ("Illegal character '\\n'", "", "the text is not closed on its line: a quote is missing"),
+    ("Found invalid character '\\n'", "", "the text is not closed on its line: a quote is missing"),
+    ("Expected \"'\"", "", "the text is not closed: a quote is missing"),
+    ("Unterminated string", "", "the text is not closed: a quote is missing"),
+    ("Expected '=' after a key", ":", "write = between a key and its value, not a colon"),
+    ("Expected '=' after a key", "", "write = between a key and its value"),
+    ("Cannot overwrite a value", "", "this key, or a table of its name, stands further up already"),
+    ("Cannot declare", "", "this table stands further up already; each task has a [[task]] of its own"),
+    ("Invalid statement", "//|--|;", "a comment begins with #"),
+    ("Invalid statement", "{", f"this is JSON; {TRACE_FIRST}"),
+)
+
+
 def _syntax_problem(error: Exception, text: str) -> Problem:
-    """The parser's complaint, with the line that its text names."""
+    """The parser's complaint in a reader's words, with the line that its text names."""
     found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", str(error))
     message = str(error)[: found.start()] if found else str(error)
-    line = int(found[1]) if found and found[1] else text.count("\n") + 1
-    return Problem(line, f"not TOML: {message[:200]}")
+    lines = text.replace("\r\n", "\n").rstrip().split("\n")
+    line, column = (int(found[1]), int(found[2])) if found and found[1] else (len(lines), len(lines[-1]) + 1)
+    rest = "\n".join(lines[line - 1 : line + 1])[column - 1 :]
+    known = (words for start, there, words in _WORDS if message.startswith(start) and re.match(there, rest))
+    return Problem(line, f"not TOML: {next(known, message[:200])}")

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import math
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,7 +19,7 @@ from enum import Enum
 from pathlib import Path
 
 from analysis.model import CpuSegment, Task
-from gpurt.errors import FileError
+from gpurt.errors import TRACE_FIRST, FileError
 from gpurt.files import read, written
 from gpurt.text import filename, visible
 from gpurt.types import Document
@@ -34,6 +35,8 @@ CPUS, GPUS, TASKS, BUSES = 1, 2, 3, 4
 GROUPS = {CPUS: "CPU", GPUS: "GPU", BUSES: "bus"}
 MAX_BYTES = 2**31
 GZIP, SQLITE = b"\x1f\x8b", b"SQLite format 3\x00"
+#: A table of a taskset file.
+_TABLE = re.compile(rb"^[ \t]*\[(?:platform|\[[ \t]*task[ \t]*\])\]", re.MULTILINE)
 WRITERS = "`gpurt trace record`, `run` and `simulate` write them"
 #: What to do with a recording of another profiler.
 FOREIGN = "; `gpurt init --from FILE` makes a taskset of what PyTorch's profiler and Nsight Systems record"
@@ -360,6 +363,8 @@ def parse(path: Path | str, raw: bytes) -> Trace:
     try:
         document = json.loads(_closed(_expanded(path, raw)))
     except (ValueError, RecursionError) as error:
+        if _TABLE.search(raw):
+            raise FileError(f"{filename(path)}: is no trace, but a taskset file; {TRACE_FIRST}") from None
         raise FileError(f"{filename(path)}: is not a complete JSON file: {visible(error)[:100]}") from None
     other = document.get("otherData") if isinstance(document, dict) else None
     if not isinstance(other, dict) or other.get("format") != FORMAT:

@@ -3,9 +3,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum, IntFlag
 
 from gpurt._gpurt import lib
+
+#: Names that papers, drivers and ROS have for ours.  No file and no option takes them; messages lead from them to ours.
+KNOWN_AS = {
+    "gcaps": "segment", "gcaps-suspend": "segment", "gcaps-busy": "segment", "tsg": "timesliced",
+    "tsg-rr": "timesliced", "round-robin": "timesliced", "rr": "timesliced", "mpcp": "lock-priority",
+    "fmlp": "lock-fifo", "fmlp+": "lock-fifo", "spin": "busy", "block": "suspend", "blocking": "suspend",
+    "sleep": "suspend", "pip": "inheritance", "pcp": "ceiling", "msrp": "spin", "executor": "ros2", "ros": "ros2",
+    "singlethreadedexecutor": "ros2", "subscriber": "subscription", "server": "service", "aperiodic": "sporadic",
+}  # fmt: skip
+
+
+def meant_by(word: str, options: Iterable[str]) -> str:
+    """The option that other people's word means, as the end of a message; empty if it is not one of the options."""
+    ours = KNOWN_AS.get(word.lower().replace("_", "-"), "")
+    return f'; what others call {word} is "{ours}" here' if ours in options else ""
 
 
 class Words(IntEnum):
@@ -31,7 +47,7 @@ class Words(IntEnum):
         for member in cls:
             if member.word == word:
                 return member
-        raise ValueError(f"{word!r} is not one of {', '.join(cls.words())}")
+        raise ValueError(f"{word!r} is not one of {', '.join(cls.words())}{meant_by(word, cls.words())}")
 
 
 class Policy(Words):

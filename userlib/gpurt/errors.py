@@ -25,6 +25,9 @@ from pathlib import Path
 
 from gpurt.text import filename, visible
 
+#: What to do with a trace where a taskset file is read, and the other way round.
+TRACE_FIRST = "of a trace and its taskset file the trace comes first: gpurt trace check RUN.json FILE.toml"
+
 
 class GpurtError(Exception):
     """An error whose text the command line prints as it is, without a traceback."""
