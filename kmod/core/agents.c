@@ -15,10 +15,13 @@ static bool wanted(const struct gpurt_agents *a, const struct gpurt_agent_proces
 	return !a->only || gpurt_agents_owns(a, p) || p->exempt;
 }
 
-/* Whether they may run already. */
-static bool allowed(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
+/*
+ * The one rule for orders: whether the TSGs of the process are to run now.  Until step `off` is over nothing that is off
+ * comes on, except what is exempt.
+ */
+static bool target(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	return p->exempt || (a->open && wanted(a, p));
+	return wanted(a, p) && (p->on || p->exempt || a->open);
 }
 
 static bool obeyed(const struct gpurt_agent_process *p)
@@ -204,15 +207,15 @@ static void hold(struct gpurt_agents *a, struct gpurt_agent_process *p, bool hol
 	p->holds = holds;
 }
 
-/* Gives an order, unless it is the one that holds. */
-static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, bool on, u64 now)
+/* Gives the order that the rule asks for, unless it is the one that holds. */
+static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
 	bool before = p->on;
 
 	if (!p->registered)
 		return;
-	p->on = on;
-	if (before == on && p->free == entitled(a, p))
+	p->on = target(a, p);
+	if (before == p->on && p->free == entitled(a, p))
 		return;
 	p->free = entitled(a, p);
 	if (p->free)
@@ -229,26 +232,20 @@ static void reconsider(struct gpurt_agents *a, u64 now)
 	struct list_head *first = a->registered.next;
 
 	if (first != &a->registered)
-		order(a, process_of(first), process_of(first)->on, now);
-}
-
-static void order_all(struct gpurt_agents *a, bool on, u64 now)
-{
-	struct list_head *pos;
-
-	list_for_each(pos, &a->registered) {
-		recount(a, process_of(pos));
-		if (wanted(a, process_of(pos)) == on)
-			order(a, process_of(pos), on, now);
-	}
+		order(a, process_of(first), now);
 }
 
 static void begin_step(struct gpurt_agents *a, u32 step, u64 now)
 {
+	struct list_head *pos;
+
 	a->step = step;
 	a->step_since = now;
 	a->open = step == GPURT_AGENTS_ON;
-	order_all(a, a->open, now);
+	list_for_each(pos, &a->registered) {
+		recount(a, process_of(pos));
+		order(a, process_of(pos), now);
+	}
 }
 
 static void finish(struct gpurt_agents *a, int err, u64 now)
@@ -293,7 +290,7 @@ static void notice(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 no
 		a->ops->late(a, p, now);
 		doubt(a, p->user, now);
 		hold(a, p, false);
-		order(a, p, p->on, now);
+		order(a, p, now);
 	}
 	gpurt_agents_remind(a, p, now);
 }
@@ -363,10 +360,7 @@ void gpurt_agents_leave(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 void gpurt_agents_exempt(struct gpurt_agents *a, struct gpurt_agent_process *p, bool exempt, u64 now)
 {
 	p->exempt += exempt ? 1 : -1;
-	if (allowed(a, p))
-		order(a, p, true, now);
-	else if (!wanted(a, p))
-		order(a, p, false, now);
+	order(a, p, now);
 	settle(a, p, now);
 }
 
@@ -378,14 +372,12 @@ u64 gpurt_agents_group(struct gpurt_agents *a)
 
 /*
  * The process is of @group from now on: a client of it has joined, and an agent switches a process as a whole.  0: of
- * none, for its last client that had joined has gone.  If it may run now, the next update has it do so: then no other
- * process is still about to go off.
+ * none, for its last client that had joined has gone.
  */
 void gpurt_agents_unite(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 group, u64 now)
 {
 	p->group = group;
-	if (!wanted(a, p))
-		order(a, p, false, now);
+	order(a, p, now);
 	settle(a, p, now);
 }
 
@@ -423,7 +415,8 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 	list_add_tail(&p->node, &a->registered);
 	p->user = user;
 	p->doubted = is_doubted(a, user, now);
-	p->on = allowed(a, p);
+	p->on = false;
+	p->on = target(a, p);
 	p->free = entitled(a, p);
 	hold(a, p, p->free);
 	p->sequence = 1;
@@ -500,7 +493,7 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 		a->ops->late(a, p, now);
 		doubt(a, p->user, now);
 		hold(a, p, false);
-		order(a, p, p->on, now);
+		order(a, p, now);
 	}
 	p->again = now + (p->late ? a->bound : GPURT_AGENT_AGAIN_NS);
 	recount(a, p);

@@ -94,8 +94,12 @@ class Model:
         alone = [one for one in self.processes if one.agent] == [p]
         return alone and p.plain and p.on and not (p.late or p.doubted or self.recalls or self.wait)
 
-    def give(self, p: Process, on: bool, now: int) -> None:
-        before, p.on = (p.on, p.free), on
+    def target(self, p: Process) -> bool:
+        """The one rule: whether its TSGs are to run now."""
+        return self.may_run(p) and (p.on or p.exempt > 0 or self.open)
+
+    def give(self, p: Process, now: int) -> None:
+        before, p.on = (p.on, p.free), self.target(p)
         p.free = self.entitled(p)
         if p.agent and before != (p.on, p.free):
             p.since = self.step_since if self.step else now
@@ -114,9 +118,7 @@ class Model:
                 self.end(-errno.ETIMEDOUT)
                 return
             self.step, self.step_since, self.open = "on", now, True
-            for p in self.processes:
-                if self.may_run(p):
-                    self.give(p, True, now)
+            self.reconsider(now)
         if self.step == "on" and not any(self.waits(p) and self.owns(p) for p in self.processes):
             self.end(0)
 
@@ -132,8 +134,7 @@ class Model:
 
     def reconsider(self, now: int) -> None:
         for p in self.processes:
-            if p.agent:
-                self.give(p, p.on, now)
+            self.give(p, now)
 
     # Events
 
@@ -153,9 +154,7 @@ class Model:
         self.only, self.step, self.step_since, self.open = only, "off", now, False
         for p in self.processes:
             p.doubted = p.agent and self.is_doubted(p, now)
-        for p in self.processes:
-            if not self.may_run(p):
-                self.give(p, False, now)
+        self.reconsider(now)
         self.go_on(now)
 
     def tick(self, now: int) -> None:
@@ -163,7 +162,7 @@ class Model:
             if p.owes and not p.late and now >= p.since + self.bound:
                 self.comes_late(p, now)
                 p.flags = []
-                self.give(p, p.on, now)
+                self.give(p, now)
             if p.owes and p.again is not None and now >= p.again:
                 self.deliver(p)
         if self.step:
@@ -180,7 +179,8 @@ class Model:
             self.processes.append(p)
             p.doubted = self.is_doubted(p, now)
             p.agent, p.sequence, p.answered, p.again = True, 1, 0, None
-            p.on = p.exempt > 0 or (self.open and self.may_run(p))
+            p.on = False
+            p.on = self.target(p)
             p.since = self.step_since if self.step else now
             p.free = self.entitled(p)
             p.flags = [p.free]
@@ -199,16 +199,12 @@ class Model:
 
     def set_exempt(self, p: Process, exempt: bool, now: int) -> None:
         p.exempt += 1 if exempt else -1
-        if p.exempt or (self.open and self.may_run(p)):
-            self.give(p, True, now)
-        elif not self.may_run(p):
-            self.give(p, False, now)
+        self.give(p, now)
         self.changed(now)
 
     def unite(self, p: Process, group: int | None, now: int) -> None:
         p.group = group
-        if not self.may_run(p):
-            self.give(p, False, now)
+        self.give(p, now)
         self.changed(now)
 
     def answer(self, p: Process, number: int, well: bool, now: int) -> int:
@@ -226,7 +222,7 @@ class Model:
             p.answered, p.since = number - 1, self.step_since if self.step else now
             self.comes_late(p, now)
             p.flags = []
-            self.give(p, p.on, now)
+            self.give(p, now)
         p.again = now + (self.bound if p.late else AGAIN)
         return 0
 

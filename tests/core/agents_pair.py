@@ -171,6 +171,7 @@ class Pair:
             assert (bool(raw.registered), bool(raw.late), raw.exempt) == (p.agent, p.late, p.exempt)
             if p.agent:
                 assert (bool(raw.on), raw.sequence, raw.answered) == (p.on, p.sequence, p.answered)
+                assert p.on == m.target(p)
             assert (bool(raw.free), bool(raw.holds)) == (p.free, any(p.flags))
         assert a.holders == sum(any(p.flags) for p in m.processes) <= 1
         owing = [p for p in m.debtors() if m.waits(p)], [p for p in m.debtors() if not m.waits(p)]
