@@ -25,7 +25,7 @@ struct gpurt_transport {
 	bool (*lost)(void *state);
 	/*
 	 * Like call(), without an answer.  @patient: for a signal handler that interrupted call().  Otherwise -EAGAIN where
-	 * the call had to wait until the host reads, or where the host has answered nothing since MOST_POSTS posts.
+	 * the call had to wait until the host reads, or where it may not have read the last MOST_POSTS posts.
 	 */
 	int (*post)(void *state, uint32_t code, void *argument, bool patient);
 };

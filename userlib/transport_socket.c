@@ -31,8 +31,10 @@
 /* Likewise for GPURT_SPINS, while the host carries out a decision. */
 #define SPIN_NS 20000000
 
-/* Calls without an answer that a connection makes one after another. */
+/* Calls without an answer that a connection makes while the host may not have read any of them. */
 #define MOST_POSTS 16
+/* The cookie of a call of which no thread waits for the answer: the host has read what was posted before it. */
+#define HAS_READ UINT32_MAX
 
 /* A host that has not answered an interrupted call for so long does not keep the thread from another signal. */
 #define HUNG_NS 100000000
@@ -52,7 +54,9 @@ struct connection {
 	_Atomic uint32_t received;	/* packets; a futex that threads wait at while another one receives */
 	bool receiving;			/* a thread receives for all */
 	_Atomic bool agents;		/* they may need this CPU to carry out a decision: nothing spins for it */
-	_Atomic unsigned int posts;	/* since the host's last answer */
+	_Atomic unsigned int posts;	/* that the host may not have read */
+	_Atomic unsigned int asked;	/* how many of them it has read when it answers HAS_READ */
+	atomic_bool asks;		/* that answer is to come */
 	int broken;			/* -errno after the host is gone or has refused the connection, otherwise 0 */
 	uint32_t cookie;
 	struct pending *pending;
@@ -140,6 +144,11 @@ static void deliver(struct connection *c, const struct packet *p, size_t length)
 		return;
 	if (!p->header.cookie && p->header.result)
 		c->broken = p->header.result;
+	if (p->header.cookie == HAS_READ) {
+		c->posts = c->posts > c->asked ? c->posts - c->asked : 0;
+		c->asks = false;
+		return;
+	}
 	length -= sizeof(p->header);
 	for (call = c->pending; call; call = call->next) {
 		if (call->cookie != p->header.cookie)
@@ -258,7 +267,7 @@ static int socket_call(void *state, uint32_t code, void *argument, enum gpurt_pa
 	if (call.size > MAX_ARGUMENT)
 		return -E2BIG;
 	pthread_mutex_lock(&c->lock);
-	if (!++c->cookie)
+	if (++c->cookie == HAS_READ)
 		c->cookie = 1;		/* cookie 0 asks for no answer */
 	call.cookie = c->cookie;
 	call.next = c->pending;
@@ -274,9 +283,9 @@ static int socket_call(void *state, uint32_t code, void *argument, enum gpurt_pa
 	for (link = &c->pending; *link != &call; link = &(*link)->next)
 		;
 	*link = call.next;
-	pthread_mutex_unlock(&c->lock);
 	if (call.answered)
-		c->posts = 0;
+		c->posts = c->asked = 0;
+	pthread_mutex_unlock(&c->lock);
 	if (code == GPURT_IOC_QUERY && !err)
 		c->agents = ((struct gpurt_query *)argument)->caps & GPURT_CAP_AGENTS;
 	return err;
@@ -293,17 +302,35 @@ static bool socket_lost(void *state)
 	return lost;
 }
 
+/* Asks early, so that seldom a thread must wait until the host has read its posts: another thread receives the answer. */
+static void ask(struct connection *c)
+{
+	struct gpurt_query query = { .size = sizeof(query) };
+
+	if (c->posts < MOST_POSTS / 2 || atomic_exchange(&c->asks, true))
+		return;
+	c->asked = c->posts;
+	if (transmit(c->fd, GPURT_IOC_QUERY, HAS_READ, &query, sizeof(query), MSG_DONTWAIT))
+		c->asks = false;
+}
+
 static int socket_post(void *state, uint32_t code, void *argument, bool patient)
 {
 	struct connection *c = state;
 	uint32_t size;
+	int err;
 
 	memcpy(&size, argument, sizeof(size));
 	if (size > MAX_ARGUMENT)
 		return -E2BIG;
-	if (!patient && c->posts++ >= MOST_POSTS)
+	if (!patient && c->posts >= MOST_POSTS)
 		return -EAGAIN;
-	return transmit(c->fd, code, 0, argument, size, patient ? 0 : MSG_DONTWAIT);
+	err = transmit(c->fd, code, 0, argument, size, patient ? 0 : MSG_DONTWAIT);
+	if (err || patient)
+		return err;
+	c->posts++;
+	ask(c);
+	return 0;
 }
 
 const struct gpurt_transport gpurt_transport_socket = {

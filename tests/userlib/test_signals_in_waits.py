@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from library import PATIENCE, Compile
+from library import PATIENCE, ROOT, Compile
 
 from gpurt.enums import State
 from gpurt.segments import Client
@@ -73,6 +73,45 @@ int main(void)
 	puts("");
 	assert(!gpurt_segment_end(mine, 0) && gpurt_segment_end(mine, 0) == -ENOENT);
 	gpurt_close(mine);
+	return 0;
+}
+"""
+#: Posts of one thread while another one waits in a call.  No call is answered meanwhile.
+POSTS = r"""
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <gpurt/uapi.h>
+#include "transport.h"
+
+static const struct gpurt_transport *const t = &gpurt_transport_socket;
+static void *state;
+
+static void *wait_for_it(void *argument)
+{
+	struct gpurt_begin b = { .size = sizeof(b), .flags = GPURT_BEGIN_WAIT };
+
+	assert(t->call(state, GPURT_IOC_BEGIN, &b, GPURT_WAITS));
+	return argument;
+}
+
+int main(void)
+{
+	struct gpurt_wait none = { .size = sizeof(none), .what = GPURT_WAIT_IDLE };
+	struct gpurt_end e = { .size = sizeof(e), .gpu = 1 };
+	pthread_t thread;
+	int i, err;
+
+	assert(!t->open(getenv("GPURT_DEVICE"), &state));
+	assert(!t->call(state, GPURT_IOC_WAIT, &none, GPURT_IS_ANSWERED));
+	assert(!pthread_create(&thread, NULL, wait_for_it, NULL));
+	for (i = 0; i < 100; i++) {
+		while ((err = t->post(state, GPURT_IOC_END, &e, false)) == -EAGAIN)
+			sched_yield();
+		assert(!err);
+	}
 	return 0;
 }
 """
@@ -183,3 +222,13 @@ def test_an_interrupted_end_has_not_ended_the_segment_and_leaves_nothing_behind(
     program = compile_c(DRAINS)
     environment = {**os.environ, "GPURT_DEVICE": str(emulator)}
     subprocess.run([program], check=True, timeout=PATIENCE, env=environment)
+
+
+def test_posts_go_on_as_the_host_reads_them(compile_c: Compile, emulator: Path) -> None:
+    """A thread that waits in a call receives what the host says about that."""
+    program = compile_c(POSTS, f"-I{ROOT}/userlib")
+    with Client(str(emulator)) as owner:
+        owner.begin(priority=90)
+        environment = {**os.environ, "GPURT_DEVICE": str(emulator)}
+        subprocess.run([program], check=True, timeout=PATIENCE, env=environment)
+        owner.end()
