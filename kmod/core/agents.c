@@ -16,8 +16,8 @@ static bool wanted(const struct gpurt_agents *a, const struct gpurt_agent_proces
 }
 
 /*
- * The one rule for orders: whether the TSGs of the process are to run now.  Until step `off` is over nothing that is off
- * comes on, except what is exempt.
+ * The one rule for orders: whether the TSGs of the process are to run now.  Until step `off` is over nothing that is
+ * off comes on, except what is exempt.
  */
 static bool target(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
