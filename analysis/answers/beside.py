@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.answers.elsewhere import Elsewhere, named, of_policies
-from analysis.answers.verdict import unlike_the_file
+from analysis.answers.verdict import proved, unlike_the_file
 from analysis.model import Taskset
 from analysis.rta import Result, Test
 from gpurt.types import Document
@@ -58,7 +58,7 @@ def beside(
 
     others = named(results, taskset)[1] if by_name else list(of_policies(taskset)) if taskset.real_time else []
     for test, result in results:
-        if result.failures and test.sound and not unlike_the_file(test, taskset):
+        if not proved(test, taskset) and test.sound and not unlike_the_file(test, taskset):
             helps = [one for one in no.helps(test, taskset, result) if not one.startswith(f"gpurt {command}")]
             return Beside(others, no.missed(taskset, result), helps)
     return Beside(others)

@@ -52,7 +52,7 @@ def of_policies(taskset: Taskset) -> Iterator[Elsewhere]:
         if policy == taskset.platform.policy or (one := under(taskset, policy)) is None:
             continue
         if (test := passed(one)) is not None:
-            yield Elsewhere(test.name, f"policy {policy}", f"{_says(policy)}, or gpurt plan modes --write")
+            yield Elsewhere(test.name, f"policy {policy}", ", ".join((_says(policy), *_plans(taskset))))
 
 
 def _says(policy: str) -> str:
@@ -68,7 +68,13 @@ def _cures(test: Test, taskset: Taskset) -> Iterator[str]:
     users = [task for task in taskset.real_time if task.uses_gpu]
     if test.waiting and any(task.waiting is not test.waiting for task in users):
         yield f'waiting = "{test.waiting.value}" of each task'
-    if test.assigns:
+    if test.assigns and not taskset.forks:
         yield "gpurt plan priorities --write"
     if test.policy not in (FEDERATED, "job"):
+        yield from _plans(taskset)
+
+
+def _plans(taskset: Taskset) -> Iterator[str]:
+    """The plan that writes it into the file, unless there is none of such files."""
+    if not taskset.forks:
         yield "or gpurt plan modes --write"

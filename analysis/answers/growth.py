@@ -14,6 +14,7 @@ from analysis.answers import compiled
 from analysis.answers import units as units
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
+from analysis.answers.periods import Period, own_periods, periods
 from analysis.answers.sensitivity import MOST_TASKS, Margin, effort, epsilon_budgets, margins
 from analysis.answers.units import PassingLimits
 from analysis.answers.verdict import beyond
@@ -57,6 +58,7 @@ class Growth:
     budgets: Mapping[str, int | None] = field(default_factory=dict)
     limits: PassingLimits | None = None
     chains: Sequence[Bounded] = ()
+    periods: Sequence[Period] = ()
     beside: Beside = field(default_factory=Beside)
 
     def data(self, file: Path) -> Document:
@@ -66,6 +68,8 @@ class Growth:
             "sound": self.test.sound if self.test else None, "schedulable": not self.why, "why": self.why or None,
             "margins": [{"what": one.what, "task": one.task, "now_ns": one.now or None, "most_ns": one.most,
                          "factor": one.factor} for one in self.margins],
+            "periods": [{"task": one.task, "now_ns": one.now, "least_ns": one.least, "most_ns": one.most,
+                         "factor": one.factor} for one in self.periods],
             "hardware": [{"name": name, "factor": factor, "most_epsilon_ns": self.budgets[name]}
                          for name, factor in self.hardware.items()],
             "limits": self.limits and _limits(self.limits), "notes": self.notes, **self.beside.data(),
@@ -85,7 +89,7 @@ def growth(
     taskset: Taskset, name: str | None, show: Show, clocks: Sequence[str] = (), own: bool = True,
     interrupted: Told | None = None,
 ) -> Growth:  # fmt: skip
-    """How much may grow.  ``own``: the times of single tasks, too.
+    """How much may grow.  ``own``: the times and periods of single tasks, too.
 
     ``name``: the test; None: the one that the verdict on the taskset rests on.  ``clocks``: hardware such as
     "orin=0.6".  Raises UsageError if there is no such test, for a wrong clock, or for clocks that make no difference.
@@ -104,8 +108,9 @@ def growth(
     more = result.why or beyond(test, taskset, result)
     why = why or more
     hardware = {} if units_owned else hardware
-    with show(effort(taskset, len(hardware)), "searching") as bar:
+    with show(effort(taskset, len(hardware)) + len(own_periods(taskset)) * own, "searching") as bar:
         found = _margins(test, taskset, bar, own, interrupted)
+        moved = list(periods(test, taskset, bar.update)) if own else []
         budgets = epsilon_budgets(test, taskset, hardware, bar.update)
     chained = any(chain.limited for chain in taskset.chains)
     notes = [*notes, CHAINED] if units_owned and chained else notes
@@ -113,7 +118,7 @@ def growth(
     known = beside_of(taskset, test, why, name, "margins")
     bounded = [bound_of(chain, taskset, result) for chain in taskset.chains] if result.schedulable else []
     failed = [one for one in bounded if one.objection]
-    return Growth(test, why, notes, more, found, hardware, budgets, limits, failed, known)
+    return Growth(test, why, notes, more, found, hardware, budgets, limits, failed, moved, known)
 
 
 def _margins(test: Test, taskset: Taskset, bar: Bar, own: bool, interrupted: Told | None) -> list[Margin]:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from analysis.answers import compiled
 from analysis.answers.choose import passing
 from analysis.answers.less import least
+from analysis.answers.periods import periods
 from analysis.answers.registry import find
 from analysis.answers.sensitivity import slowed
 from analysis.answers.verdict import proved
@@ -54,14 +55,15 @@ def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
         if passing(taskset):
             yield "gpurt plan modes: with other policies or waiting modes every deadline holds"
     one = None if taskset.forks else least(test, taskset)
-    if one is None and proved(test, slowed(taskset, Fraction(0))):
+    if one:
+        yield (
+            f"gpurt margins: {one.task}'s {one.what.words} alone has to shrink to {one.percent} %, from "
+            f"{exact_ms(one.now)} to {exact_ms(one.most)}, for every deadline to hold; it has the others"
+        )
+    elif proved(test, slowed(taskset, Fraction(0))):
         yield "gpurt margins: it says how much of which time has to go"
-    if one is None:
-        return
-    yield (
-        f"gpurt margins: {one.task}'s {one.what.words} alone has to shrink to {one.percent} %, from "
-        f"{exact_ms(one.now)} to {exact_ms(one.most)}, for every deadline to hold; it has the others"
-    )
+    elif any(one.factor is not None for one in periods(test, taskset)):
+        yield "gpurt margins: it says which period has to be another"
 
 
 def _assignable(test: Test, taskset: Taskset) -> bool:

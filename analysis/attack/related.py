@@ -10,6 +10,8 @@ from analysis.attack.drawn import Drawn
 
 #: Kinds of relations that a file has by chance, beside the keys of every file.
 KINDS = ("chain", "thread", "worker", "hold", "lock", "jitter", "late", "latency", "process")
+#: The kinds beside which a test has bounds for processes.
+ABLE = {"process", "chain"}
 Table = dict[str, str]
 
 
@@ -22,11 +24,13 @@ class Related(Drawn):
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)
         self.kinds = {kind for kind in KINDS if rng.random() < 0.15} or {rng.choice(KINDS)}
+        if "process" in self.kinds and rng.random() < 0.8:
+            self.kinds &= ABLE
         self.tiny = rng.random() < 0.5
         if rng.random() < 0.95:
             only = {"lock": "boosted", "hold": "boosted", "process": "segment"}  # the policies that have bounds
             able = [only[kind] for kind in sorted(self.kinds) if kind in only]
-            self.policy = rng.choice([*able * 2, "boosted", "segment"])
+            self.policy = rng.choice([*able * (2 if len(able) > 1 else 6), "boosted", "segment"])
         if rng.random() < 0.9 or self.tiny:
             self.kind, self.parts, self.contended, self.units = "", [], False, 0
         self.lengths: dict[str, list[int]] = {}
@@ -47,8 +51,8 @@ class Related(Drawn):
         for table in tables:
             if "period" in table:
                 self._pending(table)
-            if "process" in self.kinds and "thread" not in table and self.rng.random() < 0.7:
-                table["process"] = '"p"'
+        if "process" in self.kinds:
+            self._processes([table for table in tables if "thread" not in table])
         chains = [self._chain(tables)] if "chain" in self.kinds else []
         resources = self._resources(tables, owners) if "lock" in self.kinds else []
         for kind, rows in (("thread", owners), ("task", tables), ("chain", chains), ("resource", resources)):
@@ -79,7 +83,7 @@ class Related(Drawn):
         if not self.tiny and self.rng.random() < 0.1:
             return self._segment(share * self.unit)
         length = self.rng.choice([0, 1, 1, 1, 2, 2, 3]) if self.tiny else int(share * self.rng.uniform(0, 1.5))
-        if self.rng.random() < 0.5:
+        if self.rng.random() < (0.2 if "process" in self.kinds else 0.5):
             self.lengths.setdefault(name, []).append(length)
             return f"{{ cpu = {self._span(length * self.unit)} }}"
         misc = min(length, self.rng.choice([0, 0, 1, length]))
@@ -99,6 +103,17 @@ class Related(Drawn):
             table["kind"] = '"timer"' if rank < timers else '"subscription"'
         cpu, level = self.rng.randrange(self.cpus), self.rng.randint(1, 12)
         return {"name": '"loop"', "cpu": str(cpu), "priority": str(level), "order": f'"{order}"'}
+
+    def _processes(self, tables: list[Table]) -> None:
+        """Most tasks are threads of two processes, with priorities side by side where bounds need that."""
+        bands = dict(zip(("p", "q", ""), self.rng.sample(range(3), 3), strict=True))
+        for table in tables:
+            name = self.rng.choice(["p"] * 6 + ["q", ""])
+            if name:
+                table["process"] = f'"{name}"'
+            if self.kinds <= ABLE and self.rng.random() < 0.97:
+                table["priority"] = str(4 * bands[name] + self.rng.randint(1, 4))
+                table.pop("gpu_priority", None)
 
     def _workers(self, tables: list[Table]) -> None:
         """One of the tasks has one to three others as workers."""

@@ -12,12 +12,16 @@ import click
 from analysis.answers.chosen import tests
 from analysis.answers.growth import Growth, growth
 from analysis.answers.loading import analysable
+from analysis.answers.periods import LONGEST, Period
 from analysis.answers.sensitivity import UNLIMITED, Margin
 from analysis.answers.units import PassingLimits
 from analysis.rta import Test
 from pycontrol.commands.options import FILE, JSON, TestName, command
 from pycontrol.output import chains, render
 from pycontrol.output.render import ms, room
+
+#: Said above the periods.
+MOVES = "a deadline that is the period moves with it"
 
 
 @command(
@@ -37,7 +41,10 @@ Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3
               help="Hardware that multiplies every time except epsilon by a factor; may be repeated.")  # fmt: skip
 @JSON
 def margins(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
-    """Say how much each time may grow before a task misses its deadline, or must shrink until none does."""
+    """Say how much each time may grow before a task misses its deadline, or must shrink until none does.
+
+    Also say how short the period of each task may become, or how much longer it has to be.
+    """
     loaded = analysable(file, tests((name,)) if name else (), workers=True).taskset
     found = growth(loaded, name, render.progress, clocks, interrupted=_interrupted)
     render.note(*found.notes, as_json=as_json)
@@ -73,6 +80,9 @@ def _text(found: Growth) -> str:
         else:
             lines += ["", "To be schedulable, one of these must shrink, by a factor below 1:"]
     lines += [_table(found.margins), ""]
+    if found.periods:
+        lines += [f"{'Or one of these periods changes' if found.failing else 'Shortest periods'}; {MOVES}:",
+                  _periods(found.periods), ""]  # fmt: skip
     if found.hardware:
         lines.append("The largest epsilon with which all deadlines hold, if all other times are multiplied as stated:")
         machines = [(name, f"{float(factor):g}", room(found.budgets[name])) for name, factor in found.hardware.items()]
@@ -104,6 +114,20 @@ def _tightest(found: Sequence[Margin]) -> str:
         f"the tightest: {least.task}'s {least.what.words} may grow to {_down(factor, 2)} times, "
         f"from {ms(least.now)} to {room(least.most)} ms"
     )
+
+
+def _periods(found: Sequence[Period]) -> str:
+    rows = [(one.task, ms(one.now), *_limit(one)) for one in found]
+    return render.table(("task", "period ms", "by itself, ms", "factor"), rows)
+
+
+def _limit(one: Period) -> tuple[str, str]:
+    """The period that was found in words, and its factor, rounded to the side that passes."""
+    if one.factor is None:
+        return f"none up to {LONGEST} times", "-"
+    if one.least is None:
+        return f"at most {room(one.most)}", _down(one.factor, 4)
+    return f"at least {render.bound(one.least)}", _down(-(-one.factor * 10**4 // 1) / Fraction(10**4), 4)
 
 
 def _factor(margin: Margin) -> str:

@@ -11,6 +11,7 @@ from effort import tries
 from hypothesis import given, settings
 
 from analysis.answers import registry
+from analysis.answers.periods import LONGEST, Period, periods, with_period
 from analysis.answers.sensitivity import (
     STEPS,
     UNLIMITED,
@@ -24,7 +25,8 @@ from analysis.answers.sensitivity import (
     task_margin,
     with_epsilon,
 )
-from analysis.model import Copy, GpuSegment, Kernel, Platform, Span, Taskset, Waiting
+from analysis.answers.verdict import proved
+from analysis.model import Chain, Copy, Fork, GpuSegment, Kernel, Platform, Span, Taskset, Waiting
 from analysis.rta.regions import with_region
 
 BUSY = registry.find("gcaps-busy")
@@ -135,3 +137,48 @@ def test_what_passes_as_it_is_has_a_factor_of_one_at_least() -> None:
     factor = task_margin(test, system, "l", Grows.CPU)
     assert factor is not None
     assert factor >= 1
+
+
+def test_periods_by_hand() -> None:
+    """l needs 4 + 4 + 1 + 1, and 2 for each of h's jobs: of 10 + 2 x in x ms, x at least 14, or 5 jobs in 20 ms."""
+    suspend = registry.find("gcaps-suspend")
+    assert list(periods(suspend, TWO)) == [Period("h", ms(10), least=ms(4)), Period("l", ms(20), least=ms(14))]
+    late = replace(TWO, tasks=(TWO.tasks[0], replace(TWO.tasks[1], segments=(cpu(14), gpu(1, 3)))))
+    # without h, l still takes 20: its deadline moves with its period, to 26 with three jobs of h
+    assert list(periods(suspend, late)) == [Period("h", ms(10)), Period("l", ms(20), least=ms(26))]
+
+
+def test_a_period_has_to_be_shorter_where_a_chain_reads_what_is_old() -> None:
+    """b's age: up to its own period, a's, and both responses, 1 and 2."""
+    a, b = (replace(task(name, 0, level, period, cpu(1)), max_period=ms(period))
+            for name, level, period in (("a", 9, 10), ("b", 1, 40)))  # fmt: skip
+    free, both = taskset(a, b), Chain("c", ("a", "b"), max_age=ms(45))
+    found = {one.task: one for one in periods(BUSY, replace(free, chains=(both,)))}
+    assert found["a"] == Period("a", ms(10), most=ms(3))
+    assert found["b"] == Period("b", ms(40), most=ms(33))
+    found = {one.task: one for one in periods(BUSY, replace(free, chains=(replace(both, max_age=ms(90)),)))}
+    assert found == {one.task: one for one in periods(BUSY, free)}
+
+
+def test_what_a_task_releases_and_starts_has_its_period() -> None:
+    system = taskset(*(task(name, 0, 9, 20, cpu(1)) for name in "abwx"))
+    system = replace(system, chains=(Chain("c", ("a", "b"), triggered=("b",)),), forks=(Fork("b", 0, ("w",)),))
+    moved = {one.name: (one.period, one.deadline) for one in with_period(system, "a", ms(7))}
+    assert moved == {**dict.fromkeys("abw", (ms(7), ms(7))), "x": (ms(20), ms(20))}
+
+
+@settings(max_examples=tries(25), deadline=None)
+@given(tasksets(max_tasks=4, best_effort=False))
+def test_the_period_found_passes_and_the_one_before_does_not(system: Taskset) -> None:
+    for test in (registry.find("gcaps-suspend"), registry.find("boosted-busy")):
+        now = proved(test, system)
+        for one in periods(test, system):
+            task = next(t for t in system if t.name == one.task)
+            if one.least is None:
+                assert not now
+                assert not proved(test, with_period(system, one.task, LONGEST * one.now))
+                continue
+            assert (one.least <= one.now) == now
+            assert proved(test, with_period(system, one.task, one.least))
+            if one.least > max(1, task.cpu_time + task.gpu_time):  # it never comes more often than it takes
+                assert not proved(test, with_period(system, one.task, one.least - 1))
