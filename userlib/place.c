@@ -121,6 +121,7 @@ void gpurt_explain(const char *device, int err, char *text, size_t size)
 	else if (err == -EMFILE || err == -ENFILE)
 		snprintf(text, size, "the host cannot look at this process: it has no free descriptor");
 	else
-		snprintf(text, size, "no host%s%s (%s); start 'gpurt emulate', load gpurt.ko, or set GPURT_DEVICE",
+		snprintf(text, size, "no host%s%s (%s); start 'gpurt serve' (for a GPU), 'gpurt emulate' (without one), "
+			 "load gpurt.ko (for a patched driver), or set GPURT_DEVICE",
 			 place ? " at " : "", place ? place : "", strerror(-err));
 }

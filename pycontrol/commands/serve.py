@@ -32,6 +32,7 @@ from pycontrol.host.units import UNIT_POLICIES, Mechanism, Space, setup_of
 from pycontrol.host.users import UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.whole import Layout, alike, factor, of_taskset
+from pycontrol.machine import drivers
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.output import render
 
@@ -345,7 +346,11 @@ def serve(
         made = [AgentGpu(index, obedience, number, tell, time.monotonic_ns, band) for index in range(count)]
         return bounded(made, lock_bound, stuck_bound)
 
-    what = f"{count} GPU(s) through agents, {words},"
+    if not drivers.unpatched():
+        text = "no unpatched GPU driver is found here, so no program will come: 'gpurt emulate' has virtual GPUs"
+        render.note(text, as_json=False)
+    what = f"agents of programs on GPU {count - 1}," if count == 1 else f"agents of programs on GPUs 0 to {count - 1},"
+    what += f" {words},"
     access = Access(mode, group)
     limits, quiet = UserLimits(user_connections, user_calls, user_memory << 20), render.quiet()
     run(Config(path or default_socket(), access, what, make, priority, ready_fd, quiet, band.able, space, limits))

@@ -107,7 +107,7 @@ def times(
     theta = max(gpu.theta_ns for gpu in here.gpus) if all(gpu.emulated for gpu in here.gpus) else None
     with Stop().installed() as stop, Guard() as guard:
         options = ProfileOptions(
-            command, device, theta, timeout, duration, _library() if auto else "", priority or 0,
+            command, device, theta, timeout, duration, _library(command[0]) if auto else "", priority or 0,
             task, per_job, None if output and not as_json else STDERR, stop, guard,
         )  # fmt: skip
         wanted = _Wanted(name, period, seed, share, output, as_json, without)
@@ -240,9 +240,11 @@ def _here(device: str | None, priority: int | None, beside: str | None) -> Here:
     return Here(gpus, priority, words, clocks.look())
 
 
-def _library() -> str:
+def _library(program: str) -> str:
     """The value of LD_PRELOAD for a program under the preload library."""
-    return preload.environment(preload.find(), None)["LD_PRELOAD"]
+    library = preload.find()
+    preload.warn(program, library)
+    return preload.environment(library, None)["LD_PRELOAD"]
 
 
 def _notes(account: Account, found: Sequence[Seen]) -> list[str]:

@@ -19,7 +19,7 @@ from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
 from pycontrol.link import stuck
 from pycontrol.link.netlink import LATER, PATIENCE, GenericTransport, Link, Message, SocketTransport, Value
-from pycontrol.machine import procs
+from pycontrol.machine import drivers, procs
 
 _Known = TypeVar("_Known", bound=Words)
 
@@ -452,10 +452,7 @@ def connect(device: str | None = None, patience: float = PATIENCE) -> Control:
             return Control(Link(SocketTransport(str(place), patience), patience), str(place))
         raise DeviceError(f"{place}: is neither gpurt's device nor a host's socket")
     tried = ", ".join(map(str, places(device)))
-    raise DeviceError(
-        f"no host (tried {tried}); start 'gpurt emulate', load gpurt.ko (Debian's package gpurt-dkms), "
-        "or name one with --device"
-    )
+    raise DeviceError(f"no host (tried {tried}); {drivers.first_host()}; or name a host with --device")
 
 
 def places(device: str | None = None) -> list[Path]:

@@ -23,7 +23,7 @@ from gpurt.segments import explain
 from pycontrol.link import patched as live_patched
 from pycontrol.link.control import NO_GPU, GpuStatus, connect
 from pycontrol.link.patched import PatchedGpu
-from pycontrol.machine import clocks
+from pycontrol.machine import clocks, drivers
 from pycontrol.machine.mps import mps_pipe
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.rights import fifo_forbidden
@@ -84,7 +84,7 @@ def examine(device: str | None, root: Path = ROOT, file: TasksetFile | None = No
         _preemption(root),
         *_driver(root, _switched(device)),
         *_mig(root),
-        *_host(device),
+        *_host(device, root),
         *(_file(device, root, file) if file else ()),
     ]
 
@@ -258,14 +258,6 @@ def _preemption(root: Path) -> Diagnosis:
     return Diagnosis(name, Status.WARN, "not PREEMPT_RT: kernel code can delay tasks for milliseconds", cure)
 
 
-#: Driver, as a patched one calls itself -> its usual name, and its device nodes.
-DRIVERS = {
-    "nvgpu": ("nvgpu", ("dev/nvhost-gpu", "dev/nvgpu/igpu0/ctrl")),
-    "nvidia": ("NVIDIA", ("dev/nvidiactl",)),
-    "amdgpu": ("amdgpu/KFD", ("dev/kfd",)),
-}
-
-
 #: Those of NVIDIA's open kernel modules that there are patches for: kmod/patches/nvidia-open.
 PATCHED_NVIDIA = ("570", "580", "590", "595")
 
@@ -303,8 +295,11 @@ def _driver(root: Path, switched: list[GpuStatus]) -> Iterator[Diagnosis]:
         text = f"patched (tier T2), which has never run on hardware: {gpus}"
         yield Diagnosis(name, Status.WARN, text, "run sudo gpurt measure board --driver (docs/kernel.md)")
     known = {one.driver for one in patched} | {one.driver for one in switched}
-    rest = [one for driver, one in DRIVERS.items() if driver not in known]
-    found = [usual for usual, nodes in rest if any((root / node).exists() for node in nodes)]
+    if idle := drivers.patched(root) - known:
+        text = f"{', '.join(sorted(idle))}: patched, but gpurt.ko does not switch it"
+        yield Diagnosis(name, Status.WARN, text, drivers.first_host(root))
+        known |= idle
+    found = drivers.unpatched(root, frozenset(known))
     if found:
         text = f"{', '.join(found)}: only through agents in the programs (tier T1), which have run on one NVIDIA H200"
         text += _nvidia_patches(root) if "NVIDIA" in found else ""
@@ -383,7 +378,7 @@ def _mig(root: Path) -> Iterator[Diagnosis]:
     yield Diagnosis("MIG", Status.WARN, text, cure)
 
 
-def _host(device: str | None) -> Iterator[Diagnosis]:
+def _host(device: str | None, root: Path) -> Iterator[Diagnosis]:
     name = "host"
     handle = ffi.new("struct gpurt_handle **")
     status = lib.gpurt_open(handle, device.encode() if device else ffi.NULL)
@@ -393,7 +388,7 @@ def _host(device: str | None) -> Iterator[Diagnosis]:
         return
     if status:
         text, _, cure = explain(device, status).partition("; ")
-        yield Diagnosis(name, Status.FAIL, text, cure)
+        yield Diagnosis(name, Status.FAIL, text, drivers.first_host(root) if text.startswith("no host") else cure)
         return
     query = ffi.new("struct gpurt_query *")
     status = lib.gpurt_query_host(handle[0], query)
@@ -401,10 +396,11 @@ def _host(device: str | None) -> Iterator[Diagnosis]:
     if status:
         yield Diagnosis(name, Status.FAIL, f"answers with {os.strerror(-status)}", "restart it")
         return
-    kind = "emulator" if query.caps & lib.GPURT_CAP_EMULATED else "kernel module"
+    agents, emulated = query.caps & lib.GPURT_CAP_AGENTS, query.caps & lib.GPURT_CAP_EMULATED
+    kind = "kernel module" if not emulated else "gpurt serve" if agents else "gpurt emulate"
     tier = ["T0", "T1", "T2", "T3"][query.tier] if query.tier < lib.GPURT_TIER_COUNT else "unknown"
     yield Diagnosis(name, Status.OK, f"{kind}, interface version {query.version}, {query.gpus} GPU(s), tier {tier}")
-    if query.caps & lib.GPURT_CAP_AGENTS and query.caps & lib.GPURT_CAP_EMULATED:
+    if agents and emulated:
         yield from _host_cpu(device)
     yield _boosted(device, bool(query.caps & lib.GPURT_CAP_RAISES))
 

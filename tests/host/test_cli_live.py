@@ -253,7 +253,7 @@ def test_status_says_which_forms_clients_have(start_host: StartHost, gpurt: Gpur
 def test_doctor_finds_the_host(gpurt: Gpurt) -> None:
     findings = {entry["name"]: entry for entry in json.loads(gpurt("doctor", "--json")[1])["findings"]}
     assert findings["host"]["status"] == "ok"
-    assert "emulator" in findings["host"]["text"]
+    assert findings["host"]["text"].startswith("gpurt emulate, ")
 
 
 def test_doctor_says_whether_the_host_does_policy_boosted(start_host: StartHost, gpurt: Gpurt) -> None:

@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +18,7 @@ import pytest
 from links import PATIENCE, eventually
 from machines import ROOT, FakeGpu, Served, Start, stop
 
+from pycontrol.act.run.loadable import PT_INTERP, objection
 from pycontrol.link.control import Control, connect
 
 Gpurt = Callable[..., subprocess.CompletedProcess[str]]
@@ -53,6 +56,47 @@ def test_it_leaves_programs_without_a_gpu_alone(gpurt: Gpurt) -> None:
     done = gpurt("run", "--auto", "--", sys.executable, "-c", "import ctypes, subprocess, sys\n"
                  "subprocess.run(['true'], check=True)\nprint('x'); sys.exit(7)")  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (7, "x\n", "")
+
+
+def test_a_program_that_will_be_unmanaged_is_said_to_be(refused: Gpurt, tmp_path: Path) -> None:
+    true = shutil.which("true") or ""
+    (tmp_path / "static").write_bytes(without_linker(Path(true).read_bytes()))
+    (tmp_path / "start.sh").write_text(f"#!/bin/sh\nexport X=1\nexec {tmp_path}/static\n")
+    for one in ("static", "start.sh"):
+        (tmp_path / one).chmod(0o755)
+    done = refused("run", "--auto", "--", true)
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert "unmanaged: no host (tried /nonexistent); start 'gpurt " in done.stderr
+    done = refused("run", "--auto", "--", str(tmp_path / "start.sh"))
+    assert f"script {tmp_path}/start.sh starts {tmp_path}/static, which is statically linked" in done.stderr
+
+
+def without_linker(elf: bytes) -> bytes:
+    """The program as it is if nothing links it dynamically: without its first header of type PT_INTERP."""
+    at = elf.index(struct.pack("=I", PT_INTERP), struct.unpack_from("=Q", elf, 32)[0])
+    return elf[:at] + bytes(4) + elf[at + 4 :]
+
+
+def test_which_programs_can_load_the_library(built: Path, tmp_path: Path) -> None:
+    library, true = built / "libgpurt-preload.so", Path(shutil.which("true") or "")
+    elf, program = true.read_bytes(), tmp_path / "program"
+
+    def why(content: bytes, mode: int = 0o755) -> str:
+        program.write_bytes(content)
+        program.chmod(mode)
+        return objection(str(program), library)
+
+    for fine in (elf, b"#!/bin/sh\nif true; then 'exit\n", b"#!/usr/bin/env -S sh -e\ntrue\n", b"text"):
+        assert not why(fine)
+    assert not objection("no-such-program", library)
+    assert why(without_linker(elf)).endswith("is statically linked")
+    assert why(elf.replace(b"/ld-linux", b"/ld-musl-")).endswith("is for another C library")
+    assert why(elf[:18] + b"\xff" + elf[19:]).endswith("is for another processor than the library")
+    if os.geteuid() == 0 and not os.statvfs(tmp_path).f_flag & os.ST_NOSUID:
+        program.write_bytes(elf)
+        os.chown(program, 65534, 65534)
+        program.chmod(0o4755)
+        assert "setuid" in objection(str(program), library)
 
 
 @pytest.fixture

@@ -376,6 +376,34 @@ def test_doctor_knows_which_of_nvidias_modules_can_be_patched(tmp_path: Path, sa
     assert text in driver.text
 
 
+@pytest.mark.parametrize(
+    ("files", "host"),
+    [
+        ({}, "start 'gpurt emulate'"),
+        ({"dev/nvidiactl": "", "proc/kallsyms": "0 t nvidia_open [nvidia]\n"}, "start 'gpurt serve'"),
+        ({"dev/kfd": ""}, "start 'gpurt serve'"),
+        ({"dev/nvidiactl": "", "proc/kallsyms": "0 D nvidia_gpurt_port [nvidia]\n"}, "load gpurt.ko"),
+    ],
+)
+def test_the_host_that_is_missing_is_the_one_that_fits_the_machine(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: dict[str, str], host: str
+) -> None:
+    from pycontrol.machine import drivers
+    from pycontrol.observe.doctor import examine
+
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    (none,) = (one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "host")
+    assert none.cure.startswith(host)
+    found = [one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "GPU driver"]
+    assert len(found) == 1
+    assert (found[0].cure or "").startswith(host) == (host == "load gpurt.ko")
+    monkeypatch.setattr(drivers.first_host, "__defaults__", (tmp_path,))
+    code, _, err = caller(capfd)("--device", tmp_path / "none", "status")
+    assert (code, f"; {host}" in err) == (4, True)
+
+
 def test_doctor_knows_the_releases_that_there_are_patches_for() -> None:
     from pycontrol.observe.doctor import PATCHED_NVIDIA
 

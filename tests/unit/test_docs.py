@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from gpurt.enums import Form, Tier
 from pycontrol import cli
 from pycontrol.commands.options import COMMON
+from pycontrol.machine import drivers
 from pycontrol.table import paths
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +99,10 @@ def test_the_first_screen_shows_outputs() -> None:
     assert sum(one.page == README.name for one in WITH_OUTPUT) >= 3
 
 
-def test_the_error_that_is_shown_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_error_that_is_shown_is_printed(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(drivers.first_host, "__defaults__", (tmp_path,))  # a machine without a GPU
     (shown,) = blocks(ROOT / "docs/output.md", "json")
     assert cli.run(["--device", "/none", "status", "--json"]) == 4
     assert json.loads(capfd.readouterr().err) == json.loads(shown)

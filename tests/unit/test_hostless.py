@@ -11,7 +11,10 @@ import pytest
 from calls import caller
 
 from pycontrol import cli
+from pycontrol.commands import serve
 from pycontrol.commands.options import Subcommand
+from pycontrol.host.serve import Config
+from pycontrol.machine import drivers
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "examples/minimal.toml"
@@ -73,3 +76,18 @@ def test_an_empty_device_is_not_one_left_out(capfd: pytest.CaptureFixture[str], 
     code, out, err = caller(capfd)(*words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "--device" in err
+
+
+def test_a_host_of_agents_says_that_no_gpu_is_here(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun: list[Config] = []
+    monkeypatch.setattr(serve, "run", begun.append)
+    monkeypatch.setattr(drivers.unpatched, "__defaults__", (tmp_path, frozenset()))
+    assert "no program will come: 'gpurt emulate'" in caller(capfd)("serve")[2]
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/kfd").touch()
+    assert caller(capfd)("serve", "--gpus", "2") == (0, "", "")
+    assert [one.what.partition(", ")[0] for one in begun] == [
+        "agents of programs on GPU 0", "agents of programs on GPUs 0 to 1",
+    ]  # fmt: skip

@@ -8,7 +8,7 @@ code  meaning
 1     the answer is no: not schedulable, a deadline missed, a check failed; or the file has too many tasks for an answer
 2     wrong usage of the command line
 3     a file is missing, wrong, or cannot be written; stdout too
-4     no host: neither the kernel module nor an emulator answers
+4     no host: neither the kernel module nor a process answers that serves GPUs
 5     the host refused: not permitted, or not valid in its present state
 6     something failed while running: a program did not start, a bound was exceeded in virtual time
 70    a bug in gpurt

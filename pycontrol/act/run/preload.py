@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from gpurt.errors import RuntimeFailure
+from gpurt.errors import GpurtError, RuntimeFailure
 from gpurt.text import visible
 from pycontrol.act.run.compiling import compile_with
+from pycontrol.act.run.loadable import objection
+from pycontrol.link.control import connect
 from pycontrol.machine.rights import fifo_refusal
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,6 +23,10 @@ VARIABLE = "GPURT_PRELOAD"
 #: Where `make install` and Debian's package put it.
 FOLDERS = ("/usr/local/lib", "/usr/lib", f"/usr/lib/{os.uname().machine}-linux-gnu/gpurt")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+#: How long a host may take to answer a program that is about to start, seconds.
+HOST_PATIENCE = 1.0
+UNMANAGED = "the program's GPU work will be unmanaged"
+UNLOADABLE = "have its sources mark segments (docs/library.md), or build it for this C library, dynamically"
 
 
 def find() -> Path:
@@ -65,6 +71,22 @@ def environment(library: Path | None, device: str | None, group: str | None = No
     return {**made, "GPURT_DEVICE": device} if device else made
 
 
+def warn(program: str, library: Path) -> None:
+    """A line on stderr if the program will not load the library: the dynamic linker says nothing then."""
+    why = objection(program, library)
+    if why and os.environ.get("GPURT_QUIET") != "1":
+        print(f"gpurt: {UNMANAGED}: {NAME} is not loaded by {visible(why)}; {UNLOADABLE}", file=sys.stderr)
+
+
+def _warn_without_host(device: str | None) -> None:
+    """The library itself says only of programs that open a GPU that no host serves it."""
+    try:
+        connect(device, HOST_PATIENCE).close()
+    except GpurtError as error:
+        if os.environ.get("GPURT_QUIET") != "1":
+            print(f"gpurt: {UNMANAGED}: {error}", file=sys.stderr)
+
+
 def execute(
     command: Sequence[str], device: str | None, priority: int | None, group: str | None = None, auto: bool = True
 ) -> NoReturn:  # fmt: skip
@@ -76,7 +98,11 @@ def execute(
         RuntimeFailure: there is no library.
         RefusedError: the priority is not permitted.
     """
-    made = environment(find() if auto else None, device, group)
+    library = find() if auto else None
+    made = environment(library, device, group)
+    if library:
+        _warn_without_host(device)
+        warn(command[0], library)
     if priority:
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))

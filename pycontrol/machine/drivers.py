@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The GPU drivers of a machine, and the host that fits them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path("/")
+#: Driver, as a patched one calls itself -> its usual name, and its device nodes.
+DRIVERS = {
+    "nvgpu": ("nvgpu", ("dev/nvhost-gpu", "dev/nvgpu/igpu0/ctrl")),
+    "nvidia": ("NVIDIA", ("dev/nvidiactl",)),
+    "amdgpu": ("amdgpu/KFD", ("dev/kfd",)),
+}
+#: A patched driver exports its port (kmod/drv/port.c).
+_PORT = re.compile(rb"\b(nvgpu|nvidia|amdgpu)_gpurt_port\b")
+
+
+def unpatched(root: Path = ROOT, known: frozenset[str] = frozenset()) -> list[str]:
+    """The usual names of drivers whose device nodes are there, without those that are ``known`` to be patched."""
+    rest = [one for driver, one in DRIVERS.items() if driver not in known]
+    return [usual for usual, nodes in rest if any((root / node).exists() for node in nodes)]
+
+
+def patched(root: Path = ROOT) -> frozenset[str]:
+    """The drivers that are loaded and patched, as the kernel's list of symbols says."""
+    try:
+        return frozenset(one.decode() for one in _PORT.findall((root / "proc/kallsyms").read_bytes()))
+    except OSError:
+        return frozenset()
+
+
+def first_host(root: Path = ROOT) -> str:
+    """The host to start on a machine that has none, as a command and its reason."""
+    if found := patched(root):
+        names = ", ".join(DRIVERS[driver][0] for driver in sorted(found))
+        return f"load gpurt.ko (Debian's package gpurt-dkms), for the driver {names} is patched"
+    if usual := unpatched(root):
+        return f"start 'gpurt serve', for there is a GPU whose driver is not patched ({', '.join(usual)})"
+    return "start 'gpurt emulate', whose GPUs are virtual, for no GPU driver is found here"
