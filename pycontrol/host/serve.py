@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -67,6 +69,14 @@ def tell_ready(descriptor: int) -> None:
         raise FileError(f"--ready-fd: descriptor {descriptor} cannot be written: {error.strerror}") from None
 
 
+def tell_systemd() -> None:
+    """Says that clients may connect, where a unit of Type=notify started the host (sd_notify(3))."""
+    place = os.environ.get("NOTIFY_SOCKET", "")
+    if place:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, contextlib.suppress(OSError):
+            manager.sendto(b"READY=1", f"\0{place[1:]}" if place.startswith("@") else place)
+
+
 def run(config: Config) -> None:
     """Serves until SIGTERM or SIGINT, then removes the socket.
 
@@ -90,6 +100,7 @@ def run(config: Config) -> None:
             print(f"gpurt: serving {config.what} at {config.socket}", flush=True)
         if config.ready_fd is not None:
             tell_ready(config.ready_fd)
+        tell_systemd()
         host.serve(reader)
     finally:
         if host:

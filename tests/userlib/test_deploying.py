@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,8 @@ from pathlib import Path
 import pytest
 from library import PATIENCE, ROOT
 
+from gpurt.enums import Tier
+from pycontrol import cli
 from pycontrol.link.control import connect
 from pycontrol.machine.placement import fifo_permitted
 
@@ -66,6 +69,46 @@ def test_the_drop_in_gives_every_thread_the_priority() -> None:
             assert subprocess.run(command(process.pid, wrong), check=False, capture_output=True).returncode
     finally:
         process.communicate()
+
+
+UNITS = sorted(FOLDER.glob("*.service"))
+EXEC = re.compile(r"^ExecStart=/usr/bin/gpurt (.*)$", re.MULTILINE)
+
+
+def words_of(unit: Path) -> list[str]:
+    """What a unit has `gpurt` do; nothing is in its variable OPTIONS."""
+    (words,) = EXEC.findall(unit.read_text())
+    return shlex.split(words.removesuffix(" $OPTIONS"))
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_systemd_understands_the_units_of_hosts_and_watchers(unit: Path, tmp_path: Path) -> None:
+    text = unit.read_text().replace("/usr/bin/gpurt", sys.executable)
+    (tmp_path / unit.name).write_text(re.sub(r"^Documentation=.*\n", "", text, flags=re.MULTILINE))
+    verify = ["systemd-analyze", "verify", tmp_path / unit.name]
+    assert subprocess.run(verify, capture_output=True, text=True, check=False).stderr == ""
+    first, *rest = words_of(unit)
+    assert cli.find(first).make_context(first, rest).args == []
+    assert re.search(rf"man:gpurt-{first}\(1\)", unit.read_text())
+
+
+def test_the_unit_of_a_host_tells_systemd_when_it_serves(tmp_path: Path) -> None:
+    where = str(tmp_path / "host.sock")
+    words = [where if one == "/run/gpurt/host.sock" else one for one in words_of(FOLDER / "gpurt-serve.service")]
+    assert where in words
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(PATIENCE)
+        process = subprocess.Popen([sys.executable, "-m", "pycontrol", *words],
+                                   env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")})  # fmt: skip
+        try:
+            assert manager.recv(99) == b"READY=1"
+            with connect(where) as control:
+                assert [one.tier for one in control.status()] == [Tier.UNPATCHED]
+        finally:
+            process.terminate()
+    assert process.wait(PATIENCE) == 0
 
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
