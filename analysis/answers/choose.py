@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
+from itertools import cycle, product
 
 from analysis import rta
 from analysis.answers import compiled, registry
+from analysis.answers.trials import Merit, Modes, trials
 from analysis.answers.verdict import beyond, lacks_theta, proved, stated, thread_moves
 from analysis.model import Taskset, Waiting
 from analysis.model.conflicts import under
@@ -48,7 +49,7 @@ class Choice:
         return self.slack is not None
 
     @cached_property
-    def merit(self) -> tuple[bool, list[Fraction]]:
+    def merit(self) -> Merit:
         """How good the choice is: another than a schedulable one by how few tasks have no bound.
 
         A schedulable one by its least slack; of equals by the second least, and so on.
@@ -61,22 +62,34 @@ def effort() -> int:
     return len(registry.TESTS) + len(MIXED)
 
 
-def choices(taskset: Taskset, progress: Callable[[int], None] = lambda steps: None) -> list[Choice]:
+def choices(
+    taskset: Taskset, progress: Callable[[int], None] = lambda steps: None,
+    interrupted: Callable[[list[Choice]], None] = lambda found: None,
+) -> list[Choice]:  # fmt: skip
     """Every way to run the taskset, the best one first (`Choice.merit`); of equals, the one earlier in the registry.
 
     A way whose test assigns GPU priorities is listed only if the file's own priorities fail and others pass.  The best
-    combination of waiting modes is listed only if tasks differ in them.  ``progress`` is called with each step.
+    combination of waiting modes is listed only if tasks differ in them.  ``progress`` is called with each step,
+    ``interrupted`` at Ctrl-C with the ways until then.
     """
     systems = {policy: system for policy in COMPARED if (system := under(taskset, policy)) is not None}
     found: list[Choice] = []
-    for test in registry.TESTS.values():
-        if test.waiting is not None and (system := systems.get(test.policy)) and _eligible(test, system):
-            found += _choices(test, system)
-        progress(1)
-    for test in map(registry.find, MIXED):
-        if _about(test, systems[test.policy]):
-            found += _combined(systems[test.policy], test.name)
-        progress(1)
+    try:
+        for test in registry.TESTS.values():
+            if test.waiting is not None and (system := systems.get(test.policy)) and _eligible(test, system):
+                found += _choices(test, system)
+            progress(1)
+        for test in map(registry.find, MIXED):
+            if _about(test, systems[test.policy]):
+                found += _combined(systems[test.policy], test.name)
+            progress(1)
+    except KeyboardInterrupt:
+        interrupted(_ranked(found))
+        raise
+    return _ranked(found)
+
+
+def _ranked(found: list[Choice]) -> list[Choice]:
     return sorted(found, key=lambda choice: choice.merit, reverse=True)
 
 
@@ -159,16 +172,17 @@ def _combined(taskset: Taskset, test: str) -> list[Choice]:
     users = _users(taskset)
     if unsearched(taskset, test):
         return []
-    spinning = with_modes(taskset, dict.fromkeys(users, Waiting.BUSY))
-    if len(users) < 2 or lacks_theta(registry.find(test), spinning):
+    sleeping, spinning = (with_modes(taskset, dict.fromkeys(users, mode)) for mode in (Waiting.SUSPEND, Waiting.BUSY))
+    row = registry.find(test)
+    if len(users) < 2 or lacks_theta(row, spinning):
         return []
+    merit = trials(row, sleeping, spinning, lambda modes: _mixed(taskset, modes, test).merit)
     if len(users) <= MOST_COMBINED:
-        every = (dict(zip(users, modes, strict=True)) for modes in product(Waiting, repeat=len(users)))
-        best = max((_mixed(taskset, modes, test) for modes in every), key=lambda choice: choice.merit)
+        found = (dict(zip(users, modes, strict=True)) for modes in product(Waiting, repeat=len(users)))
     else:
-        starts = (dict.fromkeys(users, mode) for mode in Waiting)
-        best = max((_climb(taskset, _mixed(taskset, modes, test)) for modes in starts), key=lambda choice: choice.merit)
-    return [best] if len(set(best.modes.values())) > 1 else []
+        found = (_climbed(dict.fromkeys(users, mode), merit) for mode in Waiting)
+    best = max(found, key=merit)
+    return [_mixed(taskset, best, test)] if len(set(best.values())) > 1 else []
 
 
 def unsearched(taskset: Taskset, test: str) -> bool:
@@ -186,18 +200,18 @@ def _mixed(taskset: Taskset, modes: Mapping[str, Waiting], name: str) -> Choice:
     return _assigned(registry.find(name + rta.SUFFIX), changed, modes) or choice
 
 
-def _climb(taskset: Taskset, choice: Choice) -> Choice:
-    """Changes the mode of one task at a time, as long as a change makes the choice better."""
-    better = True
-    while better:
-        better = False
-        for name, mode in choice.modes.items():
-            other = Waiting.BUSY if mode is Waiting.SUSPEND else Waiting.SUSPEND
-            trial = _mixed(taskset, {**choice.modes, name: other}, registry.find(choice.test).base)
-            if trial.merit > choice.merit:
-                choice, better = trial, True
-                break
-    return choice
+def _climbed(modes: dict[str, Waiting], merit: Callable[[Modes], Merit]) -> dict[str, Waiting]:
+    """The modes after changes of one task's at a time, in turn, as long as some change makes the choice better."""
+    best, unchanged = merit(modes), 0
+    for name in cycle(modes):
+        trial = {**modes, name: Waiting.BUSY if modes[name] is Waiting.SUSPEND else Waiting.SUSPEND}
+        if (value := merit(trial)) > best:
+            modes, best, unchanged = trial, value, 0
+        else:
+            unchanged += 1
+        if unchanged >= len(modes):
+            break
+    return modes
 
 
 def _slack(test: Test, taskset: Taskset, result: Result) -> Fraction | None:

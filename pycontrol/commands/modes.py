@@ -64,7 +64,7 @@ def modes(device: str | None, file: Path, write: bool, kind: str | None, as_json
         return 1
     with render.progress(effort() + 1, "comparing") as bar:
         kind = kind or _connected(device)
-        every = choices(loaded, bar.update)
+        every = choices(loaded, bar.update, lambda known: _interrupted(known, as_json))
         left_out = {unable(kind, one.policy, one.modes.values()) for one in every} - {""} if kind else set[str]()
         found = [one for one in every if not kind or not unable(kind, one.policy, one.modes.values())]
         if not every:
@@ -95,6 +95,12 @@ def modes(device: str | None, file: Path, write: bool, kind: str | None, as_json
     lines += ["", *_comparison(divided, recommended)]
     render.emit(data, as_json, "\n".join(lines))
     return 0 if best.schedulable else 1
+
+
+def _interrupted(found: list[Choice], as_json: bool) -> None:
+    """Shows what was compared until Ctrl-C; in the place of JSON there is the error alone."""
+    if found and not as_json:
+        render.say(f"interrupted; {len(found)} ways were compared, others may be better:\n{_ways(found)}")
 
 
 def _beside(loaded: Taskset, why: str) -> Beside:

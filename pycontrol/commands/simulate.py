@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: What is known of chains.
 READ = "chains: a sampled link takes the last job that had ended"
+#: So many jobs take about half a minute; more take minutes.
+MANY_JOBS = 10_000_000
 #: The most events of a run that is written as a trace, or priced.
 MOST_EVENTS = 1_000_000
 
@@ -93,6 +95,7 @@ def simulate(
                       job_cpu=loaded.platform.thread_cpu or 0)  # fmt: skip
     try:
         subject = _subject(loaded, options, chunk, costs)
+        render.note(*_takes_long(loaded, offsets), as_json=as_json)
         seen = _worst(subject, offsets)
         chained = [against_limits(chain, seen.chains[chain.name]) for chain in loaded.chains if chain.limited]
         if costs or trace_path:
@@ -141,6 +144,15 @@ def _worst(subject: Subject, offsets: int) -> Simulation:
     """The observations of so many runs.  Raises SimulationError."""
     with render.progress(offsets, "simulating") as bar:
         return subject.worst_over_offsets(offsets, bar.reach)
+
+
+def _takes_long(taskset: Taskset, runs: int) -> list[str]:
+    """A remark before so many runs that they take minutes; none if they do not."""
+    horizon = default_horizon(taskset)
+    jobs = sum(horizon // task.period for task in taskset)
+    few = max(1, MANY_JOBS // max(10 * jobs, 1))
+    long = runs * jobs > MANY_JOBS and few < runs
+    return [f"{runs} runs of {jobs} jobs each take minutes; --runs {few} takes a {runs // few}th of that"] * long
 
 
 def _keep(trace: Trace, costs: energy_simulate.Costs | None, path: Path | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -106,8 +107,38 @@ def discard(descriptor: int) -> None:
 
 def note(*notes: str, as_json: bool) -> None:
     """Prints remarks on stderr; with ``as_json`` nothing, for there they belong into the document's ``notes``."""
-    for one in () if as_json or _said(QUIET) else notes:
+    for one in () if as_json or _said(QUIET) else folded(notes):
         say(f"note: {visible(one)}", err=True)
+
+
+#: So many notes of one kind are printed; of more, what the first of them are about.
+FEW = 3
+#: Verdicts in documents, and their words for yes and no.
+VERDICTS = {"schedulable": ("schedulable", "NOT PROVED"), "in_time": ("every job was in time", "NOT IN TIME")}
+
+
+def folded(notes: Sequence[str]) -> list[str]:
+    """The notes, where those that say the same of many things are one: that after the last colon is the same."""
+    kinds: dict[str, list[str]] = {}
+    for one in dict.fromkeys(notes):
+        about, _, said = one.rpartition(": ")
+        kinds.setdefault(said if about else re.sub("[0-9]+", "", one), []).append(one)
+    return [line for said, alike in kinds.items() for line in (alike if len(alike) <= FEW else [_fold(said, alike)])]
+
+
+def _fold(said: str, alike: Sequence[str]) -> str:
+    about = "; ".join(one.removesuffix(f": {said}") for one in alike[:FEW])
+    more = f"{about}; and {len(alike) - FEW} more of this kind (--json has all)"
+    return f"{more}: {said}" if alike[0].endswith(f": {said}") else more
+
+
+def _last(data: DocumentView, text: str) -> str:
+    """The verdict, to be said again below a text that is higher than the terminal; empty where it can be seen."""
+    key = next((one for one in VERDICTS if one in data), None)
+    if key is None or not is_terminal(sys.stdout) or text.count("\n") + 2 < shutil.get_terminal_size().lines:
+        return ""
+    yes, no = VERDICTS[key]
+    return yes if data[key] else f"{no}: {data['why']}" if data.get("why") else no
 
 
 def emit(data: DocumentView, as_json: bool, text: str) -> None:
@@ -116,6 +147,8 @@ def emit(data: DocumentView, as_json: bool, text: str) -> None:
         click.echo(json.dumps(document(_command(), data), indent=2))
     else:
         say(text)
+        if last := _last(data, text):
+            say(last)
 
 
 def emit_line(data: DocumentView) -> None:

@@ -11,8 +11,9 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
-from analysis.answers import registry
-from analysis.answers.choose import COMPARED, choices, choose, effort, slack, with_modes
+from analysis.answers import compiled, registry
+from analysis.answers.choose import COMPARED, _mixed, choices, choose, effort, slack, with_modes
+from analysis.answers.trials import Merit, Modes, Trials
 from analysis.answers.verdict import stated, thread_moves
 from analysis.attack.tasksets import random_taskset, with_random_modes
 from analysis.model import MS, Partition, Sharing, Task, Taskset, Waiting
@@ -126,6 +127,32 @@ def test_many_tasks_are_not_tried_in_every_combination() -> None:
     uniform = [slack(registry.find("gcaps-mixed").run(in_mode(system, mode))) for mode in Waiting]
     assert best.slack == max(s for s in (*uniform, best.slack) if s is not None)
     assert set(best.modes) == {t.name for t in system}
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.5])
+def test_combinations_have_the_merit_that_the_choice_of_their_modes_has(alpha: float) -> None:
+    """With long updates turns at the lock are slow, too, and GPU priorities have to be assigned."""
+    rng, asked, all_alike = random.Random(4), 0, set[bool]()
+    for _ in range(60):
+        drawn = random_taskset(rng)
+        system = replace(drawn, platform=replace(drawn.platform, alpha=ms(alpha)))
+        users = [t.name for t in system.real_time if t.uses_gpu]
+        if not compiled.known(registry.find("boosted-mixed"), system) or not users:
+            continue
+
+        def in_full(modes: Modes, system: Taskset = system) -> Merit:
+            nonlocal asked
+            asked += 1
+            return _mixed(system, modes, "boosted-mixed").merit
+
+        quick = Trials(registry.find("boosted-mixed"), system, in_full)
+        for _ in range(6):
+            modes = {name: rng.choice(list(Waiting)) for name in users}
+            schedulable, slacks = _mixed(system, modes, "boosted-mixed").merit
+            assert quick.merit(modes) == (schedulable, [one * quick.whole for one in slacks])
+            all_alike.add(schedulable)
+    assert all_alike == {True, False}
+    assert 0 < asked < 200
 
 
 def test_each_step_is_told() -> None:

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from calls import Gpurt, caller
 
-from analysis.answers import growth, sensitivity
+from analysis.answers import compiled, growth, registry, sensitivity
 from analysis.answers.sensitivity import Grows, Margin
-from pycontrol.output import progress
+from pycontrol.commands import simulate
+from pycontrol.output import progress, render
 from pycontrol.output.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,6 +49,40 @@ def test_a_line_is_said_where_there_is_no_terminal(
     assert capsys.readouterr() == ("", "searching: 3 of 40\nsearching: 5 of 40\n")
 
 
+def test_notes_of_one_kind_are_one_line_and_the_verdict_is_the_last(
+    gpurt: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are 99 priorities for 130 tasks, hence 62 notes; a terminal of 24 lines shows the end of the table."""
+    file = written(tmp_path / "a.toml", 130)
+    code, out, said = gpurt("analyze", file)
+    assert (code, said.count("have the same priority")) == (0, 3)
+    assert said.count("\n") == 1
+    assert "; and 59 more of this kind (--json has all): the one that comes first goes first" in said
+    assert len(json.loads(gpurt("analyze", file, "--json")[1])["notes"]) == 62
+    assert gpurt("report", file, "-o", tmp_path / "page.html")[0] in (0, 1)
+    assert (tmp_path / "page.html").read_text().count("have the same priority") == 3
+    assert not out.endswith("schedulable\n")
+    monkeypatch.setattr(render, "is_terminal", lambda stream: True)
+    monkeypatch.setenv("LINES", "24")
+    assert gpurt("analyze", file)[1].endswith("\nschedulable\n")
+    assert not gpurt("analyze", str(ROOT / "examples/two-programs.toml"))[1].endswith("\nschedulable\n")
+    Path(file).write_text(Path(file).read_text().replace("10s", "130us"))
+    *_, last = gpurt("analyze", file)[1].splitlines()
+    assert last.startswith("NOT PROVED: ")
+    assert gpurt("simulate", file, "--runs", "1")[1].endswith("\nNOT IN TIME\n")
+
+
+def test_many_runs_of_many_jobs_are_said_to_take_minutes_before_they_begin(
+    gpurt: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = written(tmp_path / "a.toml", 2, "theta = \"1ns\"")
+    assert gpurt("simulate", file, "--runs", "9")[2] == ""
+    monkeypatch.setattr(simulate, "MANY_JOBS", 200)  # of 2 tasks, each with 20 jobs a run
+    assert gpurt("simulate", file, "--runs", "5")[2] == ""
+    _, _, said = gpurt("simulate", file, "--runs", "9")
+    assert said == "note: 9 runs of 40 jobs each take minutes; --runs 1 takes a 9th of that\n"
+
+
 def test_what_is_too_large_is_refused_with_its_limit(gpurt: Gpurt, tmp_path: Path) -> None:
     """At once, and not as wrong usage: the file is right."""
     code, _, said = gpurt("analyze", written(tmp_path / "a.toml", 10_000))
@@ -67,8 +103,13 @@ def test_what_is_too_large_is_refused_with_its_limit(gpurt: Gpurt, tmp_path: Pat
 
 
 def test_what_a_search_has_found_until_ctrl_c_is_printed(gpurt: Gpurt, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = compiled.run
+
     def margins(*_: object) -> object:
         yield Margin(Grows.CPU, "detector", 1_000_000, sensitivity.UNLIMITED)
+        raise KeyboardInterrupt
+
+    def run(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(growth, "margins", margins)
@@ -76,3 +117,10 @@ def test_what_a_search_has_found_until_ctrl_c_is_printed(gpurt: Gpurt, monkeypat
     assert code == 130
     assert "interrupted; 1 times were searched under boosted-suspend" in out
     assert "detector" in out
+    first = next(iter(registry.TESTS.values()))
+    monkeypatch.setattr(compiled, "run", lambda test, system: known(test, system) if test is first else run())
+    code, out, said = gpurt("plan modes", str(ROOT / "examples/two-programs.toml"))
+    assert code == 130
+    assert out.startswith("interrupted; 1 ways were compared, others may be better:\npolicy")
+    code, out, said = gpurt("plan modes", str(ROOT / "examples/two-programs.toml"), "--json")
+    assert (code, out, json.loads(said)["error"]["message"]) == (130, "", "interrupted")

@@ -15,7 +15,7 @@ from gpurt.types import DocumentView
 from gpurt.units import exact_ms
 from pycontrol.observe.observed import VERDICTS
 from pycontrol.observe.report import charts
-from pycontrol.output.render import bound, room
+from pycontrol.output.render import bound, folded, room
 
 #: Times that are rounded down, so that what the page says holds; others are rounded up.
 DOWN = frozenset(("slack_ns", "most_ns", "most_epsilon_ns"))
@@ -53,7 +53,7 @@ def _template() -> Template:
         loader=PackageLoader("pycontrol.observe.report"), autoescape=True, undefined=StrictUndefined, finalize=_shown,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters["label"] = charts.label
+    environment.filters |= {"label": charts.label, "folded": folded}
     environment.globals |= {
         "charts": charts, "words": {one.value: one.words for one in Grows},
         "support": SUPPORT, "policies": POLICIES, "verdicts": VERDICTS,

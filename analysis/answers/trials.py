@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Many combinations of waiting modes of one taskset under one compiled test: arrays in which only the modes change."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from math import lcm
+from typing import Any, TypeAlias
+
+from analysis.answers import compiled
+from analysis.model import Taskset, Waiting
+from analysis.rta import Test, boosted
+from analysis.rta.batch import from_tasksets, i64, pointer, u32
+from gpurt._gpurt import ffi, lib
+
+#: Each task's waiting mode by its name.
+Modes: TypeAlias = Mapping[str, Waiting]
+#: How good a combination is: whether it is schedulable, then its slacks, the least first; or how few bounds it lacks.
+#: Fractions, or all of them times one number.
+Merit: TypeAlias = tuple[bool, list[Any]]
+
+
+class Trials:
+    """The merit of a combination, in less than a millisecond where the compiled test alone says it.
+
+    ``in_full`` answers the rest: combinations that hold by other GPU priorities, or whose turns may be slow.
+    """
+
+    def __init__(self, test: Test, taskset: Taskset, in_full: Callable[[Modes], Merit]) -> None:
+        self.test, self.taskset, self.in_full = test, test.seen(taskset), in_full
+        self.batch = from_tasksets([self.taskset])
+        self.facts = compiled.facts(test.name)
+        count = len(taskset)
+        self.state, self.wcrt = array("B", bytes(count)), i64([0] * count)
+        self.end, self.others, self.levels = i64([0] * count), u32([0] * count), u32([0] * count)
+        self.rank, self.given = u32(range(count)), ffi.new("int *")
+        real_time = [(index, task) for index, task in enumerate(self.taskset) if not task.best_effort]
+        self.users = [(index, task) for index, task in real_time if task.uses_gpu]
+        self.real_time = [(index, task.deadline) for index, task in real_time]
+        self.whole = lcm(*(deadline for _, deadline in self.real_time))
+
+    def merit(self, modes: Modes) -> Merit:
+        """How good these modes are; those of `Choice.merit`, with the fractions times a number."""
+        busy = self.batch.numbers["busy"]
+        for index, task in self.users:
+            busy[index] = modes[task.name] is Waiting.BUSY
+        found = [self.state, self.wcrt, self.end, self.others]
+        pointers = (pointer(kind, one) for kind, one in zip(("u8", "int64_t", "int64_t", "u32"), found, strict=True))
+        status = lib.gpurt_rta_bounds(self.batch.view(), self.facts, 0, 0, pointer("u32", self.rank), *pointers)
+        if status:
+            return self._asked(modes)
+        late = sum(self.state[index] != lib.GPURT_RTA_BOUND for index, _ in self.real_time)
+        if late:
+            return self._asked(modes) if self._assignable() else (False, [-late * self.whole])
+        if not self._in_turn(modes):
+            return self._asked(modes)
+        slacks = ((deadline - self.wcrt[index]) * (self.whole // deadline) for index, deadline in self.real_time)
+        return True, sorted(slacks)
+
+    def _asked(self, modes: Modes) -> Merit:
+        schedulable, slacks = self.in_full(modes)
+        return schedulable, [one * self.whole for one in slacks]
+
+    def _assignable(self) -> bool:
+        """Whether each task that uses the GPU may have a level; also where that is not known."""
+        levels = pointer("u32", self.levels)
+        status = lib.gpurt_rta_levels(self.batch.view(), self.facts, 0, levels, self.given)
+        return bool(status) or not 0 <= self.given[0] < len(self.users)
+
+    def _in_turn(self, modes: Modes) -> bool:
+        """Whether no spinning task waits too long for its turn at the update lock: the least urgent waits longest."""
+        waiting = [task.segment_priority for _, task in self.users if modes[task.name] is Waiting.BUSY]
+        if self.test.policy != "boosted" or not waiting:
+            return True
+        alpha, least = self.taskset.platform.alpha, min(waiting)
+        first = [(self.wcrt[index], task.period, 2 * task.eta * alpha)
+                 for index, task in self.users if task.segment_priority >= least]  # fmt: skip
+        wait, before = alpha, -1
+        while before < wait <= boosted.SPIN:
+            before = wait
+            wait = alpha + sum(-(-(wait + response) // period) * cost for response, period, cost in first)
+        return wait <= boosted.SPIN
+
+
+def trials(test: Test, taskset: Taskset, busy: Taskset, in_full: Callable[[Modes], Merit]) -> Callable[[Modes], Merit]:
+    """The merit of combinations of modes; ``busy``: the taskset where all spin.  The readable test's if need be."""
+    alone = (
+        compiled.known(test, taskset) and not taskset.threads and len(taskset) <= compiled.MOST_TASKS
+        and not any(chain.limited for chain in taskset.chains)
+        and not any(test.refusal(test.seen(one)) for one in (taskset, busy))
+    )  # fmt: skip
+    if not alone:
+        return in_full
+    try:
+        return Trials(test, taskset, in_full).merit
+    except OverflowError:  # of a time, which the readable test has no limit for
+        return in_full
