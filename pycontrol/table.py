@@ -36,14 +36,12 @@ MEASURE = {
     "energy": CommandEntry("measure the energy that a program needs", "measure_energy", "energy"),
     "sensors": CommandEntry("list the sensors of power and energy", "measure_energy", "sensors"),
     "powers": CommandEntry("fit a GPU's powers to measurements", "powers", "powers"),
-    "import": CommandEntry("make profiles of published measurements", "powers", "import_"),
     "board": CommandEntry("find out what a driver does on this board", "board", "board"),
 }
 MASKS = {
     "divide": CommandEntry("divide a GPU into masks that waste no unit", "masks", "divide"),
     "lint": CommandEntry("check masks before they are used", "masks", "lint"),
     "show": CommandEntry("show which units a mask enables", "masks", "show"),
-    "simulate": CommandEntry("simulate kernels under masks", "mask_simulate", "simulate"),
 }
 ENERGY = {
     "simulate": CommandEntry("run the jobs on spatial virtual GPUs", "energy", "simulate"),
@@ -87,6 +85,9 @@ SET = {
 EXPERIMENT = {
     "list": CommandEntry("list the experiments", "experiment", "list_"),
     "run": CommandEntry("repeat published experiments", "experiment", "run"),
+    "bounds": CommandEntry("bound a file's tasks by papers' tests", "experiment_bounds", "bounds"),
+    "masks": CommandEntry("simulate kernels under masks", "experiment_masks", "masks"),
+    "import": CommandEntry("make profiles of published measurements", "experiment_import", "import_"),
     "attack": CommandEntry("search for schedules that break a bound", "experiment_attack", "attack"),
     "files": CommandEntry("attack the bounds of random files", "experiment_attack", "files"),
     "closeness": CommandEntry("compare bounds with exact worst cases", "experiment_attack", "closeness"),

@@ -187,7 +187,7 @@ def _combined(taskset: Taskset, test: str) -> list[Choice]:
 
 def unsearched(taskset: Taskset, test: str) -> bool:
     """Whether combinations of waiting modes are left out under this test: there are too many."""
-    return not compiled.has(test) and len(_users(taskset)) > MOST_READABLE
+    return registry.find(test).compiled is None and len(_users(taskset)) > MOST_READABLE
 
 
 def _mixed(taskset: Taskset, modes: Mapping[str, Waiting], name: str) -> Choice:

@@ -33,8 +33,8 @@ def tests(names: Sequence[str]) -> list[Test]:
 
 def distinct(those: Sequence[Test]) -> list[Test]:
     """The tests without those that have the formula of one before, for the same system."""
-    facts = [(test.demands, test.instead, test.analysis, test.policy, test.waiting, test.poll, test.periodic,
-              test.forms, test.assigns) for test in those]  # fmt: skip
+    facts = [(test.demands, test.instead, test.analysis, test.policy, test.waiting, test.forms,
+              test.assigns) for test in those]  # fmt: skip
     return [test for at, test in enumerate(those) if facts[at] not in facts[:at]]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The compiled tests: the same verdicts and bounds as the readable ones.
 
-analysis.experiments.sweep has them for many tasksets.
+analysis.papers.experiments.sweep has them for many tasksets.
 
 The compiled tests compute with 64-bit integers.  A taskset whose sums could exceed that is recognised before its
 analysis, and the readable implementation decides the taskset.  The readable implementation also decides jobs that pend,
@@ -15,8 +15,7 @@ from array import array
 from collections.abc import Sequence
 
 from analysis import rta
-from analysis.answers import registry
-from analysis.model import CpuSegment, Taskset, Waiting
+from analysis.model import Taskset, Waiting
 from analysis.rta.audsley import Assignment
 from analysis.rta.batch import from_tasksets, i64, pointer, u32
 from analysis.rta.order import Equals
@@ -27,10 +26,6 @@ from analysis.rta.wakeups import contended
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import TooLargeError
 from gpurt.types import CData
-
-#: The classic recurrence for CPUs alone, which the benchmarks measure against.  It has a formula in C and is not a test
-#: of the registry.
-FIXED_PRIORITY = "fixed-priority"
 
 #: Above, the sets of tasks that each bound rests on would take more memory than the analysis is worth.
 MOST_TASKS = 30_000
@@ -58,25 +53,11 @@ def _formulas() -> dict[str, int]:
 FORMULAS: dict[str, int] = _formulas()
 
 
-def has(name: str) -> bool:
-    """Whether the test of that name has a compiled formula."""
-    return name == FIXED_PRIORITY or (name in registry.TESTS and registry.TESTS[name].compiled is not None)
-
-
-def takes(name: str) -> bool:
-    """Whether ``sweep.verdicts`` takes the test: it has a compiled formula, or reduces a test that has one."""
-    return has(name) or (name in registry.TESTS and registry.TESTS[name].reduces is not None)
-
-
-def facts(name: str) -> CData:
+def facts(test: rta.Test) -> CData:
     """The C struct of a test: its formula and the facts of its row.  Raises ValueError if it has no formula."""
     found = ffi.new("struct gpurt_rta_test *")
-    if name == FIXED_PRIORITY:
-        found.formula = FORMULAS[name]
-        return found
-    test = registry.TESTS.get(name)
-    if test is None or test.compiled is None:
-        raise ValueError(f"no compiled test is called {name!r}")
+    if test.compiled is None:
+        raise ValueError(f"{test.name} has no compiled formula")
     found.formula, found.poll = FORMULAS[test.compiled], test.poll
     found.busy, found.ordered, found.any_order = _BUSY[test.waiting], test.ordered, test.any_order
     found.equals = _EQUALS[test.equals(spins=test.waiting is Waiting.BUSY)]
@@ -139,7 +120,7 @@ def check_size(test: rta.Test, taskset: Taskset) -> None:
 def known(test: rta.Test, taskset: Taskset) -> bool:
     """Whether its compiled formula says all that the test says of the taskset as one system."""
     return not (
-        registry.find(test.name).compiled is None or test.reduces or _unknown(test, taskset)
+        test.compiled is None or _unknown(test, taskset)
         or test.systems(taskset) or test.unseen(taskset)
     )  # fmt: skip
 
@@ -155,15 +136,14 @@ def passes(test: rta.Test, taskset: Taskset) -> bool:
     taskset = test.seen(taskset)
     if refused := test.refusal(taskset):
         return refused.schedulable
-    name = test.reduces if test.reduces and not _overlapping(taskset) else test.name
-    if registry.find(name).compiled is None or len(taskset) > MOST_TASKS:
+    if test.compiled is None or len(taskset) > MOST_TASKS:
         return _briefly(test, taskset)
     try:
         view = (batch := from_tasksets([taskset])).view()
     except OverflowError:
         return _briefly(test, taskset)
     answer = array("B", bytes(len(batch)))
-    if status := lib.gpurt_rta_verdicts(view, facts(name), 0, 0, 1, pointer("u8", answer)):
+    if status := lib.gpurt_rta_verdicts(view, facts(test), 0, 0, 1, pointer("u8", answer)):
         refuse(status)
     if answer[0] == lib.GPURT_RTA_REFUSED:
         return _briefly(test, taskset)
@@ -194,8 +174,7 @@ def assign(test: rta.Test, taskset: Taskset) -> Assignment:
 
 def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
     """The tasks that have levels, from the lowest on, as far as tasks can take them; None if that is not known."""
-    known = registry.find(test.name).compiled is not None and not _unknown(test, taskset)
-    if not known or test.reduces or len(taskset) > MOST_TASKS:
+    if test.compiled is None or _unknown(test, taskset) or len(taskset) > MOST_TASKS:
         return None
     if taskset.threads:  # a thread has one level, and is tried as a whole
         return None
@@ -204,7 +183,7 @@ def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
     except OverflowError:
         return None
     levels, given = u32([0] * max(len(taskset), 1)), ffi.new("int *")
-    status = lib.gpurt_rta_levels(view, facts(test.base), 0, pointer("u32", levels), given)
+    status = lib.gpurt_rta_levels(view, facts(test), 0, pointer("u32", levels), given)
     if status == -lib.GPURT_RTA_ENOMEM:
         raise MemoryError
     if status or given[0] < 0:
@@ -215,8 +194,7 @@ def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
 
 def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
     """None if the test has no compiled formula, or the formula cannot take the taskset."""
-    name = test.reduces if test.reduces and not _overlapping(taskset) else test.name
-    if registry.find(name).compiled is None or len(taskset) > MOST_TASKS:
+    if test.compiled is None or len(taskset) > MOST_TASKS:
         return None
     try:
         batch = from_tasksets([taskset])
@@ -229,19 +207,12 @@ def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
     for rank, index in enumerate(order):
         ranks[index] = rank
     status = lib.gpurt_rta_bounds(
-        view, facts(name), assume, 0,
+        view, facts(test), assume, 0,
         pointer("u32", ranks), *found.pointers(),
     )  # fmt: skip
     if status == -lib.GPURT_RTA_ENOMEM:
         raise MemoryError
     return None if status else Result(test.name, _Explained(test, taskset, found, assume).verdicts())
-
-
-def _overlapping(taskset: Taskset) -> bool:
-    """Whether some segment's best case is as long as three of the shortest periods (thesis.py, _whole_jobs)."""
-    spans = (s.time if isinstance(s, CpuSegment) else s.pure for task in taskset for s in task.segments)
-    shortest = min((task.period for task in taskset), default=1)
-    return any(span.best >= 3 * shortest for span in spans)
 
 
 class _Found:

@@ -61,8 +61,6 @@ def _says(policy: str) -> str:
 
 def _cures(test: Test, taskset: Taskset) -> Iterator[str]:
     """The statements that make the file describe the test's system; nothing if no file can."""
-    if test.periodic or (test.policy == "job" and not test.poll) or test.policy not in (*Policy.words(), FEDERATED):
-        return
     if taskset.policies != (test.policy,):
         yield _says(test.policy)
     users = [task for task in taskset.real_time if task.uses_gpu]

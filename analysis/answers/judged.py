@@ -66,8 +66,8 @@ def judge(
     assumes = assumed.of_tests(system, [test.waiting for test, _ in results] or [None])
     data = {
         "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
-        "why": why or None, "assumes": assumed.data(assumes), **found.data(), "tests": _data(results) if terms else [],
-        "chains": {one.chain.name: _chain(one) for one in bounded},
+        "why": why or None, "assumes": assumed.data(assumes), **found.data(),
+        "tests": data_of(results) if terms else [], "chains": {one.chain.name: _chain(one) for one in bounded},
     }  # fmt: skip
     return Answered(data, results, verdict, found, bounded, assumes)
 
@@ -94,7 +94,8 @@ def _chain(one: Bounded) -> Document:
     }  # fmt: skip
 
 
-def _data(results: Results) -> list[Document]:
+def data_of(results: Results) -> list[Document]:
+    """The verdicts of tests as data."""
     return [_result(test, result) for test, result in results]
 
 

@@ -42,7 +42,7 @@ def least(test: Test, taskset: Taskset) -> Less | None:
     served = taskset.threads and not compiled.serves(test)
     readable = bool(served or taskset.pending or taskset.platform.cpu_latency or taskset.resources or taskset.triggers)
     readable = readable or bool(taskset.forks)
-    if len(times) > MOST_TIMES or readable or not compiled.takes(test.name):
+    if len(times) > MOST_TIMES or readable or test.compiled is None:
         return None
     found: Less | None = None
     for name, what, now in times:

@@ -30,7 +30,7 @@ class Trials:
     def __init__(self, test: Test, taskset: Taskset, in_full: Callable[[Modes], Merit]) -> None:
         self.test, self.taskset, self.in_full = test, test.seen(taskset), in_full
         self.batch = from_tasksets([self.taskset])
-        self.facts = compiled.facts(test.name)
+        self.facts = compiled.facts(test)
         count = len(taskset)
         self.state, self.wcrt = array("B", bytes(count)), i64([0] * count)
         self.end, self.others, self.levels = i64([0] * count), u32([0] * count), u32([0] * count)

@@ -9,7 +9,7 @@ from analysis.answers import compiled, registry
 from analysis.chains.bounds import bound_of
 from analysis.model import FEDERATED, MS, Taskset, Waiting
 from analysis.rta import Result, Test, boosted
-from analysis.rta.thesis import POLL, THREAD_CPU
+from analysis.rta.kernel_thread import THREAD_CPU
 
 #: Policies whose bounds contain theta, however tasks wait.
 SWITCHING = ("timesliced", "lock-priority", "lock-fifo", "mpcp", "fmlp")
@@ -43,12 +43,8 @@ class Answer:
 
 
 def stated(test: Test) -> bool:
-    """Whether the test is sound, an attack on it is recorded, and a file can state the system that it is about.
-
-    A file cannot state strictly periodic releases, for tasks are sporadic.  A file cannot state another polling period
-    under `job` than the hosts' default.
-    """
-    return test.sound and test.attacked and not test.periodic and (test.policy != "job" or test.poll == POLL)
+    """Whether the test is sound, and an attack on it is recorded."""
+    return test.sound and test.attacked
 
 
 def thread_moves(test: Test, taskset: Taskset) -> bool:
@@ -197,10 +193,6 @@ def unlike_the_file(test: Test, taskset: Taskset) -> str:
         other.append(f"tasks that all wait in mode {test.waiting.value}")
     if test.assigns:
         other.append("GPU priorities that `gpurt plan priorities` finds where the file's fail")
-    if test.periodic:
-        other.append("strictly periodic releases")
-    if test.policy == "job" and test.poll != POLL:
-        other.append("a kernel thread that is notified")
     if thread_moves(test, taskset):
         other.append("a thread that stays on CPU 0")
     if test.policy != FEDERATED and not test.fits(taskset):

@@ -7,7 +7,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.answers import registry
 from analysis.attack.exact import TooManyStatesError, compare
 from analysis.attack.forks import tiny_forks, tiny_holds
 from analysis.attack.linked import with_random_chains
@@ -70,7 +69,7 @@ class Closeness:
     of them.  ``large``: tasksets that have too many states.
     """
 
-    test: str
+    test: Test
     tasksets: int
     bounded: int
     states: int
@@ -114,15 +113,15 @@ def closeness(
             ]
         if progress and not done % 100:
             progress(done)
-    return Closeness(test.name, tasksets, bounded, states, broken, tuple(sorted(ratios)), large, wrong)
+    return Closeness(test, tasksets, bounded, states, broken, tuple(sorted(ratios)), large, wrong)
 
 
 def table(rows: Sequence[Closeness]) -> str:
     """The rows as a Markdown table."""
     lines = ["| test | tasksets | bounded | broken | tasks | states | median | 95 % | most |", "|---|" + "--:|" * 8]
     for row in rows:
-        shown = "" if registry.find(row.test).sound else " (unsound)"
+        shown = "" if row.test.sound else " (unsound)"
         shares = " | ".join(f"{row.quantile(share):.2f}" for share in (0.5, 0.95, 1))
         counts = f"{row.tasksets:,} | {row.bounded:,} | {row.broken:,} | {len(row.ratios):,} | {row.states:,}"
-        lines.append(f"| `{row.test}`{shown} | {counts} | {shares} |")
+        lines.append(f"| `{row.test.name}`{shown} | {counts} | {shares} |")
     return "\n".join(lines)

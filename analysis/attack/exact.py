@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from analysis.answers import registry
 from analysis.attack.linked import Times, limits_of, named
 from analysis.attack.search import prioritised
 from analysis.model import Chain, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
@@ -174,11 +173,6 @@ def compare(test: Test, taskset: Taskset, states: int = STATES, finer: int = 1) 
         if found.late:
             break
     return Compared(taskset, bounds, exact, looked)
-
-
-def sound_tests() -> list[Test]:
-    """Every test that is shown as sound, of a GPU that tasks share."""
-    return [test for test in registry.TESTS.values() if test.sound]
 
 
 def _limit(task: Task, unit: int, limits: Mapping[str, int] | None) -> int:

@@ -22,7 +22,8 @@ TASKSETS, SEED, EFFORT = 400, 7, Effort(2, 4)
 
 def formula_of(test: Test) -> str:
     """A hash of the function that is the test's formula; comments and docstrings do not count."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(bounds if test.analysis else test.demands)))
+    formula = bounds if test.analysis else getattr(test.demands, "func", test.demands)
+    tree = ast.parse(textwrap.dedent(inspect.getsource(formula)))
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.Module, ast.ClassDef)) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
@@ -31,7 +32,7 @@ def formula_of(test: Test) -> str:
 
 def attacked(test: Test) -> Attack:
     """Attacks the test, for the record.  Raises ValueError if that breaks a bound, or finds none to attack."""
-    outcome = attack(test.name, TASKSETS, SEED, effort=EFFORT)
+    outcome = attack(test, TASKSETS, SEED, effort=EFFORT)
     if outcome.violations or not outcome.schedulable:
         raise ValueError(f"{test.name}: {outcome.violations} of {outcome.schedulable} tasksets exceed a bound")
     return Attack(outcome.schedulable, outcome.jobs, formula_of(test))

@@ -9,7 +9,6 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
-from analysis.answers import registry
 from analysis.answers.fingerprint import fingerprint
 from analysis.attack.outcome import Effort, Outcome
 from analysis.model import Chain, Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset, Waiting
@@ -20,11 +19,11 @@ Row = DocumentView
 COLUMNS = ("test", "sound", "tasksets", "bounded", "jobs", "ratio", "broken")
 
 
-def row(outcome: Outcome) -> Document:
+def row(outcome: Outcome, sound: bool) -> Document:
     """One line of the table, and the simplest counterexample: its task, times (ns) and taskset file."""
     found = outcome.smallest
     return {
-        "test": outcome.test, "sound": registry.find(outcome.test).sound, "tasksets": outcome.tasksets,
+        "test": outcome.test, "sound": sound, "tasksets": outcome.tasksets,
         "bounded": outcome.schedulable, "jobs": outcome.jobs,
         "ratio": round(float(outcome.worst.ratio), 4) if outcome.worst else 0.0, "broken": outcome.violations,
         "counterexample": found and {

@@ -15,9 +15,7 @@ from fractions import Fraction
 from functools import partial
 
 from analysis import rta
-from analysis.answers import registry
 from analysis.answers.pool import processes
-from analysis.answers.registry import UNITS
 from analysis.attack import units
 from analysis.attack.forks import held, with_random_workers
 from analysis.attack.linked import limits_of, named, with_random_chains
@@ -27,7 +25,7 @@ from analysis.attack.tasksets import random_taskset, with_random_modes, with_ran
 from analysis.attack.threads import with_random_threads
 from analysis.model import MS, US, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
-from analysis.rtgpu.method import METHODS
+from analysis.rtgpu.verdict import OwnUnits
 from analysis.simulation.simulate import Options, Simulation, simulate, worst_over_offsets
 
 #: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
@@ -36,29 +34,27 @@ USUAL = Effort()
 
 
 def attack(
-    name: str,
+    test: Test,
     tasksets: int,
     seed: int = 0,
     jobs: int = 1,
     effort: Effort = USUAL,
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
-    """Attacks a test with so many tasksets in so many processes; ``progress`` is called with the number done.
-
-    Raises ValueError for an unknown test.
-    """
-    one, key, batch = partial(_any, registry.find(name), effort), f"{seed} {name}", BATCH
-    if name in UNITS:
-        one = partial(units.attack_one, method=METHODS[name], runs=effort.runs + effort.steps)
+    """Attacks a test with so many tasksets in so many processes; ``progress`` is called with the number done."""
+    one, key, batch = partial(_any, test, effort), f"{seed} {test.name}", BATCH
+    owning = test.analysis
+    if isinstance(owning, OwnUnits):
+        one = partial(units.attack_one, method=owning.method, runs=effort.runs + effort.steps)
         key, batch = f"{key} {units.CPUS}", units.BATCH
     parts = [(start, min(batch, tasksets - start)) for start in range(0, tasksets, batch)]
-    outcome = Outcome(name)
-    for part in _each(partial(_batch, name, key, one), parts, jobs):
+    outcome = Outcome(test.name)
+    for part in _each(partial(_batch, test.name, key, one), parts, jobs):
         outcome = outcome.joined(part)
         if progress:
             progress(outcome.tasksets)
-    if outcome.smallest and name not in UNITS:
-        outcome = replace(outcome, smallest=minimised(registry.find(name), outcome.smallest))
+    if outcome.smallest and owning is None:
+        outcome = replace(outcome, smallest=minimised(test, outcome.smallest))
     return outcome
 
 

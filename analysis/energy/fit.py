@@ -8,9 +8,9 @@ and decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,10 @@ from analysis.energy.measured import MeasuredPower
 from gpurt.errors import GpurtError
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-METHODS = ("least-squares", "thesis")
+#: Each pd and p, and their errors.
+Solved: TypeAlias = "tuple[list[float], list[float | None]]"
+#: Takes the measurements of single kernels, the kernels' names, M and P^s.
+Solver: TypeAlias = "Callable[[Sequence[MeasuredPower], Sequence[str], int, int], Solved]"
 
 
 class FitError(GpurtError):
@@ -43,7 +46,6 @@ class Fit:
     which were not.  ``above``: how much a measurement exceeds the model at most, uW, and ``where``.
     """
 
-    method: str
     units: int
     static: Estimate
     idle: Estimate
@@ -67,8 +69,12 @@ class Fit:
         return self.static.power + active + (self.units - one.busy) * self.idle.power
 
 
-def fit(measured: Sequence[MeasuredPower], units: int, static: int | None = None, method: str = METHODS[0]) -> Fit:
+def fit(
+    measured: Sequence[MeasuredPower], units: int, static: int | None = None, solve: Solver | None = None
+) -> Fit:  # fmt: skip
     """Fits the powers; ``static``: P^s, uW, if it is known, else it is the mean of the measurements without a kernel.
+
+    ``solve``: how; by weighted least squares unless given.
 
     Raises:
         FitError: the measurements do not determine the powers.
@@ -81,10 +87,9 @@ def fit(measured: Sequence[MeasuredPower], units: int, static: int | None = None
     names = list(dict.fromkeys(one.kernels[0][0] for one in single))
     if unknown := [name for one in pairs for name, _ in one.kernels if name not in names]:
         raise FitError(f"{unknown[0]} was measured only beside other kernels: measure it alone, too")
-    solve = _thesis if method == "thesis" else _least_squares
-    powers, errors = solve(single, names, units, base.power)
+    powers, errors = (solve or least_squares)(single, names, units, base.power)
     estimates = [_estimate(power, error, base.error, units) for power, error in zip(powers, errors, strict=True)]
-    return _judged(method, units, base, dict(zip(names, estimates, strict=False)), estimates[-1], single, pairs)
+    return _judged(units, base, dict(zip(names, estimates, strict=False)), estimates[-1], single, pairs)
 
 
 def _static(measured: Sequence[MeasuredPower], given: int | None) -> Estimate:
@@ -108,9 +113,9 @@ def _estimate(power: float, error: float | None, base_error: int | None, units: 
     return Estimate(round(power), round(float(np.hypot(error, (base_error or 0) / units))))
 
 
-def _least_squares(
+def least_squares(
     single: Sequence[MeasuredPower], names: Sequence[str], units: int, static: int
-) -> tuple[list[float], list[float | None]]:
+) -> Solved:
     """Weighted least squares; the weights are the errors' if every measurement has one, else equal."""
     design = np.zeros((len(single), len(names) + 1))
     for row, one in enumerate(single):
@@ -155,35 +160,18 @@ def _check_rank(design: Array, names: Sequence[str], single: Sequence[MeasuredPo
     )
 
 
-def _thesis(
-    single: Sequence[MeasuredPower], names: Sequence[str], units: int, static: int
-) -> tuple[list[float], list[float | None]]:
-    """The published recipe: pd = (P(M) - P^s) / M, and p the mean of (P(m) - P^s - m pd) / (M - m)."""
-    powers: list[float] = []
-    for name in names:
-        whole = [one.power - static for one in single if one.kernels[0] == (name, units)]
-        if not whole:
-            raise FitError(f"{name} was not measured on all {units} units, as the method `thesis` needs")
-        powers.append(sum(whole) / len(whole) / units)
-    rest = [(one.power - static - count * powers[names.index(name)]) / (units - count)
-            for one in single for name, count in one.kernels if count < units]  # fmt: skip
-    if not rest:
-        raise FitError(f"idle power is unknown: every kernel was measured on all {units} units only")
-    return [*powers, sum(rest) / len(rest)], [None] * (len(names) + 1)
-
-
 def _judged(
-    method: str, units: int, static: Estimate, kernels: dict[str, Estimate], idle: Estimate,
+    units: int, static: Estimate, kernels: dict[str, Estimate], idle: Estimate,
     single: Sequence[MeasuredPower], pairs: Sequence[MeasuredPower],
 ) -> Fit:  # fmt: skip
     """The fit with its residuals."""
-    bare = Fit(method, units, static, idle, kernels, len(single), None, 0, 0, "", 0, "", len(pairs), None, ())
+    bare = Fit(units, static, idle, kernels, len(single), None, 0, 0, "", 0, "", len(pairs), None, ())
     every = [*single, *pairs]
     rests = [one.power - bare.predict(one) for one in every]
     worst = max(range(len(every)), key=lambda i: abs(rests[i]))
     above = max(range(len(every)), key=lambda i: rests[i])
     return Fit(
-        method, units, static, idle, kernels, len(single), _r2(single, rests[: len(single)]),
+        units, static, idle, kernels, len(single), _r2(single, rests[: len(single)]),
         _mape(single, rests[: len(single)]) or 0.0, rests[worst], every[worst].where, max(rests[above], 0),
         every[above].where if rests[above] > 0 else "", len(pairs), _mape(pairs, rests[len(single) :]),
         tuple(_warnings(static, idle, kernels)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* How AMD's GPUs deal thread blocks to compute units: analysis/masks/dispatch.py, compiled. */
+/* How AMD's GPUs deal thread blocks to compute units: analysis/papers/dispatch.py, compiled. */
 #include <stdlib.h>
 #include <string.h>
 

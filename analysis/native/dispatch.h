@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Discrete-event simulation of how AMD's GPUs deal thread blocks to compute units.  The readable form, and what is
- * modelled, is analysis/masks/dispatch.py; tests hold both equal, to the nanosecond.
+ * modelled, is analysis/papers/dispatch.py; tests hold both equal, to the nanosecond.
  */
 #ifndef GPURT_DISPATCH_H
 #define GPURT_DISPATCH_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Random tasksets by the tables of the GCAPS paper and the thesis.  analysis/experiments/generate.py says how they are drawn. */
+/* Random tasksets by the tables of the GCAPS paper and the thesis.  analysis/papers/experiments/generate.py says how they are drawn. */
 #ifndef GPURT_GENERATE_H
 #define GPURT_GENERATE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* GCAPS and the default driver: analysis/rta/gcaps.py, tsg_rr.py and ecrts24_printed.py, term by term. */
+/* GCAPS and the default driver: analysis/rta/gcaps.py, tsg_rr.py and papers/ecrts24_printed.py, term by term. */
 #include "rta_internal.h"
 
 int64_t rta_fixed_priority(struct rta *s, const struct rta_task *t)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* MPCP and FMLP+ on the GPU as one lock: analysis/rta/mpcp.py, fmlp.py and locks_published.py, term by term. */
+/* MPCP and FMLP+ on the GPU as one lock: analysis/papers/mpcp.py, fmlp.py and locks_published.py, term by term. */
 #include "rta_internal.h"
 
 /* Best-effort tasks hold the GPU too, so that loops over its users include them. */

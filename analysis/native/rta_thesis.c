@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The thesis, term by term: the kernel thread of analysis/rta/thesis.py, and thesis_printed.py except overlaps. */
+/* The thesis, term by term: the kernel thread of analysis/rta/kernel_thread.py, and papers/thesis_printed.py except overlaps. */
 #include "rta_internal.h"
 
-#define THREAD_CPU 0	/* where the kernel thread runs, as in analysis/rta/thesis.py */
+#define THREAD_CPU 0	/* where the kernel thread runs, as in analysis/rta/kernel_thread.py */
 
 /*
  * Adds what the kernel thread executes on the CPU of @t. The thread runs at the start and the end of every job that

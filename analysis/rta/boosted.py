@@ -15,12 +15,11 @@ from typing import TypeAlias
 
 from analysis.model import MS, CpuSegment, GpuSegment, Task, Taskset, Waiting
 from analysis.rta import wakeups
-from analysis.rta.mpcp import bounded, recurring
 from analysis.rta.recurrence import Demand, OneAtATime, Shared
 from analysis.rta.resources import blocking
 from analysis.rta.result import TermKind
 from analysis.rta.short import NONE, Short, short
-from analysis.rta.system import System
+from analysis.rta.system import System, bounded, recurring
 from analysis.rta.windows import MOST, in_flight, inside, owned, owner
 
 OWN = "readings: boosted, own"

@@ -16,11 +16,10 @@ from typing import TypeAlias
 
 from analysis.model import CpuSegment, Fork, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import pending
-from analysis.rta.mpcp import bounded, recurring
 from analysis.rta.pending import Needs
 from analysis.rta.recurrence import Demand, solve
 from analysis.rta.result import Bound, Failure, TermKind, Verdict
-from analysis.rta.system import System
+from analysis.rta.system import System, bounded, recurring
 from analysis.rta.windows import owned, owner
 
 OWN = "readings: groups, path"

@@ -3,7 +3,7 @@
 
 Some lemmas of the paper do not hold for a GPU that is owned from a segment's begin to its end.  The bounds here differ
 from those lemmas.  The argument and the proof are in docs/readings/gcaps.md, "GCAPS: the GPU is owned from begin to
-end".  The paper to the letter is in ecrts24_printed.py.
+end".  The paper to the letter is in analysis/papers/ecrts24_printed.py.
 """
 
 from __future__ import annotations

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from analysis.model import Task
 from analysis.model.fixed_point import Diverged, least_fixed_point
 from analysis.rta.gcaps import ownership
-from analysis.rta.mpcp import recurring
 from analysis.rta.recurrence import Demand, Unbounded, below_solution
 from analysis.rta.result import TermKind
-from analysis.rta.system import System
+from analysis.rta.system import System, recurring
 
 QUEUE = "readings: locks without boosting, the queue"
 CPU = "readings: locks without boosting, CPU"

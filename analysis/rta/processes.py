@@ -14,10 +14,9 @@ from dataclasses import replace
 
 from analysis.model import Task, Taskset
 from analysis.rta import order
-from analysis.rta.mpcp import recurring
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import TermKind
-from analysis.rta.system import Demands, System
+from analysis.rta.system import Demands, System, recurring
 
 SIBLINGS = "readings: threads of one process"
 

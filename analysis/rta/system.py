@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from analysis.model import Task, Taskset
 from analysis.rta.recurrence import Demand, Shared
+from analysis.rta.result import TermKind
 
 Made = TypeVar("Made")
 
@@ -117,3 +118,18 @@ class System:
 
 #: An analysis: the demands that make up the response time of a task.
 Demands: TypeAlias = Callable[[Task, System], "Sequence[Demand | Shared]"]
+
+
+def recurring(kind: TermKind, task: Task, amount: int, lemma: str, system: System) -> Demand:
+    """``amount`` for each job of the task that can have any of it in the window (readings: L3)."""
+    return Demand(kind, amount, lemma, task.name, task.period, system.jitter(task, amount))
+
+
+def bounded(kind: TermKind, task: Task, amount: int, cap: int, lemma: str, system: System) -> Demand:
+    """``amount`` for each job of the task, at most ``cap`` together.
+
+    A best-effort task is charged the cap: its jobs cannot be counted, because it has no response time.
+    """
+    if task.best_effort or not cap:
+        return Demand(kind, cap, lemma, task.name)
+    return Demand(kind, amount, lemma, task.name, task.period, system.jitter(task, amount), cap)

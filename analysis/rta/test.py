@@ -52,8 +52,7 @@ class Test:
         ``demands``: the readable formula.  ``ends``: the same of a job up to the end of its last GPU segment, if other
         tasks' bounds look at that.  ``instead``: another formula, which counts where the first has no bound.
         ``compiled``: the name of its formula in analysis/native/rta_formulas.h,
-        None if it has none.  ``reduces``: the name of the test that it equals except where segments are long enough to
-        overlap with whole jobs of other tasks.  ``analysis`` replaces ``demands``, and everything that follows from
+        None if it has none.  ``analysis`` replaces ``demands``, and everything that follows from
         them, in a test that has no sum of demands.  Tests of tasks that own units of the GPU are such.
     How it is used:
         ``assignable``: whether the registry also has it with ``+gpu-priority``.  ``free``: the experiments run it where
@@ -69,7 +68,6 @@ class Test:
     ends: Demands | None = None
     instead: Demands | None = None
     compiled: str | None = None
-    reduces: str | None = None
     analysis: Callable[[Taskset], Result] | None = None
     sound: bool = field(kw_only=True)
     note: str = ""

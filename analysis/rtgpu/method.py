@@ -47,18 +47,10 @@ class Method:
         return merged(found) if self.merges else found
 
 
-RTGPU_PRINTED = Method("rtgpu-printed", PRINTED)
 RTGPU = Method("rtgpu", refined=True)
 RTGPU_TIGHT = Method("rtgpu-tight", tight=True, refined=True)
-RTGPU_EXPECTED = Method("rtgpu-expected", PRINTED, exact=True)
-SELF_SUSPENSION = Method("self-suspension", PRINTED, merges=True, refined=True)
 STGM = Method("stgm", ())
-STGM_PUBLISHED = Method("stgm-published", (), published=True)
-
-METHODS = {
-    method.name: method
-    for method in (RTGPU_PRINTED, RTGPU, RTGPU_TIGHT, STGM, STGM_PUBLISHED, SELF_SUSPENSION, RTGPU_EXPECTED)
-}  # fmt: skip
+METHODS = {method.name: method for method in (RTGPU, RTGPU_TIGHT, STGM)}
 
 
 @dataclass(frozen=True)

@@ -4,22 +4,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from analysis.model import Taskset, Waiting
 from analysis.rta.result import Reason, Result
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, failed, on_units
-from analysis.rtgpu.method import METHODS
+from analysis.rtgpu.method import Method
 
 
-def run(name: str, taskset: Taskset) -> Result:
-    """The test: on the units that the file gives the tasks if it gives each one with a kernel some, else on found ones.
+@dataclass(frozen=True)
+class OwnUnits:
+    """A test of tasks that own units: on those that the file gives each task with a kernel, else on found ones.
 
     The result carries the allocation.  Units that exceed the platform's, or that two tasks share, are a failure, and so
     are tasks of which some wait busily and some suspend.
     """
+
+    method: Method
+
+    def __call__(self, taskset: Taskset) -> Result:
+        """The verdicts on a taskset."""
+        return _run(self.method, taskset)
+
+
+def _run(method: Method, taskset: Taskset) -> Result:
     platform = taskset.platform
-    system, total = System(METHODS[name], taskset, platform.bus_chunk), platform.compute_units
+    system, total = System(method, taskset, platform.bus_chunk), platform.compute_units
     if contradiction := mixed(taskset):
         return failed(system, Reason.WAITING, contradiction)
     given = stated(system)

@@ -9,6 +9,7 @@ deadlines (`supply-edf`).  With equal slices at one level, and a TSG for each ta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from analysis.model import Sharing, Task, Waiting
 from analysis.partition.inside import SporadicTask
@@ -30,17 +31,20 @@ def demands(sharing: Sharing, table: Runlist | None = None, waiting: Waiting | N
     ``table``: instead of the taskset's runlist.  ``waiting``: of all tasks; None: of each its own.
     """
 
-    def formula(task: Task, system: System) -> list[Demand]:
-        known = table or system.once("runlist", lambda: runlist(system.taskset))
-        listed = [Demand(TermKind.OWN, task.cpu_time + task.gpu_time, TURNS)]
-        if task.uses_gpu:
-            listed += on_gpu(task, known, sharing, system)
-        if waiting is Waiting.SUSPEND:
-            return [*listed, *tsg_rr.preemptions(task, system)]
-        spins = waiting is Waiting.BUSY
-        return [*listed, *_preemptions(task, system, known, sharing, jitter=not spins)]
+    return partial(_formula, sharing=sharing, table=table, waiting=waiting)
 
-    return formula
+
+def _formula(
+    task: Task, system: System, *, sharing: Sharing, table: Runlist | None, waiting: Waiting | None
+) -> list[Demand]:  # fmt: skip
+    known = table or system.once("runlist", lambda: runlist(system.taskset))
+    listed = [Demand(TermKind.OWN, task.cpu_time + task.gpu_time, TURNS)]
+    if task.uses_gpu:
+        listed += on_gpu(task, known, sharing, system)
+    if waiting is Waiting.SUSPEND:
+        return [*listed, *tsg_rr.preemptions(task, system)]
+    spins = waiting is Waiting.BUSY
+    return [*listed, *_preemptions(task, system, known, sharing, jitter=not spins)]
 
 
 def _preemptions(task: Task, system: System, table: Runlist, sharing: Sharing, jitter: bool) -> Iterator[Demand]:

@@ -125,8 +125,8 @@ def _of_this_host(data: Document, objections: Sequence[Objection]) -> Document:
 def _shown(results: Results, explain: str | None, system: Taskset) -> str:
     """A table for each test, or the parts of a task's bound."""
     if explain:
-        return "\n\n".join(_explained(test, result, explain) for test, result in results)
-    return "\n\n".join(_tabulated(test, result, system) for test, result in results)
+        return "\n\n".join(explained(test, result, explain) for test, result in results)
+    return "\n\n".join(tabulated(test, result, system) for test, result in results)
 
 
 def _said(verdict: Answer) -> str:
@@ -165,7 +165,8 @@ def _headed(test: Test, result: Result, system: Taskset) -> str:
     return "every task is in time" if doubts else "schedulable"
 
 
-def _tabulated(test: Test, result: Result, system: Taskset) -> str:
+def tabulated(test: Test, result: Result, system: Taskset) -> str:
+    """A line for each task, and why tasks have no bound."""
     rows = []
     for name, verdict in result.verdicts.items():
         if isinstance(verdict, Bound):
@@ -193,7 +194,8 @@ def _causes(result: Result) -> list[str]:
     return lines
 
 
-def _explained(test: Test, result: Result, task: str) -> str:
+def explained(test: Test, result: Result, task: str) -> str:
+    """The parts of a task's bound."""
     verdict = result.verdicts[task]
     if isinstance(verdict, Failure):
         return f"{test.name}: {verdict}"

@@ -31,7 +31,7 @@ from pycontrol.output.render import bound, ms
     epilog="""\b
 Examples:
   gpurt attack tiny.toml
-  gpurt attack tiny.toml --test mpcp-suspend --states 100000000
+  gpurt attack tiny.toml --test boosted-suspend --states 100000000
 
 \b
 Time is counted in the largest unit that divides every time of the file, so that few digits make few states.  Random

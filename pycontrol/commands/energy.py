@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -18,11 +17,9 @@ from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from pycontrol.commands.energy_options import (
     IGNORE_CPU,
-    OPTIONS,
     POLICY,
     default_policy,
     one_policy,
-    options_of,
     setups,
 )
 from pycontrol.commands.options import FILE, JSON, Output, Time, apart, command
@@ -56,7 +53,6 @@ written; 6 a job exceeded a bound, which is a bug."""
 @click.option("--random-offsets", is_flag=True, help="First releases at random in [0, period), not the file's.")
 @click.option("--complete", is_flag=True,
               help="Release jobs before the horizon only, and run until all are done: equal jobs for every policy.")
-@OPTIONS
 @click.option("--powers-off", type=click.IntRange(1, 99), metavar="PERCENT",
               help="Also say what follows if idle and active powers are off by so much, in the first run.")
 @click.option("-o", "--output", "trace_path", type=Output(), help="Write the first run of the only policy as a trace.")
@@ -66,7 +62,7 @@ written; 6 a job exceeded a bound, which is a bug."""
 def simulate(
     file: Path, policies: tuple[str, ...], horizon: int, runs: int, seed: int, execution: str, sporadic: bool,
     random_offsets: bool, complete: bool, powers_off: int | None, trace_path: Path | None, plot_path: Path | None,
-    ignore_cpu: bool, as_json: bool, **choices: Any,
+    ignore_cpu: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the jobs on spatial virtual GPUs: what they miss, and what that costs."""
     apart([trace_path, plot_path], file)
@@ -84,7 +80,7 @@ def simulate(
         run = EnergyRun(horizon, execution, sporadic, random_offsets, seed, complete)
     except ValueError as error:
         raise UsageError(f"--horizon: {error}") from None
-    found, chosen = [], setups(loaded.system, policies, options_of(**choices))
+    found, chosen = [], setups(loaded.system, policies)
     with render.progress(runs * len(chosen), "simulating") as bar:
         for setup in chosen:
             summed = data.Sum(setup)
@@ -120,14 +116,13 @@ Examples:
 Exit codes: 0 done; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
-@OPTIONS
 @click.option("--at", metavar="TIME", type=Time(), help="Show what policy sbeet or sbeet-mg compares at that time.")
 @IGNORE_CPU
 @JSON
-def explain(file: Path, at: int | None, ignore_cpu: bool, as_json: bool, **choices: Any) -> int:
+def explain(file: Path, at: int | None, ignore_cpu: bool, as_json: bool) -> int:
     """Say how many units and which GPU is best for each task, and why a job got what it got."""
     loaded = load(file, ignore_cpu)
-    setup = one_policy(loaded.system, default_policy(loaded.system), options_of(**choices))
+    setup = one_policy(loaded.system, default_policy(loaded.system))
     rows = tasks(setup)
     shown = decisions(setup, at) if at is not None else []
     text = data.explain_text(setup, rows, shown)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,15 +13,14 @@ from analysis.energy.cost import save
 from analysis.energy.file import load
 from analysis.energy.optimum import Optimum, least
 from analysis.energy.outcome import EnergyRun
-from analysis.energy.policies import POLICIES, Readings
+from analysis.energy.policies import POLICIES
 from analysis.energy.power import Energy
 from analysis.energy.schedule import NoTableError, faults, make
-from analysis.energy.setup import counted
 from analysis.model.energy import SpatialSystem
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from gpurt.types import Document
-from pycontrol.commands.energy_options import IGNORE_CPU, OPTIONS, default_policy, one_policy, options_of
+from pycontrol.commands.energy_options import IGNORE_CPU, default_policy, one_policy
 from pycontrol.commands.options import FILE, JSON, Output, Time, apart, command
 from pycontrol.output import energy as data
 from pycontrol.output import render
@@ -42,12 +40,11 @@ is wrong, or cannot be written."""
 )
 @FILE
 @click.option("--policy", metavar="NAME", help="What fills the table; sbeet unless given, sbeet-mg for several GPUs.")
-@OPTIONS
 @click.option("-o", "--output", type=Output(), help="Write the table (JSON), if every job meets its deadline.")
 @IGNORE_CPU
 @JSON
 def schedule(
-    file: Path, policy: str | None, output: Path | None, ignore_cpu: bool, as_json: bool, **choices: Any
+    file: Path, policy: str | None, output: Path | None, ignore_cpu: bool, as_json: bool
 ) -> int:  # fmt: skip
     """Make the cyclic table of strictly periodic tasks, and check it.
 
@@ -57,7 +54,7 @@ def schedule(
     apart([output], file)
     loaded = load(file, ignore_cpu)
     policy = policy or default_policy(loaded.system)
-    setup = one_policy(loaded.system, policy, options_of(**choices))
+    setup = one_policy(loaded.system, policy)
     if output:
         check_writable(output)
     try:
@@ -135,11 +132,10 @@ Exit codes: 0 the optimum is found and proved; 1 no schedule meets all deadlines
 @click.option("--tick", metavar="TIME", type=Time(), default="1ms", show_default=True,
               help="Kernels start at its multiples.")  # fmt: skip
 @click.option("--states", default=300_000, show_default=True, type=click.IntRange(1, 10**8), help="When to give up.")
-@OPTIONS
 @IGNORE_CPU
 @JSON
 def optimum(
-    file: Path, until: int | None, tick: int, states: int, ignore_cpu: bool, as_json: bool, **choices: Any
+    file: Path, until: int | None, tick: int, states: int, ignore_cpu: bool, as_json: bool
 ) -> int:  # fmt: skip
     """Find the least energy that meets all deadlines of a few jobs, and what each policy adds to it.
 
@@ -149,10 +145,9 @@ def optimum(
     until = until or max(task.offset + task.deadline for task in loaded.system.tasks)
     if not 0 < tick <= until <= 10**6 * tick:
         raise UsageError("--tick: must be more than 0, at most --until, and at least a millionth of it")
-    options = options_of(**choices)
-    found = least(counted(loaded.system, options), until, tick, states)
+    found = least(loaded.system, until, tick, states)
     static = sum(gpu.static for gpu in loaded.system.gpus) * until
-    policies = _gaps(loaded.system, until, found, options)
+    policies = _gaps(loaded.system, until, found)
     tasks, gpus = loaded.system.tasks, loaded.system.gpus
     starts = [{"task": tasks[one.task].name, "job": one.job, "gpu_name": gpus[one.gpu].name, "units": one.units,
                "start_ns": one.start, "end_ns": one.end} for one in found.starts]  # fmt: skip
@@ -166,14 +161,14 @@ def optimum(
     return 0 if found.proved and found.energy is not None else 1
 
 
-def _gaps(system: SpatialSystem, until: int, found: Optimum, options: Readings) -> list[Document]:
+def _gaps(system: SpatialSystem, until: int, found: Optimum) -> list[Document]:
     """Each policy's energy over the same time, and how much more active energy than the optimum it needs."""
     rows = []
     for name, policy in POLICIES.items():
         if policy.single and len(system.gpus) > 1:
             continue
-        outcome = compiled.simulate(one_policy(system, name, options), EnergyRun(until + 1))
-        energy = compiled.simulate(one_policy(system, name, options), EnergyRun(until)).energy
+        outcome = compiled.simulate(one_policy(system, name), EnergyRun(until + 1))
+        energy = compiled.simulate(one_policy(system, name), EnergyRun(until)).energy
         gap = None
         if found.energy and not found.left_out and not outcome.missed:
             gap = round(100 * (energy.active - found.energy) / found.energy, 3)

@@ -12,13 +12,13 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from analysis.energy import published
-from analysis.experiments import ENERGY, EXPERIMENTS, STUDIES
-from analysis.experiments.engine import CheckpointError
-from analysis.experiments.plan import Settings
-from analysis.experiments.produce import Produced, produce
-from analysis.experiments.study import Study
-from analysis.masks.dispatch import SimulationError
+from analysis.papers.dispatch import SimulationError
+from analysis.papers.energy import published
+from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES
+from analysis.papers.experiments.engine import CheckpointError
+from analysis.papers.experiments.plan import Settings
+from analysis.papers.experiments.produce import Produced, produce
+from analysis.papers.experiments.study import Study
 from gpurt.errors import UsageError
 from gpurt.files import unwritable
 from gpurt.text import visible
@@ -162,7 +162,7 @@ def _executor(address: str | None, as_json: bool) -> Any:
     if address is None:
         return nullcontext()
     try:
-        from analysis.experiments.cluster import connect
+        from analysis.papers.experiments.cluster import connect
     except ImportError:
         raise UsageError("--dask needs the package distributed: pip install 'gpurt[dask]'") from None
     try:

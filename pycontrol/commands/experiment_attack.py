@@ -11,18 +11,17 @@ from pathlib import Path
 
 import click
 
-from analysis.answers import registry
 from analysis.attack.closeness import Closeness, Kind
 from analysis.attack.closeness import closeness as compare
 from analysis.attack.closeness import table as closeness_table
-from analysis.attack.exact import sound_tests
 from analysis.attack.files import COLUMNS as COUNTED
 from analysis.attack.files import attack as attack_files
 from analysis.attack.files import table as files_table
 from analysis.attack.outcome import Effort
 from analysis.attack.report import COLUMNS, Store, row, table, toml
 from analysis.attack.search import attack as search
-from analysis.experiments.plan import Settings
+from analysis.papers import registry
+from analysis.papers.experiments.plan import Settings
 from analysis.rta import Test
 from gpurt.errors import UsageError
 from gpurt.files import check_writable, make_folder, unwritable, written
@@ -30,7 +29,16 @@ from gpurt.types import Document
 from pycontrol.commands.options import FOLDER, JSON, TestName, command
 from pycontrol.output import render
 
-NAMES = click.argument("names", metavar="[TEST]...", nargs=-1, type=TestName())
+
+class AnyTestName(TestName):
+    """The name of a test, also of one that only a paper has."""
+
+    def tests(self) -> Mapping[str, Test]:
+        """The tests of a GPU that tasks share."""
+        return registry.TESTS
+
+
+NAMES = click.argument("names", metavar="[TEST]...", nargs=-1, type=AnyTestName())
 TASKSETS = click.option("--tasksets", type=click.IntRange(1, 10**7), default=Settings.tasksets, show_default=True,
                         help="Number of tasksets for each test.")  # fmt: skip
 SEED = click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
@@ -90,7 +98,7 @@ def attack(
     store = _store(output, tasksets, seed, effort, fresh)
     for test in tests:
         if test.name not in store.rows:
-            store.add(_attack(test.name, tasksets, seed, jobs, effort))
+            store.add(_attack(test, tasksets, seed, jobs, effort))
         if not as_json:
             render.say(_text(store.rows[test.name]))
     rows = [store.rows[test.name] for test in tests]
@@ -137,9 +145,9 @@ def _store(output: Path, tasksets: int, seed: int, effort: Effort, fresh: bool) 
         raise unwritable(error.filename or output, error) from None
 
 
-def _attack(name: str, tasksets: int, seed: int, jobs: int, effort: Effort) -> Document:
-    with render.progress(tasksets, name) as bar:
-        return row(search(name, tasksets, seed, jobs, effort, bar.reach))
+def _attack(test: Test, tasksets: int, seed: int, jobs: int, effort: Effort) -> Document:
+    with render.progress(tasksets, test.name) as bar:
+        return row(search(test, tasksets, seed, jobs, effort, bar.reach), test.sound)
 
 
 def _text(row: Document) -> str:
@@ -239,7 +247,7 @@ def closeness(
         raise UsageError("--serving-threads and --pending exclude each other: no bound is for both")
     if workers and (threads or pending or chains):
         raise UsageError("--workers goes with no other kind of tasks")
-    tests = _tests(names, sound_tests(), threads, pending, workers=workers)
+    tests = _tests(names, [test for test in registry.TESTS.values() if test.sound], threads, pending, workers=workers)
     if units := [test.name for test in tests if test.name not in registry.TESTS]:
         raise UsageError(f"{units[0]} is about tasks that own units, which the explorer does not know")
     path = output / "closeness.md"
@@ -247,10 +255,10 @@ def closeness(
     check_writable(path)
     rows = [_closeness(test, tasksets, seed, Kind(threads, pending, chains, workers)) for test in tests]
     texts = {path: closeness_table(rows) + "\n"}
-    texts |= {output / f"{row.test}.toml": toml(row.counterexample) for row in rows if row.counterexample}
+    texts |= {output / f"{row.test.name}.toml": toml(row.counterexample) for row in rows if row.counterexample}
     data: list[Document] = [
         {
-            "test": row.test, "sound": registry.find(row.test).sound, "tasksets": row.tasksets, "bounded": row.bounded,
+            "test": row.test.name, "sound": row.test.sound, "tasksets": row.tasksets, "bounded": row.bounded,
             "bounds": len(row.ratios), "states": row.states, "broken": row.broken, "large": row.large,
             "median": round(row.quantile(0.5), 4), "p95": round(row.quantile(0.95), 4),
             "most": round(row.quantile(1), 4),
@@ -262,7 +270,7 @@ def closeness(
     render.emit({"seed": seed, "files": files, "tests": data}, as_json, text)
     if large := sum(row.large for row in rows):
         render.note(f"{large} tasksets were left out: they have more states than are looked at", as_json=as_json)
-    return 1 if any(row.broken and registry.find(row.test).sound for row in rows) else 0
+    return 1 if any(row.broken and row.test.sound for row in rows) else 0
 
 
 def _closeness(test: Test, tasksets: int, seed: int, kind: Kind) -> Closeness:

@@ -7,7 +7,7 @@ import inspect
 import math
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,8 @@ from pycontrol import ending
 from pycontrol.output.render import PROGRESS, QUIET
 
 if TYPE_CHECKING:
+    from analysis.rta import Test
+
     Whole = click.ParamType[int]
     Wholes = click.ParamType[tuple[int, ...]]
 else:
@@ -148,9 +150,14 @@ class TestName(Given):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The names of all tests."""
-        from analysis.answers.registry import TESTS
+        tests = self.tests().items()
+        return [CompletionItem(name, help=test.title) for name, test in tests if name.startswith(incomplete)]
 
-        return [CompletionItem(name, help=test.title) for name, test in TESTS.items() if name.startswith(incomplete)]
+    def tests(self) -> Mapping[str, Test]:
+        """The tests that there are."""
+        from analysis.answers.registry import TESTS  # completion needs it, --help does not
+
+        return TESTS
 
 
 class TaskName(Given):

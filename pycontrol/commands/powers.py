@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The commands that make profiles of measurements: measure powers and measure import."""
+"""The command that makes profiles of measurements: measure powers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any
 
 import click
 
-from analysis.energy import authors, measured, write
 from analysis.energy import fit as fitting
-from analysis.energy.authors import Copies, Imported
+from analysis.energy import measured, write
 from analysis.energy.fit import Estimate, Fit
 from analysis.energy.measured import MeasuredPower
-from analysis.energy.published import FACTS, RTX, T400
 from analysis.energy.write import Profiled
 from analysis.model.energy import STRONGEST
 from analysis.rtgpu.fit import read
@@ -23,12 +21,9 @@ from gpurt.errors import FileError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import filename
 from gpurt.types import Document
-from gpurt.units import US, parse_power, parse_time
+from gpurt.units import parse_power, parse_time
 from pycontrol.commands.options import FILE, JSON, Output, Whole, apart, command
 from pycontrol.output import render
-
-METHOD = click.option("--method", type=click.Choice(["least-squares", "thesis"]), default="least-squares",
-                      show_default=True, help="`thesis` is the published recipe.")  # fmt: skip
 
 
 class Power(Whole):
@@ -52,7 +47,7 @@ class Power(Whole):
     epilog="""\b
 Examples:
   gpurt measure powers powers.csv --units 46
-  gpurt measure powers powers.csv --units 6 --static 8W --method thesis
+  gpurt measure powers powers.csv --units 6 --static 8W
   gpurt measure powers powers.csv --units 8 --times mmul=mmul.csv --copy-times mmul=2ms,1ms --margin 20 -o profiles.toml
 
 \b
@@ -73,7 +68,6 @@ cannot be written.""",
               help="Static power; the mean of lines without a kernel unless given.")  # fmt: skip
 @click.option("--gpu-name", "gpu", metavar="NAME", help="Only lines of this GPU.")
 @click.option("--sensor", metavar="NAME", help="Only lines of this sensor.")
-@METHOD
 @click.option("-o", "--output", type=Output(), help="Write the profiles for a taskset file (TOML).")
 @click.option("--times", multiple=True, metavar="KERNEL=FILE", help="With -o: a kernel's times (units,time).")
 @click.option("--copy-times", "copies", multiple=True, metavar="KERNEL=IN,OUT",
@@ -84,7 +78,7 @@ cannot be written.""",
 @click.option("--granularity", default=1, type=click.IntRange(1, 4096), help="With -o: jobs get multiples of it.")
 @JSON
 def powers(
-    file: Path, units: int, static: int | None, gpu: str | None, sensor: str | None, method: str,
+    file: Path, units: int, static: int | None, gpu: str | None, sensor: str | None,
     output: Path | None, times: tuple[str, ...], copies: tuple[str, ...], margin: int, limit: int | None,
     granularity: int, as_json: bool,
 ) -> int:  # fmt: skip
@@ -99,7 +93,7 @@ def powers(
     every = measured.load(file, units)
     lines = [one for one in every if gpu in (None, one.gpu) and sensor in (None, one.sensor)]
     _one_of_each(file, every, lines)
-    found = fitting.fit(lines, units, static, method)
+    found = fitting.fit(lines, units, static)
     notes = [*found.warnings, *_remarks(found, lines)]
     if output:
         shape = Profiled(lines[0].gpu or "gpu", found, {}, lines[0].clock, limit, granularity)
@@ -107,12 +101,12 @@ def powers(
         notes += _write(output, file, shape, *pairs, margin)
     powers = [{"name": name, "power_uw": one.power, "error_uw": one.error} for name, one in found.kernels.items()]
     whole = {
-        "file": file, "method": method, "units": units, "static_uw": found.static.power,
+        "file": file, "units": units, "static_uw": found.static.power,
         "static_error_uw": found.static.error, "idle_uw": found.idle.power, "idle_error_uw": found.idle.error,
-        "kernels": powers, **_quality(found), "notes": notes, "files": [output] if output else [],
+        "kernels": powers, **quality(found), "notes": notes, "files": [output] if output else [],
     }  # fmt: skip
     render.note(*notes, as_json=as_json)
-    render.emit(whole, as_json, _text(found))
+    render.emit(whole, as_json, fit_text(found))
     return 0
 
 
@@ -146,7 +140,7 @@ def _write(
             raise UsageError(f"--copy-times: {name}: {error}") from None
         spans = read(Path(path)).spans
         kernels[name] = write.Timed(write.filled(name, spans, gpu, margin), *both)
-    head = f"Made by `gpurt measure powers` from {filename(source)}; powers by the method {gpu.fit.method}."
+    head = f"Made by `gpurt measure powers` from {filename(source)}."
     said = f"Times are the longest and shortest that were measured, the longest with a margin of {margin} %."
     with written(output) as file:
         file.write(write.profiles([replace(gpu, kernels=kernels)], [head, said]).encode())
@@ -180,16 +174,14 @@ def _remarks(found: Fit, lines: Sequence[MeasuredPower]) -> list[str]:
     if found.above:
         notes.append(f"the fit is no bound: {found.above_where} drew {found.above / 1e6:.6f} W more than it says")
     single = [one for one in lines if len(one.kernels) == 1]
-    if found.method == "thesis":
-        notes.append("the method `thesis` has no standard errors")
-    elif 0 < sum(bool(one.error) for one in single) < len(single):
+    if 0 < sum(bool(one.error) for one in single) < len(single):
         notes.append("error_uw is missing in some lines: all lines weigh the same")
-    if found.idle.error is None and found.method != "thesis":
+    if found.idle.error is None:
         notes.append("there are as many powers as lines: nothing tells their errors")
     return notes
 
 
-def _quality(found: Fit) -> Document:
+def quality(found: Fit) -> Document:
     """How well a fit explains the measurements, as JSON."""
     return {
         "measurements": found.fitted, "r2": found.r2, "mape_percent": found.mape, "worst_uw": found.worst,
@@ -198,7 +190,8 @@ def _quality(found: Fit) -> Document:
     }  # fmt: skip
 
 
-def _text(found: Fit) -> str:
+def fit_text(found: Fit) -> str:
+    """The powers as a table, and how well they explain the measurements."""
     def watts(one: Estimate) -> tuple[str, str]:
         return f"{one.power / 1e6:.6f}", "-" if one.error is None else f"{one.error / 1e6:.6f}"
 
@@ -211,71 +204,3 @@ def _text(found: Fit) -> str:
         lines.append(f"{found.pairs} of kernels side by side, not fitted: mean error {found.pairs_mape:.2f} %")
     lines.append(f"worst: {found.worst_where}, {found.worst / 1e6:+.6f} W measured above the fit")
     return "\n".join(lines)
-
-
-@command(
-    computes=True,
-    epilog="""\b
-Examples:
-  gpurt measure import DIR
-  gpurt measure import DIR --published-copies -o profiles.toml
-
-\b
-DIR has gpu_NAME/BENCHMARK.csv with the columns SM, Min(ms), Max(ms), Power(W), energy and energy_in_window.
-
-\b
-Exit codes: 0 done; 1 the measurements do not tell the powers; 2 wrong usage; 3 a file is wrong, or cannot be
-written.""",
-)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--static-of", "statics", multiple=True, metavar="GPU=POWER",
-              help="A GPU's static power; unless given, the column energy_in_window tells it.")  # fmt: skip
-@click.option("--published-copies", is_flag=True,
-              help="Add the copy times of the authors' code; without, copies take no time.")  # fmt: skip
-@METHOD
-@click.option("-o", "--output", type=Output(), help="Write the profiles for a taskset file (TOML).")
-@JSON
-def import_(
-    folder: Path, statics: tuple[str, ...], published_copies: bool, method: str, output: Path | None, as_json: bool
-) -> int:  # fmt: skip
-    """Import profiles in the format that the authors of sBEET-mg published."""
-    powers = {}
-    for one in statics:
-        name, _, power = one.partition("=")
-        powers[name] = Power().convert(power, None, click.get_current_context())
-    if output:
-        check_writable(output)
-    gpus = authors.load(folder, powers, method)
-    copies = _published_copies() if published_copies else {}
-    if output:
-        with written(output) as file:
-            file.write(authors.toml(gpus, filename(folder), copies).encode())
-    notes = _import_notes(gpus, copies, published_copies)
-    found = [{"name": gpu.name, "units": gpu.units, "static_uw": gpu.fit.static.power, "idle_uw": gpu.fit.idle.power,
-              "kernels": [{"name": name, "power_uw": one.power, "error_uw": one.error}
-                          for name, one in gpu.fit.kernels.items()], **_quality(gpu.fit)} for gpu in gpus]  # fmt: skip
-    render.note(*notes, as_json=as_json)
-    whole = {"folder": folder, "method": method, "gpus": found, "notes": notes, "files": [output] if output else []}
-    render.emit(whole, as_json, "\n\n".join(f"{gpu.name}, {gpu.units} SMs\n{_text(gpu.fit)}" for gpu in gpus))
-    return 0
-
-
-def _published_copies() -> Copies:
-    """The copy times of the authors' code."""
-    return {name: {kind: (into * US, back * US) for kind, (_, into, back) in zip((RTX, T400), facts, strict=True)}
-            for name, facts in FACTS.items()}  # fmt: skip
-
-
-def _import_notes(gpus: Sequence[Imported], copies: Copies, asked: bool) -> list[str]:
-    notes = [f"{gpu.name}: {one}" for gpu in gpus for one in gpu.fit.warnings]
-    for gpu in gpus:
-        if gpu.fit.above:
-            above = f"{gpu.fit.above / 1e6:.6f} W more than it says"
-            notes.append(f"{gpu.name}: the fit is no bound: {gpu.fit.above_where} drew {above}")
-    if not asked:
-        notes.append("the files have no copy times: the profiles have none either, so jobs seem shorter than they are")
-    elif lacking := sorted({name for gpu in gpus for name in gpu.lines if gpu.name not in copies.get(name, {})}):
-        notes.append(f"no copy times are known for {', '.join(lacking)}")
-    every = dict.fromkeys(name for gpu in gpus for name in gpu.lines)
-    notes += [f"{gpu.name} has no {name}" for gpu in gpus for name in every if name not in gpu.lines]
-    return notes

@@ -12,13 +12,14 @@ from functools import partial
 
 from benchmarks.shared.timing import WALL, seconds
 
-from analysis.answers import compiled, registry
-from analysis.experiments import EXPERIMENTS, sweep
-from analysis.experiments.engine import run as run_experiment
-from analysis.experiments.gcaps import EIGHT
-from analysis.experiments.generate import PAPER, generate
-from analysis.experiments.plan import Settings
+from analysis.answers import compiled
 from analysis.model import MS, Taskset
+from analysis.papers import registry
+from analysis.papers.experiments import EXPERIMENTS, sweep
+from analysis.papers.experiments.engine import run as run_experiment
+from analysis.papers.experiments.gcaps import EIGHT
+from analysis.papers.experiments.generate import PAPER, generate
+from analysis.papers.experiments.plan import Settings
 from analysis.rta.batch import Batch
 
 TESTS = (
@@ -67,7 +68,7 @@ def rates(effort: Effort) -> Iterator[tuple[str, float, str]]:
     few = [batches[0].taskset(index) for index in range(min(100, size))]
     plain = replace(PAPER, cpus=1, tasks=20, users=(0, 0), load=(0.7, 0.9))
     twenty = [generate(plain, 1, size, size * piece) for piece in pieces]
-    yield "analysis.fixed-priority.tasksets_per_s", rate(twenty, compiled.FIXED_PRIORITY, effort.repeats), "tasksets/s"
+    yield "analysis.fixed-priority.tasksets_per_s", rate(twenty, "fixed-priority", effort.repeats), "tasksets/s"
     for name in TESTS:
         fast = rate(batches, name, effort.repeats)
         yield f"analysis.{name}.tasksets_per_s", fast, "tasksets/s"

@@ -11,15 +11,15 @@ import time
 from collections.abc import Iterator
 
 from analysis.energy import compiled
-from analysis.energy.generate import Draw, system
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES
-from analysis.energy.published import FACTS, RTX, T400, gpu
 from analysis.energy.setup import prepare
-from analysis.experiments import ENERGY
-from analysis.experiments.energy import FIVE
 from analysis.model import MS, Kernel
 from analysis.model.energy import PoweredKernel, Profile, SpatialSystem
+from analysis.papers.energy.generate import Draw, system
+from analysis.papers.energy.published import FACTS, RTX, T400, gpu
+from analysis.papers.experiments import ENERGY
+from analysis.papers.experiments.energy import FIVE
 from gpurt._gpurt import ffi, lib
 
 #: Work of the benchmarks on one unit, ms, about as published; each saturates at as many units as it does there.

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from analysis.experiments.otterness import TABLE_1, Scenario, simulated
-from analysis.partition.generate import Parameters, generate, results
+from analysis.papers.experiments.otterness import TABLE_1, Scenario, simulated
+from analysis.papers.zahaf_tasksets import Parameters, generate, results
 from gpurt._gpurt import lib
 
 PAPERS = [(f"{rule}-{mode}", "dec") for rule in ("sms", "bf") for mode in ("ina", "act")]

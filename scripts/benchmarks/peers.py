@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.experiments.generate import PAPER, generate
 from analysis.model import MS, Platform, Taskset
+from analysis.papers.experiments.generate import PAPER, generate
 from analysis.simulation.simulate import Options, simulate
 
 INSIDE = Path(__file__).resolve().parent / "inside/simso_jobs.py"

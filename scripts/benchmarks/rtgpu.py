@@ -11,14 +11,16 @@ from dataclasses import replace
 
 from benchmarks.shared.timing import WALL, seconds
 
-from analysis.experiments import EXPERIMENTS
-from analysis.experiments.engine import run as run_experiment
-from analysis.experiments.plan import Settings
 from analysis.model import MS, CpuSegment, Platform, Span, Task, Taskset
-from analysis.rtgpu import compiled, sweep
+from analysis.papers import rtgpu_sweep as sweep
+from analysis.papers.experiments import EXPERIMENTS
+from analysis.papers.experiments.engine import run as run_experiment
+from analysis.papers.experiments.plan import Settings
+from analysis.papers.registry import METHODS
+from analysis.papers.rtgpu_tasksets import TABLE, draw
+from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units
-from analysis.rtgpu.generate import TABLE, draw
-from analysis.rtgpu.method import METHODS, RTGPU
+from analysis.rtgpu.method import RTGPU
 
 
 def rates(sets: int, repeats: int) -> Iterator[tuple[str, float, str]]:

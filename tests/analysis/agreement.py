@@ -6,14 +6,15 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.attack.tasksets import with_random_modes
-from analysis.experiments import sweep
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
+from analysis.papers import registry
+from analysis.papers.experiments import sweep
 from analysis.rta.batch import from_tasksets
 from analysis.rta.result import Bound, Verdict
 
-COMPILED = [name for name in registry.TESTS if compiled.takes(name)]
+COMPILED = [name for name in registry.TESTS if sweep.takes(registry.TESTS[name])]
 
 
 def random_taskset(rng: random.Random) -> Taskset:
@@ -67,7 +68,7 @@ def disagreement(name: str, taskset: Taskset) -> str | None:
     test = registry.find(name)
     if taskset.pending or (taskset.threads and not compiled.serves(test)):  # batches take no such tasksets
         return None
-    if compiled.has(name) and bool(sweep.verdicts(from_tasksets([taskset]), name)[0]) is not readable.schedulable:
+    if test.compiled and bool(sweep.verdicts(from_tasksets([taskset]), name)[0]) is not readable.schedulable:
         return f"{name}: {readable.schedulable} against {not readable.schedulable}"
     return None
 

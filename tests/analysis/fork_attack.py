@@ -15,10 +15,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from analysis.answers import registry
 from analysis.attack.exact import TooManyStatesError, compare
 from analysis.attack.forks import sharp_forks, sharp_holds, tiny_forks, tiny_holds
 from analysis.attack.report import toml
+from analysis.papers import registry
 from analysis.rta import forkjoin
 from analysis.rta.recurrence import Demand
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from analysis.answers import registry
-from analysis.experiments.generate import PAPER, generate
 from analysis.model import US, GpuSegment, Task
 from analysis.model.fixed_point import Diverged, least_fixed_point
+from analysis.papers import registry
+from analysis.papers.experiments.generate import PAPER, generate
 from analysis.rta import gcaps
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import TermKind

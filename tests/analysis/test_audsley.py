@@ -9,8 +9,9 @@ from builders import cpu, gpu, task, taskset, tasksets
 from effort import tries
 from hypothesis import given, settings
 
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.model import Task, Taskset
+from analysis.papers import registry
 from analysis.rta.analyse import analyse
 
 

@@ -12,13 +12,14 @@ from builders import cpu, gpu, ms, task, taskset, tasksets
 from effort import tries
 from hypothesis import given, settings
 
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.answers.choose import choices
 from analysis.answers.sensitivity import epsilon_budget
 from analysis.answers.verdict import answer, covering, slow_turns
-from analysis.experiments import sweep
-from analysis.experiments.generate import PAPER, generate
 from analysis.model import CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
+from analysis.papers import registry
+from analysis.papers.experiments import sweep
+from analysis.papers.experiments.generate import PAPER, generate
 from analysis.rta.analyse import analyse
 from analysis.rta.boosted import longest_turn
 from analysis.rta.result import Bound, Failure, Reason

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from analysis.answers import registry
 from analysis.attack.tasksets import random_taskset
 from analysis.model import Taskset, Waiting
+from analysis.papers import registry
 from analysis.simulation import simulate
 from analysis.simulation.simulate import Options, worst_over_offsets
 from gpurt._gpurt import ffi, lib

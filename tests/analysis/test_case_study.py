@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from builders import ms
 
-from analysis.answers import registry
 from analysis.model import CpuSegment, GpuSegment, Segment, Span, Task, Taskset
-from analysis.rta import ecrts24_printed
+from analysis.papers import ecrts24_printed, registry
 from analysis.rta.recurrence import Demand
 from analysis.rta.system import Demands, System
 from analysis.simulation.simulate import Options, worst_over_offsets

@@ -13,13 +13,13 @@ from dataclasses import replace
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis.answers import registry
 from analysis.attack.exact import explore
 from analysis.attack.search import ways
 from analysis.attack.tasksets import random_taskset
 from analysis.chains.bounds import bound_of, never_between
 from analysis.chains.observed import KEYS, Observed, observed
 from analysis.model import Chain, Segment, Taskset
+from analysis.papers import registry
 from analysis.rta import Bound, Result
 from analysis.simulation.simulate import Options, simulate
 

@@ -14,10 +14,11 @@ from effort import tries
 from hypothesis import given, settings
 
 from analysis import rta
-from analysis.answers import compiled, registry
-from analysis.experiments import sweep
-from analysis.experiments.generate import PAPER, THESIS, Parameters, generate
+from analysis.answers import compiled
 from analysis.model import MS, Copy, GpuSegment, Platform, Span, Task, Taskset
+from analysis.papers import registry
+from analysis.papers.experiments import sweep
+from analysis.papers.experiments.generate import PAPER, THESIS, Parameters, generate
 from analysis.rta.analyse import analyse
 from analysis.rta.batch import from_tasksets
 from analysis.rta.recurrence import Demand
@@ -71,7 +72,7 @@ def test_both_verdicts_occur() -> None:
     assert all(0 < share < 1 for share in shares.values()), shares
 
 
-@pytest.mark.parametrize("name", [compiled.FIXED_PRIORITY, *(name for name in registry.TESTS if compiled.has(name))])
+@pytest.mark.parametrize("name", ["fixed-priority", *(name for name, test in registry.TESTS.items() if test.compiled)])
 @pytest.mark.parametrize("parameters", [PAPER, replace(THESIS, load=(0.1, 1.1), segments=(1, 9))], ids=["3", "wide"])
 def test_shortcuts_change_nothing(name: str, parameters: Parameters) -> None:
     """scripts/agree --shortcuts compares them on 10^6 tasksets."""
@@ -93,7 +94,7 @@ def test_owners_elsewhere_take_of_a_long_last_cpu_segment_what_windows_let_them(
         assert sweep.verdicts(from_tasksets([system]), name).all()
 
 
-@pytest.mark.parametrize("name", [name for name in registry.TESTS if compiled.has(name) and name.startswith("boosted")])
+@pytest.mark.parametrize("name", [n for n, test in registry.TESTS.items() if test.compiled and n.startswith("boosted")])
 @pytest.mark.parametrize("segments", [(1, 2), (1, 6)], ids=["few segments", "many"])
 def test_no_shortcut_is_wrong_where_bounds_are_deadlines(name: str, segments: tuple[int, int]) -> None:
     """Deadlines at the bounds are met; 1 ns below one, the recurrences as they are written decide."""
@@ -151,7 +152,7 @@ def test_plain_fixed_priority_against_an_oracle() -> None:
 
     drawn = [random_taskset(random.Random(seed)) for seed in range(600)]
     tasksets = [taskset for taskset in drawn if not taskset.pending]
-    found = [bool(sweep.verdicts(from_tasksets([taskset]), compiled.FIXED_PRIORITY)[0]) for taskset in tasksets]
+    found = [bool(sweep.verdicts(from_tasksets([taskset]), "fixed-priority")[0]) for taskset in tasksets]
     assert found == [analyse("oracle", demands, taskset).schedulable for taskset in tasksets]
     assert 50 < sum(found) < 550
 
@@ -239,7 +240,7 @@ def test_more_gpu_users_than_priorities_is_an_error() -> None:
 
 
 def test_unknown_tests_and_empty_batches() -> None:
-    with pytest.raises(ValueError, match="no compiled test"):
+    with pytest.raises(ValueError, match="no compiled formula"):
         sweep.verdicts(generate(PAPER, 1, 1), "lock-fifo-busy")
     assert len(sweep.verdicts(generate(PAPER, 1, 0), "gcaps-busy")) == 0
     assert compiled.run(registry.find("gcaps-busy"), Taskset(Platform(1))).verdicts == {}

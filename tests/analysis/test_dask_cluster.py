@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from analysis.answers.fingerprint import source_fingerprint
-from analysis.experiments import EXPERIMENTS
-from analysis.experiments.engine import plan, run
-from analysis.experiments.plan import Settings
+from analysis.papers.experiments import EXPERIMENTS
+from analysis.papers.experiments.engine import plan, run
+from analysis.papers.experiments.plan import Settings
 from gpurt.errors import RuntimeFailure
 
 #: It takes long to import, and each worker collects these tests.
@@ -67,7 +67,7 @@ def address(folder: Path) -> str:
 
 def test_what_is_killed_loses_nothing(cluster: list[subprocess.Popen[bytes]], tmp_path: Path) -> None:
     """First a worker, and the other does its part; then the rest, and this machine goes on alone."""
-    from analysis.experiments.cluster import GONE, connect
+    from analysis.papers.experiments.cluster import GONE, connect
 
     left: list[int] = []
 
@@ -105,7 +105,7 @@ def test_what_is_killed_loses_nothing(cluster: list[subprocess.Popen[bytes]], tm
 
 def test_a_worker_of_another_release_counts_nothing() -> None:
     """Or a figure would be of two releases' tests."""
-    from analysis.experiments import cluster
+    from analysis.papers.experiments import cluster
 
     ours = source_fingerprint()
     assert cluster._call(ours, max, 1, 2) == 2
@@ -114,7 +114,7 @@ def test_a_worker_of_another_release_counts_nothing() -> None:
 
 
 def test_what_a_worker_lacks_is_said() -> None:
-    from analysis.experiments.cluster import _pass_on
+    from analysis.papers.experiments.cluster import _pass_on
 
     inner, outer = Future[int](), Future[int]()
     inner.set_exception(ModuleNotFoundError("No module named 'analysis'"))

@@ -24,10 +24,10 @@ from analysis.energy.cost import cost
 from analysis.energy.file import load
 from analysis.energy.policies import POLICIES
 from analysis.energy.setup import prepare
-from analysis.experiments import ENERGY
-from analysis.experiments.engine import run
-from analysis.experiments.plan import Settings
 from analysis.model.energy import J
+from analysis.papers.experiments import ENERGY
+from analysis.papers.experiments.engine import run
+from analysis.papers.experiments.plan import Settings
 from gpurt.units import format_power, format_time
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs/experiments/energy"

@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 
 from analysis.answers.fingerprint import fingerprint
-from analysis.energy import published
-from analysis.energy.generate import HEAVY, Draw, system, within
 from analysis.energy.preferred import best_units, mean_utilization, preference
-from analysis.energy.published import RTX, T400
-from analysis.energy.statistics import Bootstrap
-from analysis.experiments import ENERGY
-from analysis.experiments.energy import CHAPTER3, MEASURES, EnergyExperiment
-from analysis.experiments.engine import CheckpointError, run
-from analysis.experiments.plan import Settings
-from analysis.experiments.rows import write_rows
 from analysis.model import MS
+from analysis.papers.energy import published
+from analysis.papers.energy.generate import HEAVY, Draw, system, within
+from analysis.papers.energy.published import RTX, T400
+from analysis.papers.energy.statistics import Bootstrap
+from analysis.papers.experiments import ENERGY
+from analysis.papers.experiments.energy import CHAPTER3, MEASURES, EnergyExperiment
+from analysis.papers.experiments.engine import CheckpointError, run
+from analysis.papers.experiments.plan import Settings
+from analysis.papers.experiments.rows import write_rows
 from gpurt.errors import FileError
 from pycontrol import cli
 

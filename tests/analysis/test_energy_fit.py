@@ -13,10 +13,11 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.energy import authors, file, fit, published
+from analysis.energy import file, fit
 from analysis.energy.fit import FitError
 from analysis.energy.measured import COLUMNS, MeasuredPower, load
 from analysis.model import Kernel, Span
+from analysis.papers.energy import authors, published
 from gpurt.errors import FileError, TasksetError, UsageError
 from gpurt.units import format_power, parse_power
 
@@ -40,14 +41,14 @@ def exact(units: int, static: int, idle: int, powers: dict[str, int], counts: li
 
 @settings(max_examples=tries(60))
 @given(st.data())
-@pytest.mark.parametrize("method", fit.METHODS)
+@pytest.mark.parametrize("method", authors.METHODS)
 def test_exact_measurements_are_explained_exactly(method: str, data: st.DataObject) -> None:
     units = data.draw(st.integers(2, 60))
     static, idle = data.draw(st.integers(0, 100 * W)), data.draw(st.integers(0, W))
     powers = data.draw(st.dictionaries(st.sampled_from("abcd"), st.integers(1, 5 * W), min_size=1))
     counts = [*data.draw(st.lists(st.integers(1, units - 1), min_size=1, unique=True)), units]
     measured = exact(units, static, idle, powers, counts)
-    found = fit.fit(measured, units, None, method)
+    found = fit.fit(measured, units, None, authors.METHODS[method])
     assert found.static.power == static
     assert abs(found.idle.power - idle) <= 1
     assert all(abs(found.kernels[name].power - power) <= 1 for name, power in powers.items())
@@ -104,9 +105,9 @@ def test_what_cannot_be_told_is_refused_with_the_reason() -> None:
         with pytest.raises(FitError, match=why):
             fit.fit(measured, 4, static)
     with pytest.raises(FitError, match="not measured on all 4 units, as the method `thesis` needs"):
-        fit.fit(one_count, 4, 0, "thesis")
+        fit.fit(one_count, 4, 0, authors.METHODS["thesis"])
     with pytest.raises(FitError, match="measured on all 4 units only"):
-        fit.fit(whole, 4, 0, "thesis")
+        fit.fit(whole, 4, 0, authors.METHODS["thesis"])
 
 
 def test_pairs_are_compared_and_not_fitted() -> None:
@@ -160,7 +161,7 @@ def test_every_mistake_in_a_file_is_told_at_once(tmp_path: Path) -> None:
         load(path, 4)
 
 
-@pytest.mark.parametrize("method", fit.METHODS)
+@pytest.mark.parametrize("method", authors.METHODS)
 def test_a_folder_in_the_authors_format_is_imported(tmp_path: Path, method: str) -> None:
     big, little = authors.load(synthetic.folder(tmp_path), {}, method)
     assert (big.name, big.units, big.fit.static.power, big.fit.idle.power) == ("big", 6, 30 * W, W // 2)

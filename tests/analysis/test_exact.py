@@ -14,7 +14,6 @@ import pytest
 from builders import cpu, gpu, task, taskset
 
 from analysis import rta
-from analysis.answers import registry
 from analysis.attack.closeness import Kind, closeness, table
 from analysis.attack.exact import (
     TooManyStatesError,
@@ -22,16 +21,16 @@ from analysis.attack.exact import (
     explore,
     in_units,
     least_states,
-    sound_tests,
     unit_of,
     ways,
 )
 from analysis.attack.search import prioritised
 from analysis.attack.tiny import tiny, tiny_for
 from analysis.model import MS, CpuSegment, Span, Taskset
+from analysis.papers import registry
 from analysis.simulation.simulate import Options, worst_over_offsets
 
-SOUND = sound_tests()
+SOUND = [test for test in registry.TESTS.values() if test.sound]
 UNSOUND = [test.name for test in registry.TESTS.values() if not test.sound]
 #: Tasksets for each test: 10^4 in all, and 10^5.
 MANY = (100_000 if os.environ.get("GPURT_LONG") else 10_000) // len(SOUND) + 1

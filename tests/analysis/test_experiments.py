@@ -17,15 +17,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from analysis.answers import registry
 from analysis.answers.fingerprint import fingerprint
-from analysis.experiments import ENERGY, EXPERIMENTS, STUDIES, engine, sweep
-from analysis.experiments.engine import CheckpointError, run
-from analysis.experiments.generate import PAPER, PLATFORM, generate
-from analysis.experiments.plan import Settings
-from analysis.experiments.rows import write_rows
-from analysis.experiments.schedulability import Curve, Schedulability, point_seed
 from analysis.model import US
+from analysis.papers import registry
+from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES, engine, sweep
+from analysis.papers.experiments.engine import CheckpointError, run
+from analysis.papers.experiments.generate import PAPER, PLATFORM, generate
+from analysis.papers.experiments.plan import Settings
+from analysis.papers.experiments.rows import write_rows
+from analysis.papers.experiments.schedulability import Curve, Schedulability, point_seed
 from gpurt.errors import FileError, UsageError
 from pycontrol.commands.experiment import list_
 from pycontrol.commands.experiment import run as command
@@ -118,7 +118,7 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_the_fingerprint_is_of_all_code_that_results_depend_on(tmp_path: Path) -> None:
     """Each file counts, the compiled one, too."""
-    root = Path(engine.__file__).parents[2]
+    root = Path(engine.__file__).parents[3]
     shutil.copytree(root / "analysis", tmp_path / "analysis", ignore=shutil.ignore_patterns("__pycache__"))
     compiled = tmp_path / "_gpurt.so"
     compiled.write_bytes(b"1")
@@ -206,7 +206,7 @@ def test_the_command_says_what_there_is_and_what_is_wrong(tmp_path: Path) -> Non
 
 def test_a_local_dask_cluster_gives_the_same() -> None:
     distributed = pytest.importorskip("distributed", reason="the optional package distributed is not installed")
-    from analysis.experiments.cluster import connect
+    from analysis.papers.experiments.cluster import connect
 
     settings = replace(SMALL, tasksets=2)
     with (

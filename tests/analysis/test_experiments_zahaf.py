@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.experiments import STUDIES, zahaf
-from analysis.experiments.rows import Row, write_rows
-from analysis.partition.generate import Parameters, generate, workload
+from analysis.papers.experiments import STUDIES, zahaf
+from analysis.papers.experiments.rows import Row, write_rows
+from analysis.papers.zahaf_tasksets import Parameters, generate, workload
 from analysis.partition.workload import SHIFT
 
 CURVES = [*zahaf.CURVES, zahaf.BEST]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from builders import cpu, gpu, ms, task, taskset, three, wcrt
 
-from analysis.answers import registry
 from analysis.model import Waiting
+from analysis.papers import registry
 from analysis.rta import Bound, TermKind
 from analysis.simulation.simulate import Options, simulate
 

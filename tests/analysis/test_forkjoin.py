@@ -217,20 +217,19 @@ def test_a_bound_of_boosted_is_broken_where_nobody_is_raised() -> None:
 
 @pytest.mark.parametrize("test", TESTS)
 def test_no_random_schedule_exceeds_a_bound(test: str) -> None:
-    outcome = attack(test, 12 * MANY, seed=2, effort=Effort(2, 4, workers=True))
+    outcome = attack(registry.find(test), 12 * MANY, seed=2, effort=Effort(2, 4, workers=True))
     assert outcome.schedulable
     assert outcome.violations == 0
 
 
-def test_boosted_is_attacked_with_workers_inside_a_segment_and_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boosted_is_attacked_with_workers_inside_a_segment_and_outside() -> None:
     inside: set[bool] = set()
 
     def paths(path: forkjoin.Path) -> list[Demand]:
         inside.add(path.fork.hold)
         return forkjoin.boosted(path)
 
-    monkeypatch.setitem(registry.TESTS, "boosted-suspend", replace(registry.find("boosted-suspend"), paths=paths))
-    attack("boosted-suspend", 20, seed=2, effort=Effort(1, 1, workers=True))
+    attack(replace(registry.find("boosted-suspend"), paths=paths), 20, seed=2, effort=Effort(1, 1, workers=True))
     assert inside == {False, True}
 
 

@@ -9,8 +9,8 @@ from builders import cpu, gpu, ms, task, taskset, tasksets, wcrt
 from effort import tries
 from hypothesis import given, settings
 
-from analysis.answers import registry
 from analysis.model import MS, Platform, Span, Taskset
+from analysis.papers import registry
 from analysis.rta import BestEffort, Bound, Failure, Reason, TermKind
 
 SOUND = [name for name, test in registry.TESTS.items() if test.sound]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gcaps_windows import GIVEN, WINDOWS, accepted
 
-from analysis.experiments.generate import PAPER, generate
+from analysis.papers.experiments.generate import PAPER, generate
 
 
 def test_windows_gain_little() -> None:

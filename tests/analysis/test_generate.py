@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.experiments.generate import PAPER, THESIS, Parameters, generate
 from analysis.model import CpuSegment, GpuSegment, Taskset
+from analysis.papers.experiments.generate import PAPER, THESIS, Parameters, generate
 from analysis.rta.batch import Batch, from_tasksets
 
 

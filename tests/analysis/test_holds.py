@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
 
-from analysis.answers import registry
 from analysis.answers.verdict import answer, passed
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
 from analysis.attack.forks import held, sharp_holds, tiny_holds, with_random_workers
 from analysis.attack.report import toml
 from analysis.attack.tasksets import random_taskset
 from analysis.model import Fork, Taskset
+from analysis.papers import registry
 from analysis.rta import forkjoin
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load

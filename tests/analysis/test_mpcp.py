@@ -8,11 +8,11 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset, three, wcrt
 from effort import tries
 
-from analysis.answers import registry
 from analysis.attack.outcome import Effort
 from analysis.attack.search import attack_one
 from analysis.attack.tasksets import random_taskset
 from analysis.model import Waiting
+from analysis.papers import registry
 from analysis.rta import Bound, Reason, TermKind
 from analysis.simulation.simulate import Options, simulate, worst_over_offsets
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from builders import ms
 
-from analysis.answers import registry
+from analysis.papers import registry
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load
 

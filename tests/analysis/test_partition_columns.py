@@ -12,8 +12,8 @@ from importlib.util import find_spec
 import pytest
 
 from analysis.model import Kernel
+from analysis.papers.zahaf_tasksets import Parameters, generate, workload
 from analysis.partition import columns, fast
-from analysis.partition.generate import Parameters, generate, workload
 from analysis.partition.merge import Infeasible, Merger
 from analysis.partition.variants import Allocation
 from analysis.partition.workload import Item, Workload

@@ -13,8 +13,8 @@ from math import lcm
 import pytest
 from partition_schedule import Release, first_miss, periodic, shared_first_miss
 
+from analysis.papers.zahaf_tasksets import Parameters, generate, workload
 from analysis.partition.fast import run
-from analysis.partition.generate import Parameters, generate, workload
 from analysis.partition.inside import (
     TESTS,
     SporadicTask,

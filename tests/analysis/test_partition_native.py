@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from analysis.model import Kernel
+from analysis.papers.zahaf_tasksets import Parameters, generate, results, workload
 from analysis.partition import fast, variants
 from analysis.partition.exact import exact
-from analysis.partition.generate import Parameters, generate, results, workload
 from analysis.partition.inside import TESTS
 from analysis.partition.merge import Infeasible
 from analysis.partition.variants import ORDERS, VARIANTS, Allocation

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.model import MS, Copy, GpuSegment, Partition, Span, Task, Taskset, Waiting
+from analysis.papers import registry
 from analysis.rta.analyse import analyse
 from analysis.simulation.federated import Federated
 from analysis.simulation.simulate import Options, simulate

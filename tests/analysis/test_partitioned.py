@@ -15,7 +15,6 @@ from effort import tries
 from hypothesis import given, settings
 
 from analysis import rta
-from analysis.answers import registry
 from analysis.answers.choose import choose
 from analysis.answers.verdict import answer
 from analysis.attack.outcome import Effort
@@ -23,6 +22,7 @@ from analysis.attack.report import toml
 from analysis.attack.search import attack_one
 from analysis.attack.tasksets import random_taskset, with_random_partitions
 from analysis.model import MS, GpuSegment, Partition, Span, Task, Taskset
+from analysis.papers import registry
 from analysis.rta import Bound, Reason, TermKind, partitioned
 from analysis.rta import partition_order as order
 from analysis.rta.recurrence import Demand, Shared

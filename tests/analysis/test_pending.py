@@ -14,13 +14,14 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
 from effort import tries
 
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.attack.exact import TooManyStatesError, compare, explore, ways
 from analysis.attack.outcome import Effort
 from analysis.attack.pending import with_random_pending
 from analysis.attack.search import attack
 from analysis.attack.tiny import tiny_for
 from analysis.model import Task, Taskset
+from analysis.papers import registry
 from analysis.rta.analyse import analyse
 from analysis.rta.batch import from_tasksets
 from analysis.rta.pending import end_within
@@ -254,6 +255,6 @@ def test_the_first_job_alone_is_no_bound() -> None:
 
 @pytest.mark.parametrize("name", ["boosted-suspend", "gcaps-busy"])
 def test_the_random_attack_breaks_nothing(name: str) -> None:
-    found = attack(name, 12 * MANY, seed=3, effort=Effort(4, 8, pending=True))
+    found = attack(registry.find(name), 12 * MANY, seed=3, effort=Effort(4, 8, pending=True))
     assert found.violations == 0
     assert found.schedulable > 0

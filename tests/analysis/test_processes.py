@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from texts import taskset_of
 
-from analysis.answers import registry
 from analysis.answers.verdict import answer
 from analysis.attack.exact import compare
 from analysis.model import Taskset
+from analysis.papers import registry
 from analysis.rta import order, processes
 from analysis.simulation.simulate import Options, SimulationError, simulate
 from analysis.taskset.file import parse

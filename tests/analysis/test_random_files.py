@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from analysis.answers import registry
 from analysis.answers.choose import choices
 from analysis.answers.verdict import answer, covering, lacks_theta
 from analysis.attack import files as attacked
@@ -21,6 +20,7 @@ from analysis.attack.drawn import Drawn
 from analysis.attack.files import attack, runs
 from analysis.attack.related import Related
 from analysis.model import Taskset
+from analysis.papers import registry
 from analysis.simulation.federated import Federated
 from analysis.simulation.simulate import Options, SimulationError, simulate
 from analysis.taskset.file import load, parse

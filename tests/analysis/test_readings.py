@@ -14,8 +14,8 @@ from effort import some, tries
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from analysis.answers import registry
 from analysis.model import MS, US, CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
+from analysis.papers import registry
 from analysis.rta import Bound, Failure, Reason
 from analysis.rta.analyse import analyse
 from analysis.rta.recurrence import solve

@@ -11,17 +11,18 @@ import pytest
 from builders import cpu, gpu, task, taskset
 
 from analysis import rta
-from analysis.answers import choose, compiled, registry
+from analysis.answers import choose, compiled
+from analysis.answers import registry as product
 from analysis.answers.verdict import answer, no_proof
 from analysis.attack.outcome import Effort
 from analysis.attack.recorded import formula_of
 from analysis.attack.search import attack
-from analysis.experiments import EXPERIMENTS
 from analysis.model import Task, Taskset, Waiting
+from analysis.papers import registry
+from analysis.papers.experiments import EXPERIMENTS
 from analysis.rta import TermKind, attacks
 from analysis.rta.recurrence import Demand
 from analysis.rta.system import System
-from analysis.rtgpu.method import METHODS
 from analysis.simulation.simulate import BOOSTED_LOCKS, POLICIES
 from gpurt.enums import Policy
 
@@ -39,7 +40,7 @@ def test_every_name_is_used_once() -> None:
 
 def test_c_has_every_formula_that_a_row_names_and_no_other() -> None:
     named = {row.compiled for row in registry.ROWS if row.compiled}
-    assert set(compiled.FORMULAS) == named | {compiled.FIXED_PRIORITY}
+    assert set(compiled.FORMULAS) == named | {registry.FIXED_PRIORITY.compiled}
     assert sorted(compiled.FORMULAS.values()) == list(range(len(compiled.FORMULAS)))
 
 
@@ -51,11 +52,8 @@ def test_rows_of_one_compiled_formula_have_one_readable_formula() -> None:
 
 
 def test_a_test_that_reduces_another_speaks_of_the_same_system() -> None:
-    reduced = [row for row in registry.ROWS if row.reduces]
-    assert reduced
-    for row in reduced:
-        assert row.reduces is not None
-        other = registry.find(row.reduces)
+    for name, reduced in registry.REDUCES.items():
+        row, other = registry.find(name), registry.find(reduced)
         assert (other.policy, other.waiting, other.assignable) == (row.policy, row.waiting, row.assignable)
         assert other.compiled is not None
         assert row.compiled is None
@@ -77,6 +75,12 @@ def test_every_shipped_policy_has_a_test_that_can_be_chosen() -> None:
     assert {registry.find(name).policy for name in tests} == set(Policy.words())
 
 
+def test_no_answer_rests_on_what_only_a_paper_has() -> None:
+    assert all(test.sound and test.policy in (*Policy.words(), "federated") for test in product.ROWS)
+    with pytest.raises(ValueError, match="no test is called"):
+        product.find("gcaps-suspend-printed")
+
+
 def test_every_curve_of_a_figure_is_a_test() -> None:
     curves = [curve for experiment in EXPERIMENTS.values() for curve in experiment.curves]
     assert [curve.label for curve in curves if curve.missing] == []
@@ -92,10 +96,10 @@ def test_soundness_says_of_every_test_what_the_registry_says() -> None:
 
 def test_rows_of_tasks_that_own_units_state_facts_that_fit_together() -> None:
     assert not registry.UNITS.keys() & registry.TESTS.keys()
-    assert list(registry.UNITS) == list(METHODS)
+    assert list(registry.UNITS) == list(registry.METHODS)
     for row in registry.FEDERATED:
         assert row.policy == "federated"
-        assert row.waiting is (Waiting.SUSPEND if METHODS[row.name].forms else Waiting.BUSY)
+        assert row.waiting is (Waiting.SUSPEND if registry.METHODS[row.name].forms else Waiting.BUSY)
         assert row.sound is not bool(row.note)
         assert row.analysis is not None
         assert registry.find(row.name) is row
@@ -117,13 +121,13 @@ def test_a_new_row_is_all_that_a_new_analysis_needs(monkeypatch: pytest.MonkeyPa
     """Found by name, listed, analysed, assigned priorities, chosen and attacked, all from the row alone."""
     row = pessimistic(registry.find("gcaps-suspend"))
     for test in (row, row.with_assignment()):
-        monkeypatch.setitem(registry.TESTS, test.name, test)
+        monkeypatch.setitem(product.TESTS, test.name, test)
     system = taskset(task("a", 0, 2, 20, cpu(1), gpu(0.5, 2)), task("b", 1, 1, 40, gpu(1, 3)), epsilon=0.1)
-    assert registry.find("tomorrow").run(system).wcrt("b") == registry.find("gcaps-suspend").run(system).wcrt("b")
-    assert compiled.run(registry.find("tomorrow"), system).schedulable
+    assert product.find("tomorrow").run(system).wcrt("b") == registry.find("gcaps-suspend").run(system).wcrt("b")
+    assert compiled.run(product.find("tomorrow"), system).schedulable
     monkeypatch.setitem(attacks.ATTACKS, "tomorrow", attacks.ATTACKS["gcaps-suspend"])
     assert "tomorrow" in [choice.test for choice in choose.choices(system)]
-    outcome = attack("tomorrow+gpu-priority", 5, effort=Effort(2, 2))
+    outcome = attack(product.find("tomorrow+gpu-priority"), 5, effort=Effort(2, 2))
     assert outcome.tasksets == 5
     assert outcome.violations == 0
 
@@ -138,9 +142,9 @@ def test_a_draft_runs_by_name_and_decides_nothing(monkeypatch: pytest.MonkeyPatc
     system = taskset(task("a", 0, 2, 20, cpu(1), gpu(1, 12)), task("b", 1, 1, 20, gpu(1, 12)), epsilon=0.1)
     before = {choice.test: choice.schedulable for choice in choose.choices(system)}
     row = replace(pessimistic(registry.find("boosted-suspend")), demands=optimistic, instead=None, ends=None)
-    everything = {row.name: row, **registry.TESTS}
-    monkeypatch.setattr(registry, "TESTS", everything)
-    assert registry.find("tomorrow").run(system).schedulable
+    everything = {row.name: row, **product.TESTS}
+    monkeypatch.setattr(product, "TESTS", everything)
+    assert product.find("tomorrow").run(system).schedulable
     assert "tomorrow is a draft" in no_proof(row, system)
     assert not answer(system).schedulable
     assert {choice.test: choice.schedulable for choice in choose.choices(system)} == before

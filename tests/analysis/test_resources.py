@@ -16,7 +16,7 @@ from functools import partial
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.answers.sensitivity import Grows, changed, slowed
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
 from analysis.attack.pending import with_latency, with_random_pending, with_random_resources
@@ -24,6 +24,7 @@ from analysis.attack.tiny import tiny_for
 from analysis.model import MS, Partition, Protocol, Resource, Section, Task, Taskset
 from analysis.model.callbacks import Order, Thread
 from analysis.model.fixed_point import Diverged, least_fixed_point
+from analysis.papers import registry
 from analysis.rta import boosted, resources, wakeups
 from analysis.rta.batch import from_tasksets
 from analysis.rta.result import Bound, Failure, Reason

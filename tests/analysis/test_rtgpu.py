@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, kernel, part, slowed, task
 
 from analysis.model import Kernel, Platform, Span, Taskset
+from analysis.papers.registry import METHODS, RTGPU_EXPECTED, RTGPU_PRINTED
 from analysis.rta import Failure
 from analysis.rta.result import Bound, Reason, TermKind
 from analysis.rtgpu.analyse import System, on_units
 from analysis.rtgpu.bounds import HOLISTIC, above, responses
 from analysis.rtgpu.chain import Need, chain
-from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_EXPECTED, RTGPU_PRINTED, RTGPU_TIGHT, Method
+from analysis.rtgpu.method import RTGPU, RTGPU_TIGHT, Method
 from analysis.rtgpu.workload import Workload, least_window, workload
 
 

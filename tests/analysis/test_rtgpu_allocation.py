@@ -16,12 +16,13 @@ from rtgpu_sets import EXAMPLE_B, copy, kernel, part, task
 
 from analysis.attack.units import random_taskset
 from analysis.model import Kernel, Platform, Span, Taskset
+from analysis.papers.registry import METHODS, RTGPU_PRINTED
+from analysis.papers.rtgpu_tasksets import Parameters, draw
 from analysis.rta.result import Reason
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.allocate import Unallocated
 from analysis.rtgpu.analyse import System, Units
-from analysis.rtgpu.generate import Parameters, draw
-from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_PRINTED
+from analysis.rtgpu.method import RTGPU
 
 LONG = bool(os.environ.get("GPURT_LONG"))
 SETS, DRAWN, TABLES = (10_000, 10_000, 2_000) if LONG else (150, 60, 25)

@@ -15,16 +15,17 @@ import pytest
 from builders import cpu, ms
 from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, SHORTER, copy, fixed, part, task
 
-from analysis.answers import registry
 from analysis.attack.outcome import Effort, Outcome
 from analysis.attack.search import attack
 from analysis.attack.units import Bounds, attack_one, compiled_bounds, random_taskset
 from analysis.model import Platform, Taskset
+from analysis.papers import registry
+from analysis.papers.registry import METHODS, RTGPU_EXPECTED, RTGPU_PRINTED
 from analysis.rtgpu import bounds, compiled, method, stgm, workload
 from analysis.rtgpu.allocate import named
 from analysis.rtgpu.analyse import System, on_units
 from analysis.rtgpu.chain import Need
-from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_EXPECTED, RTGPU_PRINTED, STGM, Method
+from analysis.rtgpu.method import RTGPU, STGM, Method
 from analysis.rtgpu.simulate import Stretch, Way, simulate, worst
 from analysis.taskset import load
 from pycontrol import cli
@@ -136,7 +137,7 @@ def test_observed_responses_are_within_the_bounds_of_the_examples() -> None:
 
 @pytest.mark.parametrize("name", SOUND)
 def test_no_sound_bound_is_broken(name: str) -> None:
-    found = attack(name, SETS, seed=2026, effort=Effort(runs=30, steps=0))
+    found = attack(registry.find(name), SETS, seed=2026, effort=Effort(runs=30, steps=0))
     assert found.schedulable > SETS // 2
     assert found.violations == 0
     assert found.worst is not None

@@ -16,10 +16,12 @@ from rtgpu_sets import EXAMPLE_A, EXAMPLE_B, FEASIBLE_B, SHORTER, copy, fixed, k
 
 from analysis.attack.units import random_taskset
 from analysis.model import Platform, Taskset
+from analysis.papers import rtgpu_sweep as sweep
+from analysis.papers.registry import METHODS, RTGPU_PRINTED
 from analysis.rta.result import Bound
-from analysis.rtgpu import allocate, compiled, sweep
+from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import System, Units, on_units
-from analysis.rtgpu.method import METHODS, RTGPU, RTGPU_PRINTED, Method
+from analysis.rtgpu.method import RTGPU, Method
 from analysis.rtgpu.simulate import simulate
 
 SETS = 20_000 if os.environ.get("GPURT_LONG") else 120

@@ -8,14 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from analysis.experiments import EXPERIMENTS
-from analysis.experiments.engine import run
-from analysis.experiments.plan import Settings
 from analysis.model import MS, Copy, CpuSegment, GpuSegment, Kernel
-from analysis.rtgpu import allocate, compiled, sweep
+from analysis.papers import rtgpu_sweep as sweep
+from analysis.papers.experiments import EXPERIMENTS
+from analysis.papers.experiments.engine import run
+from analysis.papers.experiments.plan import Settings
+from analysis.papers.registry import METHODS
+from analysis.papers.rtgpu_tasksets import TABLE, Parameters, draw
+from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import System, Units
-from analysis.rtgpu.generate import TABLE, Parameters, draw
-from analysis.rtgpu.method import METHODS
 
 
 def test_lengths_are_those_of_table_1() -> None:

@@ -10,7 +10,6 @@ from builders import cpu, gpu, ms, task, taskset, tasksets
 from effort import tries
 from hypothesis import given, settings
 
-from analysis.answers import registry
 from analysis.answers.periods import LONGEST, Period, periods, with_period
 from analysis.answers.sensitivity import (
     STEPS,
@@ -27,6 +26,7 @@ from analysis.answers.sensitivity import (
 )
 from analysis.answers.verdict import proved
 from analysis.model import Chain, Copy, Fork, GpuSegment, Kernel, Platform, Span, Taskset, Waiting
+from analysis.papers import registry
 from analysis.rta.regions import with_region
 
 BUSY = registry.find("gcaps-busy")

@@ -15,11 +15,12 @@ import pytest
 from agreement import disagreement
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.attack.exact import TooManyStatesError, compare
 from analysis.attack.tiny import tiny_for
-from analysis.experiments.generate import Parameters, generate
 from analysis.model import Task, Taskset
+from analysis.papers import registry
+from analysis.papers.experiments.generate import Parameters, generate
 from analysis.rta import boosted
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.short import NONE, Short

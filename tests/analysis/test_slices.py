@@ -11,12 +11,13 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.answers.slices import plan, verdict
 from analysis.answers.verdict import answer, covering
 from analysis.model import MS, US, Kernel, Partition, Sharing, Span, Taskset, Waiting
 from analysis.model.driver import LONGEST, SHORTEST, longest, settable, settled
 from analysis.model.fold import apart, whole_gpu
+from analysis.papers import registry
 from analysis.partition.inside import SporadicTask
 from analysis.simulation.simulate import Options, simulate, worst_over_offsets
 from analysis.slices.runlist import runlist

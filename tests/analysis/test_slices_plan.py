@@ -8,11 +8,11 @@ from itertools import product
 
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis.answers import registry
 from analysis.answers.slices import homes, least_slices, plan, verdict
 from analysis.attack.tasksets import random_taskset
 from analysis.model import MS, Taskset, Waiting
 from analysis.model.driver import settable
+from analysis.papers import registry
 from analysis.slices.runlist import Level, Runlist, runlist
 
 

@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from analysis.answers import registry
 from analysis.attack.tasksets import with_random_modes, with_random_partitions, with_random_slices
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
+from analysis.papers import registry
 from analysis.simulation.simulate import Options, worst_over_offsets
 
 SOUND = [name for name, test in registry.TESTS.items() if test.sound and not test.assigns]

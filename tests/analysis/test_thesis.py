@@ -11,10 +11,10 @@ from effort import tries
 from test_audsley import exists_by_brute_force
 from test_readings import small
 
-from analysis.answers import registry
 from analysis.attack.outcome import Effort
 from analysis.attack.search import climb, ways
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
+from analysis.papers import registry
 from analysis.rta import Bound, Reason, TermKind
 from analysis.simulation.simulate import Options, simulate, worst_over_offsets
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from builders import ms
 
-from analysis.answers import registry
 from analysis.model import Taskset
+from analysis.papers import registry
 from analysis.simulation.simulate import Options, worst_over_offsets
 from analysis.taskset import load
 

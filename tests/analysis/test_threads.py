@@ -13,11 +13,12 @@ from agreement import disagreement, random_taskset
 from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.attack.threads import with_random_threads
-from analysis.experiments import sweep
 from analysis.model import Segment, Task, Taskset, Waiting
 from analysis.model.callbacks import Callback, Order, Thread
+from analysis.papers import registry
+from analysis.papers.experiments import sweep
 from analysis.rta import Reason
 from analysis.rta.analyse import analyse
 from analysis.rta.batch import from_tasksets
@@ -229,7 +230,7 @@ def test_the_compiled_form_says_the_same(test: rta.Test) -> None:
     for golden in GOLDEN.values():
         system = replace(golden, platform=replace(golden.platform, policy=test.policy))
         assert disagreement(test.name, system) is None
-    if compiled.takes(test.name) and not compiled.serves(test):
+    if sweep.takes(test) and not compiled.serves(test):
         with pytest.raises(ValueError, match="no compiled form for threads that serve several tasks"):
             sweep.verdicts(from_tasksets([system]), test.name)
 

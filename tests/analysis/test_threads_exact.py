@@ -24,6 +24,7 @@ from analysis.attack.threads import with_random_threads
 from analysis.attack.tiny import tiny
 from analysis.model import Task, Taskset
 from analysis.model.callbacks import Order
+from analysis.papers import registry
 from analysis.rta.system import System
 from analysis.rta.threads import Chains, Company
 from analysis.simulation.simulate import Options, SimulationError, simulate
@@ -193,7 +194,7 @@ def test_policy_job_refuses_threads_by_name() -> None:
 
 @pytest.mark.parametrize("name", ["boosted-suspend", "gcaps-suspend", "boosted-suspend+gpu-priority"])
 def test_random_schedules_break_no_bound(name: str) -> None:
-    found = attack(name, 30 * MANY, seed=3, effort=Effort(4, 8, threads=True))
+    found = attack(registry.find(name), 30 * MANY, seed=3, effort=Effort(4, 8, threads=True))
     assert found.schedulable > 10 * MANY
     assert found.violations == 0, found.smallest and toml(found.smallest.taskset)
 

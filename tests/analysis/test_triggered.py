@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from builders import cpu, ms, task, taskset
 
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
 from analysis.attack.forks import tiny_forks, tiny_holds
 from analysis.attack.linked import with_random_chains
@@ -29,6 +29,7 @@ from analysis.chains import bounds
 from analysis.chains.bounds import bound_of, never_between
 from analysis.model import Chain, CpuSegment, Protocol, Resource, Section, Span, Taskset
 from analysis.model.callbacks import Order, Thread
+from analysis.papers import registry
 from analysis.rta import triggered
 from analysis.rta.batch import from_tasksets
 from analysis.rta.result import Failure, Reason
@@ -238,10 +239,10 @@ def test_a_task_that_waits_for_two_has_the_later_ends_window() -> None:
 def test_random_schedules_break_no_bound_of_a_chain_but_what_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its simplest counterexample has the tasks of its chains."""
     light = Effort(4, 8, chains=True)
-    found = attack("boosted-suspend", 12 * MANY, seed=3, effort=light)
+    found = attack(registry.find("boosted-suspend"), 12 * MANY, seed=3, effort=light)
     assert (found.violations, found.schedulable > 3 * MANY) == (0, True)
     monkeypatch.setattr(bounds, "never_between", lambda p, c, _: p.cpu == c.cpu and p.priority > c.priority)
-    printed = attack("boosted-suspend", 60, seed=3, effort=light).smallest
+    printed = attack(registry.find("boosted-suspend"), 60, seed=3, effort=light).smallest
     assert printed is not None
     assert ": max_" in printed.task
     assert {name for one in printed.taskset.chains for name in one.tasks} <= {t.name for t in printed.taskset}

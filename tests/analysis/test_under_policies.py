@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from analysis.answers import registry
 from analysis.answers import slices as plan
 from analysis.answers.choose import choices
 from analysis.answers.elsewhere import of_policies
 from analysis.answers.shared import Shared
 from analysis.answers.verdict import answer
 from analysis.model import Taskset, Waiting
+from analysis.papers import registry
 from analysis.rta.result import Reason
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset.file import load, parse

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.model import CpuSegment, Platform, Protocol, Resource, Section, Span, Task, Taskset
+from analysis.papers import registry
 from analysis.rta.result import Failure, Reason
 from analysis.simulation.simulate import Options, simulate
 

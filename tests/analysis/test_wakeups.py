@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 from builders import cpu, gpu, ms, task, taskset
 
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore, ways
 from analysis.attack.outcome import Effort
 from analysis.attack.pending import with_latency, with_random_pending
@@ -22,6 +22,7 @@ from analysis.attack.search import attack
 from analysis.attack.tiny import tiny_for
 from analysis.model import MS, Taskset
 from analysis.model.callbacks import Order, Thread
+from analysis.papers import registry
 from analysis.rta import wakeups
 from analysis.rta.batch import from_tasksets
 from analysis.rta.result import Bound, Failure, Reason, TermKind
@@ -160,7 +161,7 @@ def test_wake_ups_at_the_update_lock_are_explored() -> None:
 
 @pytest.mark.parametrize("name", ["boosted-suspend", "gcaps-busy"])
 def test_the_random_attack_breaks_nothing(name: str) -> None:
-    found = attack(name, 12 * MANY, seed=3, effort=Effort(4, 8, latency=True))
+    found = attack(registry.find(name), 12 * MANY, seed=3, effort=Effort(4, 8, latency=True))
     assert found.violations == 0
     assert found.schedulable > 0
 

@@ -12,8 +12,8 @@ import pytest
 from builders import cpu, gpu, ms, task, taskset
 from test_readings import table2
 
-from analysis.answers import registry
 from analysis.model import Taskset, Waiting
+from analysis.papers import registry
 from analysis.simulation.simulate import Options, Simulation, simulate
 from analysis.traces.trace import Kind
 

@@ -31,7 +31,7 @@ WITHOUT = {"schema", "completion", "emulate", "serve"}
 #: tests/unit/test_latency.py; tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py;
 #: tests/sm/test_measure.py.
 ELSEWHERE = ("measure latency", "set slice", "plan energy", "measure board", "watch", "measure energy",
-             "measure sensors", "measure powers", "measure import", "measure kernels")  # fmt: skip
+             "measure sensors", "measure powers", "experiment import", "measure kernels")  # fmt: skip
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment
@@ -44,7 +44,7 @@ VII = ["--chip", "radeon-vii"]
 CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "init": [([], 0), (["--pid", ME], 0)],
     "analyze": [(["FILE"], 0), (["LATE"], 1), (["FILE", "--all"], 0), (["NOTHING"], 1),
-                (["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 1),
+                (["FILE", "--test", "gcaps-busy", "--test", "tsg-rr-busy"], 1),
                 (["COUPLED"], 0), (["COUPLED", "--test", "gcaps-suspend"], 1)],
     "plan priorities": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["ASSIGN", "--write"], 0)],
     "plan modes": [(["FILE"], 0), (["LATE"], 1), (["NOTHING"], 1), (["FILE", "--write"], 0)],
@@ -60,13 +60,13 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "simulate": [(["FILE", "--runs", "5", "-o", "TRACE"], 0), (["LATE", "--runs", "5"], 1),
                  (["COUPLED", "--runs", "5"], 0)],
     "report": [(["FILE", "--trace", "TRACE", "--elsewhere", "-o", "OUT.html"], 0), (["LATE", "-o", "OUT.html"], 1),
-               (["NOTHING", "--elsewhere", "-o", "OUT.html"], 1), (["COUPLED", "--elsewhere", "-o", "OUT.html"], 0),
-               (["FILE", "--test", "gcaps-busy-printed", "-o", "OUT.html"], 1)],
+               (["NOTHING", "--elsewhere", "-o", "OUT.html"], 1), (["COUPLED", "--elsewhere", "-o", "OUT.html"], 0)],
     "trace check": [(["TRACE", "FILE"], 0), (["TRACE", "FILE", "--test", "gcaps-suspend"], 1)],
     "experiment list": [([], 0)],
     "experiment run": [(["gcaps-fig8a", "--tasksets", "1", "--jobs", "1", "-o", "OUT"], 0),
                        (["otterness-table2", "--tasksets", "1", "-o", "OUT"], 0),
                        (["zahaf-fig6", "--tasksets", "1", "-o", "OUT"], 0)],
+    "experiment bounds": [(["FILE", "--test", "gcaps-busy", "--test", "gcaps-busy-printed"], 0), (["LATE"], 1)],
     "experiment attack": [(["gcaps-busy-printed", "--tasksets", "30", "--jobs", "1", "-o", "OUT"], 0)],
     "experiment files": [(["--files", "3", "--jobs", "1", "-o", "OUT"], 0)],
     "experiment closeness": [(["gcaps-suspend", "--tasksets", "1", "-o", "OUT"], 0)],
@@ -96,7 +96,7 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "plan masks divide": [([*VII, "a=40", "20"], 0), ([*VII, "31", "29"], 1)],
     "plan masks show": [([*VII], 0), ([*VII, "0"], 1)],
     "plan masks lint": [([*VII, "all"], 0), ([*VII, "1", "1", "--hsa", "0:0"], 1)],
-    "plan masks simulate": [([*VII, "all", "--launches", "3"], 0)],
+    "experiment masks": [([*VII, "all", "--launches", "3"], 0)],
 }  # fmt: skip
 #: Calls that end with an error, and their exit codes.
 WRONG: list[tuple[list[str], int]] = [

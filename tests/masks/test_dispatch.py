@@ -11,10 +11,18 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.masks import dispatch
-from analysis.masks.dispatch import MOST_BLOCKS, LaunchStream, Readable, Settings, SimulationError, dispatcher, simulate
 from analysis.masks.effect import effect, kernel_time
 from analysis.masks.topology import CHIPS, Topology
+from analysis.papers import dispatch
+from analysis.papers.dispatch import (
+    MOST_BLOCKS,
+    LaunchStream,
+    Readable,
+    Settings,
+    SimulationError,
+    dispatcher,
+    simulate,
+)
 
 VII = CHIPS["radeon-vii"]
 FULL, EVEN, ODD, UNEVEN = (1 << 60) - 1, 0x555555555555555, 0xAAAAAAAAAAAAAAA, 0xD55555555555555

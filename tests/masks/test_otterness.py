@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from analysis.experiments import otterness
-from analysis.experiments.otterness import TABLE_1, TABLE_2, distributed, packed
-from analysis.experiments.study import Claim, Row
+from analysis.papers.experiments import otterness
+from analysis.papers.experiments.otterness import TABLE_1, TABLE_2, distributed, packed
+from analysis.papers.experiments.study import Claim, Row
 from pycontrol import cli
 
 STUDIES = {study.name: study for study in otterness.STUDIES}

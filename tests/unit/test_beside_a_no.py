@@ -85,7 +85,7 @@ def test_commands_say_nothing_beside_a_yes(gpurt: Gpurt, file: Path) -> None:
 
 
 def test_a_test_of_another_system_would_hold_there(gpurt: Gpurt, file: Path, tmp_path: Path) -> None:
-    """`check` compares with its bounds, and says no as the others do; also of a test that is not sound."""
+    """`check` compares with its bounds, and says no as the others do."""
     file.write_text(NO.replace("9ms", "3ms"), encoding="utf-8")
     trace = tmp_path / "run.json"
     assert gpurt("simulate", file, "--runs", "1", "-o", trace)[0] == 0
@@ -95,7 +95,6 @@ def test_a_test_of_another_system_would_hold_there(gpurt: Gpurt, file: Path, tmp
     file.write_text(NO.replace("9ms", "3ms").replace("boosted", "segment"), encoding="utf-8")
     assert gpurt("simulate", file, "--runs", "1", "-o", trace)[0] == 0
     assert gpurt("trace", "check", trace, file, "--test", "gcaps-suspend")[0] == 0
-    assert "gcaps-suspend-printed" in said(gpurt, "trace check", trace, file, "--test", "gcaps-suspend-printed")["why"]
 
 
 def test_the_smallest_change_makes_the_file_pass_and_no_smaller_one_does(file: Path) -> None:

@@ -125,7 +125,7 @@ def test_analyze_prints_what_the_registry_says(gpurt: Gpurt) -> None:
 
 
 def test_analyze_explains_and_warns(gpurt: Gpurt) -> None:
-    out = gpurt("analyze", EXAMPLE2, "--test", "gcaps-suspend-printed", "--explain", "t3")[1]
+    out = gpurt("experiment", "bounds", EXAMPLE2, "--test", "gcaps-suspend-printed", "--explain", "t3")[1]
     assert "UNSOUND" in out
     assert "lemma 13" in out
     assert "153.000" in out

@@ -17,6 +17,7 @@ from pycontrol.table import ENERGY
 ROOT = Path(__file__).resolve().parents[2]
 TOY, EXAMPLE5 = str(ROOT / "examples/energy/toy.toml"), str(ROOT / "examples/energy/example5.toml")
 
+
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Gpurt:
     return caller(capfd, "plan", "energy")
@@ -78,20 +79,6 @@ def test_simulate_splits_energy_and_counts_misses(run: Gpurt) -> None:
     assert one["static_uj"] == 54 * 600_000
     assert sum(gpu["energy_uj"] for gpu in one["gpus"]) == one["energy_uj"]
     assert sum(task["missed_jobs"] for task in one["tasks"].values()) == 6
-
-
-@pytest.mark.parametrize(
-    ("options", "missed"),
-    [(["--queue", "rm"], 5), (["--window-jobs", "all"], 5), ([], 4), (["--copies", "active"], 3)],
-)
-def test_options_reach_the_scheduler(run: Gpurt, options: list[str], missed: int, tmp_path: Path) -> None:
-    """The numbers of the specification for the big GPU of the toy system alone."""
-    text = Path(TOY).read_text()
-    text = text[: text.index('[[gpu]]\nname = "little"')] + text[text.index("[[profile]]") :]
-    path = tmp_path / "big.toml"
-    path.write_text(text)
-    out = run("simulate", path, "--policy", "sbeet", "--horizon", "600ms", "--json", *options)[1]
-    assert document(out, "simulate")["policies"][0]["missed_jobs"] == missed
 
 
 def test_runs_add_up_and_equal_seeds_make_equal_runs(run: Gpurt) -> None:

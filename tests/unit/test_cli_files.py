@@ -31,7 +31,7 @@ READERS = {
     "trace plot": ["TRACE", "-o", "PICTURE", "--kind", "responses"], "plan partitions": ["PARTS"],
     "plan units": [str(ROOT / "examples/federated.toml")],
     "plan add": ["PLACED", "TASK"],
-    "report": ["FILE", "--elsewhere", "-o", "PICTURE"],
+    "report": ["FILE", "--elsewhere", "-o", "PICTURE"], "experiment bounds": ["FILE", "--test", "gcaps-busy-printed"],
     "doctor": ["FILE"], "plan slices": ["FILE"], "measure kernel": ["TIMES"], "measure code": ["PTX", "PTXAS"],
 }  # fmt: skip
 FILES = {
@@ -72,7 +72,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> G
 
 
 #: Groups whose commands have tests of their own.
-APART = ("plan energy", "plan masks", "measure powers", "measure import")
+APART = ("plan energy", "plan masks", "measure powers", "experiment import")
 
 
 def test_the_readers_are_all_of_them() -> None:

@@ -216,12 +216,6 @@ def test_too_few_units_are_a_no_that_names_what_lacks(plan: Gpurt, tmp_path: Pat
     assert "t1: no bound below the deadline of 25 ms is known" in text
 
 
-def test_an_unsound_test_proves_nothing(plan: Gpurt, tmp_path: Path) -> None:
-    code, text, _ = plan(EXAMPLE, "--test", "rtgpu-expected", "-o", tmp_path / "own.toml")
-    assert (code, (tmp_path / "own.toml").exists()) == (1, False)
-    assert "rtgpu-expected is unsound" in text
-
-
 def test_the_frontier_has_a_row_for_each_number_of_units(plan: Gpurt) -> None:
     code, text, _ = plan(EXAMPLE, "--frontier", "--json")
     rows = [(row["task"], row["units"]) for row in json.loads(text)["frontier"]]

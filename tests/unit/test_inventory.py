@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from analysis.experiments import ENERGY, EXPERIMENTS, STUDIES
+from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/experiments/inventory.md"

@@ -135,7 +135,7 @@ def test_the_command_refuses_what_it_cannot_fit(
 @pytest.mark.parametrize("command", [
     ["measure", "kernel", "TIMES"], ["measure", "kernel", "TIMES", "--overhead", "7.6ms"],
     ["measure", "kernel", "TIMES", "--table"],
-    ["analyze", "EXAMPLE", "--test", "rtgpu"], ["margins", "EXAMPLE", "--test", "rtgpu-printed"],
+    ["analyze", "EXAMPLE", "--test", "rtgpu"], ["margins", "EXAMPLE", "--test", "rtgpu-tight"],
 ])  # fmt: skip
 def test_documents_are_as_the_schema_says(
     times: Path, capfd: pytest.CaptureFixture[str], command: list[str]

@@ -164,7 +164,7 @@ def test_a_slower_clock_slows_copies_and_kernels(tmp_path: Path) -> None:
 
 def test_every_test_of_a_shared_gpu_takes_copies_and_kernels_as_one_gpu_segment() -> None:
     taskset = load(EXAMPLE).taskset
-    for name in ("gcaps-suspend", "boosted-suspend", "tsg-rr-busy", "mpcp-suspend"):
+    for name in ("gcaps-suspend", "boosted-suspend", "tsg-rr-busy", "lock-fifo-suspend"):
         assert registry.find(name).run(taskset).wcrt("t1") or registry.find(name).run(taskset).failures
     first = taskset.tasks[0]
     assert (first.eta, first.cpu_time, first.misc_time) == (1, 2 * MS, 0)

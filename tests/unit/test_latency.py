@@ -79,9 +79,9 @@ def test_wake_ups_are_explained(gpurt: Gpurt, file: str) -> None:
 
 
 def test_a_test_without_wake_ups_is_refused(gpurt: Gpurt, file: str) -> None:
-    code, out, _ = gpurt("analyze", file, "--test", "mpcp-suspend")
+    code, out, _ = gpurt("analyze", file, "--test", "tsg-rr-suspend")
     assert code == 1
-    assert "mpcp-suspend has no bound for cpu_latency" in out
+    assert "tsg-rr-suspend has no bound for cpu_latency" in out
 
 
 def test_the_simulator_has_wake_ups(gpurt: Gpurt, file: str) -> None:

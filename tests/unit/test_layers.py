@@ -49,6 +49,15 @@ def test_rooms_of_python_that_import_each_other_are_found(tmp_path: Path) -> Non
     assert not SCRIPT.report_imports(found)
 
 
+@pytest.mark.parametrize(("module", "good"), [("experiment_bounds", True), ("analyze", False)])
+def test_only_experiments_import_papers(tmp_path: Path, module: str, good: bool) -> None:
+    for name, text in ((f"pycontrol/commands/{module}.py", "from analysis.papers import registry\n"),
+                       ("analysis/papers/registry.py", "")):  # fmt: skip
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert SCRIPT.report_imports(SCRIPT.imports(tmp_path)) is good
+
+
 @pytest.mark.parametrize(
     ("file", "planted", "said"),
     [

@@ -21,7 +21,8 @@ import pytest
 from calls import Gpurt, caller
 from placed import COUPLED
 
-from analysis.answers.registry import find
+from analysis.answers.registry import TESTS, find
+from analysis.papers import registry as papers
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import load as load_taskset
 from analysis.traces.trace import About, Event, Kind
@@ -195,7 +196,10 @@ def test_a_system_that_fails_still_has_a_report_that_says_so_first(gpurt: Gpurt,
     check_structure(page)
 
 
-def test_an_unsound_test_is_marked_wherever_its_bounds_are(gpurt: Gpurt, tmp_path: Path) -> None:
+def test_an_unsound_test_is_marked_wherever_its_bounds_are(
+    gpurt: Gpurt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TESTS, "gcaps-suspend-printed", papers.find("gcaps-suspend-printed"))
     options = ("--elsewhere", "--test", "gcaps-suspend-printed")
     code, page, document = made(gpurt, CASE_STUDY, tmp_path / "page.html", *options)
     assert code == 1

@@ -266,7 +266,7 @@ def test_a_partition_has_update_costs_of_its_own(tmp_path: Path) -> None:
         read(tmp_path, GOOD.replace(REST, f'{REST}\nepsilon = "1us"\ntheta = "2us"\n'))
 
 
-@pytest.mark.parametrize("test", ["rtgpu", "rtgpu-tight", "stgm", "self-suspension", "rtgpu-printed"])
+@pytest.mark.parametrize("test", registry.UNITS)
 @pytest.mark.parametrize(
     ("shared", "time", "why"),
     [

@@ -51,7 +51,6 @@ def gpurt(capfd: pytest.CaptureFixture[str]) -> Gpurt:
     [
         ("gcaps-suspend", 'policy = "segment" in [platform], or gpurt plan modes --write'),
         ("boosted-suspend+gpu-priority", "gpurt plan priorities --write, or gpurt plan modes --write"),
-        ("thesis-ioctl-suspend-reduced", None),
     ],
 )
 def test_a_named_test_of_another_system_is_no_yes(gpurt: Gpurt, tmp_path: Path, name: str, cure: str | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from analysis.answers.partitions import shared_cpus
 from analysis.model import FEDERATED, Partition, Task, Taskset
-from analysis.rta.thesis import POLL
+from analysis.rta.kernel_thread import POLL
 from analysis.taskset import TasksetFile
 from gpurt._gpurt import lib
 from gpurt.enums import Form, Notice, Policy, Tier

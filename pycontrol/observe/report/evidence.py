@@ -225,8 +225,6 @@ def _left_out(file: TasksetFile, test: Test | None) -> list[str]:
     found = []
     if names := [task.name for task in file.taskset if task.best_effort]:
         found.append(f"Best-effort tasks, to which nothing is guaranteed: {', '.join(names)}.")
-    if test and test.periodic:
-        found.append("Tasks that are not released strictly periodically.")
     if test is None:
         found.append("This system as a whole: there is no bound of any task.")
     return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.experiments import sweeps
-from analysis.experiments.generate import PAPER
-from analysis.experiments.schedulability import Curve, Schedulability
 from analysis.model import US
+from analysis.papers.experiments import sweeps
+from analysis.papers.experiments.generate import PAPER
+from analysis.papers.experiments.schedulability import Curve, Schedulability
 
 #: Curves that also belong into the figures of the papers.
 BOOSTED = (

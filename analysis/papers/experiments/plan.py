@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
-from analysis.experiments.rows import Row
+from analysis.papers.experiments.rows import Row
 
 #: The parameters that tasksets of a point are drawn from.
 Point = TypeVar("Point")

@@ -12,15 +12,15 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.answers import compiled, registry
-from analysis.experiments import sweep
-from analysis.experiments.generate import PLATFORM, Parameters, generate
-from analysis.experiments.plan import Experiment, Results, Settings
-from analysis.experiments.rows import Row
 from analysis.model import Platform
+from analysis.papers import registry
+from analysis.papers import rtgpu_sweep as units_sweep
+from analysis.papers import rtgpu_tasksets as units
+from analysis.papers.experiments import sweep
+from analysis.papers.experiments.generate import PLATFORM, Parameters, generate
+from analysis.papers.experiments.plan import Experiment, Results, Settings
+from analysis.papers.experiments.rows import Row
 from analysis.rta.batch import Batch
-from analysis.rtgpu import generate as units
-from analysis.rtgpu import sweep as units_sweep
 
 #: The parameters that tasksets of a point are drawn from.
 Drawable: TypeAlias = "Parameters | units.Parameters"
@@ -66,7 +66,7 @@ class Curve:
     @property
     def compiled(self) -> bool:
         """Whether the test has a compiled formula."""
-        return compiled.has(self.test)
+        return registry.find(self.test).compiled is not None
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Schedulability(Experiment[Drawable, Counts]):
 
     def draw(self, rows: Sequence[Row], folder: Path, form: str) -> list[Path]:
         """NAME has the sound tests; NAME-printed, where there are unsound ones, all of them."""
-        from analysis.experiments.pictures import draw_shares
+        from analysis.papers.experiments.pictures import draw_shares
 
         files = [folder / f"{self.name}.{form}"]
         if any(curve.dashed for curve in self.available):
@@ -144,9 +144,9 @@ class Schedulability(Experiment[Drawable, Counts]):
 def schedulable(batch: Batch, curve: Curve) -> NDArray[np.bool_]:
     """Whether each taskset of a batch is schedulable, by the compiled formula if there is one."""
     placed = batch.on(curve.platform.alpha, curve.platform.theta)
-    if compiled.takes(curve.test):
-        return sweep.verdicts(placed, curve.test)
     test = registry.find(curve.test)
+    if sweep.takes(test):
+        return sweep.verdicts(placed, test.name)
     return np.array([test.run(placed.taskset(index)).schedulable for index in range(len(placed))], np.bool_)
 
 

@@ -17,7 +17,7 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 
-from analysis.energy.fit import Fit, FitError, fit
+from analysis.energy.fit import Fit, FitError, Solved, Solver, fit, least_squares
 from analysis.energy.measured import MeasuredPower
 from analysis.energy.write import Profiled, Timed, check, gpu_table, profiles
 from analysis.model import Span
@@ -100,7 +100,7 @@ def _gpu(folder: Path, name: str, static: int | None, method: str) -> Imported:
     base = _static(folder, lines) if static is None else static
     measured = [MeasuredPower(((kernel, one.units),), one.power) for kernel, some in lines.items() for one in some]
     try:
-        fitted = fit(measured, units, base, method)
+        fitted = fit(measured, units, base, METHODS[method])
         check(fitted)
     except FitError as error:
         raise FitError(f"{filename(folder)}: {error}") from None
@@ -201,9 +201,9 @@ def _static(folder: Path, lines: Mapping[str, Sequence[AuthorsLine]]) -> int:
 Copies = Mapping[str, Mapping[str, tuple[int, int]]]
 
 
-def toml(gpus: Sequence[Imported], source: str, copies: Copies) -> str:
+def toml(gpus: Sequence[Imported], source: str, copies: Copies, method: str = "least-squares") -> str:
     """The [[profile]] tables for a taskset file, with the [[gpu]] tables as a comment."""
-    head = f"Imported by `gpurt measure import` from {source}; powers by the method {gpus[0].fit.method}."
+    head = f"Imported by `gpurt experiment import` from {source}; powers by the method {method}."
     return profiles([_profiled(gpu, copies) for gpu in gpus], [head])
 
 
@@ -219,3 +219,24 @@ def _profiled(gpu: Imported, copies: Copies) -> Profiled:
         for name, lines in gpu.lines.items()
     }  # fmt: skip
     return Profiled(gpu.name, gpu.fit, kernels)
+
+
+def _thesis(
+    single: Sequence[MeasuredPower], names: Sequence[str], units: int, static: int
+) -> Solved:
+    """The published recipe: pd = (P(M) - P^s) / M, and p the mean of (P(m) - P^s - m pd) / (M - m)."""
+    powers: list[float] = []
+    for name in names:
+        whole = [one.power - static for one in single if one.kernels[0] == (name, units)]
+        if not whole:
+            raise FitError(f"{name} was not measured on all {units} units, as the method `thesis` needs")
+        powers.append(sum(whole) / len(whole) / units)
+    rest = [(one.power - static - count * powers[names.index(name)]) / (units - count)
+            for one in single for name, count in one.kernels if count < units]  # fmt: skip
+    if not rest:
+        raise FitError(f"idle power is unknown: every kernel was measured on all {units} units only")
+    return [*powers, sum(rest) / len(rest)], [None] * (len(names) + 1)
+
+
+#: How powers are fitted, by name.
+METHODS: dict[str, Solver] = {"least-squares": least_squares, "thesis": _thesis}

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.model import Task
-from analysis.rta.mpcp import bounded, carried, held, last_segment, own, preemption, request, spinning, spun
+from analysis.papers.mpcp import carried, held, last_segment, own, preemption, request, spinning, spun
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import TermKind
-from analysis.rta.system import System
+from analysis.rta.system import System, bounded
 
 QUEUE = "readings: FMLP+, the queue"
 BOOST = "readings: FMLP+, boosting"

@@ -14,8 +14,8 @@ from typing import IO, Generic
 
 from analysis.answers.fingerprint import fingerprint
 from analysis.answers.pool import processes
-from analysis.experiments.pieces import finished
-from analysis.experiments.plan import Experiment, Point, Result, Results, Settings
+from analysis.papers.experiments.pieces import finished
+from analysis.papers.experiments.plan import Experiment, Point, Result, Results, Settings
 from gpurt.files import written
 from gpurt.types import Document
 

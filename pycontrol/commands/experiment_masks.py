@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command that simulates kernels under masks: plan masks simulate."""
+"""The command that simulates kernels under masks: experiment masks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from analysis.masks import dispatch, timeline
-from analysis.masks.dispatch import LaunchStream
+from analysis.papers import dispatch, timeline
+from analysis.papers.dispatch import LaunchStream
 from gpurt.errors import UsageError
 from gpurt.files import check_writable
 from gpurt.types import Document
@@ -29,10 +29,10 @@ JITTER = 25
     computes=True,
     epilog="""\b
 Examples:
-  gpurt plan masks simulate --chip radeon-vii 0x555555555555555
-  gpurt plan masks simulate --chip radeon-vii mm1024=0xd55555555555555 mm256=0xaaaaaaaaaaaaaaa,blocks=4096,threads=256
-  gpurt plan masks simulate --chip radeon-vii all all,blocks=4096,threads=256 --no-cut-ahead
-  gpurt plan masks simulate --chip radeon-vii all all,blocks=4096,threads=256 --launches 2 -o figure7.json
+  gpurt experiment masks --chip radeon-vii 0x555555555555555
+  gpurt experiment masks --chip radeon-vii mm1024=0xd55555555555555 mm256=0xaaaaaaaaaaaaaaa,blocks=4096,threads=256
+  gpurt experiment masks --chip radeon-vii all all,blocks=4096,threads=256 --no-cut-ahead
+  gpurt experiment masks --chip radeon-vii all all,blocks=4096,threads=256 --launches 2 -o figure7.json
 
 \b
 A stream is a mask and, after commas, what differs from blocks=1024, threads=1024, time=345.2us (of a block), gap=0ns
@@ -53,7 +53,7 @@ GPU."""
 @click.option("--no-cut-ahead", is_flag=True, help="What if small blocks could not start before large ones?")
 @target_options
 @JSON
-def simulate(
+def masks(
     streams: tuple[str, ...], launches: int, jitter: int, seed: int, trace_path: Path | None, no_cut_ahead: bool,
     chip: str | None, topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool,
 ) -> int:  # fmt: skip

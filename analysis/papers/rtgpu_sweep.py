@@ -6,11 +6,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.papers.registry import METHODS
+from analysis.papers.rtgpu_tasksets import Drawn
 from analysis.rta.batch import pointer
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import Units
-from analysis.rtgpu.generate import Drawn
-from analysis.rtgpu.method import METHODS, Method
+from analysis.rtgpu.method import Method
 from analysis.rtgpu.simulate import Way, simulate
 from gpurt._gpurt import lib
 
@@ -43,12 +44,12 @@ def schedulable(drawn: Drawn, name: str, observed: str = "") -> NDArray[np.bool_
     batch = drawn.batch()
     if not observed:
         return verdicts(batch, method, units)
-    return np.array([_no_miss(drawn, batch, index, name, observed) for index in range(len(drawn))], np.bool_)
+    return np.array([_no_miss(drawn, batch, index, method, observed) for index in range(len(drawn))], np.bool_)
 
 
-def _no_miss(drawn: Drawn, batch: compiled.Batch, index: int, name: str, execution: str) -> bool:
+def _no_miss(drawn: Drawn, batch: compiled.Batch, index: int, method: Method, execution: str) -> bool:
     """Runs from random first releases, the first from 0, on the units that the test finds, or on equal shares."""
-    p, method = drawn.parameters, METHODS[name]
+    p = drawn.parameters
     given = compiled.given(batch, index, method, Units(p.units)) or _equal(p.units, p.tasks)
     deadlines = drawn.period[index].tolist()
     rng = np.random.Generator(np.random.Philox(index))

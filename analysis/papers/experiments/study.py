@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.experiments.rows import Row
+from analysis.papers.experiments.rows import Row
 
 
 @dataclass(frozen=True, slots=True)

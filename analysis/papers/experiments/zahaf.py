@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.experiments.rows import Row
-from analysis.experiments.study import Study
-from analysis.partition.generate import Parameters, generate, results
+from analysis.papers.experiments.rows import Row
+from analysis.papers.experiments.study import Study
+from analysis.papers.zahaf_tasksets import Parameters, generate, results
 from analysis.partition.variants import ORDERS, VARIANTS
 from analysis.partition.workload import SHIFT
 from gpurt._gpurt import lib
@@ -118,7 +118,7 @@ def _bound(tasks: NDArray[Any], conflict: int) -> NDArray[np.float64]:
 
 def draw(figure: Figure, rows: Sequence[Row], path: Path) -> None:
     """Draws the figure's measure over total utilization, one panel for each scaling."""
-    from analysis.experiments.pictures import MARKERS, finish, new_figure
+    from analysis.papers.experiments.pictures import MARKERS, finish, new_figure
 
     picture, axes = new_figure(len(SCALINGS))
     for one, (panel, scaling) in zip(axes, SCALINGS.items(), strict=True):

@@ -15,11 +15,11 @@ from matplotlib.figure import Figure
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from analysis.experiments.rows import Row
+from analysis.papers.experiments.rows import Row
 
 if TYPE_CHECKING:
-    from analysis.experiments.energy import EnergyExperiment
-    from analysis.experiments.schedulability import Schedulability
+    from analysis.papers.experiments.energy import EnergyExperiment
+    from analysis.papers.experiments.schedulability import Schedulability
 
 MARKERS = "os^Dv<>Pp*Xhd12348"
 

@@ -11,17 +11,18 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.energy import compiled, published
-from analysis.energy.generate import HEAVY, Draw, system
+from analysis.energy import compiled
 from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.policies import POLICIES, Readings
-from analysis.energy.published import RTX, T400, gpu
 from analysis.energy.setup import CHOSEN, prepare
-from analysis.energy.statistics import Bootstrap, Estimate
-from analysis.experiments.plan import Experiment, Panel, Results, Settings
-from analysis.experiments.rows import Row
 from analysis.model import MS
 from analysis.model.energy import MJ, SpatialGpu, SpatialSystem
+from analysis.papers.energy import published
+from analysis.papers.energy.generate import HEAVY, Draw, system
+from analysis.papers.energy.published import RTX, T400, gpu
+from analysis.papers.energy.statistics import Bootstrap, Estimate
+from analysis.papers.experiments.plan import Experiment, Panel, Results, Settings
+from analysis.papers.experiments.rows import Row
 from gpurt.types import Document
 
 SECOND = 1000 * MS
@@ -103,7 +104,7 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
 
     def draw(self, rows: Sequence[Row], folder: Path, form: str) -> list[Path]:
         """One picture of misses and energy."""
-        from analysis.experiments.pictures import draw_energy
+        from analysis.papers.experiments.pictures import draw_energy
 
         path = folder / f"{self.name}.{form}"
         draw_energy(self, rows, path)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from analysis.model import CpuSegment, GpuSegment, Segment, Span, Task
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import TermKind
-from analysis.rta.system import System
+from analysis.rta.system import System, bounded, recurring
 
 QUEUE = "readings: MPCP, the queue"
 BOOST = "readings: MPCP, boosting"
@@ -58,11 +58,6 @@ def request(task: Task, system: System) -> int:
     return longest + system.taskset.platform.theta
 
 
-def recurring(kind: TermKind, task: Task, amount: int, lemma: str, system: System) -> Demand:
-    """``amount`` for each job of the task that can have any of it in the window (readings: L3)."""
-    return Demand(kind, amount, lemma, task.name, task.period, system.jitter(task, amount))
-
-
 def preemption(h: Task, amount: int, lemma: str, system: System) -> Demand:
     """``amount`` for each job of a task above on the CPU.  A task that never sleeps needs no jitter."""
     jitter = system.jitter(h, amount) if system.taskset.sleeps(h) else 0
@@ -91,16 +86,6 @@ def spun(task: Task, system: System) -> list[Demand]:
     """The end of the job before if it spins there."""
     last = length(last_segment(task))
     return carried(task, last + system.taskset.platform.theta if last else 0, system)
-
-
-def bounded(kind: TermKind, task: Task, amount: int, cap: int, lemma: str, system: System) -> Demand:
-    """``amount`` for each job of the task, at most ``cap`` together.
-
-    A best-effort task is charged the cap: its jobs cannot be counted, because it has no response time.
-    """
-    if task.best_effort or not cap:
-        return Demand(kind, cap, lemma, task.name)
-    return Demand(kind, amount, lemma, task.name, task.period, system.jitter(task, amount), cap)
 
 
 def spinning(task: Task, system: System, lemma: str) -> Shared:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from analysis.experiments import boosted, energy, gcaps, otterness, rtgpu, thesis, zahaf
-from analysis.experiments.energy import EnergyExperiment
-from analysis.experiments.schedulability import Schedulability
-from analysis.experiments.study import Study
+from analysis.papers.experiments import boosted, energy, gcaps, otterness, rtgpu, thesis, zahaf
+from analysis.papers.experiments.energy import EnergyExperiment
+from analysis.papers.experiments.schedulability import Schedulability
+from analysis.papers.experiments.study import Study
 
 __all__ = ["ENERGY", "EXPERIMENTS", "STUDIES"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.energy.authors import lines_of
 from analysis.model import Kernel
 from analysis.model.energy import PoweredKernel, Profile, SpatialGpu
+from analysis.papers.energy.authors import lines_of
 from gpurt.errors import FileError
 from gpurt.text import filename
 from gpurt.units import UNITS

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from analysis.experiments.generate import Parameters
-from analysis.experiments.plan import Panel
-from analysis.experiments.schedulability import Drawable
+from analysis.papers.experiments.generate import Parameters
+from analysis.papers.experiments.plan import Panel
+from analysis.papers.experiments.schedulability import Drawable
 
 
 def tasks(base: Parameters, most: int = 20) -> Panel[Drawable]:

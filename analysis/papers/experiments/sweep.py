@@ -10,9 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis import rta
-from analysis.answers import compiled, registry
+from analysis.answers import compiled
+from analysis.papers import registry
 from analysis.rta.batch import Batch, pointer
 from gpurt._gpurt import lib
+
+
+def takes(test: rta.Test) -> bool:
+    """Whether ``verdicts`` takes the test: it has a compiled formula, or reduces a test that has one."""
+    return test.compiled is not None or test.base in registry.REDUCES
 
 
 def verdicts(batch: Batch, name: str, integers: bool = False) -> NDArray[np.bool_]:
@@ -22,25 +28,26 @@ def verdicts(batch: Batch, name: str, integers: bool = False) -> NDArray[np.bool
     Raises ValueError for a test that is not compiled, or not for threads that serve several tasks where there are some.
     Raises ValueError as well if more tasks of a taskset use the GPU than there are priorities to assign.
     """
-    if np.any(batch.numbers["thread"]) and not (name in registry.TESTS and compiled.serves(registry.TESTS[name])):
-        raise ValueError(f"{name} has no compiled form for threads that serve several tasks")
-    if name in registry.TESTS and registry.TESTS[name].reduces:
-        return _reduced(batch, registry.TESTS[name])
+    test = registry.find(name)
+    if np.any(batch.numbers["thread"]) and not compiled.serves(test):
+        raise ValueError(f"{test.name} has no compiled form for threads that serve several tasks")
+    if test.base in registry.REDUCES:
+        return _reduced(batch, test)
     answers = np.empty(len(batch), np.uint8)
-    facts, view, out = compiled.facts(name), batch.view(), pointer("u8", answers)
-    flags = lib.GPURT_RTA_ASSIGN * name.endswith(rta.SUFFIX) | lib.GPURT_RTA_INTEGERS * integers
+    facts, view, out = compiled.facts(test), batch.view(), pointer("u8", answers)
+    flags = lib.GPURT_RTA_ASSIGN * test.assigns | lib.GPURT_RTA_INTEGERS * integers
     if status := lib.gpurt_rta_verdicts(view, facts, flags, 0, len(batch), out):
         compiled.refuse(status)
     if (answers == lib.GPURT_RTA_TOO_MANY).any():
         raise ValueError("more tasks use the GPU than there are GPU priorities")
     schedulable: NDArray[np.bool_] = answers == lib.GPURT_RTA_YES
-    return _readable(batch, name, schedulable, np.flatnonzero(answers == lib.GPURT_RTA_REFUSED))
+    return _readable(batch, test, schedulable, np.flatnonzero(answers == lib.GPURT_RTA_REFUSED))
 
 
-def _readable(batch: Batch, name: str, answers: NDArray[np.bool_], which: Iterable[Any]) -> NDArray[np.bool_]:
+def _readable(batch: Batch, test: rta.Test, answers: NDArray[np.bool_], which: Iterable[Any]) -> NDArray[np.bool_]:
     """The answers, with those of some tasksets replaced by what the readable implementation says."""
     for index in which:
-        answers[index] = registry.find(name).run(batch.taskset(int(index))).schedulable
+        answers[index] = test.run(batch.taskset(int(index))).schedulable
     return answers
 
 
@@ -50,11 +57,11 @@ def _reduced(batch: Batch, test: rta.Test) -> NDArray[np.bool_]:
     Overlaps are subtracted for segments of at least three periods of another task, and only ever help tasks whose
     GPU priorities are given.  The readable implementation decides the rest.
     """
-    assert test.reduces is not None
-    given = verdicts(batch, test.reduces)
+    reduced = registry.find(registry.REDUCES[test.base])
+    given = verdicts(batch, reduced.name)
     overlapping = np.array([_overlaps(batch, index) for index in range(len(batch))], np.bool_)
-    answers = verdicts(batch, test.reduces + rta.SUFFIX) if test.assigns else given
-    return _readable(batch, test.name, answers | given, np.flatnonzero(overlapping & ~given))
+    answers = verdicts(batch, reduced.name + rta.SUFFIX) if test.assigns else given
+    return _readable(batch, test, answers | given, np.flatnonzero(overlapping & ~given))
 
 
 def _overlaps(batch: Batch, index: int) -> bool:

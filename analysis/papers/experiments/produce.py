@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.experiments.engine import run
-from analysis.experiments.plan import Experiment, Settings
-from analysis.experiments.rows import Row, write_rows
-from analysis.experiments.study import Claim, Study
+from analysis.papers.experiments.engine import run
+from analysis.papers.experiments.plan import Experiment, Settings
+from analysis.papers.experiments.rows import Row, write_rows
+from analysis.papers.experiments.study import Claim, Study
 
 #: Called with what is done and what there is to do.
 Progress = Callable[[int, int], None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.masks.dispatch import Dispatcher, LaunchStream, Readable, Settings
+from analysis.papers.dispatch import Dispatcher, LaunchStream, Readable, Settings
 from analysis.traces.trace import Event, Kind, Trace
 
 #: The readable model draws; more blocks than these take it more than a few seconds.

@@ -11,39 +11,31 @@ from collections.abc import Iterable
 from analysis.model import Task, Waiting
 from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import TermKind
-from analysis.rta.system import Demands, System
+from analysis.rta.system import System
 
 MPCP = "readings: MPCP, as the evaluation charges it"
 FMLP = "readings: FMLP+, as the evaluation charges it"
 
 
-def mpcp(waiting: Waiting) -> Demands:
+def mpcp(task: Task, system: System, waiting: Waiting) -> list[Demand | Shared]:
     """The hybrid approach; a request's response is its length plus the longest request of every more urgent task."""
-
-    def demands(task: Task, system: System) -> list[Demand | Shared]:
-        listed: list[Demand | Shared] = [*_own(task), *_preemption(task, system, waiting, MPCP)]
-        key = ("boosting", task.cpu, task.priority, task.eta)
-        listed.append(system.shared(key, lambda: _boosting(task, system)))
-        if task.uses_gpu:
-            key = ("queue", task.segment_priority, task.priority, task.eta)
-            listed.append(system.shared(key, lambda: _queue(task, system)))
-            equals = (h for h in system.gpu_tasks if h.segment_priority == task.segment_priority and h is not task)
-            listed += [_requests(h, system) for h in equals]
-        return listed
-
-    return demands
+    listed: list[Demand | Shared] = [*_own(task), *_preemption(task, system, waiting, MPCP)]
+    key = ("boosting", task.cpu, task.priority, task.eta)
+    listed.append(system.shared(key, lambda: _boosting(task, system)))
+    if task.uses_gpu:
+        key = ("queue", task.segment_priority, task.priority, task.eta)
+        listed.append(system.shared(key, lambda: _queue(task, system)))
+        equals = (h for h in system.gpu_tasks if h.segment_priority == task.segment_priority and h is not task)
+        listed += [_requests(h, system) for h in equals]
+    return listed
 
 
-def fmlp(waiting: Waiting) -> Demands:
+def fmlp(task: Task, system: System, waiting: Waiting) -> list[Demand | Shared]:
     """One request of each task of another CPU for each own; of each lower task of its CPU, one more than that."""
-
-    def demands(task: Task, system: System) -> list[Demand | Shared]:
-        listed: list[Demand | Shared] = [*_own(task), *_preemption(task, system, waiting, FMLP)]
-        key = ("first come", task.cpu, task.priority, task.eta)
-        listed.append(system.shared(key, lambda: _first_come(task, system)))
-        return listed
-
-    return demands
+    listed: list[Demand | Shared] = [*_own(task), *_preemption(task, system, waiting, FMLP)]
+    key = ("first come", task.cpu, task.priority, task.eta)
+    listed.append(system.shared(key, lambda: _first_come(task, system)))
+    return listed
 
 
 def _own(task: Task) -> list[Demand]:

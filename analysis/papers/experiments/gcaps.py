@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from analysis.experiments import sweeps
-from analysis.experiments.boosted import BOOSTED
-from analysis.experiments.generate import PAPER
-from analysis.experiments.schedulability import Curve, Schedulability
+from analysis.papers.experiments import sweeps
+from analysis.papers.experiments.boosted import BOOSTED
+from analysis.papers.experiments.generate import PAPER
+from analysis.papers.experiments.schedulability import Curve, Schedulability
 
 #: GCAPS tries the priorities of the tasks first, and assigns GPU priorities if those fail (section 5.3).
 EIGHT = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from analysis.experiments import sweeps
-from analysis.experiments.boosted import BOOSTED
-from analysis.experiments.generate import THESIS
-from analysis.experiments.plan import Panel
-from analysis.experiments.schedulability import Curve, Drawable, Schedulability
+from analysis.papers.experiments import sweeps
+from analysis.papers.experiments.boosted import BOOSTED
+from analysis.papers.experiments.generate import THESIS
+from analysis.papers.experiments.plan import Panel
+from analysis.papers.experiments.schedulability import Curve, Drawable, Schedulability
 
 #: "The improved analysis given in Sec. 4.6.2 with the GPU priority assignment"; there is none for the kernel thread.
 COMPARED = (

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.experiments.rows import Row
-from analysis.experiments.study import Claim, Study
-from analysis.masks.dispatch import LaunchStream, Settings, dispatcher, simulate
 from analysis.masks.effect import effect, kernel_time
 from analysis.masks.topology import CHIPS
+from analysis.papers.dispatch import LaunchStream, Settings, dispatcher, simulate
+from analysis.papers.experiments.rows import Row
+from analysis.papers.experiments.study import Claim, Study
 
 PAPER = "RTNS'21"
 CHIP = CHIPS["radeon-vii"]
@@ -218,7 +218,7 @@ def _judge_figure_9(rows: Sequence[Row]) -> list[Claim]:
 
 
 def _draw(rows: Sequence[Row], path: Path) -> None:
-    from analysis.experiments import pictures  # matplotlib, which tables do not need
+    from analysis.papers.experiments import pictures  # matplotlib, which tables do not need
 
     figure, (axes,) = pictures.new_figure(1, size=(7, 4))
     for curve, marker in (("distributed", "o"), ("packed", "s")):

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from analysis.model import Task
+from analysis.rta.kernel_thread import THREAD_CPU
 from analysis.rta.recurrence import Demand
 from analysis.rta.result import TermKind
 from analysis.rta.system import System
-from analysis.rta.thesis import THREAD_CPU
 
 #: Steps of equation 4.7 at most: it does not always converge.
 STEPS = 1000

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from analysis.experiments.plan import Panel
-from analysis.experiments.schedulability import Curve, Drawable, Schedulability
-from analysis.rtgpu.generate import TABLE, Parameters
+from analysis.papers.experiments.plan import Panel
+from analysis.papers.experiments.schedulability import Curve, Drawable, Schedulability
+from analysis.papers.rtgpu_tasksets import TABLE, Parameters
 
 CURVES = (
     Curve("RTGPU, printed", "rtgpu-printed"),
