@@ -51,6 +51,12 @@ A06F_RESTART_RUNLIST    NVA06F_CTRL_CMD_RESTART_RUNLIST
 C0080_IDLE_CHANNELS     NV0080_CTRL_CMD_FIFO_IDLE_CHANNELS
 C2080_SET_PREEMPTION    NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE
 C2080_BIND_PREEMPTION   NV2080_CTRL_CMD_GR_CTXSW_PREEMPTION_BIND
+C2080_BIND_PM           NV2080_CTRL_CMD_GR_CTXSW_PM_BIND
+C2080_BIND_ZCULL        NV2080_CTRL_CMD_GR_CTXSW_ZCULL_BIND
+C2080_PM_MODE           NV2080_CTRL_CMD_GR_CTXSW_PM_MODE
+C2080_SMPC_MODE         NV2080_CTRL_CMD_GR_CTXSW_SMPC_MODE
+C2080_ZCULL_MODE        NV2080_CTRL_CMD_GR_CTXSW_ZCULL_MODE
+C0080_SET_PROPERTIES    NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES
 C506F_RESET_CHANNEL     NV506F_CTRL_CMD_RESET_ISOLATED_CHANNEL
 C83DE_RESUME_CONTEXT    NV83DE_CTRL_CMD_DEBUG_RESUME_CONTEXT
 C2080_DISABLE_CHANNELS  NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS
@@ -199,12 +205,14 @@ def nvidia(tree: Path, major: int) -> Iterator[Fact]:
 
 
 def channel_calls(tree: Path) -> Iterator[Fact]:
-    """Numbers of calls that enable channels, of which older releases have more: each that the headers have."""
-    wanted = r"^#define\s+(NV\w+_CTRL_CMD_(GPFIFO_SCHEDULE|RESET_CHANNEL|FIFO_START_SELECTED_CHANNELS))\s+\((0x\w+)\)"
+    """Numbers of calls that enable channels, of which releases have more or fewer: each that the headers have."""
+    known = "GPFIFO_SCHEDULE|RESET_CHANNEL|FIFO_START_SELECTED_CHANNELS|GR_CTXSW_SETUP_BIND"
+    wanted = rf"^#define\s+(NV\w+_CTRL_CMD_({known}))\s+\((0x\w+)\)"
+    alone = {"FIFO_START_SELECTED_CHANNELS": "C0080_START_CHANNELS", "GR_CTXSW_SETUP_BIND": "C2080_BIND_SETUP"}
     for header in sorted((tree / "src/common/sdk/nvidia/inc/ctrl").rglob("ctrl*.h")):
         for name, what, number in re.findall(wanted, header.read_text(), re.M):
-            if what.startswith("FIFO"):
-                yield Fact("C0080_START_CHANNELS", "C0080_START_CHANNELS", number)
+            if what in alone:
+                yield Fact(alone[what], alone[what], number)
             elif not name.startswith("NVA06C"):  # that is a group's
                 macro = f"RM_IS_CHANNEL_{what.removeprefix('GPFIFO_').removesuffix('_CHANNEL')}"
                 yield Fact(f"{macro}({name})", 1, f"{macro}({number})")

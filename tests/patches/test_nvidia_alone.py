@@ -26,12 +26,12 @@ MUTANTS = {
     "what GSP schedules runs": ("if (bEnable && _apply(pGpu, pGroup) != NV_OK)", "if (NV_FALSE)"),
     "a process switches itself on":
         ("((p->gpurtState & (OFF | UNKNOWN)) || !nv_gpurt_may_run(p->pGpurtOwner))", "NV_FALSE"),
-    "a process switches another's channels": ("if (p != NULL && !_isOwn(p))", "if (NV_FALSE)"),
+    "a process switches another's channels": ("if (channels[i] != NULL && !_isOwn(channels[i]))", "if (NV_FALSE)"),
     "65 channels in a call": ("if (n == MOST ||", "if (n == MOST + 1 ||"),
     "what failed is not sent again": ("    p->gpurtState |= UNKNOWN;\n    pBatch->", "    pBatch->"),
-    "first on, then off": ("status = _switch(pGpu, pGroup, NV_TRUE, SCHEDULED);",
+    "first on, then off": ("status = _switch(pGpu, pGroup, NV_TRUE, SCHEDULED);\n    return",
                            "status = _switch(pGpu, pGroup, NV_FALSE, SCHEDULED);\n"
-                           "    status = _switch(pGpu, pGroup, NV_TRUE, SCHEDULED);"),
+                           "    status = _switch(pGpu, pGroup, NV_TRUE, SCHEDULED);\n    return"),
     "nothing is sent after a sleep": ("if (bResend && (p->gpurtState & OFF))", "if (NV_FALSE)"),
     "a client's call names another's channel": ("&& _client(batch.channels[0]) != _client(p)", "&& NV_FALSE"),
     "no call of each client": ("? status : _try(pGpu, NV_FALSE)", "? status : status"),
@@ -43,12 +43,26 @@ MUTANTS = {
     "what a process switched off is switched on": ("if (!bDisable && (p->gpurtState & USER_OFF))", "if (NV_FALSE)"),
     "a channel that is closed stays listed": ("*ppNext = pKernelChannel->pGpurtNext;\n    nv", ";\n    nv"),
     "a process that goes is kept": ("put_pid(o->tgid);", ";"),
-    "channels are told twice": ("o->told += *change;", "o->told += *change; *change *= 2;"),
+    "channels are told twice": ("hooks->tsgs(g, o->tgid, change);", "hooks->tsgs(g, o->tgid, 2 * change);"),
     "a channel of the kernel is switched": ("pClient->pOsPidInfo == NULL", "NV_FALSE"),
-    "a kill is not told": ("hooks->killed(o->gpu, o->tgid);", ";"),
+    "a kill is not told": ("hooks->killed(g, o->tgid);", ";"),
     "gpurt does not hear that a channel may run":
-        ("_apply(pGpu, pGroup) != NV_OK)\n        nv_gpurt_recommit",
-         "_apply(pGpu, pGroup) != NV_OK && NV_FALSE)\n        nv_gpurt_recommit"),
+        ("if (bEnable && _apply(pGpu, pGroup) != NV_OK)\n        nv_gpurt_recommit",
+         "if (bEnable && _apply(pGpu, pGroup) != NV_OK && NV_FALSE)\n        nv_gpurt_recommit"),
+    "GSP enables what is off after a preemption":
+        ("if (_group(p) == pApi->pKernelChannelGroup && (p->gpurtState & (OFF | UNKNOWN)))", "if (NV_FALSE)"),
+    "a preemption leaves it on": ("            p->gpurtState |= WANTED_OFF;\n    status", "            ;\n    status"),
+    "what another call may switch on runs": ("if (IS_GSP_CLIENT(pGpu) && _mayEnable(cmd))", "if (NV_FALSE)"),
+    "what another call may switch on runs if that cannot be mended":
+        ("if (_switch(pGpu, pGroup, NV_TRUE, SCHEDULED) != NV_OK)\n        nv",
+         "(void)_switch(pGpu, pGroup, NV_TRUE, SCHEDULED);\n    if (0) nv"),
+    "GSP is told of it later": ("return (pParams->flags & NVOS54_FLAGS_FINN_SERIALIZED) ||", "return"),
+    "keys are rotated": ("return !gpuIsCCFeatureEnabled(pGpu);", "return NV_FALSE;"),
+    "an interrupt waits for a lock": ("WRITE_ONCE(o->killed, true);", "spin_lock(&lock);"),
+    "a lost GPU is not told": ("g->nv && xchg(&NV_GET_NVL_FROM_NV_STATE(g->nv)->gpurt_lost, false)", "false"),
+    "everyone waits": ("&& (!o->opener || o->opener == me)", ""),
+    "nobody waits": ("return o->channels && !o->told &&", "return false &&"),
+    "a child's channel is not told": ("if (!o->told && o->opener != me)", "if (0)"),
     "a wish for a commit ends a reset": ("if (g && hooks && !g->resets) {", "if (g && hooks) {"),
     "the thread spins": ("> SPIN_US;", "> 1000 * SPIN_US;"),
     "any thread naps": ("if (READ_ONCE(g->committer) == current)", "if (g)"),
@@ -110,7 +124,14 @@ def test_planted_bugs_are_found(tmp_path: Path) -> None:
 FACTS = """
 #include "nvtypes.h"
 #include "nvstatus.h"
+#include "ctrl/ctrl0080/ctrl0080fifo.h"
 #include "ctrl/ctrl2080/ctrl2080fifo.h"
+#include "ctrl/ctrl2080/ctrl2080gr.h"
+#include "ctrl/ctrl506f.h"
+#include "ctrl/ctrl5080.h"
+#include "ctrl/ctrl83de.h"
+#include "ctrl/ctrl906f.h"
+#include "ctrl/ctrla06c.h"
 #define SAME(a, b) _Static_assert((a) == (b), #a)
 #define AT(member, offset) SAME(__builtin_offsetof(NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS, member), offset)
 """
@@ -118,8 +139,8 @@ FACTS = """
 
 def facts(text: str) -> str:
     """The numbers of rm.h, and the offsets that its structure has here."""
-    numbers = re.findall(r"^#define (NV_(?:OK|ERR_\w+|WARN_\w+)|NV2080_CTRL_\w+) (\w+)$", text, re.M)
-    assert len(numbers) > 8
+    numbers = re.findall(r"^#define (NV_(?:OK|ERR_\w+|WARN_\w+)|NV\w{4}_CTRL_\w+) (\w+)$", text, re.M)
+    assert len(numbers) > 26
     found = re.search(r"^typedef struct \{\n\tNvBool bDisable;.*?^\} (\w+);", text, re.M | re.S)
     assert found
     ours = found[0].replace(found[1], "OURS").replace("uint64_t", "NvU64")

@@ -21,11 +21,6 @@ HERE = ROOT / "tests/patches/rm"
 FIFO = "src/nvidia/src/kernel/gpu/fifo"
 GROUP = "pKernelChannel->pKernelChannelGroupApi->pKernelChannelGroup"
 GPU = "src/nvidia/src/kernel/gpu"
-DEFERRED = (
-    "    // gpurt could not see when it is carried out.\n"
-    "    if (pDeferredApi->cmd == NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS)"
-)
-ROW = "        /*accessRight=*/0x0u,\n        /*methodId=*/   "
 #: What each of these breaks is noticed: a file of RM's (its name depends on the release), what the patches have put
 #: there, and what it becomes.
 MUTANTS = {
@@ -37,8 +32,12 @@ MUTANTS = {
     "a channel that is scheduled runs": (
         f"{FIFO}/kernel_channel.c",
         f"gpurtAfterSchedule(pGpu, {GROUP},\n" + 31 * " " + "pKernelChannel, pSchedParams->bEnable);", ";"),
+    "what another call may switch on runs": (
+        "src/nvidia/src/kernel/rmapi/resource.c", "gpurtAfterControl(pGpu, pResource, pParams->cmd);", ";"),
     "a channel that is reset runs": (
-        f"{FIFO}/kernel_channel.c", "gpurtAfterReset(pGpu, pKernelChannel);\n        return", "return"),
+        f"{FIFO}/kernel_fifo_gpurt.c", "        case NV906F_CTRL_CMD_RESET_CHANNEL:\n", ""),
+    "GSP enables what is off after a preemption": (
+        "src/nvidia/src/kernel/rmapi/resource.c", "gpurtHandlesControl(pGpu, pResource, pParams, &status)", "NV_FALSE"),
     "what is off is waited for": (f"{FIFO}/kernel_channel.c", "if (gpurtIsOff(pKernelChannel))", "if (NV_FALSE)"),
     "everything is stopped at once": (f"{FIFO}/kernel_channel.c", "if (gpurtIsOff(pKernelChannel))", "if (NV_TRUE)"),
     "a channel that was stopped is switched": (f"{FIFO}/kernel_channel.c", "gpurtStopped(pKernelChannel);", ";"),
@@ -56,20 +55,17 @@ MUTANTS = {
     "a list of channels with one that is off is waited for": (
         f"{FIFO}/kernel_idle_channels.c", "if (gpurtKeepsBusy(pGpu, phClients[0], phChannels, numChannels))",
         "if (NV_FALSE)"),
-    "GSP is told what to switch on later": (
-        f"{GPU}/deferred_api.c", f"NV_OK;\n\n{DEFERRED}", "NV_OK;\n\n    if (NV_FALSE)"),
-    "GSP is told what to switch on later, by the second call": (
-        f"{GPU}/deferred_api.c", f"RMAPI(pGpu);\n\n{DEFERRED}", "RMAPI(pGpu);\n\n    if (NV_FALSE)"),
-    "RM does not see a call that is carried out later": (
-        "src/nvidia/generated/g_deferred_api_nvoc.c",
-        f"/*flags=*/      0x10008u,\n{ROW}0x50800101u", f"/*flags=*/      0x50048u,\n{ROW}0x50800101u"),
+    **{
+        f"GSP is told what to switch on later: {version}": (
+            f"{FIFO}/kernel_fifo_gpurt.c", f"case NV5080_CTRL_CMD_DEFERRED_API{version}:", "case 0xffffffff:")
+        for version in ("", "_V2")
+    },
     "a kill that GSP reports is not told": (
         f"{GPU}/gsp/kernel_gsp.c",
         27 * " " + "NV_ERR_INVALID_CHANNEL);\n        gpurtKilled(pGpu, pKernelChannel);",
         27 * " " + "NV_ERR_INVALID_CHANNEL);"),
-    "a kill is not told": (
-        "src/nvidia/src/kernel/gpu/*/kernel_*.c",
-        "kfifoStartChannelHalt(pGpu, pKernelFifo, pKernelChannel);\n        gpurtKilled(pGpu, pKernelChannel);", ";"),
+    "that all is lost is not told": (
+        "src/nvidia/src/kernel/gpu/*/kernel_*.c", "nv_gpurt_lost(pGpu->pOsGpuInfo);", ";"),
     "a reset is not told": (
         "src/nvidia/src/kernel/gpu/gpu.c", "nv_gpurt_reset(pGpu->pOsGpuInfo, newState);", ";"),
     "RM is asked for its firmware's client": (

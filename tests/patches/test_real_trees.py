@@ -128,7 +128,7 @@ def test_rm_runs_the_handlers_that_the_patches_change(driver: str, source: Path 
     assert patch_driver(driver, tree)[0] == 0
     release = re.findall(r"^NVIDIA_VERSION = (\d+)", (tree / "version.mk").read_text(), re.M)[0]
     changed = set(re.findall(r"^@@ .* @@ (\w*CtrlCmd\w+_IMPL)$", "".join(texts(driver, release).values()), re.M))
-    assert len(changed) > 7
+    assert len(changed) >= 5
     row = r"void\)\) &?(\w+?)_(?:IMPL|DISPATCH|\w{6}),\n#endif.*\n\s+/\*flags=\*/\s+0x(\w+)u"
     generated = (tree / "src/nvidia/generated").glob("g_*_nvoc.c")
     rows = {name: int(flags, 16) for file in generated for name, flags in re.findall(row, file.read_text())}

@@ -22,7 +22,10 @@ FOLDERS = {
         ("drivers/gpu/drm/amd/amdkfd/", "drivers/gpu/drm/amd/amdgpu/", "amd/amdkfd/"),
         ("drm/amdkfd: ", "drm/amdgpu: "),
     ),
-    "nvidia-open": (("kernel-open/nvidia/", "src/nvidia/"), ("kernel-open: ", "rm: ")),
+    "nvidia-open": (
+        ("kernel-open/nvidia/", "kernel-open/common/inc/nv-linux.h", "src/nvidia/"),
+        ("kernel-open: ", "rm: "),
+    ),
 }
 #: NVIDIA's driver is two programs, one of which knows neither the kernel nor gpurt.
 LIMITS = {"nvgpu": 100, "amdgpu": 100, "nvidia-open": 150}

@@ -176,7 +176,8 @@ def test_what_the_program_makes_while_it_is_off(start: Start, plane: Control, gp
 
 @pytest.mark.parametrize(
     ("own", "version"),
-    [("volta", "550.163.01"), ("start", "560.35.03"), ("reset", "595.45.04"), ("preemption-mode", "595.45.04")],
+    [("volta", "550.163.01"), ("start", "560.35.03")]
+    + [(own, "595.45.04") for own in ("reset", "preemption-mode", "preempt")],
 )
 def test_calls_of_which_the_driver_enables_channels(
     own: str, version: str, start: Start, plane: Control, gpu: FakeGpu

@@ -139,9 +139,17 @@ RM_LAYOUT(rm_transfer, 16);
  */
 #define C0080_START_CHANNELS	0x801705u
 #define C0080_IDLE_CHANNELS	0x801714u
-/* Calls for a subdevice: ctrl2080gr.h. */
+/* Preempts, unbinds and binds a channel while it changes it. */
+#define C0080_SET_PROPERTIES	0x80170fu
+/* Calls for a subdevice, which change contexts: ctrl2080gr.h. */
+#define C2080_ZCULL_MODE	0x20801205u
+#define C2080_PM_MODE		0x20801207u
+#define C2080_BIND_ZCULL	0x20801208u
+#define C2080_BIND_PM		0x20801209u
+#define C2080_SMPC_MODE		0x2080120eu
 #define C2080_SET_PREEMPTION	0x20801210u
 #define C2080_BIND_PREEMPTION	0x20801211u
+#define C2080_BIND_SETUP	0x2080123au	/* from release 550 on */
 /* Calls for a channel and for a debugger's session: ctrl506f.h, ctrl83dedebug.h. */
 #define C506F_RESET_CHANNEL	0x506f0105u
 #define C83DE_RESUME_CONTEXT	0x83de0318u

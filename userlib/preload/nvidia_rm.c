@@ -273,13 +273,16 @@ static void sliced(struct gpu_file *file, const struct rm_control *c)
 
 /*
  * Firmware carries these out, and the sources do not say whether it leaves channels off that are off.  START_CHANNELS is
- * documented to put them on the runlist.  A program makes few of these calls, most of them when it starts.
+ * documented to put them on the runlist.  PREEMPT with wait disables a group, and enables it in the end
+ * (kernel_channel_group_api.c, 615.71.09).  nvgpu, whose sources are open, does so when it changes a context.  A program
+ * makes few of these calls, most of them when it starts.
  */
 static bool may_enable(uint32_t command)
 {
 	static const uint32_t commands[] = {
-		C0080_START_CHANNELS, C0080_IDLE_CHANNELS, C2080_SET_PREEMPTION, C2080_BIND_PREEMPTION, C506F_RESET_CHANNEL,
-		C83DE_RESUME_CONTEXT,
+		A06C_PREEMPT, C0080_START_CHANNELS, C0080_IDLE_CHANNELS, C0080_SET_PROPERTIES, C2080_ZCULL_MODE,
+		C2080_PM_MODE, C2080_BIND_ZCULL, C2080_BIND_PM, C2080_SMPC_MODE, C2080_SET_PREEMPTION,
+		C2080_BIND_PREEMPTION, C2080_BIND_SETUP, C506F_RESET_CHANNEL, C83DE_RESUME_CONTEXT,
 	};
 	size_t i;
 

@@ -25,6 +25,7 @@ struct channel {
 	KernelChannel rm;
 	KernelChannelGroupApi api;
 	bool open, scheduled, off, user_off;
+	bool stopped;			/* it ran, and was switched off */
 };
 
 static KernelChannelGroup groups[GROUPS];
@@ -83,6 +84,7 @@ static NV_STATUS switch_all(NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS *p, NvU32 c
 		c = named(p->hClientList[i], p->hChannelList[i]);
 		if (!c || (is_strict && !c->scheduled))
 			return NV_ERR_INVALID_ARGUMENT;
+		c->stopped = c->stopped || (runs(c) && p->bDisable);
 		c->off = p->bDisable;
 		/* First off, then on. */
 		for (j = 0; ours && !p->bDisable && current == &the_thread && j < CHANNELS; j++)
@@ -203,6 +205,7 @@ static struct channel *any(bool open)
 static void begin(RmClient *client)
 {
 	current = &another_thread;
+	current->tgid = client->pOsPidInfo;
 	context.pClient = client;
 	context.secInfo.privLevel = RS_PRIV_LEVEL_USER;
 	api_lock = true;
@@ -213,18 +216,16 @@ static void end(void)
 {
 	gpu_lock = false;
 	api_lock = false;
-	current = &the_thread;
 	nv_gpurt_flush();
+	current = &the_thread;
 	check_off();
 }
 
-static void open_channel(int client, int group, bool delays)
+/* During a call. */
+static void add_channel(int client, int group, bool delays)
 {
 	struct channel *c = any(false);
 
-	if (!c)
-		return;
-	begin(&clients[client]);
 	memset(c, 0, sizeof(*c));
 	c->api.pKernelChannelGroup = &groups[group];
 	c->rm.pKernelChannelGroupApi = &c->api;
@@ -235,7 +236,17 @@ static void open_channel(int client, int group, bool delays)
 	gpurtChannelAdded(&gpu, &c->rm);
 	if (!delays)
 		gpurtChannelJoins(&gpu, &c->rm);
+}
+
+/* When the call ends, gpurt knows the process, before the worker has run. */
+static void open_channel(int client, int group, bool delays)
+{
+	if (!any(false))
+		return;
+	begin(&clients[client]);
+	add_channel(client, group, delays);
 	end();
+	assert(client == CLIENTS || told[client]);
 }
 
 static void close_channel(struct channel *c)
@@ -270,11 +281,42 @@ static void schedules(struct channel *one, bool whole, bool enable)
 	end();
 }
 
-static void reset_channel(struct channel *c)
+/* The reset of a channel, or a change of its group's contexts: GSP may switch on what it has to do with. */
+static void control_channel(struct channel *one, bool reset)
 {
-	begin(c->rm.client);
-	c->off = c->off && (!schedule_puts_on || c->user_off);
-	gpurtAfterReset(&gpu, &c->rm);
+	RmResource resource = { .channel = reset ? &one->rm : NULL };
+	struct channel *c;
+
+	begin(one->rm.client);
+	for (c = channels; c < channels + CHANNELS; c++)
+		if (c == one || (!reset && c->open && c->api.pKernelChannelGroup == one->api.pKernelChannelGroup))
+			c->off = c->off && (!schedule_puts_on || c->user_off);
+	gpurtAfterControl(&gpu, &resource, reset ? NV906F_CTRL_CMD_RESET_CHANNEL : NV2080_CTRL_CMD_GR_CTXSW_PM_MODE);
+	end();
+}
+
+/* GSP disables a group, waits, and enables it: it must not get that of a group in which a channel is off. */
+static void preempt(struct channel *one)
+{
+	RS_RES_CONTROL_PARAMS_INTERNAL params = { .cmd = NVA06C_CTRL_CMD_PREEMPT };
+	RmResource resource = { .group = &one->api };
+	bool ran[CHANNELS], handled;
+	NV_STATUS status;
+	int i;
+
+	begin(one->rm.client);
+	for (i = 0; i < CHANNELS; i++) {
+		ran[i] = runs(&channels[i]) && channels[i].api.pKernelChannelGroup == one->api.pKernelChannelGroup;
+		channels[i].stopped = channels[i].rm.client == &clients[CLIENTS];
+	}
+	handled = gpurtHandlesControl(&gpu, &resource, &params, &status);
+	for (i = 0; i < CHANNELS; i++) {
+		struct channel *c = &channels[i];
+
+		assert(!handled || status || !ran[i] || c->stopped);
+		assert(handled || !c->open || c->api.pKernelChannelGroup != one->api.pKernelChannelGroup || !c->off ||
+		       c->user_off || !c->scheduled);
+	}
 	end();
 }
 
@@ -287,7 +329,10 @@ static void user_switches(RmClient *client, struct channel *c, bool disable)
 	p.hClientList[0] = c->rm.client->handle;
 	p.hChannelList[0] = c->rm.handle;
 	begin(client);
-	assert(gpurtFilterUser(&gpu, &p) == NV_OK && (own || c->rm.client == &clients[CLIENTS] || !p.numChannels));
+	own = own || c->rm.client == &clients[CLIENTS];
+	assert(gpurtFilterUser(&gpu, &p) == (own ? NV_OK : NV_ERR_INSUFFICIENT_PERMISSIONS));
+	if (!own)
+		p.numChannels = 0;
 	if (p.numChannels && (!is_strict || c->scheduled)) {
 		assert(switch_all(&p, 1, false) == NV_OK);
 		gpurtUserSwitched(&gpu, &p);
@@ -314,6 +359,7 @@ static void kill_group(struct channel *c)
 	begin(c->rm.client);
 	gpurtKilled(&gpu, &c->rm);
 	end();
+	flush_work(&telling);
 	assert(c->rm.client == &clients[CLIENTS] || kills[c->rm.client - clients] > before);
 }
 
@@ -343,7 +389,7 @@ static void decide(void)
 static void step(void)
 {
 	struct channel *c = any(true);
-	int what = below(14);
+	int what = below(15);
 
 	fails_after = below(8) ? -1 : below(2);
 	fails_with = NV_ERR_TIMEOUT;
@@ -354,7 +400,7 @@ static void step(void)
 	else if (what == 6 && c->rm.client != &clients[CLIENTS])
 		user_switches(below(2) ? c->rm.client : &clients[below(CLIENTS)], c, below(2));
 	else if (what == 7)
-		reset_channel(c);
+		control_channel(c, below(2));
 	else if (what == 8)
 		kill_group(c);
 	else if (what == 9)
@@ -363,6 +409,8 @@ static void step(void)
 		sleep_and_wake();
 	else if (what == 11)
 		close_channel(c);
+	else if (what == 12)
+		preempt(c);
 	else
 		decide();
 	if (due)
@@ -542,6 +590,85 @@ static void test_failed_filter(void)
 	stop();
 }
 
+/* An interrupt comes while the lock is held, and finds that the GPU is lost. */
+static void test_lost(void)
+{
+	start();
+	open_channel(0, 0, true);
+	open_channel(1, 1, true);
+	memset(kills, 0, sizeof(kills));
+	spin_lock(&lock);
+	nv_gpurt_lost(&nv);
+	nv_gpurt_killed(any(true)->rm.pGpurtOwner);
+	spin_unlock(&lock);
+	flush_work(&telling);
+	assert(kills[0] == 1 && kills[1] == 1);
+	stop();
+}
+
+static void flushes(int client)
+{
+	another_thread.tgid = &pids[client];
+	current = &another_thread;
+	nv_gpurt_flush();
+	current = &the_thread;
+}
+
+/* Process 0 has children, which use its client.  Nobody waits for another's news, who has gpus_lock or not. */
+static void test_waits(void)
+{
+	int children, i;
+
+	for (children = 0; children < 3; children++) {
+		start();
+		for (i = children != 0; i <= children; i++) {
+			begin(&clients[0]);
+			current->tgid = &pids[i];
+			add_channel(0, 0, true);
+			api_lock = gpu_lock = false;
+		}
+		gpus_lock.held = true;
+		if (children < 2)
+			flushes(3);
+		assert(!told[0]);
+		gpus_lock.held = false;
+		flushes(children);
+		assert(told[0] == (children ? children : 1));
+		gpus_lock.held = true;
+		flushes(children);
+		gpus_lock.held = false;
+		current = &the_thread;
+		stop();
+	}
+}
+
+/* What RM must not carry out. */
+static void test_refused_controls(void)
+{
+	static const struct {
+		NvU32 cmd, flags, later;
+		bool refused;
+	} all[] = {
+		{ NV5080_CTRL_CMD_DEFERRED_API, 0, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, true },
+		{ NV5080_CTRL_CMD_DEFERRED_API, 0, NV2080_CTRL_CMD_GR_CTXSW_PM_BIND, false },
+		{ NV5080_CTRL_CMD_DEFERRED_API, NVOS54_FLAGS_FINN_SERIALIZED, NV2080_CTRL_CMD_GR_CTXSW_PM_BIND, true },
+		{ NV5080_CTRL_CMD_DEFERRED_API_V2, 0, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS, true },
+		{ NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION, 0, 0, true },
+		{ NVA06C_CTRL_CMD_SET_TIMESLICE, 0, 0, false },
+	};
+	RmResource resource = { NULL };
+	size_t i;
+
+	for (i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		NV5080_CTRL_DEFERRED_API_PARAMS params = { .cmd = all[i].later };
+		RS_RES_CONTROL_PARAMS_INTERNAL call = { all[i].cmd, all[i].flags, &params };
+		NV_STATUS status;
+
+		assert(gpurtHandlesControl(&gpu, &resource, &call, &status) == all[i].refused);
+		assert(!all[i].refused || status == NV_ERR_NOT_SUPPORTED);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	int round, i, rounds = argc > 1 ? atoi(argv[1]) : 300;
@@ -556,6 +683,9 @@ int main(int argc, char **argv)
 	test_refusals();
 	test_sleep();
 	test_failed_filter();
+	test_lost();
+	test_waits();
+	test_refused_controls();
 	for (round = 0; round < rounds; round++) {
 		seed = 2 * round + 1;
 		start();

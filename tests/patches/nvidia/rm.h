@@ -11,13 +11,16 @@ typedef uint32_t NvU32, NvHandle, NV_STATUS;
 typedef struct nv_state {
 	NvU32 flags;
 	struct OBJGPU *gpu;
+	NvBool gpurt_lost;	/* in truth of what is around it */
 } nv_state_t, OS_GPU_INFO;
+#define NV_GET_NVL_FROM_NV_STATE(nv) (nv)
 typedef struct nvidia_stack nvidia_stack_t;
 #define NV_TRUE 1
 #define NV_FALSE 0
 #define NV_API_CALL
 #define NVBIT(n) (1U << (n))
 #define NV_OK 0
+#define NV_ERR_INSUFFICIENT_PERMISSIONS 0x1b
 #define NV_ERR_INVALID_ARGUMENT 0x1f
 #define NV_ERR_INVALID_CLIENT 0x23
 #define NV_ERR_NOT_SUPPORTED 0x56
@@ -26,6 +29,24 @@ typedef struct nvidia_stack nvidia_stack_t;
 #define NV_WARN_MORE_PROCESSING_REQUIRED 0x10005
 
 /* GSP's. */
+#define NV0080_CTRL_CMD_FIFO_IDLE_CHANNELS 0x801714
+#define NV0080_CTRL_CMD_FIFO_SET_CHANNEL_PROPERTIES 0x80170f
+#define NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION 0x2080111a
+#define NV2080_CTRL_CMD_GR_CTXSW_PM_BIND 0x20801209
+#define NV2080_CTRL_CMD_GR_CTXSW_PM_MODE 0x20801207
+#define NV2080_CTRL_CMD_GR_CTXSW_PREEMPTION_BIND 0x20801211
+#define NV2080_CTRL_CMD_GR_CTXSW_SETUP_BIND 0x2080123a
+#define NV2080_CTRL_CMD_GR_CTXSW_SMPC_MODE 0x2080120e
+#define NV2080_CTRL_CMD_GR_CTXSW_ZCULL_BIND 0x20801208
+#define NV2080_CTRL_CMD_GR_CTXSW_ZCULL_MODE 0x20801205
+#define NV2080_CTRL_CMD_GR_SET_CTXSW_PREEMPTION_MODE 0x20801210
+#define NV506F_CTRL_CMD_RESET_ISOLATED_CHANNEL 0x506f0105
+#define NV5080_CTRL_CMD_DEFERRED_API 0x50800101
+#define NV5080_CTRL_CMD_DEFERRED_API_V2 0x50800103
+#define NV83DE_CTRL_CMD_DEBUG_RESUME_CONTEXT 0x83de0318
+#define NV906F_CTRL_CMD_RESET_CHANNEL 0x906f0102
+#define NVA06C_CTRL_CMD_PREEMPT 0xa06c0105
+#define NVA06C_CTRL_CMD_SET_TIMESLICE 0xa06c0103
 #define NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS 0x2080110b
 #define NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES 64
 typedef struct {
@@ -36,6 +57,15 @@ typedef struct {
 	NvHandle hClientList[NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES];
 	NvHandle hChannelList[NV2080_CTRL_FIFO_DISABLE_CHANNELS_MAX_ENTRIES];
 } NV2080_CTRL_FIFO_DISABLE_CHANNELS_PARAMS;
+typedef struct {
+	NvHandle hApiHandle;
+	NvU32 cmd;
+} NV5080_CTRL_DEFERRED_API_PARAMS, NV5080_CTRL_DEFERRED_API_V2_PARAMS;
+#define NVOS54_FLAGS_FINN_SERIALIZED 4	/* what it is does not matter here */
+typedef struct {
+	NvU32 cmd, flags;
+	void *pParams;
+} RS_RES_CONTROL_PARAMS_INTERNAL;
 
 /* RM's objects. */
 typedef struct RmClient {
@@ -57,6 +87,10 @@ typedef struct KernelChannel {
 	RmClient *client;
 	NvHandle handle;
 } KernelChannel;
+typedef struct {
+	KernelChannelGroupApi *group;	/* what it is, or NULL */
+	KernelChannel *channel;
+} RmResource;
 typedef struct {
 	KernelChannel *pGpurtChannels;
 	NvU32 gpurtCalls;
@@ -82,7 +116,10 @@ typedef struct {
 } CALL_CONTEXT;
 typedef int THREAD_STATE_NODE;
 enum { RS_PRIV_LEVEL_USER, RS_PRIV_LEVEL_USER_ROOT, RS_PRIV_LEVEL_KERNEL };
-#define dynamicCast(object, type) (object)
+#define dynamicCast(object, type) as_##type(object)
+#define as_RmClient(client) (client)
+#define as_KernelChannel(resource) (resource)->channel
+#define as_KernelChannelGroupApi(resource) (resource)->group
 #define RES_GET_CLIENT(channel) ((channel)->client)
 #define RES_GET_CLIENT_HANDLE(channel) ((channel)->client->handle)
 #define RES_GET_HANDLE(object) ((object)->handle)
@@ -228,9 +265,14 @@ static inline void nv_kmem_cache_free_stack(nvidia_stack_t *sp)
 
 struct kthread {
 	unsigned int flags;
+	struct pid *tgid;
 };
 static struct kthread the_thread = { PF_KTHREAD }, another_thread = { PF_KTHREAD };
 static struct kthread *current = &the_thread;
+#define task_tgid(thread) ((thread)->tgid)
+#define rt_mutex_lock mutex_lock
+#define rt_mutex_unlock mutex_unlock
+#define DEFINE_RT_MUTEX DEFINE_MUTEX
 typedef int64_t ktime_t;
 static ktime_t now;	/* us */
 static int naps;

@@ -106,7 +106,7 @@ struct process {
 	NvBool may_run;
 };
 
-static int recommits;
+static int recommits, lost;
 static int resets;	/* began, minus those that are over */
 
 void *nv_gpurt_opened(OS_GPU_INFO *info, void *process)
@@ -140,6 +140,11 @@ void nv_gpurt_killed(void *owner)
 	((struct process *)owner)->kills++;
 }
 
+void nv_gpurt_lost(OS_GPU_INFO *info)
+{
+	lost++;
+}
+
 void nv_gpurt_reset(OS_GPU_INFO *info, NvBool begins)
 {
 	resets += begins ? 1 : -1;
@@ -166,7 +171,7 @@ static struct {
 	NvBool refuses_foreign;		/* a client that names another's channels */
 	NvBool immediate;		/* what the last STOP_CHANNEL said */
 	int idles;
-	int deferred;
+	int deferred, preemptions;
 	void (*beside)(void);		/* somebody does this during the next FIFO_DISABLE_CHANNELS */
 } gsp = { .fails_after = -1 };
 
@@ -234,6 +239,16 @@ static void gsp_schedule(NvHandle client, NvHandle group, NvHandle handle, NvBoo
 	}
 }
 
+/* GSP has disabled that group, or all, for what it does: in the end all of it is on. */
+static void gsp_enable(NvHandle client, NvHandle group)
+{
+	int i;
+
+	for (i = 0; i < gsp.count; i++)
+		if (gsp.channels[i].client == client && (!group || gsp.channels[i].group == group))
+			gsp.channels[i].off = NV_FALSE;
+}
+
 static NV_STATUS gsp_control(RM_API *api, NvHandle client, NvHandle object, NvU32 command, void *params, NvU32 size)
 {
 	MUST(rmDeviceGpuLockIsOwner(0));
@@ -250,6 +265,13 @@ static NV_STATUS gsp_control(RM_API *api, NvHandle client, NvHandle object, NvU3
 		return NV_OK;
 	case NV906F_CTRL_CMD_RESET_CHANNEL:
 		gsp_schedule(client, 0, object, NV_TRUE);
+		return NV_OK;
+	case NVA06C_CTRL_CMD_PREEMPT:
+		gsp.preemptions++;
+		gsp_enable(client, object);
+		return NV_OK;
+	case NV2080_CTRL_CMD_GR_CTXSW_SMPC_MODE:
+		gsp_enable(client, 0);
 		return NV_OK;
 	case NVA06F_CTRL_CMD_STOP_CHANNEL:
 		gsp.immediate = ((NVA06F_CTRL_STOP_CHANNEL_PARAMS *)params)->bImmediate;

@@ -231,6 +231,8 @@ static void test_doors(NvBool switches_on)
 {
 	NVA06F_CTRL_GPFIFO_SCHEDULE_PARAMS one = { .bEnable = NV_TRUE };
 	NV906F_CTRL_CMD_RESET_CHANNEL_PARAMS reset = { 0 };
+	NVA06C_CTRL_PREEMPT_PARAMS preempt = { .bWait = NV_TRUE };
+	NV2080_CTRL_GR_CTXSW_SMPC_MODE_PARAMS counters = { .hChannel = FIRST };
 	static NV2080_CTRL_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION_PARAMS keys;
 
 	start();
@@ -245,14 +247,19 @@ static void test_doors(NvBool switches_on)
 	MUST(!running(&a, FIRST, 2));
 	MUST_OK(ask(&a.process, a.client, FIRST, NV906F_CTRL_CMD_RESET_CHANNEL, &reset, sizeof(reset)));
 	MUST(!running(&a, FIRST, 2));
+	MUST_OK(ask(&a.process, a.client, GROUP, NVA06C_CTRL_CMD_PREEMPT, &preempt, sizeof(preempt)));
+	MUST(!running(&a, FIRST, 2) && gsp.preemptions == 0);
+	MUST_OK(ask(&b.process, b.client, GROUP, NVA06C_CTRL_CMD_PREEMPT, &preempt, sizeof(preempt)));
+	MUST(gsp.preemptions == 1);
+	MUST_OK(ask(&a.process, a.client, SUBDEVICE, NV2080_CTRL_CMD_GR_CTXSW_SMPC_MODE, &counters, sizeof(counters)));
+	MUST(!running(&a, FIRST, 2));
 	MUST_OK(switch_channels(&a, &a, FIRST, 2, NV_FALSE));
 	MUST(!running(&a, FIRST, 2));
-	MUST_OK(switch_channels(&b, &a, FIRST, 2, NV_FALSE));
+	MUST_BE(switch_channels(&b, &a, FIRST, 2, NV_FALSE), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	MUST(!running(&a, FIRST, 2));
-	MUST_OK(switch_channels(&a, &b, FIRST, 1, NV_TRUE));
+	MUST_BE(switch_channels(&a, &b, FIRST, 1, NV_TRUE), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	MUST(running(&b, FIRST, 1) == 1);
-	MUST_OK(switch_both(&b, NV_TRUE));
-	MUST_OK(switch_both(&b, NV_FALSE));
+	MUST_BE(switch_both(&b, NV_TRUE), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	MUST(!running(&a, FIRST, 2) && running(&b, FIRST, 1) == 1);
 	MUST_BE(switch_channels(&a, &a, FIRST, 65, NV_FALSE), NV_ERR_INVALID_ARGUMENT);
 	MUST_BE(ask(&a.process, a.client, SUBDEVICE, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION, &keys,
@@ -440,7 +447,7 @@ static void test_end(void)
 	close_users();
 }
 
-/* A reset is told, and so is the death of all channels in one. */
+/* A reset is told, and so is the death of all channels, once and without a look at the list. */
 static void test_reset(void)
 {
 	THREAD_STATE_NODE state;
@@ -452,9 +459,10 @@ static void test_reset(void)
 	MUST_OK(gpuMarkDeviceForReset(gpu));
 	MUST(resets == 1);
 	MUST_OK(rmDeviceGpuLocksAcquire(gpu, GPUS_LOCK_FLAGS_NONE, RM_LOCK_MODULES_FIFO));
+	lost = 0;
 	gsp_crashes(gpu);
 	rmDeviceGpuLocksRelease(gpu, GPUS_LOCK_FLAGS_NONE, NULL);
-	MUST(a.process.kills == 1 && b.process.kills == 0);
+	MUST(lost == 1 && a.process.kills == 0);
 	MUST_OK(gpuUnmarkDeviceForReset(gpu));
 	MUST(resets == 0);
 	rmapiLockRelease();
@@ -527,6 +535,7 @@ static void test_refusals(void)
 static void test_shared_group(void)
 {
 	RM_API *api = rmapiGetInterface(RMAPI_EXTERNAL_KERNEL);
+	NVA06C_CTRL_PREEMPT_PARAMS preempt = { .bWait = NV_TRUE };
 	NvHandle shared = GROUP + 1;
 	THREAD_STATE_NODE state;
 
@@ -545,6 +554,10 @@ static void test_shared_group(void)
 	b.process.may_run = NV_FALSE;
 	MUST_OK(schedule(&a, GROUP, NV_TRUE));
 	MUST(running(&a, FIRST, 1) == 1 && !running(&b, FIRST, 1));
+	/* What may run is off and on, and no more comes on. */
+	gsp.calls = 0;
+	MUST_OK(ask(&a.process, a.client, GROUP, NVA06C_CTRL_CMD_PREEMPT, &preempt, sizeof(preempt)));
+	MUST(gsp.calls == 2 && !gsp.preemptions && running(&a, FIRST, 1) == 1 && !running(&b, FIRST, 1));
 	close_object(&b, b.client);
 	close_object(&a, a.client);
 }

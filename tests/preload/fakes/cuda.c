@@ -287,7 +287,7 @@ static int own_control(const char *what)
 {
 	static const struct { const char *what; uint32_t object, command, size; } all[] = {
 		{ "volta", CHANNEL, 0xc36f0103, 2 }, { "start", DEVICE, 0x801705, 48 }, { "reset", CHANNEL, 0x906f0102, 16 },
-		{ "preemption-mode", SUBDEVICE, 0x20801210, 32 },
+		{ "preemption-mode", SUBDEVICE, 0x20801210, 32 }, { "preempt", GROUP, 0xa06c0105, 8 },
 	};
 	uint8_t params[64] = { 1 };
 	size_t i;

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -234,7 +235,7 @@ class Nvidia(File):
         if name in ("attached", "id-info", "pci-info"):
             return self.whereabouts(name, nested)
         if name in ("start", "reset", "preemption-mode"):
-            return self.enable_all(client, name)
+            return self.enable(lambda at: at[0] == client, start=name == "start")
         if name.startswith("schedule"):
             self.schedule(client, handle, bool(nested[0]))
             return OK
@@ -264,11 +265,11 @@ class Nvidia(File):
         return OK
 
     def preempt(self, group: Group, nested: bytearray) -> int:
-        """The timeout that a caller gives is at most a second (ctrla06c.h)."""
+        """The timeout is at most a second (ctrla06c.h).  With wait the group is disabled meanwhile, and then enabled."""
         if nested[1] and struct.unpack_from("=I", nested, 4)[0] > 1_000_000:
             return INVALID_ARGUMENT
         self.engine_of(group).preempt(group)
-        return OK
+        return self.enable(lambda at: self.groups.get(self.owner_of(*at)) is group) if nested[0] else OK
 
     def owner_of(self, client: int, channel: int) -> tuple[int, int]:
         """The key of the channel's group."""
@@ -294,11 +295,11 @@ class Nvidia(File):
                 one.scheduled, one.disabled = enable, not enable
         self.recount(key)
 
-    def enable_all(self, client: int, name: str) -> int:
-        """START puts channels on the runlist (ctrl0080fifo.h).  Here each call does that to all, as firmware might."""
+    def enable(self, concerns: Callable[[tuple[int, int]], bool], start: bool = False) -> int:
+        """START puts channels on the runlist (ctrl0080fifo.h).  Others enable those that they concern, as firmware may."""
         for at, one in self.objects.items():
-            if one.channel and at[0] == client:
-                one.scheduled, one.disabled = one.scheduled or name == "start", False
+            if one.channel and concerns(at):
+                one.scheduled, one.disabled = one.scheduled or start, False
         for key in self.groups:
             self.recount(key)
         return OK

@@ -75,6 +75,9 @@ static uint32_t control(struct fake_control *call)
 		return status;
 	if (call->cmd == FAKE_SCHEDULE)
 		fake_off = !bytes[0];
+	/* With wait it disables the group and enables it: kernel_channel_group_api.c, 615.71.09. */
+	if (call->cmd == FAKE_PREEMPT && bytes[0])
+		fake_off = 0;
 	if (call->cmd == FAKE_DISABLE_CHANNELS && channels->count != 2)
 		return 0x1f;	/* INVALID_ARGUMENT */
 	if (call->cmd == FAKE_DISABLE_CHANNELS)
