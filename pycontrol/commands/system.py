@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
 
 from analysis.taskset import json_schema, load
+from gpurt.text import in_lines
 from pycontrol.commands.options import JSON, command
 from pycontrol.observe.doctor import Status, as_text, examine
 from pycontrol.output import render
@@ -62,5 +62,5 @@ def completion(shell: str) -> int:
          epilog="\b\nExamples:\n  gpurt schema > FILE\n\n\b\nExit codes: 0 done; 2 wrong usage.")  # fmt: skip
 def schema() -> int:
     """Print the JSON Schema of taskset files."""
-    click.echo(json.dumps(json_schema(), indent=2))
+    click.echo(in_lines(json_schema()))
     return 0

@@ -8,7 +8,6 @@ failed is a line of the report.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import tempfile
@@ -77,7 +76,7 @@ def file_name(parts: Sequence[str], made: Record) -> str:
 def write(options: argparse.Namespace, made: Record) -> None:
     """Writes the report as text and as JSON, and prints one of them."""
     options.out.mkdir(parents=True, exist_ok=True)
-    as_json, as_text = json.dumps(made, indent=1) + "\n", text.render(made)
+    as_json, as_text = text.in_lines(made) + "\n", text.render(made)
     name = file_name(options.parts, made)
     (options.out / f"{name}.json").write_text(as_json)
     (options.out / f"{name}.txt").write_text(as_text)

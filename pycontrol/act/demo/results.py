@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.model import Waiting
 from gpurt.files import written
+from gpurt.text import in_lines
 from gpurt.types import Document
 from gpurt.units import exact_ms
 
@@ -146,7 +146,7 @@ class Results:
             FileError: the file cannot be written.
         """
         with written(path) as file:
-            file.write(json.dumps(self.data(), indent=1).encode() + b"\n")
+            file.write(in_lines(self.data()).encode() + b"\n")
 
 
 def _data(task: TaskInfo, result: TaskResult) -> Document:
