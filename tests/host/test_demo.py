@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from links import PATIENCE, eventually
+from matplotlib import rcParams
 from once import once
 from rich.console import Console
 
@@ -312,6 +313,18 @@ def test_a_bar_has_the_colour_of_what_is_known(tmp_path: Path, changes: dict[str
     demo_plot.save(made_up(**changes), tmp_path / "x", "nothing")
     drawn = re.findall(r"fill: (#[0-9a-f]{6})", (tmp_path / "x.svg").read_text(encoding="utf-8"))
     assert [one for one in (demo_plot.BEST, demo_plot.OTHER, demo_plot.LATE) if drawn.count(one) == 2] == [colour]
+
+
+def test_a_number_beside_a_bar_is_told_from_the_bound_and_triangles_are_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(rcParams, "svg.fonttype", "none")  # text as text
+    demo_plot.save(made_up(observed=10**12, simulated=13_480_000, bound=14_910_000), tmp_path / "x", "nothing")
+    drawn = (tmp_path / "x.svg").read_text(encoding="utf-8")
+    assert "13.5 \u2264 15" in drawn
+    assert "the same, longer than the panel is wide" in drawn
+    demo_plot.save(made_up(bound=None), tmp_path / "x", "nothing")
+    assert "(no bound)" in (tmp_path / "x.svg").read_text(encoding="utf-8")
 
 
 def test_a_picture_of_nothing_observed(tmp_path: Path) -> None:

@@ -42,13 +42,7 @@ def build(folder: Path) -> Path:
 
 def build_fakes(folder: Path) -> None:
     """Compiles what plays the kernel and NVIDIA's and AMD's libraries."""
-    libraries = {"libdriver.so": ["driver.c", "hardware.c"], "libcuda.so.1": ["cuda.c", "cuda_work.c", "hardware.c"],
-                 "libamdhip64.so": ["hip.c"]}  # fmt: skip
-    for name, sources in libraries.items():
-        files = [FAKES / one for one in sources]
-        shared = ["-fPIC", "-shared", "-Wl,-Bsymbolic", f"-Wl,-soname,{name}", *files, "-ldl", "-pthread"]
-        subprocess.run(["cc", *FLAGS, *shared, "-o", folder / name], check=True)
-    (folder / "libcuda.so").symlink_to("libcuda.so.1")
+    subprocess.run([ROOT / "scripts/fake-cuda", "--build", folder], check=True)
 
 
 class FakeGpu:

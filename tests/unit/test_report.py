@@ -130,6 +130,7 @@ def check_structure(page: Page) -> None:
     for name in ("aria-labelledby", "href"):
         for value in page.attributes(name):
             assert value == "data:," or all(word.lstrip("#") in ids for word in value.split())
+    assert "`" not in page.text
     assert page.attributes("src") == []
     assert [tag for tag, _ in page.elements if tag in ("script", "img", "iframe", "object", "base")] == []
     assert all(found.get("scope") for tag, found in page.elements if tag == "th")

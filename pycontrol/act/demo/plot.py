@@ -7,6 +7,7 @@ Bars are virtual time, of which the bounds speak; circles are what this machine 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,13 +30,14 @@ BOUND: Style = {"color": "#111111", "lw": 2.4}
 DEADLINE: Style = {"color": "#d55e00", "lw": 1.4, "ls": (0, (4, 2))}
 RATE: Style = {"color": "#666666", "lw": 1.2, "ls": ":"}
 SEEN: Style = {"color": "#111111", "ls": "none", "ms": 4.5, "mfc": "white", "mew": 0.9}
+HERE, BEYOND = "o", ">"
 #: Panels in a row; the part of a panel that the deadline, or the longest bar below LONGEST deadlines, takes.
-COLUMNS, FILLED, LONGEST = 4, 0.78, 1.3
+COLUMNS, FILLED, LONGEST = 4, 0.7, 1.3
 HEIGHT = 0.72
 TITLE = "Which policy keeps each task's deadline, in simulation and with proof"
 HOW = (
-    "A bar is the longest response time in simulated runs. No bar crosses its black line, the proved bound; without a "
-    "line no bound is known."
+    "A bar is the longest response time in simulated runs, and the first number beside it. No bar crosses its black "
+    "line, the proved bound, which is the number after \u2264."
 )
 
 
@@ -59,6 +61,14 @@ def _number(axes: Axes, place: int, at: float, text: str) -> None:
     axes.annotate(text, (at, place), (5, 0), textcoords="offset points", va="center", fontsize=7.5, zorder=5)
 
 
+def _told(one: TaskResult) -> str:
+    """What was seen in simulated runs, and what is proved, in ms; a bound is rounded up."""
+    if not one.simulated:
+        return "no job"
+    bound = f"\u2264 {ceil(one.bound / 1e5) / 10:g}" if one.bound else "(no bound)"
+    return f"{one.simulated / 1e6:.3g} {bound}"
+
+
 def _urgent(axes: Axes, task: TaskInfo, results: Results) -> None:
     """Response times of a real-time task, ms."""
     found: list[TaskResult] = [one.tasks[task.name] for one in results.setups]
@@ -76,10 +86,10 @@ def _urgent(axes: Axes, task: TaskInfo, results: Results) -> None:
             axes.plot([ends[-1]] * 2, [place - 0.45, place + 0.45], **BOUND, zorder=3)
         if one.observed:
             here = one.observed / 1e6
-            mark = "o" if here < limit else ">"
+            mark = HERE if here < limit else BEYOND
             axes.plot(min(here, limit * 0.99), place, marker=mark, **SEEN, zorder=4)
             ends += [here] * (here < limit)
-        _number(axes, place, min(max(ends), limit * 0.87), f"{seen:.3g}" if one.simulated else "no job")
+        _number(axes, place, min(max(ends), limit * 0.72), _told(one))
     axes.axvline(deadline, **DEADLINE, zorder=1)
     axes.set_xlim(0, limit)
     axes.set_title(f"{task.name}\nCPU {task.cpu}, priority {task.priority}", fontsize=9, loc="left")
@@ -109,7 +119,8 @@ def _legend(axes: Axes, results: Results) -> None:
         Patch(color=BEST, label="shortest bound for this task, or most jobs"),
         Patch(color=OTHER, label="other policies"),
         Patch(color=LATE, label="misses its deadline in simulation"),
-        Line2D([], [], marker="o", **SEEN, label=here),
+        Line2D([], [], marker=HERE, **SEEN, label=here),
+        Line2D([], [], marker=BEYOND, **SEEN, label="the same, longer than the panel is wide"),
         Line2D([], [], **RATE, label="rate of release"),
     ]
     axes.legend(handles=marks, loc="center left", frameon=False, fontsize=8, borderaxespad=0)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -24,6 +25,8 @@ EXACT = frozenset((
     "deadline_ns", "period_ns", "epsilon_ns", "alpha_ns", "theta_ns", "worst_ns", "best_ns", "misc_worst_ns",
     "misc_best_ns", "cpu_ns", "misc_ns", "pure_ns", "now_ns",
 ))  # fmt: skip
+#: A command within the text of a message.
+_COMMAND = re.compile("`([^`]+)`")
 #: How the page spells what speaks for an assumption.
 SUPPORT = {
     "checked": "checked, holds", "unrefuted": "seen to hold, not proved", "unchecked": "UNCHECKED",
@@ -53,7 +56,7 @@ def _template() -> Template:
         loader=PackageLoader("pycontrol.observe.report"), autoescape=True, undefined=StrictUndefined, finalize=_shown,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"label": charts.label, "folded": folded}
+    environment.filters |= {"label": charts.label, "folded": folded, "said": _said}
     environment.globals |= {
         "charts": charts, "words": {one.value: one.words for one in Grows},
         "support": SUPPORT, "policies": POLICIES, "verdicts": VERDICTS,
@@ -91,3 +94,8 @@ def _shown(value: Any) -> Any:
     if value is None:
         return "-"
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _said(text: str | None) -> Markup:
+    """A message, whose commands are set as code."""
+    return Markup(_COMMAND.sub(r"<code>\1</code>", escape(_shown(text))))
