@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -124,3 +127,18 @@ def test_what_a_search_has_found_until_ctrl_c_is_printed(gpurt: Gpurt, monkeypat
     assert out.startswith("interrupted; 1 ways were compared, others may be better:\npolicy")
     code, out, said = gpurt("plan modes", str(ROOT / "examples/two-programs.toml"), "--json")
     assert (code, out, json.loads(said)["error"]["message"]) == (130, "", "interrupted")
+
+
+def test_setup_says_each_step_and_shows_its_output_on_a_terminal() -> None:
+    text = (ROOT / "scripts/setup").read_text(encoding="utf-8")
+    functions = text[text.index("say() {") : text.index("python_has() {")]
+    script = f"{functions}\nstep 'one step' echo of pip\nstep 'the next' sh -c 'echo why; exit 1'\n"
+    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=False)
+    said = "gpurt setup: one step\ngpurt setup: the next\nwhy\ngpurt setup: the next failed; the output is above\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+    master, terminal = pty.openpty()
+    assert subprocess.run(["bash", "-euc", script], stdout=subprocess.DEVNULL, stderr=terminal, check=False).returncode
+    os.close(terminal)
+    shown = os.read(master, 4096).decode().replace("\r\n", "\n")
+    os.close(master)
+    assert shown == said.replace("one step\n", "one step\nof pip\n")
