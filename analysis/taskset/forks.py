@@ -41,7 +41,7 @@ def _spelt_out(one: Document, at: int, parents: Document, report: Mistakes) -> D
     name = one.get("name")
     parent = parents.get(name) if isinstance(name, str) else None
     if parent is None or parent is one:
-        if "period" not in one:
+        if "period" not in one and schema.RATES.isdisjoint(map(str.lower, one)):
             report.add(path, f'task[{at + 1}]: "period" is missing: minimum time between releases')
         return {"period": "1s", **one}
     for key in NOT_OF_WORKERS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -348,8 +348,13 @@ ABSENT = {
 
 
 #: Keys that other descriptions have for how often a task is released, and for its execution time.
-_RATES = {"rate", "frequency", "freq", "hz", "fps", "publish_rate"}
+RATES = {"rate", "frequency", "freq", "hz", "fps", "publish_rate"}
 _TIMES = {"wcet", "c", "execution_time", "execution", "exec_time", "runtime", "duration", "misc", "copy", "kernel"}
+#: Other words for keys, where these are the table's.
+_CALLED = {
+    "deadline": "max_reaction", "latency": "max_reaction", "end_to_end": "max_reaction", "callbacks": "tasks",
+    "type": "kind", "core": "cpu", "affinity": "cpu", "executor": "thread",
+}  # fmt: skip
 
 
 def of_rate(value: TomlValue) -> str:
@@ -368,14 +373,14 @@ def cure_of_time(path: Path, value: str) -> str:
     return ""
 
 
-def _hint(key: str, value: TomlValue, known: Iterable[str]) -> str:
-    if "period" in known and key.lower() in _RATES:
+def _hint(key: str, value: TomlValue, known: Collection[str]) -> str:
+    if "period" in known and key.lower() in RATES:
         return f'; a period says how often: period = {of_rate(value) or "1 / rate"}'
     if "segments" in known and key.lower() in _TIMES:
         return f"; execution times belong into segments: {IN_SEGMENTS}"
     if key in ABSENT:
         return f": {ABSENT[key]}"
-    meant = near(key, known)
+    meant = [_CALLED[key]] if _CALLED.get(key) in known else near(key, known)
     return f'; did you mean "{meant[0]}"?' if meant else f"; known are {', '.join(known)}"
 
 

@@ -169,6 +169,8 @@ pririty = 1
         (('{ misc = "0.5ms", gpu', '{ gpu'), 17, 'misc = "0ms" if there is none'),
         (('period = "33ms"', 'period = "33ms"\nrate = "30Hz"'), 13, 'period = "33.333ms"'),
         (('period = "33ms"', 'period = "33ms"\nfps = 60'), 13, 'period = "16.666ms"'),
+        (('cpu = 0\n', 'cpu = 0\ncore = 1\n'), 11, 'did you mean "cpu"?'),
+        (('period = "33ms"', 'rate = 30'), 12, 'period = "33.333ms"'),
         (('period = "33ms"', 'period = "30 Hz"'), 12, '"33.333ms"'),
         (('period = "33ms"', 'period = "33ms"\nwcet = "5ms"'), 13, 'belong into segments: segments = [{ cpu ='),
         (('cpu = 0\n', 'cpu = 0\ngpu = "200ms"\n'), 11, 'belong into segments: segments = [{ cpu ='),
