@@ -49,6 +49,13 @@ def test_rooms_of_python_that_import_each_other_are_found(tmp_path: Path) -> Non
     assert not SCRIPT.report_imports(found)
 
 
+def test_names_with_several_homes_are_counted() -> None:
+    named = [("MOST", "a.py", "1"), ("MOST", "b.c", "2"), ("LONG", "a.py", "1"), ("LONG", "c.py", "1"), ("A", "a.py", "")]
+    assert (SCRIPT.shared(named, several=True), SCRIPT.shared(named, several=False)) == (1, 2)
+    found = SCRIPT.counts(ROOT)
+    assert found["lines"] > found["product lines"] > found["product lines for papers only"] > 0
+
+
 @pytest.mark.parametrize(("module", "good"), [("experiment_bounds", True), ("analyze", False)])
 def test_only_experiments_import_papers(tmp_path: Path, module: str, good: bool) -> None:
     for name, text in ((f"pycontrol/commands/{module}.py", "from analysis.papers import registry\n"),
