@@ -50,7 +50,7 @@ def test_rooms_of_python_that_import_each_other_are_found(tmp_path: Path) -> Non
 
 
 def test_names_with_several_homes_are_counted() -> None:
-    named = [("MOST", "a.py", "1"), ("MOST", "b.c", "2"), ("LONG", "a.py", "1"), ("LONG", "c.py", "1"), ("A", "a.py", "")]
+    named = [("MOST", "a.py", "1"), ("MOST", "b.c", "2"), ("LONG", "a.py", "1"), ("LONG", "c.py", "1"), ("A", "a", "")]
     assert (SCRIPT.shared(named, several=True), SCRIPT.shared(named, several=False)) == (1, 2)
     found = SCRIPT.counts(ROOT)
     assert found["lines"] > found["product lines"] > found["product lines for papers only"] > 0
