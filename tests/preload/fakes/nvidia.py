@@ -265,7 +265,7 @@ class Nvidia(File):
         return OK
 
     def preempt(self, group: Group, nested: bytearray) -> int:
-        """The timeout is at most a second (ctrla06c.h).  With wait the group is disabled meanwhile, and then enabled."""
+        """The timeout is at most a second (ctrla06c.h).  With wait the group is disabled until then."""
         if nested[1] and struct.unpack_from("=I", nested, 4)[0] > 1_000_000:
             return INVALID_ARGUMENT
         self.engine_of(group).preempt(group)
@@ -296,7 +296,7 @@ class Nvidia(File):
         self.recount(key)
 
     def enable(self, concerns: Callable[[tuple[int, int]], bool], start: bool = False) -> int:
-        """START puts channels on the runlist (ctrl0080fifo.h).  Others enable those that they concern, as firmware may."""
+        """START puts channels on the runlist (ctrl0080fifo.h).  Others enable those that they concern."""
         for at, one in self.objects.items():
             if one.channel and concerns(at):
                 one.scheduled, one.disabled = one.scheduled or start, False
