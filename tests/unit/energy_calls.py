@@ -16,6 +16,6 @@ def document(text: str, command: str) -> dict[str, Any]:
     """A valid document of a command."""
     found: dict[str, Any] = json.loads(text)
     assert not [error.message for error in VALID.iter_errors(found)], text
-    groups = ("plan energy", "measure")
+    groups = ("plan energy", "measure", "experiment")
     assert found["command"] in [f"{group} {command}" for group in groups]
     return found
