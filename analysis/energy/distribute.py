@@ -10,6 +10,8 @@ from analysis.energy.preferred import best_utilization, mean_utilization, prefer
 from analysis.model.energy import SpatialGpu, SpatialSystem, SpatialTask
 
 Sums = list[Fraction]
+#: Periods are whole ns, so that a total utilization of 1 is exceeded by about as much.
+ROUNDED = Fraction(1, 10**6)
 
 
 def algorithm4(system: SpatialSystem, at_best: bool = False, measured: bool = False) -> tuple[int, ...]:
@@ -83,11 +85,14 @@ _PACKINGS: dict[str, Callable[[list[int], Sums], int]] = {
 def static_sets(system: SpatialSystem) -> tuple[frozenset[int], ...] | None:
     """STGM's units of each task on the only GPU; None if it falls back to rate-monotonic on the whole GPU.
 
-    Each task starts with the least count that meets its deadline.  While the utilization exceeds 1, the task that gains
-    most gets the next count.  Then tasks by period take the units that carry least utilization so far.  The paper is
-    not at hand: this is our reading of what sBEET's text says of it.
+    It falls back where the total utilization, of means over unit counts, exceeds 1 (section 2.5.5).  Else each task
+    starts with the least count that meets its deadline.  While the utilization at these counts exceeds 1, the task that
+    gains most gets the next count.  Then tasks by period take the units that carry least utilization so far.  The paper
+    is not at hand: this is our reading of what sBEET's text says of it.
     """
     gpu = system.gpus[0]
+    if sum(mean_utilization(task, gpu, 0) for task in system.tasks) > 1 + ROUNDED:
+        return None
     counts = [_least(task, gpu) for task in system.tasks]
     if not all(counts):
         return None

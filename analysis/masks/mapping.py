@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The compute unit of each bit of a mask, by release of Linux (mqd_symmetrically_map_cu_mask() in kfd_mqd_manager.c).
 
-Read in 6.1.192 and, for several XCCs, 6.12.117.  ``tests/masks/test_driver.py`` compiles the driver's function and
-compares, where its source is at hand.
+RTNS'21 draws it in figure 8.  Read in 6.1.192 and, for several XCCs, 6.12.117.  ``tests/masks/test_driver.py`` compiles
+the driver's function and compares, where its source is at hand.
 """
 
 from __future__ import annotations

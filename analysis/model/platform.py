@@ -23,7 +23,7 @@ FEDERATED = "federated"
 class Platform:
     """The machine: CPUs and one GPU that time-slices TSGs.  Costs are nanoseconds.
 
-    ``alpha``: runlist update.  ``theta``: GPU context switch.  ``epsilon`` = alpha + theta is what one
+    ``alpha``: runlist update.  ``theta``: GPU context switch (definition 1).  ``epsilon`` = alpha + theta is what one
     update costs in the analyses (ECRTS'24, definition 2).  ``time_slice``: L of the default driver, as it is set.
     ``stretch``: slices may last longer than they are set to, as a Tegra's do (slices/driver.py).  ``policy``: how the
     GPU is scheduled, by the name of a policy that ships.  ``thread_cpu``: the CPU on which the host's thread of policy

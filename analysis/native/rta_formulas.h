@@ -15,6 +15,7 @@
 	FORMULA("gcaps-busy", rta_gcaps_busy, NULL, RTA_DEMAND) \
 	FORMULA("gcaps-suspend-printed", rta_gcaps_suspend_printed, NULL, RTA_DEMAND) \
 	FORMULA("gcaps-busy-printed", rta_gcaps_busy_printed, NULL, RTA_DEMAND) \
+	FORMULA("gcaps-busy-evaluated", rta_gcaps_busy_evaluated, NULL, RTA_DEMAND) \
 	FORMULA("tsg-rr-suspend", rta_tsg_rr_suspend, NULL, RTA_ROUNDS) \
 	FORMULA("tsg-rr-busy", rta_tsg_rr_busy, NULL, RTA_ROUNDS) \
 	FORMULA("tsg-rr-suspend-printed", rta_tsg_rr_suspend_printed, NULL, RTA_ROUNDS) \

@@ -156,6 +156,16 @@ int64_t rta_gcaps_busy_printed(struct rta *s, const struct rta_task *t)
 	return own(s, t);
 }
 
+int64_t rta_gcaps_busy_evaluated(struct rta *s, const struct rta_task *t)
+{
+	const struct rta_task *h;
+
+	rta_for_each_hpp(s, t, h)
+		rta_push(s, h->cpu_time + h->misc + h->pure + 2 * s->epsilon * h->eta, h, 0);
+	remote_printed(s, t);
+	return own(s, t);
+}
+
 /* Own demand and interleaving.  @back: the cost of the switch back to the task after each round; 0 as printed. */
 static int64_t interleaved(const struct rta *s, const struct rta_task *t, int64_t back)
 {

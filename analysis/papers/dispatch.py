@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Simulates how AMD's GPUs deal thread blocks to compute units (sections 4.1 and 4.2 of the paper; rules R3 and R4).
+"""Simulates how AMD's GPUs deal thread blocks to compute units (figures 5 and 6 of the paper; rules R3 and R4).
 
 An ACE deals a kernel's blocks to the shader engines of its mask in turn and never past a full one.  Each engine has a
 slot for each ACE and serves the slots round robin; a block starts on the CU with the most free threads.  If a slot's

@@ -38,6 +38,10 @@ AS_PRINTED = (
         ecrts24_printed.gcaps_busy, compiled="gcaps-busy-printed", sound=False, note=_INDIRECT,
     ),
     Test(
+        "gcaps-busy-evaluated", "GCAPS, busy waiting, as evaluated", "ECRTS'24 lemmas 8-12", "segment", BUSY,
+        ecrts24_printed.gcaps_busy_evaluated, compiled="gcaps-busy-evaluated", sound=False, note=_OWNED,
+    ),
+    Test(
         "tsg-rr-suspend-printed", "default driver, self-suspension, as printed", "ECRTS'24 lemmas 1-3, 6, 7",
         "timesliced", SUSPEND,
         ecrts24_printed.tsg_rr_suspend, compiled="tsg-rr-suspend-printed", sound=False, note=_SWITCH,

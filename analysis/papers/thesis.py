@@ -71,5 +71,8 @@ def _gpu_under_cpu(task: Task, owners: Iterable[Task]) -> Iterable[Demand]:
 
 
 def _whole_jobs(length: int, h: Task) -> int:
-    """One job less than lie wholly inside an interval of that length; the least solution needs that margin."""
+    """One job less than lie wholly inside an interval of that length; the least solution needs that margin.
+
+    A full overlap (definition 18) is of completion times (definition 17).
+    """
     return max(length // h.period - 2, 0)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The heuristics: merge partitions until they fit (algorithms 1 and 3), and the baseline of one partition.
 
-`docs/readings/partitioning.md`, "Partitioning", says where the printed algorithms are corrected.
+SMS and BF choose by the orders of definitions 3 and 4.  `docs/readings/partitioning.md`, "Partitioning", says where the
+printed algorithms are corrected.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Responses of tasks that suspend while they copy and while their kernels execute (RTGPU lemma 5.3 to theorem 5.6).
+"""Responses of tasks that suspend while they copy and while their kernels execute.
 
+RTGPU's lemmas 5.3 and 5.5, theorem 5.6 and corollary 5.6.1, which extend lemmas 2.2 and 2.3.
 R1 adds the responses of segments; R2 looks at the whole job on its CPU at once.  R3 and R4 do the same on the bus; they
 are ours (docs/readings/rtgpu.md, "RTGPU, holistic bounds").
 """

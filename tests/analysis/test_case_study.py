@@ -122,7 +122,7 @@ def whole_deadlines(task: Task, system: System) -> list[Demand]:
 
 
 @pytest.mark.parametrize(("name", "demands"), [
-    ("gcaps-busy-printed", ecrts24_printed.gcaps_busy_evaluated),
+    ("gcaps-busy-printed", registry.find("gcaps-busy-evaluated").demands),
     ("tsg-rr-suspend-printed", whole_deadlines),
 ])  # fmt: skip
 def test_table_5_as_evaluated(case_study: TasksetFile, name: str, demands: Demands) -> None:
@@ -133,6 +133,29 @@ def test_table_5_as_evaluated(case_study: TasksetFile, name: str, demands: Deman
         assert bound is not None
         assert result.wcrt(task.name) == ms(bound), task.name
         assert seen < bound, task.name
+
+
+def test_table_4_has_utilizations_below_and_above_those_of_the_text(case_study: TasksetFile) -> None:
+    """The text says 0.05 to 0.35."""
+    shares = {task.name: (task.cpu_time + task.gpu_time) / task.period for task in case_study.taskset}
+    outside = {name: round(share, 3) for name, share in shares.items() if not 0.05 <= share <= 0.35}
+    assert outside == {"dxtc": 0.045, "simpleTexture3D": 0.463}
+
+
+def test_figure_10_urgent_tasks_gain_and_best_effort_pays(case_study: TasksetFile) -> None:
+    """Section 7.2: tasks 1 and 2 take least under GCAPS, task 6 longer than under FMLP+, which bounds no task."""
+    seen = {}
+    for name in ("gcaps", "tsg-rr", "fmlp"):
+        for mode in ("suspend", "busy"):
+            test = registry.find(f"{name}-{mode}")
+            tasks = worst_over_offsets(case_study.taskset, Options(test.policy, test.waiting), 30).tasks
+            seen[name, mode] = [tasks[task].worst for task in ("histogram", "mmul_gpu_1", "mmul_gpu_2")]
+    for mode in ("suspend", "busy"):
+        own, others = seen["gcaps", mode], [seen[name, mode] for name in ("tsg-rr", "fmlp")]
+        assert all(own[index] < other[index] / 2 for index in (0, 1) for other in others)
+        assert own[2] > seen["fmlp", mode][2]
+        result = registry.find(f"fmlp-{mode}-published").run(read(case_study.taskset))
+        assert result.wcrt("histogram") is None
 
 
 @pytest.mark.parametrize(("name", "bounds"), [

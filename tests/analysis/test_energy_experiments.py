@@ -214,6 +214,11 @@ def test_published_profiles_have_the_best_units_that_the_specification_says() ->
     little = {name: best_units(profile.on[T400], published.gpu(T400, T400)) for name, profile in profiles.items()}
     assert little == {**dict.fromkeys(profiles, 6), "mmul": 4}
     draw = Draw("uunifast", CHAPTER3[0], (published.gpu(RTX, RTX, 24), published.gpu(T400, T400)), (RTX, 24))
+    times = {name: [[span.worst for span in profile.on[gpu].times.times] for gpu in (RTX, T400)]
+             for name, profile in profiles.items()}  # fmt: skip
+    assert all(rtx < t400 for both in times.values() for rtx, t400 in zip(*both, strict=False))  # figure 3.2
+    slow = {name: round(rtx[5] / rtx[45], 1) for name, (rtx, _) in times.items() if rtx[5] / rtx[45] < 0.9 * 46 / 6}
+    assert slow == {"bfs": 2.1, "hist": 5.0, "hist2": 4.9}
     tasks = [task for index in range(12) for task in system(draw, profiles, 1, index).tasks]
     one = system(draw, profiles, 1, 0)
     preferred = {task.profile: preference(one, task)[0] for task in tasks}

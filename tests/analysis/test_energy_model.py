@@ -25,7 +25,8 @@ def runs(*kernels: tuple[int, float, float], begin: float = 0) -> list[Execution
     return [Execution(0, units, ns(begin), ns(begin) + ns(ms), watts(pd)) for units, ms, pd in kernels]
 
 
-# Powers of table 3.2, lengths of the examples, over 100 ms; then the exact energy in J, and the printed one.
+# Powers of table 3.2, lengths of tables 3.3 and 3.4, schedules of figures 3.3 to 3.6, over 100 ms; then the exact
+# energy in J, and the printed one.
 EXAMPLES = {
     "6a": ([(T400, runs((3, 63.724, 1.19))), (T400, runs((3, 63.724, 1.19)))], 2.30428, 2.3),
     "6b": ([(T400, runs((3, 63.724, 1.19), (3, 63.724, 1.19))), (T400, [])], 2.05499, 2.05),
@@ -60,9 +61,13 @@ def test_examples_6_to_9_order_their_schedules_as_printed() -> None:
 
 
 def test_example_4() -> None:
+    """Table 2.1 and figure 2.2: J_2 is late after J_1, and in time beside it, which costs more."""
     gpu = SpatialGpu("gpu", 4, 4, W, watts("0.25"))
     a = runs((4, 6, 1), begin=1) + runs((4, 1, 1), begin=7)
     b = runs((3, 8, 1), begin=1) + runs((1, 4, 1), begin=2)
+    assert [[one.end + ns(1) <= ns(due) for one, due in zip(some, (12, 8), strict=True)] for some in (a, b)] == [
+        [True, False], [True, True]
+    ]  # fmt: skip
     assert closed_form(gpu, a, 0, ns(12)).total == 40 * MJ
     assert closed_form(gpu, b, 0, ns(12)).total == 41 * MJ
 
@@ -122,7 +127,7 @@ def test_theorem_1_linear_jobs_cost_least_one_after_another_on_all_units() -> No
 
 
 def test_a_saturating_kernel_costs_less_side_by_side() -> None:
-    """Specification, section 1.8: 32.0 mJ in turn on 8 units, 22.4 on 4, 16.0 side by side."""
+    """Lemma 2.  Specification, section 1.8: 32.0 mJ in turn on 8 units, 22.4 on 4, 16.0 side by side."""
     gpu = SpatialGpu("g", 8, 8, W, watts("0.4"))
     times = Kernel.saturating(ns(8), 4)
     one = kernel(times, 1)
@@ -187,6 +192,7 @@ def test_packings_take_tasks_by_decreasing_utilization() -> None:
 
 def test_static_sets_share_the_least_loaded_units() -> None:
     assert static_sets(toy(little=False)) is None  # 1.02 with all that adding units can do: it falls back to rm
+    assert static_sets(slower(2, little=False)) is None  # units would suffice, but the mean utilizations add up to 1.36
     lighter = slower(3, little=False)
     sets = static_sets(lighter)
     assert sets is not None

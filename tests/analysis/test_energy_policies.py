@@ -81,6 +81,7 @@ def test_toy_system_on_one_gpu(go: Simulate, name: str, options: Readings, misse
 
 
 def test_example_5_compares_four_candidates() -> None:
+    """Table 2.2 and figure 2.3: cases 2 and 3 keep all deadlines, and case 2 needs less."""
     system = example5()
     setup = prepare(system, POLICIES["sbeet"])
     state = UnitsState(0, [[]], [ns(100), ns(1), ns(2)])
@@ -114,7 +115,10 @@ def test_example_5_rejects_the_papers_schedule_if_units_are_held_until_the_copy_
 
 @BOTH
 def test_migration_takes_its_branches(go: Simulate) -> None:
-    """Lines 17, 28 and 37 of algorithm 5 (specification, section 6.4)."""
+    """Lines 17, 28 and 37 of algorithm 5, with the times of table 3.7: J_3 is late in figure 3.11a, and no job in b.
+
+    The paper does not name the workloads: these are ours (specification, section 6.4).
+    """
     system = analogue()
     outcome = go(prepare(system, POLICIES["sbeet-mg"]), EnergyRun(ns(79)))
     assert seen(system, outcome) == [("J10", 0, 12, 0), ("J20", 1, 6, 1), ("J30", 0, 12, 34)]
@@ -173,7 +177,10 @@ def test_energies_of_both_windows() -> None:
 
 
 def test_case_study_2_saves_what_the_paper_says_if_copies_draw_active_power() -> None:
-    """hist on 30 SMs, bfs on 16 beside it: 5.5 mJ less than on both GPUs; 4.0 mJ more if units idle while jobs copy."""
+    """Table 3.8 and figure 3.12.  hist on 30 SMs, bfs on 16 beside it: 5.5 mJ less than on both GPUs.
+
+    If units idle while jobs copy it is 4.0 mJ more.
+    """
     saved = []
     for copies in (True, False):
         system, state = windows()

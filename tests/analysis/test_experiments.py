@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import resource
 import shutil
@@ -24,7 +23,7 @@ from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES, engine, sw
 from analysis.papers.experiments.engine import CheckpointError, run
 from analysis.papers.experiments.generate import PAPER, PLATFORM, generate
 from analysis.papers.experiments.plan import Settings
-from analysis.papers.experiments.rows import write_rows
+from analysis.papers.experiments.rows import read_rows, write_rows
 from analysis.papers.experiments.schedulability import Curve, Schedulability, point_seed
 from gpurt.errors import FileError, UsageError
 from pycontrol.commands.experiment import list_
@@ -162,10 +161,11 @@ def test_results_are_written_and_drawn(tmp_path: Path) -> None:
     labels = {curve.label: index for index, curve in enumerate(experiment.curves)}
     counts = [[[dict(labels)] for _ in panel.points] for panel in experiment.panels]
     made = experiment.rows(counts, Settings(tasksets=20))
-    write_rows(made, tmp_path / "a.csv")
-    rows = list(csv.DictReader((tmp_path / "a.csv").open(encoding="utf-8")))
+    write_rows(made, tmp_path / "a.csv", experiment.measures)
+    rows = read_rows(tmp_path / "a.csv")
     assert len(rows) == experiment.size * len(labels)
-    assert all(float(row["share"]) == labels[row["curve"]] / 20 for row in rows)
+    assert all(int(row["schedulable"]) == labels[row["curve"]] for row in rows)
+    assert len((tmp_path / "a.csv").read_text().splitlines()) == 1 + experiment.size
     files = experiment.draw(made, tmp_path, "svg")
     assert [path.name for path in files] == ["gcaps-fig8a.svg", "gcaps-fig8a-printed.svg"]
     one, two = (path.read_text(encoding="utf-8") for path in files)

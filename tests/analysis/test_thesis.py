@@ -128,6 +128,7 @@ def overlapping(pure: float = 20) -> Taskset:
 
 @pytest.mark.parametrize("name", REDUCED)
 def test_overlap_by_hand(name: str) -> None:
+    """Figure 4.5: preemptions that the plain bound charges, and that cannot all happen."""
     plain = registry.find(name.removesuffix("-reduced")).run(overlapping()).wcrt("l")
     bound = registry.find(name).run(overlapping()).verdicts["l"]
     assert isinstance(bound, Bound)

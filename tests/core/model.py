@@ -1,6 +1,7 @@
 """A model of kmod/core/sched.c that is simple enough to be seen to be right.
 
-It is the table of policies in docs/policies.md, with docs/readings/gcaps.md, "Algorithm 1", in Python.  Every step
+It is the table of policies in docs/policies.md, with docs/readings/gcaps.md, "Algorithm 1", in Python.  ECRTS'24 has
+`segment` as algorithm 1; the thesis has `job` and `segment` as algorithms 6 and 7.  Every step
 computes anew which client runs, from the clients in a segment, their priorities, and the order in which they came.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Imports profiles in the format in which sBEET-mg's authors published theirs; theirs do not come with gpurt.
+"""Imports profiles in the format in which sBEET-mg's authors published theirs (figure 3.2), which gpurt has not.
 
 A folder has gpu_NAME/ for each GPU, and in it BENCHMARK.csv with a line for each number of SMs.  The columns are SM,
 Min(ms), Max(ms), Power(W), and energy and energy_in_window in J.  The last is energy + E - P^s Max, with E the static

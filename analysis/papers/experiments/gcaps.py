@@ -24,6 +24,7 @@ EIGHT = (
 PRINTED = (
     Curve("gcaps_suspend, printed", "gcaps-suspend-printed"),
     Curve("gcaps_busy, printed", "gcaps-busy-printed"),
+    Curve("gcaps_busy, evaluated", "gcaps-busy-evaluated"),
     Curve("tsg_rr_suspend, printed", "tsg-rr-suspend-printed"),
     Curve("tsg_rr_busy, printed", "tsg-rr-busy-printed"),
     Curve("mpcp_suspend, published", "mpcp-suspend-published"),

@@ -52,6 +52,8 @@ class Experiment(ABC, Generic[Point, Result]):
 
     #: Tasksets of one piece of work.  Part of the checkpoint's format, not of the results.
     piece: ClassVar[int]
+    #: The measures of its table, each with a line for each point; (): a line for each point and curve.
+    measures: ClassVar[tuple[str, ...]] = ()
     #: Tasksets at each point unless the user says how many.
     usual: ClassVar[int]
 

@@ -58,7 +58,7 @@ def produce(
         checkpoint.unlink(missing_ok=True)
     rows = chosen.rows(run(chosen, settings, checkpoint, jobs, progress, executor), settings)
     files = [folder / f"{chosen.name}.csv"]
-    write_rows(rows, files[0])
+    write_rows(rows, files[0], chosen.measures)
     files += chosen.draw(rows, folder, form)
     checkpoint.unlink()
     return Produced(chosen.name, time.monotonic_ns() - start, files, rows, chosen.left_out, None)
@@ -70,7 +70,7 @@ def _study(
     done = iter(range(1, chosen.size + 1))
     rows = chosen.run(settings.tasksets, settings.seed, lambda: progress(next(done), chosen.size))
     files = [folder / f"{chosen.name}.csv"]
-    write_rows(rows, files[0], chosen.columns)
+    write_rows(rows, files[0], chosen.measures)
     if chosen.draw:
         files.append(folder / f"{chosen.name}.{form}")
         chosen.draw(rows, files[1])

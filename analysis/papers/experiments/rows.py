@@ -4,25 +4,55 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from gpurt.types import DocumentView
+from gpurt.types import Document, DocumentView
 
 #: A row of numbers by name.  The first row has all names.
 Row: TypeAlias = DocumentView
+#: The first columns of a table that has a column for each curve.
+_POINT = ("panel", "x", "tasksets", "measure")
 
 
-def write_rows(rows: Sequence[Row], path: Path, columns: Sequence[str] = ()) -> None:
-    """Writes these columns of the rows as CSV, all if none are named.
+def write_rows(rows: Sequence[Row], path: Path, measures: Sequence[str] = ()) -> None:
+    """Writes the rows as CSV: a line for each, or for each point and one of these measures, with a column for a curve.
 
     Numbers have four decimals at most.  A value that a row lacks is empty.
     """
+    lines: Sequence[Row] = list(_points(rows, measures)) if measures else rows
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(
-            file, columns or list(rows[0]), extrasaction="ignore", restval="", lineterminator="\n"
-        )
+        writer = csv.DictWriter(file, list(lines[0]), restval="", lineterminator="\n")
         writer.writeheader()
-        for row in rows:
-            writer.writerow({key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()})
+        for line in lines:
+            writer.writerow({key: _short(value) for key, value in line.items()})
+
+
+def _short(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def _points(rows: Sequence[Row], measures: Sequence[str]) -> Iterator[Document]:
+    curves = list(dict.fromkeys(row["curve"] for row in rows))
+    places = list(dict.fromkeys((row["panel"], row["x"], row["tasksets"]) for row in rows))
+    found = {(row["panel"], row["x"], row["curve"]): row for row in rows}
+    for panel, x, tasksets in places:
+        for measure in measures:
+            values = {curve: found.get((panel, x, curve), {}).get(measure, "") for curve in curves}
+            yield {**dict(zip(_POINT, (panel, x, tasksets, measure), strict=True)), **values}
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file that ``write_rows`` wrote, as text; of a point and a curve with the measures that it keeps."""
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    if "measure" not in lines[0]:
+        return list(lines)
+    found: dict[tuple[str, str, str], Document] = {}
+    for line in lines:
+        place = {key: line[key] for key in _POINT[:3]}
+        for curve in line.keys() - set(_POINT):
+            row = found.setdefault((line["panel"], line["x"], curve), {**place, "curve": curve})
+            row[line["measure"]] = line[curve]
+    return list(found.values())

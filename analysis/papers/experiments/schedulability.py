@@ -76,6 +76,7 @@ class Schedulability(Experiment[Drawable, Counts]):
     curves: tuple[Curve, ...]
     claim: str = ""
 
+    measures: ClassVar[tuple[str, ...]] = ("schedulable",)
     piece: ClassVar[int] = 250
     usual: ClassVar[int] = 1000
 

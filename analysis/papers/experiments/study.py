@@ -23,7 +23,7 @@ class Claim:
 class Study:
     """``run(samples, seed, progress)``: the rows; ``progress`` is called after each of ``size`` points.
 
-    ``judge``: a verdict on each claim.  ``columns``: of its table; () are those of the first row.
+    ``judge``: a verdict on each claim.  ``measures``: each has a line in its table for each point; (): a line a row.
     """
 
     name: str
@@ -33,4 +33,4 @@ class Study:
     run: Callable[[int, int, Callable[[], None]], list[Row]]
     judge: Callable[[Sequence[Row]], list[Claim]] | None = None
     draw: Callable[[Sequence[Row], Path], None] | None = None
-    columns: tuple[str, ...] = ()
+    measures: tuple[str, ...] = ()

@@ -30,7 +30,6 @@ LOADS = tuple(range(2, 70, 2))
 SCALINGS = {"shared": "C = k (a + b) / m", "printed": "C = k (a / m + b)"}
 #: How often figure 9 times the same tasksets: the least counts, which other work on the machine raises least.
 REPEATS = 5
-COLUMNS = ("panel", "x", "curve", "schedulable", "tasksets", "share")
 MEASURES = {
     "share": "schedulable tasksets, %",
     "load": "scheduled load (mean of what is schedulable)",
@@ -54,10 +53,10 @@ class Figure:
         return len(LOADS) * len(SCALINGS)
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of its table.  Times differ from run to run, so that only figure 9 has them."""
+    def measures(self) -> tuple[str, ...]:
+        """The measures of its table.  Times differ from run to run, so that only figure 9 has them."""
         more = {"load": ("load", "lower", "upper", "parts"), "analysis_ns": ("analysis_ns",)}
-        return (*COLUMNS, *more.get(self.measure, ()))
+        return ("schedulable", *more.get(self.measure, ()))
 
 
 FIGURES = {
@@ -151,6 +150,6 @@ def _plot_bounds(axes: Any, rows: Sequence[Row]) -> None:
 
 STUDIES = [
     Study(figure.name, figure.title, SOURCE, figure.size, partial(run, figure), draw=partial(draw, figure),
-          columns=figure.columns)
+          measures=figure.measures)
     for figure in FIGURES.values()
 ]  # fmt: skip
