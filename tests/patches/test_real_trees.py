@@ -137,6 +137,25 @@ def test_rm_runs_the_handlers_that_the_patches_change(driver: str, source: Path 
     assert [name for name in sorted(handlers) if rows[name] & ROUTE_TO_PHYSICAL] == []
 
 
+#: Of a control, likewise: RM takes no lock of a GPU for it.
+NO_GPUS_LOCK = 0x1
+
+
+@pytest.mark.parametrize(("driver", "source"), OPEN)
+def test_rm_has_the_lock_after_calls_by_which_channels_may_come_back(driver: str, source: Path | None) -> None:
+    if source is None:
+        pytest.skip("GPURT_OPENRM_SOURCE names no tree of open-gpu-kernel-modules; no package has all of them")
+    own = (Path(__file__).parent / "nvidia/rm.h").read_text()
+    (patch,) = [text for text in texts(driver, "595").values() if "+static NvBool _mayEnable(" in text]
+    names = re.findall(r"^\+        case (NV\w+):$", patch.partition("_mayEnable")[2].partition("+}\n")[0], re.M)
+    wanted = {re.findall(rf"^#define {name} 0x(\w+)$", own, re.M)[0] for name in names}
+    row = r"/\*flags=\*/\s+0x(\w+)u,\s+/\*accessRight=\*/.*\s+/\*methodId=\*/\s+0x(\w+)u,"
+    generated = (source / "src/nvidia/generated").glob("g_*_nvoc.c")
+    rows = {number: int(flags, 16) for file in generated for flags, number in re.findall(row, file.read_text())}
+    assert len(wanted) == 13
+    assert [number for number in sorted(wanted) if rows[number] & NO_GPUS_LOCK] == []
+
+
 @pytest.mark.skipif(not os.environ.get("GPURT_LONG"), reason="takes a minute of CPU time; GPURT_LONG=1 has it run")
 @pytest.mark.parametrize(("driver", "source"), OPEN)
 def test_what_is_patched_around_rm_compiles(driver: str, source: Path | None, tmp_path: Path) -> None:

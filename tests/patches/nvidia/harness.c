@@ -301,7 +301,7 @@ static void preempt(struct channel *one)
 	RS_RES_CONTROL_PARAMS_INTERNAL params = { .cmd = NVA06C_CTRL_CMD_PREEMPT };
 	RmResource resource = { .group = &one->api };
 	bool ran[CHANNELS], handled;
-	NV_STATUS status;
+	NV_STATUS status = NV_OK;
 	int i;
 
 	begin(one->rm.client);
@@ -314,6 +314,7 @@ static void preempt(struct channel *one)
 		struct channel *c = &channels[i];
 
 		assert(!handled || status || !ran[i] || c->stopped);
+		assert(handled || !status);	/* else RM does not ask GSP */
 		assert(handled || !c->open || c->api.pKernelChannelGroup != one->api.pKernelChannelGroup || !c->off ||
 		       c->user_off || !c->scheduled);
 	}
@@ -662,10 +663,10 @@ static void test_refused_controls(void)
 	for (i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		NV5080_CTRL_DEFERRED_API_PARAMS params = { .cmd = all[i].later };
 		RS_RES_CONTROL_PARAMS_INTERNAL call = { all[i].cmd, all[i].flags, &params };
-		NV_STATUS status;
+		NV_STATUS status = NV_OK;
 
 		assert(gpurtHandlesControl(&gpu, &resource, &call, &status) == all[i].refused);
-		assert(!all[i].refused || status == NV_ERR_NOT_SUPPORTED);
+		assert(status == (all[i].refused ? NV_ERR_NOT_SUPPORTED : NV_OK));
 	}
 }
 

@@ -260,6 +260,8 @@ static void test_doors(NvBool switches_on)
 	MUST_BE(switch_channels(&a, &b, FIRST, 1, NV_TRUE), NV_ERR_INSUFFICIENT_PERMISSIONS);
 	MUST(running(&b, FIRST, 1) == 1);
 	MUST_BE(switch_both(&b, NV_TRUE), NV_ERR_INSUFFICIENT_PERMISSIONS);
+	/* GSP gets what is nobody's, and nothing that is off. */
+	MUST_BE(switch_channels(&a, &a, FIRST, 3, NV_FALSE), NV_ERR_OBJECT_NOT_FOUND);
 	MUST(!running(&a, FIRST, 2) && running(&b, FIRST, 1) == 1);
 	MUST_BE(switch_channels(&a, &a, FIRST, 65, NV_FALSE), NV_ERR_INVALID_ARGUMENT);
 	MUST_BE(ask(&a.process, a.client, SUBDEVICE, NV2080_CTRL_CMD_FIFO_DISABLE_CHANNELS_FOR_KEY_ROTATION, &keys,
