@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -147,6 +148,49 @@ def test_what_the_host_sent_before_the_end_is_read(host: Path, file: Path) -> No
             pass
         assert [one.what.value for batch in batches for one in batch] == ["deadline"]
         assert watcher.events >= 2
+
+
+#: Two threads of this process, which has neither's name.
+NODE = FILE.replace('"camera"', '"camera"\nprocess = "node"') + FILE.partition("[[task]]")[2].join(
+    ["[[task]]", 'process = "node"\n']).replace("camera", "lidar")  # fmt: skip
+
+
+@pytest.mark.parametrize("ending", ["told", "early", "late"])
+def test_a_watch_that_begins_inside_segments(host: Path, file: Path, ending: str) -> None:
+    """The client is a task of the file if it tells of the end of its job, and none if it never tells of any."""
+    file.write_text(NODE if ending != "late" else BRIEF.replace('"900ms"', '"1us"').replace('"50ms"', '"0ns"'))
+    with ExitStack() as stack:
+        control, asks = (stack.enter_context(connect(str(host))) for _ in "ab")
+        client = stack.enter_context(Client(str(host)))
+        stop, inside, begun = threading.Event(), threading.Semaphore(0), threading.Event()
+        both = threading.Barrier(2, timeout=PATIENCE)
+
+        def work(task: str) -> None:
+            with job(task, 5, client=client) if ending == "told" else nullcontext():
+                with segment(7, client=client):
+                    inside.release()
+                    begun.wait(PATIENCE)
+                both.wait()  # the next one to begin is not inside the other's
+                with segment(7, client=client):
+                    both.wait()
+
+        threads = [threading.Thread(target=work, args=(task,)) for task in ("camera", "lidar")]
+        for one in threads:
+            one.start()
+            assert inside.acquire(timeout=PATIENCE)
+        batches = Watcher(control, asks, Judge(load(file), {}, patience=LATEST)).findings(stop)
+        assert next(batches) == []
+        begun.set()
+        for one in threads:
+            one.join(PATIENCE)
+        found = [] if ending != "late" else next(filter(None, batches))
+        stop.set()
+        found += [one for batch in batches for one in batch]
+    who = f"{procs.name(os.getpid())}-{os.getpid()} uses the GPU"
+    assert [one.text for one in found] == {
+        "told": [], "early": [f"{who}, and no job of it was seen: it may be no task of the file"],
+        "late": [f"{who} at GPU priority 7, and no task of the file is it"],
+    }[ending]  # fmt: skip
 
 
 def test_a_job_that_was_late_just_before_the_end_is_told_of(host: Path, file: Path) -> None:

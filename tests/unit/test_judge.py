@@ -23,8 +23,9 @@ from pycontrol.observe.judge import subject
 from pycontrol.observe.judge.check import judged, notes
 from pycontrol.observe.judge.due import FEW
 from pycontrol.observe.judge.finding import Finding, Sort, What
-from pycontrol.observe.judge.judge import JUMP, MANY, Judge
+from pycontrol.observe.judge.judge import JUMP, Judge
 from pycontrol.observe.judge.seen import MOST_OPEN
+from pycontrol.observe.judge.strangers import MANY
 from pycontrol.observe.observed import data
 from pycontrol.observe.trace.record import assemble
 
@@ -270,7 +271,7 @@ def test_a_flood_of_processes_of_one_name_takes_no_memory(file: TasksetFile) -> 
         f"{MANY} clients are no task of the file; more are not named"
     )
     slow, idle = judge._tasks["slow"], judge._tasks["idle"]
-    assert max(len(slow.held), len(idle.tellers), len(judge.undeclared)) <= MOST_OPEN == MANY
+    assert max(len(slow.held), len(idle.tellers), len(judge.strangers.told)) <= MOST_OPEN == MANY
 
 
 def test_another_process_of_that_name_that_ends_hides_no_late_job(file: TasksetFile) -> None:

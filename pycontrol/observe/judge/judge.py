@@ -20,16 +20,15 @@ from gpurt.text import visible
 from pycontrol.observe.judge.chains import ChainCheck, JudgedChains
 from pycontrol.observe.judge.due import Due
 from pycontrol.observe.judge.finding import Finding, Log, What
-from pycontrol.observe.judge.limits import EXCLUSIVE, LOCKS, Limits
+from pycontrol.observe.judge.limits import EXCLUSIVE, Limits
 from pycontrol.observe.judge.seen import MOST_OPEN, OpenJob, SeenTask, Tally, meaning
 from pycontrol.observe.judge.segments import Segments
 from pycontrol.observe.judge.serving import Serving
 from pycontrol.observe.judge.slept import Slept
+from pycontrol.observe.judge.strangers import MANY, Strangers
 
 #: The ``jump`` of running hosts, ns: they tell of an update after events that are younger.
 JUMP = 1_000_000_000
-#: Each of so many undeclared names is told; the others are one.
-MANY = 1000
 
 
 class Judge:
@@ -60,8 +59,8 @@ class Judge:
         self.file, self.bounds, self.patience = file, bounds, patience
         self._jump, self._until = jump, until
         self.policy = policy or file.taskset.platform.policy
-        self.undeclared: dict[str, int | None] = {}
-        self._observe, self._tellers = observe, tellers
+        self.strangers = Strangers(self.policy, self._log, tellers)
+        self._observe = observe
         self._tasks = {task.name: SeenTask(task) for task in file.taskset}
         self._workers = file.taskset.started
         self._meanings: dict[str, SeenTask | None] = {}
@@ -174,10 +173,11 @@ class Judge:
     def _start(self, event: Event, priority: int | None) -> None:
         seen = self._of(event)
         if seen is None:
-            self._undeclared(event, priority)
+            self.strangers.uses(event, priority)
         elif event.duration is not None:
             self._check_teller(seen, event)
             if event.detail:
+                self.strangers.tells(event.detail)
                 self._serving.start(seen.task, event.process, event)
                 for name in self._serving.joined:
                     self._tasks[name].held.clear()
@@ -195,6 +195,7 @@ class Judge:
             return
         self._check_teller(seen, event)
         if event.detail:
+            self.strangers.tells(event.detail)
             self._serving.end(seen.task, event.process, event)
         task, tally = seen.task, seen.tally
         job = self._ended(seen, event, event.time - event.duration)
@@ -263,6 +264,7 @@ class Judge:
                 self._log.add(now, What.DEADLINE, task.name, "missed its deadline", job.number, spent, task.deadline)
 
     def _expire(self, now: int) -> None:
+        self.strangers.expire(now)
         self._chains.advance(now if self._until is None else min(now, self._until))
         for name, release in self._due.before(now):
             seen = self._tasks[name]
@@ -285,7 +287,7 @@ class Judge:
     def _begin(self, event: Event, priority: int | None) -> None:
         seen = self._of(event)
         if seen is None:
-            self._undeclared(event, priority)
+            self.strangers.uses(event, priority)
         elif self._alone(seen):
             self._segments.begin(seen, event, priority)
 
@@ -327,21 +329,6 @@ class Judge:
             job.gone = True
 
     # What is not a task's
-
-    def _undeclared(self, event: Event, priority: int | None) -> None:
-        """A best-effort client changes nothing where real-time ones have the GPU alone, unless it holds their lock."""
-        if priority == 0 and self.policy in (*EXCLUSIVE, "job") and self.policy not in LOCKS:
-            return
-        if event.task in self.undeclared or event.task in self._tellers or len(self.undeclared) >= MANY:
-            return
-        self.undeclared[event.task] = priority
-        if len(self.undeclared) == MANY:
-            text = f"{MANY} clients are no task of the file; more are not named"
-            self._log.add(event.time, What.UNDECLARED, "", text)
-            return
-        name = visible(event.task) or "a process that this user may not know"
-        how = f" at GPU priority {priority}" if priority else ""
-        self._log.add(event.time, What.UNDECLARED, "", f"{name} uses the GPU{how}, and no task of the file is it")
 
     def _commit(self, event: Event, _priority: int | None) -> None:
         alpha = self._limits.alpha(event.gpu or 0)

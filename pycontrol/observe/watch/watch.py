@@ -20,8 +20,9 @@ from pycontrol.observe.fit.host import Host
 from pycontrol.observe.fit.objection import Code
 from pycontrol.observe.fit.policy import policies
 from pycontrol.observe.judge.finding import Finding, What
-from pycontrol.observe.judge.judge import JUMP, MANY, Judge
+from pycontrol.observe.judge.judge import JUMP, Judge
 from pycontrol.observe.judge.seen import meaning
+from pycontrol.observe.judge.strangers import MANY
 
 NS = 1_000_000_000
 #: How much later than it happened an event may come before a job without its end counts as late, ns.  The module sends
@@ -59,6 +60,7 @@ class Watcher:
             DeviceError: the host is gone.
         """
         stream = self.control.events(0)
+        self._find_present()
         yield self._look()
         looked = now = time.monotonic_ns()
         while not stop.is_set() and (until is None or now < until):
@@ -93,7 +95,14 @@ class Watcher:
                 text = "the watch ended before it had read all events"
                 found += self.judge.report(time.monotonic_ns(), What.LOST, "", text)
                 break
+        self.judge.strangers.rest()
         return [*found, *self._check_sleep(over), *self.judge.advance(over + PATIENCE), *self._look()]
+
+    def _find_present(self) -> None:
+        """Clients that are there may be inside jobs, whose beginnings no event tells any more."""
+        longest = max((task.period + task.deadline for task in self.judge.file.taskset), default=0)
+        there = {f"{client.comm}-{client.pid}" for client in self.asks.clients() if client.pid}
+        self.judge.strangers.there(there, time.monotonic_ns() + longest)
 
     def _take(self, record: EventRecord) -> list[Finding]:
         self.events += 1

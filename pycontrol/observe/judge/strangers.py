@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The judge's part that tells of clients that use the GPU and are no task of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from analysis.traces.trace import Event
+from gpurt.text import visible
+from pycontrol.observe.judge.finding import Log, What
+from pycontrol.observe.judge.limits import EXCLUSIVE, LOCKS
+
+#: Each of so many names is told; the others are one.
+MANY = 1000
+
+
+class Strangers:
+    """Takes uses of the GPU by clients whose name is no task's.
+
+    A client whose process tells of jobs of the file's tasks is none: it began its segment before it told.  ``tellers``:
+    the processes of which that is known.
+    """
+
+    def __init__(self, policy: str, log: Log, tellers: Collection[str] = ()) -> None:
+        self.told: set[str] = set()
+        self._policy, self._log, self._tellers = policy, log, set(tellers)
+        self._there: Collection[str] = ()
+        self._until = 0
+        self._unsaid: dict[str, tuple[Event, int | None]] = {}
+
+    def there(self, names: Collection[str], until: int) -> None:
+        """These clients were there before the first event, maybe inside a job: what they are is known by ``until``."""
+        self._there, self._until = names, until
+
+    def tells(self, name: str) -> None:
+        """A process tells of a job of one of the tasks."""
+        if name in self._there:
+            self._tellers.add(name)
+            self._unsaid.pop(name, None)
+
+    def expire(self, now: int) -> None:
+        """It is ``now``: a client that has told of no job by its time is no task."""
+        if self._there and now > self._until:
+            self._there = ()
+            for event, priority in self._unsaid.values():
+                self.uses(event, priority)
+            self._unsaid.clear()
+
+    def rest(self) -> None:
+        """No more events come."""
+        for name, (event, _) in self._unsaid.items():
+            text = f"{visible(name)} uses the GPU, and no job of it was seen: it may be no task of the file"
+            self._log.add(event.time, What.UNDECLARED, "", text)
+        self._unsaid.clear()
+
+    def uses(self, event: Event, priority: int | None) -> None:
+        """A best-effort client changes nothing where real-time ones have the GPU alone, unless it holds their lock."""
+        if priority == 0 and self._policy in (*EXCLUSIVE, "job") and self._policy not in LOCKS:
+            return
+        if event.task in self._tellers or event.task in self.told or len(self.told) >= MANY:
+            return
+        if event.task in self._there:
+            self._unsaid.setdefault(event.task, (event, priority))
+            return
+        self.told.add(event.task)
+        if len(self.told) == MANY:
+            text = f"{MANY} clients are no task of the file; more are not named"
+        else:
+            name = visible(event.task) or "a process that this user may not know"
+            how = f" at GPU priority {priority}" if priority else ""
+            text = f"{name} uses the GPU{how}, and no task of the file is it"
+        self._log.add(event.time, What.UNDECLARED, "", text)
