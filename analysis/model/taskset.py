@@ -138,6 +138,13 @@ class Taskset:
         """The tasks that its thread serves, itself among them, in the order of their ranks."""
         return self.threads.get(task.thread.name, (task,)) if task.thread is not None else (task,)
 
+    def beside(self, task: Task) -> tuple[Task, ...]:
+        """The tasks whose jobs its process does, itself among them; of several threads those first that use the GPU."""
+        if task.process is None:
+            return self.served_with(task)
+        those = (one for one in self.tasks if one.process == task.process)
+        return tuple(sorted(those, key=lambda one: not one.uses_gpu))
+
     def sleeps(self, task: Task) -> bool:
         """Whether the task's thread can sleep while a job of it is pending, if no task waits busily.
 

@@ -72,6 +72,10 @@ def _name(value: object) -> str:
     return names.get(type(value), f"a {type(value).__name__}")
 
 
+def _shown(value: object) -> str:
+    return _name(value) if value == UNKNOWN else quoted(value) if isinstance(value, str) else f"{value!r:.40}"
+
+
 def integer(low: int, high: int) -> ValueKind:
     """An integer from ``low`` to ``high``."""
 
@@ -126,7 +130,7 @@ def string(pattern: str, expected: str) -> ValueKind:
         if not isinstance(value, str):
             report.add(path, f"{_key(path)}: expected {expected}, got {_name(value)}")
         elif not compiled.fullmatch(value):
-            report.add(path, f"{_key(path)}: expected {expected}, got {quoted(value)}")
+            report.add(path, f"{_key(path)}: expected {expected}, got {_shown(value)}")
         else:
             return value
         return None
@@ -142,7 +146,7 @@ def choice(*options: str) -> ValueKind:
             return value
         wanted = " or ".join(f'"{option}"' for option in options)
         meant = meant_by(value, options) if isinstance(value, str) else ""
-        report.add(path, f"{_key(path)}: expected {wanted}, got {value!r:.40}{meant}")
+        report.add(path, f"{_key(path)}: expected {wanted}, got {_shown(value)}{meant}")
         return None
 
     return ValueKind(read, {"enum": list(options)})

@@ -87,7 +87,10 @@ def give(device: str | None, loaded: TasksetFile, force: bool) -> Given:
         settings = [] if all(gpu.emulated for gpu in host.gpus) else list(settings_of(loaded.path, matched))
         node = stack.enter_context(SchedNode()) if settings else None
         applied.apply(control, host.clients, priorities, settings, node, groups=groups)
-    pids = {task.name: sorted(pid for pid, one in matched.items() if one is task) for task in loaded.taskset}
+    pids = {
+        task.name: sorted(pid for pid, one in matched.items() if one in loaded.taskset.beside(task))
+        for task in loaded.taskset
+    }
     return Given(verdict.policy, proof, other, True, found, pids, assumes)
 
 

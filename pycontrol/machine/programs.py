@@ -21,7 +21,7 @@ def tasks_of(file: TasksetFile, name: str, command: str = "") -> list[str]:
     """The tasks of the file that a process may be, several if it cannot be told which.
 
     These are the tasks whose command is exactly the process's.  If there are none, they are those whose own name, or
-    whose command's program, has the process's name.  The first task of a thread stands for all that it serves.
+    whose command's program, has the process's name.  One task stands for all of a thread or process.
 
     Args:
         file: the taskset file.
@@ -29,12 +29,12 @@ def tasks_of(file: TasksetFile, name: str, command: str = "") -> list[str]:
         command: the fingerprint of its program and arguments, if they are known.
     """
     exact = [task.name for task in file.taskset if command == fingerprint(file.launch[task.name].command or ()) != ""]
-    return _first_of_threads(file, exact or [task.name for task in file.taskset if name in _names(file, task)])
+    return _first_of_processes(file, exact or [task.name for task in file.taskset if name in _names(file, task)])
 
 
-def _first_of_threads(file: TasksetFile, names: Sequence[str]) -> list[str]:
-    served = {task.name: file.taskset.served_with(task)[0].name for task in file.taskset if task.name in names}
-    return list(dict.fromkeys(served[name] for name in names))
+def _first_of_processes(file: TasksetFile, names: Sequence[str]) -> list[str]:
+    first = {task.name: file.taskset.beside(task)[0].name for task in file.taskset if task.name in names}
+    return list(dict.fromkeys(first[name] for name in names))
 
 
 def _names(file: TasksetFile, task: Task) -> Iterator[str]:

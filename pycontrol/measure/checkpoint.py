@@ -261,6 +261,7 @@ def packed(result: ProfileResult) -> Document:
         "jobs": [[job.cpu, job.length, [places[one] for one in job.segments]] for job in result.jobs.jobs],
         "task": result.jobs.task, "outside": result.jobs.outside,
         "apart": result.jobs.apart, "distances": result.jobs.distances, "cpu": result.cpu, "wall": result.wall,
+        "beside": result.jobs.beside, "at_once": result.jobs.at_once,
     }  # fmt: skip
 
 
@@ -274,10 +275,12 @@ def unpacked(planned: Planned, line: DocumentView) -> ProfileResult:
         )
         for cpu, length, places in line["jobs"]
     )
-    if not made or not isinstance(line["task"], str):
+    beside, at_once = line["beside"], line["at_once"]
+    if not made or not all(isinstance(one, str) for one in (line["task"], *beside)) or type(at_once) is not bool:
         raise ValueError
     apart = None if line["apart"] is None else _whole(line["apart"])
-    jobs = Jobs(made, line["task"], _whole(line["outside"]), apart, _whole(line["distances"]))
+    jobs = Jobs(made, line["task"], _whole(line["outside"]), apart, _whole(line["distances"]), tuple(beside),
+                at_once)
     return ProfileResult(planned, jobs, segments, _whole(line["cpu"]), _whole(line["wall"]))
 
 

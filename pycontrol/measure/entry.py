@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 from analysis.taskset import task_name
 from gpurt.enums import Policy
@@ -27,6 +28,7 @@ SLEPT, SPUN = 0.9, 0.5
 #: The lines that it has after its comments.
 LINE = re.compile(
     r"|\[\[task\]\]|name = \"[^\"]*\"|cpu = \"\?\"  # not measured|priority = (\d+|\"\?\"  # not measured)"
+    r"|process = \"[^\"]*\"  # .*"
     r"|clocks = \{ [^}]* \}"
     r"|waiting = \"(busy|suspend|\?)\"  # .*"
     r"|period = \"[^\"]*\"  # (not measured|as --period says|the least distance).*|segments = \[|  \{.*|\]"
@@ -77,6 +79,7 @@ def entry(account: Account, times: Sequence[MeasuredTime]) -> str:
         *(f"# {line}" for line in head),
         "[[task]]",
         f'name = "{task_name(account.name)}"',
+        *_process(account),
         f'cpu = "{UNKNOWN}"  # not measured',
         f"priority = {priority}" if priority else f'priority = "{UNKNOWN}"  # not measured',
         _period(account),
@@ -86,6 +89,18 @@ def entry(account: Account, times: Sequence[MeasuredTime]) -> str:
         *_segments(account, times),
         "]",
     ])  # fmt: skip
+
+
+def _process(account: Account) -> list[str]:
+    """The process, if it told of jobs of other tasks, too: one client then has the GPU for all of them."""
+    beside = sorted({name for one in account.results for name in one.jobs.beside})
+    if not beside:
+        return []
+    how = "some at the same time: threads of one process"
+    if not any(one.jobs.at_once for one in account.results):
+        how = "never at the same time: if one thread does both, they are of one [[thread]] (docs/manual/callbacks.md)"
+    named = ", ".join(map(visible, beside))
+    return [f'process = "{task_name(Path(account.command[0]).name)}"  # it told of jobs of {named}, too, {how}']
 
 
 def _period(account: Account) -> str:

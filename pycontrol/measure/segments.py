@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from gpurt.enums import EventKind
@@ -68,6 +68,7 @@ class Jobs:
 
     ``outside``: how many segments are of no job.  ``apart``: the least distance between two releases in a row, ns.
     ``distances``: the number of distances.  The two are None and 0 if the program announces no jobs, or only one.
+    ``beside``: the other tasks whose jobs it announces; ``at_once``: whether one was under way while a job was.
     """
 
     jobs: tuple[MeasuredJob, ...]
@@ -75,6 +76,8 @@ class Jobs:
     outside: int = 0
     apart: int | None = None
     distances: int = 0
+    beside: tuple[str, ...] = ()
+    at_once: bool = False
 
 
 @dataclass
@@ -225,7 +228,22 @@ def jobs(
         raise RuntimeFailure(f"the program announces jobs of {_names(said)}; choose one with --task")
     if task is not None and task not in said:
         raise RuntimeFailure(f"the program announces no jobs of {visible(task)}, only of {_names(said)}")
-    return _announced(records, found, task or said[0], cut)
+    task = task or said[0]
+    beside = tuple(one for one in said if one != task)
+    return replace(_announced(records, found, task, cut), beside=beside, at_once=_at_once(records, task))
+
+
+def _at_once(records: Sequence[EventRecord], task: str) -> bool:
+    """Whether a job of another task was under way while one of the task was."""
+    here: set[str] = set()
+    for one in records:
+        if one.kind is EventKind.JOB_BEGIN:
+            here.add(one.task)
+            if task in here and len(here) > 1:
+                return True
+        elif one.kind is EventKind.JOB_END:
+            here.discard(one.task)
+    return False
 
 
 def _names(tasks: Iterable[str]) -> str:

@@ -189,3 +189,24 @@ def test_what_is_put_back_of_a_group_is_what_its_earlier_members_had(given: Set)
         with pytest.raises(RefusedError, match=f"no; not put back: process {joins} stays in its group"):
             applied.apply(control, before, {joins: 30, member: 30}, [], None, refuse, {joins: "g"})
         assert {one.set_priority for one in control.clients()} == {7}
+
+
+@pytest.mark.parametrize("kind", ["process", "thread"])
+def test_a_process_runs_for_all_tasks_whose_jobs_it_does(given: Set, kind: str) -> None:
+    """Only one names the command, and that need not be one that uses the GPU."""
+    command, place = json.dumps(given.command("plan")), "cpu = 0\npriority = 20"
+    home = place if kind == "process" else f'[[thread]]\nname = "node"\n{place}\norder = "fifo"\ncommand = {command}'
+    each = {"process": f'process = "node"\n{place}', "thread": 'thread = "node"'}[kind]
+    tasks = "".join(
+        f'[[task]]\nname = "{name}"\n{each}\nperiod = "9000s"\nwaiting = "suspend"\nsegments = [{{ {segment} }}]\n'
+        for name, segment in (("plan", 'cpu = "1ms"'), ("left", 'gpu = "1ms"'), ("right", 'gpu = "2ms"'))
+    ).replace("gpu", 'misc = "0ms", gpu')
+    if kind == "process":
+        tasks = tasks.replace('name = "plan"', f'name = "plan"\ncommand = {command}')
+    head = given.text.partition("[[task]]")[0]
+    given.file.write_text(head + (home + "\n" if kind == "thread" else "") + tasks, encoding="utf-8")
+    with given.members(given.command("plan")) as pids:
+        code, said = given.asked("apply", given.file)
+        assert (code, said["applied"]) == (0, True), said
+        assert {name: one["pids"] for name, one in said["tasks"].items()} == {"left": pids, "right": pids}
+        assert [priority for *_, priority in given.clients()] == [20]

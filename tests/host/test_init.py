@@ -162,6 +162,7 @@ def test_any_process_makes_a_file_that_is_refused_until_it_is_filled_in(processe
         taskset.parse(Path("first.toml"), text)
     problems = error.value.problems
     assert len(problems) == text.count('= "?"')
+    assert all("is still to be replaced" in one.message for one in problems), problems
     whole = taskset.parse(Path("first.toml"), filled(text).replace("cpus = ", "cpus = 8 # "))
     for one, task in zip(processes, whole.taskset.tasks, strict=True):
         kept = whole.launch[task.name].command

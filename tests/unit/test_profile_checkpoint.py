@@ -33,8 +33,9 @@ def results(draw: st.DrawFn) -> ProfileResult:
     inside = found[: draw(st.integers(1, len(found)))]
     made = (MeasuredJob(tuple(inside), draw(st.none() | times), draw(st.none() | times)), MeasuredJob((inside[0],), 3))
     return ProfileResult(
-        PLAN[0], Jobs(made, draw(st.text(max_size=9)), draw(times)), tuple(found), draw(times), draw(times)
-    )
+        PLAN[0], Jobs(made, draw(st.text(max_size=9)), draw(times), beside=tuple(draw(st.lists(st.text(max_size=9)))),
+                      at_once=draw(st.booleans())), tuple(found), draw(times), draw(times)
+    )  # fmt: skip
 
 
 @given(results())

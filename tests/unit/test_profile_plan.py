@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -358,6 +359,20 @@ def test_how_a_thread_waits_is_what_its_cpu_time_says(
     text = entry(account([made], ["x"]), times([made], Fraction(1, 5)))
     assert f'waiting = "{word}"' in text
     assert replaceable(text, ["x"])
+
+
+@pytest.mark.parametrize(("second", "how"), [(3, "some at the same time"), (5, "if one thread does both")])
+def test_a_process_that_tells_of_jobs_of_several_tasks_is_written(second: int, how: str) -> None:
+    """`second`: when the job of the other task begins; the first is over after 4 ms."""
+    marks = [(1, JOB, "eye"), (4, DONE, "eye"), (second, JOB, "ear"), (6, DONE, "ear")]
+    records = [event(kind, at, task=task) for at, kind, task in sorted(marks, key=lambda mark: mark[0])]
+    (made,) = results((Condition.QUIET, [(8,)]))
+    seen = jobs(records, [segment(2)], "eye", None, False)
+    made = replace(made, jobs=replace(made.jobs, beside=seen.beside, at_once=seen.at_once))
+    assert (seen.beside, seen.at_once) == (("ear",), second == 3)
+    text = entry(account([made], ["/opt/robot"]), times([made], Fraction(0)))
+    assert re.search(f'^process = "robot"  # it told of jobs of ear, too, .*{how}', text, re.MULTILINE)
+    assert replaceable(text, ["/opt/robot"])
 
 
 def test_nothing_that_others_name_gets_out_of_the_comments() -> None:

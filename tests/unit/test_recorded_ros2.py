@@ -112,6 +112,12 @@ def test_a_callback_that_several_threads_serve_is_no_task() -> None:
     assert text == ""
 
 
+def test_threads_of_one_process_say_so() -> None:
+    _, text = made(program(thread=502))
+    assert text.count(f'process = "robot-{PROCESS}"  # several') == text.count("[[thread]]") == 2
+    assert "process =" not in made(program())[1]
+
+
 def test_what_began_before_the_recording_is_no_job_and_a_missing_end_no_task() -> None:
     said, _ = made(iter([event("ros2:callback_end", 1, CAMERA), *program()]))
     assert re.search(r"grab +timer +4 ", said)

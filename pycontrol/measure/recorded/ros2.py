@@ -255,8 +255,10 @@ def _thread(
     """The [[thread]], and the [[task]]s that it serves."""
     called = task_name(f"{found.names[process]}-{thread}")
     order = '"ros2"  # its executor waits with a wait set' if thread in found.waits else f'"{UNKNOWN}"  # ros2, or fifo'
+    several = sum(one == process for one, _ in found.threads()) > 1
+    home = f'\nprocess = "{task_name(f"{found.names[process]}-{process}")}"  # several of its threads have callbacks'
     yield (f'[[thread]]  # process {process} ({visible(found.names[process])}), thread {thread}\nname = "{called}"\n'
-           f'cpu = "{UNKNOWN}"\npriority = "{UNKNOWN}"\norder = {order}')  # fmt: skip
+           f'cpu = "{UNKNOWN}"\npriority = "{UNKNOWN}"\norder = {order}{home if several else ""}')  # fmt: skip
     for key in keys:
         one = found.callbacks[key]
         span = SPAN.format(format_time(enlarged(_times(found, one)[0], margin)))

@@ -114,7 +114,9 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
             text = f"{who} begins its segments in form {one.form.word}, the file says {stated.word} for {task.name}"
             yield Objection(Code.FORM, text, f'start it with GPURT_FORM={stated.word}, or write form into the file')
     wanted = 0 if task.best_effort else file.gpu_priorities[task.name]
-    if begun and not one.demoted and task.uses_gpu and one.priority != wanted and policies != ("timesliced",):
+    right = {0 if other.best_effort else file.gpu_priorities[other.name] for other in file.taskset.beside(task)
+             if other.uses_gpu}  # fmt: skip
+    if begun and not one.demoted and task.uses_gpu and one.priority not in right and policies != ("timesliced",):
         text = f"{who} has GPU priority {one.priority}, the file says {wanted} for {task.name}"
         yield Objection(Code.GPU_PRIORITY, text, "gpurt apply sets it")
     if task.priority != one.own_priority:

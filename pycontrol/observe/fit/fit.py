@@ -43,10 +43,10 @@ def objections(file: TasksetFile, host: Host) -> list[Objection]:
 
 
 def matched(file: TasksetFile, host: Host) -> dict[int, Task]:
-    """The task of each process that is one task of the file that uses the GPU, by pid."""
+    """The task of each process that is one task of the file, or a thread or process of several, and uses the GPU."""
     tasks = {task.name: task for task in file.taskset}
     found = {pid: tasks[names[0]] for pid, names in host.names.items() if len(names) == 1}
-    return {pid: task for pid, task in found.items() if task.uses_gpu}
+    return {pid: task for pid, task in found.items() if any(one.uses_gpu for one in file.taskset.beside(task))}
 
 
 def measured(

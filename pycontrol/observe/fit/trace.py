@@ -90,7 +90,7 @@ def _said(recorded: Trace, file: TasksetFile) -> dict[int, tuple[str, ...]]:
     found: dict[int, set[str]] = {}
     for event in recorded.events:
         if event.kind is Kind.START and event.process.isdecimal() and (name := meaning(file, event.task)):
-            found.setdefault(int(event.process), set()).add(file.taskset.served_with(tasks[name])[0].name)
+            found.setdefault(int(event.process), set()).add(file.taskset.beside(tasks[name])[0].name)
     return {pid: tuple(names) for pid, names in found.items() if len(names) == 1}
 
 
