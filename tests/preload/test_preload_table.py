@@ -95,7 +95,7 @@ def test_what_a_newer_header_has_is_seen(declared: str, what: str, tmp_path: Pat
     ("line", "what"),
     [
         ("cuA 2000 - - work P\ncuA 2000 _v2 - work P", "more than one line: cuA"),
-        ("cuA pass\ncuA 2000 - - work P", "more than one line: cuA"),
+        ("pass cuA\ncuA 2000 - - work P", "more than one line: cuA"),
         ("cuA 2000 - - work P nothing", "line 1: cuA 2000 - - work P nothing: unknown: nothing"),
         ("cuA 2000 - often work", "unknown: often"),
         ("cuA late - - work", "invalid literal"),

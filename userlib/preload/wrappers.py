@@ -15,8 +15,8 @@ threads     of the symbol of the form for the per-thread default stream: `ptsz`,
 kind        a macro of launches.h or of the file that includes the wrappers, in lower case: what the function does
 parameters  a letter for the type of each (TYPES), or a name if the macro reads the parameter (NAMED)
 
-A function of kind `pass` gives no work to the GPU, in no form, and has only name and kind.  The line `newest VERSION`
-says up to which version of the library the table knows all forms.
+A line `pass NAME...` has functions that give no work to the GPU, in no form.  The line `newest VERSION` says up to
+which version of the library the table knows all forms.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def parse(text: str) -> Table:
     """Reads a table.
 
     Raises:
-        Mistake: A line is malformed, or a function has two lines for one version, or is of kind `pass` and of another.
+        Mistake: A line is malformed, or a function has two lines for one version, or passes and is of a kind.
     """
     rows: list[Row] = []
     passing: list[str] = []
@@ -99,8 +99,8 @@ def parse(text: str) -> Table:
                 continue
             if words[0] == "newest":
                 newest = int(words[1])
-            elif words[1:] == ["pass"]:
-                passing.append(words[0])
+            elif words[0] == "pass":
+                passing += words[1:]
             else:
                 name, since, suffix, threads, kind = words[:5]
                 rows.append(_row(name, since, suffix, threads, kind, tuple(words[5:])))
