@@ -65,6 +65,21 @@ def test_dkms_builds_installs_and_removes(kernel: tuple[str, Path], tmp_path: Pa
     assert not list((tmp_path / "src").iterdir())
 
 
+@pytest.mark.parametrize(("clang", "tools"), [(0, ""), (190107, "-19")])
+@pytest.mark.parametrize("target", ["modules", "modules_install", "clean"])
+def test_a_kernel_that_clang_built_gets_a_module_by_clang(target: str, clang: int, tools: str, tmp_path: Path) -> None:
+    """Here clang has only the name with its version."""
+    (tmp_path / "include/config").mkdir(parents=True)
+    (tmp_path / "include/config/auto.conf").write_text(f"CONFIG_64BIT=y\nCONFIG_CLANG_VERSION={clang}\n")
+    (tmp_path / "Makefile").write_text("modules modules_install clean:\n\t@echo tools: $(LLVM)\n")
+    (tmp_path / "bin").mkdir()
+    for name in ("make", "sh", "sed", "uname", "echo"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or name)
+    make = ["make", "-s", "-C", KMOD, target, f"KDIR={tmp_path}"]
+    assert sh(*make, PATH=str(tmp_path / "bin")).split("\n")[-2] == f"tools: {tools}".rstrip()
+    assert sh(*make, "LLVM=1", PATH=str(tmp_path / "bin")).split("\n")[-2] == "tools: 1"
+
+
 def test_versions_agree() -> None:
     found = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert found
