@@ -123,7 +123,7 @@ int gpurt_open(struct gpurt_handle **handle, const char *device)
 
 	if (!h)
 		return -ENOMEM;
-	h->owner = getpid();
+	h->owner = gpurt_pid();
 	err = environment_gpu(&h->gpu);
 	if (!err)
 		err = open_any(device, &h->transport, &h->state);
@@ -155,7 +155,7 @@ void gpurt_close(struct gpurt_handle *h)
 	if (!h)
 		return;
 	gpurt_job_forget(h);
-	if (h->owner == getpid()) {
+	if (h->owner == gpurt_pid()) {
 		h->transport->close(h->state);
 		lower_all(h);
 	} else {
@@ -171,7 +171,8 @@ static void warn_once(int err)
 	if (atomic_exchange(&warned, true))
 		return;
 	gpurt_explain(NULL, err, why, sizeof(why));
-	fprintf(stderr, "gpurt: GPU work runs unmanaged: %s\n", why);
+	if (gpurt_has_stderr())
+		fprintf(stderr, "gpurt: GPU work runs unmanaged: %s\n", why);
 }
 
 /* The process's own handle.  The first thread that needs it opens it.  A child opens its own. */
@@ -180,7 +181,7 @@ static int own(struct gpurt_handle **handle)
 	struct gpurt_handle *h = atomic_load(&own_handle), *fresh;
 	int err;
 
-	if (h && h->owner == getpid()) {
+	if (h && h->owner == gpurt_pid()) {
 		*handle = h;
 		return 0;
 	}
@@ -207,7 +208,7 @@ static int resolve(struct gpurt_handle **handle)
 {
 	if (!*handle)
 		return own(handle);
-	return (*handle)->owner == getpid() ? 0 : -ESTALE;
+	return (*handle)->owner == gpurt_pid() ? 0 : -ESTALE;
 }
 
 int gpurt_call(struct gpurt_handle *h, uint32_t code, void *argument, bool interruptible)
@@ -330,7 +331,7 @@ static void explain_refusal(struct gpurt_handle *h, unsigned int gpu, int err, b
 		why = "this host cannot raise threads at their form; run it as root, or use form self if they never spin";
 	if (!why || call(h, GPURT_IOC_QUERY, &query, GPURT_IS_ANSWERED) || query.policy != GPURT_POLICY_BOOSTED)
 		return;
-	if (!atomic_exchange(&refused, true))
+	if (!atomic_exchange(&refused, true) && gpurt_has_stderr())
 		fprintf(stderr, "gpurt: policy boosted: no %s begins: %s\n", copies ? "copy" : "GPU segment", why);
 }
 
@@ -372,7 +373,7 @@ int gpurt_begin_posted(unsigned int gpu, unsigned int flags)
 	struct gpurt_handle *h = atomic_load(&own_handle);
 	int err = -EBUSY;
 
-	if (!h || h->owner != getpid() || gpu >= GPURT_MAX_GPUS || b.flags & ~(unsigned int)GPURT_BEGIN_OWNER)
+	if (!h || h->owner != gpurt_pid() || gpu >= GPURT_MAX_GPUS || b.flags & ~(unsigned int)GPURT_BEGIN_OWNER)
 		return -EINVAL;
 	b.flags |= GPURT_BEGIN_POST;
 	if (gpurt_raising_begins(&h->raising[gpu]))
@@ -441,7 +442,8 @@ int gpurt_segment_begin(struct gpurt_handle *h, unsigned int flags, unsigned int
 	if (!err)
 		err = gpurt_begin_on(h, h->gpu, flags, priority);
 	if (err && err != -EINTR && required && !strcmp(required, "1")) {
-		fprintf(stderr, "gpurt: cannot begin a GPU segment: %s (GPURT_REQUIRED=1)\n", strerror(-err));
+		if (gpurt_has_stderr())
+			fprintf(stderr, "gpurt: cannot begin a GPU segment: %s (GPURT_REQUIRED=1)\n", strerror(-err));
 		abort();
 	}
 	return err;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct gpurt_handle;
 
@@ -44,5 +45,17 @@ void gpurt_job_forget(const struct gpurt_handle *handle);
  */
 __attribute__((visibility("hidden")))
 int gpurt_call(struct gpurt_handle *handle, uint32_t code, void *argument, bool interruptible);
+
+/* Whether descriptor 2 is still what it was when the library was loaded: messages belong into nothing else. */
+__attribute__((visibility("hidden")))
+bool gpurt_has_stderr(void);
+
+/* The process's id.  That of the parent in a child of vfork(), which shares its memory. */
+__attribute__((visibility("hidden")))
+pid_t gpurt_pid(void);
+
+/* Memory for one number, which is 0 in a child, however that was made.  NULL: the kernel has none (before 4.14). */
+__attribute__((visibility("hidden")))
+pid_t *gpurt_wiped(void);
 
 #endif

@@ -59,7 +59,7 @@ static int mark(struct gpurt_handle *h, uint32_t what, uint64_t cpu_ns)
 
 static bool has_job(void)
 {
-	return own.open && own.owner == getpid();
+	return own.open && own.owner == gpurt_pid();
 }
 
 int gpurt_job_begin(struct gpurt_handle *h, const char *task, uint64_t job, uint64_t release_ns)
@@ -77,7 +77,7 @@ int gpurt_job_begin(struct gpurt_handle *h, const char *task, uint64_t job, uint
 	own.cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	err = mark(h, GPURT_MARK_BEGIN, 0);
 	own.handle = h;
-	own.owner = getpid();
+	own.owner = gpurt_pid();
 	own.open = !err;
 	return err;
 }

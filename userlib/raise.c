@@ -89,7 +89,7 @@ static bool in_this_process(pid_t thread)
 static void lower(uint64_t word, bool child)
 {
 	struct raised r = unpack(word);
-	pid_t caller = (pid_t)syscall(SYS_gettid), thread = child ? caller : r.thread;
+	pid_t caller = word ? (pid_t)syscall(SYS_gettid) : 0, thread = child ? caller : r.thread;
 	int saved = errno;
 
 	if (word && (thread == caller || in_this_process(thread)) && still(thread, &r.now))

@@ -24,7 +24,7 @@ from pycontrol.link import patched as live_patched
 from pycontrol.link.control import NO_GPU, GpuStatus, connect
 from pycontrol.link.patched import PatchedGpu
 from pycontrol.machine import clocks, drivers
-from pycontrol.machine.mps import mps_pipe
+from pycontrol.machine.mps import mps_pipe, mps_runs
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.rights import fifo_forbidden
 from pycontrol.observe import host_cpu
@@ -336,7 +336,7 @@ def _escapes(root: Path) -> Iterator[Diagnosis]:
         text = "amdgpu: programs may use user queues of /dev/dri, which nothing takes off the GPU (tier T0)"
         yield Diagnosis("user queues", Status.WARN, text, "load amdgpu without user_queue, or with user_queue=0")
     pipe = mps_pipe(os.environ)
-    if os.path.lexists(root / str(pipe).lstrip("/")):
+    if mps_runs(root / str(pipe).lstrip("/")):
         text = f"MPS runs ({pipe.parent}): its clients have no priorities, for its server has their channels (tier T0)"
         cure = "echo quit | nvidia-cuda-mps-control, or divide the GPU (docs/manual/from-mps.md)"
         yield Diagnosis("MPS", Status.WARN, text, cure)

@@ -47,6 +47,15 @@ def is_device(host: Path) -> bool:
     return stat.S_ISCHR(host.stat().st_mode)
 
 
+def listening(path: Path) -> socket.socket:
+    """A socket at ``path`` that listens, as a daemon's."""
+    made = socket.socket(socket.AF_UNIX)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made.bind(str(path))
+    made.listen()
+    return made
+
+
 def eventually(holds: Callable[[], object]) -> None:
     """Waits until ``holds()`` is true; fails if it is not within PATIENCE."""
     end = time.monotonic() + PATIENCE

@@ -99,6 +99,15 @@ def test_which_programs_can_load_the_library(built: Path, tmp_path: Path) -> Non
         assert "setuid" in objection(str(program), library)
 
 
+def test_the_library_of_a_sanitizer_stays_first(gpurt: Gpurt, built: Path, tmp_path: Path) -> None:
+    """AddressSanitizer ends a program in which anything comes before it."""
+    others = [built / "libdriver.so", tmp_path / "libasan.so.8"]
+    others[1].symlink_to(others[0])
+    done = gpurt("run", "--auto", "--", "sh", "-c", "echo $LD_PRELOAD", LD_PRELOAD=" ".join(map(str, others)))
+    assert done.stdout.strip() == f"{others[1]}:{built}/libgpurt-preload.so:{others[0]}", done.stderr
+    assert done.stderr == f"gpurt: {others[1]} stays first in LD_PRELOAD, before libgpurt-preload.so\n"
+
+
 @pytest.fixture
 def refused(built: Path) -> Gpurt:
     """Runs the command line where neither a driver nor a host is needed."""

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from links import eventually
+from links import eventually, listening
 from machines import LONG, FakeGpu, Patched, Program, Served, Start, real_time
 
 from gpurt.enums import Tier
@@ -87,11 +87,10 @@ def test_a_patched_driver_does_not_switch_user_queues_either(
 
 
 @pytest.fixture
-def mps(tmp_path: Path) -> dict[str, str]:
-    """The variables that a client of MPS has in its environment."""
-    (tmp_path / "pipes").mkdir()
-    (tmp_path / "pipes/control").touch()
-    return {"FAKE_MPS": "1", "CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "pipes")}
+def mps(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The variables that a client of MPS has in its environment, while the control daemon runs."""
+    with listening(tmp_path / "pipes/control"):
+        yield {"FAKE_MPS": "1", "CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "pipes")}
 
 
 def test_a_client_of_mps_is_tier_0_and_begins_no_segment(
@@ -122,7 +121,17 @@ def test_a_client_of_mps_under_a_patched_driver(
     served.stop()
 
 
-def test_without_a_control_daemon_there_is_no_mps(start: Callable[..., Program], tmp_path: Path) -> None:
-    program = start(CUDA_MPS_PIPE_DIRECTORY=str(tmp_path))
-    program.do(SHORT, "all")
+@pytest.mark.parametrize("what", ["nothing", "a file", "a socket that nobody has", "a process with its own channels"])
+def test_what_is_no_client_of_mps(what: str, start: Start, depth: Callable[..., int], tmp_path: Path) -> None:
+    """Anyone can put a file or a socket there, for everybody's programs."""
+    control = tmp_path / "control"
+    if what == "a file":
+        control.touch()
+    if "process" in what or "socket" in what:
+        daemon = listening(control)
+    if "nobody" in what:
+        daemon.close()
+    program = start(CUDA_MPS_PIPE_DIRECTORY=str(tmp_path), **({"FAKE_MPS": "1"} if "nobody" in what else {}))
+    program.do("launch 0 200000")
+    assert depth(program) == (what != "a socket that nobody has")
     assert "nvidia-mps" not in program.said()

@@ -62,9 +62,9 @@ def test_an_apu_is_the_first_node_of_all(start: Start, depth: Depth, gpu: FakeGp
 
 @pytest.mark.parametrize("launch", ["launch 0 100000", "call-hipLaunchKernel_spt"], ids=["default", "per-thread"])
 def test_the_first_launch_on_a_device(launch: str, start: Start, depth: Depth) -> None:
-    """HIP makes the device's queue only then, so nothing was known of that GPU before."""
+    """HIP makes the device's queue only then, so nothing was known of that GPU before.  Captures are not disturbed."""
     program = start(family="hip")
-    program.do("use 1", launch)
+    program.do("use 1", launch, "call-hipStreamEndCapture")
     assert (depth(program, 0), depth(program, 1)) == (0, 1)
 
 

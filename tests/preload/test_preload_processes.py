@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from links import eventually
-from machines import LONG, FakeGpu, Start, real_time
+from machines import LONG, FakeGpu, Program, Start, real_time
 
 from pycontrol.link.control import Control
 from pycontrol.machine.placement import fifo_permitted
@@ -87,3 +87,28 @@ def test_a_library_that_is_closed_and_opened_again(start: Start, depth: Callable
     assert depth(program) == 1
     program.do("all")
     assert depth(program) == 0
+
+
+def test_a_program_that_seals_itself(start: Start, depth: Callable[..., int]) -> None:
+    """The kernel ends it if the library makes calls that the program has forbidden itself."""
+    program = start()
+    program.do("launch 0 1000", "all", "seal", "launch 0 1000")
+    assert depth(program) == 1
+    program.do("all")
+    assert depth(program) == 0
+    assert "2 launches in 2 automatic segments" in program.quit()
+
+
+def test_a_program_that_seals_itself_before_it_uses_the_gpu(built: Path, gpu: FakeGpu, host: Path) -> None:
+    program = Program(built, gpu, host, "proc", "nvidia", {})
+    program.do("seal", "context 0 0", "launch 0 1000", "all")
+    assert "this program sealed itself (seccomp) before it used the GPU; this process runs unmanaged" in program.quit()
+
+
+def test_a_file_of_the_program_s_gets_no_messages(built: Path, gpu: FakeGpu, host: Path, tmp_path: Path) -> None:
+    """A daemon closes its stderr, and the next file that it opens has the number."""
+    stolen = tmp_path / "stolen"
+    for place in (host, tmp_path / "nowhere"):
+        program = Program(built, gpu, place, "proc", "nvidia", {"FAKE_STOLEN": str(stolen)})
+        program.do("steal-stderr", "context 0 0", "launch 0 1000", "all")
+        assert (program.quit(), stolen.read_text()) == ("", "")

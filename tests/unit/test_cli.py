@@ -16,6 +16,7 @@ from calls import Gpurt, caller
 from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from links import listening
 
 from pycontrol import cli
 from pycontrol.table import paths
@@ -346,7 +347,7 @@ def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
     assert "nothing is preempted (tier T0)" in driver.text
     assert "cwsr_enable=1" in driver.cure
     write("sys/module/amdgpu/parameters/user_queue", "1\n")
-    write("tmp/nvidia-mps/control", "")
+    daemon = listening(tmp_path / "tmp/nvidia-mps/control")
     write("usr/lib/x86_64-linux-gnu/libamdhip64.so.5.7.31921", "")
     assert not [one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == "HIP"]
     write("opt/rocm-9.10.0/lib/libamdhip64.so.9.10.1", "")
@@ -356,6 +357,8 @@ def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
     for name, cure in (("user queues", "user_queue=0"), ("MPS", "echo quit | nvidia-cuda-mps-control")):
         assert (found[name].status, "(tier T0)" in found[name].text) == (Status.WARN, True)
         assert cure in found[name].cure
+    daemon.close()
+    assert "MPS" not in [one.name for one in examine(str(tmp_path / "none"), tmp_path)]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fit_cases import CLIENT
-from links import eventually
+from links import eventually, listening
 from test_topology import values, write
 
 from analysis.masks.topology import CHIPS
@@ -162,11 +162,11 @@ def test_masks_of_the_environment_with_a_mistake(tmp_path: Path, given: dict[str
 
 
 def test_a_percentage_of_mps(tmp_path: Path) -> None:
-    with pytest.raises(RefusedError, match=r"MPS is not running, no .*/control"):
-        confined(tmp_path, "mps_percentage = 34")
-    (tmp_path / "pipes").mkdir()
-    (tmp_path / "pipes/control").touch()
-    found = confined(tmp_path, "mps_percentage = 34", CUDA_MPS_PIPE_DIRECTORY=str(tmp_path / "pipes"))
+    (tmp_path / "control").touch()
+    with pytest.raises(RefusedError, match=r"MPS is not running, no daemon at .*/control"):
+        confined(tmp_path, "mps_percentage = 34", CUDA_MPS_PIPE_DIRECTORY=str(tmp_path))
+    with listening(tmp_path / "pipes/control"):
+        found = confined(tmp_path, "mps_percentage = 34", CUDA_MPS_PIPE_DIRECTORY=str(tmp_path / "pipes"))
     assert found.environments["t"] == {"GPURT_PARTITION": "a", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "34"}
     assert found.environments["u"] == {"GPURT_PARTITION": "b"}
     assert "may share some" in found.notes[0]
@@ -174,10 +174,10 @@ def test_a_percentage_of_mps(tmp_path: Path) -> None:
 
 def test_a_static_partition_of_mps(tmp_path: Path) -> None:
     name = f"GPU-{'0' * 36}/Dx4"
-    with pytest.raises(RefusedError, match=r"mps_partition: MPS is not running, no .*/control.*-d -S"):
+    with pytest.raises(RefusedError, match=r"mps_partition: MPS is not running, no daemon at .*/control.*-d -S"):
         confined(tmp_path, f'mps_partition = "{name}"')
-    (tmp_path / "control").touch()
-    found = confined(tmp_path, f'mps_partition = "{name}"', CUDA_MPS_PIPE_DIRECTORY=str(tmp_path))
+    with listening(tmp_path / "control"):
+        found = confined(tmp_path, f'mps_partition = "{name}"', CUDA_MPS_PIPE_DIRECTORY=str(tmp_path))
     assert found.environments["t"]["CUDA_MPS_SM_PARTITION"] == name
     given = {"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "40"}
     with pytest.raises(UsageError, match="unset it, MPS ignores it with static partitions"):

@@ -106,6 +106,8 @@ bool agent_begins_freely(unsigned int gpu, unsigned int flags)
 {
 	bool begun;
 
+	if (process_seals_itself())	/* the thread's priority may not be asked for: the host finds it */
+		return false;
 	preload_lock();
 	begun = gpu < GPURT_MAX_GPUS && boards[gpu].free && !gpurt_begin_posted(gpu, flags & ~(unsigned int)GPURT_BEGIN_WAIT);
 	preload_unlock();
@@ -217,6 +219,12 @@ static int introduce(struct board *b, const struct report *r)
 	char why[160];
 	int err;
 
+	preload_check_chain();
+	if (process_sealed()) {
+		preload_say("GPU %u, %s: this program sealed itself (seccomp) before it used the GPU; this process runs unmanaged",
+			    gpu, r->driver);
+		return -EPERM;
+	}
 	if (is_driven(gpu))
 		return introduce_driven(b, r);
 	if (r->family->known && !r->family->known(why, sizeof(why)) && !preload_flag("GPURT_FORCE")) {

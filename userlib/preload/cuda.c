@@ -25,7 +25,7 @@
 static atomic_uint captures;		/* streams that are being captured into graphs */
 
 /* From the first call on the library stays loaded, because the addresses are kept. */
-static void *library_symbol(const char *name)
+static void *driver_symbol(const char *name)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE), *found = NULL;
 
@@ -33,12 +33,14 @@ static void *library_symbol(const char *name)
 		found = real_dlsym(library, name);
 		dlclose(library);
 	}
-	return found ? found : real_dlsym(RTLD_NEXT, name);
+	return found;
 }
+
+static void *next_symbol(const char *name);
 
 #define ASK(name, params)							\
 	static int (*name) params;						\
-	name = name ? name : (__typeof__(name))library_symbol(#name)
+	name = name ? name : (__typeof__(name))driver_symbol(#name)
 
 static const void *current_context(void)
 {
@@ -102,7 +104,7 @@ static void *stream_of_launch(const struct launch_config *config)
 
 /* Gives work to several streams, of several devices. */
 #define WORK_MANY(name, per_thread, unused, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)								\
 {										\
 	const struct launch_params *all = launches;				\
 	struct launch_list list = { 0 };					\
@@ -110,7 +112,6 @@ REAL(name, params)								\
 	unsigned int i;								\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	for (i = 0; i < number; i++) {						\
 		place = here(all[i].stream, per_thread);			\
 		launch_one_more(&list, &place);					\
@@ -121,14 +122,13 @@ REAL(name, params)								\
 
 /* Gives work to a stream if the configuration says so. */
 #define INSTANTIATE(name, per_thread, unused, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)								\
 {										\
 	const struct instantiate_params *instantiate = instantiation;			\
 	void *launch = NULL;							\
 	struct place place;							\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	if (instantiate && instantiate->flags & INSTANTIATE_UPLOAD) {				\
 		place = here(instantiate->stream, per_thread);			\
 		launch = segments_launch(&place);				\
@@ -175,12 +175,11 @@ static struct place of_green_stream(void *stream)
 }
 
 #define MAKE_GREEN_STREAM(name, per_thread, stream, params, args)		\
-REAL(name, params)								\
+REAL(name, params, args)								\
 {										\
 	struct place place;							\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	result = real_##name args;						\
 	if (!result) {								\
 		place = of_green_stream(*(void **)made);			\
@@ -190,11 +189,10 @@ REAL(name, params)								\
 }
 
 #define BEGIN_CAPTURE(name, per_thread, stream, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)								\
 {										\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	result = real_##name args;						\
 	if (!result)								\
 		atomic_fetch_add(&captures, 1);					\
@@ -202,35 +200,41 @@ REAL(name, params)								\
 }
 
 #define END_CAPTURE(name, per_thread, stream, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)								\
 {										\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	result = real_##name args;						\
 	if (!result && atomic_load(&captures))					\
 		atomic_fetch_sub(&captures, 1);					\
 	return result;								\
 }
 
-static void *proc_address(const char *name, void *real, int version, bool per_thread);
+static void *proc_address(const char *name, void *real, int version, bool per_thread, const void *caller);
 
 /* The library's own look-up. */
 #define LOOK_UP(symbol, per_thread, stream, params, args)			\
-REAL(symbol, params)								\
+REAL(symbol, params, args)								\
 {										\
+	const void *caller = inside.caller;					\
 	int result;								\
 										\
-	FIND_REAL(symbol);							\
 	result = real_##symbol args;						\
 	if (!result && found && *(void **)found)						\
-		*(void **)found = proc_address(name, *(void **)found, (int)version, options & WANTS_PER_THREAD); \
+		*(void **)found = proc_address(name, *(void **)found, (int)version, options & WANTS_PER_THREAD, caller); \
 	return result;								\
 }
 
 #include "cuda.entries.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const struct driver driver = { driver_symbol, passing, COUNT(passing) };
+
+static void *next_symbol(const char *name)
+{
+	return preload_ready() ? chained(&driver, name, driver_symbol(name)) : NULL;
+}
 
 /* The length of a symbol without the ending that says which form it is: _v2, _ptsz, _ptds. */
 static size_t base_length(const char *symbol)
@@ -243,12 +247,12 @@ static size_t base_length(const char *symbol)
 /* The functions of other libraries begin with cu, too. */
 static bool is_drivers(const char *name, const void *real)
 {
-	return name[2] >= 'A' && name[2] <= 'Z' && library_symbol(name) == real;
+	return name[2] >= 'A' && name[2] <= 'Z' && driver_symbol(name) == real;
 }
 
-void *cuda_wrapper(const char *name, void *real)
+void *cuda_wrapper(const char *name, void *real, const void *caller)
 {
-	void *wrapper = entry_wrapper(entries, COUNT(entries), name, real);
+	void *wrapper = entry_wrapper(&driver, entries, COUNT(entries), name, real, caller);
 
 	if (wrapper || name_listed(passing, COUNT(passing), name, base_length(name)) || !is_drivers(name, real))
 		return wrapper;
@@ -259,7 +263,7 @@ void *cuda_wrapper(const char *name, void *real)
  * Like cuda_wrapper(), for cuGetProcAddress(): its @name has no suffix, and flags and version say which form it found.
  * A form that is not known gets no wrapper, because its parameters may be others.
  */
-static void *proc_address(const char *name, void *real, int version, bool per_thread)
+static void *proc_address(const char *name, void *real, int version, bool per_thread, const void *caller)
 {
 	size_t i;
 
@@ -267,9 +271,7 @@ static void *proc_address(const char *name, void *real, int version, bool per_th
 		if (!entries[i].base || strcmp(entries[i].base, name) || entries[i].per_thread != per_thread ||
 		    version < entries[i].since || version >= entries[i].until)
 			continue;
-		if (entries[i].wrapper != real)		/* the library may have found the wrapper itself */
-			*entries[i].real = real;
-		return entries[i].wrapper;
+		return entry_wraps(&driver, &entries[i], real, caller);
 	}
 	return name_listed(passing, COUNT(passing), name, strlen(name)) ? real : passed(name, real);
 }

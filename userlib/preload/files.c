@@ -53,14 +53,30 @@ static void assign(int fd, struct gpu_file *file)
 	atomic_store(&state[fd], file ? TRACKED : OTHER);
 }
 
+/* Which of its family's nodes the path is, from 1, or 0. */
+static int kind_of(const char *path, size_t *family)
+{
+	int kind = 0;
+
+	for (*family = 0; path && *family < sizeof(families) / sizeof(families[0]); ++*family)
+		if ((kind = families[*family]->node(path)))
+			break;
+	return kind;
+}
+
+bool files_driver(const char *path)
+{
+	size_t family;
+
+	return path && !strncmp(path, "/dev/", 5) && kind_of(path, &family);
+}
+
 void files_opened(int fd, const char *path)
 {
 	struct gpu_file *file = NULL;
-	size_t i;
-	int kind = 0;
+	size_t family;
+	int kind = kind_of(path, &family);
 
-	for (i = 0; path && i < sizeof(families) / sizeof(families[0]) && !kind; i++)
-		kind = families[i]->node(path);
 	if (kind)
 		file = watched(fd) ? calloc(1, sizeof(*file)) : NULL;
 	if (kind && !file)
@@ -68,7 +84,7 @@ void files_opened(int fd, const char *path)
 	if (!watched(fd))
 		return;
 	if (file) {
-		file->family = families[i - 1];
+		file->family = families[family];
 		file->kind = kind;
 		file->id = ++ids;
 		file->next = files;

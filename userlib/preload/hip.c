@@ -23,7 +23,7 @@
 #define STREAM_PER_THREAD ((const void *)2)
 
 /* From the first call on the library stays loaded, because the addresses are kept. */
-static void *library_symbol(const char *name)
+static void *driver_symbol(const char *name)
 {
 	static const char *const names[] = { "libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so.7" };
 	void *library = NULL, *found = NULL;
@@ -35,12 +35,14 @@ static void *library_symbol(const char *name)
 		found = real_dlsym(library, name);
 		dlclose(library);
 	}
-	return found ? found : real_dlsym(RTLD_NEXT, name);
+	return found;
 }
+
+static void *next_symbol(const char *name);
 
 #define ASK(name, params)							\
 	static int (*name) params;						\
-	name = name ? name : (__typeof__(name))library_symbol(#name)
+	name = name ? name : (__typeof__(name))driver_symbol(#name)
 
 static int current_device(void)
 {
@@ -67,25 +69,29 @@ static bool is_captured(const void *stream)
 }
 
 /*
- * HIP makes a device's queue when a default stream is first used (NullStream() in hip_device.cpp, ROCm 6.2).  So before
+ * HIP makes a device's queue when its default stream is first used (NullStream() in hip_device.cpp, ROCm 6.2).  So before
  * the first launch the process has no queue there, and nothing says which GPU the device is.  A query of the stream
  * makes the queue.  The program does not get to see that the query failed, for example because the stream is busy.
+ *
+ * That query touches no capture, but a query of the thread's default stream ends all captures of other threads in
+ * global mode (StreamCaptureOngoing() in hip_stream.cpp, ROCm 5.7 to 7.0).  That stream's queue is there once
+ * is_captured() has asked (isValid(), getStreamPerThread()).
  */
-static void make_queue(int device, const void *stream)
+static void make_queue(int device)
 {
-	static atomic_uint made[2];
+	static atomic_uint made;
 	unsigned int bit = 1u << (device & 31);
 	int pending;
 
 	ASK(hipStreamQuery, (const void *));
 	ASK(hipPeekAtLastError, (void));
 	ASK(hipGetLastError, (void));
-	if (device < 0 || device >= 32 || atomic_fetch_or(&made[stream != DEFAULT_STREAM], bit) & bit)
+	if (device < 0 || device >= 32 || atomic_fetch_or(&made, bit) & bit)
 		return;
 	if (!hipStreamQuery || !hipPeekAtLastError || !hipGetLastError)
 		return;
 	pending = hipPeekAtLastError();
-	if (hipStreamQuery(stream) && !pending)
+	if (hipStreamQuery(DEFAULT_STREAM) && !pending)
 		hipGetLastError();
 }
 
@@ -101,8 +107,8 @@ static struct place here(const void *stream, bool per_thread)
 		stream = DEFAULT_STREAM;
 	place.stream = stream;
 	place.captured = is_captured(stream);
-	if (!place.captured && (stream == DEFAULT_STREAM || stream == STREAM_PER_THREAD))
-		make_queue(device, stream);
+	if (stream == DEFAULT_STREAM)
+		make_queue(device);
 	place.gpu = numbers_of_device(device, hipDeviceGetPCIBusId);
 	if (stream == STREAM_PER_THREAD) {
 		place.stream = DEFAULT_STREAM;
@@ -126,13 +132,12 @@ static void *stream_of_launch(const struct hip_launch_config *config)
 
 /* Gives work to the stream, and records events before and after it. */
 #define WORK_TIMED(name, per_thread, stream, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)								\
 {										\
 	void *launch;								\
 	struct place place;							\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
 	launch = segments_launch(&place);					\
 	segments_forget_event(start);						\
@@ -143,7 +148,7 @@ REAL(name, params)								\
 
 /* Gives work to several streams, of several devices. */
 #define WORK_OF(structure, name, per_thread, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)								\
 {										\
 	const struct structure *all = launches;					\
 	struct launch_list list = { 0 };					\
@@ -151,7 +156,6 @@ REAL(name, params)								\
 	unsigned int i;								\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	for (i = 0; (int)i < (int)number; i++) {				\
 		place = here(all[i].stream, per_thread);			\
 		launch_one_more(&list, &place);					\
@@ -167,13 +171,12 @@ REAL(name, params)								\
 
 /* Gives work to a stream that an earlier call named.  Only a wait for the device ends it. */
 #define WORK_SOMEWHERE(name, per_thread, unused, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)								\
 {										\
 	static const char somewhere[32];					\
 	struct place place;							\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	place = here(NULL, per_thread);						\
 	place.stream = &somewhere[(uintptr_t)place.context % sizeof(somewhere)]; \
 	REAL_LAUNCH(segments_launch(&place), name, args);			\
@@ -182,14 +185,13 @@ REAL(name, params)								\
 
 /* Gives work to a stream if the parameters say so. */
 #define INSTANTIATE(name, per_thread, unused, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)								\
 {										\
 	const struct hip_instantiate_params *instantiate = instantiation;	\
 	void *launch = NULL;							\
 	struct place place;							\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	if (instantiate && instantiate->flags & HIP_INSTANTIATE_UPLOAD) {	\
 		place = here(instantiate->stream, per_thread);			\
 		launch = segments_launch(&place);				\
@@ -203,12 +205,11 @@ REAL(name, params)								\
 
 /* Makes a stream that is ordered with the legacy default stream. */
 #define MAKE_BLOCKING(name, per_thread, stream, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)								\
 {										\
 	struct place place;							\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	result = real_##name args;						\
 	if (!result) {								\
 		place = here(*(void **)made, false);				\
@@ -219,27 +220,34 @@ REAL(name, params)								\
 
 /* The library's own look-up. */
 #define LOOK_UP(symbol, per_thread, stream, params, args)			\
-REAL(symbol, params)								\
+REAL(symbol, params, args)								\
 {										\
+	const void *caller = inside.caller;					\
 	int result;								\
 										\
-	FIND_REAL(symbol);							\
 	result = real_##symbol args;						\
 	if (!result && found && *(void **)found)				\
-		*(void **)found = looked_up(name, *(void **)found);		\
+		*(void **)found = looked_up(name, *(void **)found, caller); \
 	return result;								\
 }
 
-static void *looked_up(const char *name, void *real);
+static void *looked_up(const char *name, void *real, const void *caller);
 
 #include "hip.entries.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+static const struct driver driver = { driver_symbol, passing, COUNT(passing) };
+
+static void *next_symbol(const char *name)
+{
+	return preload_ready() ? chained(&driver, name, driver_symbol(name)) : NULL;
+}
+
 /* The functions of other libraries begin with hip, too. */
 static bool is_hips(const char *name, const void *real)
 {
-	return name[3] >= 'A' && name[3] <= 'Z' && library_symbol(name) == real;
+	return name[3] >= 'A' && name[3] <= 'Z' && driver_symbol(name) == real;
 }
 
 /* The length of a symbol without the ending of its form for the per-thread default stream. */
@@ -250,9 +258,9 @@ static size_t base_length(const char *symbol)
 	return ending ? (size_t)(ending - symbol) : strlen(symbol);
 }
 
-void *hip_wrapper(const char *name, void *real)
+void *hip_wrapper(const char *name, void *real, const void *caller)
 {
-	void *wrapper = entry_wrapper(entries, COUNT(entries), name, real);
+	void *wrapper = entry_wrapper(&driver, entries, COUNT(entries), name, real, caller);
 
 	if (wrapper || name_listed(passing, COUNT(passing), name, base_length(name)) || !is_hips(name, real))
 		return wrapper;
@@ -263,15 +271,15 @@ void *hip_wrapper(const char *name, void *real)
  * For hipGetProcAddress().  Only its address tells which form of the function @real is: the releases differ in what
  * they make of versions and flags.
  */
-static void *looked_up(const char *name, void *real)
+static void *looked_up(const char *name, void *real, const void *caller)
 {
 	size_t i, length = base_length(name);
 
 	for (i = 0; i < COUNT(entries); i++) {
 		if (strncmp(entries[i].name, name, length) || base_length(entries[i].name) != length)
 			continue;
-		if (entries[i].wrapper == real || library_symbol(entries[i].name) == real)
-			return entry_wrapper(entries, COUNT(entries), entries[i].name, real);
+		if (entries[i].wrapper == real || entries[i].first == real || driver_symbol(entries[i].name) == real)
+			return entry_wraps(&driver, &entries[i], real, caller);
 	}
 	return name_listed(passing, COUNT(passing), name, length) ? real : passed(name, real);
 }

@@ -8,14 +8,20 @@
  * parameter that a macro reads has one of these names: stream, event, context, made (where the new stream goes), flags.
  * wrappers.py writes them from a table.
  *
+ * The real function of a wrapper is the next one in the order of libraries: that of another interposer behind this
+ * library, which goes on to the driver's, or the driver's.
+ *
  * A file that includes this header defines FAILURE, what a wrapper returns if there is no real function, and:
- *	void *library_symbol(const char *name)			the real function
+ *	void *driver_symbol(const char *name)			the driver's own function
+ *	void *next_symbol(const char *name)			the real function of a program that is linked to the name
  *	struct place here(const void *stream, bool per_thread)	the place that a call of this thread gives work to
  */
 #ifndef GPURT_PRELOAD_LAUNCHES_H
 #define GPURT_PRELOAD_LAUNCHES_H
 
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 struct entry_point {
@@ -27,22 +33,43 @@ struct entry_point {
 	const char *base;
 	bool per_thread;
 	int since, until;
-	void *wrapper;
+	void *wrapper;		/* this library's */
+	void *first;		/* the loader's choice: this library's, or that of an interposer before it */
 	void **real;
 };
 
-#define REAL(name, params)							\
-	static int (*real_##name) params;					\
-	PRELOAD_EXPORT int name params;						\
-	PRELOAD_EXPORT int name params
+/* The wrapper that this thread is in: its slot; and an address in the code that called the last one. */
+static _Thread_local struct { void *slot; const void *caller; } inside __attribute__((tls_model("initial-exec")));
 
-#define FIND_REAL(name)								\
-	do {									\
+/*
+ * Another interposer may have found this wrapper where it looked for the driver's function.  So a wrapper that is called
+ * while it waits for its real function has been passed already, and the driver comes next.
+ */
+#define REAL(name, params, args)						\
+	static int (*real_##name) params;					\
+	static int wrapped_##name params;					\
+	PRELOAD_EXPORT int name params;						\
+	extern __attribute__((alias(#name), visibility("hidden"))) int own_##name params; \
+	PRELOAD_EXPORT int name params						\
+	{									\
+		__typeof__(real_##name) real;					\
+		void *outer = inside.slot;						\
+		int result;							\
+										\
 		if (!real_##name)						\
-			real_##name = (__typeof__(real_##name))library_symbol(#name); \
-		if (!real_##name)						\
+			real_##name = (__typeof__(real))next_symbol(#name);	\
+		real = outer == &real_##name ? (__typeof__(real))driver_symbol(#name) : real_##name; \
+		if (!real)							\
 			return FAILURE;						\
-	} while (0)
+		if (outer == &real_##name)					\
+			return real args;					\
+		inside.slot = &real_##name;					\
+		inside.caller = __builtin_return_address(0);			\
+		result = wrapped_##name args;					\
+		inside.slot = outer;						\
+		return result;							\
+	}									\
+	static int wrapped_##name params
 
 /* The launches of one call: one a device at most. */
 struct launch_list {
@@ -76,12 +103,11 @@ static inline void launched_all(void *launches)
 
 /* Gives work to the stream and returns at once. */
 #define WORK(name, per_thread, stream, params, args)				\
-REAL(name, params)								\
+REAL(name, params, args)							\
 {										\
 	struct place place;							\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
 	REAL_LAUNCH(segments_launch(&place), name, args);			\
 	return result;								\
@@ -89,11 +115,10 @@ REAL(name, params)								\
 
 /* Takes its turn in the stream, but gives the GPU no work that anything waits for by itself. */
 #define TURN(name, per_thread, stream, params, args)				\
-REAL(name, params)								\
+REAL(name, params, args)							\
 {										\
 	struct place place;							\
 										\
-	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
 	segments_turn(&place);							\
 	return real_##name args;						\
@@ -101,14 +126,13 @@ REAL(name, params)								\
 
 /* Gives work to the stream and, if @waits, waits for it. */
 #define COPY_IF(name, per_thread, stream, waits, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)							\
 {										\
 	struct snapshot *snapshot;						\
 	void *launch;								\
 	struct place place;							\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
 	launch = segments_launch(&place);					\
 	snapshot = !place.captured && (waits) ? segments_snapshot(&place) : NULL; \
@@ -124,12 +148,11 @@ REAL(name, params)								\
 
 /* Waits for what @taken holds, or returns whether it is done. */
 #define WAIT(name, taken, params, args)						\
-REAL(name, params)								\
+REAL(name, params, args)							\
 {										\
 	struct snapshot *snapshot;						\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	snapshot = taken;							\
 	result = real_##name args;						\
 	segments_synchronised(snapshot, !result);				\
@@ -150,12 +173,11 @@ static inline struct snapshot *stream_snapshot(struct place place)
  * counts as not covered.  @by_graph: whether a node of a graph records the event, too.
  */
 #define RECORD_WITH(by_graph, name, per_thread, stream, params, args)		\
-REAL(name, params)								\
+REAL(name, params, args)							\
 {										\
 	struct place place;							\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
 	if (by_graph)								\
 		segments_graph_event(event);					\
@@ -172,12 +194,11 @@ REAL(name, params)								\
 
 /* The stream's later work waits for the event. */
 #define AFTER_EVENT(name, per_thread, stream, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)							\
 {										\
 	struct place place;							\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	place = here(stream, per_thread);					\
 	result = real_##name args;						\
 	if (!result)								\
@@ -187,49 +208,44 @@ REAL(name, params)								\
 
 /* Makes a graph record the event whenever it is launched. */
 #define GRAPH_EVENT(name, per_thread, stream, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)							\
 {										\
-	FIND_REAL(name);							\
 	segments_graph_event(event);						\
 	return real_##name args;						\
 }
 
 /* Makes or changes a node of a graph. */
 #define GRAPH_NODE(name, per_thread, stream, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)							\
 {										\
 	const struct graph_node *made = node;					\
 										\
-	FIND_REAL(name);							\
 	if (made && made->type == RECORDS_EVENT)				\
 		segments_graph_event(made->event);				\
 	return real_##name args;						\
 }
 
 #define DESTROY_EVENT(name, per_thread, stream, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)							\
 {										\
-	FIND_REAL(name);							\
 	segments_destroy_event(event);						\
 	return real_##name args;						\
 }
 
 /* Records the event with work that is not known here. */
 #define FORGET_EVENT(name, per_thread, stream, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)							\
 {										\
-	FIND_REAL(name);							\
 	segments_forget_event(event);						\
 	return real_##name args;						\
 }
 
 #define MAKE_STREAM(name, per_thread, stream, params, args)			\
-REAL(name, params)								\
+REAL(name, params, args)							\
 {										\
 	struct place place;							\
 	int result;								\
 										\
-	FIND_REAL(name);							\
 	result = real_##name args;						\
 	if (!result) {								\
 		place = here(*(void **)made, false);				\
@@ -238,18 +254,81 @@ REAL(name, params)								\
 	return result;								\
 }
 
-/* Returns the wrapper of the symbol @name and stores the @real function for it, or returns NULL if there is none. */
-static inline void *entry_wrapper(const struct entry_point *entries, size_t count, const char *name, void *real)
+/* The driver's own functions, and the names of some that this library does not wrap. */
+struct driver {
+	void *(*symbol)(const char *name);
+	const char *const *names;
+	size_t count;
+};
+
+/* Whether both functions are of one library. */
+static inline bool same_library(const void *a, const void *b)
+{
+	Dl_info of_a, of_b;
+
+	return a && b && dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
+}
+
+/* Whether interposers find the driver by RTLD_NEXT.  They do not if the program opened its library with RTLD_LOCAL. */
+static inline bool is_next(const struct driver *driver)
+{
+	void *function;
+	size_t i;
+
+	for (i = 0; i < driver->count; i++) {
+		function = driver->symbol(driver->names[i]);
+		if (function && real_dlsym(RTLD_NEXT, driver->names[i]) == function)
+			return true;
+	}
+	return false;
+}
+
+/* Says once that an interposer is passed by. */
+static inline void cannot_chain(const char *name)
+{
+	static atomic_bool told;
+
+	if (!atomic_exchange(&told, true))
+		preload_say("another preloaded library's %s is passed by: the program opened the driver's library for itself "
+			    "(RTLD_LOCAL), so that library does not find it", name);
+}
+
+/*
+ * What a wrapper calls if a look-up has @found, or NULL: the next library's function, if @found is the driver's and the
+ * next one goes on to that.
+ */
+static inline void *chained(const struct driver *driver, const char *name, void *found)
+{
+	void *next = real_dlsym(RTLD_NEXT, name);
+
+	if (!next || next == found || (found && !same_library(found, driver->symbol(name))))
+		return found;
+	if (!found || is_next(driver))
+		return next;
+	cannot_chain(name);
+	return found;
+}
+
+/*
+ * Returns the first of the entry's wrappers, which goes on, in the end, to what a look-up has @found.  An interposer that
+ * looks up what comes after its own wrapper gets this library's.  @caller: an address in the code that looks up.
+ */
+static inline void *entry_wraps(const struct driver *driver, const struct entry_point *entry, void *found, const void *caller)
+{
+	if (found != entry->wrapper && found != entry->first)
+		*entry->real = chained(driver, entry->name, found);
+	return entry->first != entry->wrapper && same_library(entry->first, caller) ? entry->wrapper : entry->first;
+}
+
+/* The same for the symbol @name, or NULL if it has no wrapper. */
+static inline void *entry_wrapper(const struct driver *driver, const struct entry_point *entries, size_t count,
+				  const char *name, void *found, const void *caller)
 {
 	size_t i;
 
-	for (i = 0; i < count; i++) {
-		if (strcmp(entries[i].name, name))
-			continue;
-		if (entries[i].wrapper != real)		/* the look-up may have found the wrapper itself */
-			*entries[i].real = real;
-		return entries[i].wrapper;
-	}
+	for (i = 0; i < count; i++)
+		if (!strcmp(entries[i].name, name))
+			return entry_wraps(driver, &entries[i], found, caller);
 	return NULL;
 }
 
@@ -265,7 +344,7 @@ static inline bool name_listed(const char *const *names, size_t count, const cha
 }
 
 #define ENTRY_OF(name, base, per_thread, since, until)				\
-	{ #name, base, per_thread, since, until, (void *)name, (void **)&real_##name }
+	{ #name, base, per_thread, since, until, (void *)own_##name, (void *)name, (void **)&real_##name }
 #define ENTRY(name) ENTRY_OF(name, NULL, false, 0, 0)
 
 #endif

@@ -2,31 +2,59 @@
 /*
  * Clients of NVIDIA's MPS.  The MPS server's process has the channels on which their work executes, so no agent of
  * theirs takes it off the GPU.  A driver that is patched switches the server: all clients together.  CUDA becomes a
- * client where the control daemon's pipe directory is (CUDA_MPS_PIPE_DIRECTORY, by default /tmp/nvidia-mps).
+ * client where the control daemon listens (CUDA_MPS_PIPE_DIRECTORY, by default /tmp/nvidia-mps).  Anyone can make files
+ * in /tmp.  So a process is a client only if it has no channels of its own, and a daemon is behind the socket.
  *
  * A client begins no segment.  If it had the GPU alone, the server would be off, and with it the client's own work, for
  * which the segment waits.
  */
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "../mig.h"
-#include "preload.h"
+#include "board.h"
 
 #define WHY "a client of MPS: its work is on channels of the MPS server, which serves others, too; no segments are made"
 
 /* It has no descriptor: nothing is called. */
 static struct gpu_file server = { .family = &family_nvidia_mps };
 
+/*
+ * Whether a daemon is behind the socket.  The daemon does not notice: its socket is none for datagrams, which the kernel
+ * says only where a process has the socket (unix_find_bsd() in net/unix/af_unix.c).
+ */
 static bool runs(void)
 {
 	const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
-	char path[512];
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int length, fd;
+	bool there;
 
-	snprintf(path, sizeof(path), "%s/control", folder && *folder ? folder : "/tmp/nvidia-mps");
-	return !access(path, F_OK);
+	length = snprintf(to.sun_path, sizeof(to.sun_path), "%s/control", folder && *folder ? folder : "/tmp/nvidia-mps");
+	if (length >= (int)sizeof(to.sun_path))
+		return false;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	there = fd >= 0 && (!connect(fd, (const struct sockaddr *)&to, sizeof(to)) || errno == EPROTOTYPE);
+	close(fd);
+	return there;
+}
+
+/* Whether the process has something on a GPU that can be switched. */
+static bool has_its_own(void)
+{
+	unsigned int gpu;
+	bool has = false;
+
+	preload_lock();
+	for (gpu = 0; gpu < GPURT_MAX_GPUS; gpu++)
+		has |= boards[gpu].tsgs != NULL;
+	preload_unlock();
+	return has;
 }
 
 /* The host's number of a device on which the process has nothing of its own, or NO_GPU.  Called with the lock held. */
@@ -44,7 +72,7 @@ void mps_look(int device, pci_bus_id *ask)
 	struct tsg like = { .file = &server };
 	const char *address;
 
-	if (atomic_exchange(&looked, true) || !runs())
+	if (atomic_exchange(&looked, true) || has_its_own() || process_sealed() || !runs())
 		return;
 	segments_explicit();
 	preload_say("nvidia-mps: tier T0: " WHY);

@@ -20,7 +20,7 @@
 static struct { bool there; char device[GPURT_NAME_LEN]; } hosts[GPURT_MAX_GPUS];
 static atomic_bool asked;
 
-/* Called without the lock, before the process has anything on a GPU.  Without a host nothing is learned. */
+/* Called without the lock, before the process has anything on a GPU.  Without a host, or sealed, nothing is learned. */
 void numbers_learn(void)
 {
 	struct gpurt_query found[GPURT_MAX_GPUS];
@@ -28,7 +28,7 @@ void numbers_learn(void)
 	uint32_t any;
 	unsigned int i;
 
-	if (atomic_exchange(&asked, true))
+	if (atomic_load(&asked) || process_sealed() || atomic_exchange(&asked, true))
 		return;
 	preload_enter();
 	if (!gpurt_handle_gpu(NULL, &any)) {

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "nvgpu.h"
+#include "../handle.h"
 #include "preload.h"
 
 #define NODE "/dev/nvgpu/igpu0/nvsched-"
@@ -35,8 +36,9 @@ static const char *text(void)
 /* Says it even with GPURT_QUIET=1: else the program would end without a word. */
 static _Noreturn void end(const char *what, const char *why)
 {
-	fprintf(stderr, "gpurt: GPURT_DOMAIN=%.64s: %s: %s; the program ends, for its GPU work would be in no domain\n", text(),
-		what, why);
+	if (gpurt_has_stderr())
+		fprintf(stderr, "gpurt: GPURT_DOMAIN=%.64s: %s: %s; the program ends, for its GPU work would be in no domain\n",
+			text(), what, why);
 	_exit(REFUSED);
 }
 

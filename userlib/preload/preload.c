@@ -4,15 +4,82 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../handle.h"
 #include "preload.h"
+
+#define SYS_CLOSE_RANGE 436	/* older headers lack it */
+
+/* The kernel's own calls.  They are used until this library is ready: libc's would have to be looked up before. */
+static int raw_openat(int folder, const char *path, int flags, ...)
+{
+	va_list arguments;
+	unsigned int mode;
+
+	va_start(arguments, flags);
+	mode = va_arg(arguments, unsigned int);
+	va_end(arguments);
+	return (int)syscall(SYS_openat, folder, path, flags, mode);
+}
+
+static int raw_open(const char *path, int flags, ...)
+{
+	va_list arguments;
+	unsigned int mode;
+
+	va_start(arguments, flags);
+	mode = va_arg(arguments, unsigned int);
+	va_end(arguments);
+	return raw_openat(AT_FDCWD, path, flags, mode);
+}
+
+static int raw_close(int fd)
+{
+	return (int)syscall(SYS_close, fd);
+}
+
+static int raw_close_range(unsigned int first, unsigned int last, int flags)
+{
+	return (int)syscall(SYS_CLOSE_RANGE, first, last, flags);
+}
+
+static int raw_dup(int fd)
+{
+	return (int)syscall(SYS_dup, fd);
+}
+
+static int raw_dup3(int fd, int copy, int flags)
+{
+	return (int)syscall(SYS_dup3, fd, copy, flags);
+}
+
+static int raw_dup2(int fd, int copy)
+{
+	return fd != copy ? raw_dup3(fd, copy, 0) : syscall(SYS_fcntl, fd, F_GETFD) < 0 ? -1 : fd;
+}
+
+#define RAW(name, kind)								\
+static int raw_##name(int fd, kind what, ...)					\
+{										\
+	va_list arguments;							\
+	void *argument;								\
+										\
+	va_start(arguments, what);						\
+	argument = va_arg(arguments, void *);					\
+	va_end(arguments);							\
+	return (int)syscall(SYS_##name, fd, what, argument);			\
+}
+
+RAW(fcntl, int)
+RAW(ioctl, unsigned long)
 
 static struct {
 	int (*open)(const char *, int, ...);
@@ -27,9 +94,17 @@ static struct {
 	int (*fcntl)(int, int, ...);
 	int (*fcntl64)(int, int, ...);
 	int (*ioctl)(int, unsigned long, ...);
-	void *(*dlsym)(void *, const char *);
-} real;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int (*prctl)(int, ...);
+} real = {
+	raw_open, raw_open, raw_openat, raw_openat, raw_close, raw_close_range, raw_dup, raw_dup2, raw_dup3, raw_fcntl,
+	raw_fcntl, raw_ioctl, NULL,
+};
+typedef void *look_up(void *, const char *);
+/* libc's dlsym, and the one of the next library that has one, which can be libc. */
+static look_up *libc_dlsym, *next_dlsym;
+/* A name that only preload_check_chain() looks up, and what is found. */
+static const char probe[] = "cuGpurtProbe";
+static char probed;
 static _Atomic(uint64_t) counts[COUNT_END];
 
 bool preload_flag(const char *variable)
@@ -44,7 +119,7 @@ void preload_say(const char *format, ...)
 	char line[320];
 	va_list arguments;
 
-	if (preload_flag("GPURT_QUIET"))
+	if (preload_flag("GPURT_QUIET") || !gpurt_has_stderr())
 		return;
 	va_start(arguments, format);
 	vsnprintf(line, sizeof(line), format, arguments);
@@ -62,8 +137,15 @@ uint64_t preload_counted(enum count what)
 	return atomic_load(&counts[what]);
 }
 
-/* Finds the real dlsym by its symbol version, because the dlsym below hides it from a plain look-up. */
-static void *find_dlsym(void)
+/*
+ * Finds libc's dlsym by its symbol version, because any_dlsym() below hides it from a plain look-up.  Only that one may be
+ * asked for RTLD_NEXT: it finds its caller by its return address.  Programs get the next library's, which can be another
+ * interposer's.
+ *
+ * This can be the first call of a process, from a sanitizer that finds its own real functions.  It must call nothing that
+ * others replace.
+ */
+static void find_dlsym(void)
 {
 	static const char *const versions[] = { "GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17" };
 	void *found = NULL;
@@ -71,17 +153,28 @@ static void *find_dlsym(void)
 
 	for (i = 0; i < sizeof(versions) / sizeof(versions[0]) && !found; i++)
 		found = dlvsym(RTLD_NEXT, "dlsym", versions[i]);
-	return found;
+	if (!found) {
+		fputs("gpurt: this libc has no dlsym that libgpurt-preload knows\n", stderr);
+		abort();
+	}
+	libc_dlsym = (look_up *)found;
+	found = libc_dlsym(RTLD_NEXT, "dlsym");
+	next_dlsym = found ? (look_up *)found : libc_dlsym;
 }
 
 static void resolve(void)
 {
-	real.dlsym = (void *(*)(void *, const char *))find_dlsym();
-	if (!real.dlsym) {
-		fputs("gpurt: this libc has no dlsym that libgpurt-preload knows\n", stderr);
-		abort();
-	}
-#define FIND(name) real.name = (__typeof__(real.name))real.dlsym(RTLD_NEXT, #name)
+	void *found;
+
+	if (!next_dlsym)
+		find_dlsym();
+	/* An older libc lacks some.  Then the kernel's call stays. */
+#define FIND(name)								\
+	do {									\
+		found = libc_dlsym(RTLD_NEXT, #name);				\
+		if (found)							\
+			real.name = (__typeof__(real.name))found;		\
+	} while (0)
 	FIND(open);
 	FIND(open64);
 	FIND(openat);
@@ -94,13 +187,28 @@ static void resolve(void)
 	FIND(fcntl);
 	FIND(fcntl64);
 	FIND(ioctl);
+	FIND(prctl);
 #undef FIND
 	process_begins();
 }
 
+bool preload_ready(void)
+{
+	static atomic_int state;	/* 1: being made ready, 2: ready */
+	int none = 0;
+
+	if (atomic_load_explicit(&state, memory_order_acquire) == 2)
+		return true;
+	if (!atomic_compare_exchange_strong(&state, &none, 1))
+		return false;
+	resolve();
+	atomic_store_explicit(&state, 2, memory_order_release);
+	return true;
+}
+
 __attribute__((constructor)) static void load(void)
 {
-	pthread_once(&once, resolve);
+	preload_ready();
 }
 
 __attribute__((destructor)) static void unload(void)
@@ -124,7 +232,7 @@ __attribute__((destructor)) static void unload(void)
  */
 static bool watches(bool concerned)
 {
-	return concerned && !preload_entered() && preload_own_process();
+	return concerned && preload_ready() && !preload_entered() && preload_own_process();
 }
 
 int real_ioctl(int fd, unsigned long request, void *argument)
@@ -139,8 +247,9 @@ int real_duplicate(int fd, int lowest)
 
 void *real_dlsym(void *handle, const char *name)
 {
-	pthread_once(&once, resolve);
-	return real.dlsym(handle, name);
+	if (!libc_dlsym)
+		find_dlsym();
+	return libc_dlsym(handle, name);
 }
 
 /*
@@ -162,7 +271,7 @@ static int opened(int fd, const char *path)
 {
 	int saved = errno;
 
-	if (watches(fd >= 0 && ((path && !strncmp(path, "/dev/", 5)) || files_tracked(fd)))) {
+	if (watches(fd >= 0 && (files_driver(path) || files_tracked(fd)))) {
 		preload_lock();
 		files_opened(fd, path);
 		leave(saved);
@@ -193,7 +302,6 @@ PRELOAD_EXPORT int name params							\
 	va_list arguments;							\
 	mode_t mode;								\
 										\
-	pthread_once(&once, resolve);						\
 	va_start(arguments, flags);						\
 	mode = mode_of(flags, arguments);					\
 	va_end(arguments);							\
@@ -236,7 +344,6 @@ PRELOAD_EXPORT int close(int fd)
 {
 	int result;
 
-	pthread_once(&once, resolve);
 	if (!watches(files_tracked(fd))) {
 		files_forget(fd);
 		return real.close(fd);
@@ -253,11 +360,6 @@ PRELOAD_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 	unsigned int fd;
 	int result;
 
-	pthread_once(&once, resolve);
-	if (!real.close_range) {
-		errno = ENOSYS;
-		return -1;
-	}
 	/* 4: CLOSE_RANGE_CLOEXEC, which closes nothing now. */
 	if (!watches(!(flags & 4)))
 		return real.close_range(first, last, flags);
@@ -272,7 +374,6 @@ PRELOAD_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 
 PRELOAD_EXPORT int dup(int fd)
 {
-	pthread_once(&once, resolve);
 	return duplicated(fd, real.dup(fd));
 }
 
@@ -294,13 +395,11 @@ static int duplicate_onto(int fd, int copy, int flags, bool with_flags)
 
 PRELOAD_EXPORT int dup2(int fd, int copy)
 {
-	pthread_once(&once, resolve);
 	return duplicate_onto(fd, copy, 0, false);
 }
 
 PRELOAD_EXPORT int dup3(int fd, int copy, int flags)
 {
-	pthread_once(&once, resolve);
 	return duplicate_onto(fd, copy, flags, true);
 }
 
@@ -311,11 +410,10 @@ PRELOAD_EXPORT int name(int fd, int command, ...)				\
 	void *argument;								\
 	int result;								\
 										\
-	pthread_once(&once, resolve);						\
 	va_start(arguments, command);						\
 	argument = va_arg(arguments, void *);					\
 	va_end(arguments);							\
-	result = (real.name ? real.name : real.fcntl)(fd, command, argument);	\
+	result = real.name(fd, command, argument);				\
 	return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? duplicated(fd, result) : result; \
 }
 
@@ -369,7 +467,6 @@ PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
 	void *argument;
 	int result;
 
-	pthread_once(&once, resolve);
 	va_start(arguments, request);
 	argument = va_arg(arguments, void *);
 	va_end(arguments);
@@ -380,21 +477,69 @@ PRELOAD_EXPORT int ioctl(int fd, unsigned long request, ...)
 	return result;
 }
 
+PRELOAD_EXPORT int prctl(int option, ...)
+{
+	unsigned long a[4];
+	va_list arguments;
+	size_t i;
+
+	va_start(arguments, option);
+	for (i = 0; i < 4; i++)
+		a[i] = va_arg(arguments, unsigned long);
+	va_end(arguments);
+	if (option == PR_SET_NO_NEW_PRIVS || option == PR_SET_SECCOMP)
+		process_seals();
+	return real.prctl ? real.prctl(option, a[0], a[1], a[2], a[3]) :
+			    (int)syscall(SYS_prctl, option, a[0], a[1], a[2], a[3]);
+}
+
 /*
  * The CUDA runtime finds the driver's entry points by name.  The real dlsym finds its caller by its return address, and
  * that must be this function's caller.  So this function must jump to the real one (a tail call).  A test checks that
  * the compiler makes it a jump.
+ *
+ * RTLD_DEFAULT needs no wrapper: what it finds is this library's, or that of an interposer before it.  Whatever another
+ * handle finds becomes what the wrapper calls: with an interposer behind this library, that one's function.
  */
-PRELOAD_EXPORT __attribute__((optimize("O2", "no-stack-protector"))) void *dlsym(void *handle, const char *name)
+look_up any_dlsym PRELOAD_EXPORT;
+__attribute__((optimize("O2", "no-stack-protector"))) void *any_dlsym(void *handle, const char *name)
 {
 	void *found, *wrapper;
 
-	pthread_once(&once, resolve);
-	if (handle == RTLD_NEXT || !((name[0] == 'c' && name[1] == 'u') || !strncmp(name, "hip", 3)))
-		return real.dlsym(handle, name);
-	found = real.dlsym(handle, name);
-	wrapper = found ? cuda_wrapper(name, found) : NULL;
-	if (!wrapper && found)
-		wrapper = hip_wrapper(name, found);
+	if (!next_dlsym)
+		find_dlsym();
+	if (name == probe)
+		return &probed;
+	if (handle == RTLD_NEXT || handle == RTLD_DEFAULT ||
+	    !((name[0] == 'c' && name[1] == 'u') || (name[0] == 'h' && name[1] == 'i' && name[2] == 'p')))
+		return next_dlsym(handle, name);
+	found = next_dlsym(handle, name);
+	if (!found || !preload_ready())
+		return found;
+	wrapper = cuda_wrapper(name, found, __builtin_return_address(0));
+	if (!wrapper)
+		wrapper = hip_wrapper(name, found, __builtin_return_address(0));
 	return wrapper ? wrapper : found;
 }
+
+/* Called when the process has a GPU's work to be seen: by then an interposer before this library is ready. */
+void preload_check_chain(void)
+{
+	look_up *first = (look_up *)libc_dlsym(RTLD_DEFAULT, "dlsym");
+	Dl_info of = { NULL };
+
+	if (first == any_dlsym || first(RTLD_DEFAULT, probe) == &probed)
+		return;
+	dladdr((void *)first, &of);
+	preload_say("the dlsym() of %s comes first and does not call the next one: what the program looks up is not seen; put "
+		    "libgpurt-preload.so first in LD_PRELOAD", of.dli_fname ? of.dli_fname : "another library");
+}
+
+/* An interposer before this library looks the next dlsym up by a version of libc's. */
+PRELOAD_EXPORT __attribute__((alias("any_dlsym"))) void *old_dlsym(void *handle, const char *name);
+__asm__(".symver any_dlsym, dlsym@@GLIBC_2.34");
+#if defined(__x86_64__)
+__asm__(".symver old_dlsym, dlsym@GLIBC_2.2.5");
+#else
+__asm__(".symver old_dlsym, dlsym@GLIBC_2.17");
+#endif

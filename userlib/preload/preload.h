@@ -3,7 +3,7 @@
  * libgpurt-preload: real-time GPU priorities for programs that do not use libgpurt.
  *
  *	preload.c	the libc functions it replaces: open, close, dup, ioctl and their variants
- *	process.c	its process: children, cancelled threads, signal handlers
+ *	process.c	its process: children, cancelled threads, signal handlers, sandboxes
  *	files.c		which descriptors belong to a GPU driver, through dup, close and fork
  *	agent.c		the threads that receive the host's orders
  *	boards.c	the process's TSGs on each GPU, and how an order is applied to them
@@ -115,7 +115,10 @@ extern const struct family family_nvidia_rm, family_nvgpu_tsg, family_kfd_queue,
 void preload_lock(void);
 void preload_unlock(void);
 
-/* Prints a line on stderr, unless GPURT_QUIET=1. */
+/*
+ * Prints a line on stderr, unless GPURT_QUIET=1.  Prints nothing if descriptor 2 is another file than when the program
+ * began: the program has closed its stderr, and what it has opened since is its own.
+ */
 void preload_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Whether the environment variable is "1". */
 bool preload_flag(const char *variable);
@@ -131,15 +134,29 @@ bool preload_entered(void);
 bool preload_own_process(void);
 /* Called once, before any of these. */
 void process_begins(void);
+/* The program is about to forbid itself system calls; whether it has said so; whether it has done so. */
+void process_seals(void);
+bool process_seals_itself(void);
+bool process_sealed(void);
 
-/* preload.c: the real calls */
+/*
+ * preload.c.  Whether the library is ready.  The loader makes it so, or an earlier call that concerns a GPU.  Calls that come
+ * before are passed on: they are those of allocators and sanitizers, which are not ready either.
+ */
+bool preload_ready(void);
+/* Says so if a library before this one has a dlsym() that does not call this one's. */
+void preload_check_chain(void);
+/* The real calls. */
 int real_ioctl(int fd, unsigned long request, void *argument);
 /* A duplicate that is closed on exec and whose number is not below @lowest, or -1. */
 int real_duplicate(int fd, int lowest);
+/* libc's dlsym(), with RTLD_NEXT: behind this library. */
 void *real_dlsym(void *handle, const char *name);
 
-/* files.c.  These two need no lock. */
+/* files.c.  These three need no lock. */
 bool files_tracked(int fd);
+/* Whether the path, which can be NULL, is a driver's. */
+bool files_driver(const char *path);
 /* A descriptor that belongs to no driver is closed.  The next file with its number must be looked at again. */
 void files_forget(int fd);
 /* Called with the lock held. */
@@ -263,8 +280,8 @@ void *passed(const char *name, void *real);
 /* How often such functions were called, and the @name of one that was, or NULL. */
 uint64_t passed_calls(const char **name);
 
-/* cuda.c, hip.c: the wrapper of @name, given the real function, or NULL if there is no wrapper. */
-void *cuda_wrapper(const char *name, void *real);
-void *hip_wrapper(const char *name, void *real);
+/* cuda.c, hip.c: the wrapper of @name for the code at @caller, given the real function, or NULL if there is no wrapper. */
+void *cuda_wrapper(const char *name, void *real, const void *caller);
+void *hip_wrapper(const char *name, void *real, const void *caller);
 
 #endif

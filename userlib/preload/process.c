@@ -3,19 +3,23 @@
  * The library's process; and the library in a child, in a thread that is cancelled, and in a signal handler.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <pthread.h>
-#include <sys/mman.h>
+#include <stdatomic.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../handle.h"
 #include "preload.h"
 
-/* The process that files.c tracks.  A child of fork() finds 0, however it was made, because its copy of the page is empty. */
+/* The process that files.c tracks.  A child finds 0 there, however it was made. */
 static pid_t *process;
 /* How often this thread has entered a part of the library that it must leave again, and whether it could be cancelled. */
 static _Thread_local volatile unsigned int entered;
 static _Thread_local int cancellable;
 static _Thread_local bool forking;
+static atomic_bool seals;
 
 void preload_enter(void)
 {
@@ -72,19 +76,49 @@ static void in_child(void)
 }
 
 /*
- * Kernels before 4.14 copy the page.  There a child that was made without fork() is taken for one of vfork().  These are
- * raw system calls, because another library may replace mmap() and call dlsym() for it.
+ * Kernels before 4.14 have no such page.  There a child that was made without fork() is taken for one of vfork().
  */
 static void note_process(void)
 {
 	static pid_t copied;
-	size_t size = (size_t)sysconf(_SC_PAGESIZE);
-	void *page = (void *)syscall(SYS_mmap, NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pid_t *page = gpurt_wiped();
 
-	if (page != MAP_FAILED)
-		syscall(SYS_madvise, page, size, MADV_WIPEONFORK);
-	process = page == MAP_FAILED ? &copied : page;
+	process = page ? page : &copied;
 	*process = (pid_t)syscall(SYS_getpid);
+}
+
+/*
+ * The program forbids itself system calls (seccomp), or is about to: a program without rights must say first that it
+ * gains none.  From here on the library makes no calls that it need not make.
+ */
+void process_seals(void)
+{
+	atomic_store(&seals, true);
+}
+
+/* Looks at what the kernel says of this thread, but only once the program has said so itself. */
+bool process_sealed(void)
+{
+	static atomic_bool sealed;
+	char text[4096];
+	const char *line;
+	ssize_t length;
+	int fd;
+
+	if (!atomic_load(&seals) || atomic_load(&sealed))
+		return atomic_load(&sealed);
+	fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+	length = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[length < 0 ? 0 : length] = '\0';
+	line = strstr(text, "\nSeccomp:\t");
+	atomic_store(&sealed, !line || line[10] != '0');
+	return atomic_load(&sealed);
+}
+
+bool process_seals_itself(void)
+{
+	return atomic_load(&seals);
 }
 
 void process_begins(void)
@@ -98,11 +132,11 @@ void process_begins(void)
 /*
  * Whether the caller is the process that files.c tracks.  A child of vfork() shares this memory until it executes
  * another program, but its descriptors are its own.  A child that was made without fork(), which calls the handlers of
- * pthread_atfork(), becomes one here.
+ * pthread_atfork(), becomes one here.  A program that has sealed itself is taken at its word, for only getpid() would tell.
  */
 bool preload_own_process(void)
 {
 	if (!*process)
 		in_child();
-	return (pid_t)syscall(SYS_getpid) == *process;
+	return atomic_load(&seals) || (pid_t)syscall(SYS_getpid) == *process;
 }

@@ -26,7 +26,7 @@ from gpurt.text import visible
 from pycontrol.act.run import preload, sms
 from pycontrol.link.placed import VARIABLE as PARTITION
 from pycontrol.machine import topology as machine
-from pycontrol.machine.mps import mps_pipe
+from pycontrol.machine.mps import mps_pipe, mps_runs
 
 #: Names in a program's environment.
 MASK, HSA_MASK = "GPURT_CU_MASK", "HSA_CU_MASK"
@@ -208,9 +208,9 @@ def _read(name: str, text: str) -> int:
 def _mps_runs(key: str, given: Mapping[str, str], start: str) -> None:
     """Raises RefusedError if MPS does not run, so that the key would have no effect."""
     pipe = mps_pipe(given)
-    if not os.path.lexists(pipe):
+    if not mps_runs(pipe):
         missing = visible(str(pipe))
-        raise RefusedError(f"{key}: MPS is not running, no {missing}, so nothing confines; start it: {start}")
+        raise RefusedError(f"{key}: MPS is not running, no daemon at {missing}, so nothing confines; start it: {start}")
 
 
 def _static(partition: str, given: Mapping[str, str]) -> dict[str, str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +28,8 @@ NOT_FOUND, NOT_EXECUTABLE = 127, 126
 HOST_PATIENCE = 1.0
 UNMANAGED = "the program's GPU work will be unmanaged"
 UNLOADABLE = "have its sources mark segments (docs/library.md), or build it for this C library, dynamically"
+#: Libraries of GCC's and LLVM's sanitizers, by their file names.
+SANITIZER = re.compile(r"lib(clang_rt\.)?(asan|hwasan|tsan|lsan|ubsan)\b")
 
 
 def find() -> Path:
@@ -61,12 +64,12 @@ def _build() -> Path:
 def environment(library: Path | None, device: str | None, group: str | None = None) -> dict[str, str]:
     """The environment of a program under the library, if one is given, and in a group, if one is.
 
-    Libraries that are preloaded already come after it.
+    Libraries that are preloaded already come after it, except those of sanitizers, which end a program otherwise.
     """
     made = {**os.environ}
     if library:
-        others = os.environ.get("LD_PRELOAD", "")
-        made["LD_PRELOAD"] = f"{library}:{others}" if others else str(library)
+        sanitizers, others = _preloaded()
+        made["LD_PRELOAD"] = ":".join([*sanitizers, str(library), *others])
     made |= {"GPURT_GROUP": group} if group else {}
     return {**made, "GPURT_DEVICE": device} if device else made
 
@@ -87,6 +90,13 @@ def _warn_without_host(device: str | None) -> None:
             print(f"gpurt: {UNMANAGED}: {error}", file=sys.stderr)
 
 
+def _preloaded() -> tuple[list[str], list[str]]:
+    """The libraries that are preloaded already: those of sanitizers, and others."""
+    names = [one for one in re.split("[ :]", os.environ.get("LD_PRELOAD", "")) if one]
+    first = [one for one in names if SANITIZER.match(Path(one).name)]
+    return first, [one for one in names if one not in first]
+
+
 def execute(
     command: Sequence[str], device: str | None, priority: int | None, group: str | None = None, auto: bool = True
 ) -> NoReturn:  # fmt: skip
@@ -103,6 +113,8 @@ def execute(
     if library:
         _warn_without_host(device)
         warn(command[0], library)
+        if first := _preloaded()[0]:
+            print(f"gpurt: {visible(', '.join(first))} stays first in LD_PRELOAD, before {NAME}", file=sys.stderr)
     if priority:
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))

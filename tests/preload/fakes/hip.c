@@ -367,13 +367,26 @@ EXPORT int hipMemcpyWithStream(void *to, const void *from, size_t size, int kind
 	return submit(size) ? FAILED : kind == 2 ? wait_for_all() : 0;
 }
 
+#define PER_THREAD ((void *)2)
+
+/* As hipStreamIsCapturing() of ROCm 6.2: the default stream of a thread has a queue from now on. */
+EXPORT int hipStreamIsCapturing(void *stream, int *status)
+{
+	*status = 0;
+	return stream == PER_THREAD && !device() ? FAILED : 0;
+}
+
+/* As in ROCm 6.2, a query of any stream except the default one ends a capture of another thread, which is under way here. */
+static int captures_ended;
+
+EXPORT int hipStreamEndCapture(void) { return captures_ended ? 901 : 0; }
 EXPORT int hipStreamQuery(void *stream)
 {
 	struct device *d = device();
 	struct fake_request q;
 	struct fake_answer a;
 
-	(void)stream;
+	captures_ended |= stream != NULL;
 	if (!d)
 		return FAILED;
 	q = about(FAKE_DONE, d, d->last);

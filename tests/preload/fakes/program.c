@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A program that does with a GPU what it is told to on stdin, a line each.  The program answers "ok", "busy" or an
- * error a line.  Its first argument says how it finds the driver API: link, dlsym, proc or ptsz; or hip.  FAKE_CUDA:
- * the version that it asks for, as a program does that was built with that CUDA.  FAKE_LIMIT: how many descriptors it
- * may have.
+ * error a line.  Its first argument says how it finds the driver API: link, default, dlsym, proc or ptsz; or hip.
+ * FAKE_CUDA: the version that it asks for, as a program does that was built with that CUDA.  FAKE_LIMIT: how many
+ * descriptors it may have.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -83,7 +83,7 @@ static void resolve(const char *how)
 	}
 	if (getenv("FAKE_CUDA"))
 		version = atoi(getenv("FAKE_CUDA"));
-	if (strcmp(how, "link"))
+	if (strcmp(how, "link") && strcmp(how, "default"))
 		library = dlopen("libcuda.so.1", RTLD_NOW);
 	flags = !strcmp(how, "ptsz") ? 2 : 1;
 	if (!strcmp(how, "proc") || !strcmp(how, "ptsz"))
@@ -92,7 +92,7 @@ static void resolve(const char *how)
 	if (get)									\
 		get(#base, (void **)&api.base, version, flags, NULL);	\
 	else										\
-		api.base = library ? dlsym(library, #symbol) : (void *)symbol;
+		api.base = strcmp(how, "link") ? dlsym(library, #symbol) : (void *)symbol;
 	CALLS(FIND)
 	if (!get)
 		return;
@@ -291,6 +291,10 @@ static int carry_out(const char *what, int a, int b)
 		return cancelled();
 	if (!strcmp(what, "signals"))
 		return a ? handle_signals() : signals_handled();
+	if (!strcmp(what, "seal"))
+		return seal();
+	if (!strcmp(what, "steal-stderr"))
+		return steal_stderr();
 	if (!strcmp(what, "reload"))
 		return reload(&driver_api, "libamdhip64.so", "hipInit") || resolve_hip();
 	if (!strcmp(what, "threads"))

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Libraries of others that see a program's launches, each in its way.  WRAPS: they define cuLaunchKernel, and find the
+ * next one by RTLD_NEXT; HANDLE: or in the driver's library.  Otherwise they replace dlsym, as GPU-sharing libraries do,
+ * and find the next one by its version; PAST: or in libc itself.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef int launch(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+
+static int launches;
+static launch *next;
+
+__attribute__((destructor)) static void end(void)
+{
+	fprintf(stderr, "interposer: %d launches\n", launches);
+}
+
+#ifdef WRAPS
+int cuLaunchKernel(void *f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned h, void *stream,
+		   void **params, void **extra)
+{
+#ifdef HANDLE
+	next = (launch *)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuLaunchKernel");
+#else
+	next = (launch *)dlsym(RTLD_NEXT, "cuLaunchKernel");
+#endif
+	launches++;
+	return next ? next(f, a, b, c, d, e, g, h, stream, params, extra) : 500;
+}
+#else
+typedef void *look_up(void *, const char *);
+
+static int (*next_get)(const char *, void **, int, uint64_t, void *);
+
+static int my_launch(void *f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned h, void *stream,
+		     void **params, void **extra)
+{
+	launches++;
+	return next(f, a, b, c, d, e, g, h, stream, params, extra);
+}
+
+static void *mine(const char *name, void *found)
+{
+	if (!found || strcmp(name, "cuLaunchKernel"))
+		return found;
+	next = (launch *)found;
+	return (void *)my_launch;
+}
+
+static int my_get(const char *name, void **found, int version, uint64_t flags, void *status)
+{
+	int err = next_get(name, found, version, flags, status);
+
+	if (!err)
+		*found = mine(name, *found);
+	return err;
+}
+
+/* A jump to the next one keeps the caller, on which RTLD_NEXT depends. */
+__attribute__((optimize("O2"))) void *dlsym(void *handle, const char *name)
+{
+	static const char *const versions[] = { "GLIBC_2.2.5", "GLIBC_2.17" };
+	static look_up *real;
+	void *library = RTLD_NEXT, *found;
+	size_t i;
+
+#ifdef PAST
+	library = dlopen("libc.so.6", RTLD_NOW);
+#endif
+	for (i = 0; i < 2 && !real; i++)
+		real = (look_up *)dlvsym(library, "dlsym", versions[i]);
+	if (handle == RTLD_NEXT)
+		return real(handle, name);
+	found = real(handle, name);
+	if (!found || strcmp(name, "cuGetProcAddress_v2"))
+		return mine(name, found);
+	next_get = (int (*)(const char *, void **, int, uint64_t, void *))found;
+	return (void *)my_get;
+}
+#endif

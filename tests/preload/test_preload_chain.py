@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Other libraries that are preloaded, too: each sees what it sees without gpurt's, once; and sanitizers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from links import PATIENCE
+from machines import FAKES, FLAGS, FakeGpu, Start
+from once import once
+
+KINDS = {"wraps": ["-DWRAPS"], "handle": ["-DWRAPS", "-DHANDLE"], "hooks": [], "past": ["-DPAST"]}
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the other libraries."""
+
+    def build(folder: Path) -> None:
+        for name, flags in KINDS.items():
+            command = ["cc", *FLAGS, *flags, "-fPIC", "-shared", FAKES / "interposer.c", "-ldl"]
+            subprocess.run([*command, "-o", folder / f"{name}.so"], check=True)
+
+    return once(tmp_path_factory, "interposers", build)
+
+
+def two_launches(start: Start, how: str, built: Path, *libraries: Path) -> tuple[int, int, str]:
+    """How many of two launches the other library sees, and gpurt's; all that is on stderr."""
+    program = start(how, LD_PRELOAD=":".join(map(str, [*libraries, built / "libdriver.so"])))
+    program.do("launch 0 10", "launch 0 10", "all")
+    said = program.quit()
+    theirs = said.partition("interposer: ")[2].partition(" launches")[0]
+    ours = said.partition(" refused by the driver; ")[2].partition(" launches in ")[0]
+    return int(theirs), int(ours), said
+
+
+@pytest.mark.parametrize("how", ["link", "default", "dlsym", "proc"])
+@pytest.mark.parametrize("first", [False, True], ids=["behind", "before"])
+@pytest.mark.parametrize("kind", ["wraps", "handle", "hooks"])
+def test_each_library_sees_each_call_once(
+    kind: str, first: bool, how: str, start: Start, built: Path, others: Path
+) -> None:
+    """One that replaces dlsym() sees no calls of a program that is linked to the driver: as without gpurt's library."""
+    libraries = [built / "libgpurt-preload.so", others / f"{kind}.so"]
+    theirs, ours, said = two_launches(start, how, built, *(libraries[::-1] if first else libraries))
+    assert (theirs, ours) == (0 if (kind, how) == ("hooks", "link") else 2, 2), said
+
+
+def test_a_library_that_asks_libc_alone_is_named(start: Start, built: Path, others: Path) -> None:
+    theirs, ours, said = two_launches(start, "dlsym", built, others / "past.so", built / "libgpurt-preload.so")
+    assert (theirs, ours) == (2, 0)
+    assert f"gpurt: the dlsym() of {others}/past.so comes first and does not call the next one" in said
+
+
+ALONE = """
+import ctypes
+library = ctypes.CDLL("libcuda.so.1")
+print(library.cuCtxCreate_v2(ctypes.byref(ctypes.c_void_p()), 0, 0), library.cuLaunchKernel(*[None] * 11))
+"""
+
+
+def test_a_driver_that_others_do_not_find(gpu: FakeGpu, host: Path, built: Path, others: Path) -> None:
+    """Python opens libraries for itself (RTLD_LOCAL): what RTLD_NEXT does not find is passed by, as without gpurt's."""
+    libraries = [built / "libgpurt-preload.so", others / "wraps.so", built / "libdriver.so"]
+    environment = {
+        **os.environ, "FAKE_GPU": str(gpu.path), "GPURT_DEVICE": str(host), "LD_LIBRARY_PATH": str(built),
+        "LD_PRELOAD": ":".join(map(str, libraries)),
+    }  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, check=False, env=environment,
+                          timeout=PATIENCE)  # fmt: skip
+    assert done.stdout == "0 0\n", done.stderr
+    assert done.stderr.count("gpurt: another preloaded library's cuLaunchKernel is passed by") == 1
+
+
+SANITIZED = """
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static void *thread(void *nothing)
+{
+	close(open("/dev/null", O_RDONLY));
+	return nothing;
+}
+
+int main(void)
+{
+	pthread_t other;
+
+	pthread_create(&other, NULL, thread, NULL);
+	pthread_join(other, NULL);
+	return !dlsym(RTLD_DEFAULT, "getpid");
+}
+"""
+
+
+def test_a_program_with_thread_sanitizer_starts(built: Path, tmp_path: Path) -> None:
+    """The sanitizer looks its functions up before anything of it is ready."""
+    (tmp_path / "program.c").write_text(SANITIZED)
+    command = ["cc", "-fsanitize=thread", "-g", tmp_path / "program.c", "-o", tmp_path / "program"]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("needs a compiler with ThreadSanitizer")
+    environment = {**os.environ, "LD_PRELOAD": str(built / "libgpurt-preload.so"), "GPURT_DEVICE": "/nowhere"}
+    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
