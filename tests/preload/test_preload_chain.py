@@ -100,12 +100,15 @@ int main(void)
 """
 
 
-def test_a_program_with_thread_sanitizer_starts(built: Path, tmp_path: Path) -> None:
-    """The sanitizer looks its functions up before anything of it is ready."""
+@pytest.mark.parametrize("kind", ["thread", "address"])
+def test_a_program_with_a_sanitizer_starts(kind: str, built: Path, tmp_path: Path) -> None:
+    """ThreadSanitizer looks its functions up before anything of it is ready.  AddressSanitizer must be first."""
     (tmp_path / "program.c").write_text(SANITIZED)
-    command = ["cc", "-fsanitize=thread", "-g", tmp_path / "program.c", "-o", tmp_path / "program"]
+    command = ["cc", f"-fsanitize={kind}", "-g", tmp_path / "program.c", "-o", tmp_path / "program"]
     if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("needs a compiler with ThreadSanitizer")
-    environment = {**os.environ, "LD_PRELOAD": str(built / "libgpurt-preload.so"), "GPURT_DEVICE": "/nowhere"}
+        pytest.skip(f"needs a compiler with -fsanitize={kind}")
+    find = ["cc", "-print-file-name=libasan.so"]
+    first = f"{subprocess.check_output(find, text=True).strip()}:" if kind == "address" else ""
+    environment = {**os.environ, "LD_PRELOAD": f"{first}{built}/libgpurt-preload.so", "GPURT_DEVICE": "/nowhere"}
     done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stderr) == (0, "")

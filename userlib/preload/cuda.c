@@ -36,12 +36,6 @@ static void *driver_symbol(const char *name)
 	return found;
 }
 
-static void *next_symbol(const char *name);
-
-#define ASK(name, params)							\
-	static int (*name) params;						\
-	name = name ? name : (__typeof__(name))driver_symbol(#name)
-
 static const void *current_context(void)
 {
 	const void *context = NULL;
@@ -117,23 +111,6 @@ REAL(name, params, args)								\
 		launch_one_more(&list, &place);					\
 	}									\
 	REAL_LAUNCHES(&list, name, args);					\
-	return result;								\
-}
-
-/* Gives work to a stream if the configuration says so. */
-#define INSTANTIATE(name, per_thread, unused, params, args)			\
-REAL(name, params, args)								\
-{										\
-	const struct instantiate_params *instantiate = instantiation;			\
-	void *launch = NULL;							\
-	struct place place;							\
-	int result;								\
-										\
-	if (instantiate && instantiate->flags & INSTANTIATE_UPLOAD) {				\
-		place = here(instantiate->stream, per_thread);			\
-		launch = segments_launch(&place);				\
-	}									\
-	REAL_LAUNCH(launch, name, args);					\
 	return result;								\
 }
 
@@ -226,15 +203,6 @@ REAL(symbol, params, args)								\
 }
 
 #include "cuda.entries.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static const struct driver driver = { driver_symbol, passing, COUNT(passing) };
-
-static void *next_symbol(const char *name)
-{
-	return preload_ready() ? chained(&driver, name, driver_symbol(name)) : NULL;
-}
 
 /* The length of a symbol without the ending that says which form it is: _v2, _ptsz, _ptds. */
 static size_t base_length(const char *symbol)

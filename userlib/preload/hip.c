@@ -38,12 +38,6 @@ static void *driver_symbol(const char *name)
 	return found;
 }
 
-static void *next_symbol(const char *name);
-
-#define ASK(name, params)							\
-	static int (*name) params;						\
-	name = name ? name : (__typeof__(name))driver_symbol(#name)
-
 static int current_device(void)
 {
 	int device = 0;
@@ -183,23 +177,6 @@ REAL(name, params, args)								\
 	return result;								\
 }
 
-/* Gives work to a stream if the parameters say so. */
-#define INSTANTIATE(name, per_thread, unused, params, args)			\
-REAL(name, params, args)								\
-{										\
-	const struct hip_instantiate_params *instantiate = instantiation;	\
-	void *launch = NULL;							\
-	struct place place;							\
-	int result;								\
-										\
-	if (instantiate && instantiate->flags & HIP_INSTANTIATE_UPLOAD) {	\
-		place = here(instantiate->stream, per_thread);			\
-		launch = segments_launch(&place);				\
-	}									\
-	REAL_LAUNCH(launch, name, args);					\
-	return result;								\
-}
-
 #define WAIT_CURRENT(name, per_thread, stream, params, args)			\
 	WAIT(name, segments_snapshot_context(context_of(current_device())), params, args)
 
@@ -234,15 +211,6 @@ REAL(symbol, params, args)								\
 static void *looked_up(const char *name, void *real, const void *caller);
 
 #include "hip.entries.h"
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static const struct driver driver = { driver_symbol, passing, COUNT(passing) };
-
-static void *next_symbol(const char *name)
-{
-	return preload_ready() ? chained(&driver, name, driver_symbol(name)) : NULL;
-}
 
 /* The functions of other libraries begin with hip, too. */
 static bool is_hips(const char *name, const void *real)

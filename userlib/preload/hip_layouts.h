@@ -35,13 +35,13 @@ struct hip_launch_config {
 };
 
 /* hipGraphInstantiateParams, and the flag that uploads the graph. */
-struct hip_instantiate_params {
+struct instantiate_params {
 	void *node;
 	unsigned long long flags;
 	int result;
 	void *stream;
 };
-#define HIP_INSTANTIATE_UPLOAD 2
+#define INSTANTIATE_UPLOAD 2
 
 /* The beginning of hipGraphNodeParams, and what comes next in a node that records an event. */
 struct graph_node {

@@ -13,7 +13,6 @@
  *
  * A file that includes this header defines FAILURE, what a wrapper returns if there is no real function, and:
  *	void *driver_symbol(const char *name)			the driver's own function
- *	void *next_symbol(const char *name)			the real function of a program that is linked to the name
  *	struct place here(const void *stream, bool per_thread)	the place that a call of this thread gives work to
  */
 #ifndef GPURT_PRELOAD_LAUNCHES_H
@@ -23,6 +22,17 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The driver's own function, which no wrapper sees called. */
+#define ASK(name, params)							\
+	static int (*name) params;						\
+	name = name ? name : (__typeof__(name))driver_symbol(#name)
+
+static void *driver_symbol(const char *name);
+/* The real function for a program that is linked to the name. */
+static void *next_symbol(const char *name);
 
 struct entry_point {
 	const char *name;	/* the symbol */
@@ -110,6 +120,23 @@ REAL(name, params, args)							\
 										\
 	place = here(stream, per_thread);					\
 	REAL_LAUNCH(segments_launch(&place), name, args);			\
+	return result;								\
+}
+
+/* Gives work to a stream if the parameters say so. */
+#define INSTANTIATE(name, per_thread, unused, params, args)			\
+REAL(name, params, args)							\
+{										\
+	const struct instantiate_params *instantiate = instantiation;		\
+	void *launch = NULL;							\
+	struct place place;							\
+	int result;								\
+										\
+	if (instantiate && instantiate->flags & INSTANTIATE_UPLOAD) {		\
+		place = here(instantiate->stream, per_thread);			\
+		launch = segments_launch(&place);				\
+	}									\
+	REAL_LAUNCH(launch, name, args);					\
 	return result;								\
 }
 

@@ -314,30 +314,17 @@ OPEN(openat, (int folder, const char *path, int flags, ...), (folder, path, flag
 OPEN(openat64, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))
 
 /* A program built with _FORTIFY_SOURCE calls these.  They have no mode, so they make no file. */
-int __open_2(const char *path, int flags);
-int __open64_2(const char *path, int flags);
-int __openat_2(int folder, const char *path, int flags);
-int __openat64_2(int folder, const char *path, int flags);
-
-PRELOAD_EXPORT int __open_2(const char *path, int flags)
-{
-	return open(path, flags & ~O_CREAT);
+#define FORTIFIED(name, params, call)						\
+int name params;								\
+PRELOAD_EXPORT int name params							\
+{										\
+	return call;								\
 }
 
-PRELOAD_EXPORT int __open64_2(const char *path, int flags)
-{
-	return open64(path, flags & ~O_CREAT);
-}
-
-PRELOAD_EXPORT int __openat_2(int folder, const char *path, int flags)
-{
-	return openat(folder, path, flags & ~O_CREAT);
-}
-
-PRELOAD_EXPORT int __openat64_2(int folder, const char *path, int flags)
-{
-	return openat64(folder, path, flags & ~O_CREAT);
-}
+FORTIFIED(__open_2, (const char *path, int flags), open(path, flags & ~O_CREAT))
+FORTIFIED(__open64_2, (const char *path, int flags), open64(path, flags & ~O_CREAT))
+FORTIFIED(__openat_2, (int folder, const char *path, int flags), openat(folder, path, flags & ~O_CREAT))
+FORTIFIED(__openat64_2, (int folder, const char *path, int flags), openat64(folder, path, flags & ~O_CREAT))
 
 /* Forgets and closes the descriptor under the lock, so that no agent uses it meanwhile. */
 PRELOAD_EXPORT int close(int fd)

@@ -145,7 +145,7 @@ def _entries(table: Table, row: Row) -> Iterator[str]:
 
 
 def generate(table: Table) -> Iterator[str]:
-    """The lines of C: a wrapper for each symbol, the array `entries`, and the array `passing` of names."""
+    """The lines of C: a wrapper for each symbol, the arrays `entries` and `passing`, and what uses these."""
     for row in table.rows:
         yield _wrapper(row, False)
         if row.threads:
@@ -159,6 +159,9 @@ def generate(table: Table) -> Iterator[str]:
     for name in table.passing:
         yield f'\t"{name}",'
     yield "};"
+    yield "static const struct driver driver = { driver_symbol, passing, COUNT(passing) };"
+    yield "static void *next_symbol(const char *name)"
+    yield "{\n\treturn preload_ready() ? chained(&driver, name, driver_symbol(name)) : NULL;\n}"
 
 
 def main(path: str) -> int:
