@@ -70,7 +70,7 @@ __attribute__((optimize("O2"))) void *dlsym(void *handle, const char *name)
 	size_t i;
 
 #ifdef PAST
-	library = dlopen("libc.so.6", RTLD_NOW);
+	library = dlopen("libdl.so.2", RTLD_NOW);	/* or libc, on which it depends */
 #endif
 	for (i = 0; i < 2 && !real; i++)
 		real = (look_up *)dlvsym(library, "dlsym", versions[i]);
