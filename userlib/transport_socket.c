@@ -22,7 +22,7 @@
 #include "inherit.h"
 #include "transport.h"
 
-#define MAX_ARGUMENT 256
+#define MAX_ARGUMENT 768
 /*
  * How long a thread polls for an answer that needs no waiting, before it sleeps: what the host takes for one.  A thread
  * that slept on another CPU than the host's takes as long again to wake, twice in each segment.

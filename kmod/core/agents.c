@@ -33,6 +33,8 @@ static u32 owes(const struct gpurt_agents *a, const struct gpurt_agent_process *
 {
 	bool late = p->late || (p->doubted && !a->wait);
 
+	if (p->many && !p->given_up && a->only)
+		return GPURT_AGENT_OWES_ANSWER;
 	if (obeyed(p))
 		return GPURT_AGENT_OWES_NOTHING;
 	if (wanted(a, p))
@@ -98,9 +100,11 @@ static void doubt(struct gpurt_agents *a, u64 user, u64 now)
 	}
 }
 
-/* When the process is late, if nothing else happens. */
+/* When the process is late, if nothing else happens; or when its call for others is given up. */
 static u64 late_at(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
+	if (p->many && !p->given_up)
+		return p->since + a->bound / 2;
 	return p->late || obeyed(p) ? U64_MAX : p->since + a->bound;
 }
 
@@ -190,6 +194,7 @@ static void deliver(struct gpurt_agents *a, struct gpurt_agent_process *p)
 {
 	p->again = U64_MAX;
 	p->sequence++;
+	p->anew |= p->taker && !p->taken;
 	a->ops->order(a, p);
 }
 
@@ -207,8 +212,16 @@ static void hold(struct gpurt_agents *a, struct gpurt_agent_process *p, bool hol
 	p->holds = holds;
 }
 
-/* Gives the order that the rule asks for, unless it is the one that holds. */
-static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
+static void give(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
+{
+	p->since = counts_from(a, now);
+	deliver(a, p);
+	recount(a, p);
+	arm(a, p);
+}
+
+/* Gives the order that the rule asks for, unless it is the one that holds.  @taken: another agent carries it out. */
+static void order_by(struct gpurt_agents *a, struct gpurt_agent_process *p, bool taken, u64 now)
 {
 	bool before = p->on;
 
@@ -220,10 +233,13 @@ static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now
 	p->free = entitled(a, p);
 	if (p->free)
 		hold(a, p, true);
-	p->since = counts_from(a, now);
-	deliver(a, p);
-	recount(a, p);
-	arm(a, p);
+	p->taken = taken;
+	give(a, p, now);
+}
+
+static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
+{
+	order_by(a, p, false, now);
 }
 
 /* Something changed that decides who may begin without asking: one that is alone can come to be, or cease to be. */
@@ -235,6 +251,108 @@ static void reconsider(struct gpurt_agents *a, u64 now)
 		order(a, process_of(first), now);
 }
 
+/* The process whose agent can switch others now: that is to be alone, or was, if everyone may run. */
+static struct gpurt_agent_process *caller(struct gpurt_agents *a)
+{
+	u64 number = a->only ? a->only : a->caller;
+	struct list_head *pos;
+
+	list_for_each(pos, &a->registered) {
+		struct gpurt_agent_process *c = process_of(pos);
+		bool obeys = obeyed(c) || (c->many == c->sequence && !c->given_up);
+
+		if (c->number == number)
+			return c->calls && obeys && !c->late && !c->doubted && !c->taker ? c : NULL;
+	}
+	return NULL;
+}
+
+/*
+ * Whether the agent can switch the process, which is to be switched.  The agent's calls come one after the other.  So
+ * the process need not have answered that it knows of the one before.
+ */
+static bool can_take(const struct gpurt_agents *a, const struct gpurt_agent_process *c,
+		     const struct gpurt_agent_process *p)
+{
+	bool permitted = c->user == p->user || c->user == GPURT_AGENT_UNLIMITED;
+	bool follows = p->taker == c->number && p->taken && p->again == U64_MAX;
+	bool ready = !p->late && !p->doubted && !p->many && (follows || (obeyed(p) && !p->taker));
+
+	return p != c && permitted && ready && p->channels && p->on != a->open && target(a, p) == a->open;
+}
+
+/*
+ * Has one agent switch others, two or more, as many as one call can.  The first one that comes on does so by itself: one
+ * call for a few is over sooner, so the GPU idles for less time.
+ */
+static void take(struct gpurt_agents *a, u64 now)
+{
+	struct gpurt_agent_process *c = !a->only == a->open ? caller(a) : NULL;
+	u32 count = 0, channels = 0, alone = a->open;
+	struct list_head *pos;
+
+	if (!c)
+		return;
+	list_for_each(pos, &a->registered)
+		count += can_take(a, c, process_of(pos));
+	if (count < 2 + alone)
+		return;
+	c->many = c->sequence + 1;
+	c->puts = a->open;
+	c->given_up = false;
+	a->caller = c->number;
+	list_for_each(pos, &a->registered) {
+		struct gpurt_agent_process *p = process_of(pos);
+
+		if (!can_take(a, c, p) || channels + p->channels > GPURT_MAX_CHANNELS || alone) {
+			alone &= !can_take(a, c, p);
+			continue;
+		}
+		channels += p->channels;
+		p->taker = c->number;
+		p->taken_in = c->many;
+		order_by(a, p, true, now);
+	}
+	give(a, c, now);
+}
+
+/*
+ * The last call of the process's agent for others is over, or not waited for any more.  Those for whom it may not have
+ * done what holds now are ordered that again.
+ */
+static void taken_over(struct gpurt_agents *a, const struct gpurt_agent_process *c, bool well, bool over, u64 now)
+{
+	struct list_head *pos;
+
+	list_for_each(pos, &a->registered) {
+		struct gpurt_agent_process *p = process_of(pos);
+
+		if (p->taker != c->number)
+			continue;
+		if (over)
+			p->taker = 0;
+		if (well && p->on == c->puts && p->taken_in == c->many)
+			continue;
+		p->taken = false;
+		p->anew = true;
+		give(a, p, now);
+	}
+}
+
+static void give_up(struct gpurt_agents *a, struct gpurt_agent_process *c, u64 now)
+{
+	c->given_up = true;
+	taken_over(a, c, false, false, now);
+	recount(a, c);
+}
+
+static void call_over(struct gpurt_agents *a, struct gpurt_agent_process *c, bool well, u64 now)
+{
+	taken_over(a, c, well && !c->given_up, true, now);
+	c->many = 0;
+	recount(a, c);
+}
+
 static void begin_step(struct gpurt_agents *a, u32 step, u64 now)
 {
 	struct list_head *pos;
@@ -242,6 +360,7 @@ static void begin_step(struct gpurt_agents *a, u32 step, u64 now)
 	a->step = step;
 	a->step_since = now;
 	a->open = step == GPURT_AGENTS_ON;
+	take(a, now);
 	list_for_each(pos, &a->registered) {
 		recount(a, process_of(pos));
 		order(a, process_of(pos), now);
@@ -283,6 +402,8 @@ static void notice(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 no
 {
 	if (obeyed(p))
 		return;
+	if (p->many && !p->given_up && now >= p->since + a->bound / 2)
+		give_up(a, p, now);
 	if (!p->late && now >= p->since + a->bound) {
 		p->late = true;
 		recount(a, p);
@@ -429,6 +550,13 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 	return 0;
 }
 
+/* Whether the agent can switch channels of others, and how many the process has that others can; 0: none. */
+void gpurt_agents_channels(struct gpurt_agents *a, struct gpurt_agent_process *p, bool calls, u32 channels)
+{
+	p->calls = calls;
+	p->channels = channels;
+}
+
 /* Whether a process may be given the flag: it has no budget, is of no group, and the policy is `segment`. */
 void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, bool plain, u64 now)
 {
@@ -456,12 +584,29 @@ void gpurt_agents_recall_over(struct gpurt_agents *a, u64 now)
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
 	p->registered = false;
-	p->free = false;
+	p->free = p->taken = p->anew = false;
+	p->channels = 0;
+	p->taker = 0;
 	list_del_init(&p->node);
 	retell(a, p);
 	hold(a, p, false);
+	if (p->many)
+		call_over(a, p, false, now);
 	reconsider(a, now);
 	settle(a, p, now);
+}
+
+/*
+ * The answer to the order @number, which was to switch channels of others or came after that.  Returns the result for
+ * the process's own.  A stale handle (-ENOENT) says nothing about the next call; after another error there is none.
+ */
+static int called(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 number, int result, u64 now)
+{
+	bool own = number == p->many;
+
+	p->calls &= !own || !result || result == -ENOENT;
+	call_over(a, p, own && !result, now);
+	return own ? 0 : result;
 }
 
 /*
@@ -472,11 +617,14 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 {
 	if (number > p->sequence)
 		return -EINVAL;
+	if (p->many && number >= p->many)
+		result = called(a, p, number, result, now);
 	if (number < p->sequence)
 		return 0;
 	hold(a, p, p->free);
 	if (!result) {
 		p->answered = number;
+		p->anew = false;
 		p->late = false;
 		p->again = U64_MAX;
 		retell(a, p);

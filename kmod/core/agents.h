@@ -38,6 +38,14 @@
  * An agent that registers in the middle of a step has the rest of that step's time.  So each step takes `bound`
  * at most, whatever the processes do.
  *
+ * One call for many: the agent of the process that is to be alone takes the channels of several others off by one call
+ * of the driver, for the firmware carries out one after the other.  It puts them back likewise.  It is asked only if it
+ * and they owe nothing else, and if all are one user's, or it is an administrator's.  The others have orders of their
+ * own, which they answer as soon as they know.  An agent that cannot rely on that call, for its channels changed,
+ * carries its order out itself.  If the call fails, or is not over after half of `bound`, the others get their order
+ * again: `anew`.  A call that was given up can still be carried out, later.  So each of its processes is ordered again
+ * when it is over.
+ *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  An answer, a reminder and the facts cost the same however
  * many processes there are.  An update, a tick and a registration visit each process that has an
@@ -91,6 +99,15 @@ struct gpurt_agent_process {
 	bool free;			/* the last order: may it begin without asking */
 	bool plain;			/* it may be given that: the host's word */
 	bool holds;			/* its agent may act upon it: that it was taken back is not answered yet */
+	bool calls;			/* its agent can switch channels of others */
+	bool puts;			/* order @many puts others on the GPU, instead of off */
+	bool given_up;			/* nothing waits for the call of order @many */
+	bool taken;			/* the last order: another agent carries it out */
+	bool anew;			/* the last order: such a call may have been carried out, or not */
+	u32 channels;			/* how many it has; 0: no other agent can switch it */
+	u64 many;			/* the order to its agent to switch others; 0: none is to be answered */
+	u64 taker;			/* number of the process whose agent may still switch its channels; 0: none */
+	u64 taken_in;			/* that one's order that did so last */
 	u32 tier;			/* enum gpurt_tier */
 	u64 sequence;			/* number of the last order */
 	u64 answered;			/* number of the last order that was carried out */
@@ -156,6 +173,7 @@ struct gpurt_agents {
 	bool failed;			/* the last update did */
 	u64 doubts;			/* until when any user is doubted */
 	struct gpurt_agent_user users[GPURT_AGENT_USERS];
+	u64 caller;			/* number of the process whose agent switched others last */
 	u32 recalls;			/* reasons why nobody has the flag */
 	u32 holders;			/* processes that hold it, 0 or 1 */
 	struct gpurt_agents_kept kept;
@@ -187,6 +205,7 @@ u64 gpurt_agents_group(struct gpurt_agents *a);
 void gpurt_agents_unite(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 group, u64 now);
 int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 user, const char *driver,
 			  u32 tier, u64 now);
+void gpurt_agents_channels(struct gpurt_agents *a, struct gpurt_agent_process *p, bool calls, u32 channels);
 void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, bool plain, u64 now);
 void gpurt_agents_recall(struct gpurt_agents *a, u64 now);
 void gpurt_agents_recall_over(struct gpurt_agents *a, u64 now);

@@ -96,13 +96,15 @@ static bool agent_valid(const union gpurt_argument *a)
 {
 	const struct gpurt_agent *g = &a->agent;
 
+	if (g->channels.pad || g->channels.count > GPURT_MAX_CHANNELS)
+		return false;
 	return !(g->flags & ~(u32)GPURT_AGENT_FLAGS) && g->tier < GPURT_TIER_COUNT && g->tsgs <= GPURT_MAX_TSGS &&
 	       gpurt_is_name(g->driver, sizeof(g->driver));
 }
 
 static bool order_valid(const union gpurt_argument *a)
 {
-	return !a->order.flags && !a->order.pad && a->order.result <= 0;
+	return !a->order.flags && !a->order.pad && a->order.result <= 0 && !a->order.channels.pad;
 }
 
 static bool job_ready_valid(const union gpurt_argument *a)

@@ -144,8 +144,12 @@
  *	answered that their TSGs are off.  With GPURT_ORDER_FREE in `on` the process may begin without asking,
  *	for no other one has an agent.  Its agent has registered with GPURT_AGENT_FREE, and forgets that before
  *	it answers an order without it.  The policy is `segment`, and the process has no budget, group or
- *	exemption.  An agent that does not answer within the host's bound is
- *	reported (GPURT_EVENT_LATE).  ENOENT: not an agent.  EBUSY: the agent waits already.
+ *	exemption.  With GPURT_ORDER_MANY the agent of the process that is to have the GPU takes `channels` of
+ *	others off by one call.  With GPURT_ORDER_PUT it puts them back.  Those have the order GPURT_ORDER_TAKEN.
+ *	An agent whose channels are still those of `set` answers that at once.  Any other one carries it out
+ *	itself.  If the call failed, as `result` says, the others get the order again, with GPURT_ORDER_ANEW:
+ *	it may have been carried out, or not.  An agent that does not answer within the host's
+ *	bound is reported (GPURT_EVENT_LATE).  ENOENT: not an agent.  EBUSY: the agent waits already.
  *	EINVAL: no such order.  ETIMEDOUT, EINTR.
  *
  * GPURT_IOC_JOB_READY	struct gpurt_job_ready			(GPURT_CAP_UNITS only)
@@ -588,13 +592,20 @@ enum gpurt_begin_flags {
 
 enum gpurt_agent_flags {
 	GPURT_AGENT_FREE	= 1 << 0,	/* it knows GPURT_ORDER_FREE */
-	GPURT_AGENT_FLAGS	= (1 << 1) - 1,
+	GPURT_AGENT_MANY	= 1 << 1,	/* it knows GPURT_ORDER_MANY, _TAKEN and _ANEW */
+	GPURT_AGENT_FLAGS	= (1 << 2) - 1,
 };
 
 enum gpurt_order_on {
 	GPURT_ORDER_ON		= 1 << 0,	/* the process's TSGs may run */
 	GPURT_ORDER_FREE	= 1 << 1,	/* it may begin without asking */
+	GPURT_ORDER_MANY	= 1 << 2,	/* take other processes' channels off the GPU, or */
+	GPURT_ORDER_PUT		= 1 << 3,	/* with this, put them back */
+	GPURT_ORDER_TAKEN	= 1 << 4,	/* another process's agent does that for it, if `set` is still right */
+	GPURT_ORDER_ANEW	= 1 << 5,	/* such a call may have been carried out, or not: switch all again */
 };
+
+#define GPURT_MAX_CHANNELS	64	/* that one call of the driver takes off the GPU */
 
 enum gpurt_end_flags {
 	GPURT_END_DRAIN		= 1 << 0,
@@ -729,6 +740,14 @@ struct gpurt_tsg_shape {
 	__u64 slice_ns;
 };
 
+/* Channels of the driver, by the handles that its calls take. */
+struct gpurt_channels {
+	__u32 count;			/* 0: none, or they cannot be switched so */
+	__u32 pad;
+	__u32 clients[GPURT_MAX_CHANNELS];
+	__u32 channels[GPURT_MAX_CHANNELS];
+};
+
 struct gpurt_agent {
 	__u32 size;
 	__u32 gpu;
@@ -738,6 +757,8 @@ struct gpurt_agent {
 	__u32 on;			/* out, enum gpurt_order_on */
 	__u64 sequence;			/* out */
 	char driver[GPURT_NAME_LEN];	/* NUL-terminated */
+	__u64 set;			/* which state of the process's channels this is */
+	struct gpurt_channels channels;
 };
 
 struct gpurt_order {
@@ -750,6 +771,8 @@ struct gpurt_order {
 	__u64 sequence;			/* out */
 	__u32 on;			/* out, enum gpurt_order_on */
 	__u32 pad;
+	__u64 set;			/* out, with GPURT_ORDER_TAKEN */
+	struct gpurt_channels channels;	/* out, with GPURT_ORDER_MANY */
 };
 
 struct gpurt_job_ready {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gpurt._gpurt import ffi, lib
@@ -47,6 +47,9 @@ class Process:
     clients: set[GpuClient] = field(default_factory=set)
     agent: GpuClient | None = None
     knows_flag: bool = False  # GPURT_AGENT_FREE
+    set: int = 0  # which state of its channels it has told
+    channels: list[tuple[int, int]] = field(default_factory=list)  # clients' and channels' handles
+    taken: tuple[int, list[tuple[int, int]]] = (0, [])  # both as of its last order that another agent carries out
     waiter: Waiter | None = None  # the agent's call that waits for the next order
 
 
@@ -74,9 +77,19 @@ def gpurt_py_retry(agents: CData) -> None:
     ffi.from_handle(agents.host).retry_now()
 
 
+#: The bits of an order (enum gpurt_order_on), and the facts of the core that they say.
+ORDERS = {
+    "on": lib.GPURT_ORDER_ON, "free": lib.GPURT_ORDER_FREE,
+    "taken": lib.GPURT_ORDER_TAKEN, "anew": lib.GPURT_ORDER_ANEW,
+}  # fmt: skip
+
+
 def order_of(process: Process) -> int:
     """The order that holds (enum gpurt_order_on)."""
-    return (lib.GPURT_ORDER_ON if process.raw.on else 0) | (lib.GPURT_ORDER_FREE if process.raw.free else 0)
+    order = sum(bit for name, bit in ORDERS.items() if getattr(process.raw, name))
+    if process.raw.many == process.raw.sequence:
+        order |= lib.GPURT_ORDER_MANY | (lib.GPURT_ORDER_PUT if process.raw.puts else 0)
+    return order
 
 
 class AgentGpu(Gpu):
@@ -146,7 +159,10 @@ class AgentGpu(Gpu):
 
     def on_order(self, raw: CData) -> None:
         """Notes the process, whose waiting call is answered afterwards."""
-        self._ordered.append(self._by_raw[raw])
+        process = self._by_raw[raw]
+        if raw.taken:
+            process.taken = process.set, process.channels
+        self._ordered.append(process)
 
     def on_late(self, raw: CData, now: int) -> None:
         """Tells subscribers."""
@@ -255,9 +271,11 @@ class AgentGpu(Gpu):
 
     def register(
         self, client: GpuClient, driver: str, tier: Tier, tsgs: int, done: Callable[[int, int, int], None],
-        knows_flag: bool = False,
+        flags: int = 0, set_: int = 0, channels: Sequence[tuple[int, int]] = (),
     ) -> None:  # fmt: skip
         """The agent of a process says how many TSGs there are; `done` gets the result and the order that holds.
+
+        ``flags``: enum gpurt_agent_flags; ``channels``: those that other agents can switch, in their state ``set_``.
 
         The agent's arrival is a decision like any other: no agent comes in the middle of an update.  Nor does one while
         another process may begin without asking.
@@ -273,7 +291,10 @@ class AgentGpu(Gpu):
             if err:
                 self._warn(client)
                 return err
-            process.agent, process.knows_flag = client, knows_flag
+            process.agent, process.knows_flag = client, bool(flags & lib.GPURT_AGENT_FREE)
+            knows_many = bool(flags & lib.GPURT_AGENT_MANY)
+            process.set, process.channels = set_, list(channels)
+            lib.gpurt_agents_channels(self.agents, process.raw, knows_many, knows_many * len(channels))
             client.awaited = True
             lib.gpurt_set_tsgs(self.sched, client.core, tsgs, now)
             return 0
@@ -291,6 +312,13 @@ class AgentGpu(Gpu):
                 f"gpurt: GPU {self.index}: process {client.peer.pid} runs unmanaged: its user has too many agents "
                 "(--agent-limit); others are not told of", file=sys.stderr, flush=True,
             )  # fmt: skip
+
+    def channels_of_others(self, process: Process) -> list[tuple[int, int]]:
+        """Those that its agent is to switch."""
+        raw = process.raw
+        call = raw.number, raw.many
+        others = (one for one in self._processes.values() if (one.raw.taker, one.raw.taken_in) == call)
+        return [channel for one in others for channel in one.taken[1]]
 
     def answer(self, client: GpuClient, answered: int, result: int) -> None:
         """An agent has carried out an order, or its driver refused.

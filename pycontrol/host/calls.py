@@ -390,8 +390,9 @@ class Calls:
             made.on, made.sequence = on, sequence
             answer(result)
 
-        knows_flag = bool(made.flags & lib.GPURT_AGENT_FREE)
-        gpu.register(client, driver.decode("ascii"), Tier(made.tier), made.tsgs, registered, knows_flag)
+        channels = [(made.channels.clients[i], made.channels.channels[i]) for i in range(made.channels.count)]
+        tier = Tier(made.tier)
+        gpu.register(client, driver.decode("ascii"), tier, made.tsgs, registered, made.flags, made.set, channels)
 
     def order(self, caller: Caller, made: CData, answer: Call) -> None:
         """GPURT_IOC_ORDER."""
@@ -400,7 +401,11 @@ class Calls:
         gpu.answer(client, made.answered, made.result)
 
         def happened(result: int, _when: int) -> None:
-            made.on, made.sequence = order_of(client.own), client.own.raw.sequence
+            made.on, made.sequence, made.set = order_of(client.own), client.own.raw.sequence, client.own.taken[0]
+            others = gpu.channels_of_others(client.own) if made.on & lib.GPURT_ORDER_MANY else []
+            made.channels.count = len(others)
+            for i, (owner, channel) in enumerate(others):
+                made.channels.clients[i], made.channels.channels[i] = owner, channel
             answer(result)
 
         waiter = answer.waits(happened)

@@ -33,6 +33,15 @@ class Process:
     plain: bool = False
     free: bool = False
     flags: list[bool] = field(default_factory=list)  # of the orders that its agent may hold to
+    calls: bool = False
+    channels: int = 0
+    many: int = 0
+    puts: bool = False
+    given_up: bool = False
+    taken: bool = False
+    anew: bool = False
+    taker: Process | None = None
+    taken_in: int = 0
 
     @property
     def owes(self) -> bool:
@@ -53,6 +62,7 @@ class Model:
     open: bool = True
     failed: bool = False
     refused: int = 0
+    caller: Process | None = None
     users: dict[int, tuple[int, int]] = field(default_factory=dict)  # until when they are doubted, and for how long
     recalls: int = 0
     said: list[tuple[object, ...]] = field(default_factory=list)
@@ -66,11 +76,15 @@ class Model:
 
     def debtors(self) -> list[Process]:
         """The processes that must be off and have not said that they are."""
-        return [p for p in self.processes if p.owes and not self.may_run(p)]
+        return [p for p in self.processes if p.owes and (not self.may_run(p) or p in self.callers())]
+
+    def callers(self) -> list[Process]:
+        """The processes whose calls for others an update waits for."""
+        return [p for p in self.processes if p.many and not p.given_up and self.only is not None]
 
     def waits(self, p: Process) -> bool:
         """Whether an update waits for the process's answer."""
-        return p.owes and not p.late and (self.wait or not p.doubted)
+        return p in self.callers() or (p.owes and not p.late and (self.wait or not p.doubted))
 
     def is_doubted(self, p: Process, now: int) -> bool:
         return now < self.users.get(p.user, (0, 0))[0]
@@ -98,11 +112,49 @@ class Model:
         """The one rule: whether its TSGs are to run now."""
         return self.may_run(p) and (p.on or p.exempt > 0 or self.open)
 
-    def give(self, p: Process, now: int) -> None:
+    def can_take(self, caller: Process, p: Process) -> bool:
+        follows = p.taker is caller and p.taken and p.again is None
+        ready = not (p.late or p.doubted or p.many) and (follows or not (p.owes or p.taker))
+        mine = p is not caller and caller.user in (p.user, UNLIMITED)
+        return mine and ready and p.agent and p.channels > 0 and p.on != self.open and self.target(p) == self.open
+
+    def take(self, now: int) -> None:
+        """One agent switches others by one call."""
+        c = self.caller if self.only is None else self.only
+        if (self.only is None) != self.open or not isinstance(c, Process) or not c.agent or not c.calls:
+            return
+        busy = c.owes and (c.many != c.sequence or c.given_up)
+        others = [p for p in self.processes if self.can_take(c, p)]
+        if busy or c.late or c.doubted or c.taker or len(others) < 2 + self.open:
+            return
+        c.many, c.puts, c.given_up, self.caller = c.sequence + 1, self.open, False, c
+        room = lib.GPURT_MAX_CHANNELS
+        for p in others[self.open :]:
+            if p.channels <= room:
+                room -= p.channels
+                p.taker, p.taken_in = c, c.many
+                self.give(p, now, taken=True)
+        c.since = self.step_since if self.step else now
+        self.deliver(c)
+
+    def taken_over(self, c: Process, well: bool, over: bool, now: int) -> None:
+        for p in self.processes:
+            if p.agent and p.taker is c:
+                p.taker = None if over else c
+                if not (well and p.on == c.puts and p.taken_in == c.many):
+                    p.taken, p.anew, p.since = False, True, self.step_since if self.step else now
+                    self.deliver(p)
+
+    def call_over(self, caller: Process, well: bool, now: int) -> None:
+        self.taken_over(caller, well and not caller.given_up, True, now)
+        caller.many = 0
+
+    def give(self, p: Process, now: int, taken: bool = False) -> None:
         before, p.on = (p.on, p.free), self.target(p)
         p.free = self.entitled(p)
         if p.agent and before != (p.on, p.free):
             p.since = self.step_since if self.step else now
+            p.taken = taken
             self.deliver(p)
         elif not p.agent:
             p.on, p.free = before
@@ -110,6 +162,7 @@ class Model:
     def deliver(self, p: Process) -> None:
         p.sequence, p.again = p.sequence + 1, None
         p.flags.append(p.free)
+        p.anew |= p.taker is not None and not p.taken
         self.said.append(("order", p.name, p.on, p.sequence))
 
     def go_on(self, now: int) -> None:
@@ -118,6 +171,7 @@ class Model:
                 self.end(-errno.ETIMEDOUT)
                 return
             self.step, self.step_since, self.open = "on", now, True
+            self.take(now)
             self.reconsider(now)
         if self.step == "on" and not any(self.waits(p) and self.owns(p) for p in self.processes):
             self.end(0)
@@ -154,11 +208,15 @@ class Model:
         self.only, self.step, self.step_since, self.open = only, "off", now, False
         for p in self.processes:
             p.doubted = p.agent and self.is_doubted(p, now)
+        self.take(now)
         self.reconsider(now)
         self.go_on(now)
 
     def tick(self, now: int) -> None:
         for p in self.processes:
+            if p.many and not p.given_up and now >= p.since + self.bound // 2:
+                p.given_up = True
+                self.taken_over(p, False, False, now)
             if p.owes and not p.late and now >= p.since + self.bound:
                 self.comes_late(p, now)
                 p.flags = []
@@ -188,14 +246,17 @@ class Model:
         return 0
 
     def resign(self, p: Process, now: int) -> None:
-        p.agent = p.free = False
-        p.flags = []
+        p.agent = p.free = p.taken = p.anew = False
+        p.flags, p.channels, p.taker = [], 0, None
+        if p.many:
+            self.call_over(p, False, now)
         self.reconsider(now)
         self.changed(now)
 
     def leave(self, p: Process, now: int) -> None:
         self.resign(p, now)
         self.processes.remove(p)
+        self.caller = None if self.caller is p else self.caller
 
     def set_exempt(self, p: Process, exempt: bool, now: int) -> None:
         p.exempt += 1 if exempt else -1
@@ -210,10 +271,16 @@ class Model:
     def answer(self, p: Process, number: int, well: bool, now: int) -> int:
         if number > p.sequence:
             return -errno.EINVAL
+        if p.many and number >= p.many:
+            own = number == p.many
+            p.calls &= well or not own
+            self.call_over(p, own and well, now)
+            well |= own
         if number < p.sequence:
             return 0
         p.flags = [p.free]
         if well:
+            p.anew = False
             p.answered, p.late, p.again = number, False, None
             self.changed(now)
             self.reconsider(now)
@@ -232,6 +299,7 @@ class Model:
         """When a tick is due."""
         times = [p.again for p in self.processes if p.owes and p.again is not None]
         times += [p.since + self.bound for p in self.processes if p.owes and not p.late]
+        times += [p.since + self.bound // 2 for p in self.processes if p.many and not p.given_up]
         return min(times, default=None)
 
     def facts(self) -> tuple[str, int, int, int]:

@@ -106,6 +106,13 @@ class Pair:
             lib.gpurt_agents_exempt(self.raw, self.array + name, exempt, self.now)
             self.model.set_exempt(p, exempt, self.now)
 
+    def channels(self, name: int, calls: bool = True, channels: int = 4) -> None:
+        """Whether its agent can switch channels of others, and how many it has."""
+        p = self.find(name)
+        if p and p.agent:
+            lib.gpurt_agents_channels(self.raw, self.array + name, calls, channels)
+            p.calls, p.channels = calls, channels
+
     def plain(self, name: int, plain: bool = True) -> None:
         """Whether it may be given the flag."""
         if p := self.find(name):
@@ -172,6 +179,9 @@ class Pair:
             if p.agent:
                 assert (bool(raw.on), raw.sequence, raw.answered) == (p.on, p.sequence, p.answered)
                 assert p.on == m.target(p)
+                assert (bool(raw.taken), bool(raw.anew), raw.many) == (p.taken, p.anew, p.many)
+                assert bool(raw.puts) == p.puts
+                assert raw.taker == (self.array[p.taker.name].number if p.taker else 0)
             assert (bool(raw.free), bool(raw.holds)) == (p.free, any(p.flags))
         assert a.holders == sum(any(p.flags) for p in m.processes) <= 1
         owing = [p for p in m.debtors() if m.waits(p)], [p for p in m.debtors() if not m.waits(p)]

@@ -216,6 +216,53 @@ def test_a_process_that_is_alone_may_begin_without_asking() -> None:
     assert do(pair, ("tick", TRUST), ("commit", None)) == [("order", 0, True, 6), ("finished", 0)]
 
 
+def many(processes: int) -> Pair:
+    """Process 2, an administrator's, is to be alone; the others have channels that one call takes off."""
+    pair = ready(processes)
+    do(pair, *[("channels", name) for name in range(processes)])
+    return pair
+
+
+def test_the_owners_agent_takes_all_others_off_by_one_call() -> None:
+    """The update waits for that call, and for each of them to know of it."""
+    pair = many(4)
+    orders = [("order", 0, False, 2), ("order", 1, False, 2), ("order", 3, False, 2)]
+    assert do(pair, ("commit", 2)) == [*orders, ("order", 2, True, 2)]
+    assert [bool(pair.array[name].taken) for name in range(4)] == [True, True, False, True]
+    do(pair, ("answer", 0, True), ("answer", 1, True), ("answer", 3, True))
+    assert do(pair, ("answer", 2, True)) == [("finished", 0)]
+    assert not any(one.taker for one in pair.array)
+
+
+@pytest.mark.parametrize("happens", [("answer", 2, False), ("resign", 2), ("tick", BOUND // 2)])
+def test_if_the_call_fails_each_agent_takes_its_own_process_off(happens: Event) -> None:
+    pair = many(4)
+    do(pair, ("commit", 2), ("answer", 0, True), ("answer", 1, True), ("answer", 3, True))
+    assert do(pair, happens)[:3] == [("order", name, False, 3) for name in (0, 1, 3)]
+    assert all(pair.array[name].anew for name in (0, 1, 3))
+    do(pair, ("answer", 0, True), ("answer", 1, True))
+    last = do(pair, ("answer", 3, True))
+    if happens[0] != "tick":
+        assert last[-1] == ("finished", 0)
+        return
+    assert do(pair, ("tick", BOUND // 2)) == [("late", 2), ("finished", 0)]
+    # the call that was given up may still be carried out, and so after the next orders
+    do(pair, ("commit", None), *[("answer", name, True) for name in (0, 1, 3)])
+    assert do(pair, ("answer", 2, True)) == [("order", name, True, 5) for name in (0, 1, 3)]
+
+
+def test_one_call_is_for_two_or_more_whose_users_permit_it_and_for_what_fits() -> None:
+    pair = many(3)
+    do(pair, ("commit", 0), ("answer", 1, True))
+    assert not pair.raw.owing[1] or not any(one.many for one in pair.array)  # process 2 is another user's
+    pair = many(4)
+    do(pair, ("channels", 0, True, 60), ("channels", 1, True, 5), ("commit", 2))
+    assert [bool(pair.array[name].taken) for name in range(4)] == [True, False, False, True]
+    pair = many(4)
+    do(pair, ("channels", 2, False), ("commit", 2))
+    assert not any(one.taken for one in pair.array)
+
+
 def test_a_user_has_no_more_agents_than_the_limit() -> None:
     """Processes 0, 1, 3 and 4 have the same user, who may have two.  Process 2 has one who may have any number."""
     pair = Pair(6, BOUND, False, limit=2)
@@ -300,6 +347,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.tuples(st.just("tick"), st.integers(0, 2 * BOUND) | st.sampled_from([TRUST, 2 * TRUST, SOON * TRUST])),
     st.tuples(st.just("wait")),
     st.tuples(st.just("plain"), NAMES, st.booleans()),
+    st.tuples(st.just("channels"), NAMES, st.booleans(), st.sampled_from([0, 4, 40])),
     st.tuples(st.just("recall"), st.booleans()),
 )
 
@@ -362,12 +410,16 @@ def key(pair: Pair) -> Event:
         if not p.agent:
             return ()
         again = None if p.again is None else p.again - now
-        return p.on, p.free, p.plain, any(p.flags), p.sequence - p.answered, p.sequence > 1, age(p.since), again
+        called = p.calls, p.channels, p.many and p.sequence - p.many, p.puts, p.given_up, p.taken, p.anew
+        taker = (p.taker.name, p.taker.many - p.taken_in) if p.taker else ()
+        order = p.sequence - p.answered, p.sequence > 1, age(p.since), again
+        return p.on, p.free, p.plain, any(p.flags), *order, *called, taker
 
     processes = tuple((p.name, p.exempt, p.group, p.late, agent(p)) for p in sorted(m.processes, key=lambda p: p.name))
     step = age(m.step_since) if m.step else None
     only = -1 if m.only is None else m.only if isinstance(m.only, int) else (m.only.name,)
-    return only, m.step, step, m.open, m.failed, m.recalls, max(pair.raw.deadline - now, -1), processes
+    caller = m.caller.name if m.caller else -1
+    return only, caller, m.step, step, m.open, m.failed, m.recalls, max(pair.raw.deadline - now, -1), processes
 
 
 def flag_alphabet(processes: int) -> list[Event]:
@@ -378,9 +430,18 @@ def flag_alphabet(processes: int) -> list[Event]:
     return events
 
 
+def many_alphabet(processes: int) -> list[Event]:
+    events: list[Event] = [("commit", None), ("commit", 2), ("commit", 0), ("tick", BOUND // 2)]
+    for name in range(processes):
+        events += [("answer", name, True), ("answer", name, False), ("answer", name, True, 1), ("resign", name)]
+        events += [("register", name), ("channels", name)]
+    return events
+
+
 #: How many processes, how many events, how many states there are at least, and what the events are.
-MOST = [(2, 5, 4_000, alphabet), (3, 3, 800, alphabet), (2, 5, 1_500, flag_alphabet)]
-WAYS = MOST if everything() else [(2, 4, 400, alphabet), (3, 2, 80, alphabet), (2, 3, 80, flag_alphabet)]
+MOST = [(2, 5, 4_000, alphabet), (3, 3, 800, alphabet), (2, 5, 1_500, flag_alphabet), (3, 4, 1_500, many_alphabet)]
+FEW = [(2, 4, 400, alphabet), (3, 2, 80, alphabet), (2, 3, 80, flag_alphabet), (3, 2, 80, many_alphabet)]
+WAYS = MOST if everything() else FEW
 
 
 @pytest.mark.parametrize("wait", [False, True], ids=["go-on", "wait"])
@@ -391,6 +452,8 @@ def test_every_sequence_of_events(
 ) -> None:  # fmt: skip
     """Breadth first; a state that was met is left by every event once."""
     pair, events = ready(processes, wait), letters(processes)
+    if letters is many_alphabet:
+        do(pair, *[("channels", name) for name in range(processes)])
     seen = {key(pair)}
     front = [Saved(pair)]
     for _ in range(depth):

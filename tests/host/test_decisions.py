@@ -286,7 +286,7 @@ def alone() -> tuple[World, GpuClient]:
     """A process that is alone, may begin without asking, and knows it."""
     world = World(AgentGpu, Obedience())
     first = world.client(1)
-    world.gpu.register(first, "test", Tier.UNPATCHED, 1, world.says("agent 1"), knows_flag=True)
+    world.gpu.register(first, "test", Tier.UNPATCHED, 1, world.says("agent 1"), flags=lib.GPURT_AGENT_FREE)
     assert world.said["agent 1"][:2] == (0, lib.GPURT_ORDER_ON | lib.GPURT_ORDER_FREE)
     world.obeys(first)
     return world, first

@@ -11,7 +11,7 @@ from gpurt.enums import Tier
 from pycontrol.link.control import Control, connect
 
 SHORT = "launch 0 20000"
-NOT_SUPPORTED, TIMEOUT = 0x56, 0x65
+INVALID_CHANNEL, NOT_SUPPORTED, TIMEOUT = 0x21, 0x56, 0x65
 
 
 def without_firmware(gpu: FakeGpu) -> None:
@@ -295,3 +295,27 @@ def test_a_group_that_is_refused_keeps_no_other_on(start: Start, plane: Control,
     real_time(plane, urgent).do(SHORT, "all")
     assert gpu.order() == [urgent.pid]
     assert [call for call in calls(gpu, background) if "able " in call][:4] == ["disable 1"] * 4
+
+
+@pytest.mark.parametrize(("version", "stale"), [("580.159.04", False), ("580.159.04", True), ("575.51.02", True)])
+def test_the_owners_agent_switches_all_others_by_one_call(
+    version: str, stale: bool, start: Start, plane: Control, gpu: FakeGpu
+) -> None:
+    """If a handle is stale each of them takes itself off.  So it does where that is not known to work."""
+    others = [start(version=version, FAKE_GROUPS="2") for _ in range(4)]
+    urgent = real_time(plane, start(version=version))
+    for one in others:
+        one.do(LONG)
+    many = version.startswith("580")
+    if stale and many:
+        gpu.refuse("disable", 1, INVALID_CHANNEL)
+    urgent.do(SHORT, "all")
+    assert gpu.order() == [urgent.pid]
+    assert "disable 8" in calls(gpu, urgent) or stale
+    assert [calls(gpu, one).count("disable 2") for one in others] == [int(stale)] * 4
+    for one in others:
+        gpu.finish(one.pid)
+        one.do("all")
+    assert [calls(gpu, one).count("enable 2") for one in others] == [1] + [0 if many else 1] * 3
+    assert ("enable 6" in calls(gpu, urgent)) == many
+    assert plane.status()[0].late == 0

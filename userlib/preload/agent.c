@@ -35,30 +35,45 @@ void preload_unlock(void)
 	preload_leave();
 }
 
-/* Called with the lock held.  Carries out order @sequence, unless a later one was carried out. */
-static void obey(struct board *b, unsigned int order, uint64_t sequence)
+/*
+ * Called with the lock held.  Carries out an order, unless a later one was carried out.  If this process's agent carries
+ * out what another one was to, the next order that is for that one must not rely on it: the host may give that before it
+ * knows.  So the channels count as others from then on.
+ */
+static void obey(struct board *b, const struct gpurt_order *o)
 {
-	bool on = order & GPURT_ORDER_ON;
+	bool on = o->on & GPURT_ORDER_ON, taken = o->on & GPURT_ORDER_TAKEN;
 
-	if (sequence <= b->sequence)
+	if (o->sequence <= b->sequence)
 		return;
+	if (o->on & GPURT_ORDER_ANEW)
+		board_doubt(b);
+	if (taken && (o->set != b->set || !board_taken(b, on))) {
+		board_doubt(b);
+		board_change(b);
+	}
 	b->result = board_turn(b, on);
+	if (o->on & GPURT_ORDER_MANY && b->tsgs && !b->result)
+		b->result = b->family->switch_others(b->tsgs, &o->channels, o->on & GPURT_ORDER_PUT);
 	b->on = on;
-	b->free = order & GPURT_ORDER_FREE && !b->result;
-	b->sequence = sequence;
+	b->free = o->on & GPURT_ORDER_FREE && !b->result;
+	b->sequence = o->sequence;
 	preload_count(COUNT_ORDERS);
 	if (b->result)
 		preload_count(COUNT_REFUSED);
 }
 
 /*
- * Called with the lock held.  The host is gone: puts all TSGs back.  Nobody repeats this order, so this thread repeats
- * it until the driver has carried it out or the TSGs are gone.
+ * Called with the lock held.  The host is gone: puts all TSGs back, and those of others that it took off by the @last
+ * order.  Nobody repeats this order, so this thread repeats it until the driver has carried it out or the TSGs are gone.
  */
-static void abandon(struct board *b, int err)
+static void abandon(struct board *b, int err, const struct gpurt_order *last)
 {
 	long pause = RETRY_NS;
 
+	if (last->on & GPURT_ORDER_MANY && !(last->on & GPURT_ORDER_PUT) && b->tsgs)
+		b->family->switch_others(b->tsgs, &last->channels, true);
+	board_doubt(b);
 	b->unmanaged = true;
 	b->on = true;
 	b->free = false;
@@ -74,8 +89,8 @@ static void abandon(struct board *b, int err)
 
 static void *serve(void *argument)
 {
+	struct gpurt_order o, last = { .size = 0 };
 	struct board *b = argument;
-	struct gpurt_order o;
 	int err;
 
 	for (;;) {
@@ -88,12 +103,13 @@ static void *serve(void *argument)
 		err = gpurt_call(NULL, GPURT_IOC_ORDER, &o, false);
 		preload_lock();
 		if (err) {
-			abandon(b, err);
+			abandon(b, err, &last);
 			b->running = false;
 			preload_unlock();
 			return NULL;
 		}
-		obey(b, o.on, o.sequence);
+		obey(b, &o);
+		last = o;
 		preload_unlock();
 	}
 }
@@ -144,16 +160,25 @@ struct report {
 	unsigned int number, tier;
 	const char *how;
 	char driver[GPURT_NAME_LEN];
+	uint64_t set;
+	struct gpurt_channels channels;
 };
 
-/* Tells the host how many TSGs there are, and carries out the order that the host answers with. */
+/*
+ * Tells the host how many TSGs there are, and carries out the order that the host answers with.  A call for others is left
+ * to the agent's thread.  Another agent's call may be for other channels than these, so it is not relied upon here.
+ */
 static int declare(struct board *b, const struct report *r)
 {
 	struct gpurt_agent a = {
 		.size = sizeof(a), .gpu = (unsigned int)(b - boards), .flags = GPURT_AGENT_FREE, .tier = r->tier,
-		.tsgs = r->number,
+		.tsgs = r->number, .set = r->set, .channels = r->channels,
 	};
+	struct gpurt_order o;
 	int err;
+
+	if (r->family->for_others && r->family->for_others())
+		a.flags |= GPURT_AGENT_MANY;
 
 	memcpy(a.driver, r->driver, sizeof(a.driver));
 	err = gpurt_call(NULL, GPURT_IOC_AGENT, &a, false);
@@ -162,7 +187,9 @@ static int declare(struct board *b, const struct report *r)
 	preload_lock();
 	b->unmanaged = false;
 	b->again = 0;
-	obey(b, a.on, a.sequence);
+	o = (struct gpurt_order){ .on = a.on & ~(unsigned int)GPURT_ORDER_TAKEN, .sequence = a.sequence };
+	if (!(a.on & GPURT_ORDER_MANY))
+		obey(b, &o);
 	if (!b->running)
 		err = start_thread(b);
 	preload_unlock();
@@ -276,7 +303,9 @@ static void settle(struct board *b)
 	if (b->family) {
 		report = (struct report){ .family = b->family, .number = b->number };
 		report.tier = board_tier(b, &report.how);
+		report.set = b->set;
 		board_driver(b, report.driver);
+		board_channels(b, &report.channels);
 	}
 	b->changed = false;
 	b->introduced |= first;

@@ -26,6 +26,7 @@ struct board {
 	bool unmanaged;			/* no host, no host for this GPU, no room there, or an unknown driver release */
 	_Atomic(uint64_t) again;	/* no room: when the host is asked again, ns; 0: it need not be */
 	bool on;			/* what the last order said */
+	uint64_t set;			/* changes with the TSGs' channels, and where one may have been enabled */
 	bool free;			/* the process may begin without asking, as the last order said */
 	int result;			/* of the last order */
 	uint64_t sequence;		/* of the last order that was carried out */
@@ -38,6 +39,17 @@ extern struct board boards[GPURT_MAX_GPUS];
  * error.
  */
 int board_turn(struct board *b, bool on);
+/* Called with the lock held.  Nothing is known to be on or off. */
+void board_doubt(struct board *b);
+/*
+ * Called with the lock held.  The agent of another process switches the TSGs.  Whether that can be relied upon: for each of
+ * them it is known whether it is on.
+ */
+bool board_taken(struct board *b, bool on);
+/* Called with the lock held.  Another process's agent may know channels that are not those any more. */
+void board_change(struct board *b);
+/* Called with the lock held.  The channels that another process's agent can switch, all or none. */
+void board_channels(struct board *b, struct gpurt_channels *channels);
 /*
  * Called with the lock held.  Writes where the host is told that the process's TSGs are: the driver family, and the GPU
  * instance if all are on one.

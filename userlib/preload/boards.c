@@ -55,6 +55,39 @@ int board_turn(struct board *b, bool on)
 	return err;
 }
 
+void board_doubt(struct board *b)
+{
+	struct tsg *tsg;
+
+	for (tsg = b->tsgs; tsg; tsg = tsg->next)
+		tsg->state = TSG_UNSURE;
+}
+
+bool board_taken(struct board *b, bool on)
+{
+	struct tsg *tsg;
+
+	for (tsg = b->tsgs; tsg; tsg = tsg->next)
+		if (tsg->state == TSG_UNSURE && !tsg->empty)
+			return false;
+	for (tsg = b->tsgs; tsg; tsg = tsg->next)
+		tsg->state = on ? TSG_ON : TSG_OFF;
+	return true;
+}
+
+void board_channels(struct board *b, struct gpurt_channels *channels)
+{
+	channels->count = 0;
+	if (b->tsgs && b->family->channels)
+		b->family->channels(b->tsgs, channels);
+}
+
+void board_change(struct board *b)
+{
+	b->set++;
+	b->changed = true;
+}
+
 unsigned int board_tier(const struct board *b, const char **how)
 {
 	unsigned int tier = b->family->tier(how), other;
@@ -110,7 +143,7 @@ struct tsg *agent_add(const struct tsg *like)
 	b->on |= !b->introduced;
 	b->family = like->file->family;
 	snprintf(b->device, sizeof(b->device), "%s", like->device ? like->device : "");
-	b->changed = true;
+	board_change(b);
 	return tsg;
 }
 
@@ -138,7 +171,7 @@ void agent_remove(struct tsg *tsg)
 	if (b->tsgs)
 		b->family = b->tsgs->file->family;
 	b->number--;
-	b->changed = true;
+	board_change(b);
 }
 
 void agent_remove_file(const struct gpu_file *file)
@@ -165,19 +198,22 @@ void agent_move_file(const struct gpu_file *from, struct gpu_file *to)
 	}
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
 		for (tsg = boards[i].tsgs; tsg; tsg = tsg->next)
-			if (tsg->file == from)
+			if (tsg->file == from) {
 				tsg->file = to;
+				board_change(&boards[i]);
+			}
 }
 
 void agent_retell(const struct tsg *tsg)
 {
-	boards[tsg->gpu].changed = true;
+	board_change(&boards[tsg->gpu]);
 }
 
 void agent_refresh(struct tsg *tsg)
 {
 	struct board *b = &boards[tsg->gpu];
 
+	board_change(b);
 	tsg->empty = false;
 	if (!b->on || tsg->state != TSG_ON)
 		tsg->state = TSG_UNSURE;

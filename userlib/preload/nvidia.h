@@ -46,6 +46,9 @@ struct tsg *rm_tsg_of(struct gpu_file *file, const struct rm_object *channel);
 /* nvidia_switch.c */
 int nvidia_turn(struct tsg *tsg, int fd, bool on);
 void nvidia_together(struct tsg *tsgs, bool on);
+void nvidia_channels(struct tsg *tsgs, struct gpurt_channels *channels);
+bool nvidia_for_others(void);
+int nvidia_switch_others(struct tsg *tsgs, const struct gpurt_channels *channels, bool on);
 enum rm_method nvidia_method(void);
 /* The size of the parameters of GPFIFO_SCHEDULE in this driver: 0 until the program's own call has shown it. */
 extern uint32_t nvidia_schedule_size;

@@ -60,10 +60,12 @@ static struct rm_object *child_of(uint64_t file, uint32_t client, uint32_t handl
 void rm_forget(struct gpu_file *file, uint32_t client, uint32_t handle)
 {
 	struct tsg *tsg = agent_find(file, client, handle);
-	struct rm_object *child;
+	struct rm_object *child, *o = rm_find(file->id, client, handle);
 
 	if (tsg)
 		agent_remove(tsg);
+	else if (o && RM_CLASS_IS_CHANNEL(o->class) && (tsg = rm_tsg_of(file, o)) != NULL)
+		agent_retell(tsg);
 	drop(file->id, client, handle);
 	while ((child = child_of(file->id, client, handle)) != NULL)
 		rm_forget(file, client, child->handle);

@@ -403,6 +403,9 @@ const struct family family_nvidia_rm = {
 	.forked = nvidia_forked,
 	.turn = nvidia_turn,
 	.together = nvidia_together,
+	.channels = nvidia_channels,
+	.for_others = nvidia_for_others,
+	.switch_others = nvidia_switch_others,
 	.known = nvidia_known,
 	.tier = nvidia_tier,
 };

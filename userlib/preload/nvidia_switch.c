@@ -22,6 +22,8 @@
 /* How long the driver waits for a preemption: its maximum.  The host's answer bound is shorter. */
 #define PREEMPT_US	1000000
 #define SLICE_LOWEST_US	1
+/* The major release whose call was seen to switch channels of any process. */
+#define RELEASE_OF_MANY	580
 
 uint32_t nvidia_schedule_size;
 
@@ -32,6 +34,7 @@ static const struct { uint32_t status; const char *name; int err; } statuses[] =
 	{ RM_STATUS_INSUFFICIENT_PERMISSIONS, "INSUFFICIENT_PERMISSIONS", EPERM },
 	{ RM_STATUS_INVALID_ARGUMENT, "INVALID_ARGUMENT", EINVAL },
 	{ RM_STATUS_INVALID_CHANNEL, "INVALID_CHANNEL", ENOENT },
+	{ RM_STATUS_INVALID_CLIENT, "INVALID_CLIENT", ENOENT },
 	{ RM_STATUS_INVALID_OBJECT, "INVALID_OBJECT", ENOENT },
 	{ RM_STATUS_INVALID_OBJECT_HANDLE, "INVALID_OBJECT_HANDLE", ENOENT },
 	{ RM_STATUS_INVALID_OWNER, "INVALID_OWNER", EACCES },
@@ -306,4 +309,59 @@ void nvidia_together(struct tsg *tsgs, bool on)
 	}
 	if (batch.count > 1)
 		batch_run(&batch, subdevice, files_descriptor(file), on);
+}
+
+/* The firmware switches channels of any process.  Those that their program has disabled itself are off. */
+void nvidia_channels(struct tsg *tsgs, struct gpurt_channels *channels)
+{
+	struct batch batch = { .call.disable = 1 };
+	unsigned int before;
+	struct tsg *tsg;
+
+	for (tsg = tsgs; tsg; tsg = tsg->next) {
+		if (tsg->empty)
+			continue;
+		before = batch.count;
+		if (by_channels_first(tsg) && subdevice_of(tsg))
+			batch_add(&batch, tsg, true);
+		if (batch.count == before)
+			return;
+	}
+	_Static_assert(GPURT_MAX_CHANNELS == RM_CHANNELS_MAX, "as many as one call takes");
+	channels->count = batch.call.count;
+	memcpy(channels->clients, batch.call.clients, sizeof(channels->clients));
+	memcpy(channels->channels, batch.call.channels, sizeof(channels->channels));
+}
+
+/* Seen on one GPU with one release (docs/hardware).  A release whose call did nothing for others would isolate nobody. */
+bool nvidia_for_others(void)
+{
+	const char *wanted = getenv("GPURT_NVIDIA_MANY");
+	char version[64];
+
+	if (wanted)
+		return !strcmp(wanted, "1");
+	nvidia_release(version, sizeof(version));
+	return strtoul(version, NULL, 10) == RELEASE_OF_MANY;
+}
+
+/* Refuses channels of this process: the host was told a lie. */
+int nvidia_switch_others(struct tsg *tsgs, const struct gpurt_channels *channels, bool on)
+{
+	struct rm_disable_channels d = { .disable = !on, .count = channels->count };
+	const struct rm_object *subdevice = NULL, *o;
+	struct tsg *tsg;
+	uint32_t i;
+
+	for (i = 0; i < channels->count && i < RM_CHANNELS_MAX; i++)
+		for (o = rm_objects; o; o = o->next)
+			if (o->client == channels->clients[i])
+				return -EPERM;
+	for (tsg = tsgs; tsg && !subdevice; tsg = subdevice ? tsg : tsg->next)
+		subdevice = tsg->empty ? NULL : subdevice_of(tsg);
+	if (!subdevice || channels->count > RM_CHANNELS_MAX)
+		return -EOPNOTSUPP;
+	memcpy(d.clients, channels->clients, sizeof(d.clients));
+	memcpy(d.channels, channels->channels, sizeof(d.channels));
+	return control(files_descriptor(tsg->file), subdevice->client, subdevice->handle, C2080_DISABLE_CHANNELS, &d, sizeof(d));
 }

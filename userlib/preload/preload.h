@@ -33,6 +33,7 @@
  *
  * Environment: GPURT_DEVICE (which host), GPURT_AUTO=0 (no automatic segments), GPURT_QUIET=1 (no lines on stderr),
  * GPURT_VERBOSE=1 (a summary at exit), GPURT_FORCE=1 (use a driver release that is not known), GPURT_NVIDIA_METHOD,
+ * GPURT_NVIDIA_MANY (1 or 0: whether one call switches several processes, whatever the release),
  * GPURT_CU_MASK, GPURT_DOMAIN, GPURT_FORM.
  */
 #ifndef GPURT_PRELOAD_H
@@ -103,6 +104,12 @@ struct family {
 	 * tries only; turn() is called for what is not @on then.  May be NULL.
 	 */
 	void (*together)(struct tsg *tsgs, bool on);
+	/* All channels of the list's TSGs, or none if one call cannot take all of them off the GPU.  May be NULL. */
+	void (*channels)(struct tsg *tsgs, struct gpurt_channels *channels);
+	/* Whether the driver's calls are known to switch channels of other processes.  NULL: they are not. */
+	bool (*for_others)(void);
+	/* Switches channels of other processes on the GPU of the list's TSGs.  0 or -errno; -ENOENT: a handle is stale. */
+	int (*switch_others)(struct tsg *tsgs, const struct gpurt_channels *channels, bool on);
 	/* Returns whether the driver's release is known.  If not, @why says so.  NULL: every release is. */
 	bool (*known)(char *why, size_t size);
 	/* The tier that is reached (enum gpurt_tier).  @how says by what, and why not a better one: a line on stderr. */

@@ -86,6 +86,8 @@ class Nvidia(File):
     """/dev/nvidiactl: clients, devices, time-slice groups, channels, and their controls."""
 
     CLIENTS = iter(range(0x41D00001, 0x41DFFFFF))
+    #: The files by their clients' handles: any process can switch channels of others (docs/hardware).
+    OWNERS: ClassVar[dict[int, Nvidia]] = {}
     #: The file with the driver's release, the number of GPUs, and how they are divided; the server sets these.
     VERSION = Path("none")
     GPUS = 1
@@ -131,6 +133,7 @@ class Nvidia(File):
         root, parent, handle, kind = struct.unpack_from("=IIII", argument)
         if kind == ROOT:
             handle = root = parent = next(self.CLIENTS)
+            self.OWNERS[handle] = self
             struct.pack_into("=I", argument, 8, handle)
         elif (root, root) not in self.objects or (root, parent) not in self.objects:
             return NOT_FOUND
@@ -231,7 +234,7 @@ class Nvidia(File):
 
     def carry_out(self, name: str, client: int, handle: int, nested: bytearray) -> int:
         if name == "disable":
-            return self.disable(handle, nested)
+            return self.disable(client, handle, nested)
         if name in ("attached", "id-info", "pci-info"):
             return self.whereabouts(name, nested)
         if name in ("start", "reset", "preemption-mode"):
@@ -304,7 +307,7 @@ class Nvidia(File):
             self.recount(key)
         return OK
 
-    def disable(self, subdevice: int, nested: bytearray) -> int:
+    def disable(self, own: int, subdevice: int, nested: bytearray) -> int:
         """Disables and preempts the listed channels, or enables them (ctrl2080fifo.h): 64 at most."""
         off, count, hint = nested[0], struct.unpack_from("=I", nested, 4)[0], nested[8]
         if struct.unpack_from("=Q", nested, 16)[0]:
@@ -315,14 +318,15 @@ class Nvidia(File):
         for index in range(count):
             client = struct.unpack_from("=I", nested, 24 + 4 * index)[0]
             channel = struct.unpack_from("=I", nested, 24 + 256 + 4 * index)[0]
-            one = self.objects.get((client, channel))
-            if one is None or not one.channel or one.instance != self.objects[client, subdevice].instance:
+            file = self.OWNERS.get(client, self)
+            one = file.objects.get((client, channel))
+            if one is None or not one.channel or one.instance != self.objects[own, subdevice].instance:
                 return INVALID_CHANNEL
             one.disabled = bool(off)
-            key = self.owner_of(client, channel)
-            self.recount(key)
-            if off and not hint and not self.groups[key].enabled:
-                self.engine_of(self.groups[key]).preempt(self.groups[key])
+            key = file.owner_of(client, channel)
+            file.recount(key)
+            if off and not hint and not file.groups[key].enabled:
+                file.engine_of(file.groups[key]).preempt(file.groups[key])
         return OK
 
 

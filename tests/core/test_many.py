@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: GPL-2.0
+"""One agent switches the channels of several processes: what can happen in any order, down to the channels.
+
+The core is the shipping one.  An agent and its library are a few lines each, as userlib/preload/agent.c and boards.c
+have them.  The host's part is that of pycontrol/host/agents.py.  The driver carries out a call at any time until it
+returns.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from agents_pair import Pair
+from effort import tries
+
+BOUND = 2_000_000
+#: The urgent process, which is an administrator's, and the others.
+URGENT, SIZE = 2, 4
+Channels = tuple[int, ...]
+
+
+@dataclass
+class Order:
+    """As an agent gets it."""
+
+    number: int
+    on: bool
+    taken: bool
+    anew: bool
+    set: int
+    many: Channels | None
+    puts: bool
+
+
+@dataclass
+class Library:
+    """One process: its channels, each on or off, and the beliefs of its agent."""
+
+    channels: list[bool] = field(default_factory=lambda: [True])  # what the driver has
+    believed: list[bool | None] = field(default_factory=lambda: [True])
+    on: bool = True
+    set: int = 0
+    report: int = 0  # the set that is on its way to the host
+    told: int = 0  # the set that the host knows
+    number: int = 0  # of the last order that was carried out
+    order: Order | None = None  # that it is carrying out
+    calls: bool = False  # the driver has not carried out its call yet
+    own: list[int] = field(default_factory=list)  # of its own channels, that the call is for
+    answer: tuple[int, bool] | None = None  # to the host, which has not read it
+
+
+class World:
+    """Four processes.  One makes another channel once."""
+
+    def __init__(self, leave_out: str = "") -> None:
+        """``leave_out``: a rule that this world does not have."""
+        self.leave_out = leave_out
+        self.pair = Pair(SIZE, BOUND, wait=False)
+        self.libraries = [Library() for _ in range(SIZE)]
+        self.sent: dict[int, tuple[int, int, int]] = {}  # a taken order's set, how many channels that had, and number
+        for name in range(SIZE):
+            self.pair.join(name)
+            self.pair.register(name)
+            self.pair.channels(name, True, 1)
+            self.pair.answer(name, True)
+            self.libraries[name].number = 1
+        self.owner: int | None = None
+        self.pair.check()
+
+    # The host
+
+    def given(self) -> None:
+        """Orders that another agent carries out are for the channels that are known when they are given."""
+        for name in range(SIZE):
+            raw, library = self.pair.array[name], self.libraries[name]
+            if raw.taken and raw.sequence != self.sent.get(name, (0, 0, 0))[2]:
+                self.sent[name] = library.told, self.pair.array[name].channels, raw.sequence
+        self.pair.check()
+
+    def begin(self, name: int) -> bool:
+        if name == 1 or self.owner == name or not self.pair.array[name].registered:
+            return False
+        self.pair.commit(name)
+        self.owner = name
+        return True
+
+    def end(self, name: int) -> bool:
+        if self.owner != name:
+            return False
+        self.pair.commit(None)
+        self.owner = None
+        return True
+
+    def read(self, name: int) -> bool:
+        library, raw = self.libraries[name], self.pair.array[name]
+        if not library.answer:
+            return False
+        number, well = library.answer
+        library.answer = None
+        self.pair.answer(name, well, raw.sequence - number)
+        return True
+
+    # An agent, and its driver
+
+    def fetch(self, name: int) -> bool:
+        """The agent gets the order that holds by then, and makes its own process's part of the driver's calls."""
+        library, raw = self.libraries[name], self.pair.array[name]
+        if library.order or library.answer or not raw.registered or raw.sequence == library.number:
+            return False
+        many = None
+        if raw.many == raw.sequence:
+            call, raws = (raw.number, raw.many), [self.pair.array[one] for one in range(SIZE)]
+            taken = [one for one, r in enumerate(raws) if r.registered and (r.taker, r.taken_in) == call]
+            many = tuple(taken)
+        library.order = Order(raw.sequence, bool(raw.on), bool(raw.taken), bool(raw.anew),
+                              self.sent.get(name, (0, 0, 0))[0], many, bool(raw.puts))  # fmt: skip
+        self.obey(library)
+        return True
+
+    def obey(self, library: Library) -> None:
+        o = library.order
+        assert o
+        if o.anew and self.leave_out != "anew":
+            library.believed = [None] * len(library.believed)
+        if o.taken:
+            relies = o.set == library.set and None not in library.believed
+            if relies or self.leave_out == "set":
+                library.believed = [o.on] * len(library.believed)
+            else:
+                library.believed = [None] * len(library.believed)
+                if self.leave_out != "change":
+                    library.set += 1
+        library.on = o.on
+        library.own = [i for i, on in enumerate(library.believed) if on is not o.on]
+        library.calls = bool(library.own) or o.many is not None
+
+    def carry_out(self, name: int) -> bool:
+        """The driver does what was called for."""
+        library = self.libraries[name]
+        if not library.calls or not library.order:
+            return False
+        for i in library.own:
+            library.channels[i] = library.order.on
+        for other in library.order.many or ():
+            theirs = self.libraries[other]
+            for i in range(self.sent[other][1]):
+                theirs.channels[i] = library.order.puts
+        library.calls = False
+        return True
+
+    def fail(self, name: int) -> bool:
+        """The driver refuses the call for others, and has done nothing."""
+        library = self.libraries[name]
+        if not library.calls or not library.order or library.order.many is None or library.own:
+            return False
+        library.calls, library.order.many = False, ()
+        library.number, library.answer, library.order = library.order.number, (library.order.number, False), None
+        return True
+
+    def finish(self, name: int) -> bool:
+        """The call has returned: the agent knows where its channels are, and answers."""
+        library = self.libraries[name]
+        if not library.order or library.calls:
+            return False
+        library.believed = [library.on] * len(library.believed)
+        library.number, library.answer, library.order = library.order.number, (library.order.number, True), None
+        return True
+
+    # The program
+
+    def make(self, name: int) -> bool:
+        """It makes a channel, on the GPU, and the library puts that where the last order says."""
+        library = self.libraries[name]
+        if name != 1 or len(library.channels) > 1 or library.order:
+            return False
+        library.channels.append(library.on)
+        library.believed.append(library.on)
+        library.set += 1
+        return True
+
+    def report(self, name: int) -> bool:
+        """It reads what is to be told, under the lock that an order takes."""
+        library = self.libraries[name]
+        if library.report == library.set or library.order:
+            return False
+        library.report = library.set
+        return True
+
+    def tell(self, name: int) -> bool:
+        """The host is told of that, in no update."""
+        library = self.libraries[name]
+        if library.told == library.report or self.pair.raw.step or not self.pair.array[name].registered:
+            return False
+        library.told = library.report
+        self.pair.channels(name, True, len(library.channels))
+        return True
+
+    def die(self, name: int) -> bool:
+        """Calls of a process that is killed are carried out before it is gone, or not at all."""
+        if name != URGENT or not self.pair.array[name].registered or self.libraries[name].calls:
+            return False
+        self.pair.resign(name)
+        if self.owner == name:
+            self.pair.commit(None)
+            self.owner = None
+        self.libraries[name].order = self.libraries[name].answer = None
+        return True
+
+    def wait(self, name: int) -> bool:
+        """The call for others is not over in time.  Nobody else is late: those had half of the time."""
+        raw, library = self.pair.array[name], self.libraries[name]
+        if not raw.many or raw.given_up or not library.order:
+            return False
+        self.pair.tick(BOUND // 2)
+        return True
+
+    # Rules
+
+    def rest(self) -> bool:
+        """Whether nobody has anything left to do."""
+        idle = all(not (one.order or one.answer) for one in self.libraries)
+        raws = [self.pair.array[name] for name in range(SIZE)]
+        return idle and all(not raw.registered or raw.sequence == one.number
+                            for raw, one in zip(raws, self.libraries, strict=True))  # fmt: skip
+
+    def check(self) -> None:
+        """The owner is alone once its update is over; and when nothing is left to do, all are where they should be."""
+        self.given()
+        raw = self.pair.raw
+        others = [name for name in range(SIZE) if name != self.owner and self.pair.array[name].registered]
+        late = any(self.pair.array[name].late for name in range(SIZE))
+        if self.owner is not None and not raw.step and not late:
+            assert not any(on for name in others for on in self.libraries[name].channels)
+        if self.rest() and not raw.step:
+            for name in range(SIZE):
+                wanted = self.owner in (None, name)
+                if self.pair.array[name].registered:
+                    assert set(self.libraries[name].channels) == {wanted}, (name, self.libraries[name])
+
+
+EVENTS: list[Callable[[World, int], bool]] = [
+    World.begin, World.end, World.read, World.fetch, World.carry_out, World.fail, World.finish, World.make,
+    World.report, World.tell, World.die, World.wait,
+]  # fmt: skip
+
+
+def walk(world: World, choose: random.Random, steps: int) -> None:
+    """Something that can happen does, so many times."""
+    for _ in range(steps):
+        happened = False
+        while not happened:
+            happened = choose.choice(EVENTS)(world, choose.randrange(SIZE))
+        world.check()
+
+
+def attack(walks: int, leave_out: str = "") -> None:
+    for seed in range(walks):
+        walk(World(leave_out), random.Random(seed), 60)
+
+
+def test_the_owner_is_alone_and_nobody_stays_off() -> None:
+    attack(tries(150))
+
+
+@pytest.mark.parametrize("rule", ["anew", "set"])
+def test_without_one_of_its_rules_it_is_wrong(rule: str) -> None:
+    with pytest.raises(AssertionError):
+        attack(20_000, rule)
+
+
+def own_call_between_two(world: World) -> None:
+    """An agent carries out itself what another one was to, and its channels are told before the next order."""
+
+    def through(*names: int) -> None:
+        for name in names:
+            while world.carry_out(name) or world.finish(name) or world.read(name) or world.fetch(name):
+                world.check()
+
+    world.make(1)
+    world.begin(URGENT)
+    through(0, 1, 3, URGENT, 0, 1, 3)
+    world.end(URGENT)
+    world.report(1)
+    world.fetch(1)
+    world.tell(1)
+    world.begin(URGENT)
+    through(URGENT, 1, 0, 3, URGENT)
+    assert not world.pair.raw.step
+
+
+def test_channels_that_an_agent_switched_itself_count_as_others() -> None:
+    own_call_between_two(World())
+    with pytest.raises(AssertionError):
+        own_call_between_two(World("change"))
