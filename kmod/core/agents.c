@@ -282,8 +282,8 @@ static bool can_take(const struct gpurt_agents *a, const struct gpurt_agent_proc
 }
 
 /*
- * Has one agent switch others, two or more, as many as one call can.  The first one that comes on does so by itself: one
- * call for a few is over sooner, so the GPU idles for less time.
+ * Has one agent switch others, two or more, as many as one call can.  The first one that comes on does so by itself: a
+ * call for one is over sooner, so the GPU idles for less time.
  */
 static void take(struct gpurt_agents *a, u64 now)
 {
@@ -584,7 +584,9 @@ void gpurt_agents_recall_over(struct gpurt_agents *a, u64 now)
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
 	p->registered = false;
-	p->free = p->taken = p->anew = false;
+	p->free = false;
+	p->taken = false;
+	p->anew = false;
 	p->channels = 0;
 	p->taker = 0;
 	list_del_init(&p->node);

@@ -86,7 +86,7 @@ ORDERS = {
 
 def order_of(process: Process) -> int:
     """The order that holds (enum gpurt_order_on)."""
-    order = sum(bit for name, bit in ORDERS.items() if getattr(process.raw, name))
+    order: int = sum(bit for name, bit in ORDERS.items() if getattr(process.raw, name))
     if process.raw.many == process.raw.sequence:
         order |= lib.GPURT_ORDER_MANY | (lib.GPURT_ORDER_PUT if process.raw.puts else 0)
     return order

@@ -440,7 +440,7 @@ def many_alphabet(processes: int) -> list[Event]:
 
 #: How many processes, how many events, how many states there are at least, and what the events are.
 MOST = [(2, 5, 4_000, alphabet), (3, 3, 800, alphabet), (2, 5, 1_500, flag_alphabet), (3, 4, 1_500, many_alphabet)]
-FEW = [(2, 4, 400, alphabet), (3, 2, 80, alphabet), (2, 3, 80, flag_alphabet), (3, 2, 80, many_alphabet)]
+FEW = [(2, 4, 400, alphabet), (3, 2, 80, alphabet), (2, 3, 80, flag_alphabet), (3, 2, 60, many_alphabet)]
 WAYS = MOST if everything() else FEW
 
 
