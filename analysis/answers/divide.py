@@ -16,7 +16,7 @@ from analysis.partition.merge import Infeasible, jobs
 from analysis.rtgpu import allocate
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.method import METHODS
-from analysis.rtgpu.verdict import OwnUnits, stated
+from analysis.rtgpu.verdict import UnitsTest, stated
 
 #: The ways: tasks own units and suspend, or wait busily; partitions, in which tasks are scheduled by priority.
 FEDERATED, FEDERATED_BUSY, PARTITIONS = "federated", "federated-busy", "partitions"
@@ -82,7 +82,7 @@ def _federated(taskset: Taskset, way: str, name: str) -> Division:
         return replace(refused, why=why)
     if unknown := _unknown(taskset, system):
         return replace(refused, why=unknown)
-    result = OwnUnits(METHODS[name])(moded)
+    result = UnitsTest(METHODS[name])(moded)
     if not result.schedulable:
         return replace(refused, why=result.why)
     if any(system.users) and stated(system) is None:

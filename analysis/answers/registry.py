@@ -17,7 +17,7 @@ from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.system import System
 from analysis.rta.test import Test
 from analysis.rtgpu.method import RTGPU, RTGPU_TIGHT, STGM
-from analysis.rtgpu.verdict import OwnUnits
+from analysis.rtgpu.verdict import UnitsTest
 from analysis.slices import bounds as supply
 from gpurt.enums import Form
 from gpurt.text import near
@@ -145,15 +145,15 @@ def no_demands(task: Task, system: System) -> list[Demand | Shared]:
 FEDERATED = (
     Test(
         "rtgpu", "own units of the GPU, whole jobs on the bus", "RTGPU; readings: RTGPU, holistic bounds", "federated",
-        SUSPEND, no_demands, analysis=OwnUnits(RTGPU), sound=True,
+        SUSPEND, no_demands, analysis=UnitsTest(RTGPU), sound=True,
     ),
     Test(
         "rtgpu-tight", "own units of the GPU, responses in the place of deadlines", "readings: RTGPU, tight",
-        "federated", SUSPEND, no_demands, analysis=OwnUnits(RTGPU_TIGHT), sound=True,
+        "federated", SUSPEND, no_demands, analysis=UnitsTest(RTGPU_TIGHT), sound=True,
     ),
     Test(
         "stgm", "own units of the GPU, busy waiting", "readings: STGM", "federated", BUSY, no_demands,
-        analysis=OwnUnits(STGM), sound=True,
+        analysis=UnitsTest(STGM), sound=True,
     ),
 )  # fmt: skip
 

@@ -25,7 +25,7 @@ from analysis.attack.tasksets import random_taskset, with_random_modes, with_ran
 from analysis.attack.threads import with_random_threads
 from analysis.model import MS, US, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
-from analysis.rtgpu.verdict import OwnUnits
+from analysis.rtgpu.verdict import UnitsTest
 from analysis.simulation.simulate import Options, Simulation, simulate, worst_over_offsets
 
 #: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
@@ -44,7 +44,7 @@ def attack(
     """Attacks a test with so many tasksets in so many processes; ``progress`` is called with the number done."""
     one, key, batch = partial(_any, test, effort), f"{seed} {test.name}", BATCH
     owning = test.analysis
-    if isinstance(owning, OwnUnits):
+    if isinstance(owning, UnitsTest):
         one = partial(units.attack_one, method=owning.method, runs=effort.runs + effort.steps)
         key, batch = f"{key} {units.CPUS}", units.BATCH
     parts = [(start, min(batch, tasksets - start)) for start in range(0, tasksets, batch)]

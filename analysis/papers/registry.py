@@ -17,7 +17,7 @@ from analysis.rta.kernel_thread import POLL
 from analysis.rta.test import Test
 from analysis.rtgpu.bounds import PRINTED
 from analysis.rtgpu.method import Method
-from analysis.rtgpu.verdict import OwnUnits
+from analysis.rtgpu.verdict import UnitsTest
 
 # Where several tests are unsound for the same reason.
 _OWNED = "charges a remote task only G^e + 2 epsilon, but it owns the GPU from begin to end, on its CPU too"
@@ -155,19 +155,19 @@ STGM_PUBLISHED = Method("stgm-published", (), published=True)
 OWN_UNITS = (
     Test(
         "rtgpu-printed", "own units of the GPU, as printed", "RTGPU lemmas 5.1 to 5.6", "federated", SUSPEND,
-        no_demands, analysis=OwnUnits(RTGPU_PRINTED), sound=True,
+        no_demands, analysis=UnitsTest(RTGPU_PRINTED), sound=True,
     ),
     Test(
         "stgm-published", "own units of the GPU, busy waiting, as probably evaluated", "readings: STGM", "federated",
-        BUSY, no_demands, analysis=OwnUnits(STGM_PUBLISHED), sound=True,
+        BUSY, no_demands, analysis=UnitsTest(STGM_PUBLISHED), sound=True,
     ),
     Test(
         "self-suspension", "own units of the GPU, one chain of copies and kernels at a time", "RTGPU lemmas 2.1 to 2.3",
-        "federated", SUSPEND, no_demands, analysis=OwnUnits(SELF_SUSPENSION), sound=True,
+        "federated", SUSPEND, no_demands, analysis=UnitsTest(SELF_SUSPENSION), sound=True,
     ),
     Test(
         "rtgpu-expected", "own units of the GPU, as evaluated", "RTGPU section 6", "federated", SUSPEND, no_demands,
-        analysis=OwnUnits(RTGPU_EXPECTED), sound=False,
+        analysis=UnitsTest(RTGPU_EXPECTED), sound=False,
         note="takes every segment to last as long as its worst case; a shorter one can delay a lower task more",
     ),
 )  # fmt: skip
@@ -186,4 +186,4 @@ TESTS, UNITS = by_name(ROWS), by_name(FEDERATED)
 FIXED_PRIORITY = replace(registry.TESTS["tsg-rr-suspend"], name="fixed-priority", compiled="fixed-priority")
 find = partial(registry.find, among={**TESTS, **UNITS, FIXED_PRIORITY.name: FIXED_PRIORITY})
 #: The methods of tests for tasks that own units, by name.
-METHODS: dict[str, Method] = {row.name: row.analysis.method for row in FEDERATED if isinstance(row.analysis, OwnUnits)}
+METHODS: dict[str, Method] = {row.name: row.analysis.method for row in FEDERATED if isinstance(row.analysis, UnitsTest)}

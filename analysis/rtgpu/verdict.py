@@ -14,7 +14,7 @@ from analysis.rtgpu.method import Method
 
 
 @dataclass(frozen=True)
-class OwnUnits:
+class UnitsTest:
     """A test of tasks that own units: on those that the file gives each task with a kernel, else on found ones.
 
     The result carries the allocation.  Units that exceed the platform's, or that two tasks share, are a failure, and so

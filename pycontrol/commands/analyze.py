@@ -12,9 +12,9 @@ import click
 from analysis.answers.chosen import distinct, tests
 from analysis.answers.judged import Results, judge
 from analysis.answers.loading import analysable, modelled
-from analysis.answers.verdict import Answer, beyond, lacks_theta, no_proof, unlike_the_file
+from analysis.answers.verdict import Answer, beyond, lacks_theta
 from analysis.model import Taskset
-from analysis.rta import Bound, Failure, Result, Test
+from analysis.rta import Bound
 from analysis.taskset.assumed import lines
 from gpurt.errors import UsageError
 from gpurt.text import filename
@@ -23,7 +23,8 @@ from pycontrol.commands.options import FILE, JSON, Given, TaskName, TestName, co
 from pycontrol.observe.fit.objection import Objection, against
 from pycontrol.observe.fit.objection import data as data_of
 from pycontrol.output import chains, render
-from pycontrol.output.render import bound, ms, room
+from pycontrol.output.bounds import explained, tabulated
+from pycontrol.output.render import room
 
 
 @command(
@@ -155,55 +156,3 @@ def _with_region(loaded: Taskset, region: str | None) -> Taskset:
     if not region:
         return loaded
     return replace(loaded, platform=replace(loaded.platform, region=time_of(region, "--region")))
-
-
-def _headed(test: Test, result: Result, system: Taskset) -> str:
-    """The verdict of one test: the file's system is schedulable only if the test proves that."""
-    if not result.schedulable:
-        return "NOT PROVED"
-    doubts = no_proof(test, system) or beyond(test, system, result) or unlike_the_file(test, system)
-    return "every task is in time" if doubts else "schedulable"
-
-
-def tabulated(test: Test, result: Result, system: Taskset) -> str:
-    """A line for each task, and why tasks have no bound."""
-    rows = []
-    for name, verdict in result.verdicts.items():
-        if isinstance(verdict, Bound):
-            rows.append((name, bound(verdict.wcrt), ms(verdict.deadline), room(verdict.slack), "yes"))
-        elif isinstance(verdict, Failure):
-            rows.append((name, "-", ms(verdict.deadline), "-", "not proved"))
-        else:
-            rows.append((name, "-", "-", "-", "best effort"))
-    lines = [f"{test.name} ({test.title}; {test.source}): {_headed(test, result, system)}"]
-    if test.doubt:
-        lines.append(f"  {test.doubt}")
-    lines.append(render.table(("task", "WCRT ms", "deadline ms", "slack ms", "in time"), rows))
-    if result.units:
-        lines.append("  units of the GPU: " + ", ".join(f"{name} {units}" for name, units in result.units.items()))
-    return "\n".join([*lines, *_causes(result)])
-
-
-def _causes(result: Result) -> list[str]:
-    """Why tasks have no bound: each cause once, with the tasks whose bounds would rest on it."""
-    lines = []
-    for cause in result.causes:
-        lines.append(f"  {cause}")
-        if after := [one.task for one in result.failures if one is not cause and result.root(one) is cause]:
-            lines.append(f"  no bound of {', '.join(after)} either, because {cause.task} has none")
-    return lines
-
-
-def explained(test: Test, result: Result, task: str) -> str:
-    """The parts of a task's bound."""
-    verdict = result.verdicts[task]
-    if isinstance(verdict, Failure):
-        return f"{test.name}: {verdict}"
-    if not isinstance(verdict, Bound):
-        return f"{test.name}: {task} is best effort: nothing is guaranteed to it"
-    rows = [(term.kind.value, term.source or "", bound(term.amount), term.lemma) for term in verdict.terms]
-    rows.append(("total", "", bound(verdict.wcrt), f"deadline {ms(verdict.deadline)}, slack {room(verdict.slack)}"))
-    warning = f"{test.doubt}\n" if test.doubt else ""
-    return f"{test.name}: {task}\n{warning}" + render.table(("part", "caused by", "ms", "from"), rows)
-
-

@@ -26,17 +26,9 @@ from analysis.rta import Test
 from gpurt.errors import UsageError
 from gpurt.files import check_writable, make_folder, unwritable, written
 from gpurt.types import Document
-from pycontrol.commands.options import FOLDER, JSON, TestName, command
+from pycontrol.commands.experiment_options import AnyTestName
+from pycontrol.commands.options import FOLDER, JSON, command
 from pycontrol.output import render
-
-
-class AnyTestName(TestName):
-    """The name of a test, also of one that only a paper has."""
-
-    def tests(self) -> Mapping[str, Test]:
-        """The tests of a GPU that tasks share."""
-        return registry.TESTS
-
 
 NAMES = click.argument("names", metavar="[TEST]...", nargs=-1, type=AnyTestName())
 TASKSETS = click.option("--tasksets", type=click.IntRange(1, 10**7), default=Settings.tasksets, show_default=True,

@@ -12,10 +12,10 @@ from analysis.answers.judged import data_of
 from analysis.answers.loading import analysable
 from analysis.papers import registry
 from gpurt.errors import UsageError
-from pycontrol.commands.analyze import explained, tabulated
-from pycontrol.commands.experiment_attack import AnyTestName
+from pycontrol.commands.experiment_options import AnyTestName
 from pycontrol.commands.options import FILE, JSON, TaskName, command
 from pycontrol.output import render
+from pycontrol.output.bounds import explained, tabulated
 
 
 @command(

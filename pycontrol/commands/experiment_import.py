@@ -14,9 +14,10 @@ from analysis.papers.energy.published import FACTS, RTX, T400
 from gpurt.files import check_writable, written
 from gpurt.text import filename
 from gpurt.units import US
+from pycontrol.commands.energy_options import Power
 from pycontrol.commands.options import JSON, Output, command
-from pycontrol.commands.powers import Power, fit_text, quality
 from pycontrol.output import render
+from pycontrol.output.energy import fit_text, quality
 
 
 @command(

@@ -6,40 +6,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
 from analysis.energy import fit as fitting
 from analysis.energy import measured, write
-from analysis.energy.fit import Estimate, Fit
+from analysis.energy.fit import Fit
 from analysis.energy.measured import MeasuredPower
 from analysis.energy.write import Profiled
-from analysis.model.energy import STRONGEST
 from analysis.rtgpu.fit import read
 from gpurt.errors import FileError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import filename
-from gpurt.types import Document
-from gpurt.units import parse_power, parse_time
-from pycontrol.commands.options import FILE, JSON, Output, Whole, apart, command
+from gpurt.units import parse_time
+from pycontrol.commands.energy_options import Power
+from pycontrol.commands.options import FILE, JSON, Output, apart, command
 from pycontrol.output import render
-
-
-class Power(Whole):
-    """A power with a unit, as microwatts."""
-
-    name = "power"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Reads it."""
-        try:
-            power = value if isinstance(value, int) else parse_power(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if power > STRONGEST:
-            self.fail("a power is at most 1 MW", param, ctx)
-        return power
+from pycontrol.output.energy import fit_text, quality
 
 
 @command(
@@ -179,28 +162,3 @@ def _remarks(found: Fit, lines: Sequence[MeasuredPower]) -> list[str]:
     if found.idle.error is None:
         notes.append("there are as many powers as lines: nothing tells their errors")
     return notes
-
-
-def quality(found: Fit) -> Document:
-    """How well a fit explains the measurements, as JSON."""
-    return {
-        "measurements": found.fitted, "r2": found.r2, "mape_percent": found.mape, "worst_uw": found.worst,
-        "worst_where": found.worst_where, "above_uw": found.above, "above_where": found.above_where or None,
-        "pairs": found.pairs, "pairs_mape_percent": found.pairs_mape,
-    }  # fmt: skip
-
-
-def fit_text(found: Fit) -> str:
-    """The powers as a table, and how well they explain the measurements."""
-    def watts(one: Estimate) -> tuple[str, str]:
-        return f"{one.power / 1e6:.6f}", "-" if one.error is None else f"{one.error / 1e6:.6f}"
-
-    rows = [("static", *watts(found.static)), ("idle, a unit", *watts(found.idle)),
-            *((f"{name}, a unit", *watts(one)) for name, one in found.kernels.items())]  # fmt: skip
-    r2 = "-" if found.r2 is None else f"{found.r2:.4f}"
-    lines = [render.table(("power", "W", "standard error"), rows), ""]
-    lines.append(f"{found.fitted} measurements of one kernel: R^2 {r2}, mean error {found.mape:.2f} %")
-    if found.pairs_mape is not None:
-        lines.append(f"{found.pairs} of kernels side by side, not fitted: mean error {found.pairs_mape:.2f} %")
-    lines.append(f"worst: {found.worst_where}, {found.worst / 1e6:+.6f} W measured above the fit")
-    return "\n".join(lines)
