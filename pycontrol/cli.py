@@ -113,7 +113,7 @@ def _meant(word: str, ctx: click.Context) -> str:
 @click.group(
     cls=LazyGroup,
     context_settings=CONTEXT,
-    epilog="Begin with gpurt demo.  Exit codes: man gpurt.",
+    epilog="Begin: gpurt demo.  Keys, exit codes: gpurt help.  Tab: gpurt completion.",
 )
 @click.option("--device", type=Host(), metavar="PATH", envvar="GPURT_DEVICE",
               help="The host to ask: /dev/gpurt or a socket.")  # fmt: skip

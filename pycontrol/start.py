@@ -22,7 +22,14 @@ def main() -> None:
         import io
 
         _import_beside("analysis")
-        from pycontrol import cli
+        try:
+            from pycontrol import cli
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in ("gpurt", "analysis"):
+                raise
+            moved = "it is not where it was installed; in a checkout that was moved: scripts/setup"
+            print(f"gpurt: no package {error.name}: {moved}", file=sys.stderr)
+            sys.exit(3)  # as for any file that is missing
 
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):

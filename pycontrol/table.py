@@ -126,6 +126,7 @@ GROUPS: Mapping[str, Mapping[str, CommandEntry]] = {
     },
     "": {
         "schema": CommandEntry("print the JSON Schema of taskset files", "system", "schema", hidden=True),
+        "help": CommandEntry("say what a command, a key of a file or an exit code is", "system", "help_", hidden=True),
         "completion": CommandEntry("print the completion script of a shell", "system", "completion", hidden=True),
     },
 }

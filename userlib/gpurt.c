@@ -171,8 +171,9 @@ static void warn_once(int err)
 	if (atomic_exchange(&warned, true))
 		return;
 	gpurt_explain(NULL, err, why, sizeof(why));
+	/* Without a host begin does nothing.  Any other error is the program's to see: Python raises it. */
 	if (gpurt_has_stderr())
-		fprintf(stderr, "gpurt: GPU work runs unmanaged: %s\n", why);
+		fprintf(stderr, "gpurt: %s: %s\n", err == -ENODEV ? "GPU work runs unmanaged" : "no GPU segment begins", why);
 }
 
 /* The process's own handle.  The first thread that needs it opens it.  A child opens its own. */

@@ -49,7 +49,7 @@ class Choice:
         return self.slack is not None
 
     @cached_property
-    def merit(self) -> Merit:
+    def merit(self) -> tuple[bool, list[Fraction]]:
         """How good the choice is: another than a schedulable one by how few tasks have no bound.
 
         A schedulable one by its least slack; of equals by the second least, and so on.

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from math import lcm
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from analysis.answers import compiled
 from analysis.model import Taskset, Waiting
@@ -17,8 +18,8 @@ from gpurt._gpurt import ffi, lib
 #: Each task's waiting mode by its name.
 Modes: TypeAlias = Mapping[str, Waiting]
 #: How good a combination is: whether it is schedulable, then its slacks, the least first; or how few bounds it lacks.
-#: Fractions, or all of them times one number.
-Merit: TypeAlias = tuple[bool, list[Any]]
+#: All of them times one number, which makes them whole.
+Merit: TypeAlias = tuple[bool, list[int]]
 
 
 class Trials:
@@ -27,8 +28,8 @@ class Trials:
     ``in_full`` answers the rest: combinations that hold by other GPU priorities, or whose turns may be slow.
     """
 
-    def __init__(self, test: Test, taskset: Taskset, in_full: Callable[[Modes], Merit]) -> None:
-        self.test, self.taskset, self.in_full = test, test.seen(taskset), in_full
+    def __init__(self, test: Test, taskset: Taskset, whole: int, in_full: Callable[[Modes], Merit]) -> None:
+        self.test, self.taskset, self.whole, self.in_full = test, test.seen(taskset), whole, in_full
         self.batch = from_tasksets([self.taskset])
         self.facts = compiled.facts(test)
         count = len(taskset)
@@ -38,10 +39,9 @@ class Trials:
         real_time = [(index, task) for index, task in enumerate(self.taskset) if not task.best_effort]
         self.users = [(index, task) for index, task in real_time if task.uses_gpu]
         self.real_time = [(index, task.deadline) for index, task in real_time]
-        self.whole = lcm(*(deadline for _, deadline in self.real_time))
 
     def merit(self, modes: Modes) -> Merit:
-        """How good these modes are; those of `Choice.merit`, with the fractions times a number."""
+        """How good these modes are."""
         busy = self.batch.numbers["busy"]
         for index, task in self.users:
             busy[index] = modes[task.name] is Waiting.BUSY
@@ -49,18 +49,14 @@ class Trials:
         pointers = (pointer(kind, one) for kind, one in zip(("u8", "int64_t", "int64_t", "u32"), found, strict=True))
         status = lib.gpurt_rta_bounds(self.batch.view(), self.facts, 0, 0, pointer("u32", self.rank), *pointers)
         if status:
-            return self._asked(modes)
+            return self.in_full(modes)
         late = sum(self.state[index] != lib.GPURT_RTA_BOUND for index, _ in self.real_time)
         if late:
-            return self._asked(modes) if self._assignable() else (False, [-late * self.whole])
+            return self.in_full(modes) if self._assignable() else (False, [-late * self.whole])
         if not self._in_turn(modes):
-            return self._asked(modes)
+            return self.in_full(modes)
         slacks = ((deadline - self.wcrt[index]) * (self.whole // deadline) for index, deadline in self.real_time)
         return True, sorted(slacks)
-
-    def _asked(self, modes: Modes) -> Merit:
-        schedulable, slacks = self.in_full(modes)
-        return schedulable, [one * self.whole for one in slacks]
 
     def _assignable(self) -> bool:
         """Whether each task that uses the GPU may have a level; also where that is not known."""
@@ -83,8 +79,16 @@ class Trials:
         return wait <= boosted.SPIN
 
 
-def trials(test: Test, taskset: Taskset, busy: Taskset, in_full: Callable[[Modes], Merit]) -> Callable[[Modes], Merit]:
-    """The merit of combinations of modes; ``busy``: the taskset where all spin.  The readable test's if need be."""
+def trials(
+    test: Test, taskset: Taskset, busy: Taskset, merit: Callable[[Modes], tuple[bool, list[Fraction]]]
+) -> Callable[[Modes], Merit]:  # fmt: skip
+    """The merit of combinations of modes; ``busy``: the taskset where all spin.  ``merit``: that of a choice."""
+    whole = lcm(*(task.deadline for task in taskset.real_time))
+
+    def in_full(modes: Modes) -> Merit:
+        schedulable, slacks = merit(modes)
+        return schedulable, [int(one * whole) for one in slacks]
+
     alone = (
         compiled.known(test, taskset) and not taskset.threads and len(taskset) <= compiled.MOST_TASKS
         and not any(chain.limited for chain in taskset.chains)
@@ -93,6 +97,6 @@ def trials(test: Test, taskset: Taskset, busy: Taskset, in_full: Callable[[Modes
     if not alone:
         return in_full
     try:
-        return Trials(test, taskset, in_full).merit
+        return Trials(test, taskset, whole, in_full).merit
     except OverflowError:  # of a time, which the readable test has no limit for
         return in_full

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from analysis.taskset import schema
 from analysis.taskset.fields import CHAIN, PLATFORM, RESOURCE, SHARED_PARTITION, TASK, THREAD
 from analysis.taskset.schema import Field
@@ -16,6 +18,16 @@ def _task_schema() -> Document:
     own = ["cpu", "priority"]
     table["required"] = [key for key in table["required"] if key not in own]
     return {**table, "anyOf": [{"required": own}, {"required": ["thread"]}]}
+
+
+def keys(schema: Document | None = None, before: str = "") -> Iterator[tuple[str, str]]:
+    """Each key of a file, as task.segments.gpu, and what it means."""
+    schema = schema or json_schema()
+    for name, value in schema.get("properties", {}).items():
+        yield f"{before}{name}", value.get("description", "")
+        yield from keys(value, f"{before}{name}.")
+    for part in [*schema.get("anyOf", []), *([schema["items"]] if "items" in schema else [])]:
+        yield from keys(part, before)
 
 
 def json_schema() -> Document:

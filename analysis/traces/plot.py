@@ -22,7 +22,7 @@ from matplotlib.patches import Patch
 
 from analysis.traces.jobs import JobTimes, deadline_of, jobs_of, segments_of
 from analysis.traces.trace import GROUPS, TIMED, About, Event, Kind, Trace, lanes, place
-from gpurt.errors import UsageError
+from gpurt.errors import FileError, UsageError
 from gpurt.files import written
 from gpurt.text import filename, visible
 
@@ -91,10 +91,10 @@ def gantt(trace: Trace, output: Path, start: int | None = None, end: int | None 
 
     Raises:
         UsageError: the window is empty or after the end, or no format has the file's suffix.
-        FileError: the file cannot be written.
+        FileError: the trace has no events, or the file cannot be written.
     """
     if not trace.events:
-        raise UsageError("the trace has no events")
+        raise FileError("the trace has no events: nothing used a GPU while it was recorded")
     first = min(event.time for event in trace.events)
     low = first + (start or 0)
     high = first + end if end is not None else low + DEFAULT_WINDOW
@@ -246,10 +246,10 @@ class _Gantt:
 
 
 def responses(trace: Trace, output: Path) -> None:
-    """Draws the distribution of response times, a curve for each task.  Raises UsageError if no job finished."""
+    """Draws the distribution of response times, a curve for each task.  Raises FileError if no job finished."""
     jobs = trace.responses()
     if not jobs:
-        raise UsageError("the trace has no finished job")
+        raise FileError("the trace has no finished job; --kind gantt draws what it has")
     colours = _colours(trace)
     figure, axes = plt.subplots(figsize=(9, 5))
     for task in (name for name in trace.names() if name in jobs):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -16,10 +17,10 @@ from analysis.answers.verdict import Answer, beyond, lacks_theta
 from analysis.model import Taskset
 from analysis.rta import Bound
 from analysis.taskset.assumed import lines
-from gpurt.errors import UsageError
-from gpurt.text import filename
+from gpurt.errors import FileError, TasksetError, UsageError
+from gpurt.text import filename, visible
 from gpurt.types import Document
-from pycontrol.commands.options import FILE, JSON, Given, TaskName, TestName, command, time_of
+from pycontrol.commands.options import JSON, Given, TaskName, TestName, command, time_of
 from pycontrol.observe.fit.objection import Objection, against
 from pycontrol.observe.fit.objection import data as data_of
 from pycontrol.output import chains, render
@@ -36,12 +37,16 @@ Examples:
   gpurt analyze examples/case-study.toml --test gcaps-busy --explain dxtc
   gpurt analyze examples/case-study.toml --region 400us
   gpurt analyze robot.toml --measured               with the cost of updates on this machine
+  gpurt analyze robots/*.toml                       a line for each file; with --json a document a line
+
+\b
+Of several files the highest exit code counts.
 
 \b
 Exit codes: 0 every deadline holds under the file's policy and waiting modes (with --test: by a sound one of these);
 1 that is not proved; 2 wrong usage; 3 the file is wrong; 4 no host, or one that has measured nothing."""
 )
-@FILE
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--test", "names", type=TestName(), multiple=True, metavar="NAME",
               help="Run this test instead of those for the file's policy; repeatable.")  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="One line for each sound test of any policy and waiting mode.")
@@ -58,8 +63,8 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
 @JSON
 @click.pass_obj
 def analyze(
-    device: str | None, file: Path, names: tuple[str, ...], every: bool, explain: str | None, region: str | None,
-    measured: bool, margin: str | None, as_json: bool,
+    device: str | None, files: tuple[Path, ...], names: tuple[str, ...], every: bool, explain: str | None,
+    region: str | None, measured: bool, margin: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Bound every task's worst-case response time, and say whether every deadline holds.
 
@@ -69,6 +74,51 @@ def analyze(
         raise UsageError("--all excludes --test and --explain")
     if margin is not None and not measured:
         raise UsageError("--margin goes with --measured")
+    if len(files) > 1 and (every or explain):
+        raise UsageError("--all and --explain go with one file")
+    asked = _Asked(device, names, every, explain, region, measured, margin, as_json)
+    if len(files) == 1:
+        data, text = _answered(files[0], asked)
+        render.note(*data["notes"], as_json=as_json)
+        render.emit(data, as_json, text)
+        return 0 if data["schedulable"] else 1
+    return max(_briefly(file, asked) for file in files)
+
+
+class _Asked(NamedTuple):
+    """The arguments beside the files."""
+
+    device: str | None
+    names: tuple[str, ...]
+    every: bool
+    explain: str | None
+    region: str | None
+    measured: bool
+    margin: str | None
+    as_json: bool
+
+
+def _briefly(file: Path, asked: _Asked) -> int:
+    """Says in one line what is known of one of several files; the exit code of that one."""
+    try:
+        data, _ = _answered(file, asked)
+    except TasksetError as error:
+        render.say(f"gpurt: {error}", err=True)
+        return error.exit_code
+    except FileError as error:
+        render.say(f"gpurt: {visible(error)}", err=True)
+        return error.exit_code
+    if asked.as_json:
+        render.emit_line(data)
+    else:
+        said = "schedulable" if data["schedulable"] else f"NOT PROVED: {data['why']}"
+        render.say(f"{filename(file)}: {said}")
+    return 0 if data["schedulable"] else 1
+
+
+def _answered(file: Path, asked: _Asked) -> tuple[Document, str]:
+    """The document about a file, and the same in words.  Raises GpurtError."""
+    device, names, every, explain, region, measured, margin, as_json = asked
     chosen = tests(names)
     loaded = modelled(file, workers=True) if measured else analysable(file, chosen if names else (), workers=True)
     if explain is not None and explain not in {one.name for one in (*loaded.taskset, *loaded.taskset.chains)}:
@@ -93,7 +143,6 @@ def analyze(
     )
     if measured:
         data = _of_this_host(data, objections)
-    render.note(*data["notes"], as_json=as_json)
     named_chain = next((one for one in bounded if one.chain.name == explain), None)
     if named_chain and explain not in {t.name for t in loaded.taskset}:
         text = chains.explained(named_chain)
@@ -110,8 +159,7 @@ def analyze(
     text += "" if explain or not bounded else "\n" + chains.tabulated(bounded)
     text += f"\nNOT PROVED of this host: {doubt}" if (doubt := against(objections)) else ""
     text = "\n".join([text, *found.lines(), *(lines(assumes) if data["schedulable"] and not explain else ())])
-    render.emit(data, as_json, text)
-    return 0 if data["schedulable"] else 1
+    return data, text
 
 
 def _of_this_host(data: Document, objections: Sequence[Objection]) -> Document:

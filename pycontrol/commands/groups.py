@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from gpurt.errors import RefusedError, UsageError
-from pycontrol.commands.options import JSON, Pid, command
+from pycontrol.commands.options import JSON, clients, command
 from pycontrol.link.control import connect
 from pycontrol.link.membership import home
 from pycontrol.link.rules import possible
@@ -31,7 +31,7 @@ Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, no such client, o
 line have joined."""
 )
 @click.argument("name", metavar="NAME")
-@click.argument("pids", nargs=-1, type=Pid(1), metavar="[PID]...")
+@clients(required=False)
 @click.option("--cgroup", "cgroups", multiple=True, metavar="PATH", help="The clients of a cgroup v2 path and below.")
 @JSON
 @click.pass_obj

@@ -25,6 +25,7 @@ from pycontrol.output.render import PROGRESS, QUIET
 
 if TYPE_CHECKING:
     from analysis.rta import Test
+    from pycontrol.link.control import Control
 
     Whole = click.ParamType[int]
     Wholes = click.ParamType[tuple[int, ...]]
@@ -104,6 +105,53 @@ class Pid(click.IntRange):
     """The id of a process."""
 
     name = "process id"
+
+
+#: The kernel keeps so many letters of a process's name.
+COMM = 15
+
+
+class Clients(Wholes):
+    """Clients of the host: a process id, which may be none, or the name of processes that are some."""
+
+    name = "process id or name"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """The process ids: one, or those of the name."""
+        if isinstance(value, tuple):
+            return value
+        if ctx is None or value.lstrip("+-").isdecimal() or not value:
+            return (Pid(1).convert(value, param, ctx),)
+        found = tuple(dict.fromkeys(pid for pid, name in _clients(ctx) if name == value[:COMM]))
+        if not found:
+            self.fail(f"no client is called {value!r}; `gpurt status clients` lists them", param, ctx)
+        return found
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The names of the clients, if there is a host."""
+        with suppress(GpurtError):
+            names = {name for _, name in _clients(ctx)}
+            return [CompletionItem(one) for one in sorted(names) if one.startswith(incomplete)]
+        return []
+
+
+def _clients(ctx: click.Context) -> list[tuple[int, str]]:
+    with _host(ctx) as control:
+        return [(one.pid, one.comm) for one in control.clients() if one.pid]
+
+
+def _host(ctx: click.Context) -> Control:
+    from pycontrol.link.control import connect  # completion and names need it, --help does not
+
+    return connect(ctx.find_root().params.get("device"))
+
+
+def clients(*, required: bool) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """The argument ``pids``: processes by their ids or names."""
+    return click.argument(
+        "pids", nargs=-1, required=required, type=Clients(), metavar="PID|NAME..." if required else "[PID|NAME]...",
+        callback=lambda ctx, param, values: tuple(dict.fromkeys(pid for one in values for pid in one)),
+    )  # fmt: skip
 
 
 PIDS = click.argument("pids", nargs=-1, required=True, type=Pid(1), metavar="PID...")
@@ -195,9 +243,7 @@ class GpuNumber(click.IntRange):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The GPUs of the host, if there is one."""
-        from pycontrol.link.control import connect  # completion needs it, --help does not
-
-        with suppress(GpurtError), connect(ctx.find_root().params.get("device")) as control:
+        with suppress(GpurtError), _host(ctx) as control:
             numbers = [str(one.gpu) for one in control.gpus()]
             return [CompletionItem(one) for one in numbers if one.startswith(incomplete)]
         return []

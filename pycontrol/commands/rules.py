@@ -11,8 +11,8 @@ from gpurt._gpurt import lib
 from gpurt.enums import Notice, Overrun
 from gpurt.errors import RefusedError, UsageError
 from gpurt.units import format_time
-from pycontrol.commands.options import GPU, JSON, PIDS, Pid, PolicyName, command, time_of
-from pycontrol.link.control import ClientInfo, Control, connect
+from pycontrol.commands.options import GPU, JSON, PolicyName, clients, command, time_of
+from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect
 from pycontrol.link.rules import possible
 from pycontrol.machine import procs
 from pycontrol.observe import documents
@@ -50,13 +50,14 @@ class Priority(click.IntRange):
     epilog="""\b
 Examples:
   gpurt set priority 60 1234 1240
+  gpurt set priority 20 perception    each client of that name
   gpurt set priority own 1234         back to the task's SCHED_FIFO priority
 
 \b
 Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, or no such client: nothing was changed."""
 )
 @click.argument("value", type=Priority(), metavar="PRIORITY|own")
-@PIDS
+@clients(required=True)
 @GPU
 @JSON
 @click.pass_obj
@@ -74,7 +75,7 @@ def priority(device: str | None, value: int, pids: tuple[int, ...], gpu: int | N
     return 0
 
 
-def _how(gpu: Any) -> str:
+def _how(gpu: GpuStatus) -> str:
     """How policy `job` notices changes on this GPU; empty for other policies."""
     if gpu.policy.word != "job":
         return ""
@@ -143,7 +144,7 @@ belong into a cgroup.
 Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, no such process, or longer than the period: nothing
 was changed."""
 )
-@click.argument("pids", nargs=-1, type=Pid(1), metavar="[PID]...")
+@clients(required=False)
 @click.option("--cgroup", "cgroups", multiple=True, metavar="PATH", help="A cgroup v2 path.")
 @click.option("--time", "limit", metavar="TIME", required=True, help="How long they may own the GPU in each period.")
 @click.option("--period", metavar="TIME", help="The period; at least 1 ms.")

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -18,7 +17,7 @@ from gpurt.errors import DeviceError
 from gpurt.text import visible
 from pycontrol.commands.options import GPU, JSON, command
 from pycontrol.link import patched, placed, stuck
-from pycontrol.link.control import NO_GPU, BusStatus, GpuStatus, RuleInfo, connect, raised, updates
+from pycontrol.link.control import NO_GPU, BusStatus, ClientInfo, GpuStatus, RuleInfo, connect, raised, updates
 from pycontrol.link.patched import PatchedGpu
 from pycontrol.observe import clients as shown
 from pycontrol.observe import documents
@@ -110,7 +109,7 @@ def _on_runlist(one: GpuStatus) -> str:
     return "everyone" if one.image is Image.ALL else "another user's"
 
 
-def _forms(clients: list[Any]) -> str:
+def _forms(clients: list[ClientInfo]) -> str:
     """How many clients have stated each form, in words; empty if there are none."""
     stated = [one.form for one in clients if one.segments]
     counts = [f"{stated.count(form)} {form.word}" for form in Form if form in stated]
@@ -135,7 +134,7 @@ def _name(one: GpuStatus) -> str:
     return f"{one.driver} {visible(one.device)}" if one.device else one.driver
 
 
-def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
+def _gpus_table(gpus: list[GpuStatus], clients: list[ClientInfo]) -> str:
     """A line for each GPU, what policy boosted does with its clients' threads, and a line for each trouble."""
     if not gpus:
         return NO_GPU
@@ -182,10 +181,10 @@ def _gpus_table(gpus: list[Any], clients: list[Any]) -> str:
             )
         if one.faults:
             lines.append(f"GPU {one.gpu}: {one.faults} updates failed and were tried again")
-    if one := next((one for one in gpus if one.unit_policy), None):
+    if first := next((one for one in gpus if one.unit_policy), None):
         lines.append(
-            f"jobs on all GPUs: {one.jobs_done} done, {one.jobs_late} of them late; {one.jobs_skipped} skipped at "
-            f"their deadline; {one.jobs_lost} lost with their program"
+            f"jobs on all GPUs: {first.jobs_done} done, {first.jobs_late} of them late; {first.jobs_skipped} skipped "
+            f"at their deadline; {first.jobs_lost} lost with their program"
         )
     if refused := max((one.malformed for one in gpus), default=0):
         lines.append(f"{refused} malformed calls were refused: a client is broken, or of another version")
@@ -208,22 +207,33 @@ def _bus_lines(buses: list[BusStatus]) -> Iterator[str]:
             )
 
 
+#: How clients may be sorted, by the option's word.
+ORDERS: dict[str, Callable[[ClientInfo], int | str]] = {
+    "pid": lambda one: one.pid, "name": lambda one: one.comm, "priority": lambda one: -one.priority,
+    "owned": lambda one: -one.held_ns, "segments": lambda one: -one.segments, "preempted": lambda one: -one.preemptions,
+}  # fmt: skip
+
+
 @command(
     epilog="""\b
 Examples:
-  gpurt status clients
+  gpurt status clients --sort owned
   gpurt status clients --json
+  watch gpurt status clients          again and again; gpurt top has shares, too
 
 \b
 Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
 )
 @GPU
+@click.option("--sort", "order", type=click.Choice([*ORDERS]), help="By what; a number: the highest first.")
 @JSON
 @click.pass_obj
-def clients(device: str | None, gpu: int | None, as_json: bool) -> int:
+def clients(device: str | None, gpu: int | None, order: str | None, as_json: bool) -> int:
     """List the processes that use the GPU through gpurt."""
     with connect(device) as control:
         found = control.clients(gpu)
+    if order:
+        found.sort(key=ORDERS[order])
     render.emit({"clients": list(map(documents.client, found))}, as_json, shown.table(found))
     return 0
 

@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import click
 from click.shell_completion import get_completion_class
 
 from analysis.taskset import json_schema, load
-from gpurt.text import in_lines
+from analysis.taskset.document import keys
+from gpurt import errors
+from gpurt.errors import UsageError
+from gpurt.text import in_lines, near
 from pycontrol.commands.options import JSON, command
 from pycontrol.observe.doctor import Status, as_text, examine
 from pycontrol.output import render
-from pycontrol.table import COMPLETE
+from pycontrol.table import COMPLETE, paths
 
 
 @command(
@@ -55,6 +59,40 @@ def completion(shell: str) -> int:
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(click.get_current_context().find_root().command, {}, "gpurt", COMPLETE).source())
+    return 0
+
+
+@command(
+    epilog="""\b
+Examples:
+  gpurt help plan modes
+  gpurt help task.period           a key of taskset files, of a table or of all
+  gpurt help epsilon
+  gpurt help exit-codes
+
+\b
+Exit codes: 0 done; 2 there is no such word."""
+)
+@click.argument("words", nargs=-1)
+@click.pass_context
+def help_(ctx: click.Context, words: tuple[str, ...]) -> int:
+    """Say what a command, a key of a taskset file or an exit code is."""
+    root, text = ctx.find_root().command, " ".join(words)
+    if not text or text in dict(paths()):
+        root.main([*words, "--help"], prog_name="gpurt", standalone_mode=False)
+        return 0
+    if text == "exit-codes":
+        render.say(inspect.cleandoc(errors.__doc__ or ""))
+        return 0
+    known = dict(keys())
+    found = [one for one in known if one == text or one.startswith(f"{text}.")] or [
+        one for one in known if one.rpartition(".")[2] == text
+    ]
+    if not found:
+        meant = near(text, [*known, *dict(paths()), *(one.rpartition(".")[2] for one in known)])
+        hint = f"; did you mean {' or '.join(dict.fromkeys(meant))}?" if meant else "; docs/taskset.md has all keys"
+        raise UsageError(f"no command and no key of taskset files is called {text!r}{hint}")
+    render.say("\n".join(f"{one}: {known[one]}" for one in found))
     return 0
 
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import errno
+import getpass
+import grp
 import gzip
 import os
 import platform
@@ -77,7 +79,8 @@ def examine(device: str | None, root: Path = ROOT, file: TasksetFile | None = No
         _throttling(root),
         _fair_server(root),
         _group_scheduling(root),
-        *_limits(),
+        *_compiler(root),
+        *_limits(root),
         _deadline_tasks(root),
         *_clocks(root),
         _isolation(root),
@@ -193,32 +196,60 @@ def _group_scheduling(root: Path) -> Diagnosis:
         return Diagnosis(name, Status.WARN, text, "let /boot/config-RELEASE or /proc/config.gz be read here")
     if config.get("CONFIG_RT_GROUP_SCHED") != "y":
         return Diagnosis(name, Status.OK, "off")
-    return Diagnosis(
-        name,
-        Status.WARN,
-        "on: SCHED_FIFO fails even for root in a cgroup without real-time budget",
-        "move the programs to the root cgroup, write a budget to cpu.rt_runtime_us (cgroup v1), or do without it",
-    )
+    if "rt_group_sched=0" in (_read(root, "proc/cmdline") or "").split():
+        return Diagnosis(name, Status.OK, "off by rt_group_sched=0")
+    if (root / "sys/fs/cgroup/cgroup.controllers").exists():
+        text = "on, beside cgroup v2, which can give no cgroup a budget: SCHED_FIFO fails even for root"
+        cure = "boot with rt_group_sched=0 (from Linux 6.16), or a kernel without CONFIG_RT_GROUP_SCHED"
+        return Diagnosis(name, Status.WARN, f"{text}, except in the root cgroup", cure)
+    text = "on: SCHED_FIFO fails even for root in a cgroup without real-time budget"
+    cure = "move the programs to the root cgroup, write a budget to cpu.rt_runtime_us, or do without it"
+    return Diagnosis(name, Status.WARN, text, cure)
 
 
-def _limits() -> Iterator[Diagnosis]:
-    root = os.geteuid() == 0
+def _compiler(root: Path) -> Iterator[Diagnosis]:
+    """Where clang compiled the kernel, gcc cannot build a module for it."""
+    if "clang version" in (_read(root, "proc/version") or "").lower():
+        name, text = "kernel's compiler", "clang: so has to be that of gpurt.ko and of patched drivers"
+        there = any((root / folder / "clang").exists() for folder in ("usr/bin", "usr/local/bin"))
+        cure = "make -C kmod LLVM=1" if there else "install clang and lld, then make -C kmod LLVM=1"
+        yield Diagnosis(name, Status.OK if there else Status.WARN, text, cure)
+
+
+def _filtered(root: Path) -> bool:
+    """Whether a seccomp filter sees this process's calls."""
+    return "Seccomp:\t2" in (_read(root, "proc/self/status") or "")
+
+
+def _group() -> str:
+    """As whom limits.conf names those who use GPUs: the group of the packages, else the user."""
+    try:
+        return f"@{grp.getgrnam('gpurt').gr_name}"
+    except KeyError:
+        return getpass.getuser()
+
+
+def _limits(root: Path) -> Iterator[Diagnosis]:
     soft, _ = resource.getrlimit(getattr(resource, "RLIMIT_RTPRIO", 14))
     if fifo_permitted(HIGHEST):
         text = f"permitted; use up to {HIGHEST}, for the module's threads have {HIGHEST + 1}"
         yield Diagnosis("SCHED_FIFO", Status.OK, text)
     elif not fifo_forbidden(HIGHEST):
+        text = "refused, though neither user nor limit forbids it"
         cure = "grant CAP_SYS_NICE to the container, or give its cgroup real-time budget (see RT group scheduling)"
-        yield Diagnosis("SCHED_FIFO", Status.FAIL, "refused, though neither user nor limit forbids it", cure)
+        if _filtered(root):
+            text += "; a seccomp filter is on, which may be what refuses it"
+            cure = f"RestrictRealtime=no in the systemd unit, or a container's profile that allows it; or {cure}"
+        yield Diagnosis("SCHED_FIFO", Status.FAIL, text, cure)
     else:
         text = f"permitted up to priority {soft}" if soft else "not permitted"
-        cure = f"add '@gpurt - rtprio {HIGHEST}' to /etc/security/limits.d/gpurt.conf and log in again, or run as root"
-        yield Diagnosis("SCHED_FIFO", Status.WARN, text, cure)
+        cure = f"add '{_group()} - rtprio {HIGHEST}' to /etc/security/limits.d/gpurt.conf and log in again"
+        yield Diagnosis("SCHED_FIFO", Status.WARN, text, f"{cure}, or run as root")
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    if root or soft == resource.RLIM_INFINITY:
+    if os.geteuid() == 0 or soft == resource.RLIM_INFINITY:
         yield Diagnosis("locked memory", Status.OK, "unlimited")
     else:
-        cure = "add '@gpurt - memlock unlimited' to /etc/security/limits.d/gpurt.conf and log in again"
+        cure = f"add '{_group()} - memlock unlimited' to /etc/security/limits.d/gpurt.conf and log in again"
         yield Diagnosis("locked memory", Status.WARN, f"limited to {soft >> 10} KiB: page faults delay tasks", cure)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from fractions import Fraction
+from math import lcm
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset
@@ -13,7 +14,7 @@ from builders import cpu, gpu, ms, task, taskset
 from analysis import rta
 from analysis.answers import compiled, registry
 from analysis.answers.choose import COMPARED, _mixed, choices, choose, effort, slack, with_modes
-from analysis.answers.trials import Merit, Modes, Trials
+from analysis.answers.trials import Modes, trials
 from analysis.answers.verdict import stated, thread_moves
 from analysis.attack.tasksets import random_taskset, with_random_modes
 from analysis.model import MS, Partition, Sharing, Task, Taskset, Waiting
@@ -140,16 +141,17 @@ def test_combinations_have_the_merit_that_the_choice_of_their_modes_has(alpha: f
         if not compiled.known(registry.find("boosted-mixed"), system) or not users:
             continue
 
-        def in_full(modes: Modes, system: Taskset = system) -> Merit:
+        def merit(modes: Modes, system: Taskset = system) -> tuple[bool, list[Fraction]]:
             nonlocal asked
             asked += 1
             return _mixed(system, modes, "boosted-mixed").merit
 
-        quick = Trials(registry.find("boosted-mixed"), system, in_full)
+        row, busy = registry.find("boosted-mixed"), in_mode(system, BUSY)
+        whole, quick = lcm(*(t.deadline for t in system.real_time)), trials(row, in_mode(system, SUSPEND), busy, merit)
         for _ in range(6):
             modes = {name: rng.choice(list(Waiting)) for name in users}
             schedulable, slacks = _mixed(system, modes, "boosted-mixed").merit
-            assert quick.merit(modes) == (schedulable, [one * quick.whole for one in slacks])
+            assert quick(modes) == (schedulable, [one * whole for one in slacks])
             all_alike.add(schedulable)
     assert all_alike == {True, False}
     assert 0 < asked < 200

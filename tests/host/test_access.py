@@ -78,6 +78,7 @@ def test_another_user_is_told_who_may_open_the_host(start_host: StartHost, folde
     assert "--socket-group" in findings["host"]["cure"]
     done = other(sys.executable, "-c", SEGMENT)
     assert f"{path} is there" in done.stderr
+    assert "unmanaged" not in done.stderr  # for an exception ends the program
 
 
 def test_the_library_says_it_once_and_the_program_runs_on(
@@ -87,7 +88,7 @@ def test_the_library_says_it_once_and_the_program_runs_on(
     start_host(f"--socket={path}")
     done = other(prefix_program)
     assert (done.returncode, done.stdout) == (0, "-13 -13\n")
-    assert done.stderr.startswith(f"gpurt: GPU work runs unmanaged: {path} is there, but only user root and group root")
+    assert done.stderr.startswith(f"gpurt: no GPU segment begins: {path} is there, but only user root and group root")
     assert done.stderr.count("\n") == 1
 
 

@@ -67,6 +67,17 @@ def test_priority_is_shown_set_and_undone(gpurt: Gpurt, host: Path) -> None:
         assert json.loads(gpurt("set", "priority", "44", str(ME), "--json")[1])["clients"][0]["priority"] == 44
         assert json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["set_priority"] == 44
         assert json.loads(gpurt("set", "priority", "own", str(ME), "--json")[1])["clients"][0]["priority"] == 5
+        name = Path(f"/proc/{ME}/comm").read_text().strip()
+        assert json.loads(gpurt("set", "priority", "43", name, str(ME), "--json")[1])["clients"][0]["priority"] == 43
+        code, _, err = gpurt("set", "budget", "no-such", "--time", "1ms", "--period", "1s")
+        assert (code, "no client is called 'no-such'" in err) == (2, True)
+        with SocketClient(host) as other:
+            other.begin(priority=50)
+            shown = json.loads(gpurt("status", "clients", "--sort", "priority", "--json")[1])["clients"]
+            assert [one["priority"] for one in shown] == [50, 43]
+            assert gpurt("set", "priority", "own", name)[0] == 0
+            shown = json.loads(gpurt("status", "clients", "--sort", "priority", "--json")[1])["clients"]
+            assert [one["priority"] for one in shown] == [50, 5]
     code, _, err = gpurt("set", "priority", "4", "1")
     assert code == 5
     assert "no client of the GPU" in err

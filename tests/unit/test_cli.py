@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import getpass
 import inspect
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -288,7 +291,9 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["set", "budget", "--time", "5ms", "--period", "1s"], 2, "name a process"),
         (["status", "rules"], 4, "no host"),
         (["set", "bar", "--pid", "1", "--name", "x"], 2, "exactly one"),
-        (["set", "priority", "1", "abc"], 2, "'abc' is not a valid process id"),
+        (["set", "priority", "1", "abc"], 4, "no host"),
+        (["set", "slice", "abc"], 2, "'abc' is not a valid process id"),
+        (["set", "priority", "1", ""], 2, "'' is not a valid process id"),
         (["set", "policy", "boosted", "--poll-period", "1ms"], 2, "go with policy job"),
         (["demo", "--policy", "fair"], 2, "no set-up"),
         (["completion", "tcsh"], 2, "tcsh"),
@@ -359,6 +364,55 @@ def test_doctor_reads_what_the_machine_says(tmp_path: Path) -> None:
         assert cure in found[name].cure
     daemon.close()
     assert "MPS" not in [one.name for one in examine(str(tmp_path / "none"), tmp_path)]
+
+
+def test_doctor_knows_what_refuses_real_time_priorities_and_what_compiles_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RT_GROUP_SCHED beside cgroup v2, a filter of system calls, a kernel that clang compiled."""
+    from pycontrol.observe import doctor
+
+    def found(name: str, **files: str) -> doctor.Diagnosis | None:
+        for path, content in files.items():
+            there = tmp_path / path.replace("__", "/")
+            there.parent.mkdir(parents=True, exist_ok=True)
+            there.write_text(content)
+        return next((one for one in doctor.examine(str(tmp_path / "none"), tmp_path) if one.name == name), None)
+
+    config = {f"boot__config-{platform.release()}": "CONFIG_RT_GROUP_SCHED=y\n"}
+    assert "write a budget" in str(found("RT group scheduling", **config))
+    said = found("RT group scheduling", **{"sys__fs__cgroup__cgroup.controllers": "cpu\n"})
+    assert said
+    assert (said.status, "can give no cgroup a budget" in said.text) == (doctor.Status.WARN, True)
+    assert "rt_group_sched=0" in (said.cure or "")
+    said = found("RT group scheduling", proc__cmdline="quiet rt_group_sched=0\n")
+    assert said
+    assert said.status is doctor.Status.OK
+    monkeypatch.setattr(doctor, "fifo_permitted", lambda priority: False)
+    monkeypatch.setattr(doctor, "fifo_forbidden", lambda priority: False)
+    assert "RestrictRealtime" not in str(found("SCHED_FIFO", proc__self__status="Seccomp:\t0\n"))
+    assert "RestrictRealtime=no" in str(found("SCHED_FIFO", proc__self__status="Seccomp:\t2\n"))
+    assert found("kernel's compiler", proc__version="Linux version 6.12 (gcc 14.2)") is None
+    built = "Linux version 6.12 (Debian clang version 19.1.7)"
+    assert "install clang" in str(found("kernel's compiler", proc__version=built))
+    said = found("kernel's compiler", usr__bin__clang="")
+    assert said
+    assert (said.status, said.cure) == (doctor.Status.OK, "make -C kmod LLVM=1")
+
+
+def test_doctor_names_no_group_that_there_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from pycontrol.observe import doctor
+
+    def cure() -> str:
+        (said,) = (one for one in doctor.examine(str(tmp_path / "none"), tmp_path) if one.name == "SCHED_FIFO")
+        return said.cure or ""
+
+    monkeypatch.setattr(doctor, "fifo_permitted", lambda priority: False)
+    monkeypatch.setattr(doctor, "fifo_forbidden", lambda priority: True)
+    monkeypatch.setattr(doctor.grp, "getgrnam", lambda name: {}[name])
+    assert cure().startswith(f"add '{getpass.getuser()} - rtprio 98'")
+    monkeypatch.setattr(doctor.grp, "getgrnam", lambda name: SimpleNamespace(gr_name=name))
+    assert cure().startswith("add '@gpurt - rtprio 98'")
 
 
 @pytest.mark.parametrize(

@@ -577,3 +577,19 @@ def test_bounds_of_a_file_without_epsilon_are_not_compared_with(gpurt: Gpurt, wr
     code, _, err = gpurt("trace", "check", trace, path)
     assert (code, "the file has no epsilon: updates, and the lengths of segments, were not judged" in err) == (1, True)
     assert gpurt("trace", "check", trace, path, "--test", "gcaps-suspend")[0] == 3
+
+
+def test_several_files_get_a_line_each_and_the_highest_exit_code(gpurt: Gpurt, tmp_path: Path) -> None:
+    late = tmp_path / "late.toml"
+    late.write_text(SPINNER)
+    code, out, err = gpurt("analyze", TWO, str(late), CASE_STUDY)
+    first, second, third = out.splitlines()
+    assert (code, err) == (1, "")
+    assert (first, third) == (f"{TWO}: schedulable", f"{CASE_STUDY}: schedulable")
+    assert second.startswith(f"{late}: NOT PROVED: ")
+    code, out, _ = gpurt("analyze", TWO, str(late), "--json")
+    assert [json.loads(line)["schedulable"] for line in out.splitlines()] == [True, False]
+    assert code == 1
+    code, out, err = gpurt("analyze", TWO, str(tmp_path / "none.toml"), CASE_STUDY)
+    assert (code, out.count("\n"), err.count("\n")) == (3, 2, 1)
+    assert gpurt("analyze", TWO, CASE_STUDY, "--explain", "detector")[0] == 2

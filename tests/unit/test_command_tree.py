@@ -108,6 +108,21 @@ def test_a_wrong_command_gets_the_one_that_is_meant(gpurt: Gpurt, words: str, me
     assert f"did you mean {meant}" in err
 
 
+def test_help_is_there_without_a_manual_page(gpurt: Gpurt) -> None:
+    """Of a command as --help has it, of keys as the schema has them, and of exit codes; what --help names is there."""
+    assert gpurt("help", "plan modes") == gpurt("plan modes", "--help")
+    assert gpurt("help") == gpurt("--help")
+    assert gpurt("help", "task.period")[1] == "task.period: minimum time between releases; a worker has its task's\n"
+    assert [one.split(":")[0] for one in gpurt("help", "epsilon")[1].splitlines()] == [
+        "platform.epsilon", "partition.epsilon"
+    ]  # fmt: skip
+    assert gpurt("help", "task.clocks")[1].count("task.clocks.") > 3
+    assert "4     no host" in gpurt("help", "exit-codes")[1]
+    code, _, err = gpurt("help", "perod")
+    assert (code, "did you mean period?" in err) == (2, True)
+    assert " man " not in gpurt("--help")[1]
+
+
 def test_a_wrong_option_gets_the_one_that_is_meant(gpurt: Gpurt) -> None:
     code, _, err = gpurt("analyze", ROOT / "examples/minimal.toml", "--tests", "x")
     assert code == 2

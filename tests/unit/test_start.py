@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -81,6 +82,22 @@ def test_the_script_itself_is_interrupted_quietly() -> None:
     command = [sys.executable, "-c", SCRIPT, str(ROOT / "pycontrol/bin/gpurt"), "schema"]
     done = subprocess.run(command, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
+def test_a_checkout_that_was_moved_says_so_in_one_line() -> None:
+    """The .venv has links to where the checkout was: python finds nothing of ours, or what lies beside the command."""
+    packages = next(path for path in sys.path if path.endswith("site-packages"))
+    for start, name, there in (
+        ([ROOT / "pycontrol/bin/gpurt"], "pycontrol", [packages]),
+        (["-m", "pycontrol"], "gpurt", [ROOT, packages]),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-S", *start, "schema"], capture_output=True, text=True, check=False, cwd="/",
+            env={"PYTHONPATH": os.pathsep.join(map(str, there))},
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1), done.stderr
+        assert done.stderr.startswith(f"gpurt: no package {name}: ")
+        assert "scripts/setup" in done.stderr
 
 
 def test_ctrl_c_at_any_instant_gives_no_traceback() -> None:
