@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from click.shell_completion import CompletionItem
 from analysis.papers.dispatch import SimulationError
 from analysis.papers.energy import published
 from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES
+from analysis.papers.experiments.changes import KEYS, changed
 from analysis.papers.experiments.engine import CheckpointError
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.produce import Produced, produce
+from analysis.papers.experiments.schedulability import Schedulability
 from analysis.papers.experiments.study import Study
 from gpurt.errors import UsageError
 from gpurt.files import unwritable
-from gpurt.text import visible
+from gpurt.text import near, visible
 from gpurt.types import Document
 from pycontrol.commands.options import FOLDER, JSON, Given, GivenPath, command
 from pycontrol.output import render
@@ -61,6 +64,8 @@ def list_(as_json: bool) -> int:
     epilog="""\b
 Examples:
   gpurt experiment run gcaps-fig8b --tasksets 100
+  gpurt experiment run gcaps-fig8b --set cpus=8 --set epsilon=0.5ms --set period=10ms..100ms
+  gpurt experiment run 'thesis-*' --tasksets 20
   gpurt experiment run gcaps-fig8a gcaps-fig8b --jobs 2 --seed 7 --output results
   gpurt experiment run zahaf-fig5 --tasksets 100      partitions of a GPU
   gpurt experiment run mg-fig3.13 --profiles DIR      energy, with published profiles
@@ -74,6 +79,8 @@ Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 6 the Dask cluste
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, type=ExperimentName())
 @click.option("--tasksets", type=click.IntRange(1, 10**7),
               help="Number of tasksets at each point; otterness: of kernels.  [default: 1000; 200 of energy]")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
+              help=f"Curves of schedulability, changed: {', '.join(KEYS)}.  A range is LOW..HIGH.")  # fmt: skip
 @click.option("--profiles", type=GivenPath(path_type=Path, file_okay=False),
               help="sbeet, mg: the folder of the profiles that the authors of sBEET-mg published.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")
@@ -88,13 +95,13 @@ Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 6 the Dask cluste
 @click.option("--dask", "address", metavar="ADDRESS", help="Run on that Dask scheduler (needs gpurt[dask]).")
 @JSON
 def run(
-    names: tuple[str, ...], tasksets: int | None, profiles: Path | None, seed: int, jobs: int, method: str,
-    output: Path, form: str, fresh: bool, address: str | None, as_json: bool,
+    names: tuple[str, ...], tasksets: int | None, changes: tuple[str, ...], profiles: Path | None, seed: int, jobs: int,
+    method: str, output: Path, form: str, fresh: bool, address: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Repeat published experiments, on random tasksets or in simulation."""
     known: dict[str, object] = {**EXPERIMENTS, **ENERGY, **STUDIES}
-    if unknown := [name for name in names if name not in known]:
-        raise UsageError(f"no experiment is called {unknown[0]!r}; there are {', '.join(known)}")
+    names = tuple(dict.fromkeys(one for name in names for one in _named(name, known)))
+    known |= _changed(names, changes)
     _check_options(names, profiles, method, address)
     made = []
     with _executor(address, as_json) as executor:
@@ -107,6 +114,27 @@ def run(
     if as_json:
         render.emit({"results": [_document(one) for one in made]}, True, "")
     return 0
+
+
+def _named(text: str, known: Mapping[str, object]) -> list[str]:
+    """The experiments of a name, or of a pattern as the shell has it.  Raises UsageError."""
+    if found := [text] if text in known else fnmatch.filter(known, text):
+        return found
+    meant = near(text, known, 3)
+    hint = f"did you mean {' or '.join(meant)}?" if meant else f"there are {', '.join(known)}"
+    raise UsageError(f"no experiment is called {text!r}; {hint}")
+
+
+def _changed(names: Sequence[str], changes: Sequence[str]) -> dict[str, Schedulability]:
+    """These experiments with --set.  Raises UsageError."""
+    if not changes:
+        return {}
+    if other := [name for name in names if name not in EXPERIMENTS]:
+        raise UsageError(f"--set does not go with {other[0]}")
+    try:
+        return {name: changed(EXPERIMENTS[name], changes) for name in names}
+    except ValueError as error:
+        raise UsageError(f"--set: {error}") from None
 
 
 def _check_options(names: Sequence[str], profiles: Path | None, method: str, address: str | None) -> None:

@@ -20,6 +20,7 @@ from analysis.answers.fingerprint import fingerprint
 from analysis.model import US
 from analysis.papers import registry
 from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES, engine, sweep
+from analysis.papers.experiments.changes import changed
 from analysis.papers.experiments.engine import CheckpointError, run
 from analysis.papers.experiments.generate import PAPER, PLATFORM, generate
 from analysis.papers.experiments.plan import Settings
@@ -186,6 +187,23 @@ def test_the_command(tmp_path: Path) -> None:
     assert json.loads(again.stdout)["results"][0]["rows"] == report["rows"]
 
 
+def test_a_changed_experiment_says_so_and_differs_by_that_alone(tmp_path: Path) -> None:
+    before = EXPERIMENTS["gcaps-fig8b"]
+    made = changed(before, ["cpus=8", "period=10ms..20ms", "epsilon=0.5ms"])
+    assert (made.name, made.title) == (
+        "gcaps-fig8b+cpus=8+period=10ms..20ms+epsilon=0.5ms",
+        f"{before.title}, with cpus=8, period=10ms..20ms, epsilon=0.5ms",
+    )
+    for old, new in zip(before.panels[0].points, made.panels[0].points, strict=True):
+        assert new == (old[0], replace(old[1], cpus=8, period=(10_000 * US, 20_000 * US)))
+    assert {one.platform.epsilon for one in made.curves if not one.free} == {500 * US}
+    assert changed(before, [f"cpus={PAPER.cpus}", "epsilon=1ms"]).panels == before.panels
+    done = CliRunner().invoke(command, ["gcaps-fig8[b]", "--set", "cpus=2", "--tasksets", "1", "--jobs", "1", "-o",
+                                        str(tmp_path)], standalone_mode=False, catch_exceptions=False)  # fmt: skip
+    assert done.return_value == 0
+    assert (tmp_path / "gcaps-fig8b+cpus=2.csv").exists()
+
+
 def test_the_command_says_what_there_is_and_what_is_wrong(tmp_path: Path) -> None:
     listed = CliRunner().invoke(list_, [], standalone_mode=False)
     assert all(name in listed.stdout for name in (*EXPERIMENTS, *ENERGY, *STUDIES))
@@ -193,10 +211,15 @@ def test_the_command_says_what_there_is_and_what_is_wrong(tmp_path: Path) -> Non
         (["mg-fig3.7"], "--profiles DIR"), (["gcaps-fig8a", "--profiles", "."], "goes with sbeet-fig2.8"),
         (["mg-fig3.7", "--profiles", ".", "--utilizations", "drs"], "does not go with mg-fig3.7"),
         (["rtgpu-fig8", "--utilizations", "published"], "does not go with rtgpu-fig8"),
+        (["gcaps-fig8z"], "did you mean gcaps-fig8"), (["none*"], "there are gcaps-fig8a"),
+        (["rtgpu-fig8", "--set", "cpus=8"], "another recipe"), (["zahaf-fig5", "--set", "cpus=8"], "not go with zahaf"),
+        (["gcaps-fig8c", "--set", "cpus=8"], "gcaps-fig8c varies cpus"), (["gcaps-fig8a", "--set", "cpu=8"], "KEY=VAL"),
+        (["gcaps-fig8a", "--set", "load=2..1"], "low <= high"), (["gcaps-fig8a", "--set", "cpus=x"], "'x' is no value"),
+        (["gcaps-fig8a", "--set", "epsilon=0.1ms"], "contains theta"), (["gcaps-fig8a", "--set", "epsilon=1"], "unit"),
     ):  # fmt: skip
         with pytest.raises(UsageError, match=why):
             CliRunner().invoke(command, wrong, standalone_mode=False, catch_exceptions=False)
-    with pytest.raises(UsageError, match="gcaps-fig8a"):
+    with pytest.raises(UsageError, match="did you mean gcaps-fig"):
         CliRunner().invoke(command, ["gcaps"], standalone_mode=False, catch_exceptions=False)
     (tmp_path / "gcaps-fig8a.checkpoint").write_text('{"experiment": "other"}\n', encoding="utf-8")
     arguments = ["gcaps-fig8a", "-o", str(tmp_path)]
