@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import pytest
 from claims_page import BEGIN, END, PAGE, PAPERS, generated, judged, stored
 
@@ -56,6 +58,18 @@ def test_a_cell_says_no_more_than_its_intervals() -> None:
 def test_an_interval_that_reaches_0_is_a_tie(low: float, high: float, sign: int) -> None:
     assert (Interval((low + high) / 2, low, high).sign, (-Interval(0, low, high)).sign) == (sign, -sign)
     assert Interval(1, 0, 2) - Interval(3, 2, 4) == Interval(-2, -4, 0)
+
+
+def test_areas_of_rtgpu_figure_9() -> None:
+    """By how many per cent a curve's area falls from three to seven subtasks, with two copies and with one."""
+    counts: dict[tuple[str, str], int] = defaultdict(int)
+    for row in stored("rtgpu-fig9"):
+        counts[row["curve"], row["panel"]] += int(row["schedulable"])
+    fallen = {curve: [round(100 - 100 * counts[curve, f"M=7-{copies}"] / counts[curve, f"M=3-{copies}"])
+                      for copies in (2, 1)] for curve, _ in counts}  # fmt: skip
+    assert [fallen[curve] for curve in ("RTGPU, printed", "self-suspension", "STGM, as probably evaluated")] == [
+        [39, 2], [56, 49], [51, 19]
+    ]  # fmt: skip
 
 
 def test_a_curve_that_a_table_lacks_is_an_error() -> None:

@@ -52,7 +52,7 @@ def read_rows(path: Path) -> list[Row]:
     found: dict[tuple[str, str, str], Document] = {}
     for line in lines:
         place = {key: line[key] for key in _POINT[:3]}
-        for curve in line.keys() - set(_POINT):
+        for curve in (key for key in line if key not in _POINT):
             row = found.setdefault((line["panel"], line["x"], curve), {**place, "curve": curve})
             row[line["measure"]] = line[curve]
     return list(found.values())

@@ -213,7 +213,7 @@ def _thesis() -> dict[str, list[Sentence]]:
                 _points(f"4.{number}, {form}: in general the proposed approaches outperform previous methods",
                         above(curves, *others)))  # fmt: skip
         found["thesis-fig4.8"].append(
-            _points(f"4.8, {form}: the kernel thread is below fmlp+ as load grows (0.3 on)",
+            _points(f"4.8, {form}: the kernel thread (ioctl_busy in the text) is below fmlp+ as load grows (0.3 on)",
                     above(thread, *fifo, least=0.3, below=True)))  # fmt: skip
         found.setdefault("thesis-fig4.10", []).extend((
             _points(f"4.10, {form}: ioctl_suspend is below fmlp+ at 0.1", above(suspend, *fifo, most=0.1, below=True)),
@@ -258,6 +258,9 @@ def _units() -> dict[str, list[Sentence]]:
         _points(f"11: more sets with more SMs, {copies} copies",
                 falling(three, [f"SMs={count}-{copies}" for count in (10, 8, 5)])) for copies in (2, 1)
     ]  # fmt: skip
+    found["rtgpu-fig11"].append(
+        _points("11a: with 5 SMs one copy is better than two", falling(three, ("SMs=5-1", "SMs=5-2")))
+    )
     for number, lengths in ((12, "worst"), (13, "random")):
         seen = f"no miss seen, {lengths} lengths"
         found[f"rtgpu-fig{number}"] = [
