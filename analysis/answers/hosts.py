@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from analysis.model import Waiting
 
-#: Kinds of hosts: agents of programs (`gpurt serve`), the kernel module, and virtual GPUs in user space (`emulate`).
-HOSTS = ("agents", "module", "virtual")
-
 
 def unable(host: str, policy: str, modes: Iterable[Waiting]) -> str:
-    """Why a host of that kind cannot have this policy with tasks that wait so, as bounds need it; empty if it can."""
+    """Why such a host cannot have this policy with tasks that wait so, as bounds need it; empty if it can.
+
+    ``host``: agents of programs (`gpurt serve`), the kernel module, or virtual GPUs in user space (`emulate`).
+    """
     if policy == "job" and host != "module":
         return "policy job has bounds for a host's thread that stays on its CPU, which gpurt.ko alone has"
     if host == "agents" and policy == "boosted" and Waiting.BUSY in modes:

@@ -169,11 +169,6 @@ def tiny_holds(rng: random.Random) -> Taskset:
     return held(Taskset(platform, tuple(tasks), forks=tuple(forks)))
 
 
-def sharp_holds(rng: random.Random) -> Taskset:
-    """As sharp_forks, with holds."""
-    return held(sharp_forks(rng))
-
-
 def _sharp(rng: random.Random) -> Segment:
     long = rng.choice([1, 1, 4, 7])
     if rng.random() < 0.3:

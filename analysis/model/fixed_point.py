@@ -36,11 +36,3 @@ def least_fixed_point(function: Callable[[int], int], start: int, limit: int) ->
         if value > limit:
             raise Diverged(value, limit, step + 1)
     raise Diverged(value, limit, MAX_STEPS)
-
-
-def brute_force_fixed_point(function: Callable[[int], int], start: int, limit: int) -> int:
-    """The same by trying every integer: the oracle of the tests."""
-    for value in range(start, limit + 1):
-        if function(value) == value:
-            return value
-    raise Diverged(limit + 1, limit, limit + 1 - start)

@@ -3,7 +3,7 @@
 
 ``least`` goes down the priorities and gives each task as few units as it needs.  This finds an allocation whenever
 there is one if units of a task never help others (``Method.exact_least``) and no kernel's bounds grow with units.
-``search`` is exact for every method: depth first, in the order of priorities.  ``grid`` and ``greedy`` are the paper's.
+``search`` is exact for every method: depth first, in the order of priorities.  ``grid`` is the paper's.
 An allocation is a tuple of units, by task, from the most urgent one; 0 for a task without kernels.
 """
 
@@ -182,21 +182,6 @@ def grid(system: System, units: Units) -> Iterator[Allocation]:
                 yield (option, *rest)
 
     return (given for given in every(0, units.total) if passes(system, given))
-
-
-def greedy(system: System, units: Units) -> Allocation | None:
-    """The paper's other way: all start with the least, and the first task that misses gets more; None if it fails."""
-    smallest = _smallest(units)
-    given = [smallest if user else 0 for user in system.users]
-    while sum(given) <= units.total:
-        result = on_units(system, named(system, given))
-        missing = next((i for i, t in enumerate(system.tasks) if not isinstance(result.verdicts[t.name], Bound)), None)
-        if missing is None:
-            return tuple(given)
-        if not system.users[missing]:
-            return None
-        given[missing] += units.step
-    return None
 
 
 def most_slack(system: System, units: Units, found: Allocation | None = None) -> Allocation | None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
@@ -155,19 +154,6 @@ def clients(*, required: bool) -> Callable[[Callable[..., int]], Callable[..., i
 
 
 PIDS = click.argument("pids", nargs=-1, required=True, type=Pid(1), metavar="PID...")
-
-
-class Seconds(click.FloatRange):
-    """A number of seconds within a range."""
-
-    name = "seconds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Reads it.  No comparison with a limit holds for nan, so that the range alone accepts it."""
-        number = super().convert(value, param, ctx)
-        if math.isnan(number):
-            self.fail(f"{value!r} is not a number of seconds", param, ctx)
-        return number
 
 
 class Given(click.types.StringParamType):

@@ -14,8 +14,6 @@ from gpurt.text import visible
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NUMBER = re.compile("[1-9][0-9]{0,17}")
-#: The exit code by which a program of gpurt_measure.h refuses what it is told.
-USAGE = 2
 #: The most units of a GPU that are believed.
 MOST_UNITS = 4096
 

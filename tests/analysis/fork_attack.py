@@ -16,14 +16,14 @@ from collections import Counter
 from collections.abc import Iterator
 
 from analysis.attack.exact import TooManyStatesError, compare
-from analysis.attack.forks import sharp_forks, sharp_holds, tiny_forks, tiny_holds
+from analysis.attack.forks import held, sharp_forks, tiny_forks, tiny_holds
 from analysis.attack.report import toml
 from analysis.papers import registry
 from analysis.rta import forkjoin
 from analysis.rta.recurrence import Demand
 
 GENERATORS = (tiny_forks, sharp_forks)
-HOLDS = (tiny_holds, sharp_holds)
+HOLDS = (tiny_holds, lambda rng: held(sharp_forks(rng)))
 STATES = 40_000
 
 

@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.model.fixed_point import Diverged, brute_force_fixed_point, least_fixed_point
+from analysis.model.fixed_point import Diverged, least_fixed_point
+
+
+def brute_force_fixed_point(function: Callable[[int], int], start: int, limit: int) -> int:
+    for value in range(start, limit + 1):
+        if function(value) == value:
+            return value
+    raise Diverged(limit + 1, limit, limit + 1 - start)
+
 
 PARTS = st.lists(st.tuples(st.integers(1, 30), st.integers(0, 10)), max_size=4)
 

@@ -17,7 +17,7 @@ from builders import cpu, gpu, ms, task, taskset, wcrt
 
 from analysis.answers.verdict import answer, passed
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
-from analysis.attack.forks import held, sharp_holds, tiny_holds, with_random_workers
+from analysis.attack.forks import held, sharp_forks, tiny_holds, with_random_workers
 from analysis.attack.report import toml
 from analysis.attack.tasksets import random_taskset
 from analysis.model import Fork, Taskset
@@ -122,7 +122,8 @@ def looked_at(seed: int, count: int) -> Iterator[Compared]:
     rng, found = random.Random(seed), 0
     while found < count:
         try:
-            one = compare(registry.find(TEST), rng.choice([tiny_holds, sharp_holds])(rng), states=20_000)
+            system = tiny_holds(rng) if rng.random() < 0.5 else held(sharp_forks(rng))
+            one = compare(registry.find(TEST), system, states=20_000)
         except TooManyStatesError:
             continue
         if one:

@@ -19,7 +19,7 @@ from builders import cpu, gpu, ms, task, taskset
 from analysis.answers import compiled
 from analysis.answers.sensitivity import Grows, changed, slowed
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
-from analysis.attack.pending import with_latency, with_random_pending, with_random_resources
+from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.tiny import tiny_for
 from analysis.model import MS, Partition, Protocol, Resource, Section, Task, Taskset
 from analysis.model.callbacks import Order, Thread
@@ -32,6 +32,27 @@ from analysis.simulation.simulate import Options, SimulationError, simulate
 
 MANY = 20 if os.environ.get("GPURT_LONG") else 1
 TEST = registry.find("boosted-suspend")
+
+
+def with_random_resources(taskset: Taskset, rng: random.Random, unit: int = MS) -> Taskset:
+    """The taskset with up to two resources, whose sections are in CPU segments of some of its tasks; whole ``unit``."""
+    room = {t.name: [s.time.worst // unit for s in t.cpu_segments if s.time.worst >= unit] for t in taskset}
+    found: list[Resource] = []
+    for name in ("r", "q")[: rng.choice([1, 1, 2])]:
+        protocol = rng.choice(list(Protocol))
+        cpu = rng.choice([t.cpu for t in taskset])
+        sections = []
+        for one in taskset:
+            free = room[one.name]
+            if free and rng.random() < 0.9 and (protocol is Protocol.SPIN or one.cpu == cpu):
+                at = rng.randrange(len(free))
+                length = rng.randint(1, free[at])
+                free[at] -= length
+                room[one.name] = [left for left in free if left]
+                sections.append(Section(one.name, length * unit))
+        if sections:
+            found.append(Resource(name, protocol, tuple(sections)))
+    return replace(taskset, resources=tuple(found))
 
 
 def held(system: Taskset, protocol: Protocol, **sections: float) -> Taskset:
