@@ -9,7 +9,10 @@ Tests that only repeat a paper, or are compared with one, are in ``analysis.pape
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from runpy import run_path
 
 from analysis.model import Sharing, Task, Waiting
 from analysis.rta import boosted, forkjoin, gcaps, kernel_thread, lock, partitioned, tsg_rr
@@ -19,7 +22,7 @@ from analysis.rta.test import Test
 from analysis.rtgpu.method import RTGPU, RTGPU_TIGHT, STGM
 from analysis.rtgpu.verdict import UnitsTest
 from analysis.slices import bounds as supply
-from gpurt.enums import Form
+from gpurt.enums import Form, Policy
 from gpurt.text import near
 
 BUSY, SUSPEND = Waiting.BUSY, Waiting.SUSPEND
@@ -178,8 +181,46 @@ TESTS = by_name(ROWS)
 UNITS = by_name(FEDERATED)
 
 
+_run = cache(run_path)
+
+
+@dataclass(frozen=True)
+class OwnFormula:
+    """A formula in a user's file, which other processes load again."""
+
+    path: str
+    function: str
+
+    def __call__(self, task: Task, system: System) -> Sequence[Demand | Shared]:
+        """The demands that the user's function returns."""
+        demands: Sequence[Demand | Shared] = _run(self.path)[self.function](task, system)
+        return demands
+
+
+@cache
+def _own(name: str) -> Test:
+    """A user's own test: FILE.py:FUNCTION.  It is a draft, on which no answer rests.  Raises ValueError."""
+    path, _, function = name.rpartition(":")
+    try:
+        found = _run(path)
+        known, policy, waiting = found[function], found["POLICY"], found["WAITING"]
+        mode = None if waiting is None else Waiting(waiting)
+    except KeyError as error:
+        raise ValueError(f"{path} has no {error.args[0]}; a formula's file also says POLICY and WAITING") from None
+    except Exception as error:  # whatever code it has
+        raise ValueError(f"{path}: {type(error).__name__}: {error}") from None
+    if policy not in Policy.words() or not callable(known):
+        raise ValueError(f"{path}: POLICY is one of {', '.join(Policy.words())}, and {function} is to be a function")
+    return Test(name, "a formula of the user's own", path, policy, mode, OwnFormula(path, function), sound=True)
+
+
 def find(name: str, among: Mapping[str, Test] | None = None) -> Test:
-    """The test of that name, ``among`` others than these.  Raises ValueError that names the nearest ones."""
+    """The test of that name, ``among`` others than these; or FILE.py:FUNCTION, a formula outside of the tree.
+
+    Raises ValueError, which names the nearest ones.
+    """
+    if ".py:" in name:
+        return _own(name)
     every = {**TESTS, **UNITS} if among is None else among
     try:
         return every[name]

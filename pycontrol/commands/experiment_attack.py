@@ -18,7 +18,7 @@ from analysis.attack.files import COLUMNS as COUNTED
 from analysis.attack.files import attack as attack_files
 from analysis.attack.files import table as files_table
 from analysis.attack.outcome import Effort
-from analysis.attack.report import COLUMNS, Store, row, table, toml
+from analysis.attack.report import COLUMNS, Store, row, standing, table, toml
 from analysis.attack.search import attack as search
 from analysis.papers import registry
 from analysis.papers.experiments.plan import Settings
@@ -143,7 +143,7 @@ def _attack(test: Test, tasksets: int, seed: int, jobs: int, effort: Effort) -> 
 
 
 def _text(row: Document) -> str:
-    shown = "sound" if row["sound"] else "unsound"
+    shown = standing(row)
     text = f"{row['test']}, shown as {shown}: {row['bounded']} of {row['tasksets']} tasksets bounded, "
     if not row["broken"]:
         return text + f"none broken; highest observed / bound {row['ratio']:.4f}"
@@ -161,8 +161,13 @@ def _write(output: Path, rows: list[Document]) -> list[Path]:
     writer.writeheader()
     writer.writerows(rows)
     texts = {output / "attack.md": table(rows) + "\n", output / "attack.csv": lines.getvalue()}
-    return _saved(texts | {output / f"{row['test']}.toml": row["counterexample"]["taskset"]
+    return _saved(texts | {_beside(output, row["test"]): row["counterexample"]["taskset"]
                            for row in rows if row["counterexample"]})  # fmt: skip
+
+
+def _beside(output: Path, test: str) -> Path:
+    """Where a test's counterexample goes; a formula outside of the tree is named by its path."""
+    return output / f"{Path(test).name}.toml"
 
 
 def _saved(texts: Mapping[Path, str]) -> list[Path]:
@@ -240,14 +245,14 @@ def closeness(
     if workers and (threads or pending or chains):
         raise UsageError("--workers goes with no other kind of tasks")
     tests = _tests(names, [test for test in registry.TESTS.values() if test.sound], threads, pending, workers=workers)
-    if units := [test.name for test in tests if test.name not in registry.TESTS]:
+    if units := [test.name for test in tests if test.name in registry.UNITS]:
         raise UsageError(f"{units[0]} is about tasks that own units, which the explorer does not know")
     path = output / "closeness.md"
     make_folder(output)
     check_writable(path)
     rows = [_closeness(test, tasksets, seed, Kind(threads, pending, chains, workers)) for test in tests]
     texts = {path: closeness_table(rows) + "\n"}
-    texts |= {output / f"{row.test.name}.toml": toml(row.counterexample) for row in rows if row.counterexample}
+    texts |= {_beside(output, one.test.name): toml(one.counterexample) for one in rows if one.counterexample}
     data: list[Document] = [
         {
             "test": row.test.name, "sound": row.test.sound, "tasksets": row.tasksets, "bounded": row.bounded,

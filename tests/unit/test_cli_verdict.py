@@ -593,3 +593,39 @@ def test_several_files_get_a_line_each_and_the_highest_exit_code(gpurt: Gpurt, t
     code, out, err = gpurt("analyze", TWO, str(tmp_path / "none.toml"), CASE_STUDY)
     assert (code, out.count("\n"), err.count("\n")) == (3, 2, 1)
     assert gpurt("analyze", TWO, CASE_STUDY, "--explain", "detector")[0] == 2
+
+
+OWN = """
+from analysis.rta import boosted
+
+POLICY, WAITING = "boosted", "suspend"
+CONSTANT = 5
+
+
+def mine(task, system):
+    return boosted.SUSPEND.demands(task, system)
+"""
+
+
+def test_a_formula_outside_of_the_tree_runs_as_a_draft_and_proves_nothing(gpurt: Gpurt, tmp_path: Path) -> None:
+    """It runs in analyze, attack, experiment attack and closeness; its mistakes get a line."""
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    mine = f"{file}:mine"
+    code, out, _ = gpurt("analyze", TWO, "--test", mine, "--json")
+    own = json.loads(out)
+    known = json.loads(gpurt("analyze", TWO, "--test", "boosted-suspend", "--json")[1])
+    assert (code, own["schedulable"], known["schedulable"]) == (1, False, True)
+    assert "draft" in own["why"]
+    bounds = [{name: one["wcrt_ns"] for name, one in each["tests"][0]["tasks"].items()} for each in (own, known)]
+    assert bounds[0] == bounds[1]
+    assert "A DRAFT, do not rely on it" in gpurt("analyze", TWO, "--test", mine)[1]
+    few = ("--tasksets", "2", "--runs", "1", "--steps", "1", "-o", str(tmp_path))
+    code, out, _ = gpurt("experiment attack", mine, *few)
+    assert (code, f"| `{mine}` | draft |" in out) == (0, True)
+    assert gpurt("experiment closeness", mine, "--tasksets", "1", "-o", str(tmp_path))[0] == 0
+    file.write_text(OWN.replace('"boosted"', '"fair"'))
+    for name, said in ((f"{file}:other", "has no other"), (f"{file}:CONSTANT", "POLICY is one of"),
+                       (f"{tmp_path}/none.py:f", "FileNotFoundError"), (f"{file}:mine2", "has no mine2")):  # fmt: skip
+        code, _, err = gpurt("analyze", TWO, "--test", name)
+        assert (code, said in err, err.count("\n")) == (2, True, 1), err
