@@ -13,7 +13,9 @@ from links import PATIENCE
 from machines import FAKES, FLAGS, FakeGpu, Start
 from once import once
 
-KINDS = {"wraps": ["-DWRAPS"], "handle": ["-DWRAPS", "-DHANDLE"], "hooks": [], "past": ["-DPAST"]}
+#: How fakes/interposer.c is compiled.
+KINDS = {"wraps": ["-DWRAPS"], "handle": ["-DWRAPS", "-DHANDLE"], "own": ["-DWRAPS", "-DOWN"], "hooks": [],
+         "past": ["-DPAST"]}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def two_launches(start: Start, how: str, built: Path, *libraries: Path) -> tuple
 
 @pytest.mark.parametrize("how", ["link", "default", "dlsym", "proc"])
 @pytest.mark.parametrize("first", [False, True], ids=["behind", "before"])
-@pytest.mark.parametrize("kind", ["wraps", "handle", "hooks"])
+@pytest.mark.parametrize("kind", ["wraps", "handle", "own", "hooks"])
 def test_each_library_sees_each_call_once(
     kind: str, first: bool, how: str, start: Start, built: Path, others: Path
 ) -> None:

@@ -337,14 +337,19 @@ static inline void *chained(const struct driver *driver, const char *name, void 
 }
 
 /*
- * Returns the first of the entry's wrappers, which goes on, in the end, to what a look-up has @found.  An interposer that
- * looks up what comes after its own wrapper gets this library's.  @caller: an address in the code that looks up.
+ * Returns the first of the entry's wrappers, which goes on, in the end, to what a look-up has @found.  @caller: an address
+ * in the code that looks up.  If that is an interposer before this library, it gets its own function if it asks for that,
+ * else what comes after it: this library's.
  */
 static inline void *entry_wraps(const struct driver *driver, const struct entry_point *entry, void *found, const void *caller)
 {
+	bool after = entry->first != entry->wrapper && same_library(entry->first, caller);
+
+	if (after && same_library(found, caller))
+		return found;
 	if (found != entry->wrapper && found != entry->first)
 		*entry->real = chained(driver, entry->name, found);
-	return entry->first != entry->wrapper && same_library(entry->first, caller) ? entry->wrapper : entry->first;
+	return after ? entry->wrapper : entry->first;
 }
 
 /* The same for the symbol @name, or NULL if it has no wrapper. */

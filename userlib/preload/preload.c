@@ -485,8 +485,7 @@ PRELOAD_EXPORT int prctl(int option, ...)
  * that must be this function's caller.  So this function must jump to the real one (a tail call).  A test checks that
  * the compiler makes it a jump.
  *
- * RTLD_DEFAULT needs no wrapper: what it finds is this library's, or that of an interposer before it.  Whatever another
- * handle finds becomes what the wrapper calls: with an interposer behind this library, that one's function.
+ * Other handles do not depend on the caller, except RTLD_DEFAULT in a library that was opened with RTLD_LOCAL.
  */
 look_up any_dlsym PRELOAD_EXPORT;
 __attribute__((optimize("O2", "no-stack-protector"))) void *any_dlsym(void *handle, const char *name)
@@ -497,11 +496,12 @@ __attribute__((optimize("O2", "no-stack-protector"))) void *any_dlsym(void *hand
 		find_dlsym();
 	if (name == probe)
 		return &probed;
-	if (handle == RTLD_NEXT || handle == RTLD_DEFAULT ||
-	    !((name[0] == 'c' && name[1] == 'u') || (name[0] == 'h' && name[1] == 'i' && name[2] == 'p')))
+	if (handle == RTLD_NEXT || !((name[0] == 'c' && name[1] == 'u') || (name[0] == 'h' && name[1] == 'i' && name[2] == 'p')))
 		return next_dlsym(handle, name);
 	found = next_dlsym(handle, name);
-	if (!found || !preload_ready())
+	if (!found)
+		return next_dlsym(handle, name);
+	if (!preload_ready())
 		return found;
 	wrapper = cuda_wrapper(name, found, __builtin_return_address(0));
 	if (!wrapper)

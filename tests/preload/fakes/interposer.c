@@ -2,7 +2,7 @@
 /*
  * Libraries of others that see a program's launches, each in its way.  WRAPS: they define cuLaunchKernel, and find the
  * next one by RTLD_NEXT; HANDLE: or in the driver's library.  Otherwise they replace dlsym, as GPU-sharing libraries do,
- * and find the next one by its version; PAST: or in libc itself.
+ * and find the next one by its version; PAST: or in libc itself.  OWN: they replace both, and look their own function up.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -20,11 +20,30 @@ __attribute__((destructor)) static void end(void)
 	fprintf(stderr, "interposer: %d launches\n", launches);
 }
 
+typedef void *look_up(void *, const char *);
+
+static inline look_up *next_look_up(void)
+{
+	static const char *const versions[] = { "GLIBC_2.2.5", "GLIBC_2.17" };
+	static look_up *real;
+	void *library = RTLD_NEXT;
+	size_t i;
+
+#ifdef PAST
+	library = dlopen("libdl.so.2", RTLD_NOW);	/* or libc, on which it depends */
+#endif
+	for (i = 0; i < 2 && !real; i++)
+		real = (look_up *)dlvsym(library, "dlsym", versions[i]);
+	return real;
+}
+
 #ifdef WRAPS
 int cuLaunchKernel(void *f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned h, void *stream,
 		   void **params, void **extra)
 {
-#ifdef HANDLE
+#ifdef OWN
+	next = (launch *)next_look_up()(dlopen("libcuda.so.1", RTLD_NOW), "cuLaunchKernel");
+#elif defined(HANDLE)
 	next = (launch *)dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuLaunchKernel");
 #else
 	next = (launch *)dlsym(RTLD_NEXT, "cuLaunchKernel");
@@ -32,9 +51,24 @@ int cuLaunchKernel(void *f, unsigned a, unsigned b, unsigned c, unsigned d, unsi
 	launches++;
 	return next ? next(f, a, b, c, d, e, g, h, stream, params, extra) : 500;
 }
-#else
-typedef void *look_up(void *, const char *);
+#endif
 
+#ifdef OWN
+static void *self(void)
+{
+	Dl_info own;
+
+	return dladdr(&launches, &own) ? dlopen(own.dli_fname, RTLD_NOW) : NULL;
+}
+
+/* A jump to the next one keeps the caller, on which RTLD_NEXT depends. */
+__attribute__((optimize("O2"))) void *dlsym(void *handle, const char *name)
+{
+	if (strcmp(name, "cuLaunchKernel") || handle == RTLD_NEXT)
+		return next_look_up()(handle, name);
+	return next_look_up()(self(), name);
+}
+#elif !defined(WRAPS)
 static int (*next_get)(const char *, void **, int, uint64_t, void *);
 
 static int my_launch(void *f, unsigned a, unsigned b, unsigned c, unsigned d, unsigned e, unsigned g, unsigned h, void *stream,
@@ -61,19 +95,11 @@ static int my_get(const char *name, void **found, int version, uint64_t flags, v
 	return err;
 }
 
-/* A jump to the next one keeps the caller, on which RTLD_NEXT depends. */
 __attribute__((optimize("O2"))) void *dlsym(void *handle, const char *name)
 {
-	static const char *const versions[] = { "GLIBC_2.2.5", "GLIBC_2.17" };
-	static look_up *real;
-	void *library = RTLD_NEXT, *found;
-	size_t i;
+	look_up *real = next_look_up();
+	void *found;
 
-#ifdef PAST
-	library = dlopen("libdl.so.2", RTLD_NOW);	/* or libc, on which it depends */
-#endif
-	for (i = 0; i < 2 && !real; i++)
-		real = (look_up *)dlvsym(library, "dlsym", versions[i]);
 	if (handle == RTLD_NEXT)
 		return real(handle, name);
 	found = real(handle, name);
