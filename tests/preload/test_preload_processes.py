@@ -92,7 +92,7 @@ def test_a_library_that_is_closed_and_opened_again(start: Start, depth: Callable
 def test_a_program_that_seals_itself(start: Start, depth: Callable[..., int]) -> None:
     """The kernel ends it if the library makes calls that the program has forbidden itself."""
     program = start()
-    program.do("launch 0 1000", "all", "seal", "launch 0 1000")
+    program.do("vfork", "launch 0 1000", "all", "seal", "vfork", "launch 0 1000")
     assert depth(program) == 1
     program.do("all")
     assert depth(program) == 0

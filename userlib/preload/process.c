@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "../handle.h"
+#include "../inherit.h"
 #include "preload.h"
 
 /* The process that files.c tracks.  A child finds 0 there, however it was made. */
@@ -132,11 +133,12 @@ void process_begins(void)
 /*
  * Whether the caller is the process that files.c tracks.  A child of vfork() shares this memory until it executes
  * another program, but its descriptors are its own.  A child that was made without fork(), which calls the handlers of
- * pthread_atfork(), becomes one here.  A program that has sealed itself is taken at its word, for only getpid() would tell.
+ * pthread_atfork(), becomes one here.  Where the program may have forbidden itself getpid(), libc's id of the thread tells:
+ * in a child of vfork() it is the parent's.
  */
 bool preload_own_process(void)
 {
 	if (!*process)
 		in_child();
-	return atomic_load(&seals) || (pid_t)syscall(SYS_getpid) == *process;
+	return atomic_load(&seals) ? gpurt_thread_is_known() : (pid_t)syscall(SYS_getpid) == *process;
 }

@@ -291,6 +291,8 @@ static int carry_out(const char *what, int a, int b)
 		return cancelled();
 	if (!strcmp(what, "signals"))
 		return a ? handle_signals() : signals_handled();
+	if (!strcmp(what, "vfork"))
+		return close_in_vfork();
 	if (!strcmp(what, "seal"))
 		return seal();
 	if (!strcmp(what, "steal-stderr"))

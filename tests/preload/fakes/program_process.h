@@ -20,7 +20,8 @@ int signals_handled(void);
 /* Closes a library and opens it again at another address. */
 int reload(void **library, const char *name, const char *symbol);
 
-/* Forbids itself what a sandbox forbids.  Opens the file FAKE_STOLEN in the place of stderr. */
+/* Closes everything in a child of vfork().  Forbids itself what a sandbox forbids.  Opens the file FAKE_STOLEN in the place of stderr. */
+int close_in_vfork(void);
 int seal(void);
 int steal_stderr(void);
 
