@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from actors import Actor, of
-from links import MS, PENDING, RUNNING, Client
+from links import MS, PENDING, RUNNING, Client, eventually
 
 from gpurt.enums import Image, State
 from gpurt.errors import RefusedError
@@ -150,19 +150,28 @@ def test_an_exemption_does_not_pass_to_another_process_of_that_number(spawn: Spa
     pid = first.pid
     with exempt(plane, pid=pid):
         assert of(plane, pid).exempt
+        began = stat.start if (stat := procs.stat(pid)) else -1
+        assert began > 0
         first.kill()
-        time.sleep(0.05)  # at least one clock tick: a process is identified by its pid and its start in ticks
+        eventually(lambda: ticks() > began)  # a process is identified by its pid and its start in ticks
         second = reborn(spawn, pid)
         second.do("begin")
         assert not of(plane, pid).exempt
         second.kill()
 
 
+def ticks() -> int:
+    """The clock in which processes start."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
 def reborn(spawn: Spawn, pid: int) -> Actor:
-    """Another process with that id."""
+    """Another process with that id; others get no old ids afterwards."""
     for _ in range(50):
+        last = LAST_PID.read_text()
         LAST_PID.write_text(str(pid - 1))
         actor = spawn()
+        LAST_PID.write_text(last)
         if actor.pid == pid:
             return actor
         actor.kill()
