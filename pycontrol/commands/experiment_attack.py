@@ -183,7 +183,7 @@ def _saved(texts: Mapping[Path, str]) -> list[Path]:
     epilog="""\b
 Examples:
   gpurt experiment files                             a thousand files
-  gpurt experiment files --files 4000 --seed 12      a part of what docs/soundness.md counts
+  gpurt experiment files --files 10000 --seed 41     a part of what docs/soundness.md counts
 
 \b
 Exit codes: 0 done; 1 a bound was exceeded; 2 wrong usage; 3 a file cannot be written; 130 interrupted.""",

@@ -28,7 +28,7 @@ from pycontrol.observe.judge.check import Judged, against, lines_of, unbounded
 from pycontrol.observe.judge.finding import Finding, What
 from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.listening import CURE, HOST, PORT
-from pycontrol.observe.watch.mismatch import bounds_of, mismatch
+from pycontrol.observe.watch.mismatch import bounds_of, lasting, mismatch
 from pycontrol.observe.watch.watch import PATIENCE, Watcher
 from pycontrol.output import render
 
@@ -112,7 +112,7 @@ def _watch(device: str | None, file: Path, name: str | None, until: str | None, 
     log_to = _syslog(log)
     with connect(device) as control, connect(device) as asks, asked() as stop:
         host = fit.ask(asks, loaded)
-        objections = fit.objections(loaded, host)
+        objections = lasting(fit.objections(loaded, host))
         judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=PATIENCE,
                       gpus=len(host.gpus))  # fmt: skip
         watcher, teller = Watcher(control, asks, judge), Teller(as_json, log_to)

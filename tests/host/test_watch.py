@@ -156,7 +156,9 @@ NODE = FILE.replace('"camera"', '"camera"\nprocess = "node"') + FILE.partition("
 
 
 @pytest.mark.parametrize("ending", ["told", "early", "late"])
-def test_a_watch_that_begins_inside_segments(host: Path, file: Path, ending: str) -> None:
+def test_a_watch_that_begins_inside_segments(
+    host: Path, file: Path, watch: Callable[..., Watch], ending: str
+) -> None:  # fmt: skip
     """The client is a task of the file if it tells of the end of its job, and none if it never tells of any."""
     file.write_text(NODE if ending != "late" else BRIEF.replace('"900ms"', '"1us"').replace('"50ms"', '"0ns"'))
     with ExitStack() as stack:
@@ -180,6 +182,7 @@ def test_a_watch_that_begins_inside_segments(host: Path, file: Path, ending: str
             assert inside.acquire(timeout=PATIENCE)
         batches = Watcher(control, asks, Judge(load(file), {}, patience=LATEST)).findings(stop)
         assert next(batches) == []
+        running = watch(host)
         begun.set()
         for one in threads:
             one.join(PATIENCE)
@@ -191,6 +194,8 @@ def test_a_watch_that_begins_inside_segments(host: Path, file: Path, ending: str
         "told": [], "early": [f"{who}, and no job of it was seen: it may be no task of the file"],
         "late": [f"{who} at GPU priority 7, and no task of the file is it"],
     }[ending]  # fmt: skip
+    assert "stranger" not in {one["code"] for one in running.begin["objections"]}
+    assert running.end()[1]["found"].get("undeclared", 0) == len(found)
 
 
 def test_a_job_that_was_late_just_before_the_end_is_told_of(host: Path, file: Path) -> None:

@@ -25,13 +25,18 @@ def bounds_of(test: Test | None, taskset: Taskset) -> dict[str, int]:
     }  # fmt: skip
 
 
+def lasting(objections: Sequence[Objection]) -> list[Objection]:
+    """Those that no event takes back: an unknown client may be inside a job, and the judge tells of it later."""
+    return [one for one in objections if one.code is not Code.STRANGER]
+
+
 def mismatch(judge: Judge, objections: Sequence[Objection], why: str) -> list[Finding]:
     """Why the bounds do not speak of this host, as findings: all that the watch does not find itself.
 
     ``why``: those of the test that the user named prove nothing of the file.
     """
     kinds = {
-        Code.MEASURED: What.EPSILON, Code.STRANGER: What.UNDECLARED, Code.AMBIGUOUS: What.UNDECLARED,
+        Code.MEASURED: What.EPSILON, Code.AMBIGUOUS: What.UNDECLARED,
         Code.EXEMPT: What.UNDECLARED, Code.GPU_PRIORITY: What.PRIORITY, Code.GROUP: What.PRIORITY,
         Code.DEMOTED: What.OVERRUN, Code.TIER: What.LATE, Code.DRIVER: What.LATE,
     }  # fmt: skip

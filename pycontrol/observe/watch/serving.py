@@ -24,7 +24,7 @@ from pycontrol.observe.watch.distributions import ResponseCollector
 from pycontrol.observe.watch.exposition import Server
 from pycontrol.observe.watch.listening import CURE, OLDEST, address_of, listen_text
 from pycontrol.observe.watch.metrics import ANSWER, HostCollector, JudgeCollector, Naming
-from pycontrol.observe.watch.mismatch import bounds_of, mismatch
+from pycontrol.observe.watch.mismatch import bounds_of, lasting, mismatch
 from pycontrol.observe.watch.watch import PATIENCE
 from pycontrol.observe.watch.watches import Watches
 from pycontrol.output import render
@@ -69,7 +69,7 @@ def _watched(device: str | None, loaded: TasksetFile, name: str | None, registry
     chosen = covering_test(loaded.taskset, name)
     with connect(device) as asks:
         host = fit.ask(asks, loaded)
-    found = fit.lines(fit.objections(loaded, host))
+    found = fit.lines(lasting(fit.objections(loaded, host)))
     remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why]), *found]
     render.note(*remarks, as_json=False)
     responses = ResponseCollector(one.name for one in loaded.taskset)
@@ -77,7 +77,7 @@ def _watched(device: str | None, loaded: TasksetFile, name: str | None, registry
                   observe=responses.observe)  # fmt: skip
 
     def compare(asks: Any) -> None:
-        mismatch(judge, fit.objections(loaded, fit.ask(asks, loaded)), chosen.why if name else "")
+        mismatch(judge, lasting(fit.objections(loaded, fit.ask(asks, loaded))), chosen.why if name else "")
 
     watches = Watches(lambda: connect(device), judge, compare, stop,
                       lambda text: render.say(f"gpurt: {text}", err=True))  # fmt: skip

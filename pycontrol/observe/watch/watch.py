@@ -7,13 +7,16 @@ import threading
 import time
 from collections.abc import Iterator
 
+from analysis.traces.trace import Event, Kind
 from gpurt.enums import EventKind
 from gpurt.text import visible
 from pycontrol.link.control import ClientInfo, Control, EventRecord
 from pycontrol.link.events import LINGER, Names, to_events
 from pycontrol.link.owners import Owners
 from pycontrol.link.sleep import Sleep
+from pycontrol.machine import procs
 from pycontrol.machine.clocks import look as machine_clocks
+from pycontrol.machine.programs import fingerprint, tasks_of
 from pycontrol.observe.fit.clocks import clocks
 from pycontrol.observe.fit.costs import failures
 from pycontrol.observe.fit.host import Host
@@ -100,9 +103,14 @@ class Watcher:
 
     def _find_present(self) -> None:
         """Clients that are there may be inside jobs, whose beginnings no event tells any more."""
-        longest = max((task.period + task.deadline for task in self.judge.file.taskset), default=0)
-        there = {f"{client.comm}-{client.pid}" for client in self.asks.clients() if client.pid}
-        self.judge.strangers.there(there, time.monotonic_ns() + longest)
+        file, clients, now = self.judge.file, self.asks.clients(), time.monotonic_ns()
+        longest = max((task.period + task.deadline for task in file.taskset), default=0)
+        names = [f"{client.comm}-{client.pid}" if client.pid else "" for client in clients]
+        self.judge.strangers.there({*names} - {""}, now + longest)
+        for name, client in zip(names, clients, strict=True):
+            command = fingerprint(procs.command(client.pid)) if client.pid else ""
+            if client.priority and not tasks_of(file, client.comm, command):
+                self.judge.strangers.uses(Event(now, Kind.BEGIN, name, gpu=client.gpu), client.priority)
 
     def _take(self, record: EventRecord) -> list[Finding]:
         self.events += 1
