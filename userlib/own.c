@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Facts about the process that are learned once: its id, which each begin and end of a segment compares with that of the
- * process that opened the handle; and what its stderr is.  A program may forbid itself getpid(), and close its stderr.
+ * Facts about the process that are learned once: its id, and what its stderr is.  A program may forbid itself getpid(), and
+ * close its stderr.  Each begin and end of a segment compares the id with that of the process that opened the handle.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>

@@ -53,7 +53,7 @@ static void assign(int fd, struct gpu_file *file)
 	atomic_store(&state[fd], file ? TRACKED : OTHER);
 }
 
-/* Which of its family's nodes the path is, from 1, or 0. */
+/* The kind of node in the path's family, from 1, or 0. */
 static int kind_of(const char *path, size_t *family)
 {
 	int kind = 0;

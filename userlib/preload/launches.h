@@ -8,8 +8,8 @@
  * parameter that a macro reads has one of these names: stream, event, context, made (where the new stream goes), flags.
  * wrappers.py writes them from a table.
  *
- * The real function of a wrapper is the next one in the order of libraries: that of another interposer behind this
- * library, which goes on to the driver's, or the driver's.
+ * The real function of a wrapper is the next one in the order of libraries.  It belongs to another interposer behind this
+ * library, which goes on to the driver's, or to the driver.
  *
  * A file that includes this header defines FAILURE, what a wrapper returns if there is no real function, and:
  *	void *driver_symbol(const char *name)			the driver's own function
@@ -321,8 +321,8 @@ static inline void cannot_chain(const char *name)
 }
 
 /*
- * What a wrapper calls if a look-up has @found, or NULL: the next library's function, if @found is the driver's and the
- * next one goes on to that.
+ * Returns the real function for a wrapper if a look-up has @found, or NULL.  It is the next library's, if @found is the
+ * driver's and the next one goes on to that.
  */
 static inline void *chained(const struct driver *driver, const char *name, void *found)
 {
@@ -337,9 +337,9 @@ static inline void *chained(const struct driver *driver, const char *name, void 
 }
 
 /*
- * Returns the first of the entry's wrappers, which goes on, in the end, to what a look-up has @found.  @caller: an address
- * in the code that looks up.  If that is an interposer before this library, it gets its own function if it asks for that,
- * else what comes after it: this library's.
+ * Returns the first of the entry's wrappers, which goes on, in the end, to what a look-up has @found.  The address @caller
+ * is in the code that looks up.  An interposer before this library gets its own function if it asks for that, else this
+ * library's, which comes after its own.
  */
 static inline void *entry_wraps(const struct driver *driver, const struct entry_point *entry, void *found, const void *caller)
 {

@@ -25,8 +25,8 @@
 static struct gpu_file server = { .family = &family_nvidia_mps };
 
 /*
- * Whether a daemon is behind the socket.  The daemon does not notice: its socket is none for datagrams, which the kernel
- * says only where a process has the socket (unix_find_bsd() in net/unix/af_unix.c).
+ * Whether a daemon is behind the socket.  The daemon does not notice, because its socket is none for datagrams.  The kernel
+ * says so only where a process has the socket (unix_find_bsd() in net/unix/af_unix.c).
  */
 static bool runs(void)
 {
