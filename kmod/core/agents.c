@@ -282,21 +282,23 @@ static bool can_take(const struct gpurt_agents *a, const struct gpurt_agent_proc
 }
 
 /*
- * Has one agent switch others, two or more, as many as one call can.  The first one that comes on does so by itself: a
- * call for one is over sooner, so the GPU idles for less time.
+ * Has one agent switch others, two or more, as many as one call can.  If more than a few come on, the first one does so
+ * by itself: a call for one is over much sooner, so the GPU idles for less time.
  */
 static void take(struct gpurt_agents *a, u64 now)
 {
 	struct gpurt_agent_process *c = !a->only == a->open ? caller(a) : NULL;
-	u32 count = 0, channels = 0, alone = a->open;
+	u32 count = 0, channels = 0;
 	struct list_head *pos;
+	bool alone;
 
 	if (!c)
 		return;
 	list_for_each(pos, &a->registered)
 		count += can_take(a, c, process_of(pos));
-	if (count < 2 + alone)
+	if (count < 2)
 		return;
+	alone = a->open && count > GPURT_AGENT_FEW;
 	c->many = c->sequence + 1;
 	c->puts = a->open;
 	c->given_up = false;

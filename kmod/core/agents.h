@@ -68,6 +68,7 @@
 #define GPURT_AGENT_TRUST_MAX_NS	(1024 * GPURT_AGENT_TRUST_NS)
 #define GPURT_AGENT_SOON		16	/* times as long as the last one: that is forgotten then */
 #define GPURT_AGENT_USERS		16	/* late ones that are remembered: those who were late last */
+#define GPURT_AGENT_FEW		8U	/* one call puts so many processes back before the GPU idles for long */
 #define GPURT_AGENT_NAMES		(GPURT_NAME_LEN / 2)	/* that fit into a text, with '+' between them */
 
 enum gpurt_agents_step {

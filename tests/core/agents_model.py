@@ -125,11 +125,11 @@ class Model:
             return
         busy = c.owes and (c.many != c.sequence or c.given_up)
         others = [p for p in self.processes if self.can_take(c, p)]
-        if busy or c.late or c.doubted or c.taker or len(others) < 2 + self.open:
+        if busy or c.late or c.doubted or c.taker or len(others) < 2:
             return
         c.many, c.puts, c.given_up, self.caller = c.sequence + 1, self.open, False, c
         room = lib.GPURT_MAX_CHANNELS
-        for p in others[self.open :]:
+        for p in others[self.open and len(others) > lib.GPURT_AGENT_FEW :]:
             if p.channels <= room:
                 room -= p.channels
                 p.taker, p.taken_in = c, c.many

@@ -263,6 +263,14 @@ def test_one_call_is_for_two_or_more_whose_users_permit_it_and_for_what_fits() -
     assert not any(one.taken for one in pair.array)
 
 
+@pytest.mark.parametrize(("others", "own"), [(lib.GPURT_AGENT_FEW, [2]), (lib.GPURT_AGENT_FEW + 1, [0, 2])])
+def test_one_call_puts_them_back_except_the_first_one_of_many(others: int, own: list[int]) -> None:
+    pair = many(others + 1)
+    do(pair, ("commit", 2), *[("answer", name, True) for name in range(others + 1)], ("commit", None))
+    assert [name for name in range(others + 1) if not pair.array[name].taken] == own
+    assert pair.array[2].puts
+
+
 def test_a_user_has_no_more_agents_than_the_limit() -> None:
     """Processes 0, 1, 3 and 4 have the same user, who may have two.  Process 2 has one who may have any number."""
     pair = Pair(6, BOUND, False, limit=2)

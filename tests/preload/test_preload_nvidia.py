@@ -316,6 +316,6 @@ def test_the_owners_agent_switches_all_others_by_one_call(
     for one in others:
         gpu.finish(one.pid)
         one.do("all")
-    assert [calls(gpu, one).count("enable 2") for one in others] == [1] + [0 if many else 1] * 3
-    assert ("enable 6" in calls(gpu, urgent)) == many
+    assert [calls(gpu, one).count("enable 2") for one in others] == [0 if many else 1] * 4
+    assert ("enable 8" in calls(gpu, urgent)) == many
     assert plane.status()[0].late == 0
