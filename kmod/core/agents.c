@@ -283,7 +283,7 @@ static bool can_take(const struct gpurt_agents *a, const struct gpurt_agent_proc
 
 /*
  * Has one agent switch others, two or more, as many as one call can.  If more than a few come on, the first one does so
- * by itself: a call for one is over much sooner, so the GPU idles for less time.
+ * by itself.  A call for one is over much sooner, so the GPU idles for less time.
  */
 static void take(struct gpurt_agents *a, u64 now)
 {
@@ -320,7 +320,7 @@ static void take(struct gpurt_agents *a, u64 now)
 
 /*
  * The last call of the process's agent for others is over, or not waited for any more.  Those for whom it may not have
- * done what holds now are ordered that again.
+ * done what holds now are ordered again.
  */
 static void taken_over(struct gpurt_agents *a, const struct gpurt_agent_process *c, bool well, bool over, u64 now)
 {
