@@ -39,8 +39,8 @@
  * at most, whatever the processes do.
  *
  * One call for many: the agent of the process that is to be alone takes the channels of several others off by one call.
- * Otherwise the firmware would carry out one call after the other.  The agent puts them back likewise.  It is asked only
- * if it and they owe nothing else, and if all are one user's, or it is an administrator's.  The others have orders of
+ * Otherwise the firmware would carry out one call after the other.  The agent puts them back likewise.  It is asked
+ * only if it and they owe nothing else, and if all are one user's, or it is an administrator's.  The others have orders of
  * their own, which they answer as soon as they know.  An agent that cannot rely on that call, for its channels changed,
  * carries its order out itself.  If the call fails, or is not over after half of `bound`, the others get their order
  * again: `anew`.  A call that was given up can still be carried out, later.  So each of its processes is ordered again
