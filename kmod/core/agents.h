@@ -38,18 +38,18 @@
  * An agent that registers in the middle of a step has the rest of that step's time.  So each step takes `bound`
  * at most, whatever the processes do.
  *
- * One call for many: the agent of the process that is to be alone takes the channels of several others off by one call.
- * Otherwise the firmware would carry out one call after the other.  The agent puts them back likewise.  It is asked
- * only if it and they owe nothing else, and if all are one user's, or it is an administrator's.  The others have orders of
- * their own, which they answer as soon as they know.  An agent that cannot rely on that call, for its channels changed,
- * carries its order out itself.  If the call fails, or is not over after half of `bound`, the others get their order
- * again: `anew`.  A call that was given up can still be carried out, later.  So each of its processes is ordered again
- * when it is over.
+ * One call for many: the agent of the process that is to be alone takes the channels of several others off by one
+ * call.  Otherwise the firmware would carry out one call after the other.  The agent puts them back likewise.  It is
+ * asked only if it and they owe nothing else, and if all are one user's, or it is an administrator's.  The others
+ * have orders of their own, which they answer as soon as they know.  An agent that cannot rely on that call, for its
+ * channels changed, carries its order out itself.  If the call fails, or is not over after half of `bound`, the
+ * others get their order again: `anew`.  A call that was given up can still be carried out, later.  So each of its
+ * processes is ordered again when it is over.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
- * locks, allocates, or reads a clock.  An answer, a reminder and the facts cost the same however
- * many processes there are.  An update, a tick and a registration visit each process that has an
- * agent.  So the number of agents that one user may have is limited.  His processes cost the host
+ * locks, allocates, or reads a clock.  An answer for its own process, a reminder and the facts cost
+ * the same however many processes there are.  An update, a tick, a registration and the answer to a call for others
+ * visit each process that has an agent.  So the number of agents that one user may have is limited.  His processes cost the host
  * time at a priority that they do not have.
  */
 #ifndef GPURT_CORE_AGENTS_H
