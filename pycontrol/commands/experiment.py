@@ -6,7 +6,6 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from analysis.papers.experiments.schedulability import Schedulability
 from analysis.papers.experiments.study import Study
 from gpurt.errors import UsageError
 from gpurt.files import unwritable
-from gpurt.text import near, visible
+from gpurt.text import near
 from gpurt.types import Document
 from pycontrol.commands.options import FOLDER, JSON, Given, GivenPath, command
 from pycontrol.output import render
@@ -74,7 +73,7 @@ Examples:
 To continue an interrupted run, give the same command again.
 
 \b
-Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 6 the Dask cluster failed; 130 interrupted.""",
+Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 130 interrupted.""",
 )
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, type=ExperimentName())
 @click.option("--tasksets", type=click.IntRange(1, 10**7),
@@ -92,25 +91,23 @@ Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 6 the Dask cluste
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
 @click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
-@click.option("--dask", "address", metavar="ADDRESS", help="Run on that Dask scheduler (needs gpurt[dask]).")
 @JSON
 def run(
     names: tuple[str, ...], tasksets: int | None, changes: tuple[str, ...], profiles: Path | None, seed: int, jobs: int,
-    method: str, output: Path, form: str, fresh: bool, address: str | None, as_json: bool,
+    method: str, output: Path, form: str, fresh: bool, as_json: bool,
 ) -> int:  # fmt: skip
     """Repeat published experiments, on random tasksets or in simulation."""
     known: dict[str, object] = {**EXPERIMENTS, **ENERGY, **STUDIES}
     names = tuple(dict.fromkeys(one for name in names for one in _named(name, known)))
     known |= _changed(names, changes)
-    _check_options(names, profiles, method, address)
+    _check_options(names, profiles, method)
     made = []
-    with _executor(address, as_json) as executor:
-        for name in names:
-            count = tasksets or (ENERGY[name].usual if name in ENERGY else Settings.tasksets)
-            settings = Settings(count, seed, method, profiles if name in ENERGY else None)
-            made.append(_run(known[name], settings, output, form, jobs, fresh, executor))
-            if not as_json:
-                render.say(_text(made[-1]))
+    for name in names:
+        count = tasksets or (ENERGY[name].usual if name in ENERGY else Settings.tasksets)
+        settings = Settings(count, seed, method, profiles if name in ENERGY else None)
+        made.append(_run(known[name], settings, output, form, jobs, fresh))
+        if not as_json:
+            render.say(_text(made[-1]))
     if as_json:
         render.emit({"results": [_document(one) for one in made]}, True, "")
     return 0
@@ -137,13 +134,11 @@ def _changed(names: Sequence[str], changes: Sequence[str]) -> dict[str, Schedula
         raise UsageError(f"--set: {error}") from None
 
 
-def _check_options(names: Sequence[str], profiles: Path | None, method: str, address: str | None) -> None:
+def _check_options(names: Sequence[str], profiles: Path | None, method: str) -> None:
     """Raises UsageError for options that do not go with an experiment, and FileError if profiles are wrong."""
     fixed = [name for name in names if name not in EXPERIMENTS or EXPERIMENTS[name].owned]
     if fixed and method != "uunifast":
         raise UsageError(f"--utilizations does not go with {fixed[0]}")
-    if address and (studies := [name for name in names if name in STUDIES]):
-        raise UsageError(f"--dask does not go with {studies[0]}, which one core computes in minutes")
     if energy := [name for name in names if name in ENERGY]:
         if profiles is None:
             where = "the published profiles' folder, with gpu_rtx3070/ and gpu_t400/ in it"
@@ -153,11 +148,11 @@ def _check_options(names: Sequence[str], profiles: Path | None, method: str, add
         raise UsageError(f"--profiles goes with {', '.join(ENERGY)}")
 
 
-def _run(chosen: Any, settings: Settings, output: Path, form: str, jobs: int, fresh: bool, executor: Any) -> Produced:
+def _run(chosen: Any, settings: Settings, output: Path, form: str, jobs: int, fresh: bool) -> Produced:
     total = chosen.size if isinstance(chosen, Study) else chosen.size * settings.tasksets
     try:
         with render.progress(total, chosen.name) as bar:
-            return produce(chosen, settings, output, form, jobs, lambda done, _: bar.reach(done), fresh, executor)
+            return produce(chosen, settings, output, form, jobs, lambda done, _: bar.reach(done), fresh)
     except CheckpointError as error:
         raise UsageError(f"{error}; --fresh forgets it") from None
     except SimulationError as error:
@@ -183,20 +178,3 @@ def _text(made: Produced) -> str:
     marks = {True: "reproduced", False: "NOT REPRODUCED"}
     lines += [f"{marks[one.reproduced]}: {one.text}: {one.why}" for one in made.claims or ()]
     return "\n".join(lines)
-
-
-def _executor(address: str | None, as_json: bool) -> Any:
-    """A context manager that yields an executor on a Dask cluster; None where no address is given."""
-    if address is None:
-        return nullcontext()
-    try:
-        from analysis.papers.experiments.cluster import connect
-    except ImportError:
-        raise UsageError("--dask needs the package distributed: pip install 'gpurt[dask]'") from None
-    try:
-        cluster = connect(address)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--dask: no scheduler answers at {visible(address)}: {visible(error)}") from None
-    if not cluster.workers():
-        render.note(f"the scheduler at {visible(address)} has no workers yet; the work waits for them", as_json=as_json)
-    return cluster

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -142,12 +141,10 @@ def test_the_fingerprint_is_of_all_code_that_results_depend_on(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["gcaps-fig8f", "thesis-fig4.13"])
-def test_jobs_and_executors_change_nothing(name: str, pieces: None) -> None:
+def test_jobs_change_nothing(name: str, pieces: None) -> None:
     experiment, settings = EXPERIMENTS[name], replace(SMALL, tasksets=5)
     alone = run(experiment, settings)
     assert run(experiment, settings, jobs=2) == alone
-    with ThreadPoolExecutor(2) as pool:
-        assert run(experiment, settings, executor=pool) == alone
 
 
 def test_a_curve_without_a_test_is_left_out() -> None:
@@ -225,19 +222,6 @@ def test_the_command_says_what_there_is_and_what_is_wrong(tmp_path: Path) -> Non
     arguments = ["gcaps-fig8a", "-o", str(tmp_path)]
     with pytest.raises(UsageError, match="--fresh"):
         CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
-
-
-def test_a_local_dask_cluster_gives_the_same() -> None:
-    distributed = pytest.importorskip("distributed", reason="the optional package distributed is not installed")
-    from analysis.papers.experiments.cluster import connect
-
-    settings = replace(SMALL, tasksets=2)
-    with (
-        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster,
-        connect(cluster.scheduler_address) as executor,
-    ):
-        table = run(EXPERIMENTS["gcaps-fig8a"], settings, executor=executor)
-    assert table == run(EXPERIMENTS["gcaps-fig8a"], settings)
 
 
 #: Accepted of 500 tasksets at loads of 0.1 to 0.6 in the specification of policy `boosted`, which had a generator and

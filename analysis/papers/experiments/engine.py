@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs an experiment in pieces: in any order, in any process or machine, and continued after an interruption."""
+"""Runs an experiment in pieces: in any order, in any process, and continued after an interruption."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,9 +41,8 @@ def run(
     checkpoint: Path | None = None,
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
-    executor: Executor | None = None,
 ) -> Results[Result]:
-    """Runs the pieces that the checkpoint lacks, by the executor, or in ``jobs`` threads or processes.
+    """Runs the pieces that the checkpoint lacks, in ``jobs`` threads or processes.
 
     ``progress`` is called with the number of tasksets done and of all tasksets.  Raises CheckpointError if the
     checkpoint is of another experiment or other settings.
@@ -54,7 +52,7 @@ def run(
         waiting = [work for work in pieces if work not in store.done]
         total = sum(work.count for work in pieces)
         counted = total - sum(work.count for work in waiting)
-        for work, result in _each(partial(evaluate, experiment, settings), waiting, jobs, executor, experiment.threads):
+        for work, result in _each(partial(evaluate, experiment, settings), waiting, jobs, experiment.threads):
             store.add(work, result)
             counted += work.count
             if progress:
@@ -76,30 +74,20 @@ def plan(experiment: Experiment[Point, Result], settings: Settings) -> list[Work
 
 
 def evaluate(experiment: Experiment[Point, Result], settings: Settings, work: Work) -> Result:
-    """The result of a piece of work; called in other processes and on other machines."""
+    """The result of a piece of work; called in other processes."""
     _, point = experiment.panels[work.panel].points[work.point]
     return experiment.evaluate(point, settings, work.start, work.count)
 
 
 def _each(
-    call: Callable[[Work], Result], pieces: Sequence[Work], jobs: int, executor: Executor | None, threads: bool
+    call: Callable[[Work], Result], pieces: Sequence[Work], jobs: int, threads: bool
 ) -> Iterator[tuple[Work, Result]]:
     """Each piece and its result, in the order in which they finish."""
-    if executor is None and jobs <= 1:
+    if jobs <= 1:
         yield from ((work, call(work)) for work in pieces)
         return
-    with _workers(jobs, executor, threads) as pool:
-        yield from finished(pool, call, pieces)
-
-
-@contextmanager
-def _workers(jobs: int, executor: Executor | None, threads: bool) -> Iterator[Executor]:
-    """The given executor, or threads or processes."""
-    if executor is not None:
-        yield executor
-        return
     with ThreadPoolExecutor(jobs) if threads else processes(jobs) as pool:
-        yield pool
+        yield from finished(pool, call, pieces)
 
 
 class _Checkpoint(Generic[Point, Result]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ class Produced:
 
 def produce(
     chosen: Experiment[Any, Any] | Study, settings: Settings, folder: Path, form: str, jobs: int, progress: Progress,
-    fresh: bool = False, executor: Executor | None = None,
+    fresh: bool = False,
 ) -> Produced:  # fmt: skip
     """Writes NAME.csv and the pictures into the folder, which is made if it is not there.
 
@@ -56,7 +55,7 @@ def produce(
     checkpoint = folder / f"{chosen.name}.checkpoint"
     if fresh:
         checkpoint.unlink(missing_ok=True)
-    rows = chosen.rows(run(chosen, settings, checkpoint, jobs, progress, executor), settings)
+    rows = chosen.rows(run(chosen, settings, checkpoint, jobs, progress), settings)
     files = [folder / f"{chosen.name}.csv"]
     write_rows(rows, files[0], chosen.measures)
     files += chosen.draw(rows, folder, form)
