@@ -95,6 +95,41 @@ def test_what_is_not_run_is_shown() -> None:
     assert {one.command for one in WITH_OUTPUT} >= NOT_RUN.keys()
 
 
+#: What computes from files alone.
+OFFLINE = ("analyze", "experiment bounds", "margins", "plan", "simulate")
+#: Commands in indented blocks that need more than the files of examples/, each with what.
+ELSEWHERE = {
+    "gpurt analyze robot.toml --measured": "a host", "gpurt plan slices --watch": "a Tegra",
+    "gpurt plan add planned.toml task.toml --move -o planned.toml": "a file with one more task",
+}
+
+
+def indented(page: Path) -> list[str]:
+    """The commands of indented blocks, without the remarks beside them, that compute from files."""
+    outside = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    lines = [re.split(r" {2,}| #", one)[0] for one in re.findall(r"^    (gpurt .*)$", outside, re.MULTILINE)]
+    calls = tuple(f"gpurt {word} " for word in OFFLINE)
+    return [one for one in lines if one.startswith(calls) and one not in ELSEWHERE]
+
+
+WITH_INDENTED = [page for page in PAGES if indented(page)]
+
+
+@pytest.mark.parametrize("page", WITH_INDENTED, ids=[page.stem for page in WITH_INDENTED])
+def test_what_indented_blocks_show_answers_yes_or_no(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page: Path
+) -> None:
+    """In the page's order, in one folder; F is a file of energy there."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    divided = text_of(ROOT / "examples/partitions.toml").replace("[platform]", '[platform]\npolicy = "segment"')
+    (tmp_path / "set.toml").write_text(divided)
+    files = {"F": "examples/energy/example5.toml"}
+    monkeypatch.chdir(tmp_path)
+    for command in indented(page):
+        words = [files.get(word, word) for word in shlex.split(command)[1:]]
+        assert cli.run(words) in (0, 1), (command, capfd.readouterr().err)
+
+
 def test_the_first_screen_shows_outputs() -> None:
     assert sum(one.page == README.name for one in WITH_OUTPUT) >= 3
 
