@@ -30,6 +30,7 @@ from pycontrol.output.render import bound, ms
 Examples:
   gpurt status
   gpurt status gpus --json
+  watch gpurt status                  again and again; gpurt top has the clients
 
 \b
 Exit codes: 0 done; 2 wrong usage; 4 no host."""

@@ -87,6 +87,7 @@ def test_policy_budget_and_exemption(gpurt: Gpurt, host: Path) -> None:
     (shown,) = json.loads(gpurt("set", "policy", "lock-fifo", "--json")[1])["gpus"]
     assert (shown["policy"], shown["notice"], shown["poll_ns"], shown["tier"]) == ("lock-fifo", "poll", 10**6, "T3")
     assert gpurt("set", "policy", "fair")[0] == 2
+    assert "did you mean segment?" in gpurt("set", "policy", "segmnt")[2]
     code, _, err = gpurt("set", "policy", "job", "--notice", "notify")
     assert code == 5
     assert "kernel module" in err

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from enum import IntEnum, IntFlag
 
 from gpurt._gpurt import lib
+from gpurt.text import near
 
 #: Names that papers, drivers and ROS have for ours.  No file and no option takes them; messages lead from them to ours.
 KNOWN_AS = {
@@ -22,6 +23,11 @@ def meant_by(word: str, options: Iterable[str]) -> str:
     """The option that other people's word means, as the end of a message; empty if it is not one of the options."""
     ours = KNOWN_AS.get(word.lower().replace("_", "-"), "")
     return f'; what others call {word} is "{ours}" here' if ours in options else ""
+
+
+def _near(word: str, options: Iterable[str]) -> str:
+    found = near(word, options)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 class Words(IntEnum):
@@ -47,7 +53,8 @@ class Words(IntEnum):
         for member in cls:
             if member.word == word:
                 return member
-        raise ValueError(f"{word!r} is not one of {', '.join(cls.words())}{meant_by(word, cls.words())}")
+        words = cls.words()
+        raise ValueError(f"{word!r} is not one of {', '.join(words)}{meant_by(word, words) or _near(word, words)}")
 
 
 class Policy(Words):
