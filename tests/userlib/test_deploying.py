@@ -21,7 +21,7 @@ from pycontrol import cli
 from pycontrol.link.control import connect
 from pycontrol.machine.placement import fifo_permitted
 
-FOLDER = ROOT / "examples/systemd"
+FOLDER, PAGE = ROOT / "examples/systemd", ROOT / "docs/deploying.md"
 NAMESPACES = ["unshare", "--pid", "--fork", "--net", "--mount-proc"]
 #: Begins a segment, says what its own id is, and waits to be told to end.
 PROGRAM = """
@@ -84,7 +84,12 @@ def words_of(unit: Path) -> list[str]:
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="needs systemd-analyze")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_systemd_understands_the_units_of_hosts_and_watchers(unit: Path, tmp_path: Path) -> None:
-    text = unit.read_text().replace("/usr/bin/gpurt", sys.executable)
+    (steps,) = re.findall(r"^for unit in .*?^done$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    script = f'sudo() {{ "$@"; }}\n{steps.replace("/etc/systemd/system", str(tmp_path))}'
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(["bash", "-euc", script], cwd=ROOT, env={**os.environ, "PATH": path}, check=True)
+    text = (tmp_path / unit.name).read_text()
+    assert f"ExecStart={shutil.which('gpurt', path=path)} " in text
     (tmp_path / unit.name).write_text(re.sub(r"^Documentation=.*\n", "", text, flags=re.MULTILINE))
     verify = ["systemd-analyze", "verify", tmp_path / unit.name]
     assert subprocess.run(verify, capture_output=True, text=True, check=False).stderr == ""
