@@ -108,7 +108,7 @@ def growth(
     more = result.why or beyond(test, taskset, result)
     why = why or more
     hardware = {} if units_owned else hardware
-    with show(effort(taskset, len(hardware)) + len(own_periods(taskset)) * own, "searching") as bar:
+    with show(effort(taskset, len(hardware)) + len(own_periods(taskset)) * own, f"runs of {test.name}") as bar:
         found = _margins(test, taskset, bar, own, interrupted)
         moved = list(periods(test, taskset, bar.update)) if own else []
         budgets = epsilon_budgets(test, taskset, hardware, bar.update)

@@ -58,6 +58,11 @@ def _interrupted(test: Test, found: Sequence[Margin]) -> None:
 
 
 def _table(found: Sequence[Margin]) -> str:
+    """Those that may grow the least first; where times have to shrink, those that need the least change."""
+    shrinks = all(one.factor is None or one.factor < 1 for one in found)
+    known = sorted((one for one in found if one.factor is not None), key=lambda one: one.factor or 0, reverse=shrinks)
+    none = [one for one in found if one.factor is None]
+    found = [*known, *none] if shrinks else [*none, *known]
     rows = [(one.what.words, one.task or "-", ms(one.now or None), room(one.most), _factor(one))
             for one in found]  # fmt: skip
     return render.table(("what", "task", "now ms", "at most ms", "factor"), rows)

@@ -86,6 +86,23 @@ def test_no_way_is_said_and_nothing_written(gpurt: Gpurt, tmp_path: Path) -> Non
     assert path.read_text() == before
 
 
+def test_margins_begin_with_the_one_that_hurts_most(gpurt: Gpurt, tmp_path: Path) -> None:
+    """The least room first; of a file that fails, the least change that cures it, and what cures nothing last."""
+    path = taskset(tmp_path / "set.toml", task("a", [cpu("2ms")]), task("b", [cpu("3ms")], "20ms", 4))
+
+    def factors() -> list[str]:
+        lines = gpurt("margins", path)[1].partition("factor\n")[2].partition("\n\n")[0].splitlines()[1:]
+        return [line.split("  ")[-1].strip() for line in lines]
+
+    room = [float(one) for one in factors()]
+    assert len(room) > 2
+    assert room == sorted(room)
+    path.write_text(path.read_text().replace("3ms", "30ms"))
+    known = [float(one) for one in factors() if one != "no bound at 0"]
+    assert known == sorted(known, reverse=True)
+    assert factors()[len(known):] == ["no bound at 0"] * (len(factors()) - len(known))
+
+
 def test_sensitivity_finds_how_much_may_grow(gpurt: Gpurt, tmp_path: Path) -> None:
     path = taskset(tmp_path / "set.toml", task("a", [cpu("2ms")]), task("b", [cpu("3ms")], "20ms", 4))
     command = ["margins", path, "--json", "--clock", "half=0.5", "--clock", "slow=4"]
