@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from test_real_trees import CASES, FOLDERS, OWN, _stays, copy_of
-from trees import ROOT, patch_driver
+from trees import PATCH_DRIVER, ROOT, patch_driver
 
 __all__ = ["_stays"]  # a fixture
 pytestmark = pytest.mark.timeout(3600)
@@ -24,7 +24,10 @@ FUNCTIONS = [
     "wait_on_destroy_queue", "destroy_queue_cpsch", "process_termination_cpsch",
 ]  # fmt: skip
 #: Features of newer releases, and how their code shows them.
-FEATURES = {"PARTITIONS": "node->node_id", "HIBERNATES": "dqm_evict_mqd_bo", "USER_QUEUES": "userq_doorbell_xa"}
+FEATURES = {"PARTITIONS": "node->node_id", "HIBERNATES": "dqm_evict_mqd_bo", "USER_QUEUES": "userq_doorbell_xa",
+            "FLUSHES": "Heavy-weight TLB flush"}
+#: In evict_process_queues_cpsch(); older versions of Debian's kernels have none.
+FLUSH = re.compile(r"\n\t/\*\n\t \* Heavy-weight TLB flush after MES(?:.(?!\*/))*.\*/\n\tif \([^;]*;\n\n", re.S)
 ONLY_IN_NEWER = {"wait_on_destroy_queue"}
 AMDGPU = [case for case in CASES if case.values[0] == "amdgpu"]
 #: Mutants that must be noticed, by what each breaks: a line of the driver, and what it becomes.
@@ -35,6 +38,7 @@ MUTANTS = {
     "a failure is not reported": ("retval = hangs || dqm->stale ? -ETIMEDOUT : 0;", "retval = 0;"),
     "a failed update is not tried again": ("if (dqm->stale && !", "if (!retval && false && !"),
     "MES is called before the reset": ("if (!hangs && !switch", "if (!switch"),
+    "a commit waits for a flush": ("\tif (qpd->evicted++ > 0)", "\tkfd_flush_tlb();\n\tif (qpd->evicted++ > 0)"),
     "each process has an update": ("evict_queues_locked(dqm, qpd, false", "evict_queues_locked(dqm, qpd, true"),
     "processes without an owner are asked for": ("!hooks || !qpd->owner ||", "!hooks ||"),
     "nobody comes back": ("kfd_gpurt_may_run(dqm, qpd) == off", "kfd_gpurt_may_run(dqm, qpd) == off || !off"),
@@ -55,10 +59,20 @@ NEWER_MUTANTS = {
 }  # fmt: skip
 
 
-def driver(source: Path, tmp_path: Path) -> str:
-    """The code of the patched driver that runs here."""
+def driver(source: Path, tmp_path: Path, older: bool = False) -> str:
+    """The code of the patched driver that runs here; or of the driver before a flush came into it."""
     tree = copy_of(source, "amdgpu", tmp_path / "tree", whole=False)
-    assert patch_driver("amdgpu", tree)[0] == 0
+    if older:
+        file = tree / FOLDERS["amdgpu"] / "amdkfd/kfd_device_queue_manager.c"
+        text, count = FLUSH.subn("", file.read_text())
+        if not count:
+            pytest.skip("there is none")
+        file.write_text(text)
+        if f"{PATCH_DRIVER.linux_version(tree)}-older" not in PATCH_DRIVER.names_of("amdgpu"):
+            pytest.skip("there are no patches for a version of that release without it")
+    code, out, err = patch_driver("amdgpu", tree)
+    assert code == 0, err
+    assert "-older: " in out or not older
     folder = next(one for one in (tree / FOLDERS["amdgpu"] / "amdkfd", tree / OWN / "amdkfd") if one.is_dir())
     files = {name: (folder / name).read_text() for name in ("gpurt_port.h", "kfd_gpurt.h", "kfd_gpurt.c")}
     parts = [re.sub(r"^#include .*\n", "", text, flags=re.M) for text in files.values()]
@@ -101,9 +115,11 @@ def run(code: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[str
     return subprocess.run([folder / "harness"], capture_output=True, text=True)
 
 
+@pytest.mark.parametrize("older", [False, True])
 @pytest.mark.parametrize(("_driver", "source"), AMDGPU)
-def test_the_hardware_has_what_gpurt_says(_driver: str, source: Path, tmp_path: Path) -> None:
-    done = run(driver(source, tmp_path), tmp_path, "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover")
+def test_the_hardware_has_what_gpurt_says(_driver: str, source: Path, older: bool, tmp_path: Path) -> None:
+    flags = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover"]
+    done = run(driver(source, tmp_path, older), tmp_path, *flags)
     assert done.returncode == 0, done.stderr[-3000:]
     updates, calls = map(int, re.findall(r"\d+", done.stdout))
     assert min(updates, calls) > 10_000

@@ -275,7 +275,7 @@ def test_compiles_the_files_that_the_patches_change(script: Path, tree: Path, tm
         ("535.261.03", "is of release 535, which does not keep the process of a client"),
         ("550.163.01", "is of release 550, which keeps a thread of a client instead of its process"),
         ("575.64.05", "is of release 575, which has no patches"),
-        ("610.43.02", "is of release 610, which has no patches"),
+        ("610.43.02", "is of release 610, which has no patches: its sources could not be had"),
     ],
 )
 def test_releases_of_nvidia_without_patches_are_refused_with_the_reason(tmp_path: Path, version: str, why: str) -> None:
@@ -284,7 +284,21 @@ def test_releases_of_nvidia_without_patches_are_refused_with_the_reason(tmp_path
     code, out, err = patch_driver("nvidia-open", tree)
     assert (code, out, why in err) == (1, "", True), err
     assert "there are patches of nvidia-open for 570, 580, 590, 595" in err
+    assert ("nearest is nvidia-open " in err) == (version[0] == "6")
     assert contents(tree) == before
+
+
+def test_a_point_release_that_nobody_has_seen_is_named(script: Path, tmp_path: Path) -> None:
+    """It is patched if every hunk fits, which is not to say that it is supported."""
+    name = "src/nvidia/src/kernel/a.c"
+    text = patch({name: LINES}, {name: changed(LINES, 3, "x")})
+    base = ["seen: 2026-03-05 to 2026-03-13: 595.44.02\n", "    595.45.04\n"]
+    files: Files = {"0001-a.patch": [text], "series": ["0001-a.patch\n"], "base": base}
+    written(script.parents[1] / "kmod/patches/nvidia-open/595", files)
+    for version, new in (("595.45.04", False), ("595.71.05", True)):
+        tree = written(tmp_path / version, {name: LINES, "version.mk": [f"NVIDIA_VERSION = {version}\n"]})
+        code, out, err = patch_driver("nvidia-open", tree, script=script)
+        assert (code, f"{version} is not among the 2 releases, of 2026-03-05 to 2026-03-13," in out) == (0, new), err
 
 
 def test_a_package_with_rm_as_a_binary_is_refused(tmp_path: Path) -> None:

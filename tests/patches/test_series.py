@@ -67,7 +67,7 @@ def test_one_release_of_a_driver_is_kept_whole_and_all_are_stored_again(driver: 
     script = tmp_path / "gpurt/scripts/patch-driver"
     script.parent.mkdir()
     shutil.copy(SCRIPT, script)
-    for release in (release for one, release in RELEASES if one == driver):
+    for release in PATCH_DRIVER.names_of(driver):
         for option in ("--write", "--store"):
             assert patch_driver(option, tmp_path / release, driver, release, script=script) == (0, "", "")
         for name, text in texts(driver, release).items():

@@ -183,10 +183,13 @@ static void destroy(int i, int slot)
 	}
 }
 
-/* Memory pressure, SVM, CRIU, a reset: they nest. */
+/* Memory pressure, SVM, CRIU, a reset: they nest.  Under MES each needs a flush before the memory is given away. */
 static void evict(int i)
 {
+	int before = flushes;
+
 	assert(!evict_process_queues_cpsch(&dqm, &processes[i].pdd.qpd));
+	assert(flushes - before == (FLUSHES && dqm.dev->shared_resources.enable_mes));
 	processes[i].evictions++;
 }
 
@@ -206,7 +209,7 @@ static void born(int i)
 	p->process.lead_thread = &p->leader;
 	p->pqm.process = &p->process;
 	p->pdd.process = &p->process;
-	p->pdd.drm_priv = p;
+	p->pdd.drm_priv = p->pdd.drm_file = p;
 	p->pdd.qpd.pqm = &p->pqm;
 	INIT_LIST_HEAD(&p->pdd.qpd.queues_list);
 	INIT_LIST_HEAD(&p->pdd.qpd.priv_queue_list);
@@ -227,10 +230,10 @@ static void die(int i)
 
 static void commit_now(int wanted)
 {
-	int i, before = updates;
+	int i, before = updates, flushed = flushes;
 
 	assert(amdgpu_gpurt_port.commit(&dqm) == wanted);
-	assert(updates - before <= 1);
+	assert(updates - before <= 1 && flushes == flushed);
 	for (i = 0; i < PROCESSES; i++)
 		off[i] = has_queues(i) && hooks && !allowed[i];
 }
