@@ -37,7 +37,7 @@ HEIGHT = 0.72
 TITLE = "Which policy keeps each task's deadline, in simulation and with proof"
 HOW = (
     "A bar is the longest response time in simulated runs, and the first number beside it. No bar crosses its black "
-    "line, the proved bound, which is the number after \u2264."
+    "line, the proved bound, which is the number after \u2264; ? where none is known."
 )
 
 
@@ -65,7 +65,7 @@ def _told(one: TaskResult) -> str:
     """What was seen in simulated runs, and what is proved, in ms; a bound is rounded up."""
     if not one.simulated:
         return "no job"
-    bound = f"\u2264 {ceil(one.bound / 1e5) / 10:g}" if one.bound else "(no bound)"
+    bound = f"\u2264 {ceil(one.bound / 1e5) / 10:g}" if one.bound else "\u2264 ?"
     return f"{one.simulated / 1e6:.3g} {bound}"
 
 
