@@ -26,6 +26,11 @@ void agent_remove(struct tsg *tsg)
 	(void)tsg;
 }
 
+void agent_retell(const struct tsg *tsg)
+{
+	(void)tsg;
+}
+
 void preload_say(const char *format, ...)
 {
 	(void)format;
