@@ -239,11 +239,11 @@ ONCE = ("a pipe", "standard input", "process substitution", "a descriptor")
 
 
 def test_all_readers_are_known() -> None:
-    names = ("analyze", "plan priorities", "plan modes", "margins", "simulate", "trace check", "apply",
+    names = ("plan priorities", "plan modes", "margins", "simulate", "trace check", "apply",
              "plan partitions", "plan add", "plan slices")  # fmt: skip
     known = {(name, "file") for name in names}
     known |= {("trace check", "trace"), ("trace plot", "trace"), ("run", "what"), ("plan add", "task"),
-              ("measure code", "inputs")}  # fmt: skip
+              ("measure code", "inputs"), ("analyze", "files")}  # fmt: skip
     assert known <= set(READERS)
     assert all(option(reader.command, "--json") for reader in READERS)
 
