@@ -53,7 +53,7 @@ LIVE = {"run", "apply", "watch", "emulate", "serve"}
 
 
 def test_every_command_that_takes_a_file_is_asked() -> None:
-    names = {"file", "taskset_path", "energy_path"}
+    names = {"file", "files", "taskset_path", "energy_path"}
     taking = {name for name in cli.LEAVES if names & {param.name for param in cli.find(name).params} or name == "run"}
     assert taking == set(CALLS)
 
