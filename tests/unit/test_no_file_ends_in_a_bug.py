@@ -35,7 +35,7 @@ CALLS: dict[str, list[list[str]]] = {
     "analyze": [[], ["--all"], ["--explain", "t0"], ["--measured", "--margin", "10%"]], "report": [
         ["--elsewhere", "-o", "{out}"], ["--trace", "{trace}", "-o", "{out}"]],
     "margins": [[]], "plan modes": [[], ["--host", "agents"]], "plan priorities": [[]],
-    "attack": [["--states", "20000"]],
+    "attack": [["--states", "20000"]], "experiment bounds": [["--test", "gcaps-suspend-printed"]],
     "plan partitions": [[]], "plan units": [[], ["--frontier"]], "plan add": [[], ["{task}"]],
     "plan slices": [[], ["--host", "agents"]],
     "simulate": [["--runs", "2", "-o", "{trace}"]], "trace check": [[]],
