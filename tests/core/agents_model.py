@@ -265,6 +265,8 @@ class Model:
 
     def unite(self, p: Process, group: int | None, now: int) -> None:
         p.group = group
+        if p.agent and self.may_run(p) and not (p.on or p.exempt):
+            self.open = False
         self.give(p, now)
         self.changed(now)
 
