@@ -38,7 +38,8 @@ MUTANTS = {
     "a failure is not reported": ("retval = hangs || dqm->stale ? -ETIMEDOUT : 0;", "retval = 0;"),
     "a failed update is not tried again": ("if (dqm->stale && !", "if (!retval && false && !"),
     "MES is called before the reset": ("if (!hangs && !switch", "if (!switch"),
-    "a commit waits for a flush": ("\tif (qpd->evicted++ > 0)", "\tkfd_flush_tlb();\n\tif (qpd->evicted++ > 0)"),
+    "a commit waits for a flush":
+        ("\tif (qpd->evicted++ > 0)", "\tkfd_flush_tlb(qpd_to_pdd(qpd));\n\tif (qpd->evicted++ > 0)"),
     "each process has an update": ("evict_queues_locked(dqm, qpd, false", "evict_queues_locked(dqm, qpd, true"),
     "processes without an owner are asked for": ("!hooks || !qpd->owner ||", "!hooks ||"),
     "nobody comes back": ("kfd_gpurt_may_run(dqm, qpd) == off", "kfd_gpurt_may_run(dqm, qpd) == off || !off"),
@@ -52,10 +53,12 @@ MUTANTS = {
     "user queues are not seen": ("if (!xa_empty(&dqm->dev->adev->userq_doorbell_xa))", "if (false)"),
     "user queues are made": ("ret = hooks;", "ret = false;"),
     "a reset does not end what is not known": ("dqm->stale = !dqm->dev", "dqm->stale = dqm->stale || !dqm->dev"),
+    "the TLB of no VM is flushed": ("enable_mes && qpd_to_pdd(qpd)->drm_", "enable_mes || !qpd_to_pdd(qpd)->drm_"),
 }
 
 NEWER_MUTANTS = {
-    "partitions have one name", "who is off is lost in hibernation", "user queues are not seen", "user queues are made"
+    "partitions have one name", "who is off is lost in hibernation", "user queues are not seen", "user queues are made",
+    "the TLB of no VM is flushed",
 }  # fmt: skip
 
 

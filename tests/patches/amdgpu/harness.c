@@ -189,7 +189,7 @@ static void evict(int i)
 	int before = flushes;
 
 	assert(!evict_process_queues_cpsch(&dqm, &processes[i].pdd.qpd));
-	assert(flushes - before == (FLUSHES && dqm.dev->shared_resources.enable_mes));
+	assert(flushes - before == (FLUSHES && dqm.dev->shared_resources.enable_mes && processes[i].pdd.drm_priv));
 	processes[i].evictions++;
 }
 
@@ -477,6 +477,20 @@ static void test_no_owner(bool mes)
 	stop();
 }
 
+/* A process that has /dev/kfd open, and no VM on this GPU, is evicted and restored there like all others. */
+static void test_no_vm(bool mes)
+{
+	start(mes);
+	attach_ours();
+	processes[0].pdd.drm_priv = processes[0].pdd.drm_file = NULL;
+	evict(0);
+	evict(0);
+	restore(0);
+	restore(0);
+	check();
+	stop();
+}
+
 /* Without the hardware scheduler nobody is ever off, whatever is asked. */
 static void test_no_hws(void)
 {
@@ -618,6 +632,7 @@ int main(int argc, char **argv)
 		test_failure(mes);
 		test_resetting(mes);
 		test_no_owner(mes);
+		test_no_vm(mes);
 		test_hibernation(mes);
 		test_random(mes, argc > 1 ? atoi(argv[1]) : 500);
 	}

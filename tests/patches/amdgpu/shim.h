@@ -173,7 +173,7 @@ static inline void dqm_unlock(struct device_queue_manager *dqm)
 #define kfd_inc_compute_active(dev) assert(!dqm_held)
 #define kfd_dec_compute_active(dev) assert(!dqm_held)
 static int flushes;
-#define kfd_flush_tlb(...) ((void)flushes++)
+#define kfd_flush_tlb(pdd, ...) (assert((pdd)->drm_priv), (void)flushes++)
 #define kfd_dbg_has_cwsr_workaround(dev) false
 #define kfd_dbg_ev_raise(...) ((void)0)
 #define dbgdev_wave_reset_wavefronts(dev, p) ((void)0)
