@@ -53,12 +53,18 @@ MUTANTS = {
         ("if (_group(p) == pApi->pKernelChannelGroup && (p->gpurtState & (OFF | UNKNOWN)))", "if (NV_FALSE)"),
     "a preemption leaves it on": ("            p->gpurtState |= WANTED_OFF;\n    status", "            ;\n    status"),
     "what another call may switch on runs": ("if (IS_GSP_CLIENT(pGpu) && _mayEnable(cmd))", "if (NV_FALSE)"),
+    "what is left of a group runs when a channel was freed":
+        ("{\n    _offAgain(pGpu, pGroup);\n}", "{\n}"),
+    "a call for a group is one for all": ("pApi != NULL ? pApi->pKernelChannelGroup : NULL", "NULL"),
     "what another call may switch on runs if that cannot be mended":
         ("if (_switch(pGpu, pGroup, NV_TRUE, SCHEDULED) != NV_OK)\n        nv",
          "(void)_switch(pGpu, pGroup, NV_TRUE, SCHEDULED);\n    if (0) nv"),
     "GSP is told of it later": ("return (pParams->flags & NVOS54_FLAGS_FINN_SERIALIZED) ||", "return"),
     "keys are rotated": ("return !gpuIsCCFeatureEnabled(pGpu);", "return NV_FALSE;"),
     "an interrupt waits for a lock": ("WRITE_ONCE(o->killed, true);", "spin_lock(&lock);"),
+    "a timer waits for a lock":
+        ("WRITE_ONCE(NV_GET_NVL_FROM_NV_STATE(nv)->gpurt_resets, begins);", "spin_lock(&lock);"),
+    "a reset is not told": ("hooks->reset(g, resets);", ";"),
     "a lost GPU is not told": ("g->nv && xchg(&NV_GET_NVL_FROM_NV_STATE(g->nv)->gpurt_lost, false)", "false"),
     "everyone waits": ("&& (!o->opener || o->opener == me)", ""),
     "nobody waits": ("return o->channels && !o->told &&", "return false &&"),

@@ -21,6 +21,7 @@ HERE = ROOT / "tests/patches/rm"
 FIFO = "src/nvidia/src/kernel/gpu/fifo"
 GROUP = "pKernelChannel->pKernelChannelGroupApi->pKernelChannelGroup"
 GPU = "src/nvidia/src/kernel/gpu"
+RESOURCE = "src/nvidia/src/kernel/rmapi/resource.c"
 #: What each of these breaks is noticed: a file of RM's (its name depends on the release), what the patches have put
 #: there, and what it becomes.
 MUTANTS = {
@@ -33,11 +34,13 @@ MUTANTS = {
         f"{FIFO}/kernel_channel.c",
         f"gpurtAfterSchedule(pGpu, {GROUP},\n" + 31 * " " + "pKernelChannel, pSchedParams->bEnable);", ";"),
     "what another call may switch on runs": (
-        "src/nvidia/src/kernel/rmapi/resource.c", "gpurtAfterControl(pGpu, pResource, pParams->cmd);", ";"),
+        RESOURCE, "if (pGpu != NULL)\n        gpurtAfterControl(pGpu, pResource, pParams->cmd);", ";"),
+    "what a call that fails has switched on runs": (
+        RESOURCE, "if (status != NV_OK)\n            gpurtAfterControl(pGpu, pResource, pParams->cmd);", ";"),
     "a channel that is reset runs": (
         f"{FIFO}/kernel_fifo_gpurt.c", "        case NV906F_CTRL_CMD_RESET_CHANNEL:\n", ""),
     "GSP enables what is off after a preemption": (
-        "src/nvidia/src/kernel/rmapi/resource.c", "gpurtHandlesControl(pGpu, pResource, pParams, &status)", "NV_FALSE"),
+        RESOURCE, "gpurtHandlesControl(pGpu, pResource, pParams, &status)", "NV_FALSE"),
     "what is off is waited for": (f"{FIFO}/kernel_channel.c", "if (gpurtIsOff(pKernelChannel))", "if (NV_FALSE)"),
     "everything is stopped at once": (f"{FIFO}/kernel_channel.c", "if (gpurtIsOff(pKernelChannel))", "if (NV_TRUE)"),
     "a channel that was stopped is switched": (f"{FIFO}/kernel_channel.c", "gpurtStopped(pKernelChannel);", ";"),

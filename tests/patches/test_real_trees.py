@@ -156,6 +156,27 @@ def test_rm_has_the_lock_after_calls_by_which_channels_may_come_back(driver: str
     assert [number for number in sorted(wanted) if rows[number] & NO_GPUS_LOCK] == []
 
 
+@pytest.mark.parametrize(("driver", "source"), OPEN)
+def test_a_call_that_gsp_fails_is_followed_while_rm_has_the_lock(
+    driver: str, source: Path | None, tmp_path: Path
+) -> None:
+    """Such a call has no epilogue; and a channel that is freed leaves its group in no call of a process."""
+    tree = copy_of(source, driver, tmp_path / "tree", whole=False)
+    assert patch_driver(driver, tree)[0] == 0
+    steps = {
+        "rmapi/resource.c": ("rmresControl_Prologue_IMPL", "NV_RM_RPC_CONTROL(", "if (status != NV_OK)\n",
+                             "gpurtAfterControl(", "rmGpuGroupLockRelease("),
+        "gpu/fifo/kernel_channel.c": ("kchannelDestruct_IMPL", "gpurtChannelRemoved(", "NV_RM_RPC_FREE(",
+                                      "gpurtChannelFreed("),
+    }  # fmt: skip
+    for name, (function, *wanted) in steps.items():
+        text = (tree / "src/nvidia/src/kernel" / name).read_text()
+        found = re.search(rf"^{function}\n\(\n.*?^\}}\n", text, re.M | re.S)
+        assert found
+        assert [found[0].count(one) for one in wanted] == [1] * len(wanted)
+        assert sorted(wanted, key=found[0].index) == wanted
+
+
 @pytest.mark.skipif(not os.environ.get("GPURT_LONG"), reason="takes a minute of CPU time; GPURT_LONG=1 has it run")
 @pytest.mark.parametrize(("driver", "source"), OPEN)
 def test_what_is_patched_around_rm_compiles(driver: str, source: Path | None, tmp_path: Path) -> None:

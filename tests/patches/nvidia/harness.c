@@ -249,12 +249,19 @@ static void open_channel(int client, int group, bool delays)
 	assert(client == CLIENTS || told[client]);
 }
 
+/* GSP may switch on what is left of the group. */
 static void close_channel(struct channel *c)
 {
+	struct channel *other;
+
 	begin(c->rm.client);
 	gpurtChannelRemoved(&gpu, &c->rm);
 	memset(&c->rm, 0xa5, sizeof(c->rm));
 	c->open = false;
+	for (other = channels; other < channels + CHANNELS; other++)
+		if (schedule_puts_on && other->api.pKernelChannelGroup == c->api.pKernelChannelGroup)
+			other->off = other->user_off;
+	gpurtChannelFreed(&gpu, c->api.pKernelChannelGroup);
 	end();
 }
 
@@ -558,10 +565,12 @@ static void test_sleep(void)
 	nv.flags = NV_FLAG_INITIALIZED;
 	/* A reset that lasts is not ended by a wish for another commit. */
 	nv_gpurt_reset(&nv, true);
+	flush_work(&telling);
 	assert(resetting);
 	nv_gpurt_woken(&nv);
 	assert(resetting);
 	nv_gpurt_gpu_opened(&nv);
+	flush_work(&telling);
 	assert(!resetting);
 	nv_gpurt_woken(&nv);
 	assert(!resetting && due);
@@ -591,7 +600,7 @@ static void test_failed_filter(void)
 	stop();
 }
 
-/* An interrupt comes while the lock is held, and finds that the GPU is lost. */
+/* An interrupt or a timer comes while the lock is held, and finds that the GPU is lost and must be reset. */
 static void test_lost(void)
 {
 	start();
@@ -599,11 +608,38 @@ static void test_lost(void)
 	open_channel(1, 1, true);
 	memset(kills, 0, sizeof(kills));
 	spin_lock(&lock);
+	nv_gpurt_reset(&nv, true);
 	nv_gpurt_lost(&nv);
 	nv_gpurt_killed(any(true)->rm.pGpurtOwner);
 	spin_unlock(&lock);
 	flush_work(&telling);
-	assert(kills[0] == 1 && kills[1] == 1);
+	assert(kills[0] == 1 && kills[1] == 1 && resetting);
+	nv_gpurt_reset(&nv, false);
+	flush_work(&telling);
+	assert(!resetting);
+	stop();
+}
+
+/* A call that names a group has no channels of others sent again. */
+static void test_one_group(void)
+{
+	RmResource resource = { NULL };
+	int i;
+
+	start();
+	for (i = 0; i < 3; i++)
+		open_channel(0, i > 0, true);
+	for (i = 0; i < CHANNELS; i++)
+		if (channels[i].open)
+			schedules(&channels[i], true, true);
+	alone = 1;
+	commit_well();
+	calls = biggest = 0;
+	resource.group = &any(true)->api;
+	begin(&clients[0]);
+	gpurtAfterControl(&gpu, &resource, NVA06C_CTRL_CMD_SET_TIMESLICE);
+	end();
+	assert(calls == 1 && biggest == 1 + (resource.group->pKernelChannelGroup == &groups[1]));
 	stop();
 }
 
@@ -685,6 +721,7 @@ int main(int argc, char **argv)
 	test_sleep();
 	test_failed_filter();
 	test_lost();
+	test_one_group();
 	test_waits();
 	test_refused_controls();
 	for (round = 0; round < rounds; round++) {

@@ -11,7 +11,7 @@ typedef uint32_t NvU32, NvHandle, NV_STATUS;
 typedef struct nv_state {
 	NvU32 flags;
 	struct OBJGPU *gpu;
-	NvBool gpurt_lost;	/* in truth of what is around it */
+	NvBool gpurt_lost, gpurt_resets;	/* in truth of what is around it */
 } nv_state_t, OS_GPU_INFO;
 #define NV_GET_NVL_FROM_NV_STATE(nv) (nv)
 typedef struct nvidia_stack nvidia_stack_t;

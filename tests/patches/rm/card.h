@@ -168,6 +168,7 @@ static struct {
 	int fails_after;		/* so many of these, one fails half-way, and all that follow if it is negative; -1: none */
 	NV_STATUS fails_with;
 	NvBool switches_on;		/* SCHEDULE and RESET do */
+	NV_STATUS in_the_end;		/* what SMPC_MODE returns, which has enabled all by then */
 	NvBool refuses_foreign;		/* a client that names another's channels */
 	NvBool immediate;		/* what the last STOP_CHANNEL said */
 	int idles;
@@ -272,7 +273,7 @@ static NV_STATUS gsp_control(RM_API *api, NvHandle client, NvHandle object, NvU3
 		return NV_OK;
 	case NV2080_CTRL_CMD_GR_CTXSW_SMPC_MODE:
 		gsp_enable(client, 0);
-		return NV_OK;
+		return gsp.in_the_end;
 	case NVA06F_CTRL_CMD_STOP_CHANNEL:
 		gsp.immediate = ((NVA06F_CTRL_STOP_CHANNEL_PARAMS *)params)->bImmediate;
 		find(client, object)->stopped = NV_TRUE;

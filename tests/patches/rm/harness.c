@@ -253,6 +253,10 @@ static void test_doors(NvBool switches_on)
 	MUST(gsp.preemptions == 1);
 	MUST_OK(ask(&a.process, a.client, SUBDEVICE, NV2080_CTRL_CMD_GR_CTXSW_SMPC_MODE, &counters, sizeof(counters)));
 	MUST(!running(&a, FIRST, 2));
+	gsp.in_the_end = NV_ERR_INVALID_STATE;
+	MUST_BE(ask(&a.process, a.client, SUBDEVICE, NV2080_CTRL_CMD_GR_CTXSW_SMPC_MODE, &counters, sizeof(counters)),
+		NV_ERR_INVALID_STATE);
+	MUST(!running(&a, FIRST, 2));
 	MUST_OK(switch_channels(&a, &a, FIRST, 2, NV_FALSE));
 	MUST(!running(&a, FIRST, 2));
 	MUST_BE(switch_channels(&b, &a, FIRST, 2, NV_FALSE), NV_ERR_INSUFFICIENT_PERMISSIONS);
