@@ -11,6 +11,7 @@
 
 #define MEASURES GPURT_SIM_MEASURES
 #define CHOICES 64		/* in one step */
+#define WAYS 200		/* for each of the most states, on average */
 #define DEEP (1ULL << 30)	/* bytes of states that are still to be followed, at most */
 
 /* Where a state comes from: the state before, and what was chosen, as the digits of one number. */
@@ -275,8 +276,9 @@ static int follow(struct explorer *e)
 		e->result->states = e->seen.count;
 		if (err || (e->result->late && (e->result->flags & GPURT_EXPLORE_STOP)))
 			return err;
-		/* One state may have any number of ways. */
-		if (e->depth * e->frame > DEEP || e->seen.count > e->result->most_states)
+		/* One state may have any number of ways, and all may lead to states that were seen. */
+		if (e->depth * e->frame > DEEP || e->seen.count > e->result->most_states ||
+		    e->result->steps / WAYS > e->result->most_states)
 			return -GPURT_SIM_ETIME;
 	} while (choose_next(e));
 	return 0;

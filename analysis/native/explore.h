@@ -17,7 +17,7 @@ enum gpurt_explore_flags {
 };
 
 struct gpurt_exploration {
-	u64 most_states;		/* gives up beyond */
+	u64 most_states;		/* gives up beyond, or after 200 times as many ways */
 	u32 flags;			/* enum gpurt_explore_flags */
 	u32 late;			/* result: 1 + the first task or measure found beyond its limit; 0: none */
 	u64 states, steps;		/* result: different states, and ways from one to another that were taken */

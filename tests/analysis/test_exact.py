@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from builders import cpu, gpu, task, taskset
@@ -26,9 +27,10 @@ from analysis.attack.exact import (
 )
 from analysis.attack.search import prioritised
 from analysis.attack.tiny import tiny, tiny_for
-from analysis.model import MS, CpuSegment, Span, Taskset
+from analysis.model import MS, CpuSegment, Span, Taskset, Waiting
 from analysis.papers import registry
 from analysis.simulation.simulate import Options, worst_over_offsets
+from analysis.taskset import parse
 
 SOUND = [test for test in registry.TESTS.values() if test.sound]
 UNSOUND = [test.name for test in registry.TESTS.values() if not test.sound]
@@ -196,3 +198,44 @@ def test_a_state_with_many_ways_ends_at_the_limit() -> None:
     one = task("t", 0, 1, 100, CpuSegment(Span(10 * MS, 1)))
     with pytest.raises(TooManyStatesError, match="gave up after 1001 states"):
         explore(taskset(one), Options("boosted"), states=1000)
+
+
+SEEN_AGAIN = """
+platform = { cpus = 1, policy = "segment", epsilon = "0ns", cpu_latency = "2ns" }
+[[task]]
+name = "a"
+cpu = 0
+priority = 10
+period = "4ns"
+deadline = "8ns"
+segments = [{ cpu = "1ns" }]
+[[task]]
+name = "b"
+cpu = 0
+priority = 11
+period = "6ns"
+waiting = "busy"
+segments = [{ cpu = { worst = "1ns", best = "0ns" } }]
+[[task]]
+name = "c"
+cpu = 0
+priority = 6
+period = "5ns"
+deadline = "20ns"
+segments = [{ misc = "0ns", gpu = "0ns" }]
+[[task]]
+name = "d"
+cpu = 0
+priority = 10
+period = "10ns"
+deadline = "20ns"
+waiting = "busy"
+segments = [{ cpu = { worst = "1ns", best = "0ns" } }]
+"""
+
+
+def test_ways_to_states_that_were_seen_end_at_the_limit_too() -> None:
+    """Sixteen jobs of no length are pending: few of the schedules of an instant differ in what follows."""
+    system, limits = parse(Path("set.toml"), SEEN_AGAIN).taskset, {"a": 32, "b": 3, "c": 80, "d": 80}
+    with pytest.raises(TooManyStatesError, match="gave up after 1584 states, and 1700 may"):
+        explore(system, Options("segment", Waiting.SUSPEND), limits, states=1700)
