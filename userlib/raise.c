@@ -8,10 +8,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "handle.h"
 #include "raise.h"
 
 #ifndef SCHED_RESET_ON_FORK
@@ -80,10 +80,7 @@ static bool still(pid_t thread, const struct how *wanted)
 /* Thread ids are used again, for threads of other processes too. */
 static bool in_this_process(pid_t thread)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d", thread);
-	return !access(path, F_OK);
+	return !syscall(SYS_tgkill, gpurt_pid(), thread, 0);
 }
 
 static void lower(uint64_t word, bool child)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from once import once
 
 #: How fakes/interposer.c is compiled.
 KINDS = {"wraps": ["-DWRAPS"], "handle": ["-DWRAPS", "-DHANDLE"], "own": ["-DWRAPS", "-DOWN"], "hooks": [],
-         "past": ["-DPAST"]}  # fmt: skip
+         "past": ["-DPAST"], "calls": ["-DWRAPS", "-DOWN", '-DOPTIMIZED="O0"'], "variable": ["-DVARIABLE"]}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -30,14 +31,18 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once(tmp_path_factory, "interposers", build)
 
 
-def two_launches(start: Start, how: str, built: Path, *libraries: Path) -> tuple[int, int, str]:
-    """How many of two launches the other library sees, and gpurt's; all that is on stderr."""
+def launches(said: str) -> tuple[list[int], int]:
+    """How many launches each of the other libraries has seen, and gpurt's, as they say when the program ends."""
+    theirs = [int(number) for number in re.findall(r"interposer: (\d+) launches", said)]
+    return theirs, int(said.partition(" refused by the driver; ")[2].partition(" launches in ")[0])
+
+
+def two_launches(start: Start, how: str, built: Path, *libraries: Path) -> tuple[list[int], int, str]:
+    """How many of two launches each of the other libraries sees, and gpurt's; all that is on stderr."""
     program = start(how, LD_PRELOAD=":".join(map(str, [*libraries, built / "libdriver.so"])))
     program.do("launch 0 10", "launch 0 10", "all")
     said = program.quit()
-    theirs = said.partition("interposer: ")[2].partition(" launches")[0]
-    ours = said.partition(" refused by the driver; ")[2].partition(" launches in ")[0]
-    return int(theirs), int(ours), said
+    return *launches(said), said
 
 
 @pytest.mark.parametrize("how", ["link", "default", "dlsym", "proc"])
@@ -49,12 +54,39 @@ def test_each_library_sees_each_call_once(
     """One that replaces dlsym() sees no calls of a program that is linked to the driver: as without gpurt's library."""
     libraries = [built / "libgpurt-preload.so", others / f"{kind}.so"]
     theirs, ours, said = two_launches(start, how, built, *(libraries[::-1] if first else libraries))
-    assert (theirs, ours) == (0 if (kind, how) == ("hooks", "link") else 2, 2), said
+    assert (theirs, ours) == ([0 if (kind, how) == ("hooks", "link") else 2], 2), said
+
+
+@pytest.mark.parametrize("how", ["link", "dlsym"])
+@pytest.mark.parametrize("order", ["wraps handle gpurt", "wraps gpurt handle", "wraps gpurt calls"])
+def test_each_of_three_libraries_sees_each_call_once(
+    order: str, how: str, start: Start, built: Path, others: Path
+) -> None:
+    """One that looks the driver's function up gets what comes after its own, not the first library's."""
+    paths = {"gpurt": built / "libgpurt-preload.so"}
+    libraries = [paths.get(name, others / f"{name}.so") for name in order.split()]
+    theirs, ours, said = two_launches(start, how, built, *libraries)
+    assert (theirs, ours) == ([2, 2], 2), said
+
+
+@pytest.mark.parametrize(("first", "how"), [(False, "link"), (False, "dlsym"), (True, "dlsym"), (True, "proc")])
+def test_a_variable_is_not_called(first: bool, how: str, start: Start, built: Path, others: Path) -> None:
+    """RTLD_NEXT, or the loader, finds the variable in which a library keeps the driver's function."""
+    libraries = [built / "libgpurt-preload.so", others / "variable.so"]
+    theirs, ours, said = two_launches(start, how, built, *(libraries[::-1] if first else libraries))
+    assert (theirs, ours) == ([0], 2), said
+
+
+def test_hip_s_own_look_up_finds_another_library_s(start: Start, built: Path, others: Path) -> None:
+    libraries = [built / "libgpurt-preload.so", others / "hooks.so", built / "libdriver.so"]
+    program = start(family="hip", LD_PRELOAD=":".join(map(str, libraries)))
+    program.do("proc-hipGraphLaunch", "all")
+    assert launches(program.quit()) == ([1], 1)
 
 
 def test_a_library_that_asks_libc_alone_is_named(start: Start, built: Path, others: Path) -> None:
     theirs, ours, said = two_launches(start, "dlsym", built, others / "past.so", built / "libgpurt-preload.so")
-    assert (theirs, ours) == (2, 0)
+    assert (theirs, ours) == ([2], 0)
     assert f"gpurt: the dlsym() of {others}/past.so comes first and does not call the next one" in said
 
 

@@ -94,15 +94,17 @@ def test_a_program_that_seals_itself(start: Start, depth: Callable[..., int]) ->
     program = start()
     program.do("vfork", "launch 0 1000", "all", "seal", "vfork", "launch 0 1000")
     assert depth(program) == 1
-    program.do("all")
+    program.do("all", "context 1 1")
     assert depth(program) == 0
-    assert "2 launches in 2 automatic segments" in program.quit()
+    said = program.quit()
+    assert "2 launches in 2 automatic segments" in said
+    assert "GPU 1, nvidia-rm: this program sealed itself (no_new_privs, seccomp) before" in said
 
 
 def test_a_program_that_seals_itself_before_it_uses_the_gpu(built: Path, gpu: FakeGpu, host: Path) -> None:
     program = Program(built, gpu, host, "proc", "nvidia", {})
     program.do("seal", "context 0 0", "launch 0 1000", "all")
-    assert "this program sealed itself (seccomp) before it used the GPU; this process runs unmanaged" in program.quit()
+    assert "sealed itself (no_new_privs, seccomp) before it used the GPU; this process runs unmanaged" in program.quit()
 
 
 def test_a_file_of_the_program_s_gets_no_messages(built: Path, gpu: FakeGpu, host: Path, tmp_path: Path) -> None:

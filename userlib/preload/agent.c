@@ -122,7 +122,7 @@ bool agent_begins_freely(unsigned int gpu, unsigned int flags)
 {
 	bool begun;
 
-	if (process_seals_itself())	/* the thread's priority may not be asked for: the host finds it */
+	if (process_sealed())	/* the thread's priority may not be asked for: the host finds it */
 		return false;
 	preload_lock();
 	begun = gpu < GPURT_MAX_GPUS && boards[gpu].free && !gpurt_begin_posted(gpu, flags & ~(unsigned int)GPURT_BEGIN_WAIT);
@@ -248,8 +248,8 @@ static int introduce(struct board *b, const struct report *r)
 
 	preload_check_chain();
 	if (process_sealed()) {
-		preload_say("GPU %u, %s: this program sealed itself (seccomp) before it used the GPU; this process runs unmanaged",
-			    gpu, r->driver);
+		preload_say("GPU %u, %s: this program sealed itself (no_new_privs, seccomp) before it used the GPU; this process "
+			    "runs unmanaged", gpu, r->driver);
 		return -EPERM;
 	}
 	if (is_driven(gpu))

@@ -237,11 +237,12 @@ void *hip_wrapper(const char *name, void *real, const void *caller)
 
 /*
  * For hipGetProcAddress().  Only its address tells which form of the function @real is: the releases differ in what
- * they make of versions and flags.
+ * they make of versions and flags.  If it is another interposer's, the name has to do.
  */
 static void *looked_up(const char *name, void *real, const void *caller)
 {
 	size_t i, length = base_length(name);
+	void *wrapper;
 
 	for (i = 0; i < COUNT(entries); i++) {
 		if (strncmp(entries[i].name, name, length) || base_length(entries[i].name) != length)
@@ -249,5 +250,9 @@ static void *looked_up(const char *name, void *real, const void *caller)
 		if (entries[i].wrapper == real || entries[i].first == real || driver_symbol(entries[i].name) == real)
 			return entry_wraps(&driver, &entries[i], real, caller);
 	}
+	wrapper = same_library(real, driver_symbol("hipInit")) ? NULL :
+		  entry_wrapper(&driver, entries, COUNT(entries), name, real, caller);
+	if (wrapper)
+		return wrapper;
 	return name_listed(passing, COUNT(passing), name, length) ? real : passed(name, real);
 }

@@ -19,6 +19,7 @@
 #define GPURT_PRELOAD_LAUNCHES_H
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -62,17 +63,18 @@ static _Thread_local struct { void *slot; const void *caller; } inside __attribu
 	extern __attribute__((alias(#name), visibility("hidden"))) int own_##name params; \
 	PRELOAD_EXPORT int name params						\
 	{									\
-		__typeof__(real_##name) real;					\
-		void *outer = inside.slot;						\
+		static __typeof__(real_##name) last;				\
+		void *outer = inside.slot;					\
 		int result;							\
 										\
+		if (outer == &real_##name) {					\
+			last = last ? last : (__typeof__(last))driver_symbol(#name); \
+			return last ? last args : FAILURE;			\
+		}								\
 		if (!real_##name)						\
-			real_##name = (__typeof__(real))next_symbol(#name);	\
-		real = outer == &real_##name ? (__typeof__(real))driver_symbol(#name) : real_##name; \
-		if (!real)							\
+			real_##name = (__typeof__(last))next_symbol(#name);	\
+		if (!real_##name)						\
 			return FAILURE;						\
-		if (outer == &real_##name)					\
-			return real args;					\
 		inside.slot = &real_##name;					\
 		inside.caller = __builtin_return_address(0);			\
 		result = wrapped_##name args;					\
@@ -296,6 +298,55 @@ static inline bool same_library(const void *a, const void *b)
 	return a && b && dladdr(a, &of_a) && dladdr(b, &of_b) && of_a.dli_fbase == of_b.dli_fbase;
 }
 
+/* The type of the symbol at the address.  A program's own entry to another library's function counts as none. */
+static inline unsigned int symbol_type(const void *address)
+{
+	const ElfW(Sym) *symbol = NULL;
+	Dl_info of;
+
+	if (!dladdr1(address, &of, (void **)&symbol, RTLD_DL_SYMENT) || !symbol || symbol->st_shndx == SHN_UNDEF)
+		return STT_NOTYPE;
+	return ELF64_ST_TYPE(symbol->st_info);
+}
+
+/* Programs that look all of the driver up keep it in variables of the same names. */
+static inline bool is_variable(const void *address)
+{
+	return symbol_type(address) == STT_OBJECT;
+}
+
+/* The library that has the address, or NULL. */
+static inline struct link_map *library_of(const void *address)
+{
+	struct link_map *map = NULL;
+	Dl_info of;
+
+	return dladdr1(address, &of, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
+}
+
+/* Whether the address is in the program, or in a library that it was started with before this one. */
+static inline bool comes_before(const void *address)
+{
+	const struct link_map *its = library_of(address), *map = library_of((const void *)comes_before);
+
+	while (its && map && map != its)
+		map = map->l_prev;
+	return its && map && its != library_of((const void *)comes_before);
+}
+
+/* Whether the library that the code at @caller is in has the function, too. */
+static inline bool has_too(const void *caller, const char *name)
+{
+	struct link_map *map = library_of(caller);
+	void *library = map ? dlopen(*map->l_name ? map->l_name : NULL, RTLD_LAZY | RTLD_NOLOAD) : NULL, *own = NULL;
+
+	if (library) {
+		own = real_dlsym(library, name);
+		dlclose(library);
+	}
+	return same_library(own, caller) && symbol_type(own) == STT_FUNC;
+}
+
 /* Whether interposers find the driver by RTLD_NEXT.  They do not if the program opened its library with RTLD_LOCAL. */
 static inline bool is_next(const struct driver *driver)
 {
@@ -328,7 +379,7 @@ static inline void *chained(const struct driver *driver, const char *name, void 
 {
 	void *next = real_dlsym(RTLD_NEXT, name);
 
-	if (!next || next == found || (found && !same_library(found, driver->symbol(name))))
+	if (!next || next == found || is_variable(next) || (found && !same_library(found, driver->symbol(name))))
 		return found;
 	if (!found || is_next(driver))
 		return next;
@@ -338,18 +389,17 @@ static inline void *chained(const struct driver *driver, const char *name, void 
 
 /*
  * Returns the first of the entry's wrappers, which goes on, in the end, to what a look-up has @found.  The address @caller
- * is in the code that looks up.  An interposer before this library gets its own function if it asks for that, else this
- * library's, which comes after its own.
+ * is in the code that looks up.  Another interposer gets this library's: those before this one have been called already.
+ * One before this library also gets its own function if it asks for that.
  */
 static inline void *entry_wraps(const struct driver *driver, const struct entry_point *entry, void *found, const void *caller)
 {
-	bool after = entry->first != entry->wrapper && same_library(entry->first, caller);
-
-	if (after && same_library(found, caller))
+	if (comes_before(found) || is_variable(found))
 		return found;
-	if (found != entry->wrapper && found != entry->first)
+	if (found != entry->wrapper)
 		*entry->real = chained(driver, entry->name, found);
-	return after ? entry->wrapper : entry->first;
+	return entry->first == entry->wrapper || is_variable(entry->first) || has_too(caller, entry->name) ? entry->wrapper :
+		entry->first;
 }
 
 /* The same for the symbol @name, or NULL if it has no wrapper. */

@@ -17,6 +17,12 @@
 #include "preload.h"
 
 #define SYS_CLOSE_RANGE 436	/* older headers lack it */
+/* The version of libc's first dlsym() for the machine. */
+#if defined(__x86_64__)
+#define OLD_DLSYM "GLIBC_2.2.5"
+#else
+#define OLD_DLSYM "GLIBC_2.17"
+#endif
 
 /* The kernel's own calls.  They are used until this library is ready: libc's would have to be looked up before. */
 static int raw_openat(int folder, const char *path, int flags, ...)
@@ -143,11 +149,11 @@ uint64_t preload_counted(enum count what)
  * interposer's.
  *
  * This can be the first call of a process, from a sanitizer that finds its own real functions.  It must call nothing that
- * others replace.
+ * others replace.  A version that is not there makes libc call malloc(), so the one that every libc has comes first.
  */
 static void find_dlsym(void)
 {
-	static const char *const versions[] = { "GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17" };
+	static const char *const versions[] = { OLD_DLSYM, "GLIBC_2.34" };
 	void *found = NULL;
 	size_t i;
 
@@ -496,7 +502,9 @@ __attribute__((optimize("O2", "no-stack-protector"))) void *any_dlsym(void *hand
 		find_dlsym();
 	if (name == probe)
 		return &probed;
-	if (handle == RTLD_NEXT || !((name[0] == 'c' && name[1] == 'u') || (name[0] == 'h' && name[1] == 'i' && name[2] == 'p')))
+	if (handle == RTLD_NEXT)
+		return libc_dlsym(handle, name);
+	if (!((name[0] == 'c' && name[1] == 'u') || (name[0] == 'h' && name[1] == 'i' && name[2] == 'p')))
 		return next_dlsym(handle, name);
 	found = next_dlsym(handle, name);
 	if (!found)
@@ -525,8 +533,4 @@ void preload_check_chain(void)
 /* An interposer before this library looks the next dlsym up by a version of libc's. */
 PRELOAD_EXPORT __attribute__((alias("any_dlsym"))) void *old_dlsym(void *handle, const char *name);
 __asm__(".symver any_dlsym, dlsym@@GLIBC_2.34");
-#if defined(__x86_64__)
-__asm__(".symver old_dlsym, dlsym@GLIBC_2.2.5");
-#else
-__asm__(".symver old_dlsym, dlsym@GLIBC_2.17");
-#endif
+__asm__(".symver old_dlsym, dlsym@" OLD_DLSYM);

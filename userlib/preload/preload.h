@@ -141,9 +141,8 @@ bool preload_entered(void);
 bool preload_own_process(void);
 /* Called once, before any of these. */
 void process_begins(void);
-/* The program is about to forbid itself system calls; whether it has said so; whether it has done so. */
+/* The program is about to forbid itself system calls; whether it has said so. */
 void process_seals(void);
-bool process_seals_itself(void);
 bool process_sealed(void);
 
 /*

@@ -3,10 +3,8 @@
  * The library's process; and the library in a child, in a thread that is cancelled, and in a signal handler.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -90,34 +88,15 @@ static void note_process(void)
 
 /*
  * The program forbids itself system calls (seccomp), or is about to: a program without rights must say first that it
- * gains none.  From here on the library makes no calls that it need not make.
+ * gains none.  From here on the library makes no calls that it need not make.  It does not look whether that was all that
+ * the program said: the kernel can end the program for the look.
  */
 void process_seals(void)
 {
 	atomic_store(&seals, true);
 }
 
-/* Looks at what the kernel says of this thread, but only once the program has said so itself. */
 bool process_sealed(void)
-{
-	static atomic_bool sealed;
-	char text[4096];
-	const char *line;
-	ssize_t length;
-	int fd;
-
-	if (!atomic_load(&seals) || atomic_load(&sealed))
-		return atomic_load(&sealed);
-	fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
-	length = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[length < 0 ? 0 : length] = '\0';
-	line = strstr(text, "\nSeccomp:\t");
-	atomic_store(&sealed, !line || line[10] != '0');
-	return atomic_load(&sealed);
-}
-
-bool process_seals_itself(void)
 {
 	return atomic_load(&seals);
 }
@@ -140,5 +119,5 @@ bool preload_own_process(void)
 {
 	if (!*process)
 		in_child();
-	return atomic_load(&seals) ? gpurt_thread_is_known() : (pid_t)syscall(SYS_getpid) == *process;
+	return process_sealed() ? gpurt_thread_is_known() : (pid_t)syscall(SYS_getpid) == *process;
 }

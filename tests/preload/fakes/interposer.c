@@ -3,6 +3,7 @@
  * Libraries of others that see a program's launches, each in its way.  WRAPS: they define cuLaunchKernel, and find the
  * next one by RTLD_NEXT; HANDLE: or in the driver's library.  Otherwise they replace dlsym, as GPU-sharing libraries do,
  * and find the next one by its version; PAST: or in libc itself.  OWN: they replace both, and look their own function up.
+ * VARIABLE: they only have a variable of that name, as programs that look all of the driver up.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -13,13 +14,21 @@
 typedef int launch(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
 
 static int launches;
+#ifdef VARIABLE
+void *cuLaunchKernel;
+#else
 static launch *next;
+#endif
+#ifndef OPTIMIZED
+#define OPTIMIZED "O2"
+#endif
 
 __attribute__((destructor)) static void end(void)
 {
 	fprintf(stderr, "interposer: %d launches\n", launches);
 }
 
+#ifndef VARIABLE
 typedef void *look_up(void *, const char *);
 
 static inline look_up *next_look_up(void)
@@ -61,8 +70,8 @@ static void *self(void)
 	return dladdr(&launches, &own) ? dlopen(own.dli_fname, RTLD_NOW) : NULL;
 }
 
-/* A jump to the next one keeps the caller, on which RTLD_NEXT depends. */
-__attribute__((optimize("O2"))) void *dlsym(void *handle, const char *name)
+/* A jump to the next one keeps the caller, on which RTLD_NEXT depends.  Unoptimized code calls it instead. */
+__attribute__((optimize(OPTIMIZED))) void *dlsym(void *handle, const char *name)
 {
 	if (strcmp(name, "cuLaunchKernel") || handle == RTLD_NEXT)
 		return next_look_up()(handle, name);
@@ -80,7 +89,7 @@ static int my_launch(void *f, unsigned a, unsigned b, unsigned c, unsigned d, un
 
 static void *mine(const char *name, void *found)
 {
-	if (!found || strcmp(name, "cuLaunchKernel"))
+	if (!found || (strcmp(name, "cuLaunchKernel") && strcmp(name, "hipGraphLaunch")))
 		return found;
 	next = (launch *)found;
 	return (void *)my_launch;
@@ -103,9 +112,10 @@ __attribute__((optimize("O2"))) void *dlsym(void *handle, const char *name)
 	if (handle == RTLD_NEXT)
 		return real(handle, name);
 	found = real(handle, name);
-	if (!found || strcmp(name, "cuGetProcAddress_v2"))
+	if (!found || (strcmp(name, "cuGetProcAddress_v2") && strcmp(name, "hipGetProcAddress")))
 		return mine(name, found);
 	next_get = (int (*)(const char *, void **, int, uint64_t, void *))found;
 	return (void *)my_get;
 }
+#endif
 #endif
