@@ -260,9 +260,10 @@ static struct gpurt_agent_process *caller(struct gpurt_agents *a)
 	list_for_each(pos, &a->registered) {
 		struct gpurt_agent_process *c = process_of(pos);
 		bool obeys = obeyed(c) || (c->many == c->sequence && !c->given_up);
+		bool stays = !a->open || c->on;		/* else its own order on would overtake the call */
 
 		if (c->number == number)
-			return c->calls && obeys && !c->late && !c->doubted && !c->taker ? c : NULL;
+			return c->calls && obeys && stays && !c->late && !c->doubted && !c->taker ? c : NULL;
 	}
 	return NULL;
 }
@@ -555,7 +556,10 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 	return 0;
 }
 
-/* Whether the agent can switch channels of others, and how many the process has that others can; 0: none. */
+/*
+ * Whether the agent can switch channels of others, and how many the process has that others can; 0: none.  To be called
+ * when that has changed: a call for others that failed may have been due to what was said before.
+ */
 void gpurt_agents_channels(struct gpurt_agents *a, struct gpurt_agent_process *p, bool calls, u32 channels)
 {
 	p->calls = calls;
@@ -603,17 +607,34 @@ void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 	settle(a, p, now);
 }
 
+/* The process's last call for others failed.  Those of other users may have lied about their channels. */
+static bool distrust(struct gpurt_agents *a, const struct gpurt_agent_process *c)
+{
+	struct list_head *pos;
+	bool any = false;
+
+	list_for_each(pos, &a->registered) {
+		struct gpurt_agent_process *p = process_of(pos);
+
+		if (p->taker != c->number || p->taken_in != c->many || p->user == c->user)
+			continue;
+		p->channels = 0;
+		any = true;
+	}
+	return any;
+}
+
 /*
- * The answer to the order @number, which was to switch channels of others or came after that.  Returns the result for
- * the process's own.  A stale handle (-ENOENT) says nothing about the next call; after another error there is none.
+ * The answer to the order @number, which was to switch channels of others or came after that.  A stale handle (-ENOENT)
+ * says nothing about the next call, nor does any error of a call for strangers; after another error there is none.
  */
-static int called(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 number, int result, u64 now)
+static void called(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 number, int result, u64 now)
 {
 	bool own = number == p->many;
 
-	p->calls &= !own || !result || result == -ENOENT;
+	if (own && result)
+		p->calls &= distrust(a, p) || result == -ENOENT;
 	call_over(a, p, own && !result, now);
-	return own ? 0 : result;
 }
 
 /*
@@ -625,7 +646,7 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 	if (number > p->sequence)
 		return -EINVAL;
 	if (p->many && number >= p->many)
-		result = called(a, p, number, result, now);
+		called(a, p, number, result, now);
 	if (number < p->sequence)
 		return 0;
 	hold(a, p, p->free);

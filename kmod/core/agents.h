@@ -43,8 +43,9 @@
  * asked only if it and they owe nothing else, and if all are one user's, or it is an administrator's.  The others
  * have orders of their own, which they answer as soon as they know.  An agent that cannot rely on that call, for its
  * channels changed, carries its order out itself.  If the call fails, or is not over after half of `bound`, the
- * others get their order again: `anew`.  A call that was given up can still be carried out, later.  So each of its
- * processes is ordered again when it is over.
+ * others get their order again: `anew`.  After a failure those of other users switch themselves until they have other
+ * channels.  A call that was given up can still be carried out, later.  So each of its processes is ordered again when
+ * it is over.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  An answer for its own process, a reminder and the facts cost the same however

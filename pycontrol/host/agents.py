@@ -47,7 +47,8 @@ class Process:
     clients: set[GpuClient] = field(default_factory=set)
     agent: GpuClient | None = None
     knows_flag: bool = False  # GPURT_AGENT_FREE
-    set: int = 0  # which state of its channels it has told
+    told: tuple[bool, int] | None = None  # whether its agent can switch others, and which state of its channels
+    set: int = 0  # that state
     channels: list[tuple[int, int]] = field(default_factory=list)  # clients' and channels' handles
     taken: tuple[int, list[tuple[int, int]]] = (0, [])  # both as of its last order that another agent carries out
     waiter: Waiter | None = None  # the agent's call that waits for the next order
@@ -246,7 +247,7 @@ class AgentGpu(Gpu):
         """No update waits for an agent whose connection has ended."""
         process: Process = client.own
         if process.agent is client:
-            process.agent = process.waiter = None
+            process.agent = process.waiter = process.told = None
             client.awaited = False
             lib.gpurt_agents_resign(self.agents, process.raw, self.clock())
             self._reconsider()
@@ -293,8 +294,10 @@ class AgentGpu(Gpu):
                 return err
             process.agent, process.knows_flag = client, bool(flags & lib.GPURT_AGENT_FREE)
             knows_many = bool(flags & lib.GPURT_AGENT_MANY)
-            process.set, process.channels = set_, list(channels)
-            lib.gpurt_agents_channels(self.agents, process.raw, knows_many, knows_many * len(channels))
+            told = knows_many and tsgs > 0, set_
+            if told != process.told:
+                process.told, process.set, process.channels = told, set_, list(channels)
+                lib.gpurt_agents_channels(self.agents, process.raw, told[0], knows_many * len(channels))
             client.awaited = True
             lib.gpurt_set_tsgs(self.sched, client.core, tsgs, now)
             return 0

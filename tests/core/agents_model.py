@@ -125,7 +125,7 @@ class Model:
             return
         busy = c.owes and (c.many != c.sequence or c.given_up)
         others = [p for p in self.processes if self.can_take(c, p)]
-        if busy or c.late or c.doubted or c.taker or len(others) < 2:
+        if busy or c.late or c.doubted or c.taker or len(others) < 2 or (self.open and not c.on):
             return
         c.many, c.puts, c.given_up, self.caller = c.sequence + 1, self.open, False, c
         room = lib.GPURT_MAX_CHANNELS
@@ -275,9 +275,12 @@ class Model:
             return -errno.EINVAL
         if p.many and number >= p.many:
             own = number == p.many
-            p.calls &= well or not own
+            strangers = [o for o in self.processes if own and not well and o.agent and o.taker is p]
+            strangers = [o for o in strangers if o.taken_in == p.many and o.user != p.user]
+            for one in strangers:
+                one.channels = 0
+            p.calls &= well or not own or bool(strangers)
             self.call_over(p, own and well, now)
-            well |= own
         if number < p.sequence:
             return 0
         p.flags = [p.free]

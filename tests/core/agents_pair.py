@@ -181,6 +181,7 @@ class Pair:
                 assert p.on == m.target(p)
                 assert (bool(raw.taken), bool(raw.anew), raw.many) == (p.taken, p.anew, p.many)
                 assert bool(raw.puts) == p.puts
+                assert (bool(raw.calls), raw.channels) == (p.calls, p.channels)
                 assert raw.taker == (self.array[p.taker.name].number if p.taker else 0)
             assert (bool(raw.free), bool(raw.holds)) == (p.free, any(p.flags))
         assert a.holders == sum(any(p.flags) for p in m.processes) <= 1

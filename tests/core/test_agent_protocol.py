@@ -242,6 +242,9 @@ def test_if_the_call_fails_each_agent_takes_its_own_process_off(happens: Event) 
     assert all(pair.array[name].anew for name in (0, 1, 3))
     do(pair, ("answer", 0, True), ("answer", 1, True))
     last = do(pair, ("answer", 3, True))
+    if happens[0] == "answer":  # its own process may have been what failed
+        assert last + do(pair, ("tick", AGAIN)) == [("order", 2, True, 3)]
+        last = do(pair, ("answer", 2, True))
     if happens[0] != "tick":
         assert last[-1] == ("finished", 0)
         return
@@ -249,6 +252,24 @@ def test_if_the_call_fails_each_agent_takes_its_own_process_off(happens: Event) 
     # the call that was given up may still be carried out, and so after the next orders
     do(pair, ("commit", None), *[("answer", name, True) for name in (0, 1, 3)])
     assert do(pair, ("answer", 2, True)) == [("order", name, True, 5) for name in (0, 1, 3)]
+
+
+def test_an_agent_whose_process_is_off_puts_nobody_back() -> None:
+    """Its own order on would overtake that."""
+    pair = many(4)
+    do(pair, ("commit", 2), *[("answer", name, True) for name in range(4)])
+    do(pair, ("commit", 0), ("answer", 2, True), ("answer", 0, True))
+    orders = [("order", 1, True, 3), ("order", 2, True, 4), ("order", 3, True, 3)]
+    assert do(pair, ("commit", None)) == [*orders, ("finished", 0)]
+    assert not any(one.taken or one.many for one in pair.array)
+
+
+def test_strangers_that_a_call_failed_for_are_in_the_next_one_when_their_channels_are_others() -> None:
+    pair = many(5)
+    do(pair, ("commit", 2), ("answer", 2, False), ("tick", AGAIN), *[("answer", name, True) for name in range(5)])
+    do(pair, ("commit", None), *[("answer", name, True) for name in range(5)], ("channels", 0), ("channels", 3))
+    do(pair, ("commit", 2))
+    assert [bool(one.taken) for one in pair.array] == [True, False, False, True, False, False]
 
 
 def test_one_call_is_for_two_or_more_whose_users_permit_it_and_for_what_fits() -> None:

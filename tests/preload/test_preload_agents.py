@@ -22,6 +22,7 @@ from pycontrol.link.control import connect as control
 from pycontrol.machine.procs import threads
 from pycontrol.observe.doctor import Status, _host_cpu
 from pycontrol.observe.host_cpu import running
+from pycontrol.readable import readable
 
 FAMILIES = ["nvidia", "nvgpu", "hip"]
 DRIVERS = {"nvidia": "nvidia-rm", "nvgpu": "nvgpu-tsg", "hip": "kfd-queue"}
@@ -370,6 +371,25 @@ def test_a_process_that_is_alone_does_not_wait_for_the_host(
     os.kill(served.process.pid, signal.SIGCONT)
     assert depth(program) == 1
     assert [one.segments for one in plane.clients() if one.pid == program.pid] == [6]
+
+
+@pytest.mark.parametrize(
+    ("family", "before", "call"),
+    [("nvgpu", "query-host", "own-mode 0"), ("hip", "own-queue 100", "own-percentage 50"),
+     ("nvidia", "query-host", "own-schedule 1")],
+)  # fmt: skip
+def test_a_call_that_leaves_the_channels_as_they_are_does_not_wait_for_the_host(
+    family: str, before: str, call: str, start: Start, served: Served
+) -> None:
+    """The host is stopped meanwhile."""
+    program = start(family=family)
+    program.do(before)
+    os.kill(served.process.pid, signal.SIGSTOP)
+    program.send(call)
+    assert program.process.stdout
+    answered = readable(program.process.stdout.fileno(), PATIENCE)
+    os.kill(served.process.pid, signal.SIGCONT)
+    assert (program.answer(), answered) == ("ok", True)
 
 
 def test_doctor_sees_real_time_threads_that_the_host_cannot_be_above(

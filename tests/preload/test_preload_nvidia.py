@@ -297,16 +297,20 @@ def test_a_group_that_is_refused_keeps_no_other_on(start: Start, plane: Control,
     assert [call for call in calls(gpu, background) if "able " in call][:4] == ["disable 1"] * 4
 
 
-@pytest.mark.parametrize(("version", "stale"), [("580.159.04", False), ("580.159.04", True), ("575.51.02", True)])
+#: One call is to switch several processes.
+MANY = {"GPURT_NVIDIA_MANY": "1"}
+
+
+@pytest.mark.parametrize(("asked", "stale"), [(MANY, False), (MANY, True), ({}, True)])
 def test_the_owners_agent_switches_all_others_by_one_call(
-    version: str, stale: bool, start: Start, plane: Control, gpu: FakeGpu
+    asked: dict[str, str], stale: bool, start: Start, plane: Control, gpu: FakeGpu
 ) -> None:
-    """If a handle is stale each of them takes itself off.  So it does where that is not known to work."""
-    others = [start(version=version, FAKE_GROUPS="2") for _ in range(4)]
-    urgent = real_time(plane, start(version=version))
+    """If a handle is stale each of them takes itself off.  So it does where nobody has asked for that."""
+    others = [start(version="580.159.04", FAKE_GROUPS="2", **asked) for _ in range(4)]
+    urgent = real_time(plane, start(version="580.159.04", **asked))
     for one in others:
         one.do(LONG)
-    many = version.startswith("580")
+    many = bool(asked)
     if stale and many:
         gpu.refuse("disable", 1, INVALID_CHANNEL)
     urgent.do(SHORT, "all")
@@ -319,3 +323,25 @@ def test_the_owners_agent_switches_all_others_by_one_call(
     assert [calls(gpu, one).count("enable 2") for one in others] == [0 if many else 1] * 4
     assert ("enable 8" in calls(gpu, urgent)) == many
     assert plane.status()[0].late == 0
+
+
+def test_one_call_switches_no_channel_that_its_program_has_disabled(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """Otherwise the call that puts the others back would enable it."""
+    others = [start(FAKE_CHANNELS="2", **MANY) for _ in range(2)]
+    urgent = real_time(plane, start(**MANY))
+    others[0].do("own-disable 1")
+    for one in others:
+        one.do(LONG)
+    urgent.do(SHORT, "all")
+    eventually(lambda: "enable 3" in calls(gpu, urgent))
+    assert "disable 3" in calls(gpu, urgent)
+
+
+def test_who_has_destroyed_its_channels_leaves_nobody_off(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """By them its agent has taken the others off, in a segment that is still open."""
+    others = [start(**MANY) for _ in range(2)]
+    urgent = real_time(plane, start(GPURT_AUTO="0", **MANY))
+    urgent.do("begin 50")
+    assert "disable 2" in calls(gpu, urgent)
+    urgent.do("destroy 0")
+    eventually(lambda: all(gpu.enabled(one.pid) for one in others))

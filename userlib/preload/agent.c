@@ -36,6 +36,17 @@ void preload_unlock(void)
 }
 
 /*
+ * Called with the lock held.  Has the driver switch channels of other processes.  Without TSGs of this process there is
+ * nothing to call it by.
+ */
+static int switch_others(const struct board *b, const struct gpurt_channels *channels, bool on)
+{
+	if (!b->tsgs || !b->family->switch_others)
+		return -EOPNOTSUPP;
+	return b->family->switch_others(b->tsgs, channels, on);
+}
+
+/*
  * Called with the lock held.  Carries out an order, unless a later one was carried out.  If this process's agent carries
  * out what another one was to, the next order that is for that one must not rely on it: the host may give that before it
  * knows.  So the channels count as others from then on.
@@ -53,8 +64,8 @@ static void obey(struct board *b, const struct gpurt_order *o)
 		board_change(b);
 	}
 	b->result = board_turn(b, on);
-	if (o->on & GPURT_ORDER_MANY && b->tsgs && !b->result)
-		b->result = b->family->switch_others(b->tsgs, &o->channels, o->on & GPURT_ORDER_PUT);
+	if (o->on & GPURT_ORDER_MANY && !b->result)
+		b->result = switch_others(b, &o->channels, o->on & GPURT_ORDER_PUT);
 	b->on = on;
 	b->free = o->on & GPURT_ORDER_FREE && !b->result;
 	b->sequence = o->sequence;
@@ -63,16 +74,32 @@ static void obey(struct board *b, const struct gpurt_order *o)
 		preload_count(COUNT_REFUSED);
 }
 
+/* Called with the lock held.  Puts channels of others back.  If one cannot be, the rest can, each by a call of its own. */
+static void put_back(const struct board *b, const struct gpurt_channels *channels)
+{
+	struct gpurt_channels one = { .count = 1 };
+	uint32_t i;
+
+	if (!switch_others(b, channels, true))
+		return;
+	for (i = 0; i < channels->count; i++) {
+		one.clients[0] = channels->clients[i];
+		one.channels[0] = channels->channels[i];
+		switch_others(b, &one, true);
+	}
+}
+
 /*
  * Called with the lock held.  The host is gone: puts all TSGs back, and those of others that it took off by the @last
  * order.  Nobody repeats this order, so this thread repeats it until the driver has carried it out or the TSGs are gone.
+ * After another error the host orders the others, who must not run beside the next owner.
  */
 static void abandon(struct board *b, int err, const struct gpurt_order *last)
 {
 	long pause = RETRY_NS;
 
-	if (last->on & GPURT_ORDER_MANY && !(last->on & GPURT_ORDER_PUT) && b->tsgs)
-		b->family->switch_others(b->tsgs, &last->channels, true);
+	if (err == -ENODEV && last->on & GPURT_ORDER_MANY && !(last->on & GPURT_ORDER_PUT))
+		put_back(b, &last->channels);
 	board_doubt(b);
 	b->unmanaged = true;
 	b->on = true;
@@ -166,7 +193,8 @@ struct report {
 
 /*
  * Tells the host how many TSGs there are, and carries out the order that the host answers with.  A call for others is left
- * to the agent's thread.  Another agent's call may be for other channels than these, so it is not relied upon here.
+ * to the agent's thread.  Another agent's call may be for other channels than these.  So it is not relied upon here: the
+ * set that the order is for is none that there is.
  */
 static int declare(struct board *b, const struct report *r)
 {
@@ -187,7 +215,7 @@ static int declare(struct board *b, const struct report *r)
 	preload_lock();
 	b->unmanaged = false;
 	b->again = 0;
-	o = (struct gpurt_order){ .on = a.on & ~(unsigned int)GPURT_ORDER_TAKEN, .sequence = a.sequence };
+	o = (struct gpurt_order){ .on = a.on, .sequence = a.sequence, .set = b->set + 1 };
 	if (!(a.on & GPURT_ORDER_MANY))
 		obey(b, &o);
 	if (!b->running)

@@ -209,11 +209,19 @@ void agent_retell(const struct tsg *tsg)
 	board_change(&boards[tsg->gpu]);
 }
 
+void agent_relist(const struct tsg *tsg)
+{
+	const struct family *family = boards[tsg->gpu].family;
+
+	if (family->for_others && family->for_others())
+		agent_retell(tsg);
+}
+
 void agent_refresh(struct tsg *tsg)
 {
 	struct board *b = &boards[tsg->gpu];
 
-	board_change(b);
+	agent_relist(tsg);
 	tsg->empty = false;
 	if (!b->on || tsg->state != TSG_ON)
 		tsg->state = TSG_UNSURE;

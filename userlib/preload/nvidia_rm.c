@@ -217,6 +217,8 @@ static void scheduled(struct gpu_file *file, const struct rm_control *c)
 		wants(tsg, what, c->cmd == A06C_GPFIFO_SCHEDULE, enable);
 	if (enable)
 		agent_refresh(tsg);
+	else
+		agent_relist(tsg);
 }
 
 /*
@@ -254,7 +256,9 @@ static void disabled(struct gpu_file *file, const struct rm_control *c)
 		if (!c->status)
 			channel->stopped = d->disable;
 		tsg = rm_tsg_of(file, channel);
-		if (tsg && !d->disable)
+		if (tsg && d->disable)
+			agent_relist(tsg);
+		else if (tsg)
 			agent_refresh(tsg);
 	}
 }

@@ -22,8 +22,6 @@
 /* How long the driver waits for a preemption: its maximum.  The host's answer bound is shorter. */
 #define PREEMPT_US	1000000
 #define SLICE_LOWEST_US	1
-/* The major release whose call was seen to switch channels of any process. */
-#define RELEASE_OF_MANY	580
 
 uint32_t nvidia_schedule_size;
 
@@ -333,19 +331,16 @@ void nvidia_channels(struct tsg *tsgs, struct gpurt_channels *channels)
 	memcpy(channels->channels, batch.call.channels, sizeof(channels->channels));
 }
 
-/* Seen on one GPU with one release (docs/hardware).  A release whose call did nothing for others would isolate nobody. */
+/*
+ * The call was seen to stop others on one GPU with one release (docs/hardware).  Agents that rely on it were run on no
+ * GPU.  A release whose call did nothing for others would isolate nobody.
+ */
 bool nvidia_for_others(void)
 {
-	const char *wanted = getenv("GPURT_NVIDIA_MANY");
-	char version[64];
-
-	if (wanted)
-		return !strcmp(wanted, "1");
-	nvidia_release(version, sizeof(version));
-	return strtoul(version, NULL, 10) == RELEASE_OF_MANY;
+	return preload_flag("GPURT_NVIDIA_MANY");
 }
 
-/* Refuses channels of this process: the host was told a lie. */
+/* Refuses channels of this process: another one has told the host a lie. */
 int nvidia_switch_others(struct tsg *tsgs, const struct gpurt_channels *channels, bool on)
 {
 	struct rm_disable_channels d = { .disable = !on, .count = channels->count };
@@ -356,7 +351,7 @@ int nvidia_switch_others(struct tsg *tsgs, const struct gpurt_channels *channels
 	for (i = 0; i < channels->count && i < RM_CHANNELS_MAX; i++)
 		for (o = rm_objects; o; o = o->next)
 			if (o->client == channels->clients[i])
-				return -EPERM;
+				return -ENOENT;
 	for (tsg = tsgs; tsg && !subdevice; tsg = subdevice ? tsg : tsg->next)
 		subdevice = tsg->empty ? NULL : subdevice_of(tsg);
 	if (!subdevice || channels->count > RM_CHANNELS_MAX)

@@ -33,7 +33,7 @@
  *
  * Environment: GPURT_DEVICE (which host), GPURT_AUTO=0 (no automatic segments), GPURT_QUIET=1 (no lines on stderr),
  * GPURT_VERBOSE=1 (a summary at exit), GPURT_FORCE=1 (use a driver release that is not known), GPURT_NVIDIA_METHOD,
- * GPURT_NVIDIA_MANY (1 or 0: whether one call switches several processes, whatever the release),
+ * GPURT_NVIDIA_MANY=1 (one call switches several processes),
  * GPURT_CU_MASK, GPURT_DOMAIN, GPURT_FORM.
  */
 #ifndef GPURT_PRELOAD_H
@@ -183,6 +183,11 @@ void agent_remove_file(const struct gpu_file *file);
 void agent_move_file(const struct gpu_file *from, struct gpu_file *to);
 /* The tier that was reached has changed: agent_settle() tells the host. */
 void agent_retell(const struct tsg *tsg);
+/*
+ * The TSG has other channels now, or one may have been switched behind the agent's back.  agent_settle() tells the host
+ * where other agents switch them.
+ */
+void agent_relist(const struct tsg *tsg);
 /*
  * The TSG may have been switched on behind the agent's back, or has a channel from now on.  The last order is then
  * applied to it by agent_catch_up().
