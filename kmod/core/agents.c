@@ -496,8 +496,8 @@ u64 gpurt_agents_group(struct gpurt_agents *a)
 
 /*
  * The process is of @group from now on: a client of it has joined, and an agent switches a process as a whole.  0: of
- * none, for its last client that had joined has gone.  One that joins the owner comes on with the host's next update, whose
- * step `off` waits for all others.
+ * none, for its last client that had joined has gone.  One that joins the owner comes on with the host's next update,
+ * whose step `off` waits for all others.
  */
 void gpurt_agents_unite(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 group, u64 now)
 {
