@@ -259,11 +259,13 @@ static struct gpurt_agent_process *caller(struct gpurt_agents *a)
 
 	list_for_each(pos, &a->registered) {
 		struct gpurt_agent_process *c = process_of(pos);
-		bool obeys = obeyed(c) || (c->many == c->sequence && !c->given_up);
-		bool stays = !a->open || c->on;		/* else its own order on would overtake the call */
+		bool obeys, stays;
 
-		if (c->number == number)
-			return c->calls && obeys && stays && !c->late && !c->doubted && !c->taker ? c : NULL;
+		if (c->number != number)
+			continue;
+		obeys = obeyed(c) || (c->many == c->sequence && !c->given_up);
+		stays = !a->open || c->on;		/* else its own order on would overtake the call */
+		return c->calls && obeys && stays && !c->late && !c->doubted && !c->taker ? c : NULL;
 	}
 	return NULL;
 }
@@ -307,8 +309,10 @@ static void take(struct gpurt_agents *a, u64 now)
 	list_for_each(pos, &a->registered) {
 		struct gpurt_agent_process *p = process_of(pos);
 
-		if (!can_take(a, c, p) || channels + p->channels > GPURT_MAX_CHANNELS || alone) {
-			alone &= !can_take(a, c, p);
+		if (!can_take(a, c, p))
+			continue;
+		if (alone || channels + p->channels > GPURT_MAX_CHANNELS) {
+			alone = false;
 			continue;
 		}
 		channels += p->channels;

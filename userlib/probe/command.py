@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import probe
+from gpurt.text import in_lines
 from probe import report, running, text
 from probe.machine import NoGpu
 from probe.parts import PARTS, WHOLE, Options
@@ -76,7 +77,7 @@ def file_name(parts: Sequence[str], made: Record) -> str:
 def write(options: argparse.Namespace, made: Record) -> None:
     """Writes the report as text and as JSON, and prints one of them."""
     options.out.mkdir(parents=True, exist_ok=True)
-    as_json, as_text = text.in_lines(made) + "\n", text.render(made)
+    as_json, as_text = in_lines(made) + "\n", text.render(made)
     name = file_name(options.parts, made)
     (options.out / f"{name}.json").write_text(as_json)
     (options.out / f"{name}.txt").write_text(as_text)

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterator
 
 from probe.summary import Record
@@ -79,15 +77,3 @@ def render(report: Record) -> str:
     for name, part in report["parts"].items():
         lines.extend(part_lines(name, part))
     return "\n".join(lines) + "\n"
-
-
-def in_lines(data: object, room: int = 160) -> str:
-    """The data as JSON.  What fits into ``room`` characters is one line, and what holds no list and no object."""
-    text = json.dumps(data)
-    if len(text) <= room or not isinstance(data, (dict, list)) or not re.search(r"[\[{]", text[1:]):
-        return text
-    keys = [f"{json.dumps(key)}: " for key in data] if isinstance(data, dict) else [""] * len(data)
-    values = data.values() if isinstance(data, dict) else data
-    inside = [key + in_lines(one, room - 1 - len(key)) for key, one in zip(keys, values, strict=True)]
-    lines = ",\n".join(inside).replace("\n", "\n ")
-    return f"{text[0]}\n {lines}\n{text[-1]}"
