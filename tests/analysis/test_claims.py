@@ -8,7 +8,8 @@ from collections import defaultdict
 import pytest
 from claims_page import BEGIN, END, PAGE, PAPERS, generated, judged, stored
 
-from analysis.papers.experiments.claims import Interval, Sentence, above, as_much, equal, gain
+from analysis.papers.energy.statistics import Interval
+from analysis.papers.experiments.claims import Sentence, above, as_much, equal, gain
 from analysis.papers.experiments.rows import Row
 from analysis.papers.experiments.sentences import SENTENCES
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import sqrt
 
+from analysis.papers.energy.statistics import Interval
 from analysis.papers.experiments.rows import Row
 from analysis.papers.experiments.study import Claim
 
@@ -16,27 +17,6 @@ UNITS = {"share": "points", "missed_percent": "%", "less_missed_percent": "point
          "job_less_mj": "mJ"}  # fmt: skip
 #: Two-sided normal quantile of 95 % intervals.
 _Z = 1.96
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value with the ends of its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __sub__(self, other: Interval) -> Interval:
-        """The ends of both are added, which is too wide where tasksets are the same, and never too narrow."""
-        return Interval(self.value - other.value, self.low - other.high, self.high - other.low)
-
-    def __neg__(self) -> Interval:
-        return Interval(-self.value, -self.high, -self.low)
-
-    @property
-    def sign(self) -> int:
-        """1 if all of the interval is above 0, -1 if all is below, else 0."""
-        return (self.low > 0) - (self.high < 0)
 
 
 @dataclass(frozen=True)
@@ -183,7 +163,7 @@ def within(curve: str, other: str, low: float, high: float, panels: Sequence[str
         for panel, x in _chosen(figure, panels, 0, 1e9):
             whole = float(figure.rows[panel, x, other]["energy_j"]) / 100
             gap = figure.at(panel, x, other, "active_less_j") - figure.at(panel, x, curve, "active_less_j")
-            less = Interval(gap.value / whole, gap.low / whole, gap.high / whole)
+            less = gap.scaled(1 / whole)
             inside, apart = low <= less.low and less.high <= high, less.high < low or less.low > high
             yield Point(panel, x, 1 if inside else -1 if apart else 0, less, less.value)
 

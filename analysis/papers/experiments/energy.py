@@ -20,7 +20,7 @@ from analysis.model.energy import MJ, SpatialGpu, SpatialSystem
 from analysis.papers.energy import published
 from analysis.papers.energy.generate import HEAVY, Draw, system
 from analysis.papers.energy.published import RTX, T400, gpu
-from analysis.papers.energy.statistics import Bootstrap, Estimate
+from analysis.papers.energy.statistics import Bootstrap, Interval
 from analysis.papers.experiments.plan import Experiment, Panel, Results, Settings
 from analysis.papers.experiments.rows import Row
 from gpurt.types import Document
@@ -125,7 +125,7 @@ def _measures(bootstrap: Bootstrap, data: NDArray[np.float64], reference: NDArra
     return {key: value for name, one in zip(MEASURES, measures, strict=True) for key, value in _cells(name, one)}
 
 
-def _cells(name: str, one: Estimate) -> list[tuple[str, float]]:
+def _cells(name: str, one: Interval) -> list[tuple[str, float]]:
     ends = (("", one.value), ("_low", one.low), ("_high", one.high))
     return [(f"{name}{end}", round(value, 4)) for end, value in ends]
 
