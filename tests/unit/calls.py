@@ -95,3 +95,12 @@ def interrupted_starts(patch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes
 
     patch.setattr(subprocess, "Popen", Interrupted)
     return started
+
+
+def rest_of(terminal: int) -> bytes:
+    """The bytes that are still to be read of a terminal that no process has open."""
+    shown = b""
+    with suppress(OSError):  # EIO, which is its end
+        while more := os.read(terminal, 1000):
+            shown += more
+    return shown

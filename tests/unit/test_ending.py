@@ -12,12 +12,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
 import pytest
-from calls import interrupted_starts
+from calls import interrupted_starts, rest_of
 
 from analysis import taskset
 from pycontrol import cli, ending
@@ -84,15 +83,6 @@ def is_over(pid: int) -> bool:
 
 def gpurt(*words: str) -> list[str]:
     return [sys.executable, "-c", "from pycontrol.start import main; main()", *words]
-
-
-def rest_of(terminal: int) -> bytes:
-    """The bytes that are still to be read of a terminal that no process has open."""
-    shown = b""
-    with suppress(OSError):  # EIO, which is its end
-        while more := os.read(terminal, 1000):
-            shown += more
-    return shown
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

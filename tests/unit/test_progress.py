@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from calls import Gpurt, caller
+from calls import Gpurt, caller, rest_of
 
 from analysis.answers import compiled, growth, registry, sensitivity
 from analysis.answers.sensitivity import Grows, Margin
@@ -139,6 +139,6 @@ def test_setup_says_each_step_and_shows_its_output_on_a_terminal() -> None:
     master, terminal = pty.openpty()
     assert subprocess.run(["bash", "-euc", script], stdout=subprocess.DEVNULL, stderr=terminal, check=False).returncode
     os.close(terminal)
-    shown = os.read(master, 4096).decode().replace("\r\n", "\n")
+    shown = rest_of(master).decode().replace("\r\n", "\n")
     os.close(master)
     assert shown == said.replace("one step\n", "one step\nof pip\n")
