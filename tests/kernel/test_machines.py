@@ -45,6 +45,8 @@ def test_what_the_kernel_complains_of_is_shown() -> None:
 def test_a_machine_that_prints_nothing_any_more_hangs(script: str) -> None:
     run = run_script(script, "--timeout", "20", *SHELL[script], "sleep 100000")
     assert run.returncode == HUNG, explain(run)
+    assert "printed nothing for 20 s" in run.stderr
+    assert {"vm-test": "-kernel", "uml-run": "rootfstype=hostfs"}[script] in run.stderr  # its command
 
 
 @BY_SCRIPT

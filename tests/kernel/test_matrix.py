@@ -79,7 +79,7 @@ def run_inside(name: str, *arguments: str | Path) -> subprocess.CompletedProcess
     QEMU 7.2 goes on to execute a breakpoint that the kernel has removed: docs/kernel-tests.md.
     """
     cpus = max(2, min(4, os.cpu_count() or 2)) if name == FULL else 2
-    command = ["--kernel", name, "--cpus", str(cpus), "--debug", "--timeout", "400", *arguments]
+    command = ["--kernel", name, "--cpus", str(cpus), "--debug", *arguments]
     run = run_script("vm-test", *command, "-v", "--durations=15")
     if run.returncode == HUNG:
         warnings.warn(f"{name} hung, and is tried once more: {explain(run)[-3000:]}", stacklevel=2)
