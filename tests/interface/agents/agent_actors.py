@@ -18,9 +18,8 @@ from gpurt._gpurt import lib
 from gpurt.enums import Tier
 from pycontrol.link.control import Control
 
-#: Longer than anything takes that is not waited for, s; an agent's time that never ends, and one that does, ms, but not
-#: for an agent that obeys on a slow machine.
-SOON, NEVER, BRIEFLY = 15.0, lib.GPURT_AGENT_BOUND_MAX_NS // MS, 2_000
+#: An agent's time that never ends, and one that does, ms, but not for an agent that obeys on a slow machine.
+NEVER, BRIEFLY = lib.GPURT_AGENT_BOUND_MAX_NS // MS, 2_000
 PARKED = None
 #: Makes a process; its first argument is what the process does before it connects.
 Make = Callable[..., Actor]

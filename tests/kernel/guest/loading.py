@@ -70,10 +70,9 @@ def kernel_log() -> list[str]:
     return subprocess.run(["dmesg"], capture_output=True, text=True, check=True).stdout.splitlines()
 
 
-def own_lines(lines: Iterable[str]) -> list[str]:
-    """Lines of the kernel's log without those in which the kernel tells of its clocks on a machine that is busy."""
-    others = ("clocksource:", "hrtimer:", "perf:", "rcu:", "sched:", "timekeeping:", "workqueue:")
-    return [line for line in lines if not any(other in line for other in others)]
+def own_lines() -> list[str]:
+    """Lines of the kernel's log that are the module's."""
+    return [line for line in kernel_log() if "gpurt" in line]
 
 
 def complaints(lines: Iterable[str]) -> list[str]:

@@ -573,7 +573,7 @@ def test_a_process_that_exits_in_a_segment_leaves_nothing(module: Control, drive
 
 def test_a_budget_ends_the_boost(module: Control, driven: Driven) -> None:
     assert driven.begin() == 0
-    module.set_budget(driven.pid, MS, 10_000 * MS, Overrun.DEMOTE)
+    module.set_budget(driven.pid, MS, 3600_000 * MS, Overrun.DEMOTE)
     eventually(lambda: scheduling(driven.pid) == (FIFO, 10))
     assert [one.depth for one in module.clients()] == [1]
     assert driven.end() == 0
