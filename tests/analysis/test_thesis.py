@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -183,9 +184,9 @@ def _short(rng: random.Random, index: int, core: int, load: float) -> Task:
     return task(f"t{index}", core, 10 + index, period, *segments)
 
 
-def attacked(name: str, sets: int) -> tuple[int, int]:
-    """In how many tasksets something was subtracted, and in how many of them the long task exceeded its bound."""
-    rng, test, saved, broken = random.Random(3), registry.find(name), 0, 0
+def attacked(name: str, sets: int) -> Iterator[bool]:
+    """Whether the long task exceeded its bound, of each taskset where something was subtracted."""
+    rng, test = random.Random(3), registry.find(name)
     for _ in range(sets):
         system = long_set(rng)
         result = test.run(system)
@@ -194,27 +195,24 @@ def attacked(name: str, sets: int) -> tuple[int, int]:
             continue
         if not any(t.kind is TermKind.OVERLAP for t in bound.terms):
             continue
-        saved += 1
-        effort = Effort(20, 20)
+        effort, broken = Effort(20, 20), False
         for options in ways(test, system, rng):
             seen = worst_over_offsets(system, options, effort.runs).tasks["long"].worst
             found, _ = climb(system, "long", bound.wcrt, options, rng, effort.steps)
-            if max(seen, found.observed) > bound.wcrt:
-                broken += 1
-                break
-    return saved, broken
+            broken = broken or max(seen, found.observed) > bound.wcrt
+        yield broken
 
 
 @pytest.mark.parametrize("name", REDUCED)
 def test_what_is_subtracted_does_happen(name: str) -> None:
-    saved, broken = attacked(name, 200)
-    assert saved > 40
-    assert broken == 0
+    found = list(attacked(name, tries(200, 60)))
+    assert len(found) > tries(200, 60) // 5
+    assert not any(found)
 
 
 @pytest.mark.parametrize("name", REDUCED)
 def test_what_is_printed_subtracts_too_much(name: str) -> None:
-    assert attacked(f"{name}-printed", 200)[1] > 0
+    assert any(attacked(f"{name}-printed", 200))
 
 
 def test_bounds_are_for_a_kernel_thread_on_cpu_0() -> None:
