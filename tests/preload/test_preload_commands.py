@@ -73,7 +73,9 @@ def test_a_program_that_will_be_unmanaged_is_said_to_be(refused: Gpurt, tmp_path
 
 def without_linker(elf: bytes) -> bytes:
     """The program as it is if nothing links it dynamically: without its first header of type PT_INTERP."""
-    at = elf.index(struct.pack("=I", PT_INTERP), struct.unpack_from("=Q", elf, 32)[0])
+    first, (size, count) = struct.unpack_from("=Q", elf, 32)[0], struct.unpack_from("=HH", elf, 54)
+    headers = range(first, first + size * count, size)
+    at = next(at for at in headers if struct.unpack_from("=I", elf, at)[0] == PT_INTERP)
     return elf[:at] + bytes(4) + elf[at + 4 :]
 
 
