@@ -223,7 +223,8 @@ def explain(error: BaseException) -> ShownError:
     if isinstance(error, click.ClickException):
         where = getattr(error, "ctx", None)
         hint = f" (see {where.command_path} --help)" if where else ""
-        return ShownError((f"{visible(error.format_message())}{hint}",), UsageError.exit_code)
+        said = error.format_message().replace("\n\t", " ")  # click lists choices so
+        return ShownError((f"{visible(said)}{hint}",), UsageError.exit_code)
     if isinstance(error, Terminated):
         return ShownError(("ended by SIGTERM",), TERMINATED)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):

@@ -208,9 +208,10 @@ int gpurt_nl_get_status(struct sk_buff *skb, struct netlink_callback *cb)
 /* Up to now.  The scheduler has charged the runner only up to its last decision. */
 static u64 held(struct gpurt_gpu *gpu, struct gpurt_sched_client *c)
 {
-	u64 ns = READ_ONCE(c->held_ns);
+	struct gpurt_sched_client *e = READ_ONCE(c->entry);
+	u64 ns = READ_ONCE(c->held_ns) + (e != c ? READ_ONCE(e->held_ns) : 0);
 
-	if (READ_ONCE(gpu->runlist.runner) == c && !READ_ONCE(gpu->runlist.fault))
+	if (READ_ONCE(gpu->runlist.runner) == e && !READ_ONCE(gpu->runlist.fault))
 		ns += ktime_get_ns() - READ_ONCE(gpu->sched.since);
 	return ns;
 }
@@ -238,7 +239,7 @@ static int put_counts(struct sk_buff *skb, struct gpurt_gpu *gpu, struct gpurt_s
 {
 	return nla_put_u64_64bit(skb, GPURT_A_SEGMENTS, READ_ONCE(c->segments), GPURT_A_PAD) ||
 	       nla_put_u64_64bit(skb, GPURT_A_PREEMPTIONS, READ_ONCE(c->preemptions), GPURT_A_PAD) ||
-	       nla_put_u64_64bit(skb, GPURT_A_HELD_NS, held(gpu, READ_ONCE(c->entry)), GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_HELD_NS, held(gpu, c), GPURT_A_PAD) ||
 	       put_budget(skb, c) ||
 	       nla_put_u64_64bit(skb, GPURT_A_OVERRUNS, READ_ONCE(c->overruns), GPURT_A_PAD);
 }

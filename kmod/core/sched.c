@@ -956,6 +956,7 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 	move_to_budget(s, e, c->budget, now);
 	move_to_budget(s, c, NULL, now);
 	c->entry = e;
+	c->held_ns -= e->held_ns;
 	g->members++;
 	if (g->group->set == GPURT_PRIORITY_OWN)
 		g->group->set = c->set;

@@ -65,7 +65,7 @@ struct gpurt_sched_client {
 	u64 segments;			/* begun so far */
 	u64 preemptions;
 	u64 overruns;
-	u64 held_ns;			/* time as the runner */
+	u64 held_ns;			/* time as the runner; with its entry's, a member's own and its group's since */
 };
 
 struct gpurt_sched;

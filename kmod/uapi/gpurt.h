@@ -361,7 +361,8 @@
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS, PERIOD_NS, OVERRUN, OVERRUNS, FORM, RAISED,
  *			  BARRED, COPY, COPIES, GROUP.
  *			  GROUP is there for members of a group, and told to those who are told PID.
- *			  PRIORITY, DEMOTED, HELD_NS and the budget of a member are its group's.
+ *			  PRIORITY, DEMOTED and the budget of a member are its group's; so is HELD_NS
+ *			  from when it joined.
  *			  BUDGET_NS, PERIOD_NS and OVERRUN are those of the budget that the client is
  *			  under.  A client under none has 0 and 0, and no OVERRUN.
  *			  RAISED is the CPU priority that the client's thread is raised to; 0: it is not.

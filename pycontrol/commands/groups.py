@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from gpurt.errors import RefusedError, UsageError
-from pycontrol.commands.options import JSON, clients, command
+from pycontrol.commands.options import JSON, GroupName, clients, command
 from pycontrol.link.control import connect
 from pycontrol.link.membership import home
 from pycontrol.link.rules import possible
@@ -27,10 +27,10 @@ A process stays in its group until it ends, also if its cgroup is removed.  Of a
 join that are clients now.  Later ones join by themselves: GPURT_GROUP.
 
 \b
-Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, no such client, or it cannot join: those before it on the
-line have joined."""
+Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, no such client, processes of several users, or one cannot
+join: those before it on the line have joined."""
 )
-@click.argument("name", metavar="NAME")
+@click.argument("name", type=GroupName(), metavar="NAME")
 @clients(required=False)
 @click.option("--cgroup", "cgroups", multiple=True, metavar="PATH", help="The clients of a cgroup v2 path and below.")
 @JSON
@@ -49,11 +49,16 @@ def group(device: str | None, name: str, pids: tuple[int, ...], cgroups: tuple[s
         if not pids and not inside:
             raise RefusedError(f"no client of the GPU is in cgroup {', '.join(cgroups)}")
         asked = (*pids, *sorted(inside - {*pids}))
+        users = {user for pid in asked if (user := procs.user(pid))}
+        if len(users) > 1:
+            named = ", ".join(sorted(users, key=int))
+            raise RefusedError(f"these are processes of users {named}, and a group is of one user; nothing was changed")
         for pid in asked:
             control.set_group(pid, name)
         homes = {home(name, pid) for pid in asked}
         found = [one for one in control.clients() if home(one.group, one.pid) in homes]
     rows = [(str(one.pid), one.comm, str(one.gpu), one.state.word, str(one.priority)) for one in found]
-    text = f"group {name}\n" + render.table(("pid", "name", "GPU", "state", "priority"), rows)
+    whose = f" of user {users.pop()}" if users else ""
+    text = f"group {name}{whose}\n" + render.table(("pid", "name", "GPU", "state", "priority"), rows)
     render.emit({"group": name, "clients": list(map(documents.client, found))}, as_json, text)
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -16,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from gpurt.enums import Policy
-from gpurt.errors import GpurtError, UsageError
+from gpurt.errors import GpurtError, RefusedError, UsageError
 from gpurt.text import visible
 from gpurt.units import parse_time
 from pycontrol import ending
@@ -61,11 +62,14 @@ class Subcommand(click.Command):
 
     ``computes``: it computes, and leaves nothing but files, so that Ctrl-C and SIGTERM end it soon (pycontrol.ending).
     ``instead``: what to do instead of naming a host before it, if there is something.
+    ``extra``: what to do instead of an argument where it takes none.
     """
 
-    def __init__(self, *args: Any, computes: bool = False, instead: str = "leave it out", **more: Any) -> None:
+    def __init__(
+        self, *args: Any, computes: bool = False, instead: str = "leave it out", extra: str = "", **more: Any
+    ) -> None:
         super().__init__(*args, **more)
-        self.computes, self.instead = computes, instead
+        self.computes, self.instead, self.extra = computes, instead, extra
 
     @property
     def asks(self) -> bool:
@@ -78,6 +82,20 @@ class Subcommand(click.Command):
         """Its own, and those of all commands, before --help."""
         *own, last = super().get_params(ctx)
         return [*own, *COMMON, last]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Reads them.  Raises UsageError, which says where --device and stray arguments belong."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name == "--device" and self.asks:
+                called = ctx.command_path.replace("gpurt", "gpurt --device PATH", 1)
+                raise click.UsageError(f"--device comes before the command: {called}", ctx) from None
+            raise
+        except click.UsageError as error:
+            if self.extra and "extra argument" in error.message:
+                raise click.UsageError(f"{error.message}: {self.extra}", ctx) from None
+            raise
 
     def invoke(self, ctx: click.Context) -> Any:
         """Calls it.  Raises UsageError for a --device on the command line that it does not ask."""
@@ -123,7 +141,7 @@ class Clients(Wholes):
             return (Pid(1).convert(value, param, ctx),)
         found = tuple(dict.fromkeys(pid for pid, name in _clients(ctx) if name == value[:COMM]))
         if not found:
-            self.fail(f"no client is called {value!r}; `gpurt status clients` lists them", param, ctx)
+            raise RefusedError(f"no client is called {value!r}; `gpurt status clients` lists them")
         return found
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -164,6 +182,18 @@ class Given(click.types.StringParamType):
         if value == "":
             self.fail("is empty; leave the option out if that is meant", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class GroupName(Given):
+    """The name of a group of processes."""
+
+    name = "group"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The name."""
+        if not re.fullmatch("[ -~]{1,31}", value):
+            self.fail(f"{value[:40]!r} is not 1 to 31 printable ASCII characters", param, ctx)
+        return value
 
 
 class Host(Given):

@@ -8,14 +8,18 @@ from typing import Any
 
 import click
 
-from gpurt.errors import UsageError
+from gpurt.errors import RefusedError, UsageError
+from gpurt.text import visible
 from gpurt.types import Document
 from pycontrol.commands.options import JSON, Pid, command
-from pycontrol.link.control import connect
+from pycontrol.link.control import Control, connect
 from pycontrol.link.rules import possible
 from pycontrol.observe import documents
 from pycontrol.observe.clients import listed
 from pycontrol.output import render
+
+#: How processes are named.
+NAMES = "name exactly one of --pid, --name and --cgroup"
 
 
 def naming(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,14 +40,21 @@ def _named(pid: int | None, comm: str | None, cgroup: str | None, *, adding: boo
         UsageError: none or several are given, or no process can match.
     """
     if sum(value is not None for value in (pid, comm, cgroup)) != 1:
-        raise UsageError("name exactly one of --pid, --name and --cgroup")
+        raise UsageError(NAMES)
     possible(comm, cgroup, adding=adding)
     rule = {key: value for key, value in (("pid", pid), ("name", comm), ("cgroup", cgroup)) if value is not None}
     what = f"process {pid}" if pid else f"processes named {comm}" if comm else f"processes of cgroup {cgroup}"
     return rule, what
 
 
+def _there(control: Control, exempt: bool, pid: int | None, comm: str | None, cgroup: str | None) -> None:
+    """Raises RefusedError unless there is that rule, which is to go."""
+    if not any((one.exempt, one.pid, one.comm, one.cgroup) == (exempt, pid, comm, cgroup) for one in control.rules()):
+        raise RefusedError(f"there is no such rule about {visible(pid or comm or cgroup)}: see `gpurt status rules`")
+
+
 @command(
+    extra=NAMES,
     epilog="""\b
 Examples:
   gpurt set exempt --pid 1234
@@ -53,7 +64,7 @@ Examples:
 
 \b
 Exit codes: 0 done; 2 wrong usage, or a rule that no process can match; 4 no host; 5 not permitted,
-or no such process."""
+or no such process or rule."""
 )
 @naming
 @click.option("--off", is_flag=True, help="End the exemption.")
@@ -68,6 +79,8 @@ def exempt(
     """
     rule, what = _named(pid, comm, cgroup, adding=not off)
     with connect(device) as control:
+        if off:
+            _there(control, True, pid, comm, cgroup)
         control.set_exempt(not off, pid=pid, comm=comm, cgroup=cgroup)
         found = [one for one in control.clients() if one.exempt]
     text = f"{what}: {'no longer exempt' if off else 'exempt'}\nexempt clients now: {listed(found)}"
@@ -76,6 +89,7 @@ def exempt(
 
 
 @command(
+    extra=NAMES,
     epilog="""\b
 Examples:
   gpurt set bar --cgroup /user.slice
@@ -88,7 +102,7 @@ is lowered.  A process counts by the cgroup that it is in when it opens the GPU,
 
 \b
 Exit codes: 0 done; 2 wrong usage, or a rule that no process can match; 4 no host; 5 not permitted,
-or no such process."""
+or no such process or rule."""
 )
 @naming
 @click.option("--off", is_flag=True, help="Let them be raised again, if they have the right to it.")
@@ -103,10 +117,10 @@ def bar(
     """
     rule, what = _named(pid, comm, cgroup, adding=not off)
     with connect(device) as control:
+        if off:
+            _there(control, False, pid, comm, cgroup)
         control.set_barred(not off, pid=pid, comm=comm, cgroup=cgroup)
         found = [one for one in control.clients() if one.barred]
     text = f"{what}: {'no longer barred' if off else 'barred from being raised'}\nbarred clients now: {listed(found)}"
     render.emit({"barred": not off, **rule, "clients": list(map(documents.client, found))}, as_json, text)
     return 0
-
-

@@ -13,7 +13,7 @@ from gpurt.errors import RefusedError, UsageError
 from gpurt.units import format_time
 from pycontrol.commands.options import GPU, JSON, PolicyName, clients, command, time_of
 from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect
-from pycontrol.link.rules import possible
+from pycontrol.link.rules import all_raisable, possible
 from pycontrol.machine import procs
 from pycontrol.observe import documents
 from pycontrol.observe.clients import budgets
@@ -89,7 +89,8 @@ Examples:
   gpurt set policy job --notice poll --poll-period 1ms
 
 \b
-Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, or this host cannot do it."""
+Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, this host cannot do it, or a program that runs lacks the
+right to be raised, which boosted needs."""
 )
 @click.argument("name", type=PolicyName(), metavar="POLICY")
 @click.option("--notice", type=click.Choice(["poll", "notify"]), help="How policy job notices changes.")
@@ -108,6 +109,7 @@ def policy(
     poll_ns = _poll(period, how) if period else None
     with connect(device) as control:
         control.gpus()  # raises DeviceError before anything is changed
+        all_raisable(control, name, gpu)
         remark = control.set_policy(name, gpu, how, poll_ns)
         notes = [remark] if remark else []
         found = [one for one in control.status() if gpu is None or one.gpu == gpu]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -13,10 +14,11 @@ from analysis.answers.loading import without_workers
 from analysis.model import Waiting
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from gpurt.files import check_writable
+from gpurt.text import filename, visible
 from pycontrol.act.run import crew, preload
 from pycontrol.act.run.grouped import check_group
 from pycontrol.act.run.of_file import SHARE, Wished, of_file
-from pycontrol.commands.options import JSON, Output, PolicyName, Time, apart, command
+from pycontrol.commands.options import JSON, GroupName, Output, PolicyName, Time, apart, command
 from pycontrol.output import render
 
 
@@ -39,7 +41,8 @@ With --group also 5: the host has no groups, or no place in this one."""
 @click.argument("what", nargs=-1, required=True, metavar="FILE | -- COMMAND...")
 @click.option("--auto", is_flag=True, help="Run an unmodified program: its GPU work becomes real-time segments.")
 @click.option("--priority", type=click.IntRange(1, 99), help="With --auto, --group: the program's SCHED_FIFO priority.")
-@click.option("--group", metavar="NAME", help="Run a program whose processes own the GPU together, as a group.")
+@click.option("--group", type=GroupName(), metavar="NAME",
+              help="Run a program whose processes own the GPU together, as a group.")  # fmt: skip
 @click.option("--duration", metavar="TIME", type=Time(), default="10s", show_default=True, help="Length of the run.")
 @click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
 @click.option("--policy", type=PolicyName(), metavar="NAME", help="Set the host's policy first; federated: timesliced.")
@@ -72,6 +75,11 @@ def run(
         raise UsageError("--priority goes with --auto or --group")
     if len(what) != 1:
         raise UsageError("name one taskset file, or give --auto or --group NAME, and -- COMMAND")
+    if Path(what[0]).suffix != ".toml" and os.path.isfile(what[0]) and os.access(what[0], os.X_OK):
+        raise UsageError(
+            f"{filename(what[0])} is a program, no taskset: `gpurt run --auto -- {visible(what[0])}` makes segments "
+            "of its GPU work; started without, it runs unmanaged unless it marks its own"
+        )
     apart([trace_path], Path(what[0]))
     loaded = without_workers(taskset.load(Path(what[0])))
     crew.CrewOptions(duration / 1e9)  # raises UsageError before anything is changed

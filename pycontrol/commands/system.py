@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 
 import click
@@ -11,8 +10,7 @@ from click.shell_completion import get_completion_class
 
 from analysis.taskset import json_schema, load
 from analysis.taskset.document import keys
-from gpurt import errors
-from gpurt.errors import UsageError
+from gpurt.errors import EXIT_CODES, UsageError
 from gpurt.text import in_lines, near
 from pycontrol.commands.options import JSON, command
 from pycontrol.observe.doctor import Status, as_text, examine
@@ -82,7 +80,7 @@ def help_(ctx: click.Context, words: tuple[str, ...]) -> int:
         root.main([*words, "--help"], prog_name="gpurt", standalone_mode=False)
         return 0
     if text == "exit-codes":
-        render.say(inspect.cleandoc(errors.__doc__ or ""))
+        render.say(render.table(("code", "meaning"), [(str(code), text) for code, text in EXIT_CODES.items()]))
         return 0
     known = dict(keys())
     found = [one for one in known if one == text or one.startswith(f"{text}.")] or [

@@ -1,13 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Rules about processes that a host may be given."""
+"""Rules and policies that a host may be given, as far as its processes permit."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from gpurt.errors import UsageError
+from gpurt._gpurt import lib
+from gpurt.enums import Form
+from gpurt.errors import RefusedError, UsageError
+from gpurt.text import visible
 from pycontrol.machine import procs
 from pycontrol.machine.procs import NAME_BYTES
+
+if TYPE_CHECKING:
+    from pycontrol.link.control import ClientInfo, Control
 
 
 def possible(comm: str | None, cgroup: str | None, *, adding: bool) -> None:
@@ -28,3 +37,28 @@ def _is_cgroup(path: str) -> bool:
     """Whether there is such a cgroup v2, or none can be seen from here."""
     folder = procs.cgroup_folder(path)
     return folder is None or os.path.isdir(folder)  # Path's raises if the name is too long
+
+
+def all_raisable(control: Control, policy: str, gpu: int | None) -> None:
+    """Raises RefusedError if a real-time client's next segment would be refused under that policy: most programs end.
+
+    A client that the administrator has barred is to be refused.
+    """
+    if policy != "boosted":
+        return
+    normal = {one.gpu: one.normal for one in control.status() if gpu in (None, one.gpu) and one.normal}
+    clients = [one for one in control.clients(gpu) if one.pid and one.priority and one.gpu in normal and not one.barred]
+    if lacks := sorted({why for one in clients for why in _unraisable(one, normal[one.gpu])}):
+        raise RefusedError(f"policy boosted would refuse the segments of {', '.join(lacks)}; nothing was changed")
+
+
+def _unraisable(one: ClientInfo, normal: int) -> Iterator[str]:
+    """The client, and what its thread lacks to be raised (gpurt_boost_refusal(), gpurt_boost_right())."""
+    who = f"{visible(one.comm)}-{one.pid}"
+    needed, has = lib.gpurt_boost_right(normal, Form.OWNER if one.kept else one.form, one.priority), 0
+    with suppress(procs.Unreadable):
+        has = lib.GPURT_MAX_PRIORITY if procs.user(one.pid) == "0" else procs.rt_limit(one.pid)
+    if lib.gpurt_boost_refusal(normal, one.own_priority, one.priority):
+        yield f"{who} (needs SCHED_FIFO and GPU priorities 1 to {normal}, has {one.own_priority} and {one.priority})"
+    elif has < needed:
+        yield f"{who} (needs RLIMIT_RTPRIO {needed}, has {has}: prlimit --pid {one.pid} --rtprio={needed})"

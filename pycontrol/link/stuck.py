@@ -113,7 +113,11 @@ def cure(of: Owner, others: list[ClientInfo]) -> str:
     pids = sorted({one.pid for one in others if one.pid})
     if not pids or not all(of.names):
         return ""
-    joins = " ".join(map(str, [*(() if of.group else of.names), *pids[:MANY]]))
+    owners = {procs.user(pid) for pid in of.names}
+    able = [pid for pid in pids if procs.user(pid) in owners]
+    if not able:
+        return "; if it waits for one of them, run both as one user, in a group: a group has processes of one user only"
+    joins = " ".join(map(str, [*(() if of.group else of.names), *able[:MANY]]))
     return f"; if it waits for one of them, let them join one group: gpurt set group {of.group or 'NAME'} {joins}"
 
 

@@ -150,7 +150,11 @@ def _fair_server(root: Path) -> Diagnosis:
     cure = "as root: for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 0 > $f; done"
     if not times or None in {value for pair in times for value in pair}:
         text = "may run SCHED_OTHER tasks ahead of SCHED_FIFO 99, the module's threads included; it cannot be read"
-        return Diagnosis(name, Status.WARN, text, f"mount debugfs and run this as root; {cure}")
+        cure = f"mount debugfs and run this as root; {cure}"
+        if "[none]" not in (_read(root, "sys/kernel/security/lockdown") or "[none]"):
+            text += ", for the kernel's lockdown closes debugfs"
+            cure = "keep ordinary tasks off the CPUs of real-time tasks (isolcpus=): a CPU's server runs its own only"
+        return Diagnosis(name, Status.WARN, text, cure)
     times = {(runtime, period) for runtime, period in times if runtime != "0"}
     if not times:
         return Diagnosis(name, Status.OK, "off")
@@ -198,6 +202,9 @@ def _group_scheduling(root: Path) -> Diagnosis:
         return Diagnosis(name, Status.OK, "off")
     if "rt_group_sched=0" in (_read(root, "proc/cmdline") or "").split():
         return Diagnosis(name, Status.OK, "off by rt_group_sched=0")
+    if fifo_permitted():
+        text = "on, and this cgroup may use SCHED_FIFO; cgroups without real-time budget may not"
+        return Diagnosis(name, Status.OK, text)
     if (root / "sys/fs/cgroup/cgroup.controllers").exists():
         text = "on, beside cgroup v2, which can give no cgroup a budget: SCHED_FIFO fails even for root"
         cure = "boot with rt_group_sched=0 (from Linux 6.16), or a kernel without CONFIG_RT_GROUP_SCHED"
@@ -463,7 +470,7 @@ def _boosted(device: str | None, raises: bool) -> Diagnosis:
     if not normal:
         cure = "load gpurt.ko without boost=0, or say policy = \"segment\" in taskset files"
         return Diagnosis(name, Status.WARN, "this host cannot raise threads, which it needs", cure)
-    band = f"priorities 1 to {normal}, raised threads up to {2 * normal + 1}"
+    band = f"priorities 1 to {normal}, raised threads {normal + 1} to {2 * normal}"
     if raises:
         return Diagnosis(name, Status.OK, f"the host raises threads; {band}")
     text = f"threads raise themselves, by their RLIMIT_RTPRIO, and only those of tasks that suspend; {band}"

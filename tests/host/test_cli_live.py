@@ -70,7 +70,7 @@ def test_priority_is_shown_set_and_undone(gpurt: Gpurt, host: Path) -> None:
         name = Path(f"/proc/{ME}/comm").read_text().strip()
         assert json.loads(gpurt("set", "priority", "43", name, str(ME), "--json")[1])["clients"][0]["priority"] == 43
         code, _, err = gpurt("set", "budget", "no-such", "--time", "1ms", "--period", "1s")
-        assert (code, "no client is called 'no-such'" in err) == (2, True)
+        assert (code, "no client is called 'no-such'" in err) == (5, True)
         with SocketClient(host) as other:
             other.begin(priority=50)
             shown = json.loads(gpurt("status", "clients", "--sort", "priority", "--json")[1])["clients"]
@@ -99,6 +99,21 @@ def test_policy_budget_and_exemption(gpurt: Gpurt, host: Path) -> None:
         assert (one["budget_ns"], one["period_ns"], one["exempt"]) == (5_000_000, 1_000_000_000, True)
         assert gpurt("set", "exempt", "--pid", str(ME), "--off")[0] == 0
         assert not json.loads(gpurt("status", "clients", "--json")[1])["clients"][0]["exempt"]
+
+
+def test_no_policy_ends_a_program_that_runs(gpurt: Gpurt, host: Path) -> None:
+    """Under boosted the next segment of a thread without SCHED_FIFO is refused, and most programs end then."""
+    with SocketClient(host) as client:
+        client.begin(priority=5)
+        client.end()
+        assert gpurt("set", "policy", "boosted")[0] == 0
+        assert gpurt("set", "policy", "segment")[0] == 0
+        assert gpurt("set", "priority", "5", str(ME))[0] == 0
+        code, _, err = gpurt("set", "policy", "boosted")
+        assert (code, f"-{ME} (needs SCHED_FIFO and GPU priorities 1 to 24, has 0 and 5)" in err) == (5, True)
+        assert json.loads(gpurt("status", "--json")[1])["gpus"][0]["policy"] == "segment"
+        assert gpurt("set", "bar", "--pid", str(ME))[0] == 0  # it is to be refused
+        assert gpurt("set", "policy", "boosted")[0] == 0
 
 
 def test_several_processes_are_changed_together_or_not_at_all(gpurt: Gpurt, host: Path) -> None:
@@ -176,6 +191,10 @@ INTERNAL = {name.removeprefix("GPURT_A_") for name in dir(lib) if name.startswit
         (["set", "budget", "--cgroup", "user.slice", "--time", "0ns"], 2, "user.slice is no cgroup's path"),
         (["set", "exempt", "--cgroup", "system.slice", "--off"], 2, "system.slice is no cgroup's path"),
         (["set", "exempt", "--name", "display-manager-1", "--off"], 2, "1 to 15 bytes"),
+        (["set", "exempt", "--name", "nobody", "--off"], 5, "no such rule about nobody"),
+        (["set", "bar", "--pid", str(ME), "--off"], 5, f"no such rule about {ME}"),
+        (["set", "priority", "20", "nobody"], 5, "no client is called 'nobody'"),
+        (["set", "group", "", str(ME)], 2, "printable"),
         (["set", "budget", "--cgroup", "/"], 2, "Missing option '--time'"),
         (["set", "exempt"], 2, "name exactly one"),
         (["set", "bar"], 2, "name exactly one"),
@@ -274,7 +293,7 @@ def test_doctor_says_whether_the_host_does_policy_boosted(start_host: StartHost,
     (boosted,) = (one for one in found if one["name"] == "policy boosted")
     assert boosted["status"] == "warn"
     assert "threads raise themselves" in boosted["text"]
-    assert "priorities 1 to 30, raised threads up to 61" in boosted["text"]
+    assert "priorities 1 to 30, raised threads 31 to 60" in boosted["text"]
     assert boosted["cure"]
 
 

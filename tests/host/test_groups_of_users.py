@@ -101,6 +101,25 @@ def test_set_group_shows_those_that_joined(host: Path, clients: dict[int, Client
     assert [one["pid"] for one in json.loads(done.stdout)["clients"]] == [other]
 
 
+def test_no_group_is_of_two_users(host: Path, clients: dict[int, ClientInfo]) -> None:
+    pids = [*clients][1:]
+    done = subprocess.run(
+        [sys.executable, "-m", "pycontrol", "--device", str(host), "set", "group", "both", *map(str, pids)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, "users 0, 65534" in done.stderr) == (5, True)
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_cure_of_an_owner_that_is_stuck_names_processes_of_its_user(clients: dict[int, ClientInfo]) -> None:
+    mine, also, other = clients.values()
+    alone = stuck.Owner(mine.client, ("", ""), {mine.pid: mine.comm})
+    assert f"set group NAME {mine.pid} {also.pid}" in stuck.cure(alone, [also, other])
+    assert stuck.cure(alone, [also, other]).endswith(str(also.pid))
+    assert "set group" not in stuck.cure(alone, [other])
+    assert "as one user" in stuck.cure(alone, [other])
+
+
 def test_traces_have_the_user_of_each_group(host: Path, start: Start, tmp_path: Path) -> None:
     with Listener(str(host)) as listener:
         pids = [start(0), start(NOBODY)]

@@ -163,6 +163,30 @@ def test_a_client_that_comes_to_a_gpu_later_is_a_member_there(place: Path, plane
         assert told == {(first.pid, 1, "llm", 9, 1), (second.pid, 1, "llm", 9, 1), (other.pid, 1, "", 8, 1)}
 
 
+def test_the_time_for_which_a_client_owned_the_gpu_does_not_go_back_when_it_joins(
+    spawn: Callable[..., Actor], plane: Control
+) -> None:
+    def held(actor: Actor) -> int:
+        return next(one.held_ns for one in plane.clients(0) if one.pid == actor.pid)
+
+    early, late = spawn(level=10), spawn(level=9)
+    for one in (early, late):
+        one.do("begin")
+        one.do("end")
+    alone = held(early), held(late)
+    assert min(alone) > 0
+    assert early.do("join", group="llm") == 0
+    early.do("begin")
+    early.do("end")
+    before = held(early)
+    assert before > alone[0]
+    assert late.do("join", group="llm") == 0
+    assert (held(early), held(late)) == (before, alone[1])
+    late.do("begin")
+    late.do("end")
+    assert held(early) - before == held(late) - alone[1] > 0
+
+
 def test_what_a_segment_asks_for_does_not_count_and_what_is_set_is_the_groups(
     spawn: Callable[..., Actor], plane: Control
 ) -> None:

@@ -297,6 +297,12 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["set", "policy", "boosted", "--poll-period", "1ms"], 2, "go with policy job"),
         (["demo", "--policy", "fair"], 2, "no set-up"),
         (["completion", "tcsh"], 2, "tcsh"),
+        (["completion"], 2, "Choose from: bash, zsh, fish"),
+        (["set", "exempt", "camera"], 2, "(camera): name exactly one of --pid"),
+        (["status", "--device", "x"], 2, "before the command: gpurt --device PATH status gpus"),
+        (["set", "group", "", "1"], 2, "'' is not 1 to 31 printable"),
+        (["run", "--group", "a\x01", "--", "true"], 2, "is not 1 to 31 printable"),
+        (["run", "/bin/true"], 2, "gpurt run --auto -- /bin/true"),
     ],
 )
 def test_mistakes_get_one_line_and_their_exit_code(gpurt: Gpurt, arguments: list[str], code: int, words: str) -> None:
@@ -380,6 +386,11 @@ def test_doctor_knows_what_refuses_real_time_priorities_and_what_compiles_module
         return next((one for one in doctor.examine(str(tmp_path / "none"), tmp_path) if one.name == name), None)
 
     config = {f"boot__config-{platform.release()}": "CONFIG_RT_GROUP_SCHED=y\n"}
+    monkeypatch.setattr(doctor, "fifo_permitted", lambda priority=1: True)
+    said = found("RT group scheduling", **config)
+    assert said
+    assert (said.status, "this cgroup may" in said.text) == (doctor.Status.OK, True)
+    monkeypatch.setattr(doctor, "fifo_permitted", lambda priority=1: False)
     assert "write a budget" in str(found("RT group scheduling", **config))
     said = found("RT group scheduling", **{"sys__fs__cgroup__cgroup.controllers": "cpu\n"})
     assert said
@@ -388,7 +399,6 @@ def test_doctor_knows_what_refuses_real_time_priorities_and_what_compiles_module
     said = found("RT group scheduling", proc__cmdline="quiet rt_group_sched=0\n")
     assert said
     assert said.status is doctor.Status.OK
-    monkeypatch.setattr(doctor, "fifo_permitted", lambda priority: False)
     monkeypatch.setattr(doctor, "fifo_forbidden", lambda priority: False)
     assert "RestrictRealtime" not in str(found("SCHED_FIFO", proc__self__status="Seccomp:\t0\n"))
     assert "RestrictRealtime=no" in str(found("SCHED_FIFO", proc__self__status="Seccomp:\t2\n"))
@@ -483,12 +493,15 @@ def test_doctor_believes_no_patched_driver_before_its_board_was_tried(tmp_path: 
 
 
 def test_doctor_knows_what_runs_ahead_of_the_modules_threads(tmp_path: Path) -> None:
-    from pycontrol.observe.doctor import Status, examine
+    from pycontrol.observe.doctor import Diagnosis, Status, examine
+
+    def finding(name: str) -> Diagnosis:
+        return next(one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == name)
 
     def found(name: str) -> tuple[Status, str]:
-        finding = next(one for one in examine(str(tmp_path / "none"), tmp_path) if one.name == name)
-        assert finding.cure or finding.status is Status.OK
-        return finding.status, finding.text
+        one = finding(name)
+        assert one.cure or one.status is Status.OK
+        return one.status, one.text
 
     (tmp_path / "proc/sys/kernel").mkdir(parents=True)
     release = tmp_path / "proc/sys/kernel/osrelease"
@@ -496,6 +509,11 @@ def test_doctor_knows_what_runs_ahead_of_the_modules_threads(tmp_path: Path) -> 
     assert found("fair server")[0] is Status.OK
     release.write_text("6.12.117+deb12-amd64\n")
     assert found("fair server")[0] is Status.WARN  # it cannot be read
+    assert "mount debugfs" in str(finding("fair server").cure)
+    (tmp_path / "sys/kernel/security").mkdir(parents=True)
+    (tmp_path / "sys/kernel/security/lockdown").write_text("none [integrity] confidentiality\n")
+    assert "debugfs" not in str(finding("fair server").cure)
+    assert "isolcpus" in str(finding("fair server").cure)
     for cpu, runtime in (("cpu0", "50000000"), ("cpu1", "0")):
         folder = tmp_path / "sys/kernel/debug/sched/fair_server" / cpu
         folder.mkdir(parents=True)

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is said where SCHED_FIFO is refused."""
+"""What is said where SCHED_FIFO is refused, or would be."""
 
 from __future__ import annotations
 
 import os
 import resource
+from dataclasses import replace
 
 import pytest
+from fit_cases import CLIENT, HOSTS, Fake
 
+from gpurt.enums import Form
+from gpurt.errors import RefusedError
+from pycontrol.link.rules import all_raisable
+from pycontrol.machine import procs
 from pycontrol.machine.rights import fifo_cure
 
 
@@ -21,3 +27,21 @@ def test_root_is_not_told_to_become_root(monkeypatch: pytest.MonkeyPatch, user: 
     monkeypatch.setattr(os, "geteuid", lambda: user)
     monkeypatch.setattr(resource, "getrlimit", lambda _which: (limit, limit))
     assert cure in fifo_cure(50)
+
+
+@pytest.mark.parametrize(("form", "needed"), [(Form.SELF, 24 + 20), (Form.OWNER, 2 * 24 + 1)])
+def test_no_policy_takes_the_gpu_from_programs_that_may_not_be_raised(
+    monkeypatch: pytest.MonkeyPatch, form: Form, needed: int
+) -> None:
+    """They lack the limit, which root can give them while they run."""
+    known = HOSTS["emulator segment"]
+    host = replace(known, gpus=[replace(known.gpus[0], normal=24)], clients=[replace(CLIENT, form=form)])
+    monkeypatch.setattr(procs, "user", lambda _pid: "1000")
+    for limit in (needed - 1, needed):
+        monkeypatch.setattr(procs, "rt_limit", lambda _pid, limit=limit: limit)
+        all_raisable(Fake(host), "segment", None)
+        if limit < needed:
+            with pytest.raises(RefusedError, match=rf"camera-4711 .needs RLIMIT_RTPRIO {needed}, has {limit}: "):
+                all_raisable(Fake(host), "boosted", None)
+        else:
+            all_raisable(Fake(host), "boosted", None)

@@ -1,30 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Errors that a user sees: one line that says what is wrong, where, and what to do about it; and an exit code.
-
-====  =================================================================================================
-code  meaning
-====  =================================================================================================
-0     done; the answer is yes
-1     the answer is no: not schedulable, a deadline missed, a check failed; or the file has too many tasks for an answer
-2     wrong usage of the command line
-3     a file is missing, wrong, or cannot be written; stdout too
-4     no host: neither the kernel module nor a process answers that serves GPUs
-5     the host refused: not permitted, or not valid in its present state
-6     something failed while running: a program did not start, a bound was exceeded in virtual time
-70    a bug in gpurt
-130   interrupted
-141   the reader of stdout is gone
-====  =================================================================================================
-"""
+"""Errors that a user sees: one line that says what is wrong, where, and what to do about it; and an exit code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from gpurt.text import filename, visible
 
+#: What each exit code says.  Only `gpurt run --auto` and `--group` have others: those of their program, 126 and 127.
+EXIT_CODES: Mapping[int, str] = MappingProxyType({
+    0: "done; the answer is yes",
+    1: "the answer is no: not schedulable, a deadline missed, a check failed; or too many tasks for an answer",
+    2: "wrong usage of the command line",
+    3: "a file is missing, wrong, or cannot be written; stdout too",
+    4: "no host: neither the kernel module nor a process answers that serves GPUs",
+    5: "the host refused: not permitted, no such client, or not valid in its present state",
+    6: "something failed while running: a program did not start, a bound was exceeded in virtual time",
+    70: "a bug in gpurt",
+    130: "interrupted (Ctrl-C, SIGHUP)",
+    141: "the reader of stdout is gone",
+    143: "ended by SIGTERM",
+})
 #: What to do with a trace where a taskset file is read, and the other way round.
 TRACE_FIRST = "of a trace and its taskset file the trace comes first: gpurt trace check RUN.json FILE.toml"
 

@@ -7,14 +7,13 @@ import errno
 import os
 
 from gpurt import Client
-from gpurt.errors import DeviceError, RefusedError, UsageError
+from gpurt.errors import DeviceError, RefusedError
 
 
 def check_group(device: str | None, name: str) -> None:
     """Joins the group for a moment, as the program will.
 
     Raises:
-        UsageError: no group can have that name.
         DeviceError: there is no host.
         RefusedError: the host has no groups, or no place in this one.
     """
@@ -30,9 +29,7 @@ def check_group(device: str | None, name: str) -> None:
             raise _refused(name, error.errno or 0) from None
 
 
-def _refused(name: str, code: int) -> Exception:
-    if code == errno.EINVAL:
-        return UsageError(f"--group: {name!r:.40} is not 1 to 31 printable ASCII characters")
+def _refused(name: str, code: int) -> RefusedError:
     if code == errno.EOPNOTSUPP:
         return RefusedError("this host has no groups")
     if code == errno.EDQUOT:

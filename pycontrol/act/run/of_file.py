@@ -21,6 +21,7 @@ from pycontrol.act.run.crew import CrewOptions, stand_ins
 from pycontrol.ending import raised
 from pycontrol.link.control import Control, connect
 from pycontrol.link.nvs import Nvs, domains_of
+from pycontrol.link.rules import all_raisable
 from pycontrol.machine.placement import place
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.policy import owned
@@ -109,6 +110,7 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
         _check_stand_ins(loaded, host)
         confined = confine(loaded, all(gpu.emulated for gpu in host.gpus), gpus=len(host.gpus))
         if policy:
+            all_raisable(control, policy, None)
             control.set_policy(policy)
     runs = host.gpus[0].policy.word
     used = FEDERATED if federated and owned(loaded.taskset, host) else runs

@@ -72,6 +72,8 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
         elif runs != policy:
             able, only = policy != "boosted" or gpu.normal, "" if part is None else f" --gpu {gpu.gpu}"
             cure = f"`gpurt set policy {policy}{only}` changes that" if able else f"which cannot do {policy}"
+            if able and policy == "boosted":
+                cure += f" once all programs that run have an RLIMIT_RTPRIO of {2 * gpu.normal + 1}"
             cure += f'; a file for this host has policy = "{runs}"'
             text = f"the file is for policy {policy}, the host runs {runs}"
             if part is not None:
