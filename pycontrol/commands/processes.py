@@ -63,6 +63,9 @@ Examples:
   gpurt set exempt --name Xorg --off
 
 \b
+A rule ends with the host; docs/deploying.md has how a service makes it again.
+
+\b
 Exit codes: 0 done; 2 wrong usage, or a rule that no process can match; 4 no host; 5 not permitted,
 or no such process or rule."""
 )
@@ -98,7 +101,8 @@ Examples:
 
 \b
 Under policy boosted, a real-time segment of a barred process is refused (EPERM), and a thread that the host has raised
-is lowered.  A process counts by the cgroup that it is in when it opens the GPU, or when a rule changes.
+is lowered.  A process counts by the cgroup that it is in when it opens the GPU, or when a rule changes.  A rule
+ends with the host.
 
 \b
 Exit codes: 0 done; 2 wrong usage, or a rule that no process can match; 4 no host; 5 not permitted,

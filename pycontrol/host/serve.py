@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpurt._gpurt import lib
 from gpurt.errors import FileError
 from pycontrol.host.endpoint import Access, Endpoint
 from pycontrol.host.gpu import Gpu, Tell
@@ -60,6 +61,16 @@ def prepare(config: Config) -> list[str]:
     return remarks
 
 
+def forgotten(host: Host) -> str:
+    """What `gpurt set` has set, which nothing keeps, in words; empty: nothing."""
+    priorities = sum(one.core.set != lib.GPURT_PRIORITY_OWN for gpu in host.gpus for one in gpu.clients.values())
+    counts = (
+        (len(host.rules.exempt.rules) + len(host.rules.barred.rules), "rules"),
+        (sum(one.used for one in host.budgets.allowances.values()), "budgets"), (priorities, "priorities"),
+    )  # fmt: skip
+    return ", ".join(f"{what}: {count}" for count, what in counts if count)
+
+
 def tell_ready(descriptor: int) -> None:
     """Writes a line to the descriptor and closes it.  Raises FileError."""
     try:
@@ -102,6 +113,9 @@ def run(config: Config) -> None:
             tell_ready(config.ready_fd)
         tell_systemd()
         host.serve(reader)
+        if lost := forgotten(host):
+            with contextlib.suppress(OSError):
+                print(f"gpurt: what `gpurt set` set ends with this host ({lost})", file=sys.stderr, flush=True)
     finally:
         if host:
             host.threads.lower_all()

@@ -17,7 +17,7 @@ from processes import alive
 from analysis.model import MS, CpuSegment, GpuSegment, Platform, Span, Task, Taskset, Waiting
 from analysis.traces.trace import About, Event, Kind
 from gpurt.errors import RuntimeFailure
-from pycontrol.act.run import task_program
+from pycontrol.act.run import preload, task_program
 from pycontrol.act.run.compiling import compile_with
 from pycontrol.machine import placement
 from pycontrol.observe.trace import task_report
@@ -199,6 +199,18 @@ class TestProgram:
         with pytest.raises(RuntimeFailure, match="a thing does not compile: false failed"):
             compile_with(["false"], "a thing")
         compile_with(["true"], "a thing")
+
+    def test_what_is_compiled_first_is_said(
+        self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        (tmp_path / "userlib/preload").mkdir(parents=True)
+        (tmp_path / "userlib/Makefile").write_text(f"$(BUILD)/{preload.NAME}:\n\tmkdir $(BUILD)\n\ttouch $@\n")
+        (tmp_path / "build").mkdir()
+        monkeypatch.delenv(preload.VARIABLE, raising=False)
+        monkeypatch.setattr(preload, "ROOT", tmp_path)
+        for said in (f"note: {preload.NAME} is not compiled from these sources yet: 2 steps, once\n", ""):
+            assert preload.find().is_file()
+            assert capfd.readouterr() == ("", said)
 
     def test_arguments_name_every_segment(self) -> None:
         segments = (CpuSegment(Span(2, 1)), GpuSegment(Span.exactly(3), Span(5, 4)))

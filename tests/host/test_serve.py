@@ -10,13 +10,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from links import eventually
-from processes import StartHost
+from links import PATIENCE, SocketClient, eventually
+from processes import StartHost, started
 
 from analysis.model import DEFAULT_POLICY
 from gpurt._gpurt import lib
+from gpurt.enums import Overrun
 from pycontrol import cli
 from pycontrol.host.users import UserLimits
+from pycontrol.link.control import connect
 from pycontrol.machine.placement import fifo_permitted
 
 
@@ -94,6 +96,27 @@ def test_hosts_start_with_the_policy_of_files_where_they_can_and_say_why_they_do
     cases += [(less, policy, f"policy {policy},") for policy in ("segment", "boosted")]
     for program, policy, words in cases:
         assert words in told(start_host(program=program, policy=policy).with_suffix(".log"))
+
+
+def test_a_host_says_what_ends_with_it(tmp_path: Path) -> None:
+    host = started(path := tmp_path / "host.sock")
+    with connect(str(path)) as control, SocketClient(path) as client:
+        client.begin()
+        control.set_exempt(True, comm="Xorg")
+        control.set_barred(True, comm="Xorg")
+        control.set_budget(os.getpid(), 10**6, 10**9, Overrun.REPORT)
+        control.set_priority(os.getpid(), 7)
+        host.terminate()
+        assert host.wait(PATIENCE) == 0
+    said = "what `gpurt set` set ends with this host (rules: 2, budgets: 1, priorities: 1)"
+    assert said in path.with_suffix(".log").read_text()
+
+
+def test_a_host_that_was_set_nothing_says_nothing_at_its_end(tmp_path: Path) -> None:
+    host = started(path := tmp_path / "host.sock")
+    host.terminate()
+    assert host.wait(PATIENCE) == 0
+    assert path.with_suffix(".log").read_text().splitlines()[-1].startswith("gpurt: serving")
 
 
 def test_a_host_starts_with_the_policy_of_its_taskset(start_host: StartHost, tmp_path: Path) -> None:

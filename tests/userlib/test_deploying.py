@@ -86,11 +86,15 @@ def words_of(unit: Path) -> list[str]:
 def test_systemd_understands_the_units_of_hosts_and_watchers(unit: Path, tmp_path: Path) -> None:
     (steps,) = re.findall(r"^for unit in .*?^done$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     script = f'sudo() {{ "$@"; }}\n{steps.replace("/etc/systemd/system", str(tmp_path))}'
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    subprocess.run(["bash", "-euc", script], cwd=ROOT, env={**os.environ, "PATH": path}, check=True)
+    subprocess.run(["bash", "-euc", script], cwd=ROOT, check=True)
     text = (tmp_path / unit.name).read_text()
-    assert f"ExecStart={shutil.which('gpurt', path=path)} " in text
-    (tmp_path / unit.name).write_text(re.sub(r"^Documentation=.*\n", "", text, flags=re.MULTILINE))
+    (command,) = re.findall(r"^ExecStart=(\S+)", text, re.MULTILINE)
+    hidden = ["/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/"]  # by ProtectHome= and PrivateTmp=
+    assert not any(command.startswith(folder) for folder in hidden)
+    assert f"-m venv {command.removesuffix('/bin/gpurt')} " in PAGE.read_text()
+    there = f"{Path(sys.executable).parent}/gpurt"
+    text = re.sub(r"^Documentation=.*\n", "", text.replace(command, there), flags=re.MULTILINE)
+    (tmp_path / unit.name).write_text(text)
     verify = ["systemd-analyze", "verify", tmp_path / unit.name]
     assert subprocess.run(verify, capture_output=True, text=True, check=False).stderr == ""
     first, *rest = words_of(unit)

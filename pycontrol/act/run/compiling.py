@@ -4,27 +4,31 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Sequence
 
 from gpurt.errors import RuntimeFailure
-
-#: Longest time a build may take, seconds.
-PATIENCE = 200
+from pycontrol.output import render
 
 
-def compile_with(command: Sequence[str], what: str) -> None:
+def compile_with(command: Sequence[str], what: str, steps: int = 0) -> None:
     """Runs a command that builds ``what``.
 
+    ``steps``: so many lines it prints meanwhile, which are progress.
+
     Raises:
-        RuntimeFailure: the command is not installed, takes too long, or fails.  The text names ``what`` and gives the
-            first line that the command wrote about an error.
+        RuntimeFailure: the command is not installed, or fails.  The text names ``what`` and gives the first line that
+            the command wrote about an error.
     """
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    except FileNotFoundError:
-        raise RuntimeFailure(f"{what} must be compiled and there is no {command[0]}; run scripts/setup") from None
-    except subprocess.TimeoutExpired:
-        raise RuntimeFailure(f"compiling {what} took longer than {PATIENCE} s; try again") from None
-    if run.returncode:
-        first = next((line for line in run.stderr.splitlines() if "error" in line.lower()), f"{command[0]} failed")
-        raise RuntimeFailure(f"{what} does not compile: {first}")
+    with tempfile.TemporaryFile("w+", errors="replace") as errors, render.progress(steps, f"compiling {what}") as bar:
+        try:
+            run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace")
+        except FileNotFoundError:
+            raise RuntimeFailure(f"{what} must be compiled and there is no {command[0]}; run scripts/setup") from None
+        with run:
+            for _ in run.stdout or ():
+                bar.update(1)
+        if run.returncode:
+            errors.seek(0)
+            first = next((line.rstrip() for line in errors if "error" in line.lower()), f"{command[0]} failed")
+            raise RuntimeFailure(f"{what} does not compile: {first}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ from pycontrol.act.run.compiling import compile_with
 from pycontrol.act.run.loadable import objection
 from pycontrol.link.control import connect
 from pycontrol.machine.rights import fifo_refusal
+from pycontrol.output import render
 
 ROOT = Path(__file__).resolve().parents[3]
 NAME = "libgpurt-preload.so"
@@ -56,8 +59,14 @@ def find() -> Path:
 
 def _build() -> Path:
     target = ROOT / "build" / "userlib"
-    command = ["make", "-s", "-C", str(ROOT / "userlib"), f"BUILD={target}", f"{target}/{NAME}"]
-    compile_with(command, NAME)
+    command = ["make", f"-j{os.cpu_count()}", "--no-print-directory", "-C", str(ROOT / "userlib"), f"BUILD={target}",
+               f"{target}/{NAME}"]  # fmt: skip
+    steps = 0
+    if shutil.which("make"):
+        steps = subprocess.run([*command, "-ns"], capture_output=True, check=False).stdout.count(b"\n")
+    if steps:
+        render.note(f"{NAME} is not compiled from these sources yet: {steps} steps, once", as_json=False)
+    compile_with(command, NAME, steps)
     return target / NAME
 
 
