@@ -69,7 +69,7 @@ Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
 @JSON
 @click.pass_obj
 def latency(device: str | None, gpu: int | None, as_json: bool) -> int:
-    """Show how long runlist updates took, by cause."""
+    """Show how long runlist updates took, by cause: their extremes, and how many took how long."""
     with connect(device) as control:
         control.gpus()  # raises DeviceError
         times = control.latency(gpu)
@@ -79,6 +79,9 @@ def latency(device: str | None, gpu: int | None, as_json: bool) -> int:
     ]  # fmt: skip
     text = render.table(("GPU", "cause", "count", "min ms", "mean ms", "p99 ms", "max ms"), timed)
     if times:
+        for one in times:
+            counts = ", ".join(f"{count} up to {bound(edge)} ms" for edge, count in one.octaves().items())
+            text += f"\nGPU {one.gpu}, {one.cause.word}: {counts}"
         raising = raised(times)
         text += f"\nepsilon is at least {bound(updates(times)[1])} ms plus the context switch"
         text += f", and under policy boosted {bound(raising)} ms more to raise threads" if raising else ""

@@ -170,6 +170,15 @@ class Durations:
                 return min(int(lib.gpurt_hist_floor(bucket + 1)), self.maximum)
         return self.maximum
 
+    def octaves(self) -> dict[int, int]:
+        """How many took up to each power of two, ns, and more than half of it."""
+        found: dict[int, int] = {}
+        for bucket, count in enumerate(self.buckets):
+            if count:
+                edge = 1 << (int(lib.gpurt_hist_floor(bucket + 1)) - 1).bit_length()
+                found[edge] = found.get(edge, 0) + count
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class UpdateLatency(Durations):

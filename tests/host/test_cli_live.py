@@ -52,6 +52,10 @@ def test_status_clients_and_top(gpurt: Gpurt, host: Path) -> None:
         status = json.loads(gpurt("status", "--json")[1])
         assert (status["gpus"][0]["policy"], status["gpus"][0]["runner_pid"]) == ("segment", ME)
         latency = json.loads(gpurt("status", "latency", "--json")[1])["latency"]
+        lines = gpurt("status", "latency")[1].splitlines()[-1 - len(latency) : -1]
+        for one, line in zip(latency, lines, strict=True):
+            counted = [int(count) for count in re.findall(r"(\d+) up to [0-9.]+ ms", line)]
+            assert (line.startswith(f"GPU 0, {one['cause']}: "), sum(counted)) == (True, one["updates"])
         assert [entry["cause"] for entry in latency] == ["begin"]
         (one,) = json.loads(gpurt("status", "clients", "--json")[1])["clients"]
         assert (one["pid"], one["priority"], one["state"]) == (ME, 33, "running")
