@@ -172,7 +172,7 @@ def _combined(taskset: Taskset, test: str) -> list[Choice]:
     users = _users(taskset)
     if unsearched(taskset, test):
         return []
-    sleeping, spinning = (with_modes(taskset, dict.fromkeys(users, mode)) for mode in (Waiting.SUSPEND, Waiting.BUSY))
+    spinning, sleeping = (with_modes(taskset, dict.fromkeys(users, mode)) for mode in Waiting)
     row = registry.find(test)
     if len(users) < 2 or lacks_theta(row, spinning):
         return []
@@ -204,7 +204,8 @@ def _climbed(modes: dict[str, Waiting], merit: Callable[[Modes], Merit]) -> dict
     """The modes after changes of one task's at a time, in turn, as long as some change makes the choice better."""
     best, unchanged = merit(modes), 0
     for name in cycle(modes):
-        trial = {**modes, name: Waiting.BUSY if modes[name] is Waiting.SUSPEND else Waiting.SUSPEND}
+        (other,) = (mode for mode in Waiting if mode is not modes[name])
+        trial = {**modes, name: other}
         if (value := merit(trial)) > best:
             modes, best, unchanged = trial, value, 0
         else:

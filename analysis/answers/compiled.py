@@ -38,7 +38,12 @@ _EQUALS = {
     Equals.UNBOUNDED: lib.GPURT_RTA_UNBOUNDED,
 }
 
-_BUSY = {Waiting.SUSPEND: lib.GPURT_RTA_NONE, Waiting.BUSY: lib.GPURT_RTA_ALL, None: lib.GPURT_RTA_SOME}
+
+def _busy(waiting: Waiting | None) -> int:
+    """Which tasks wait busily."""
+    if waiting is None:
+        return int(lib.GPURT_RTA_SOME)
+    return int(lib.GPURT_RTA_ALL if waiting.spins else lib.GPURT_RTA_NONE)
 
 
 def _formulas() -> dict[str, int]:
@@ -59,8 +64,8 @@ def facts(test: rta.Test) -> CData:
     if test.compiled is None:
         raise ValueError(f"{test.name} has no compiled formula")
     found.formula, found.poll = FORMULAS[test.compiled], test.poll
-    found.busy, found.ordered, found.any_order = _BUSY[test.waiting], test.ordered, test.any_order
-    found.equals = _EQUALS[test.equals(spins=test.waiting is Waiting.BUSY)]
+    found.busy, found.ordered, found.any_order = _busy(test.waiting), test.ordered, test.any_order
+    found.equals = _EQUALS[test.equals(spins=test.waiting is not None and test.waiting.spins)]
     return found
 
 

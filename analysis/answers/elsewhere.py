@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.answers.verdict import beyond, no_proof, passed, unlike_the_file
-from analysis.model import FEDERATED, Taskset
+from analysis.model import Taskset
 from analysis.model.conflicts import under
 from analysis.rta import Result, Test
 from gpurt.enums import Policy
@@ -68,7 +68,7 @@ def _cures(test: Test, taskset: Taskset) -> Iterator[str]:
         yield f'waiting = "{test.waiting.value}" of each task'
     if test.assigns and not taskset.forks:
         yield "gpurt plan priorities --write"
-    if test.policy not in (FEDERATED, "job"):
+    if not (test.rules.units or test.rules.jobs):
         yield from _plans(taskset)
 
 

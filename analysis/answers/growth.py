@@ -97,7 +97,7 @@ def growth(
     """
     hardware = _hardware(clocks)
     test, why, notes = covering_test(taskset, name)
-    units_owned = test is not None and test.policy == "federated"
+    units_owned = test is not None and test.rules.units
     if clocks and test is not None and units_owned:
         raise UsageError(f"--clock: what is searched for is the largest epsilon, which {test.name} does not depend on")
     if test is None or not taskset.real_time:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.model import Waiting
+from analysis.model import POLICIES, Waiting
 
 
 def unable(host: str, policy: str, modes: Iterable[Waiting]) -> str:
@@ -13,8 +13,8 @@ def unable(host: str, policy: str, modes: Iterable[Waiting]) -> str:
 
     ``host``: agents of programs (`gpurt serve`), the kernel module, or virtual GPUs in user space (`emulate`).
     """
-    if policy == "job" and host != "module":
+    if POLICIES[policy].jobs and host != "module":
         return "policy job has bounds for a host's thread that stays on its CPU, which gpurt.ko alone has"
-    if host == "agents" and policy == "boosted" and Waiting.BUSY in modes:
+    if host == "agents" and POLICIES[policy].raises and any(mode.spins for mode in modes):
         return "updates by agents sleep: no bound of policy boosted holds then for tasks that wait busily"
     return ""

@@ -44,7 +44,7 @@ def refuse(loaded: TasksetFile, chosen: Sequence[Test] = (), *, workers: bool = 
     Epsilon has no default: zero would make every bound too small.  Only tests of tasks that own units do without it.
     ``chosen``: the tests that were named, if any were.
     """
-    updates = not chosen or any(test.policy != "federated" for test in chosen)
+    updates = not chosen or any(not test.rules.units for test in chosen)
     if problems := [*(loaded.lacks if updates else ()), *loaded.unmodelled, *(() if workers else loaded.workers)]:
         raise TasksetError(loaded.path, problems)
 

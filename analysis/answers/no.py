@@ -13,7 +13,7 @@ from analysis.answers.periods import periods
 from analysis.answers.registry import find
 from analysis.answers.sensitivity import slowed
 from analysis.answers.verdict import proved
-from analysis.model import FEDERATED, Taskset
+from analysis.model import POLICIES, Taskset
 from analysis.model.conflicts import under
 from analysis.rta import Result, Test
 from analysis.rta.regions import switching
@@ -34,7 +34,7 @@ def missed(taskset: Taskset, result: Result) -> list[str]:
     policies = {part.policy or taskset.platform.policy for part in taskset.parts} | {*taskset.policies}
     horizon = default_horizon(taskset)
     jobs = sum(horizon // task.period for task in taskset)
-    if len(policies) > 1 or FEDERATED in policies or jobs > MOST_JOBS:
+    if len(policies) > 1 or any(POLICIES[one].units for one in policies) or jobs > MOST_JOBS:
         return []
     options = Options(taskset.policies[0], job_cpu=taskset.platform.thread_cpu or 0)
     simulated = switching(under(taskset, options.policy, everywhere=True) or taskset)

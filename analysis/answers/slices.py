@@ -20,9 +20,9 @@ from analysis.rta.recurrence import solve
 from analysis.rta.regions import whole_segments
 from analysis.rta.result import Bound, Result
 from analysis.rta.system import System
-from analysis.rta.test import TURNS
 from analysis.slices.bounds import demands
 from analysis.slices.runlist import Entry, Level, Runlist, runlist
+from gpurt.enums import Policy
 
 #: How many choices of levels are tried.
 MOST_LEVELS = 500
@@ -158,7 +158,7 @@ def with_others(taskset: Taskset, number: int, known: Sequence[Partition] = ()) 
 
 def seen(taskset: Taskset) -> Taskset:
     """The taskset as the bounds see it, under policy `timesliced`.  Not for one that `answer` refuses."""
-    return whole_segments(apart(under(taskset, TURNS) or taskset))
+    return whole_segments(apart(under(taskset, Policy.TIMESLICED.word) or taskset))
 
 
 def verdict(taskset: Taskset, planned: Runlist) -> Result:
@@ -167,7 +167,7 @@ def verdict(taskset: Taskset, planned: Runlist) -> Result:
     orders = {sharing_of(entry) for entry in shared if not all(task.best_effort for task in entry.tasks)}
     name, order = ("supply-edf", Sharing.DEADLINE) if orders == {Sharing.DEADLINE} else ("supply-fp", Sharing.PRIORITY)
     waiting = waiting_of(taskset)
-    name += {Waiting.SUSPEND: "", Waiting.BUSY: "-busy", None: "-mixed"}[waiting]
+    name += "-mixed" if waiting is None else "-busy" if waiting.spins else ""
     return analyse(name, demands(order, planned, waiting), seen(taskset))
 
 
@@ -198,7 +198,7 @@ def _refusal(taskset: Taskset) -> str:
     busy = [task.name for task in users if task.spins()]
     if busy and Sharing.DEADLINE in orders:
         return f"{busy[0]} waits busily; the bounds of TSGs that are shared by deadline are for tasks that suspend"
-    if under(taskset, TURNS) is None:
+    if under(taskset, Policy.TIMESLICED.word) is None:
         return UNKNOWN
     if not taskset.platform.theta_known:
         return "theta is missing in [platform], what a context switch of the GPU costs"

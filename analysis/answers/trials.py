@@ -44,7 +44,7 @@ class Trials:
         """How good these modes are."""
         busy = self.batch.numbers["busy"]
         for index, task in self.users:
-            busy[index] = modes[task.name] is Waiting.BUSY
+            busy[index] = modes[task.name].spins
         found = [self.state, self.wcrt, self.end, self.others]
         pointers = (pointer(kind, one) for kind, one in zip(("u8", "int64_t", "int64_t", "u32"), found, strict=True))
         status = lib.gpurt_rta_bounds(self.batch.view(), self.facts, 0, 0, pointer("u32", self.rank), *pointers)
@@ -66,8 +66,8 @@ class Trials:
 
     def _in_turn(self, modes: Modes) -> bool:
         """Whether no spinning task waits too long for its turn at the update lock: the least urgent waits longest."""
-        waiting = [task.segment_priority for _, task in self.users if modes[task.name] is Waiting.BUSY]
-        if self.test.policy != "boosted" or not waiting:
+        waiting = [task.segment_priority for _, task in self.users if modes[task.name].spins]
+        if not self.test.rules.raises or not waiting:
             return True
         alpha, least = self.taskset.platform.alpha, min(waiting)
         first = [(self.wcrt[index], task.period, 2 * task.eta * alpha)

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from analysis.answers import compiled, registry
 from analysis.chains.bounds import bound_of
-from analysis.model import FEDERATED, MS, Taskset, Waiting
+from analysis.model import MS, POLICIES, Taskset, Waiting
 from analysis.rta import Result, Test, boosted
 from analysis.rta.kernel_thread import THREAD_CPU
 
-#: Policies whose bounds contain theta, however tasks wait.
-SWITCHING = ("timesliced", "lock-priority", "lock-fifo", "mpcp", "fmlp")
 #: Why a test proves nothing that needs theta.
 NO_THETA = '{} needs theta in [platform], what a context switch of the GPU costs; if that is nothing, say theta = "0ns"'
 #: Why a test of one GPU proves nothing of a file whose partitions execute at the same time.
@@ -54,7 +52,7 @@ def thread_moves(test: Test, taskset: Taskset) -> bool:
     """
     platform = taskset.platform
     return (
-        test.policy == "job" and platform.alpha > 0 and platform.thread_cpu != THREAD_CPU
+        test.rules.jobs and platform.alpha > 0 and platform.thread_cpu != THREAD_CPU
         and any(task.uses_gpu for task in taskset.real_time)
     )  # fmt: skip
 
@@ -67,7 +65,7 @@ def lacks_theta(test: Test, taskset: Taskset) -> bool:
     exceed.
     """
     uses_gpu = any(task.uses_gpu for task in taskset.real_time)
-    return test.policy in SWITCHING and uses_gpu and not taskset.platform.theta_known
+    return (test.rules.turns or test.rules.locks) and uses_gpu and not taskset.platform.theta_known
 
 
 def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
@@ -77,7 +75,7 @@ def covering(taskset: Taskset, policy: str | None = None) -> list[Test]:
     about another system.  Where no real-time task uses the GPU, it does not matter for which waiting mode a test is.
     """
     wanted = {policy} if policy else set(taskset.policies)
-    if wanted == {FEDERATED}:
+    if all(POLICIES[one].units for one in wanted):
         return _of_units(taskset)
     modes = {task.waiting for task in taskset.real_time if task.uses_gpu}
     mode = next(iter(modes)) if len(modes) == 1 else None
@@ -144,7 +142,7 @@ def beyond(test: Test, taskset: Taskset, result: Result) -> str:
 
 def _turns_matter(test: Test, taskset: Taskset) -> bool:
     """Whether the test's bounds are right only for turns at the update lock that threads spin through."""
-    return test.policy == "boosted" and any(task.spins(test.waiting) for task in taskset.real_time)
+    return test.rules.raises and any(task.spins(test.waiting) for task in taskset.real_time)
 
 
 def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
@@ -174,9 +172,9 @@ def no_proof(test: Test, taskset: Taskset) -> str:
     """Why it proves nothing if the taskset passes this test; empty if that is a proof."""
     if not taskset.real_time:
         return NOTHING
-    if test.policy != FEDERATED and taskset.partitioned and not test.divides(taskset):
+    if not test.rules.units and taskset.partitioned and not test.divides(taskset):
         return PARTITIONED.format(test.name)
-    if not test.fits_turns(taskset) and test.policy != FEDERATED:
+    if not test.fits_turns(taskset) and not test.rules.units:
         return OTHER_TURNS.format(test.name)
     if lacks_theta(test, taskset):
         return NO_THETA.format(test.name)
@@ -195,7 +193,7 @@ def unlike_the_file(test: Test, taskset: Taskset) -> str:
         other.append("GPU priorities that `gpurt plan priorities` finds where the file's fail")
     if thread_moves(test, taskset):
         other.append("a thread that stays on CPU 0")
-    if test.policy != FEDERATED and not test.fits(taskset):
+    if not test.rules.units and not test.fits(taskset):
         other.append("one slice and level for every TSG" if taskset.time_partitioned else "tasks of other forms")
     return ", ".join(other)
 
@@ -205,23 +203,24 @@ def _uncovered(taskset: Taskset) -> str:
     policy = " and ".join(taskset.policies)
     if len(taskset.policies) > 1:
         return f"partitions have policies {policy}, and no test is about several; give all of them one"
-    if taskset.partitioned and policy in ("job", "timesliced"):
+    rules = taskset.rules[0]
+    if taskset.partitioned and (rules.jobs or rules.turns):
         return f"no test is known for several partitions under policy {policy}; boosted and segment have some"
-    if taskset.partitioned and policy != "segment":
+    if taskset.partitioned and not rules.parts:
         return (
             f"several partitions share CPUs, and bounds of that are known for policy segment only, not for {policy}; "
             'say policy = "segment" in [platform], or in each [[partition]]'
         )
-    if policy != "timesliced" and (order := _sharing(taskset)):
+    if not rules.turns and (order := _sharing(taskset)):
         return (
             f'tasks share a TSG (shared = "{order}" in a [[partition]]), and bounds of that are known for policy '
             f"timesliced only, not for {policy}"
         )
     modes = sorted({task.waiting.value for task in taskset.real_time if task.uses_gpu})
     forms = sorted({task.form_in(task.waiting) for task in taskset.real_time if task.uses_gpu})
-    if policy == "boosted" and len(forms) > 1:
+    if rules.raises and len(forms) > 1:
         return f"no sound test is known for tasks of forms {' and '.join(form.word for form in forms)} together"
-    if policy == "job" and modes == ["busy"]:
+    if rules.jobs and modes and all(Waiting(mode).spins for mode in modes):
         return (
             "the bounds for policy job are for a host's thread that stays on CPU 0; where it does (gpurt.ko with "
             "thread_cpu=0), say so in [platform]: thread_cpu = 0"

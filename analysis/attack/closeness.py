@@ -41,7 +41,7 @@ class Kind:
     def drawn(self, test: Test, rng: random.Random) -> Taskset:
         """A taskset of this kind that a test is about."""
         if self.workers:
-            return tiny_holds(rng) if test.policy == "boosted" and rng.random() < 0.5 else tiny_forks(rng)
+            return tiny_holds(rng) if test.rules.raises and rng.random() < 0.5 else tiny_forks(rng)
         taskset = tiny_for(test, rng, LONGEST, empty=False)
         if self.threads:
             taskset = with_random_threads(taskset, rng)

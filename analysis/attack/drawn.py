@@ -6,7 +6,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-POLICIES = ("timesliced", "segment", "job", "lock-priority", "lock-fifo", "boosted")
+from analysis.model import Waiting
+from gpurt.enums import Policy
+
+POLICIES = Policy.words()
 LEVELS = ("low", "medium", "high")
 
 
@@ -75,7 +78,7 @@ class Drawn:
             yield f"segments = [{', '.join(segments)}]"
             if any("cpu" not in one for one in segments) and not effort:
                 yield from self._maybe(0.2, f"gpu_priority = {self.rng.randint(1, 2 * count)}")
-                forms = ("self", "owner") if waiting == "suspend" else ("owner", "fence")
+                forms = [form.word for form in Waiting(waiting).forms]
                 yield from self._maybe(0.15, f'form = "{self.rng.choice(forms)}"')
             if self.contended:
                 yield f'intensity = "{self.rng.choice(["compute", "memory"])}"'

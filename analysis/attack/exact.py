@@ -87,9 +87,9 @@ def explore(
     its limit.  ``finer``: releases come at such parts of a unit, too.  All ``options`` count except those of releases
     and demands.  Raises TooManyStatesError, before or after it has begun, and SimulationError.
     """
-    if options.policy != "timesliced" and not any(t.uses_gpu for t in taskset if t.name in taskset.forked):
+    if not options.rules.turns and not any(t.uses_gpu for t in taskset if t.name in taskset.forked):
         taskset = _endless(taskset)
-    unit = unit_of(taskset, options.poll if options.policy == "job" else 0)
+    unit = unit_of(taskset, options.poll if options.rules.jobs else 0)
     unit = unit // finer if unit % finer == 0 else unit
     least = least_states(taskset, unit)
     if least > states or len(taskset) > TASKS:

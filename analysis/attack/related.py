@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 
 from analysis.attack.drawn import Drawn
+from analysis.model import POLICIES
 
 #: Kinds of relations that a file has by chance, beside the keys of every file.
 KINDS = ("chain", "thread", "worker", "hold", "lock", "jitter", "late", "latency", "process")
@@ -71,7 +72,7 @@ class Related(Drawn):
             "name": f'"{name}"', "cpu": str(self.rng.randrange(self.cpus)), "priority": str(level),
             "period": f'"{period * self.unit}ns"', "waiting": f'"{waiting}"', "segments": f"[{', '.join(segments)}]",
         }  # fmt: skip
-        chance = 0.25 if self.policy == "boosted" else 0.08  # other policies have a bound for few orders
+        chance = 0.25 if POLICIES[self.policy].raises else 0.08  # other policies have a bound for few orders
         if level and self.rng.random() < chance and any("cpu" not in one for one in segments):
             table["gpu_priority"] = str(self.rng.randint(1, 12))
         if self.parts and self.rng.random() < 0.95:

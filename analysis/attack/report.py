@@ -11,7 +11,7 @@ from pathlib import Path
 
 from analysis.answers.fingerprint import fingerprint
 from analysis.attack.outcome import Effort, Outcome
-from analysis.model import Chain, Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset, Waiting
+from analysis.model import Chain, Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
 from gpurt.types import Document, DocumentView
 from gpurt.units import format_time
 
@@ -105,8 +105,8 @@ def toml(taskset: Taskset) -> str:
         worker = fork is not None and fork.task != task.name
         placed = replace(task, gpu_priority=None) if worker else task
         lines += ["", "[[task]]", f'name = "{task.name}"', *(_served(task) if task.thread else _place(placed))]
-        if task.waiting is Waiting.BUSY:
-            lines.append('waiting = "busy"')
+        if task.waiting.spins:
+            lines.append(f'waiting = "{task.waiting.value}"')
         if task.form is not None:
             lines.append(f'form = "{task.form.word}"')
         if not worker:

@@ -93,7 +93,7 @@ def _any(test: Test, effort: Effort, rng: random.Random) -> Outcome:
         taskset = with_latency(taskset, rng.choice([10, 50, 200]) * US)
     if effort.workers and test.paths:
         taskset = with_random_workers(taskset, rng)
-        taskset = held(taskset) if test.policy == "boosted" and rng.random() < 0.5 else taskset
+        taskset = held(taskset) if test.rules.raises and rng.random() < 0.5 else taskset
     if effort.chains:
         taskset = with_random_chains(taskset, rng, triggers=test.pending)
     return attack_one(test, taskset, rng, effort)

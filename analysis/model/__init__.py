@@ -7,13 +7,14 @@ immutable, so that a bound can be kept together with the taskset that it was com
 
 from analysis.model.kernel import Kernel, Span
 from analysis.model.partition import Partition, Sharing
-from analysis.model.platform import DEFAULT_POLICY, FEDERATED, MS, US, Platform
+from analysis.model.platform import MS, US, Platform
+from analysis.model.policy import DEFAULT_POLICY, FEDERATED, POLICIES, PolicyFacts
 from analysis.model.relations import Assumed, Chain, Fork, Protocol, Resource, Section
-from analysis.model.task import FORMS, Copy, CpuSegment, GpuSegment, Intensity, Segment, Task, Waiting
+from analysis.model.task import Copy, CpuSegment, GpuSegment, Intensity, Segment, Task, Waiting
 from analysis.model.taskset import Taskset
 
 __all__ = [
-    "DEFAULT_POLICY", "FEDERATED", "FORMS", "MS", "US", "Assumed", "Chain", "Copy", "CpuSegment", "Fork", "GpuSegment",
-    "Intensity", "Kernel", "Partition", "Platform", "Protocol", "Resource", "Section", "Segment", "Sharing", "Span",
-    "Task", "Taskset", "Waiting",
+    "DEFAULT_POLICY", "FEDERATED", "MS", "POLICIES", "US", "Assumed", "Chain", "Copy", "CpuSegment", "Fork",
+    "GpuSegment", "Intensity", "Kernel", "Partition", "Platform", "PolicyFacts", "Protocol", "Resource", "Section",
+    "Segment", "Sharing", "Span", "Task", "Taskset", "Waiting",
 ]  # fmt: skip

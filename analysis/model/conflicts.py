@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from analysis.model import CpuSegment, GpuSegment, Intensity, Kernel, Segment, Span, Task, Taskset
 from analysis.model.fold import units_of
+from analysis.model.policy import POLICIES
 
 #: Why ``under`` does not know times.
 UNKNOWN = "under policy timesliced best effort slows tasks down, and what that makes of kernels and copies is not known"
@@ -31,7 +32,7 @@ class Neighbours:
             if not task.uses_gpu:
                 continue
             part = task.partition
-            if not task.best_effort or ((part and part.policy) or platform.policy) == "timesliced":
+            if not task.best_effort or POLICIES[(part and part.policy) or platform.policy].turns:
                 self.inside[_units_of(task), task.intensity] += 1
             self.memory += task.intensity is Intensity.MEMORY or (task.best_effort and task.intensity is None)
 

@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from analysis.model.partition import Partition
+from analysis.model.policy import DEFAULT_POLICY
 
 #: Nanoseconds in one millisecond and in one microsecond.
 MS = 1_000_000
 US = 1_000
-
-
-#: The policy of a taskset that names none: its bounds are the best ones that hold (docs/boosted-bounds.md).
-DEFAULT_POLICY = "boosted"
-#: The policy of a file whose tasks own units of the GPU and share its bus.  No host has it (docs/rtgpu.md).
-FEDERATED = "federated"
 
 
 @dataclass(frozen=True, slots=True)

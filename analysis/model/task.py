@@ -16,14 +16,40 @@ from gpurt.enums import Form
 
 
 class Waiting(str, Enum):
-    """The behaviour of a task on its CPU while its pure GPU segment executes."""
+    """The behaviour of a task on its CPU while its pure GPU segment executes.
+
+    Other code asks a mode for a fact, and compares no modes.  mypy fails where a new mode decides none.
+    """
 
     BUSY = "busy"
     SUSPEND = "suspend"
 
+    @property
+    def spins(self) -> bool:
+        """Whether the thread keeps its CPU meanwhile."""
+        match self:
+            case Waiting.BUSY:
+                return True
+            case Waiting.SUSPEND:
+                return False
 
-#: The forms that are right for a waiting mode under policy `boosted`; the first one follows from it.
-FORMS = {Waiting.SUSPEND: (Form.SELF, Form.OWNER), Waiting.BUSY: (Form.OWNER, Form.FENCE)}
+    @property
+    def forms(self) -> tuple[Form, Form]:
+        """The forms that are right for it under policy `boosted`; the first one follows from it."""
+        match self:
+            case Waiting.BUSY:
+                return Form.OWNER, Form.FENCE
+            case Waiting.SUSPEND:
+                return Form.SELF, Form.OWNER
+
+    @property
+    def wakeups(self) -> int:
+        """How often a thread wakes in a GPU segment."""
+        match self:
+            case Waiting.BUSY:
+                return 2
+            case Waiting.SUSPEND:
+                return 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +176,7 @@ class Task:
 
     def spins(self, waiting: Waiting | None = None) -> bool:
         """Whether it waits busily while the GPU executes its work; ``waiting``: of all tasks; None: its own."""
-        return self.uses_gpu and (waiting or self.waiting) is Waiting.BUSY
+        return self.uses_gpu and (waiting or self.waiting).spins
 
     @property
     def pends(self) -> bool:
@@ -178,7 +204,7 @@ class Task:
 
     def form_in(self, waiting: Waiting) -> Form:
         """Its form if it waits so: the one that it states, unless that is wrong for the mode."""
-        return self.form if self.form is not None and self.form in FORMS[waiting] else FORMS[waiting][0]
+        return self.form if self.form is not None and self.form in waiting.forms else waiting.forms[0]
 
     @property
     def segment_priority(self) -> int:

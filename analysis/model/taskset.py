@@ -9,6 +9,7 @@ from functools import cached_property
 
 from analysis.model.partition import Partition
 from analysis.model.platform import Platform
+from analysis.model.policy import POLICIES, PolicyFacts
 from analysis.model.relations import Assumed, Chain, Fork, Resource, releases
 from analysis.model.task import Task
 
@@ -181,7 +182,7 @@ class Taskset:
         """The partitions without real-time tasks under policies lock-*.  There best effort updates runlists, too."""
         used = {t.partition.name for t in self.real_time if t.uses_gpu and t.partition}
         others = (part for part in self.parts if part.name is not None and part.name not in used)
-        return tuple(part for part in others if (part.policy or self.platform.policy).startswith("lock-"))
+        return tuple(part for part in others if POLICIES[part.policy or self.platform.policy].locks)
 
     @property
     def policies(self) -> tuple[str, ...]:
@@ -192,6 +193,11 @@ class Taskset:
         parts = [*(t.partition for t in self.real_time if t.uses_gpu), *self.locked_beside]
         own = {part.policy if part and part.own_gpu and part.policy else self.platform.policy for part in parts}
         return tuple(sorted(own)) or (self.platform.policy,)
+
+    @property
+    def rules(self) -> tuple[PolicyFacts, ...]:
+        """The facts of its policies."""
+        return tuple(POLICIES[name] for name in self.policies)
 
     def with_partitions(self, change: Callable[[Partition], Partition]) -> Taskset:
         """A copy in which each partition, also a task's own, is what ``change`` makes of it."""

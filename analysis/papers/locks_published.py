@@ -44,7 +44,7 @@ def _own(task: Task) -> list[Demand]:
 
 def _preemption(task: Task, system: System, waiting: Waiting, lemma: str) -> Iterable[Demand]:
     for h in system.hpp(task):
-        amount = h.cpu_time + (h.gpu_time if waiting is Waiting.BUSY else h.misc_time)
+        amount = h.cpu_time + (h.gpu_time if waiting.spins else h.misc_time)
         yield Demand(TermKind.CPU_PREEMPTION, amount, lemma, h.name, h.period, system.jitter(h, amount))
 
 

@@ -201,7 +201,7 @@ def _row(task: Task) -> _Row:
     known = vars(task).get("_row")
     if known is None:
         numbers = (
-            task.cpu, task.priority, task.segment_priority, task.eta, task.waiting is Waiting.BUSY,
+            task.cpu, task.priority, task.segment_priority, task.eta, task.waiting.spins,
             last_segment(task) is not None, gaps(task),
         )  # fmt: skip
         known = vars(task)["_row"] = _Row(numbers, _times(task), _cut(task))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from analysis.model import FORMS, Sharing, Taskset, Waiting
+from analysis.model import POLICIES, PolicyFacts, Sharing, Taskset, Waiting
 from analysis.model.conflicts import UNKNOWN, under
 from analysis.model.fold import apart
 from analysis.rta import forkjoin, processes, triggered, wakeups
@@ -21,8 +21,6 @@ from analysis.rta.separate import separate
 from analysis.rta.system import Demands
 from gpurt.enums import Form
 
-#: The policy under which TSGs have turns.
-TURNS = "timesliced"
 #: The end of the name of each test that assigns GPU priorities.
 SUFFIX = "+gpu-priority"
 
@@ -88,6 +86,11 @@ class Test:
     assigns: bool = False
 
     @property
+    def rules(self) -> PolicyFacts:
+        """The facts of its policy."""
+        return POLICIES[self.policy]
+
+    @property
     def base(self) -> str:
         """Its name without ``+gpu-priority``."""
         return self.name.removesuffix(SUFFIX)
@@ -112,7 +115,7 @@ class Test:
     @property
     def usual(self) -> bool:
         """Whether the bound holds for the forms that follow from waiting modes."""
-        return None in self.forms or FORMS[self.waiting or Waiting.SUSPEND][0] in self.forms
+        return None in self.forms or (self.waiting or Waiting.SUSPEND).forms[0] in self.forms
 
     def forms_of(self, taskset: Taskset) -> tuple[Form | None, ...]:
         """The forms in which the bounds of the taskset hold."""
@@ -123,8 +126,8 @@ class Test:
         """Whether the bound holds for these tasks: their forms under `boosted`, their TSGs under `timesliced`."""
         if not self.fits_turns(taskset):
             return False
-        forms = ((t.form_in(t.waiting), FORMS[t.waiting][0]) for t in taskset.real_time if t.uses_gpu)
-        return self.policy != "boosted" or all(
+        forms = ((t.form_in(t.waiting), t.waiting.forms[0]) for t in taskset.real_time if t.uses_gpu)
+        return not self.rules.raises or all(
             form in self.forms or (None in self.forms and form is natural) for form, natural in forms
         )
 
@@ -135,19 +138,19 @@ class Test:
         """
         users = [t for t in (taskset.real_time if self.sharing else taskset) if t.uses_gpu]
         orders = {t.partition.shared for t in users if t.partition and t.partition.shared}
-        one_slice = self.policy == TURNS and self.sharing is None
+        one_slice = self.rules.turns and self.sharing is None
         return orders <= {self.sharing} and not (one_slice and taskset.time_partitioned)
 
     @property
     def ordered(self) -> bool:
         """Whether GPU priorities must not contradict CPU priorities; in the driver's round robin they play no part."""
-        return self.policy != TURNS and not self.any_order
+        return not self.rules.turns and not self.any_order
 
     def equals(self, spins: bool) -> Equals:
         """The condition under which tasks of equal priority have a bound; ``spins``: whether some task waits busily."""
-        if self.policy == "job" or (self.partitions and spins):
+        if self.rules.jobs or (self.partitions and spins):
             return Equals.UNBOUNDED
-        if self.policy != "segment" or not spins:
+        if self.rules.raises or self.rules.locks or self.rules.turns or not spins:
             return Equals.BOUNDED
         return Equals.UNBOUNDED if self.waiting is None else Equals.CONTENDED
 
@@ -216,8 +219,7 @@ class Test:
         Likewise of wake-ups and workers.
         """
         able = self.paths is not None
-        holds = self.policy == "boosted"  # which raises threads
-        if why := forkjoin.refusal(self.name, taskset, able=able, holds=holds, assigns=self.assigns):
+        if why := forkjoin.refusal(self.name, taskset, able=able, holds=self.rules.raises, assigns=self.assigns):
             return self._refused(taskset, Reason.WORKERS, why)
         if why := processes.refusal(self.name, taskset, able=self.processes, assigns=self.assigns):
             return self._refused(taskset, Reason.PROCESS, why)
@@ -225,7 +227,7 @@ class Test:
             return self._refused(taskset, Reason.THREAD, why)
         if why := self._unknown_pending(taskset):
             return self._refused(taskset, Reason.PENDING, why)
-        why = wakeups.refusal(self.name, self.policy, taskset, latency=self.latency, resources=self.resources)
+        why = wakeups.refusal(self.name, self.rules, taskset, latency=self.latency, resources=self.resources)
         return self._refused(taskset, Reason.LATENCY, why) if why else None
 
     def _unknown_pending(self, taskset: Taskset) -> str | None:
@@ -257,16 +259,16 @@ class Test:
         Where TSGs have turns each is one of its own, but not in what is unsound, hence as printed, in any case.  Best
         effort slows tasks down there.
         """
-        if self.policy == TURNS:
+        if self.rules.turns:
             taskset = under(taskset, self.policy, everywhere=True) or taskset
-        return whole_segments(apart(taskset) if self.policy == TURNS and self.sound else taskset)
+        return whole_segments(apart(taskset) if self.rules.turns and self.sound else taskset)
 
     def refusal(self, taskset: Taskset) -> Result | None:
         """A failure for every task where no bound can hold, because of partitions or priorities; None elsewhere.
 
         The taskset is one that ``seen`` returns.
         """
-        if self.policy == TURNS and taskset.platform.policy != TURNS:
+        if self.rules.turns and taskset.platform.policy != self.policy:
             return self._refused(taskset, Reason.PARTITIONS, UNKNOWN)
         if not self.partitions and taskset.partitioned:
             return self._refused(taskset, Reason.PARTITIONS, f"{self.name} is for a GPU that is one partition")
@@ -278,7 +280,7 @@ class Test:
 
     def _disorder(self, taskset: Taskset, spins: bool) -> str | None:
         """Why priorities let tasks wait for each other for ever; None if they do not."""
-        if self.policy == TURNS:
+        if self.rules.turns:
             return None
         if self.partitions:
             return out_of_order(taskset, spins)
@@ -298,7 +300,7 @@ class Test:
 
         None either where no real-time task uses the GPU: a refused taskset never passes.
         """
-        if self.policy == "job" or not any(t.uses_gpu for t in taskset.real_time):
+        if self.rules.jobs or not any(t.uses_gpu for t in taskset.real_time):
             return {}
         with_gpu = {t.cpu for t in taskset if t.uses_gpu or t.name in taskset.forked}  # a task waits for its workers
         alone = replace(taskset, tasks=tuple(t for t in taskset if t.cpu not in with_gpu), forks=())

@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from analysis.model import (
-    FORMS,
     CpuSegment,
     GpuSegment,
+    PolicyFacts,
     Protocol,
     Resource,
     Segment,
@@ -46,7 +46,7 @@ def contained(taskset: Taskset, waiting: Waiting | None) -> Taskset:
     woken = tuple(released + unpreempted(cpu, taskset)[0] for cpu in range(platform.cpus))
 
     def longer(task: Task) -> Task:
-        times, asked = _inside(task, waiting) * woken[task.cpu], released * (1 + _waits(task, taskset))
+        times, asked = (waiting or task.waiting).wakeups * woken[task.cpu], released * (1 + _waits(task, taskset))
         segments: list[Segment] = [CpuSegment(Span(asked, 0))] if asked else []
         for one in task.segments:
             if isinstance(one, GpuSegment):
@@ -100,12 +100,7 @@ def latency(taskset: Taskset) -> int:
 def own(task: Task, system: System, waiting: Waiting | None) -> int:
     """The part of its own execution that ``contained`` has added: of one release, and of every GPU segment, ns."""
     woken = system.taskset.platform.woken
-    return latency(system.taskset) + _inside(task, waiting) * task.eta * woken[task.cpu] if woken else 0
-
-
-def _inside(task: Task, waiting: Waiting | None) -> int:
-    """How often a thread wakes in a GPU segment."""
-    return 2 if (waiting or task.waiting) is Waiting.BUSY else 3
+    return latency(system.taskset) + (waiting or task.waiting).wakeups * task.eta * woken[task.cpu] if woken else 0
 
 
 def contended(taskset: Taskset) -> bool:
@@ -148,7 +143,7 @@ def _decisions(segments: int, system: System) -> int:
     return 4 * segments * max(system.taskset.platform.woken, default=0)
 
 
-def refusal(name: str, policy: str, taskset: Taskset, *, latency: bool, resources: bool) -> str | None:
+def refusal(name: str, policy: PolicyFacts, taskset: Taskset, *, latency: bool, resources: bool) -> str | None:
     """Why a test says nothing of a taskset with wake-ups or resources; whether it is one that can."""
     platform = taskset.platform
     if taskset.resources and not resources:
@@ -159,8 +154,8 @@ def refusal(name: str, policy: str, taskset: Taskset, *, latency: bool, resource
         return None
     if not latency:
         return f"{name} has no bound for cpu_latency"
-    raised = [t.name for t in taskset.real_time if t.uses_gpu and t.form not in (None, FORMS[Waiting.SUSPEND][0])]
-    if policy == "boosted" and raised:
+    raised = [t.name for t in taskset.real_time if t.uses_gpu and t.form not in (None, Waiting.SUSPEND.forms[0])]
+    if policy.raises and raised:
         what = "cpu_latency" if platform.cpu_latency else "[[resource]]"
         return f"{name} has no bound for {what} where a task has form {Form.OWNER.word}, as {raised[0]} has"
     return None

@@ -46,10 +46,10 @@ def _run(method: Method, taskset: Taskset) -> Result:
 
 def mixed(taskset: Taskset) -> str:
     """A sentence on two tasks that wait in different modes; empty if all that use the GPU wait in one."""
-    first = {task.waiting: task.name for task in reversed(taskset.real_time) if task.uses_gpu}
+    first = {task.waiting.spins: task.name for task in reversed(taskset.real_time) if task.uses_gpu}
     if len(first) < 2:
         return ""
-    return f"{first[Waiting.BUSY]} waits busily and {first[Waiting.SUSPEND]} suspends, and no test is about both"
+    return f"{first[True]} waits busily and {first[False]} suspends, and no test is about both"
 
 
 def other_mode(waiting: Waiting | None, taskset: Taskset) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from analysis.chains.observed import observed
-from analysis.model import Taskset, Waiting
+from analysis.model import Taskset
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.assumed import assumed
@@ -164,7 +164,7 @@ def _method(taskset: Taskset, options: Options) -> Method:
     modes = {options.waiting or task.waiting for task in taskset.real_time if task.uses_gpu}
     if len(modes) > 1:
         raise SimulationError("policy federated: tasks wait busily or suspend, all of them in one way; see --waiting")
-    return STGM if Waiting.BUSY in modes else RTGPU
+    return STGM if any(mode.spins for mode in modes) else RTGPU
 
 
 def _units(system: System) -> dict[str, int]:

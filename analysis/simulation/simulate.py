@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from analysis.model import (
+    POLICIES,
     GpuSegment,
     Intensity,
     Partition,
     Platform,
+    PolicyFacts,
     Protocol,
     Resource,
     Sharing,
@@ -28,16 +30,6 @@ from gpurt.enums import Form, meant_by
 from gpurt.types import CData
 from gpurt.units import thousandths
 
-POLICIES: dict[str, int] = {
-    "timesliced": lib.GPURT_POLICY_TIMESLICED,
-    "segment": lib.GPURT_POLICY_SEGMENT,
-    "job": lib.GPURT_POLICY_JOB,
-    "lock-priority": lib.GPURT_POLICY_LOCK_PRIORITY,
-    "lock-fifo": lib.GPURT_POLICY_LOCK_FIFO,
-    "boosted": lib.GPURT_POLICY_BOOSTED,
-}
-#: The published protocols MPCP and FMLP+: policies lock-* with boosting and without runlist updates.
-BOOSTED_LOCKS = {"mpcp": "lock-priority", "fmlp": "lock-fifo"}
 EXECUTION: dict[str, int] = {
     "worst": lib.GPURT_SIM_WORST,
     "best": lib.GPURT_SIM_BEST,
@@ -155,6 +147,11 @@ class Options:
     form: Form | None = None
     contention: bool = False
 
+    @property
+    def rules(self) -> PolicyFacts:
+        """The facts of its policy."""
+        return POLICIES[self.policy]
+
 
 def simulate(
     taskset: Taskset,
@@ -223,7 +220,7 @@ class SimulatorCall:
             self.tasks[index] = {
                 "cpu": task.cpu, "part": taskset.part_of(task),
                 "priority": task.priority, "gpu_priority": task.segment_priority,
-                "busy": waiting is Waiting.BUSY, "form": int(form),
+                "busy": waiting.spins, "form": int(form),
                 "period": task.period, "deadline": task.deadline, "jitter": task.jitter,
                 "max_period": task.max_period or 0,
                 "offset": offsets[index] if offsets else 0,
@@ -262,7 +259,7 @@ class SimulatorCall:
             "chain_count": len(taskset.chains), "cpus": platform.cpus,
             "cross": _factor(platform.cross_contention, "cross_contention") if slows else lib.GPURT_FACTOR_ONE,
             "execution": EXECUTION[options.execution], "job_cpu": options.job_cpu, "sporadic": options.sporadic,
-            "boost": options.policy in BOOSTED_LOCKS,
+            "boost": options.rules.published,
             "poll": options.poll, "latency": platform.cpu_latency,
             "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_STEPS,
         })  # fmt: skip
@@ -291,8 +288,8 @@ def _forked(task: Task, taskset: Taskset, numbers: Mapping[str, int]) -> dict[st
 def _part(part: Partition, platform: Platform, policy: str) -> dict[str, int]:
     alpha, theta = platform.costs(part)
     return {
-        "policy": POLICIES[BOOSTED_LOCKS.get(policy, policy)], "copy_engine": platform.copy_engine,
-        "alpha": 0 if policy in BOOSTED_LOCKS else alpha, "theta": theta, "slice": part.slice or platform.time_slice,
+        "policy": int(POLICIES[policy].number), "copy_engine": platform.copy_engine,
+        "alpha": 0 if POLICIES[policy].published else alpha, "theta": theta, "slice": part.slice or platform.time_slice,
     }  # fmt: skip
 
 
@@ -400,9 +397,8 @@ def _piece(worst: int, best: int, resource: int) -> dict[str, int]:
 
 
 def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None) -> None:
-    if options.policy not in POLICIES and options.policy not in BOOSTED_LOCKS:
-        names = [*POLICIES, *BOOSTED_LOCKS, "federated"]
-        there = f"{', '.join(names)}{meant_by(options.policy, names)}"
+    if options.policy not in POLICIES or options.rules.units:
+        there = f"{', '.join(POLICIES)}{meant_by(options.policy, POLICIES)}"
         raise SimulationError(f"no policy is called {options.policy!r}; there are {there}")
     if options.execution not in EXECUTION:
         raise SimulationError(f"execution is one of {', '.join(EXECUTION)}, not {options.execution!r}")
@@ -415,22 +411,22 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
     if not 0 <= options.job_cpu < taskset.platform.cpus:
         raise SimulationError(f"the kernel thread's CPU {options.job_cpu} is not one of the platform")
     for fork in taskset.forks:
-        if options.policy not in ("segment", "boosted"):
+        if not options.rules.workers:
             raise SimulationError(f"{fork.task} has workers, which are simulated under segment and boosted only")
         for task in taskset:
-            if task.name in fork.members and (options.waiting or task.waiting) is Waiting.BUSY:
+            if task.name in fork.members and (options.waiting or task.waiting).spins:
                 raise SimulationError(f"{task.name} is in a group and waits busily: such a group may wait for ever")
     for name in taskset.processes:
-        if options.policy not in ("segment", "timesliced"):
+        if not options.rules.processes:
             why = "several threads use the GPU, which is simulated under segment and timesliced only"
             raise SimulationError(f"process {name}: {why}")
     for name in taskset.threads:
-        if options.policy == "job":
+        if options.rules.jobs:
             raise SimulationError(f"thread {name} serves several tasks, which cannot be simulated under policy job")
     if options.contention and taskset.time_partitioned:
         raise SimulationError("what conflicts between partitions in time slow down is not known: none is counted")
     for task in taskset:
-        if options.policy == "job" and task.uses_gpu and not task.best_effort and not task.spins(options.waiting):
+        if options.rules.jobs and task.uses_gpu and not task.best_effort and not task.spins(options.waiting):
             raise SuspensionError(
                 f"{task.name}: policy job needs busy waiting, for a suspended task looks finished to the kernel thread"
             )

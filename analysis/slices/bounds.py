@@ -50,7 +50,7 @@ def _formula(
 def _preemptions(task: Task, system: System, table: Runlist, sharing: Sharing, jitter: bool) -> Iterator[Demand]:
     """The demands of higher tasks of its CPU, also while they spin.  ``jitter``: some task of the CPU may suspend."""
     for h in system.hpp(task):
-        spins = h.uses_gpu and (h.waiting is Waiting.BUSY or not jitter)
+        spins = h.uses_gpu and (h.waiting.spins or not jitter)
         spun = sum(demand.amount for demand in on_gpu(h, table, sharing, system)) + h.pure_time if spins else 0
         amount = h.cpu_time + h.misc_time + spun
         late = system.jitter(h, amount) if h.uses_gpu and jitter else 0

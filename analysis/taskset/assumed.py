@@ -13,8 +13,8 @@ from gpurt.types import Document
 #: time that the file states (docs/taskset.md has the list).
 OF_PLATFORM: dict[str, Callable[[Taskset], bool]] = {
     "cpu_latency": lambda _taskset: True,
-    "region": lambda taskset: _shared(taskset) and taskset.policies != ("federated",),
-    "time_slice": lambda taskset: _shared(taskset) and "timesliced" in taskset.policies,
+    "region": lambda taskset: _shared(taskset) and not all(one.units for one in taskset.rules),
+    "time_slice": lambda taskset: _shared(taskset) and any(one.turns for one in taskset.rules),
     "copy_engine": lambda taskset: _shared(taskset) and any(
         isinstance(part, Copy) for task in taskset for one in task.gpu_segments for part in one.parts
     ),
@@ -23,7 +23,7 @@ OF_PLATFORM: dict[str, Callable[[Taskset], bool]] = {
 }  # fmt: skip
 OF_TASK: dict[str, Callable[[Task, Taskset], bool]] = {
     "waiting": lambda task, _taskset: task.uses_gpu,
-    "form": lambda task, taskset: task.uses_gpu and "boosted" in taskset.policies,
+    "form": lambda task, taskset: task.uses_gpu and any(one.raises for one in taskset.rules),
     "process": lambda task, taskset: task.uses_gpu and _shared(taskset) and task.name not in taskset.forked,
     "thread": lambda task, taskset: len(taskset) > 1 and task.name not in taskset.forked,
     "jitter": lambda task, taskset: task.name not in taskset.started and task.name not in taskset.triggers,
@@ -58,7 +58,7 @@ def assumed(tables: Document, taskset: Taskset) -> Iterator[Assumed]:
 
 def of_tests(taskset: Taskset, modes: Collection[Waiting | None]) -> list[Assumed]:
     """What tests for these waiting modes take for granted beside the file; None: for each task's own mode."""
-    return [one for one in taskset.assumed if one.key != "waiting" or set(modes) != {Waiting.BUSY}]
+    return [one for one in taskset.assumed if one.key != "waiting" or not all(mode and mode.spins for mode in modes)]
 
 
 def data(those: Collection[Assumed]) -> list[Document]:

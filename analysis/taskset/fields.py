@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from analysis.model import DEFAULT_POLICY, FEDERATED, Intensity, Protocol, Sharing
+from analysis.model import DEFAULT_POLICY, POLICIES, Intensity, Protocol, Sharing, Waiting
 from analysis.model.callbacks import Callback, Order
 from analysis.taskset import schema
 from analysis.taskset.clocks import CLOCKS
@@ -59,7 +59,8 @@ PLATFORM = {
         assumes="times hold at whatever clocks the machine has",
     ),
     "policy": Field(
-        schema.choice(*Policy.words(), FEDERATED), f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"
+        schema.choice(*(one.name for one in POLICIES.values() if not one.published)),
+        f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"
     ),
     "thread_cpu": Field(
         schema.integer(0, schema.MAX_CPUS - 1),
@@ -108,7 +109,7 @@ TASK = {
     "offset": Field(schema.time(), "its first release, in plans of energy; 0 unless given"),
     "gpu": Field(NAME, "the only [[gpu]] that it may use; any that its profile is for unless given"),
     "waiting": Field(
-        schema.choice("busy", "suspend"), "what it does during G^e; suspend unless given",
+        schema.choice(*(mode.value for mode in Waiting)), "what it does during G^e; suspend unless given",
         assumes="its thread sleeps while its GPU work executes: CUDA and HIP spin unless told otherwise",
     ),
     "form": Field(

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from analysis.model import (
     DEFAULT_POLICY,
-    FORMS,
+    POLICIES,
     Intensity,
     Partition,
     Platform,
@@ -270,11 +270,11 @@ def _check_place(values: Document, platform: Platform | None, path: Where, repor
 
 def _check_form(values: Document, user: bool, path: Where, report: Mistakes) -> None:
     """A thread of form self must not spin, and form fence says what happens while it spins."""
-    waiting = Waiting(values.get("waiting", "suspend"))
+    waiting = Waiting(values.get("waiting", Waiting.SUSPEND))
     if not user or values.get("priority") == 0:
         report.add((*path, "form"), "form: only a real-time task with a GPU segment has one")
-    elif Form.parse(values["form"]) not in FORMS[waiting]:
-        right = " or ".join(form.word for form in FORMS[waiting])
+    elif Form.parse(values["form"]) not in waiting.forms:
+        right = " or ".join(form.word for form in waiting.forms)
         text = f"form: a task with waiting = {schema.quoted(waiting.value)} has form {right}, not {values['form']}"
         report.add((*path, "form"), text)
 
@@ -309,7 +309,7 @@ def _task(
     return Task(
         values["name"], values["cpu"], values["priority"], period, values.get("deadline", period),
         segments_of(values["segments"], units),
-        Waiting(values.get("waiting", "suspend")), values.get("gpu_priority"),
+        Waiting(values.get("waiting", Waiting.SUSPEND)), values.get("gpu_priority"),
         partitions_of_file.made(given) if isinstance(given, dict) else partitions.get(given or ""),
         Form(Form.parse(values["form"])) if "form" in values else None,
         Intensity(values["intensity"]) if "intensity" in values else None, values.get("conflict", Fraction(1)),
@@ -412,7 +412,7 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
             "several partitions: where they share CPUs, bounds assume that the task which begins or ends a segment "
             "executes the runlist's update on its own CPU, which hosts with agents, and drivers that sleep, do not do"
         )
-    if "boosted" in taskset.policies:
+    if any(one.raises for one in taskset.rules):
         yield from _boosted(taskset)
     for fork in taskset.forks:
         if fork.hold:
@@ -420,11 +420,11 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
                 f"{fork.task} holds a segment while its workers execute: bounds assume that each of these threads has "
                 "joined their group with GPURT_GROUP_ALL, and that alpha includes raising all of them"
             )
-    if "timesliced" in taskset.policies:
+    if any(one.turns for one in taskset.rules):
         yield TURNS
     if platform.epsilon == 0:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
-    elif free and platform.policy in ("timesliced", "lock-priority", "lock-fifo"):
+    elif free and ((known := POLICIES[platform.policy]).turns or known.locks):
         yield f"theta is 0: every bound for policy {platform.policy} assumes that context switches cost nothing"
 
 

@@ -128,7 +128,7 @@ static int put_shape(struct sk_buff *skb, struct gpurt_gpu *gpu)
 	       nla_put_u64_64bit(skb, GPURT_A_SLICE_NS, costs.slice_ns, GPURT_A_PAD) ||
 	       (part.units && (nla_put_u32(skb, GPURT_A_PARTITION_OF, part.whole) ||
 			       nla_put_u32(skb, GPURT_A_PARTITION_UNITS, part.units) ||
-			       nla_put_u32(skb, GPURT_A_CROSS, part.cross)));
+			       nla_put_u32(skb, GPURT_A_CROSS_THOUSANDTHS, part.cross)));
 }
 
 /* A member of the group that is inside on that GPU, else any; NULL: there is none by now. */
@@ -165,7 +165,7 @@ static int put_stuck(struct sk_buff *skb, const struct gpurt_gpu *gpu)
 	u64 time = gpurt_stuck_time(&gpu->stuck.core, &gpu->sched, ktime_get_ns());
 
 	return nla_put_u64_64bit(skb, GPURT_A_STUCK_BOUND_NS, gpurt_stuck_limit(gpu), GPURT_A_PAD) ||
-	       nla_put_u64_64bit(skb, GPURT_A_STUCKS, READ_ONCE(gpu->stuck.core.count), GPURT_A_PAD) ||
+	       nla_put_u64_64bit(skb, GPURT_A_STUCK_COUNT, READ_ONCE(gpu->stuck.core.count), GPURT_A_PAD) ||
 	       (time && nla_put_u64_64bit(skb, GPURT_A_STUCK_NS, time, GPURT_A_PAD));
 }
 
@@ -185,11 +185,11 @@ static int put_status(struct sk_buff *skb, struct netlink_callback *cb, struct g
 	    nla_put_u32(skb, GPURT_A_POLICY, READ_ONCE(gpu->sched.policy)) ||
 	    nla_put_u32(skb, GPURT_A_NOTICE, READ_ONCE(gpu->job.notice)) ||
 	    nla_put_u64_64bit(skb, GPURT_A_POLL_NS, READ_ONCE(gpu->job.poll_ns), GPURT_A_PAD) ||
-	    nla_put_u32(skb, GPURT_A_CLIENTS, clients) || nla_put_u32(skb, GPURT_A_TSGS, tsgs) ||
-	    nla_put_u32(skb, GPURT_A_BARRED, barred) ||
+	    nla_put_u32(skb, GPURT_A_CLIENT_COUNT, clients) || nla_put_u32(skb, GPURT_A_TSGS, tsgs) ||
+	    nla_put_u32(skb, GPURT_A_BARRED_COUNT, barred) ||
 	    put_runner(skb, cb, gpu) ||
-	    (!gpurt_boost_why_not() && nla_put_u32(skb, GPURT_A_NORMAL, gpurt_normal)) ||
-	    nla_put_u64_64bit(skb, GPURT_A_COMMITS, READ_ONCE(gpu->runlist.commits), GPURT_A_PAD) ||
+	    (!gpurt_boost_why_not() && nla_put_u32(skb, GPURT_A_NORMAL_PRIORITIES, gpurt_normal)) ||
+	    nla_put_u64_64bit(skb, GPURT_A_UPDATES, READ_ONCE(gpu->runlist.commits), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_FAULTS, READ_ONCE(gpu->runlist.faults), GPURT_A_PAD) ||
 	    nla_put_u64_64bit(skb, GPURT_A_MALFORMED, 0, GPURT_A_PAD) || put_stuck(skb, gpu) ||
 	    (*gpu->device && nla_put_string(skb, GPURT_A_DEVICE, gpu->device)) || put_shape(skb, gpu)) {

@@ -3,7 +3,7 @@
 
 #define HAS(name) (1ULL << GPURT_A_##name)
 
-#define ATTRIBUTE(name, kind, bytes) [GPURT_A_##name] = { .type = GPURT_TYPE_##kind, .size = bytes },
+#define ATTRIBUTE(name, kind, bytes, meaning) [GPURT_A_##name] = { .type = GPURT_TYPE_##kind, .size = bytes },
 
 static const struct gpurt_attribute attributes[GPURT_A_END] = { GPURT_ATTRIBUTES(ATTRIBUTE) };
 

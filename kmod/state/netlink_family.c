@@ -8,8 +8,8 @@
 #include "state/netlink_family.h"
 #include "state/record.h"
 
-#define MISSING(name, kind, bytes) [GPURT_A_##name] = "missing attribute GPURT_A_" #name,
-#define DUPLICATE(name, kind, bytes) [GPURT_A_##name] = "duplicate attribute GPURT_A_" #name,
+#define MISSING(name, kind, bytes, meaning) [GPURT_A_##name] = "missing attribute GPURT_A_" #name,
+#define DUPLICATE(name, kind, bytes, meaning) [GPURT_A_##name] = "duplicate attribute GPURT_A_" #name,
 
 /* extack takes constant texts only. */
 static const char *const missing_text[GPURT_A_END] = { GPURT_ATTRIBUTES(MISSING) };

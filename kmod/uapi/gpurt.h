@@ -252,9 +252,7 @@
  * sees: the GPU executes nothing while others wait for it.  Its owner (CLIENT) is inside a segment,
  * and no thread of the owner's process executes or is ready to.  All this must last for longer than
  * the host's bound.  The bound is the module's parameter stuck_ms, and 1 s by default.  LATENCY_NS
- * is for how long.  Nothing is taken from the owner. A host says so only of GPUs whose work it
- * sees:
- * STUCK_BOUND_NS of GPURT_CMD_GET_STATUS is 0 for the others.
+ * is for how long.  Nothing is taken from the owner.  A host says so only of GPUs whose work it sees.
  *
  * GPURT_EVENT_MEMBER_DIED follows GPURT_EVENT_GONE of a client whose process died.  Other members of
  * its group, or other clients under the same budget, are inside segments then: they may wait for it.
@@ -324,38 +322,8 @@
  * that of a client.  COMM and CGROUP of a rule may be those of anyone's processes: readers with
  * CAP_NET_ADMIN are told them, others find them empty.
  *
- * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, TIER,
- *			  DRIVER, NORMAL, BARRED, CLIENTS, TSGS, IMAGE, RUNNER_PID, COMMITS, FAULTS,
- *			  MALFORMED, ALPHA_NS, THETA_NS, SLICE_NS, LATE, REFUSED, DEVICE,
- *			  STUCK_BOUND_NS, STUCK_NS, STUCKS.
- *			  With agents, TIER is the lowest tier that one reached, and DRIVER has their
- *			  backends' names, sorted and joined by '+'.
- *			  NORMAL is there where the host can do policy `boosted`.
- *			  BARRED counts clients, FAULTS updates that failed and are tried again.
- *			  LATE counts processes with an order that their agent has not carried out in
- *			  time: isolation is lost.
- *			  REFUSED says how often an agent was refused because its user has too many.
- *			  Such a process runs at any time.
- *			  DEVICE, with a patched driver, is the PCI address or device-tree name of the
- *			  GPU, and after '/' which partition of it.
- *			  STUCK_BOUND_NS is the time after which the host says that the owner is stuck.
- *			  It is 0 if the host never does, or does not see whether the GPU executes
- *			  anything.
- *			  STUCK_NS says for how long the owner is stuck, only while it is and the host
- *			  has told so.  STUCKS says how often that was told.
- *			  A virtual GPU that is a partition also has PARTITION_OF, PARTITION_UNITS and
- *			  CROSS.  PARTITION_OF is the number of the GPU that is divided, from 0 on.
- *			  PARTITION_UNITS are the partition's compute units.  CROSS says by what its
- *			  memory intensive work is slowed down while another partition executes such.
- *			  With GPURT_CAP_UNITS there are UNIT_POLICY, MECHANISM, UNITS, UNITS_HELD,
- *			  JOBS, UNIT_CLIENTS, JOBS_DONE, JOBS_LATE, JOBS_SKIPPED, JOBS_LOST and
- *			  JOBS_OVERDUE.
- *			  MECHANISM says how programs keep to units.  UNITS are those that jobs may
- *			  hold.  JOBS hold units.  UNIT_CLIENTS have announced jobs, on all GPUs.
- *			  JOBS_DONE, JOBS_LATE, JOBS_SKIPPED and JOBS_LOST count on all GPUs since the
- *			  host started.  JOBS_LATE are done, but after their deadline.  Jobs are LOST
- *			  if their client was gone while they ran.
- *			  JOBS_OVERDUE hold units of this GPU for longer than in the worst case.
+ * GPURT_CMD_GET_STATUS	  GPU (optional: all)  ->  one message a GPU: GPU, POLICY, NOTICE, POLL_NS, and of
+ *			  GPURT_STATUS_ATTRIBUTES those that the host has a value of.
  * GPURT_CMD_GET_CLIENTS  GPU (optional)  ->  dump, one message a client: GPU, CLIENT, PID, COMM, STATE,
  *			  PRIORITY, OWN_PRIORITY, SET_PRIORITY, DEPTH, TSGS, EXEMPT, DEMOTED, SEGMENTS,
  *			  PREEMPTIONS, HELD_NS, BUDGET_NS, PERIOD_NS, OVERRUN, OVERRUNS, FORM, RAISED,
@@ -861,86 +829,112 @@ enum gpurt_cmd {
 	GPURT_CMD_COUNT,
 };
 
-/* The comment is the type of the payload. */
+/*
+ * The attributes: A(name, type, size, meaning).  The size of a number is exact.  That of a string is the longest that
+ * is allowed, its NUL included.  All else about attributes follows from these tables.
+ */
+#define GPURT_REQUEST_ATTRIBUTES(A) \
+	A(GPU, U32, sizeof(__u32), "") \
+	A(POLICY, U32, sizeof(__u32), "enum gpurt_policy") \
+	A(NOTICE, U32, sizeof(__u32), "enum gpurt_notice: how policy `job` notices that a task's state changed") \
+	A(POLL_NS, U64, sizeof(__u64), "polling period of policy `job`") \
+	A(PID, U32, sizeof(__u32), "of a process") \
+	A(COMM, STRING, GPURT_COMM_LEN, "name of a process") \
+	A(CGROUP, STRING, GPURT_CGROUP_LEN, "path of a cgroup") \
+	A(GROUP, STRING, GPURT_NAME_LEN, "name of a group") \
+	A(PRIORITY, U32, sizeof(__u32), "the GPU priority that decides now") \
+	A(BUDGET_NS, U64, sizeof(__u64), "ownership of the GPU in each period; 0: no limit") \
+	A(PERIOD_NS, U64, sizeof(__u64), "of a budget") \
+	A(OVERRUN, U32, sizeof(__u32), "enum gpurt_overrun") \
+	A(EXEMPT, U32, sizeof(__u32), "0 or 1") \
+	A(BARRED, U32, sizeof(__u32), "0 or 1: from being raised, by the administrator")
+
+/* A GPU's, with GPU, POLICY, NOTICE and POLL_NS; struct GpuStatus of Python and the JSON documents have these names. */
+#define GPURT_STATUS_ATTRIBUTES(A) \
+	A(TIER, U32, sizeof(__u32), "enum gpurt_tier; with agents the lowest that one reached") \
+	A(DRIVER, STRING, GPURT_NAME_LEN, "with agents the names of their backends, sorted and joined by '+'") \
+	A(DEVICE, STRING, GPURT_NAME_LEN, \
+	  "with a patched driver the GPU's PCI address or device-tree name, and after '/' its partition") \
+	A(CLIENT_COUNT, U32, sizeof(__u32), "clients of the GPU; none that only announced jobs") \
+	A(TSGS, U32, sizeof(__u32), "time-slice groups of its clients") \
+	A(IMAGE, U32, sizeof(__u32), "enum gpurt_image") \
+	A(RUNNER_PID, U32, sizeof(__u32), "the process that the GPU is for alone; 0: the reader may not know it") \
+	A(UPDATES, U64, sizeof(__u64), "runlist updates") \
+	A(FAULTS, U64, sizeof(__u64), "updates that failed and were tried again") \
+	A(LATE, U32, sizeof(__u32), \
+	  "processes with an order that their agent has not carried out in time: isolation is lost") \
+	A(REFUSED, U64, sizeof(__u64), \
+	  "how often an agent was refused because its user has too many; its process runs at any time") \
+	A(MALFORMED, U64, sizeof(__u64), "calls and messages that were none") \
+	A(NORMAL_PRIORITIES, U32, sizeof(__u32), \
+	  "highest CPU priority of threads that are not raised, where `boosted` is possible") \
+	A(BARRED_COUNT, U32, sizeof(__u32), "clients that are barred from being raised") \
+	A(ALPHA_NS, U64, sizeof(__u64), "duration of a runlist update, without the context switch; 0: not known") \
+	A(THETA_NS, U64, sizeof(__u64), "context switch; 0: not known") \
+	A(SLICE_NS, U64, sizeof(__u64), "time slice; 0: not known") \
+	A(PARTITION_OF, U32, sizeof(__u32), \
+	  "of a virtual GPU that is a partition: the number of the GPU that is divided, from 0 on") \
+	A(PARTITION_UNITS, U32, sizeof(__u32), "compute units of the partition") \
+	A(CROSS_THOUSANDTHS, U32, sizeof(__u32), \
+	  "how slow its memory-intensive work is while another partition executes such") \
+	A(STUCK_BOUND_NS, U64, sizeof(__u64), \
+	  "after which time the host says that the owner is stuck, where it sees the GPU's work") \
+	A(STUCK_NS, U64, sizeof(__u64), \
+	  "for how long the owner is stuck, only while it is and the host has told so") \
+	A(STUCK_COUNT, U64, sizeof(__u64), "how often the host has told that an owner was stuck") \
+	A(UNIT_POLICY, STRING, GPURT_NAME_LEN, "by which the units are shared, with GPURT_CAP_UNITS, as all below") \
+	A(MECHANISM, STRING, GPURT_NAME_LEN, "how programs keep to units") \
+	A(UNITS, U32, sizeof(__u32), "that jobs may hold") \
+	A(UNITS_HELD, U32, sizeof(__u32), "that jobs hold now") \
+	A(JOBS, U32, sizeof(__u32), "that hold units now") \
+	A(UNIT_CLIENTS, U32, sizeof(__u32), "clients that have announced jobs, on all GPUs") \
+	A(JOBS_DONE, U64, sizeof(__u64), "on all GPUs since the host started") \
+	A(JOBS_LATE, U64, sizeof(__u64), "done, but after their deadline; likewise") \
+	A(JOBS_SKIPPED, U64, sizeof(__u64), "given up at their deadline; likewise") \
+	A(JOBS_LOST, U64, sizeof(__u64), "whose client was gone while they ran; likewise") \
+	A(JOBS_OVERDUE, U32, sizeof(__u32), "that hold units of this GPU for longer than in the worst case")
+
+#define GPURT_CLIENT_ATTRIBUTES(A) \
+	A(CLIENT, U64, sizeof(__u64), "unique while the host runs") \
+	A(STATE, U32, sizeof(__u32), "enum gpurt_state") \
+	A(OWN_PRIORITY, U32, sizeof(__u32), "the task's own") \
+	A(SET_PRIORITY, U32, sizeof(__u32), "GPURT_PRIORITY_OWN where the control plane has set none") \
+	A(DEPTH, U32, sizeof(__u32), "segments that the client is in") \
+	A(DEMOTED, U32, sizeof(__u32), "0 or 1: best effort, for its budget is used up") \
+	A(SEGMENTS, U64, sizeof(__u64), "that the client has begun") \
+	A(PREEMPTIONS, U64, sizeof(__u64), "how often the client was preempted") \
+	A(HELD_NS, U64, sizeof(__u64), "how long the client has owned the GPU or the bus") \
+	A(OVERRUNS, U64, sizeof(__u64), "how often its budget was used up") \
+	A(FORM, U32, sizeof(__u32), "enum gpurt_form") \
+	A(RAISED, U32, sizeof(__u32), "the CPU priority that a thread of the client is raised to; 0: none is") \
+	A(COPY, U32, sizeof(__u32), "enum gpurt_state: what the client has of the bus") \
+	A(COPIES, U64, sizeof(__u64), "how often the client was given the bus") \
+	A(KEPT, U32, sizeof(__u32), "0 or 1: has a thread that its group raises (GPURT_GROUP_ALL)")
+
+#define GPURT_OTHER_ATTRIBUTES(A) \
+	A(CAUSE, U32, sizeof(__u32), "enum gpurt_cause") \
+	A(COUNT, U64, sizeof(__u64), "how many were timed") \
+	A(MIN_NS, U64, sizeof(__u64), "the shortest") \
+	A(SUM_NS, U64, sizeof(__u64), "all together") \
+	A(MAX_NS, U64, sizeof(__u64), "the longest") \
+	A(HISTOGRAM, BINARY, GPURT_HIST_BUCKETS * sizeof(__u64), "array of u64 counts, see gpurt_hist_floor()") \
+	A(WAITERS, U32, sizeof(__u32), "requests for the bus that wait") \
+	A(EVENT, U32, sizeof(__u32), "enum gpurt_event") \
+	A(TIME_NS, U64, sizeof(__u64), "CLOCK_MONOTONIC") \
+	A(LATENCY_NS, U64, sizeof(__u64), "of an event") \
+	A(LOST, U64, sizeof(__u64), "events that the reader missed, or marks of its client that nobody was told") \
+	A(TASK, STRING, GPURT_TASK_LEN, "whose job it is") \
+	A(JOB, U64, sizeof(__u64), "number of the job") \
+	A(CPU_NS, U64, sizeof(__u64), "how long the job executed on CPUs")
+
+#define GPURT_ATTRIBUTES(A) \
+	GPURT_REQUEST_ATTRIBUTES(A) GPURT_STATUS_ATTRIBUTES(A) GPURT_CLIENT_ATTRIBUTES(A) GPURT_OTHER_ATTRIBUTES(A)
+#define GPURT_ATTRIBUTE_NUMBER(name, type, size, meaning) GPURT_A_##name,
+
 enum gpurt_attr {
 	GPURT_A_UNSPEC,
 	GPURT_A_PAD,
-	GPURT_A_GPU,			/* u32 */
-	GPURT_A_POLICY,			/* u32, enum gpurt_policy */
-	GPURT_A_NOTICE,			/* u32, enum gpurt_notice */
-	GPURT_A_POLL_NS,		/* u64 */
-	GPURT_A_TIER,			/* u32, enum gpurt_tier */
-	GPURT_A_DRIVER,			/* string */
-	GPURT_A_CLIENTS,		/* u32 */
-	GPURT_A_TSGS,			/* u32 */
-	GPURT_A_IMAGE,			/* u32, enum gpurt_image */
-	GPURT_A_RUNNER_PID,		/* u32 */
-	GPURT_A_COMMITS,		/* u64 */
-	GPURT_A_MALFORMED,		/* u64 */
-	GPURT_A_ALPHA_NS,		/* u64 */
-	GPURT_A_THETA_NS,		/* u64 */
-	GPURT_A_SLICE_NS,		/* u64 */
-	GPURT_A_CLIENT,			/* u64, unique while the host runs */
-	GPURT_A_PID,			/* u32 */
-	GPURT_A_COMM,			/* string */
-	GPURT_A_CGROUP,			/* string */
-	GPURT_A_GROUP,			/* string */
-	GPURT_A_STATE,			/* u32, enum gpurt_state */
-	GPURT_A_PRIORITY,		/* u32, what decides now */
-	GPURT_A_OWN_PRIORITY,		/* u32 */
-	GPURT_A_SET_PRIORITY,		/* u32, GPURT_PRIORITY_OWN where none is set */
-	GPURT_A_DEPTH,			/* u32 */
-	GPURT_A_EXEMPT,			/* u32, 0 or 1 */
-	GPURT_A_DEMOTED,		/* u32, 0 or 1 */
-	GPURT_A_SEGMENTS,		/* u64 */
-	GPURT_A_PREEMPTIONS,		/* u64 */
-	GPURT_A_HELD_NS,		/* u64 */
-	GPURT_A_BUDGET_NS,		/* u64 */
-	GPURT_A_OVERRUN,		/* u32, enum gpurt_overrun */
-	GPURT_A_OVERRUNS,		/* u64 */
-	GPURT_A_CAUSE,			/* u32, enum gpurt_cause */
-	GPURT_A_COUNT,			/* u64 */
-	GPURT_A_MIN_NS,			/* u64 */
-	GPURT_A_SUM_NS,			/* u64 */
-	GPURT_A_MAX_NS,			/* u64 */
-	GPURT_A_HISTOGRAM,		/* binary, array of u64 */
-	GPURT_A_EVENT,			/* u32, enum gpurt_event */
-	GPURT_A_TIME_NS,		/* u64, CLOCK_MONOTONIC */
-	GPURT_A_LATENCY_NS,		/* u64 */
-	GPURT_A_LOST,			/* u64 */
-	GPURT_A_FAULTS,			/* u64 */
-	GPURT_A_LATE,			/* u32 */
-	GPURT_A_PERIOD_NS,		/* u64, of a budget */
-	GPURT_A_NORMAL,			/* u32, the highest CPU priority of threads that are not raised */
-	GPURT_A_FORM,			/* u32, enum gpurt_form */
-	GPURT_A_RAISED,			/* u32, a CPU priority or 0 */
-	GPURT_A_BARRED,			/* u32, 0 or 1; of a GPU: how many clients */
-	GPURT_A_REFUSED,		/* u64 */
-	GPURT_A_UNIT_POLICY,		/* string */
-	GPURT_A_MECHANISM,		/* string */
-	GPURT_A_UNITS,			/* u32 */
-	GPURT_A_UNITS_HELD,		/* u32 */
-	GPURT_A_JOBS,			/* u32 */
-	GPURT_A_COPY,			/* u32, enum gpurt_state */
-	GPURT_A_COPIES,			/* u64 */
-	GPURT_A_WAITERS,		/* u32 */
-	GPURT_A_UNIT_CLIENTS,		/* u32 */
-	GPURT_A_JOBS_DONE,		/* u64 */
-	GPURT_A_JOBS_LATE,		/* u64 */
-	GPURT_A_JOBS_SKIPPED,		/* u64 */
-	GPURT_A_JOBS_LOST,		/* u64 */
-	GPURT_A_JOBS_OVERDUE,		/* u32 */
-	GPURT_A_TASK,			/* string */
-	GPURT_A_JOB,			/* u64 */
-	GPURT_A_CPU_NS,			/* u64 */
-	GPURT_A_PARTITION_OF,		/* u32 */
-	GPURT_A_PARTITION_UNITS,	/* u32 */
-	GPURT_A_CROSS,			/* u32, thousandths */
-	GPURT_A_STUCK_BOUND_NS,		/* u64 */
-	GPURT_A_STUCK_NS,		/* u64 */
-	GPURT_A_STUCKS,			/* u64 */
-	GPURT_A_DEVICE,			/* string */
-	GPURT_A_KEPT,			/* u32, 0 or 1: has a thread that its group raises (GPURT_GROUP_ALL) */
+	GPURT_ATTRIBUTES(GPURT_ATTRIBUTE_NUMBER)
 	GPURT_A_END,
 };
 

@@ -19,7 +19,7 @@ from analysis.answers.hosts import unable
 from analysis.answers.loading import rewritable
 from analysis.answers.registry import TESTS
 from analysis.answers.verdict import lacks_theta
-from analysis.model import FORMS, Taskset
+from analysis.model import Taskset
 from analysis.taskset.file import assumptions
 from analysis.taskset.write import write_values
 from gpurt.enums import Form, Tier
@@ -151,7 +151,7 @@ def _write(file: Path, loaded: Taskset, best: Choice) -> None:
     modes = {name: mode.value for name, mode in best.modes.items()}
     # `owner` fits both modes, and the bounds of both.
     stated = {one.name for one in loaded if one.form not in (None, Form.OWNER)}
-    forms = {name: FORMS[mode][0].word for name, mode in best.modes.items() if name in stated}
+    forms = {name: mode.forms[0].word for name, mode in best.modes.items() if name in stated}
     write_values(file, {"waiting": modes, "form": forms, "gpu_priority": dict(best.priorities)}, best.policy)
 
 
@@ -191,7 +191,7 @@ def _modes(choice: Choice) -> str:
     if len(modes) < 2:
         return f"all {modes.pop().value}" if modes else "-"
     text = ", ".join(f"{name} {mode.value}" for name, mode in choice.modes.items())
-    busy = sum(mode.value == "busy" for mode in choice.modes.values())
+    busy = sum(mode.spins for mode in choice.modes.values())
     return text if len(text) <= 60 else f"{busy} of {len(choice.modes)} busy"
 
 

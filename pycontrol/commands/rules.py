@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
+from analysis.model import POLICIES
 from gpurt._gpurt import lib
 from gpurt.enums import Notice, Overrun
 from gpurt.errors import RefusedError, UsageError
 from gpurt.units import format_time
 from pycontrol.commands.options import GPU, JSON, PolicyName, clients, command, time_of
-from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect
+from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect, told
 from pycontrol.link.rules import all_raisable, possible
 from pycontrol.machine import procs
 from pycontrol.observe import documents
@@ -77,7 +78,7 @@ def priority(device: str | None, value: int, pids: tuple[int, ...], gpu: int | N
 
 def _how(gpu: GpuStatus) -> str:
     """How policy `job` notices changes on this GPU; empty for other policies."""
-    if gpu.policy.word != "job":
+    if not POLICIES[gpu.policy.word].jobs:
         return ""
     return f" (poll every {ms(gpu.poll_ns)} ms)" if gpu.notice.word == "poll" else " (notify)"
 
@@ -102,7 +103,7 @@ def policy(
     device: str | None, name: str, notice: str | None, period: str | None, gpu: int | None, as_json: bool
 ) -> int:
     """Change the scheduling policy."""
-    if name != "job" and (notice or period):
+    if not POLICIES[name].jobs and (notice or period):
         call = "gpurt set policy job --notice poll --poll-period 1ms"
         raise UsageError(f"--notice and --poll-period go with policy job: {call}")
     how = Notice(Notice.parse(notice)) if notice else None
@@ -117,7 +118,7 @@ def policy(
         raise RefusedError(f"the host has no GPU {gpu}; `gpurt status` lists those that it has")
     text = "\n".join(f"GPU {one.gpu}: {one.policy.word}{_how(one)}" for one in found)
     render.note(*notes, as_json=as_json)
-    render.emit({"gpus": [documents.gpu(one) for one in found], "notes": notes}, as_json, text)
+    render.emit({"gpus": [told(one) for one in found], "notes": notes}, as_json, text)
     return 0
 
 

@@ -44,7 +44,8 @@ With --group also 5: the host has no groups, or no place in this one."""
 @click.option("--group", type=GroupName(), metavar="NAME",
               help="Run a program whose processes own the GPU together, as a group.")  # fmt: skip
 @click.option("--duration", metavar="TIME", type=Time(), default="10s", show_default=True, help="Length of the run.")
-@click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
+@click.option("--waiting", type=click.Choice([mode.value for mode in Waiting]),
+              help="Waiting mode of all tasks, not the file's.")
 @click.option("--policy", type=PolicyName(), metavar="NAME", help="Set the host's policy first; federated: timesliced.")
 @click.option("--share", type=click.IntRange(1, 100), default=SHARE, show_default=True, metavar="PERCENT",
               help="How much of each worst case the stand-ins take that run for tasks without a command.")  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 
-from analysis.model import DEFAULT_POLICY, FEDERATED
+from analysis.model import DEFAULT_POLICY, POLICIES
 from analysis.taskset.file import load
 from gpurt._gpurt import lib
 from gpurt.enums import Policy
@@ -181,10 +181,8 @@ def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> 
             name = names.get(option, option.replace("_", "-"))
             raise UsageError(f"--{name}: the file of --taskset says it")
     taskset = load(path).taskset
-    of_file = taskset.platform.policy
-    if of_file == FEDERATED:  # nobody orders the GPU
-        of_file = Policy.TIMESLICED.word
-    chosen, words = first_policy(policy, band, of_file if of_file in Policy.words() else "")
+    of_file = POLICIES[taskset.platform.policy].number.word
+    chosen, words = first_policy(policy, band, of_file)
     layout = of_taskset(taskset, int(Policy.parse(chosen)))
     if gpus not in (None, len(layout.shapes)):
         raise UsageError(f"--gpus {gpus}: the file of --taskset has {len(layout.shapes)}")

@@ -56,7 +56,8 @@ task, or tasks that suspend cannot be simulated under policy job; 2 wrong usage;
 @FILE
 @click.option("--policy", type=PolicyName(), metavar="NAME",
               help="Scheduling policy, not the file's; also federated: tasks own units, and copies share a bus.")
-@click.option("--waiting", type=click.Choice(["busy", "suspend"]), help="Waiting mode of all tasks, not the file's.")
+@click.option("--waiting", type=click.Choice([mode.value for mode in Waiting]),
+              help="Waiting mode of all tasks, not the file's.")
 @click.option(
     "--runs", "offsets", default=1000, show_default=True, type=click.IntRange(1, 10**7),
     help="Number of runs, each with other first releases.",

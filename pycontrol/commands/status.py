@@ -10,14 +10,14 @@ from pathlib import Path
 
 import click
 
-from analysis.model import DEFAULT_POLICY
+from analysis.model import DEFAULT_POLICY, POLICIES
 from gpurt._gpurt import lib
 from gpurt.enums import Form, Image, Tier
 from gpurt.errors import DeviceError
 from gpurt.text import visible
 from pycontrol.commands.options import GPU, JSON, command
 from pycontrol.link import patched, placed, stuck
-from pycontrol.link.control import NO_GPU, BusStatus, ClientInfo, GpuStatus, RuleInfo, connect, raised, updates
+from pycontrol.link.control import NO_GPU, BusStatus, ClientInfo, GpuStatus, RuleInfo, connect, raised, told, updates
 from pycontrol.link.patched import PatchedGpu
 from pycontrol.observe import clients as shown
 from pycontrol.observe import documents
@@ -48,7 +48,7 @@ def gpus(device: str | None, as_json: bool) -> int:
     troubles += stuck.lines(gpus, found)
     text = "\n".join([_gpus_table(gpus, found), *_homes(homes), *_bus_lines(buses), *troubles])
     data = {
-        "gpus": list(map(documents.gpu, gpus)), "patched": list(map(asdict, drivers)),
+        "gpus": list(map(told, gpus)), "patched": list(map(asdict, drivers)),
         "buses": list(map(documents.bus, buses)), "stuck": stuck.documents(gpus, found),
         "partitions": [{"name": name, "pids": list(there)} for name, there in homes.items()],
     }  # fmt: skip
@@ -124,8 +124,8 @@ def _partition(one: GpuStatus) -> str:
     """The words about a virtual GPU that is a partition: the GPU that it is part of, and its compute units."""
     units = f"{one.partition_units} compute unit{'s' if one.partition_units != 1 else ''}"
     text = f"a partition of virtual GPU {one.partition_of}, with {units}"
-    if one.cross > lib.GPURT_FACTOR_ONE:
-        text += f"; memory-intensive work beside such of another partition takes {one.cross / 1000:g} times as long"
+    if (cross := one.cross_thousandths) > lib.GPURT_FACTOR_ONE:
+        text += f"; memory-intensive work beside such of another partition takes {cross / 1000:g} times as long"
     return text
 
 
@@ -143,8 +143,8 @@ def _gpus_table(gpus: list[GpuStatus], clients: list[ClientInfo]) -> str:
     if not gpus:
         return NO_GPU
     rows = [
-        (str(one.gpu), _name(one), one.tier.word, one.unit_policy or one.policy.word, str(one.clients), str(one.tsgs),
-         _on_runlist(one), str(one.commits), str(one.faults), str(one.late))
+        (str(one.gpu), _name(one), one.tier.word, one.unit_policy or one.policy.word, str(one.client_count),
+         str(one.tsgs), _on_runlist(one), str(one.updates), str(one.faults), str(one.late))
         for one in gpus
     ]  # fmt: skip
     headers = ("GPU", "driver", "tier", "policy", "clients", "TSGs", "on the runlist", "updates", "failed", "late")
@@ -155,13 +155,14 @@ def _gpus_table(gpus: list[GpuStatus], clients: list[ClientInfo]) -> str:
             "(`gpurt set policy`, or `policy` in the file)"
         )
     for one in gpus:
-        if one.policy.word == "boosted":
-            raised = f"{one.normal + 1} to {2 * one.normal}"
-            lines.append(f"GPU {one.gpu}: threads execute at priorities 1 to {one.normal}, raised ones at {raised}")
+        if POLICIES[one.policy.word].raises:
+            normal = one.normal_priorities
+            raised = f"{normal + 1} to {2 * normal}"
+            lines.append(f"GPU {one.gpu}: threads execute at priorities 1 to {normal}, raised ones at {raised}")
             if forms := _forms([client for client in clients if client.gpu == one.gpu]):
                 lines.append(f"GPU {one.gpu}: clients by form: {forms} (`gpurt status clients`)")
-            if one.barred:
-                barred = f"{one.barred} clients are barred from being raised"
+            if one.barred_count:
+                barred = f"{one.barred_count} clients are barred from being raised"
                 lines.append(f"GPU {one.gpu}: {barred} (`gpurt status clients`)")
         if one.partition_of is not None:
             lines.append(f"GPU {one.gpu}: {_partition(one)}")

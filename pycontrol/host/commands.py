@@ -125,11 +125,11 @@ class Commands:
             yield [
                 ("GPU", gpu.index), ("POLICY", gpu.sched.policy), ("NOTICE", gpu.notice), ("POLL_NS", gpu.poll_ns),
                 ("TIER", int(facts.tier)), ("DRIVER", facts.driver),
-                *([("DEVICE", facts.device)] if facts.device else []), ("NORMAL", gpu.band.normal),
-                ("BARRED", gpu.barred), ("CLIENTS", len(gpu.clients)), ("TSGS", gpu.tsgs),
+                *([("DEVICE", facts.device)] if facts.device else []), ("NORMAL_PRIORITIES", gpu.band.normal),
+                ("BARRED_COUNT", gpu.barred), ("CLIENT_COUNT", len(gpu.clients)), ("TSGS", gpu.tsgs),
                 ("IMAGE", int(Image.ONE if runner else Image.ALL)),
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
-                ("COMMITS", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
+                ("UPDATES", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
                 ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", facts.late),
                 ("REFUSED", facts.refused), *stuck.status(gpu.stuck), *partition(facts),
                 *(self.space.status(gpu.index) if self.space else []),
@@ -337,7 +337,7 @@ class Commands:
 
 def partition(facts: Facts) -> Record:
     """The attributes of a GPU that is a partition; none of another GPU."""
-    names = ("PARTITION_OF", "PARTITION_UNITS", "CROSS")
+    names = ("PARTITION_OF", "PARTITION_UNITS", "CROSS_THOUSANDTHS")
     return list(zip(names, facts.partition, strict=True)) if facts.partition else []
 
 

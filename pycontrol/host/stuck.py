@@ -163,5 +163,5 @@ def status(stuck: Stuck) -> list[tuple[str, int | str | bytes]]:
     """The attributes about the stuck owner in the answer to GPURT_CMD_GET_STATUS."""
     time = stuck.time
     return [
-        ("STUCK_BOUND_NS", stuck.limit), ("STUCKS", stuck.count), *([("STUCK_NS", time)] if time else []),
+        ("STUCK_BOUND_NS", stuck.limit), ("STUCK_COUNT", stuck.count), *([("STUCK_NS", time)] if time else []),
     ]  # fmt: skip

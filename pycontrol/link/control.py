@@ -8,20 +8,22 @@ import os
 import stat
 import struct
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, Field, asdict, dataclass, fields, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier, Words
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
+from gpurt.types import Document
 from pycontrol.link import stuck
 from pycontrol.link.netlink import LATER, PATIENCE, GenericTransport, Link, Message, SocketTransport, Value
 from pycontrol.machine import drivers, procs
 
 _Known = TypeVar("_Known", bound=Words)
+_Record = TypeVar("_Record")
 
 #: The pid that a host reports if an event concerns no single process.
 NO_PID = 0
@@ -29,59 +31,37 @@ NO_PID = 0
 NO_GPU = "the host has no GPU; load gpurt.ko with vgpus=1 or agent_gpus=1"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GpuStatus:
-    """One GPU.  Times in ns.
+    """One GPU.  kmod/uapi/gpurt.h says of each field what it is: GPURT_STATUS_ATTRIBUTES.  Times in ns.
 
-    ``runner_pid`` is 0 while all clients share the GPU, and if this process may not know whose client has it.
-
-    ``late``: number of processes whose agent has not carried out an order in time.  While it is not 0, isolation is
-    lost.  ``refused``: how often an agent was refused since the host started, because its user had too many.  The work
-    of a process whose agent was refused is never taken off the GPU.
-
-    ``normal``: under policy `boosted`, the highest CPU priority of threads that are not raised; 0 if the host cannot do
-    that policy.  ``barred``: how many clients the administrator has barred from being raised.
-
-    ``unit_policy``: how the GPU's units are shared; empty if they are not.  ``mechanism``: how programs keep to them;
-    ``units``: how many jobs may hold; ``units_held`` and ``jobs``: how many are held, and by how many jobs.
-    ``unit_clients``: how many clients have announced jobs, on all GPUs together; ``clients`` does not count these.
-    ``jobs_done``, of these ``jobs_late`` after their deadline, ``jobs_skipped``, ``jobs_lost`` with their client: on
-    all GPUs together since the host started.  ``jobs_overdue``: jobs that hold its units for longer than planned.
-
-    ``partition_of``: the number of the GPU that a virtual GPU is a partition of; None if it is none.
-    ``partition_units``: its compute units; ``cross``: by what its memory-intensive work is slowed down while another
-    partition executes such, thousandths.
-
-    ``device``: with a patched driver, the GPU's PCI address or device-tree name, and after '/' which partition of it;
-    else empty.
-
-    ``stuck_ns``: for how long the owner has been stuck (kmod/uapi/gpurt.h); 0: it is not, as far as the host knows.
-    ``stuck_bound_ns``: after which time the host says so; 0: never.  ``stucks``: how often it has said so.
+    What a host may have no value of has a default; JSON documents have null for it.
     """
 
     gpu: int
+    device: str = ""
+    driver: str
+    tier: Tier
     policy: Policy
     notice: Notice
     poll_ns: int
-    tier: Tier
-    driver: str
-    clients: int
+    client_count: int
     tsgs: int
     image: Image
-    runner_pid: int
-    commits: int
+    runner_pid: int = 0
+    updates: int
     faults: int
+    late: int
     malformed: int
     alpha_ns: int
     theta_ns: int
     slice_ns: int
-    late: int
-    normal: int
-    barred: int
     refused: int
-    unit_policy: str
-    mechanism: str
-    units: int
+    normal_priorities: int = 0
+    barred_count: int
+    unit_policy: str = ""
+    mechanism: str = ""
+    units: int = 0
     units_held: int
     jobs: int
     unit_clients: int
@@ -90,13 +70,12 @@ class GpuStatus:
     jobs_skipped: int
     jobs_lost: int
     jobs_overdue: int
-    partition_of: int | None
-    partition_units: int
-    cross: int
-    stuck_bound_ns: int
-    stuck_ns: int
-    stucks: int
-    device: str = ""
+    partition_of: int | None = None
+    partition_units: int = 0
+    cross_thousandths: int = 0
+    stuck_bound_ns: int = 0
+    stuck_ns: int = 0
+    stuck_count: int
 
     @property
     def emulated(self) -> bool:
@@ -104,16 +83,12 @@ class GpuStatus:
         return self.tier is Tier.VIRTUAL
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClientInfo:
-    """One client of one GPU; ``set_priority`` is None if the control plane has set no priority.
+    """One client of one GPU, as GpuStatus; ``set_priority`` is None if the control plane has set no priority.
 
-    ``pid`` is 0 and ``comm`` empty if this process may not know whose client it is (kmod/uapi/gpurt.h).
-    ``raised``: the CPU priority that policy `boosted` has raised its thread to; 0: it is not raised.  ``barred``: the
-    administrator has forbidden that.  ``copy``: whether it waits for the bus or has it; ``copies``: how often it was
-    given the bus.  ``group``: of which it is a member; empty: of none, or this process may not know.  ``kept``: it
-    has a thread that the group raises in and out of segments.  ``on_overrun``: what happens when its budget is used up;
-    None if it has none, or the host does not say.
+    ``pid`` is 0, and ``comm`` and ``group`` are empty, if this process may not know whose client it is.
+    ``on_overrun``: what happens when its budget is used up.
     """
 
     gpu: int
@@ -131,17 +106,17 @@ class ClientInfo:
     segments: int
     preemptions: int
     held_ns: int
-    budget_ns: int
-    period_ns: int
-    on_overrun: Overrun | None
+    budget_ns: int = 0
+    period_ns: int = 0
+    on_overrun: Overrun | None = None
     overruns: int
     form: Form
-    raised: int
+    raised: int = 0
     barred: bool
     copy: State
     copies: int
     group: str = ""
-    kept: bool = False
+    kept: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +168,9 @@ def updates(latency: Iterable[UpdateLatency]) -> tuple[int, int]:
     return sum(one.count for one in timed), max((one.maximum for one in timed), default=0)
 
 
-def raised(latency: Iterable[UpdateLatency], policies: Collection[str | None] = ("boosted",)) -> int:
+def raised(latency: Iterable[UpdateLatency], policies: Collection[str | None] = (Policy.BOOSTED.word,)) -> int:
     """The longest that a host took to raise or lower a thread after a decision, ns; 0: these policies raise none."""
-    if "boosted" not in policies:
+    if Policy.BOOSTED.word not in policies:
         return 0
     return max((one.maximum for one in latency if one.cause is Cause.RAISE), default=0)
 
@@ -282,7 +257,7 @@ class Control:
 
     def status(self) -> list[GpuStatus]:
         """Every GPU of the host; there may be none."""
-        return [_status(message) for message in self._link.request(Command.GET_STATUS, {})]
+        return [_read(GpuStatus, message) for message in self._link.request(Command.GET_STATUS, {})]
 
     def gpus(self) -> list[GpuStatus]:
         """Every GPU of the host, at least one.
@@ -301,7 +276,8 @@ class Control:
 
     def latency(self, gpu: int | None = None) -> list[UpdateLatency]:
         """Runlist update times by GPU and cause."""
-        return [_latency(message) for message in self._link.request(Command.GET_LATENCY, _gpu(gpu))]
+        found = self._link.request(Command.GET_LATENCY, _gpu(gpu))
+        return [_read(UpdateLatency, message, **_times(message)) for message in found]
 
     def buses(self, gpu: int | None = None) -> list[BusStatus]:
         """The bus of every GPU, or of one."""
@@ -495,11 +471,6 @@ def _number(message: Message, name: str, default: int = 0) -> int:
     return value
 
 
-def _text(message: Message, name: str) -> str:
-    value = message.attributes.get(name, "")
-    return value if isinstance(value, str) else bytes(str(value), "utf-8").decode()
-
-
 def _known(message: Message, name: str, members: type[_Known]) -> _Known:
     """The member of an attribute's number.  Raises DeviceError for one of a later release."""
     number = _number(message, name)
@@ -509,37 +480,45 @@ def _known(message: Message, name: str, members: type[_Known]) -> _Known:
         raise DeviceError(f"the host sends {name.lower()} {number}, {LATER}") from None
 
 
-def _status(message: Message) -> GpuStatus:
-    def number(name: str) -> int:
-        return _number(message, name)
+def _field(one: Field[Any], kind: Any) -> tuple[type[Any], Any]:
+    """The type of a field's value where it has one, and the default."""
+    return next(iter(get_args(kind)), kind), one.default
 
-    return GpuStatus(
-        number("GPU"), _known(message, "POLICY", Policy), _known(message, "NOTICE", Notice), number("POLL_NS"),
-        _known(message, "TIER", Tier), _text(message, "DRIVER"), number("CLIENTS"), number("TSGS"),
-        _known(message, "IMAGE", Image), number("RUNNER_PID"),
-        number("COMMITS"), number("FAULTS"), number("MALFORMED"), number("ALPHA_NS"), number("THETA_NS"),
-        number("SLICE_NS"), number("LATE"), number("NORMAL"), number("BARRED"),
-        number("REFUSED"), _text(message, "UNIT_POLICY"), _text(message, "MECHANISM"), number("UNITS"),
-        number("UNITS_HELD"), number("JOBS"), number("UNIT_CLIENTS"), number("JOBS_DONE"), number("JOBS_LATE"),
-        number("JOBS_SKIPPED"), number("JOBS_LOST"), number("JOBS_OVERDUE"),
-        _number(message, "PARTITION_OF") if number("PARTITION_UNITS") else None, number("PARTITION_UNITS"),
-        number("CROSS"), number("STUCK_BOUND_NS"), number("STUCK_NS"), number("STUCKS"), _text(message, "DEVICE"),
-    )  # fmt: skip
+
+#: The fields of the dataclasses of answers by name: each one's type, and its default.
+FIELDS: dict[type[Any], dict[str, tuple[type[Any], Any]]] = {
+    record: {one.name: _field(one, get_type_hints(record)[one.name]) for one in fields(record)}
+    for record in (GpuStatus, ClientInfo, UpdateLatency, BusStatus)
+}
+
+
+def _read(record: type[_Record], message: Message, **given: Any) -> _Record:
+    """A dataclass of a message's attributes, which have the fields' names; one that is not there is 0 or the default.
+
+    Raises:
+        DeviceError: an enumeration has no such member.
+    """
+    for name, (kind, default) in FIELDS[record].items():
+        if name not in given:
+            there = name.upper() in message.attributes
+            if issubclass(kind, Words):
+                given[name] = _known(message, name.upper(), kind)
+            elif there or default is MISSING:
+                given[name] = kind(message.attributes[name.upper()]) if there else kind()
+    return record(**given)
+
+
+def told(record: GpuStatus | ClientInfo) -> Document:
+    """The fields by name; None for what the host has no value of."""
+    absent = FIELDS[type(record)]
+    return {name: None if value == absent[name][1] else value for name, value in asdict(record).items()}
 
 
 def _client(message: Message) -> ClientInfo:
-    def number(name: str) -> int:
-        return _number(message, name)
-
-    set_priority = number("SET_PRIORITY")
-    return ClientInfo(
-        number("GPU"), number("CLIENT"), number("PID"), _text(message, "COMM"), _known(message, "STATE", State),
-        number("PRIORITY"), number("OWN_PRIORITY"), None if set_priority == lib.GPURT_PRIORITY_OWN else set_priority,
-        number("DEPTH"), number("TSGS"), bool(number("EXEMPT")), bool(number("DEMOTED")), number("SEGMENTS"),
-        number("PREEMPTIONS"), number("HELD_NS"), number("BUDGET_NS"), number("PERIOD_NS"),
-        _known(message, "OVERRUN", Overrun) if "OVERRUN" in message.attributes else None,
-        number("OVERRUNS"), _known(message, "FORM", Form), number("RAISED"), bool(number("BARRED")),
-        _known(message, "COPY", State), number("COPIES"), _text(message, "GROUP"), bool(number("KEPT")),
+    chosen = _number(message, "SET_PRIORITY")
+    return _read(
+        ClientInfo, message, set_priority=None if chosen == lib.GPURT_PRIORITY_OWN else chosen,
+        on_overrun=_known(message, "OVERRUN", Overrun) if "OVERRUN" in message.attributes else None,
     )  # fmt: skip
 
 
@@ -549,22 +528,13 @@ def _buckets(message: Message) -> tuple[int, ...]:
     return struct.unpack(f"={len(data) // 8}Q", data[: len(data) // 8 * 8])
 
 
-def _latency(message: Message) -> UpdateLatency:
-    return UpdateLatency(
-        _number(message, "GPU"), _number(message, "COUNT"), _number(message, "MIN_NS"), _number(message, "SUM_NS"),
-        _number(message, "MAX_NS"), _buckets(message), _known(message, "CAUSE", Cause),
-    )  # fmt: skip
+def _times(message: Message) -> dict[str, Any]:
+    named = {"minimum": "MIN_NS", "total": "SUM_NS", "maximum": "MAX_NS"}
+    return {"buckets": _buckets(message), **{field: _number(message, name) for field, name in named.items()}}
 
 
 def _bus(message: Message) -> BusStatus:
-    def number(name: str) -> int:
-        return _number(message, name)
-
-    return BusStatus(
-        number("GPU"), number("COUNT"), number("MIN_NS"), number("SUM_NS"), number("MAX_NS"), _buckets(message),
-        number("WAITERS"), number("CLIENT") or None, number("PID"), _text(message, "COMM"), number("PRIORITY"),
-        number("HELD_NS"),
-    )  # fmt: skip
+    return _read(BusStatus, message, client=_number(message, "CLIENT") or None, **_times(message))
 
 
 def _rule(message: Message) -> RuleInfo:

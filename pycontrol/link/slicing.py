@@ -17,6 +17,7 @@ from analysis.model import Partition, Task, Taskset
 from analysis.rta.result import Result
 from analysis.slices.runlist import Runlist, tsgs
 from analysis.taskset import TasksetFile
+from gpurt.enums import Policy
 from gpurt.errors import DeviceError, RefusedError
 from gpurt.units import US
 from pycontrol.link import tegra
@@ -75,7 +76,7 @@ def switched(device: str | None) -> str:
     """Why slices say nothing on this machine: a host takes TSGs off the runlist.  Empty if none does."""
     try:
         with connect(device) as control:
-            other = [gpu for gpu in control.status() if not gpu.emulated and gpu.policy.word != "timesliced"]
+            other = [gpu for gpu in control.status() if not gpu.emulated and gpu.policy is not Policy.TIMESLICED]
     except DeviceError:
         if device:
             raise

@@ -254,7 +254,7 @@ def _updates(probed: Target) -> Diagnosis:
             time.sleep(0.002)
         after = _status(control, probed)
         _, worst = updates(control.latency(probed.gpu))
-    failed, done = after.faults - before.faults, after.commits - before.commits
+    failed, done = after.faults - before.faults, after.updates - before.updates
     text = f"{done} updates, {failed} failed; the longest since the module was loaded took {worst / 1e6:.3f} ms"
     return Diagnosis("updates", Status.FAIL if failed or done < 2 * SEGMENTS else Status.OK, text)
 

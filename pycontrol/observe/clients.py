@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpurt.types import Document
-from pycontrol.link.control import NO_GPU, ClientInfo
+from pycontrol.link.control import NO_GPU, ClientInfo, told
 from pycontrol.link.sampling import Sample
 from pycontrol.observe import documents
 from pycontrol.output import render
@@ -92,7 +92,7 @@ def data(seen: Sample) -> Document:
         documents.client(one) | {"share": seen.share(one), "shared": seen.shared.get((one.gpu, one.client), 0.0)}
         for one in seen.ordered()
     ]
-    return {"gpus": list(map(documents.gpu, seen.gpus)), "clients": clients}
+    return {"gpus": list(map(told, seen.gpus)), "clients": clients}
 
 
 def listed(clients: Sequence[ClientInfo]) -> str:

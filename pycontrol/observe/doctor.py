@@ -464,7 +464,7 @@ def _boosted(device: str | None, raises: bool) -> Diagnosis:
     name = "policy boosted"
     try:
         with connect(device) as control:
-            normal = min(one.normal for one in control.gpus())
+            normal = min(one.normal_priorities for one in control.gpus())
     except GpurtError as error:
         return Diagnosis(name, Status.WARN, f"cannot be read: {error}", "run this as root")
     if not normal:

@@ -4,47 +4,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 
 from gpurt._gpurt import lib
 from gpurt.types import Document
-from pycontrol.link.control import BusStatus, ClientInfo, Durations, GpuStatus, RuleInfo, UpdateLatency
+from pycontrol.link.control import BusStatus, ClientInfo, Durations, RuleInfo, UpdateLatency, told
 from pycontrol.observe.judge.finding import Finding
 
 
-def gpu(one: GpuStatus) -> Document:
-    """A GPU of a host; ``runner_pid`` is None while all clients share it, or if it is another user's."""
-    return {
-        "gpu": one.gpu, "device": one.device or None, "driver": one.driver, "tier": one.tier, "policy": one.policy,
-        "notice": one.notice,
-        "poll_ns": one.poll_ns, "client_count": one.clients, "tsgs": one.tsgs, "image": one.image,
-        "runner_pid": one.runner_pid or None, "updates": one.commits, "faults": one.faults, "late": one.late,
-        "malformed": one.malformed, "alpha_ns": one.alpha_ns, "theta_ns": one.theta_ns, "slice_ns": one.slice_ns,
-        "refused": one.refused, "normal_priorities": one.normal or None, "barred_count": one.barred,
-        "unit_policy": one.unit_policy or None, "mechanism": one.mechanism or None,
-        "units": one.units if one.unit_policy else None, "units_held": one.units_held, "jobs": one.jobs,
-        "unit_clients": one.unit_clients, "jobs_done": one.jobs_done, "jobs_late": one.jobs_late,
-        "jobs_skipped": one.jobs_skipped, "jobs_lost": one.jobs_lost, "jobs_overdue": one.jobs_overdue,
-        "partition_of": one.partition_of, "partition_units": one.partition_units or None,
-        "cross_factor": one.cross / 1000 if one.cross else None, "stuck_bound_ns": one.stuck_bound_ns or None,
-        "stuck_ns": one.stuck_ns or None, "stuck_count": one.stucks,
-    }  # fmt: skip
-
-
 def client(one: ClientInfo) -> Document:
-    """A client of a GPU.
-
-    ``set_priority``, ``budget_ns`` and ``period_ns`` are None if none is set, ``raised`` if its thread is not
-    raised, ``group`` if it is a member of none.
-    """
-    data = asdict(one)
-    data["name"] = data.pop("comm")
-    data["owned_ns"] = data.pop("held_ns")
-    data["budget_ns"] = one.budget_ns or None
-    data["period_ns"] = one.period_ns or None
-    data["raised"] = one.raised or None
-    data["group"] = one.group or None
-    return data
+    """A client of a GPU."""
+    data = told(one)
+    return {"name": data.pop("comm"), "owned_ns": data.pop("held_ns"), **data}
 
 
 def rule(one: RuleInfo) -> Document:

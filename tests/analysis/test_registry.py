@@ -17,13 +17,12 @@ from analysis.answers.verdict import answer, no_proof
 from analysis.attack.outcome import Effort
 from analysis.attack.recorded import formula_of
 from analysis.attack.search import attack
-from analysis.model import Task, Taskset, Waiting
+from analysis.model import POLICIES, Task, Taskset, Waiting
 from analysis.papers import registry
 from analysis.papers.experiments import EXPERIMENTS
 from analysis.rta import TermKind, attacks
 from analysis.rta.recurrence import Demand
 from analysis.rta.system import System
-from analysis.simulation.simulate import BOOSTED_LOCKS, POLICIES
 from gpurt.enums import Policy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +60,7 @@ def test_a_test_that_reduces_another_speaks_of_the_same_system() -> None:
 
 @pytest.mark.parametrize("row", registry.ROWS, ids=lambda row: row.name)
 def test_a_row_states_facts_that_fit_together(row: rta.Test) -> None:
-    assert row.policy in {*POLICIES, *BOOSTED_LOCKS}
+    assert row.policy in POLICIES
     assert row.title
     assert row.source
     assert row.sound is not bool(row.note), "an unsound test says why, a sound one has nothing to say"

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.model import MS, CpuSegment, Platform, Span, Task, Taskset, Waiting
-from analysis.simulation.simulate import POLICIES, Options, SimulationError, simulate, worst_over_offsets
+from analysis.simulation.simulate import Options, SimulationError, simulate, worst_over_offsets
 from analysis.traces.trace import Kind
+from gpurt.enums import Policy
 
 ONCE = Options(horizon=1)  # only the jobs released at time 0
 
@@ -143,7 +144,7 @@ def test_lock_policies_differ_in_order_only() -> None:
 
 
 @settings(max_examples=tries(60), deadline=None)
-@given(system=tasksets(), seed=st.integers(0, 2**64 - 1), policy=st.sampled_from(sorted(POLICIES)))
+@given(system=tasksets(), seed=st.integers(0, 2**64 - 1), policy=st.sampled_from(sorted(Policy.words())))
 def test_the_same_seed_gives_the_same_run(system: Taskset, seed: int, policy: str) -> None:
     options = Options(policy, Waiting.BUSY, "random", True, seed=seed, horizon=400 * MS)
     first = simulate(system, options, events=20_000)
@@ -151,7 +152,7 @@ def test_the_same_seed_gives_the_same_run(system: Taskset, seed: int, policy: st
 
 
 @settings(max_examples=tries(100), deadline=None)
-@given(system=tasksets(), policy=st.sampled_from(sorted(POLICIES)))
+@given(system=tasksets(), policy=st.sampled_from(sorted(Policy.words())))
 def test_work_is_conserved_and_no_two_tasks_overlap(system: Taskset, policy: str) -> None:
     seen = simulate(system, Options(policy, Waiting.BUSY, horizon=200 * MS), events=100_000)
     assert seen.trace is not None

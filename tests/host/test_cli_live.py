@@ -261,11 +261,11 @@ def test_status_shows_the_partitions_of_a_virtual_gpu(start_host: StartHost, gpu
     assert f"\nGPU 0: a partition of virtual GPU 0, with 1 compute unit{slowed}\n" in said
     assert f"GPU 1: a partition of virtual GPU 0, with 12 compute units{slowed}\n" in said
     gpus = json.loads(gpurt("--device", host, "status", "--json")[1])["gpus"]
-    found = [(one["partition_of"], one["partition_units"], one["cross_factor"]) for one in gpus]
-    assert found == [(0, 1, 1.5), (0, 12, 1.5)]
+    found = [(one["partition_of"], one["partition_units"], one["cross_thousandths"]) for one in gpus]
+    assert found == [(0, 1, 1500), (0, 12, 1500)]
     assert "partition" not in gpurt("status")[1]
     (one,) = json.loads(gpurt("status", "--json")[1])["gpus"]
-    assert (one["partition_of"], one["partition_units"], one["cross_factor"]) == (None, None, None)
+    assert (one["partition_of"], one["partition_units"], one["cross_thousandths"]) == (None, None, None)
 
 
 def test_status_tells_of_malformed_calls(gpurt: Gpurt, host: Path) -> None:

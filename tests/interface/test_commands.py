@@ -113,7 +113,7 @@ def test_latency_is_kept_by_cause(start_host: Callable[..., Path]) -> None:
         times = measured(plane)
         assert (times[Cause.BEGIN].count, times[Cause.END].count) == (4, 4)
         assert set(times) == {Cause.BEGIN, Cause.END}
-        assert sum(one.count for one in times.values()) == plane.status()[0].commits
+        assert sum(one.count for one in times.values()) == plane.status()[0].updates
         for one in times.values():
             assert 3 * MS <= one.minimum <= one.mean <= one.maximum
             assert one.mean <= one.percentile(1.0) <= one.maximum
@@ -236,7 +236,7 @@ def test_a_slow_reader_loses_events_and_is_told(host: Path, connect: Connect, pl
         for _ in range(50 if is_device(host) else 4000):
             busy.begin(priority=3)
             busy.end()
-        assert plane.status()[0].clients == 1  # the slow reader does not disturb other clients
+        assert plane.status()[0].client_count == 1  # the slow reader does not disturb other clients
         lost = next(event for event in events if event.kind is EventKind.LOST)
         assert lost.lost > 0 or is_device(host)  # the kernel does not report how many
         busy.begin(priority=3)

@@ -78,7 +78,7 @@ MALFORMED = {
     "foreign to GET": (Command.GET_STATUS, PID, "belong|unsupported|unknown"),
     "GPU of the rules": (Command.GET_RULES, attributes(GPU=0), "belong|unsupported|unknown"),
     "GPU of an exemption": (Command.SET_EXEMPT, attributes(EXEMPT=0, PID=ME, GPU=0), "belong|unsupported|unknown"),
-    "an answer's": (SET, PID + PRIORITY + attributes(COMMITS=5), "belong|unsupported|unknown"),
+    "an answer's": (SET, PID + PRIORITY + attributes(UPDATES=5), "belong|unsupported|unknown"),
     "unknown": (SET, PID + PRIORITY + raw_attribute(9999, bytes(4)), "unknown"),
     "attribute 0": (SET, PID + PRIORITY + raw_attribute(0, bytes(4)), "unknown|unsupported"),
     "padding as an attribute": (SET, PID + PRIORITY + raw_attribute("PAD", bytes(4)), "unknown|unsupported"),

@@ -77,12 +77,12 @@ def divided(start_host: Callable[..., Path]) -> Path:
 def test_the_status_says_which_partition_a_gpu_is(start_host: Callable[..., Path]) -> None:
     host = start_host(gpus=5, units=(4, 8), cross=1500)
     with control(str(host)) as plane:
-        found = [(one.partition_of, one.partition_units, one.cross) for one in plane.status()]
+        found = [(one.partition_of, one.partition_units, one.cross_thousandths) for one in plane.status()]
     assert found == [(0, 4, 1500), (0, 8, 1500), (1, 4, 1500), (1, 8, 1500), (2, 4, 1500)]
 
 
 def test_a_gpu_that_is_not_divided_is_no_partition(plane: Control) -> None:
-    assert [(one.partition_of, one.partition_units, one.cross) for one in plane.status()] == [(None, 0, 0)]
+    assert [(one.partition_of, one.partition_units, one.cross_thousandths) for one in plane.status()] == [(None, 0, 0)]
 
 
 def test_units_divide_parallel_work(divided: Path) -> None:

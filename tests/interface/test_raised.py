@@ -46,7 +46,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give t
 @pytest.fixture(autouse=True)
 def boosted(plane: Control) -> None:
     """The policy, on a host that raises threads."""
-    if not plane.status()[0].normal:
+    if not plane.status()[0].normal_priorities:
         with pytest.raises(RefusedError, match="raised threads"):
             plane.set_policy(Policy.BOOSTED)
         pytest.skip("this host cannot do policy boosted")
@@ -414,12 +414,12 @@ def test_a_barred_process_begins_nothing_that_would_be_raised(spawn: Spawn, plan
         assert other.do("begin", flags=form) == RUNNING
         assert has(other.pid) == (FIFO, N + 6)
         assert ordinary_one.do("begin") == PENDING  # best effort is raised by nobody
-        assert plane.status()[0].barred == 2
+        assert plane.status()[0].barred_count == 2
         plane.set_policy(Policy.SEGMENT)
         assert one.do("begin") == PENDING
         one.do("end")
         plane.set_policy(Policy.BOOSTED)
-    assert plane.status()[0].barred == 0
+    assert plane.status()[0].barred_count == 0
     other.do("end")
     assert one.do("begin", flags=form) == RUNNING
     assert has(one.pid) == (FIFO, N + 5)

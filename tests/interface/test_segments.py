@@ -203,8 +203,8 @@ def test_many_clients(connect: Connect, plane: Control, count: int) -> None:
     for index, client in enumerate(clients):
         client.begin(priority=1 + index % 99)
     assert [index for index, client in enumerate(clients) if client.begin(priority=1) == RUNNING] == [98]
-    assert plane.status()[0].clients == len(plane.clients()) == count
+    assert plane.status()[0].client_count == len(plane.clients()) == count
     for client in clients[98::99]:
         client.close()
-    eventually(lambda: plane.status()[0].clients == count - len(clients[98::99]))
+    eventually(lambda: plane.status()[0].client_count == count - len(clients[98::99]))
     assert clients[97].begin(priority=1) == RUNNING

@@ -16,17 +16,20 @@ from pycontrol.observe.fit.fit import Host
 US, MS = 1_000, 1_000_000
 #: The parts of a status that objections ask about.
 ASKED = ("tier", "driver", "policy", "notice", "poll_ns", "emulated", "unit_policy", "alpha_ns", "theta_ns", "slice_ns",
-         "cross", "late", "faults", "refused", "normal")  # fmt: skip
+         "cross_thousandths", "late", "faults", "refused", "normal_priorities")  # fmt: skip
 POLICIES = Policy.words()
 
 VIRTUAL = GpuStatus(
-    0, Policy.SEGMENT, Notice.POLL, MS, Tier.VIRTUAL, "vgpu", 0, 0, Image.ALL, 0, 10, 0, 0, 500 * US, 100 * US,
-    1024 * US, 0, 24, 0, 0, "", "", 0, 0, 0, 0, 0, 0, 0, 0, 0, None, 0, 0, 1_000 * MS, 0, 0,
+    gpu=0, policy=Policy.SEGMENT, notice=Notice.POLL, poll_ns=MS, tier=Tier.VIRTUAL, driver="vgpu", client_count=0,
+    tsgs=0, image=Image.ALL, updates=10, faults=0, malformed=0, alpha_ns=500 * US, theta_ns=100 * US,
+    slice_ns=1024 * US, late=0, normal_priorities=24, barred_count=0, refused=0, units_held=0, jobs=0, unit_clients=0,
+    jobs_done=0, jobs_late=0, jobs_skipped=0, jobs_lost=0, jobs_overdue=0, stuck_bound_ns=1_000 * MS, stuck_count=0,
 )  # fmt: skip
 REAL = replace(VIRTUAL, tier=Tier.UNPATCHED, driver="nvgpu", alpha_ns=0, theta_ns=0, slice_ns=0)
 CLIENT = ClientInfo(
-    0, 7, 4711, "camera", State.IDLE, 20, 20, None, 0, 1, False, False, 3, 0, 0, 0, 0, None, 0, Form.SELF, 0, False,
-    State.IDLE, 0,
+    gpu=0, client=7, pid=4711, comm="camera", state=State.IDLE, priority=20, own_priority=20, set_priority=None,
+    depth=0, tsgs=1, exempt=False, demoted=False, segments=3, preemptions=0, held_ns=0, overruns=0, form=Form.SELF,
+    barred=False, copy=State.IDLE, copies=0, kept=False,
 )  # fmt: skip
 
 

@@ -215,7 +215,7 @@ def test_a_group_raises_each_member_of_a_task_that_holds_a_segment(
 def test_a_polling_period_and_a_slow_down_that_bounds_do_not_know() -> None:
     polled = under("job", replace(VIRTUAL, poll_ns=2 * MS), thread_stays=True)
     assert codes(PARSED["job suspend"], polled).keys() == {"poll"}
-    crossed = under("segment", replace(VIRTUAL, cross=1500), count=2)
+    crossed = under("segment", replace(VIRTUAL, cross_thousandths=1500), count=2)
     assert codes(PARSED["partitions"], crossed).keys() == {"cross"}
 
 

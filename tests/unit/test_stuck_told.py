@@ -22,7 +22,7 @@ def test_status_metrics_and_the_report_tell_of_owners_that_slept(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     known = HOSTS["emulator segment"]
-    host = replace(known, gpus=[replace(known.gpus[0], stucks=3, stuck_ns=2 * 10**9)])
+    host = replace(known, gpus=[replace(known.gpus[0], stuck_count=3, stuck_ns=2 * 10**9)])
     everywhere(monkeypatch, fit.ask, lambda *_: host)
     everywhere(monkeypatch, connect, lambda *_: Fake(host))
     gpurt, file = caller(capfd), tmp_path / "set.toml"

@@ -181,7 +181,7 @@ def test_measured_updates_are_those_of_a_file_that_states_them(
     longest: int, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One question has one answer: bounds and exit code are what `analyze` says of a file with that alpha."""
-    virtual = replace(VIRTUAL, alpha_ns=0, theta_ns=0, normal=30)
+    virtual = replace(VIRTUAL, alpha_ns=0, theta_ns=0, normal_priorities=30)
     host = under("boosted", virtual, latency=[updates(longest)])
     everywhere(monkeypatch, fit.ask, lambda *_: host)
     everywhere(monkeypatch, connect, lambda *_: Fake(host))

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from analysis import taskset
 from analysis.answers import registry
 from analysis.answers.loading import without_workers
-from analysis.model import Task, Taskset
+from analysis.model import POLICIES, Task, Taskset
 from analysis.rta import Failure
 from analysis.simulation.simulate import Observed, SimulationError, worst_over_offsets
 from analysis.simulation.simulate import Options as Simulated
@@ -122,8 +122,8 @@ def _run_one(
 ) -> tuple[SetupResult, launch.Run | None, list[str]]:
     """The results of a set-up, its run, and remarks.  There is no run if this machine or its host cannot do it."""
     analysed, notes = _analysed(setup, file, options), []
-    if setup.policy == "boosted":
-        normal = host.gpus()[0].normal
+    if POLICIES[setup.policy].raises:
+        normal = host.gpus()[0].normal_priorities
         file, remark = within(file, normal)
         if why := unable(file, normal):
             return SetupResult(setup, analysed, None), None, [f"policy boosted was not run on this machine: {why}"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from analysis.answers import coupled
 from analysis.answers import partitions as plan
-from analysis.model import Partition, Task, Taskset, Waiting
+from analysis.model import Partition, Task, Taskset
 from analysis.partition.admit import Admission
 from analysis.partition.admit import admit as place_for
 from analysis.partition.workload import Workload
@@ -93,7 +93,7 @@ def _test(taskset: Taskset) -> str:
     if not plan.shared_cpus(taskset):
         return "fp"
     spins = any(task.spins() for task in plan.members(taskset))
-    return next(name for name, mode in plan.COUPLED.items() if (mode is Waiting.BUSY) is spins)
+    return next(name for name, mode in plan.COUPLED.items() if mode.spins is spins)
 
 
 def _new(found: _Placed, matched: Mapping[int, Task]) -> list[tuple[int, Partition]]:

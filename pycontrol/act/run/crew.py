@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from analysis.model import Task, Waiting
+from analysis.model import POLICIES, Task, Waiting
 from analysis.model.callbacks import Callback
 from analysis.taskset import Launch, TasksetFile
 from gpurt.errors import RuntimeFailure, UsageError
@@ -162,7 +162,7 @@ class Crew:
             environment["GPURT_DEVICE"] = self.options.device
         if launch.group:
             environment["GPURT_GROUP"] = launch.group
-        if self.options.policy == "boosted":  # under other policies nobody is raised, nor is to spin for a decision
+        if POLICIES[self.options.policy].raises:  # under other policies nobody is raised, nor is to spin for a decision
             environment["GPURT_FORM"] = task.form_in(self.options.waiting or task.waiting).word
         if launch.command:
             command += ["--exec", *launch.command]

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis.model import Waiting
 from analysis.taskset import TasksetFile
 from analysis.traces.partial import Partial
 from analysis.traces.trace import HOST, PRIORITIES, SLICES, Event, Kind, Trace, placed_of, times_of
@@ -161,7 +160,7 @@ def launch(
     if failed:
         notes.append(f"the run is partial: it ended after {seconds:.1f} s of {options.seconds:g} s")
     waiting = {task.name: options.waiting or task.waiting for task in file.taskset}
-    busy = {name: mode is Waiting.BUSY for name, mode in waiting.items()}
+    busy = {name: mode.spins for name, mode in waiting.items()}
     meta = {
         "source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": options.policy, "taskset": file.path.name,
         "waiting": options.waiting.value if options.waiting else "per task",

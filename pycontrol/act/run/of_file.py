@@ -8,11 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from analysis.model import FEDERATED, Waiting
+from analysis.model import FEDERATED, POLICIES, Waiting
 from analysis.taskset import TasksetFile
 from analysis.traces.partial import Partial
 from analysis.traces.trace import HOST
-from gpurt.enums import Policy
 from gpurt.errors import FileError, RefusedError, UsageError
 from gpurt.text import filename, visible
 from pycontrol.act.run import launch
@@ -100,11 +99,11 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
     _check_triggers(loaded)
     _check_processes(loaded)
     federated = _federated(loaded)
-    if policy == FEDERATED:
+    if policy and POLICIES[policy].units:
         if not federated:
             raise UsageError("--policy federated: the file is about another policy; "
                              f"gpurt plan units {filename(loaded.path)} -o OWN writes one about it")  # fmt: skip
-        policy = Policy.TIMESLICED.word  # nobody orders the GPU
+        policy = POLICIES[policy].number.word
     with connect(wished.device) as control:
         host = _permitted(control, loaded, wished.waiting, policy)  # raises DeviceError before anything is changed
         _check_stand_ins(loaded, host)
@@ -115,7 +114,7 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
     runs = host.gpus[0].policy.word
     used = FEDERATED if federated and owned(loaded.taskset, host) else runs
     options = CrewOptions(wished.seconds, wished.device, used, wished.waiting,
-                               managed=runs not in ("timesliced", "job"),
+                               managed=POLICIES[runs].owned,
                                environments=confined.environments, tell=wished.tell, host=fit.saved(host),
                                share=wished.share)  # fmt: skip
     about = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": used, HOST: options.host}
@@ -129,7 +128,7 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
 
 def _federated(loaded: TasksetFile) -> bool:
     """Whether tasks own units.  Raises UsageError if some have none."""
-    if loaded.taskset.policies != (FEDERATED,):
+    if not all(one.units for one in loaded.taskset.rules):
         return False
     if without := [task.name for task in loaded.taskset if task.uses_gpu and not task.partition]:
         raise UsageError(f"{filename(loaded.path)}: {visible(without[0])} has no units of its own: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.model import FORMS, Task, Waiting
+from analysis.model import Task
 from analysis.taskset import Launch, TasksetFile
 from gpurt.text import visible
 from pycontrol.link.control import ClientInfo
@@ -101,22 +101,24 @@ def _any(one: ClientInfo, tasks: Sequence[Task]) -> Iterator[Objection]:
 def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
     """A client that is a task."""
     who, begun = process(one), one.segments > 0 or one.depth > 0
-    policies = file.taskset.policies
+    rules = file.taskset.rules
+    raises = any(policy.raises for policy in rules)
     if one.demoted:
         text = f"{who} has used its budget up and is best effort: no bound of {task.name} holds"
         yield Objection(Code.DEMOTED, text, "gpurt set budget gives it more")
-    if one.barred and "boosted" in policies and not task.best_effort:
+    if one.barred and raises and not task.best_effort:
         text = f"{who} is barred from being raised: policy boosted refuses its real-time segments"
         yield Objection(Code.BARRED, text, "gpurt set bar --off undoes that")
-    if begun and "boosted" in policies and task.uses_gpu and not task.best_effort:
+    if begun and raises and task.uses_gpu and not task.best_effort:
         stated = task.form_in(task.waiting)
-        if one.form not in (FORMS[Waiting.SUSPEND] if task.waiting is Waiting.SUSPEND else (stated,)):
+        if one.form not in ((stated,) if task.waiting.spins else task.waiting.forms):
             text = f"{who} begins its segments in form {one.form.word}, the file says {stated.word} for {task.name}"
             yield Objection(Code.FORM, text, f'start it with GPURT_FORM={stated.word}, or write form into the file')
     wanted = 0 if task.best_effort else file.gpu_priorities[task.name]
     right = {0 if other.best_effort else file.gpu_priorities[other.name] for other in file.taskset.beside(task)
              if other.uses_gpu}  # fmt: skip
-    if begun and not one.demoted and task.uses_gpu and one.priority not in right and policies != ("timesliced",):
+    ordered = not all(policy.turns for policy in rules)
+    if begun and not one.demoted and task.uses_gpu and one.priority not in right and ordered:
         text = f"{who} has GPU priority {one.priority}, the file says {wanted} for {task.name}"
         yield Objection(Code.GPU_PRIORITY, text, "gpurt apply sets it")
     if task.priority != one.own_priority:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from analysis.answers.verdict import NO_THETA, covering, lacks_theta
-from analysis.model import Partition, Platform, Taskset
+from analysis.model import POLICIES, Partition, Platform, Taskset
 from analysis.model.driver import settled
 from analysis.taskset import TasksetFile
 from gpurt.enums import Tier
@@ -45,12 +45,12 @@ def costs(file: TasksetFile, host: Host) -> Iterator[Objection]:
         if not file.lacks:
             yield from _dearer(taskset, part, gpu)
             yield from _measured(taskset, part, gpu, host)
-    slowest = max((gpu.cross for gpu in host.gpus), default=0)
+    slowest = max((gpu.cross_thousandths for gpu in host.gpus), default=0)
     if taskset.partitioned and slowest > 1000 * taskset.platform.cross_contention:
         theirs = float(taskset.platform.cross_contention)
         text = f"on the host partitions slow each other down by {slowest / 1000:g}, the file's cross_contention is "
         yield Objection(Code.CROSS, f"{text}{theirs:g}", "gpurt emulate --taskset has the file's")
-    if taskset.time_partitioned and "timesliced" in taskset.policies and any(gpu.emulated for gpu in host.gpus):
+    if taskset.time_partitioned and any(one.turns for one in taskset.rules) and any(gpu.emulated for gpu in host.gpus):
         text = (
             "the file gives TSGs slices and levels, which only programs themselves can set on a virtual GPU "
             "(GPURT_IOC_TSG_SHAPE), and nothing says that they do"
@@ -67,11 +67,12 @@ def _dearer(taskset: Taskset, part: Partition | None, gpu: GpuStatus) -> Iterato
     platform = demanded(taskset, part)
     several = taskset.partitioned
     known = [("a runlist update and a context switch", gpu.alpha_ns + gpu.theta_ns, "epsilon", platform.epsilon)]
-    if platform.policy not in ("segment", "job"):  # whose bounds charge both together
+    rules = POLICIES[platform.policy]
+    if rules.switch:
         known.append(("a context switch", gpu.theta_ns, "theta", platform.longest_switch))
-    if several or platform.policy not in ("segment", "timesliced"):  # which charge some updates without a switch
+    if several or rules.update:
         known.append(("a runlist update", gpu.alpha_ns, "alpha", platform.alpha))
-    if platform.policy == "timesliced":
+    if rules.turns:
         known.append(("a time slice", gpu.slice_ns or LONGEST, "time_slice", platform.time_slice))
     cure = "start the host with the file's costs, or write the host's {} into it"
     for what, here, key, there in known:
@@ -79,7 +80,7 @@ def _dearer(taskset: Taskset, part: Partition | None, gpu: GpuStatus) -> Iterato
             lasts = f"{what} takes {exact_ms(here)}" if here < LONGEST else "there are no time slices"
             text = f"on the host's virtual GPU {lasts}, the file's {key} is {exact_ms(there)}"
             yield Objection(Code.COSTS, text, cure.format(key))
-    if platform.policy == "timesliced" and gpu.slice_ns < settled(platform.time_slice):  # work takes more turns then
+    if rules.turns and gpu.slice_ns < settled(platform.time_slice):  # work takes more turns then
         text = f"on the host's virtual GPU a time slice takes {exact_ms(gpu.slice_ns)} only, the file's time_slice is "
         yield Objection(Code.COSTS, text + exact_ms(platform.time_slice), cure.format("time_slice"))
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from analysis.model import Waiting
+from analysis.model import POLICIES, Waiting
 from analysis.taskset import TasksetFile
 from gpurt.enums import Cap, Policy
 from gpurt.segments import Client
@@ -105,7 +105,8 @@ def look(control: Control, policies: Collection[str | None] | None = ()) -> Host
     pids = {one.pid: one.comm for one in clients if one.pid}  # 0: another user's, or in another pid namespace
     homes = {pid: home for pid in pids if (home := partition_of(pid)) is not None}
     module = Path(control.device).is_char_device()
-    boosted = policies is not None and "boosted" in {*policies, *(gpu.policy.word for gpu in gpus)}
+    asked = {gpu.policy.word for gpu in gpus} | {name for name in policies or () if name}
+    boosted = policies is not None and any(POLICIES[name].raises for name in asked)
     return Host(
         gpus, clients, control.latency(), raises=_raises(control.device) if boosted else None,
         thread_stays=module and _parameter("thread_cpu") == "0",

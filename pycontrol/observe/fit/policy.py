@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from analysis.answers.partitions import shared_cpus
-from analysis.model import FEDERATED, Partition, Task, Taskset
+from analysis.model import POLICIES, Partition, Task, Taskset
 from analysis.rta.kernel_thread import POLL
 from analysis.taskset import TasksetFile
 from gpurt._gpurt import lib
@@ -67,10 +67,11 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
         yield Objection(Code.POLICY, text + " and ".join(taskset.policies))
     for gpu, part in used(taskset, host):
         policy, runs = wanted(taskset, part), gpu.policy.word
-        if policy == FEDERATED:
+        if POLICIES[policy].units:
             yield from _unordered(taskset, host, gpu)
         elif runs != policy:
-            able, only = policy != "boosted" or gpu.normal, "" if part is None else f" --gpu {gpu.gpu}"
+            able = not POLICIES[policy].raises or gpu.normal_priorities
+            only = "" if part is None else f" --gpu {gpu.gpu}"
             cure = f"`gpurt set policy {policy}{only}` changes that" if able else f"which cannot do {policy}"
             if able and policy == "boosted":
                 cure += f" once all programs that run have an RLIMIT_RTPRIO of {2 * gpu.normal + 1}"
@@ -97,7 +98,7 @@ def _unordered(taskset: Taskset, host: Host, gpu: GpuStatus) -> Iterator[Objecti
 def noticing(file: TasksetFile, host: Host) -> Iterator[Objection]:
     """Policy `job`: how the host's threads notice jobs, and on which CPU they do."""
     taskset = file.taskset
-    if "job" not in taskset.policies:
+    if not any(one.jobs for one in taskset.rules):
         return
     for gpu in host.gpus:
         if gpu.notice is Notice.POLL and gpu.poll_ns != POLL:
@@ -117,7 +118,8 @@ def boosted(file: TasksetFile, host: Host) -> Iterator[Objection]:
     """The demands of policy `boosted` on a host.  The host refuses what it cannot do, whatever the file's policy is."""
     taskset = file.taskset
     defeats = tuple(
-        what for what, names in ((Defeats.BOUNDS, taskset.policies), (Defeats.RUN, _run_by(host))) if "boosted" in names
+        what for what, names in ((Defeats.BOUNDS, taskset.policies), (Defeats.RUN, _run_by(host)))
+        if any(POLICIES[name].raises for name in names)
     )
     if not defeats or not host.gpus:
         return
@@ -139,7 +141,7 @@ def _run_by(host: Host) -> list[str]:
 
 def _outside(taskset: Taskset, host: Host, defeats: tuple[Defeats, ...]) -> Iterator[Objection]:
     """A real-time task above the normal priorities, also one that uses no GPU, could preempt a raised thread."""
-    normal = min(gpu.normal for gpu in host.gpus)
+    normal = min(gpu.normal_priorities for gpu in host.gpus)
     most, name = max(((task.highest_priority, task.name) for task in taskset.real_time), default=(0, ""))
     if normal and most > normal:
         raised = f", or start the host with --normal {most}" if most <= lib.GPURT_NORMAL_MAX else ""
@@ -230,7 +232,7 @@ def machine(file: TasksetFile, host: Host) -> Iterator[Objection]:
     if host.ran and host.ran.folded and not lacking:
         yield Objection(Code.CPUS, "the run folded the file's CPUs onto fewer: it is not the system of the file")
     if not host.fifo and taskset.real_time:
-        refused = "boosted" in _run_by(host)
+        refused = any(POLICIES[name].raises for name in _run_by(host))
         defeats = BOTH if host.ran and refused else BOUNDS if host.ran else (Defeats.RUN,) if refused else ()
         text = "tasks that this user starts are not permitted SCHED_FIFO, so that their priorities do not count"
         yield Objection(Code.FIFO, text, "become root or raise RLIMIT_RTPRIO (gpurt doctor)", defeats)

@@ -10,9 +10,9 @@ from typing import TypeVar
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
 from analysis.traces.trace import HOST, Kind, Trace
-from gpurt.enums import Cause, Form, Image, Notice, Overrun, Policy, State, Tier
+from gpurt.enums import Words
 from gpurt.types import DocumentView
-from pycontrol.link.control import ClientInfo, GpuStatus, UpdateLatency
+from pycontrol.link.control import FIELDS, ClientInfo, GpuStatus, UpdateLatency
 from pycontrol.machine.clocks import Clock, MachineClocks, distinct
 from pycontrol.machine.placement import DEFAULT_CLASS, FOLDED
 from pycontrol.observe.fit.host import Host, Ran
@@ -94,13 +94,6 @@ def _said(recorded: Trace, file: TasksetFile) -> dict[int, tuple[str, ...]]:
     return {pid: tuple(names) for pid, names in found.items() if len(names) == 1}
 
 
-#: The fields of statuses that are numbers with a name.
-_ENUMS = {
-    "policy": Policy, "notice": Notice, "tier": Tier, "image": Image, "state": State, "form": Form, "copy": State,
-    "cause": Cause, "on_overrun": Overrun,
-}  # fmt: skip
-
-
 def _clocks(values: DocumentView) -> MachineClocks:
     """A look at clocks from its fields.  Raises TypeError or KeyError if they are not those of this release."""
     cpus, gpus = (tuple(Clock(**one) for one in values[kind]) for kind in ("cpus", "gpus"))
@@ -110,5 +103,6 @@ def _clocks(values: DocumentView) -> MachineClocks:
 def _known(kind: type[_Kind], values: DocumentView) -> _Kind:
     """A status from its fields.  Raises TypeError, ValueError or KeyError if they are not those of this release."""
     made = {one.name: values[one.name] for one in fields(kind) if one.name in values or one.default is MISSING}
-    made |= {name: _ENUMS[name](value) for name, value in made.items() if name in _ENUMS and value is not None}
+    of = {name: kind for name, (kind, _) in FIELDS[kind].items()}
+    made |= {name: of[name](value) for name, value in made.items() if issubclass(of[name], Words) and value is not None}
     return kind(**made)

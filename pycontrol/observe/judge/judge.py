@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from analysis.model import Task
+from analysis.model import POLICIES, Task
 from analysis.rta.triggered import jitters_of, with_jitters
 from analysis.taskset import TasksetFile
 from analysis.traces.trace import Event, Kind
@@ -20,7 +20,7 @@ from gpurt.text import visible
 from pycontrol.observe.judge.chains import ChainCheck, JudgedChains
 from pycontrol.observe.judge.due import Due
 from pycontrol.observe.judge.finding import Finding, Log, What
-from pycontrol.observe.judge.limits import EXCLUSIVE, Limits
+from pycontrol.observe.judge.limits import Limits
 from pycontrol.observe.judge.seen import MOST_OPEN, OpenJob, SeenTask, Tally, meaning
 from pycontrol.observe.judge.segments import Segments
 from pycontrol.observe.judge.serving import Serving
@@ -58,7 +58,7 @@ class Judge:
             file = replace(file, taskset=with_jitters(file.taskset, jitters))
         self.file, self.bounds, self.patience = file, bounds, patience
         self._jump, self._until = jump, until
-        self.policy = policy or file.taskset.platform.policy
+        self.policy = POLICIES.get(policy or "", POLICIES[file.taskset.platform.policy])
         self.strangers = Strangers(self.policy, self._log, tellers)
         self._observe = observe
         self._tasks = {task.name: SeenTask(task) for task in file.taskset}
@@ -203,7 +203,7 @@ class Judge:
         tally.mort = event.duration if tally.mort is None else max(tally.mort, event.duration)
         self._observe(task.name, event.duration)
         self._check_cpu_time(task, event)
-        if self.policy in EXCLUSIVE:
+        if self.policy.owned:
             self._slept.job(task, job, event, self._limits.updates(task))
         if job.begun > task.eta > 0 and not task.best_effort:
             text = f"had {job.begun} GPU segments, the file declares {task.eta}"

@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-from analysis.model import Task
+from analysis.model import PolicyFacts, Task
 from analysis.taskset import TasksetFile
 from pycontrol.observe.judge.seen import Held, on_cpu
-
-#: Policies under which a client that owns the GPU has it alone.
-EXCLUSIVE = ("segment", "boosted", "lock-priority", "lock-fifo")
-#: Those of them under which that may be a best-effort client while real-time ones wait.
-LOCKS = ("lock-priority", "lock-fifo")
 
 
 class Limits:
@@ -20,7 +15,7 @@ class Limits:
     update is of, so that the costliest partition's count there.
     """
 
-    def __init__(self, file: TasksetFile, policy: str, gpus: int) -> None:
+    def __init__(self, file: TasksetFile, policy: PolicyFacts, gpus: int) -> None:
         self._file, self._policy = file, policy
         taskset = file.taskset
         self._costs = [taskset.platform.costs(part) for part in taskset.parts]
@@ -55,7 +50,7 @@ class Limits:
         unknown = bool(tasks.resources) or task.name in tasks.forked or shared
         if unknown or any(self._endless(one, late) for one in beside):
             return None
-        if self._policy == "boosted":
+        if self._policy.raises:
             return [(one, one.misc_time + takes[one.name]) for one in passing]
         takes |= {one.name: 2 * one.eta * self._alpha(one) for one in beside}
         for one in tasks:
@@ -69,7 +64,7 @@ class Limits:
         Best effort does so under policies lock-* alone.
         """
         tasks = self._file.taskset
-        users = [one for one in tasks if one.uses_gpu and (not one.best_effort or self._policy in LOCKS)]
+        users = [one for one in tasks if one.uses_gpu and (not one.best_effort or self._policy.locks)]
         return [one for one in users if one.cpu in cpus and tasks.part_of(one) != tasks.part_of(task)]
 
     def _endless(self, one: Task, late: list[Task]) -> bool:
@@ -77,7 +72,7 @@ class Limits:
 
         It is raised while it owns its part, or spins for it until others there are done.
         """
-        if self._policy == "boosted":
+        if self._policy.raises:
             return True
         return one.spins() and any(one.cpu == who.cpu and one.priority >= who.priority for who in late)
 
@@ -114,7 +109,7 @@ class Limits:
         """
         worst = self._worst[task.name]
         delays = self._delays[task.name]
-        if self._policy not in EXCLUSIVE or task.best_effort or not worst or self._file.lacks or delays is None:
+        if not self._policy.owned or task.best_effort or not worst or self._file.lacks or delays is None:
             return None
         declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
         others = sum(_jobs(one, owned) * takes for one, takes in delays)

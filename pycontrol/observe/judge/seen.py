@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from analysis.model import CpuSegment, Task, Waiting
+from analysis.model import CpuSegment, Task
 from analysis.taskset import TasksetFile
 from pycontrol.machine.programs import tasks_of
 from pycontrol.observe.judge.arrivals import Arrivals
@@ -148,7 +148,6 @@ class SeenTask:
 
 def on_cpu(task: Task) -> int:
     """The longest time that a job executes on its CPU, ns."""
-    busy = task.waiting is Waiting.BUSY
-    pieces = [one.time.worst if isinstance(one, CpuSegment) else one.misc.worst + one.pure.worst * busy
+    pieces = [one.time.worst if isinstance(one, CpuSegment) else one.misc.worst + one.pure.worst * task.waiting.spins
               for one in task.segments]  # fmt: skip
     return sum(pieces)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from analysis.model import FEDERATED, Task
+from analysis.model import PolicyFacts, Task
 from analysis.traces.trace import Event
 from gpurt.text import visible
 from pycontrol.observe.judge.finding import Log, What
@@ -17,7 +17,7 @@ class Segments:
     """Takes the events of segments in the order in which they come, each with what is known of its task."""
 
     def __init__(
-        self, policy: str, limits: Limits, log: Log, levels: Mapping[str, int], homes: Mapping[str, str]
+        self, policy: PolicyFacts, limits: Limits, log: Log, levels: Mapping[str, int], homes: Mapping[str, str]
     ) -> None:  # fmt: skip
         """``levels``: the GPU priorities of segments, by task.
 
@@ -72,7 +72,7 @@ class Segments:
                 self._judge_length(seen.task, held, held.owned(now), now)
 
     def _check_priority(self, task: Task, event: Event, priority: int | None) -> None:
-        if priority is None or self._policy in ("timesliced", "lock-fifo", FEDERATED):
+        if priority is None or not self._policy.ranked:
             return
         wanted = self._levels[task.name]
         if priority != wanted:

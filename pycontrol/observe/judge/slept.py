@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from analysis.model import Task, Waiting
+from analysis.model import Task
 from analysis.traces.trace import Event
 from gpurt.units import exact_ms
 from pycontrol.observe.judge.finding import Log, What
@@ -31,12 +31,12 @@ class Slept:
             return
         work = job.owned - task.misc_time - costs  # so long at least its GPU work executed, or its CPU was another's
         idle = max(event.time - job.start - event.executed, 0)
-        if task.waiting is Waiting.SUSPEND and work > LEAST and 2 * idle < work:
+        if not task.waiting.spins and work > LEAST and 2 * idle < work:
             self._tell(
                 task, event, f"its thread slept for {exact_ms(idle)}, and its GPU work took {exact_ms(work)} at least: "
                 "it waits busily, and the file says that it suspends"
             )  # fmt: skip
-        elif task.waiting is Waiting.BUSY and job.owned > LEAST:
+        elif task.waiting.spins and job.owned > LEAST:
             self._slept[task.name] = self._slept.get(task.name, 0) + 1 if 10 * idle >= 9 * job.owned else 0
             if self._slept[task.name] == JOBS:
                 self._tell(

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from analysis.model import PolicyFacts
 from analysis.traces.trace import Event
 from gpurt.text import visible
 from pycontrol.observe.judge.finding import Log, What
-from pycontrol.observe.judge.limits import EXCLUSIVE, LOCKS
 
 #: Each of so many names is told; the others are one.
 MANY = 1000
@@ -21,7 +21,7 @@ class Strangers:
     the processes of which that is known.
     """
 
-    def __init__(self, policy: str, log: Log, tellers: Collection[str] = ()) -> None:
+    def __init__(self, policy: PolicyFacts, log: Log, tellers: Collection[str] = ()) -> None:
         self.told: set[str] = set()
         self._policy, self._log, self._tellers = policy, log, set(tellers)
         self._there: Collection[str] = ()
@@ -55,7 +55,7 @@ class Strangers:
 
     def uses(self, event: Event, priority: int | None) -> None:
         """A best-effort client changes nothing where real-time ones have the GPU alone, unless it holds their lock."""
-        if priority == 0 and self._policy in (*EXCLUSIVE, "job") and self._policy not in LOCKS:
+        if priority == 0 and self._policy.ranked and not self._policy.locks:
             return
         if event.task in self._tellers or event.task in self.told or len(self.told) >= MANY:
             return

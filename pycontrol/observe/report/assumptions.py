@@ -278,8 +278,9 @@ def _waits(evidence: Evidence) -> Assumption:
     if stuck := evidence.against(What.STUCK):
         return Assumption(assumed, Support.REFUTED, stuck)
     for gpu in evidence.gpus:
-        if gpu.stucks:
-            text = f"the host has told {gpu.stucks} times that the owner of GPU {gpu.gpu} slept while others waited"
+        if gpu.stuck_count:
+            times = f"the host has told {gpu.stuck_count} times"
+            text = f"{times} that the owner of GPU {gpu.gpu} slept while others waited"
             return Assumption(assumed, Support.REFUTED, f"{text} and the GPU executed nothing")
     return Assumption(assumed, Support.UNCHECKED, "the file's author states it; a host tells only of waits that last")
 

@@ -29,7 +29,7 @@ from gpurt.errors import GpurtError
 from gpurt.files import read
 from gpurt.text import filename
 from gpurt.types import Document, DocumentView
-from pycontrol.link.control import connect
+from pycontrol.link.control import connect, told
 from pycontrol.machine import clocks
 from pycontrol.observe import documents
 from pycontrol.observe.doctor import examine
@@ -148,7 +148,7 @@ def _host(device: str | None, file: TasksetFile) -> tuple[Document, Host]:
     except GpurtError as error:  # also one that this user may not ask
         unseen = Host(cpus=online(), clocks=[clocks.look()])
         return {"address": device, "why": str(error), "gpus": [], "latency": []}, unseen
-    shown = [documents.gpu(one) for one in host.gpus], [documents.latency(one) for one in host.latency if one.count]
+    shown = [told(one) for one in host.gpus], [documents.latency(one) for one in host.latency if one.count]
     return {"address": device, "why": None, "gpus": shown[0], "latency": shown[1]}, host
 
 

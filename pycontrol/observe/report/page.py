@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from analysis.answers.sensitivity import Grows
+from analysis.model import POLICIES
 from gpurt.text import visible
 from gpurt.types import DocumentView
 from gpurt.units import exact_ms
@@ -32,17 +33,6 @@ SUPPORT = {
     "checked": "checked, holds", "unrefuted": "seen to hold, not proved", "unchecked": "UNCHECKED",
     "refuted": "DOES NOT HOLD",
 }  # fmt: skip
-#: The effect of each policy, in a sentence.
-POLICIES = {
-    "timesliced": "All programs share the GPU in the driver's round robin.",
-    "segment": "The real-time client in a GPU segment with the highest priority has the GPU alone; if there is none, "
-               "all others share it.",
-    "job": "The most urgent real-time job that is ready has the GPU alone, for the whole job.",
-    "lock-priority": "One lock around whole GPU segments, handed on by priority.",
-    "lock-fifo": "One lock around whole GPU segments, handed on in order of arrival.",
-    "boosted": "As segment, and the thread that owns the GPU also has its CPU.",
-    "federated": "Each task owns units of the GPU, and copies share one bus.",
-}  # fmt: skip
 
 
 def page(document: DocumentView) -> str:
@@ -59,7 +49,7 @@ def _template() -> Template:
     environment.filters |= {"label": charts.label, "folded": folded, "said": _said}
     environment.globals |= {
         "charts": charts, "words": {one.value: one.words for one in Grows},
-        "support": SUPPORT, "policies": POLICIES, "verdicts": VERDICTS,
+        "support": SUPPORT, "policies": {one.name: one.sentence for one in POLICIES.values()}, "verdicts": VERDICTS,
     }  # fmt: skip
     return environment.get_template("report.html")
 

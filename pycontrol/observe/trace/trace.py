@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from analysis.model import Task
 from analysis.traces.trace import About, Event, Kind, Trace
+from gpurt.enums import Policy
 from pycontrol.observe.trace.task_report import GpuTimes, SegmentTimes, TaskReport
 
 #: An interval of time: its start and its end, ns.
@@ -206,7 +207,7 @@ def assemble(
         if report := reports.get(task.name):
             events.extend(job_events(report, task.period, origin))
     events.extend(cpu_events(tasks, reports, busy))
-    events.extend(gpu_events(reports, host, meta.get("policy") != "timesliced"))
+    events.extend(gpu_events(reports, host, meta.get("policy") != Policy.TIMESLICED.word))
     events.extend(owned_events(host, {event.task for event in host} - {"", *reports}))
     shifted = (replace(event, time=event.time - origin) for event in events if event.time >= origin)
     others = {name: About(priority) for name, priority in priorities.items()}

@@ -135,7 +135,7 @@ class HostCollector:
         yield _of_gpus(GaugeMetricFamily, "gpurt_late_agents", "processes that have not left the GPU in time",
                        ((one.gpu, one.late) for one in gpus))  # fmt: skip
         yield _of_gpus(CounterMetricFamily, "gpurt_stuck_owners", "how often an owner slept while others waited",
-                       ((one.gpu, one.stucks) for one in gpus))  # fmt: skip
+                       ((one.gpu, one.stuck_count) for one in gpus))  # fmt: skip
         yield _of_gpus(GaugeMetricFamily, "gpurt_stuck_seconds", "for how long the owner has slept while others wait",
                        ((one.gpu, one.stuck_ns / 1e9) for one in gpus))  # fmt: skip
         yield _unit_jobs(gpus)

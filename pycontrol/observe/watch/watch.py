@@ -163,7 +163,7 @@ class Watcher:
     def _interferes(self, client: ClientInfo) -> bool:
         """Whether its TSGs take time of real-time tasks without a segment."""
         policy = self.judge.policy
-        return client.exempt or policy == "timesliced" or (policy == "job" and client.priority > 0)
+        return client.exempt or policy.turns or (policy.jobs and client.priority > 0)
 
     def task_of(self, client: ClientInfo) -> str | None:
         """The task that a client is, from what it has said or from its process."""

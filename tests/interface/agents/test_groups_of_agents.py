@@ -107,7 +107,7 @@ def test_no_update_waits_for_a_member_that_is_killed(members: list[Actor], stran
     strike(first)
     assert comes(stranger) == Order(0, 3, 1)
     assert stranger.run(park, 3) is PARKED
-    eventually(lambda: patient.status()[0].clients == 2)  # the stranger's two descriptors
+    eventually(lambda: patient.status()[0].client_count == 2)  # the stranger's two descriptors
 
 
 def test_the_administrator_has_the_owner_and_another_process_own_the_gpu_together(patient: Control, make: Make) -> None:

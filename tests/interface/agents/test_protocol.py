@@ -300,7 +300,7 @@ def test_a_late_agent_that_dies_is_forgotten(brief: Control, make: Make) -> None
     assert comes(owner, begun) == RUNNING
     assert brief.status()[0].late == 1
     late.kill()
-    eventually(lambda: brief.status()[0].clients == 2)  # the owner's two
+    eventually(lambda: brief.status()[0].client_count == 2)  # the owner's two
     assert brief.status()[0].late == 0
 
 
@@ -311,7 +311,7 @@ def test_a_process_that_was_late_is_late_when_it_comes_again(brief: Control, mak
     assert comes(late) == Order(0, 2, 0)
     assert brief.status()[0].late == 1
     late.run(leave)
-    eventually(lambda: brief.status()[0].clients == 2)  # the owner's two
+    eventually(lambda: brief.status()[0].client_count == 2)  # the owner's two
     assert brief.status()[0].late == 0
     assert late.run(come_again) == Order(0, 1, 0)
     assert brief.status()[0].late == 1
@@ -406,7 +406,7 @@ def test_processes_end_while_they_wait_for_an_order(patient: Control, make: Make
             actor.do("close")
         else:
             strike(actor)
-    eventually(lambda: patient.status()[0].clients == 0)
+    eventually(lambda: patient.status()[0].client_count == 0)
     assert not waited(patient)
 
 
@@ -452,7 +452,7 @@ def test_under_boosted_an_owner_is_raised_when_all_agents_have_answered(
     if is_device(hosts.latest):
         pytest.skip("the thread of a call that blocks ends with the call here")
     patient.set_policy(Policy.BOOSTED)
-    normal = patient.status()[0].normal
+    normal = patient.status()[0].normal_priorities
     owner, other = ready(make), ready(make)
     os.sched_setscheduler(owner.pid, os.SCHED_FIFO, os.sched_param(5))
     owner.run(begin_as_owner)
@@ -470,7 +470,7 @@ def test_under_boosted_an_owner_is_raised_when_all_agents_have_answered(
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give threads real-time priorities")
 def test_under_boosted_nobody_is_raised_while_updates_fail(strict: Control, make: Make) -> None:
     strict.set_policy(Policy.BOOSTED)
-    normal = strict.status()[0].normal
+    normal = strict.status()[0].normal_priorities
     owner, late = ready(make), ready(make)
     os.sched_setscheduler(owner.pid, os.SCHED_FIFO, os.sched_param(5))
     assert owner.run(begin_itself) == PENDING

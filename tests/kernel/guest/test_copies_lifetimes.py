@@ -29,7 +29,7 @@ def test_the_bus_is_handed_on_whenever_its_holder_is_killed(compiled: Path, opti
     assert run.returncode == 0, run.stdout
     assert f"{ROUNDS} victims, {ROUNDS * 3 // 4} of them killed" in run.stdout
     with connect(str(DEVICE)) as control:
-        eventually(lambda: control.status()[0].clients == 0)
+        eventually(lambda: control.status()[0].client_count == 0)
         (bus,) = control.buses()
         assert (bus.client, bus.waiters) == (None, 0)
         assert bus.count > 2 * ROUNDS
@@ -79,7 +79,7 @@ def test_threads_that_end_and_continue_each_others_copies(compiled: Path) -> Non
     run = subprocess.run([compiled / "shared_copies", "3000"], capture_output=True, text=True, timeout=500, check=False)
     assert (run.returncode, run.stdout) == (0, "shared_copies: 18000 calls\n")
     with connect(str(DEVICE)) as control:
-        eventually(lambda: control.status()[0].clients == 0)
+        eventually(lambda: control.status()[0].client_count == 0)
         assert (control.buses()[0].client, control.buses()[0].waiters) == (None, 0)
     unload()
     load()

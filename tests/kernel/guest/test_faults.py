@@ -58,7 +58,7 @@ def test_an_owner_that_dies_while_updates_fail(module: Control) -> None:
         (PARAMETERS / "vgpu_fail").write_text("4")
         dying.close()
         assert other.code(lib.GPURT_IOC_WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=lib.GPURT_FOREVER) == 0
-        eventually(lambda: module.status()[0].clients == 1)
+        eventually(lambda: module.status()[0].client_count == 1)
         assert module.status()[0].faults == 4
 
 
@@ -141,11 +141,11 @@ def test_a_driver_that_stalls_delays_and_loses_nothing() -> None:
             for number, client in enumerate(clients, 1)
         ]
         assert started[-1].result()[0] == 0
-        assert control.status()[0].clients == 5  # readers are not held up
+        assert control.status()[0].client_count == 5  # readers are not held up
         for client, call in zip(reversed(clients), reversed(started), strict=True):
             assert call.result()[0] == 0
             client.close()
-        eventually(lambda: control.status()[0].clients == 0)
+        eventually(lambda: control.status()[0].client_count == 0)
         assert max(one.maximum for one in control.latency()) >= 100 * MS
     unload()
     load()

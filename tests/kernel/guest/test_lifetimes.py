@@ -58,14 +58,14 @@ def test_a_program_cannot_use_a_descriptor_that_was_opened_before_it_was_execute
     program = str(compiled / "inherited")
     child = os.posix_spawn(program, [program, "9"], os.environ, file_actions=opens)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == errno.ESTALE
-    assert module.status()[0].clients == 0
+    assert module.status()[0].client_count == 0
 
 
 def test_the_module_stays_while_it_is_used(module: Control) -> None:
     with Actor(DEVICE) as user:
         user.do("begin")
         assert not remove("gpurt")
-        assert module.status()[0].clients == 1
+        assert module.status()[0].client_count == 1
 
 
 def test_the_module_comes_and_goes_under_load(compiled: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ def test_a_client_that_dies_while_its_update_is_under_way(kind: tuple[str, ...])
         assert other.begin(priority=5) == PENDING
         dying.close()
         assert granted(other) == 0
-        eventually(lambda: control.status()[0].clients == 1)
+        eventually(lambda: control.status()[0].client_count == 1)
         have("late_ns", 0)
 
 
@@ -175,7 +175,7 @@ def test_mishaps_that_make_no_sense_are_refused(module: Control) -> None:
         with pytest.raises(OSError, match="Invalid argument"):
             (PARAMETERS / f"vgpu_{what}").write_text("nonsense")
     have("kill", 1)  # no client
-    assert module.status()[0].clients == 0
+    assert module.status()[0].client_count == 0
 
 
 def test_the_files_can_be_written_only() -> None:

@@ -13,8 +13,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from analysis.model import FORMS, MS, US, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset, Waiting
-from analysis.simulation.simulate import POLICIES, Options, simulate
+from analysis.model import (
+    MS,
+    POLICIES,
+    US,
+    CpuSegment,
+    GpuSegment,
+    Platform,
+    Segment,
+    Span,
+    Task,
+    Taskset,
+    Waiting,
+)
+from analysis.simulation.simulate import Options, simulate
 from analysis.traces.trace import Kind
 from gpurt._gpurt import lib
 
@@ -55,7 +67,7 @@ class Case:
     def module_parameters(self) -> str:
         """The parameters with which the module is loaded."""
         platform = self.taskset.platform
-        policy = 0 if self.options.policy == "job" else POLICIES[self.options.policy]
+        policy = 0 if self.options.policy == "job" else int(POLICIES[self.options.policy].number)
         costs = (f"vgpu_alpha_ns={platform.alpha}", f"vgpu_theta_ns={platform.theta}")
         return " ".join((f"policy={policy}", f"vgpu_slice_ns={platform.time_slice}", *costs))
 
@@ -162,7 +174,7 @@ def _task(draw: random.Random, index: int, utilization: float, priorities: list[
     own = priorities[index]
     other = draw.choice(priorities) or None if own and policy != "job" and draw.random() < 0.5 else None
     waiting = Waiting.BUSY if policy == "job" or draw.random() < 0.5 else Waiting.SUSPEND
-    form = draw.choice(FORMS[waiting]) if policy == "boosted" else None
+    form = draw.choice(waiting.forms) if policy == "boosted" else None
     segments = _segments(draw, demand, uses_gpu)
     return Task(f"t{index}", 0, own, period, period, segments, waiting, other, form=form)
 
