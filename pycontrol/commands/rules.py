@@ -103,7 +103,7 @@ def policy(
     device: str | None, name: str, notice: str | None, period: str | None, gpu: int | None, as_json: bool
 ) -> int:
     """Change the scheduling policy."""
-    if not POLICIES[name].jobs and (notice or period):
+    if (notice or period) and not ((known := POLICIES.get(name)) and known.jobs):
         call = "gpurt set policy job --notice poll --poll-period 1ms"
         raise UsageError(f"--notice and --poll-period go with policy job: {call}")
     how = Notice(Notice.parse(notice)) if notice else None

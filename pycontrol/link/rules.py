@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from analysis.model import POLICIES
 from gpurt._gpurt import lib
 from gpurt.enums import Form
 from gpurt.errors import RefusedError, UsageError
@@ -44,9 +45,10 @@ def all_raisable(control: Control, policy: str, gpu: int | None) -> None:
 
     A client that the administrator has barred is to be refused.
     """
-    if policy != "boosted":
+    if not ((known := POLICIES.get(policy)) and known.raises):
         return
-    normal = {one.gpu: one.normal for one in control.status() if gpu in (None, one.gpu) and one.normal}
+    chosen = [one for one in control.status() if gpu in (None, one.gpu)]
+    normal = {one.gpu: one.normal_priorities for one in chosen if one.normal_priorities}
     clients = [one for one in control.clients(gpu) if one.pid and one.priority and one.gpu in normal and not one.barred]
     if lacks := sorted({why for one in clients for why in _unraisable(one, normal[one.gpu])}):
         raise RefusedError(f"policy boosted would refuse the segments of {', '.join(lacks)}; nothing was changed")

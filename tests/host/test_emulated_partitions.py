@@ -133,7 +133,7 @@ def test_programs_use_the_gpu_of_their_partition(start_host: Callable[..., Path]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert "all programs use GPU 0" not in done.stdout + done.stderr
     with connect(str(host)) as plane:
-        updates = [one.commits for one in plane.status()]
+        updates = [one.updates for one in plane.status()]
     assert updates[0] == 0 < updates[1], done.stdout + done.stderr
 
 

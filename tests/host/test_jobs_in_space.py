@@ -267,7 +267,7 @@ def test_segments_go_on_beside_jobs_and_the_policy_stays(host: Path) -> None:
         status = plane.status()[0]
         assert (status.unit_policy, status.mechanism, status.units) == ("rm", "virtual", 4)
         assert (status.policy, status.units_held, status.jobs) == (Policy.TIMESLICED, 4, 1)
-        assert (status.unit_clients, status.clients) == (1, 1)
+        assert (status.unit_clients, status.client_count) == (1, 1)
 
 
 def test_status_shows_units_and_policy(host: Path) -> None:

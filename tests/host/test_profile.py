@@ -568,7 +568,7 @@ def test_a_real_time_program_is_measured_alone_beside_a_best_effort_co_runner(
         "            from pycontrol.link.control import connect\n"
         "            (gpu,) = connect().gpus()\n"
         "            mine = gpu.runner_pid == os.getpid()\n"
-        "            print(gpu.clients, gpu.tsgs, gpu.image.word, mine, file=open('saw', 'w'))\n"
+        "            print(gpu.client_count, gpu.tsgs, gpu.image.word, mine, file=open('saw', 'w'))\n"
     )
     (tmp_path / "program.py").write_text(PROGRAM + look)
     words = ["--device", str(host), "measure", "times", "--json", "--runs", "2", "--condition", "gpu", "--segments",

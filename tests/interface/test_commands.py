@@ -29,13 +29,13 @@ def test_status_says_what_is(host: Path, connect: Connect, plane: Control) -> No
     client.tsg()
     client.begin(priority=42)
     (gpu,) = plane.status()
-    assert (gpu.policy, gpu.image, gpu.runner_pid, gpu.clients, gpu.tsgs) == (Policy.SEGMENT, Image.ONE, ME, 1, 1)
+    assert (gpu.policy, gpu.image, gpu.runner_pid, gpu.client_count, gpu.tsgs) == (Policy.SEGMENT, Image.ONE, ME, 1, 1)
     assert (gpu.tier, gpu.driver, gpu.emulated) == (Tier.VIRTUAL, "vgpu", True)
     assert (gpu.alpha_ns, gpu.theta_ns, gpu.slice_ns) == (0, 0, 1_024_000)
-    commits = gpu.commits
+    commits = gpu.updates
     client.end()
     (gpu,) = plane.status()
-    assert (gpu.image, gpu.runner_pid, gpu.commits) == (Image.ALL, 0, commits + 1)
+    assert (gpu.image, gpu.runner_pid, gpu.updates) == (Image.ALL, 0, commits + 1)
 
 
 def test_status_tells_the_costs_of_each_gpu(start_host: Callable[..., Path]) -> None:
@@ -81,7 +81,7 @@ def test_clients_of_each_gpu_or_all(start_host: Callable[..., Path]) -> None:
         assert [(one.gpu, one.priority) for one in plane.clients(gpu=2)] == [(2, 4)]
         assert plane.clients(gpu=1) == []
         assert len({one.client for one in plane.clients()}) == 2
-        assert [gpu.clients for gpu in plane.status()] == [1, 0, 1]
+        assert [gpu.client_count for gpu in plane.status()] == [1, 0, 1]
         plane.set_priority(ME, 9, gpu=2)
         assert [one.priority for one in plane.clients()] == [3, 9]
         plane.set_priority(ME, 5)

@@ -165,7 +165,7 @@ def test_closing_the_descriptor_ends_everything(connect: Connect, plane: Control
     waiting = other.granted()
     client.close()
     assert waiting.result()[0] == 0
-    eventually(lambda: (plane.status()[0].clients, plane.status()[0].tsgs) == (1, 0))
+    eventually(lambda: (plane.status()[0].client_count, plane.status()[0].tsgs) == (1, 0))
 
 
 def test_gpus_are_independent(start_host: Callable[..., Path]) -> None:

@@ -65,7 +65,7 @@ def spins(_client: Client, until: str) -> None:
 def test_an_owner_that_waits_for_who_waits_for_it_is_told_of(place: Path, make: Spawn) -> None:
     owner, other = make(), make()
     with control(str(place)) as plane, control(str(place)) as seen:
-        events, before = plane.events(PATIENCE), seen.status()[TESTED].stucks
+        events, before = plane.events(PATIENCE), seen.status()[TESTED].stuck_count
         owns(owner, TESTED)
         owner.do("finished", tsg=(group := owner.do("tsg")), work=owner.do("submit", tsg=group, duration=MS))
         asks(other, TESTED)
@@ -75,11 +75,11 @@ def test_an_owner_that_waits_for_who_waits_for_it_is_told_of(place: Path, make: 
         assert f"-{owner.pid} sleeps" in event.detail
         assert f"-{other.pid}" in event.detail
         gpu = seen.status()[TESTED]
-        assert (gpu.runner_pid, gpu.stucks, gpu.stuck_bound_ns) == (owner.pid, before + 1, SHAPE["stuck_bound"])
+        assert (gpu.runner_pid, gpu.stuck_count, gpu.stuck_bound_ns) == (owner.pid, before + 1, SHAPE["stuck_bound"])
         assert gpu.stuck_ns >= event.latency_ns
         assert [one.state for one in seen.clients(TESTED)] == [State.RUNNING, State.PENDING]  # nothing is taken away
         owner.do("end")
-        assert (seen.status()[TESTED].stuck_ns, seen.status()[TESTED].stucks) == (0, before + 1)
+        assert (seen.status()[TESTED].stuck_ns, seen.status()[TESTED].stuck_count) == (0, before + 1)
         assert told(events, EventKind.GRANT, TESTED).pid == other.pid
 
 
@@ -137,11 +137,11 @@ def test_an_owner_that_gets_on_is_not_told_of(
     owner, other, third = owns(make(), TESTED), make(), make()
     until = tmp_path / "enough"
     with control(str(place)) as plane, control(str(place)) as commands:
-        before = commands.status()[TESTED].stucks
+        before = commands.status()[TESTED].stuck_count
         does(owner, other, commands, until)
         asks(third, TESTED)
         are_told(plane, make)
-        assert commands.status()[TESTED].stucks == before
+        assert commands.status()[TESTED].stuck_count == before
         until.touch()
         commands.set_exempt(False, pid=other.pid)
 
@@ -162,9 +162,9 @@ def test_an_owner_for_whom_nobody_waits_is_not_told_of(place: Path, make: Spawn)
     owns(make(), TESTED)
     make().do("tsg")
     with control(str(place)) as plane, control(str(place)) as seen:
-        before = seen.status()[TESTED].stucks
+        before = seen.status()[TESTED].stuck_count
         are_told(plane, make)
-        assert seen.status()[TESTED].stucks == before
+        assert seen.status()[TESTED].stuck_count == before
 
 
 def test_a_process_that_dies_while_others_of_its_budget_are_inside_is_told_of(place: Path, make: Spawn) -> None:

@@ -112,7 +112,7 @@ def test_a_number_that_the_host_does_not_have(start: Start, plane: Control, gpu:
     program = start(FAKE_MIG="0.14")
     program.do(SHORT, "all")
     assert "GPU 14: no host serves it; this process runs unmanaged" in program.said()
-    assert plane.status()[0].clients + plane.status()[1].clients == len(plane.clients()) == 0
+    assert plane.status()[0].client_count + plane.status()[1].client_count == len(plane.clients()) == 0
 
 
 @pytest.mark.parametrize("empty", [False, True])

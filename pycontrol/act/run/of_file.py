@@ -99,11 +99,11 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
     _check_triggers(loaded)
     _check_processes(loaded)
     federated = _federated(loaded)
-    if policy and POLICIES[policy].units:
+    if policy and (known := POLICIES.get(policy)) and known.units:
         if not federated:
             raise UsageError("--policy federated: the file is about another policy; "
                              f"gpurt plan units {filename(loaded.path)} -o OWN writes one about it")  # fmt: skip
-        policy = POLICIES[policy].number.word
+        policy = known.number.word
     with connect(wished.device) as control:
         host = _permitted(control, loaded, wished.waiting, policy)  # raises DeviceError before anything is changed
         _check_stand_ins(loaded, host)

@@ -106,7 +106,7 @@ def look(control: Control, policies: Collection[str | None] | None = ()) -> Host
     homes = {pid: home for pid in pids if (home := partition_of(pid)) is not None}
     module = Path(control.device).is_char_device()
     asked = {gpu.policy.word for gpu in gpus} | {name for name in policies or () if name}
-    boosted = policies is not None and any(POLICIES[name].raises for name in asked)
+    boosted = policies is not None and any(one.raises for name, one in POLICIES.items() if name in asked)
     return Host(
         gpus, clients, control.latency(), raises=_raises(control.device) if boosted else None,
         thread_stays=module and _parameter("thread_cpu") == "0",

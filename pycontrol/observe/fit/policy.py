@@ -70,11 +70,12 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
         if POLICIES[policy].units:
             yield from _unordered(taskset, host, gpu)
         elif runs != policy:
-            able = not POLICIES[policy].raises or gpu.normal_priorities
+            raises, normal = POLICIES[policy].raises, gpu.normal_priorities
+            able = normal or not raises
             only = "" if part is None else f" --gpu {gpu.gpu}"
             cure = f"`gpurt set policy {policy}{only}` changes that" if able else f"which cannot do {policy}"
-            if able and policy == "boosted":
-                cure += f" once all programs that run have an RLIMIT_RTPRIO of {2 * gpu.normal + 1}"
+            if able and raises:
+                cure += f" once all programs that run have an RLIMIT_RTPRIO of {2 * normal + 1}"
             cure += f'; a file for this host has policy = "{runs}"'
             text = f"the file is for policy {policy}, the host runs {runs}"
             if part is not None:

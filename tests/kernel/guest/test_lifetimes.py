@@ -44,7 +44,7 @@ def test_the_gpu_is_handed_on_whenever_its_owner_is_killed(
     with capfd.disabled():
         print(f" {run.stdout.strip()}", flush=True)
     with connect("/dev/gpurt") as control:
-        assert {(one.clients, one.tsgs, one.runner_pid) for one in control.status()} == {(0, 0, 0)}
+        assert {(one.client_count, one.tsgs, one.runner_pid) for one in control.status()} == {(0, 0, 0)}
     unload()
     load()
 
