@@ -48,6 +48,7 @@ static int mark(struct gpurt_handle *h, uint32_t what, uint64_t cpu_ns)
 {
 	struct gpurt_job_mark m = {
 		.size = sizeof(m), .what = what, .job = own.job, .release_ns = own.release_ns, .cpu_ns = cpu_ns,
+		.when_ns = read_clock(CLOCK_MONOTONIC),
 	};
 	int err = gpurt_handle_gpu(h, &m.gpu);
 

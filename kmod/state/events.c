@@ -201,19 +201,20 @@ static bool take_share(struct gpurt_client *client, u32 what, u64 now)
 	return after;
 }
 
-/* Reports what a program says of a job.  0, or -EINVAL: the release is yet to come. */
+/* Reports what a program says of a job.  0, or -EINVAL: it is yet to come, or before the release. */
 int gpurt_event_job(struct gpurt_client *client, const struct gpurt_job_mark *mark)
 {
+	u64 now = ktime_get_ns();
 	struct gpurt_record r = {
 		.event = mark->what == GPURT_MARK_BEGIN ? GPURT_EVENT_JOB_BEGIN : GPURT_EVENT_JOB_END,
-		.gpu = client->gpu->index, .time = ktime_get_ns(), .job = mark->job, .cpu = mark->cpu_ns,
+		.gpu = client->gpu->index, .time = mark->when_ns ?: now, .job = mark->job, .cpu = mark->cpu_ns,
 	};
 
-	if (mark->release_ns > r.time)
+	if (r.time > now || mark->release_ns > r.time)
 		return -EINVAL;
 	r.latency = r.time - mark->release_ns;
 	strscpy(r.task, mark->task, sizeof(r.task));
-	if (take_share(client, mark->what, r.time)) {
+	if (take_share(client, mark->what, now)) {
 		r.lost = atomic_xchg(&client->marks_lost, 0);
 		report(&r, client);
 		return 0;

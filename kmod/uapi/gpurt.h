@@ -183,10 +183,11 @@
  * GPURT_IOC_JOB_MARK	struct gpurt_job_mark
  *	Tells the readers of events about job number `job` of task `task`, released at `release_ns`
  *	(CLOCK_MONOTONIC).  GPURT_MARK_BEGIN: the job begins.  GPURT_MARK_END: the job is over, and
- *	its threads have executed for `cpu_ns` on CPUs (0: not known).  Every host takes marks under
- *	every policy, also of a task that uses no GPU.  A mark changes no decision, and the host
- *	keeps nothing of it.  Name, number, release and `cpu_ns` are the caller's word, the time is
- *	the host's.  EINVAL: the release is yet to come; `cpu_ns` of a beginning.  Readers are told
+ *	its threads have executed for `cpu_ns` on CPUs (0: not known).  `when_ns` is when it began or
+ *	was over (CLOCK_MONOTONIC; 0: now): a busy host takes the call later.  Every host takes marks
+ *	under every policy, also of a task that uses no GPU.  A mark changes no decision, and the host
+ *	keeps nothing of it.  All that it says is the caller's word.  EINVAL: `when_ns` is yet to
+ *	come, or before the release; `cpu_ns` of a beginning.  Readers are told
  *	of one mark of a client in GPURT_MARK_NS, and of GPURT_MARKS at once, of which half may be
  *	beginnings.  Readers are not told of more, although the call succeeds.  The next mark of
  *	that client that readers are told, or its GPURT_EVENT_GONE, says in LOST how many these
@@ -788,6 +789,7 @@ struct gpurt_job_mark {
 	__u64 job;
 	__u64 release_ns;		/* CLOCK_MONOTONIC */
 	__u64 cpu_ns;			/* of END */
+	__u64 when_ns;			/* CLOCK_MONOTONIC */
 	char task[GPURT_TASK_LEN];	/* NUL-terminated */
 };
 

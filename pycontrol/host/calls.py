@@ -415,15 +415,16 @@ class Calls:
     def job_mark(self, caller: Caller, made: CData, answer: Callable[[int], None]) -> None:
         """GPURT_IOC_JOB_MARK."""
         gpu, now = self.gpu(made), self.clock()
-        if made.release_ns > now:
-            raise Refusal(errno.EINVAL, f"job {made.job} is not released yet")
+        when = made.when_ns or now
+        if not made.release_ns <= when <= now:
+            raise Refusal(errno.EINVAL, f"job {made.job} is not released yet, or the time is yet to come")
         kind = EventKind.JOB_BEGIN if made.what == lib.GPURT_MARK_BEGIN else EventKind.JOB_END
         task = ffi.string(made.task).decode("ascii")
         client = caller.client(gpu)
         whole = int(lib.gpurt_mark_take(client.marks, made.what, now))
         if whole:
             client.marks = whole
-            gpu.tell(gpu, client, kind, now, None, now - made.release_ns, Mark(task, made.job, made.cpu_ns))
+            gpu.tell(gpu, client, kind, when, None, when - made.release_ns, Mark(task, made.job, made.cpu_ns))
         else:
             gpu.marks_lost[client] = gpu.marks_lost.get(client, 0) + 1
         answer(0)

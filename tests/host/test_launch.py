@@ -344,3 +344,13 @@ def test_under_boosted_each_task_has_the_form_of_the_file(write: Write) -> None:
         assert not [one.raised for one in control.clients() if one.raised]
     assert all(run.reports[name].error is None and run.reports[name].jobs for name in ("urgent", "spins", "asks"))
     assert forms.items() <= seen
+
+
+def test_a_stand_in_counts_what_its_calls_cost(host: str, write: Write) -> None:
+    """The run judges the CPU time of the task's thread, as `gpurt watch` does: the file's times have all of it."""
+    segments = ", ".join(['{ misc = "0ms", gpu = "10us" }'] * 40)
+    text = PLAIN.replace('"20ms"', '"10s"').replace('{ cpu = "1ms" }', f'{segments}, {{ cpu = "40ms" }}')
+    seen = launch.launch(write(text), crew.CrewOptions(0.1, host, "segment", share=99))
+    times = [event.executed for event in seen.trace.events if event.kind is Kind.COMPLETE]
+    assert [time // 40_000_000 for time in times if time] == [0]
+    assert Kind.START in {event.kind for event in seen.trace.events}

@@ -128,12 +128,8 @@ class TestProgram:
         assert {b.release - a.release for a, b in zip(report.jobs, report.jobs[1:], strict=False)} == {4 * MS}
         for job in report.jobs:
             assert job.release <= job.start < job.finish
-            # The segment took at least the CPU time that it was to use.
-            first, second = job.segments
-            assert isinstance(first, task_report.CpuTimes)
-            assert isinstance(second, task_report.CpuTimes)
-            assert first.end - first.start >= 0.2 * MS
-            assert second.end - second.start >= 0.5 * MS
+            assert [type(one) for one in job.segments] == [task_report.CpuTimes] * 2
+            assert job.executed >= 0.7 * MS
 
     def test_reports_when_told_to_end(self, program: Path, tmp_path: Path) -> None:
         path = tmp_path / "report"
@@ -220,11 +216,11 @@ class TestProgram:
         assert {"--waiting=busy", "--no-segments", "--scale=0..50", "--period=100ns", "--deadline=90ns"} <= set(given)
 
 
-REPORT = """gpurt-task 1
+REPORT = """gpurt-task 2
 task t pid 7 cpu 1 class fifo priority 5
 note memory not locked: Cannot allocate memory
-job 0 100 110 200 c 110 120 g 120 125 130 180 185 190 c 190 199
-job 1 300 300 390 c 300 310 g 310 315 320 370 375 380 c 380 389
+job 0 100 110 200 60 c 110 120 g 120 125 130 180 185 190 c 190 199
+job 1 300 300 390 50 c 300 310 g 310 315 320 370 375 380 c 380 389
 end 2 1
 """
 
@@ -250,7 +246,7 @@ class TestReport:
     @given(st.text(alphabet="gpurt-taskjobcend 0123456789\n", max_size=200))
     def test_garbage_is_refused(self, text: str) -> None:
         with pytest.raises(ValueError, match="report of gpurt-task"):
-            task_report.parse("gpurt-task 1\n" + text)
+            task_report.parse("gpurt-task 2\n" + text)
 
 
 class TestTrace:
@@ -258,10 +254,10 @@ class TestTrace:
         low, high = cpu_task("low", 1, 1), cpu_task("high", 1, 2)
         reports = {
             "low": task_report.parse(
-                "gpurt-task 1\ntask low pid 1 cpu 0 class fifo priority 1\njob 0 0 0 100 c 0 100\nend 1 0\n"
+                "gpurt-task 2\ntask low pid 1 cpu 0 class fifo priority 1\njob 0 0 0 100 100 c 0 100\nend 1 0\n"
             ),
             "high": task_report.parse(
-                "gpurt-task 1\ntask high pid 2 cpu 0 class fifo priority 2\njob 0 40 40 60 c 40 60\nend 1 0\n"
+                "gpurt-task 2\ntask high pid 2 cpu 0 class fifo priority 2\njob 0 40 40 60 20 c 40 60\nend 1 0\n"
             ),
         }
         events = list(run_trace.cpu_events([low, high], reports, {"low": False, "high": False}))

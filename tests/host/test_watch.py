@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import click
@@ -27,15 +28,16 @@ from watched import BOOT, BRIEF, FILE
 from analysis.taskset import load
 from analysis.traces.trace import Event, Kind
 from gpurt import Client, job, segment
-from gpurt.enums import Policy
+from gpurt.enums import EventKind, Policy
 from pycontrol.commands.watch import Teller
-from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect
+from pycontrol.link.control import ClientInfo, Control, EventRecord, GpuStatus, connect
 from pycontrol.machine import procs
 from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.watch import PATIENCE as LATEST
 from pycontrol.observe.watch.watch import Watcher
 
 ROOT = Path(__file__).resolve().parents[2]
+S = 1_000_000_000
 SCHEMA = json.loads((ROOT / "docs/output.schema.json").read_text())
 
 
@@ -148,6 +150,70 @@ def test_what_the_host_sent_before_the_end_is_read(host: Path, file: Path) -> No
             pass
         assert [one.what.value for batch in batches for one in batch] == ["deadline"]
         assert watcher.events >= 2
+
+
+class Busy:
+    """A host that has not read yet, when its own events are read, that a job is over: a program said so long ago."""
+
+    def __init__(self, job: list[EventRecord], others: list[EventRecord]) -> None:
+        self._come, self._unread = [job[0], *others], job[1:]
+
+    def events(self, _timeout: float) -> Iterator[EventRecord]:
+        return self.more(0)
+
+    def more(self, _timeout: float) -> Iterator[EventRecord]:
+        while self._come:
+            yield self._come.pop(0)
+
+    def status(self) -> list[GpuStatus]:
+        self._come, self._unread = self._unread, []
+        return []
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_job_whose_end_the_host_has_not_read_is_not_late(host: Path, file: Path, others: int) -> None:
+    file.write_text(BRIEF)
+    now = time.monotonic_ns()
+    begun = EventRecord(EventKind.JOB_BEGIN, now - 2000 * MS, 0, 1, 9, "a", 7, None, 0, 0, "camera", 5)
+    told = replace(begun, kind=EventKind.JOB_END, time_ns=now - 1999 * MS, latency_ns=MS)
+    update = replace(begun, kind=EventKind.COMMIT, time_ns=now, task="", job=None)
+    with connect(str(host)) as asks:
+        control = cast("Control", Busy([begun, told], [update] * others))
+        watcher = Watcher(control, asks, Judge(load(file), {}, patience=LATEST))
+        batches = watcher.findings(threading.Event())
+        assert [next(batches), next(batches)] == [[], []]
+        assert watcher.judge.tally("camera").mort == MS
+
+
+def test_a_watch_that_had_no_cpu_reads_before_it_judges(
+    host: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    ahead = 0
+
+    class Slow(threading.Event):
+        """The job begins in the first wait.  In the second it ends, and the watch is not woken for long."""
+
+        def wait(self, timeout: float | None = None) -> bool:
+            next(steps, None)
+            with connect(str(host)) as plane:
+                plane.status()  # answered after the events were sent
+            return False
+
+    def steps_of(client: Client) -> Iterator[None]:
+        nonlocal ahead
+        with job("camera", 5, client=client):
+            yield
+        ahead = 2000 * S
+        yield
+
+    clock = SimpleNamespace(monotonic_ns=lambda: time.monotonic_ns() + ahead, monotonic=time.monotonic)
+    monkeypatch.setattr("pycontrol.observe.watch.watch.time", clock)
+    with connect(str(host)) as control, connect(str(host)) as asks, Client(str(host)) as client:
+        steps = steps_of(client)
+        watcher = Watcher(control, asks, Judge(load(file), {}, patience=LATEST))
+        batches = watcher.findings(Slow())
+        assert [next(batches) for _ in range(4)] == [[], [], [], []]
+        assert watcher.judge.tally("camera").jobs == 1
 
 
 #: Two threads of this process, which has neither's name.

@@ -212,8 +212,12 @@ def test_jobs_are_told_of_under_every_policy(connect: Connect, plane: Control) -
     assert [(one.kind, one.job) for one in told] == [(kind, job) for job in range(len(policies)) for kind in kinds]
     assert {(one.task, one.pid, one.time_ns - one.latency_ns) for one in told} == {("a task", ME, release)}
     assert [one.cpu_ns for one in told] == [spent for job in range(len(policies)) for spent in (0, job)]
-    early = client.call(lib.GPURT_IOC_JOB_MARK, release_ns=time.monotonic_ns() + 10**12, task=b"a")[0]
-    assert early == -errno.EINVAL
+    assert client.call(lib.GPURT_IOC_JOB_MARK, what=lib.GPURT_MARK_END, when_ns=release + 5, **mark)[0] == 0
+    (said,) = first(events, 1)  # by a host that read it late
+    assert (said.time_ns, said.latency_ns) == (release + 5, 5)
+    later = time.monotonic_ns() + 10**12
+    for wrong in ({"release_ns": later}, {"when_ns": later}, {"release_ns": release, "when_ns": release - 1}):
+        assert client.call(lib.GPURT_IOC_JOB_MARK, task=b"a", **wrong)[0] == -errno.EINVAL
 
 
 def test_a_client_that_goes_is_told_of(connect: Connect, plane: Control) -> None:

@@ -100,12 +100,14 @@ static uint64_t length(const struct task_span *span)
 	       (span->worst - span->best) % 1000 * permille / 1000;
 }
 
-/* Executes for @duration of this thread's CPU time. */
+/* This thread's CPU time by which what its job has burnt, and the calls in between, are to be over. */
+static uint64_t burnt;
+
+/* Executes for @duration of this thread's CPU time, of which the calls before may have taken some. */
 static void burn(uint64_t duration)
 {
-	uint64_t end = clock_ns(CLOCK_THREAD_CPUTIME_ID) + duration;
-
-	while (!stop && clock_ns(CLOCK_THREAD_CPUTIME_ID) < end)
+	burnt += duration;
+	while (!stop && clock_ns(CLOCK_THREAD_CPUTIME_ID) < burnt)
 		for (volatile int i = 0; i < 100; i++)
 			;
 }
@@ -125,6 +127,7 @@ static void *watch(void *unused)
 /* Waits for @work in the task's waiting mode. */
 static int await(uint64_t work, uint64_t *completed)
 {
+	uint64_t spun;
 	int result;
 
 	if (!task->args.busy) {
@@ -133,12 +136,14 @@ static int await(uint64_t work, uint64_t *completed)
 		while (result == -EINTR && !stop);
 		return result;
 	}
+	spun = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	atomic_store(&watcher.done, false);
 	watcher.work = work;
 	sem_post(&watcher.asked);
 	while (!stop && !atomic_load(&watcher.done))
 		if (!fifo)
 			sched_yield();	/* without SCHED_FIFO the watcher has no higher priority */
+	burnt += clock_ns(CLOCK_THREAD_CPUTIME_ID) - spun;
 	if (!atomic_load(&watcher.done))
 		return -EINTR;
 	*completed = watcher.completed;
@@ -186,10 +191,11 @@ static int run_gpu_segment(const struct task_segment *segment, uint64_t *stamp)
 
 static int run_job(uint64_t release, uint64_t *stamp)
 {
-	uint64_t *next = stamp + JOB_STAMPS;
+	uint64_t *next = stamp + JOB_STAMPS, before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	unsigned int i;
 	int result;
 
+	burnt = before;
 	stamp[0] = release;
 	stamp[1] = now_ns();
 	for (i = 0; i < task->args.segments && !stop; i++) {
@@ -206,6 +212,7 @@ static int run_job(uint64_t release, uint64_t *stamp)
 		next += CPU_STAMPS;
 	}
 	stamp[2] = now_ns();
+	stamp[3] = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
 	return stop ? -EINTR : 0;
 }
 

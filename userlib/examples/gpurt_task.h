@@ -65,7 +65,7 @@ struct task_args {
 int task_parse(struct task_args *args, const struct task_args *before, int argc, char **argv);
 
 /* How many times a report holds for a CPU segment, for a GPU segment, and for a job without its segments. */
-enum { CPU_STAMPS = 2, GPU_STAMPS = 6, JOB_STAMPS = 3 };
+enum { CPU_STAMPS = 2, GPU_STAMPS = 6, JOB_STAMPS = 4 };
 
 /* Remarks: what the options ask for and the system does not permit.  @code: an errno. */
 void report_note(const char *what, int code);

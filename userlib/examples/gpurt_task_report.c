@@ -2,10 +2,10 @@
 /*
  * gpurt_task's report.  It is kept in memory while jobs run and written at the end, also after SIGTERM and SIGINT.
  *
- *	gpurt-task 1
+ *	gpurt-task 2
  *	task NAME pid PID cpu N|any class fifo|other priority P
  *	note TEXT				what the options ask for and the system does not permit
- *	job K RELEASE START FINISH SEGMENT...	CLOCK_MONOTONIC ns; a SEGMENT is one of
+ *	job K RELEASE START FINISH EXECUTED SEGMENT...	CLOCK_MONOTONIC ns, and of CPU time; a SEGMENT is one of
  *	     c START END
  *	     g BEGIN BEGUN SUBMIT COMPLETED SEEN END
  *	error TEXT
@@ -140,7 +140,7 @@ int report_write(const struct task_args *args, bool fifo, uint64_t done)
 		return -errno;
 	if (args->cpu >= 0)
 		snprintf(cpu, sizeof(cpu), "%d", args->cpu);
-	fprintf(out, "gpurt-task 1\ntask %s pid %d cpu %s class %s priority %d\n", args->name, (int)getpid(), cpu,
+	fprintf(out, "gpurt-task 2\ntask %s pid %d cpu %s class %s priority %d\n", args->name, (int)getpid(), cpu,
 		fifo ? "fifo" : "other", fifo ? args->priority : 0);
 	report_notes(out, "note");
 	for (job = 0; job < done; job++)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.chains.bounds import bounded
@@ -102,12 +102,21 @@ class JudgedChains:
 
     def advance(self, now: int) -> None:
         """All events before ``now``, ns, have come: an output that no other one has replaced gets older."""
+        for one, what, age, most in list(self._aged(now)):
+            one.told.add(what)
+            self._add(now, one.chain, "max_age", what, age, most)
+
+    def suspects(self, now: int) -> bool:
+        """Whether ``advance(now)`` would tell of an output's age."""
+        return any(True for _ in self._aged(now))
+
+    def _aged(self, now: int) -> Iterator[tuple[_Judged, str, int, int]]:
+        """Ages of last outputs that nothing has told of: chain, the limit in words, the age, and the limit, ns."""
         for one in self._all:
-            age = one.watch.age(now)
-            for what, most in () if age is None else one.exceeded("max_age", age):
-                if age is not None and what not in one.told:
-                    one.told.add(what)
-                    self._add(now, one.chain, "max_age", what, age, most)
+            if (age := one.watch.age(now)) is not None:
+                for what, most in one.exceeded("max_age", age):
+                    if what not in one.told:
+                        yield one, what, age, most
 
     def forget(self, task: str = "") -> None:
         """Chains of this task, or all chains, begin anew."""

@@ -40,6 +40,14 @@ class Due:
             _, task, release = heapq.heappop(self._heap)
             yield task, release
 
+    def open_before(self, now: int) -> bool:
+        """Whether a job that is still under way is due before ``now``."""
+        while self._heap and self._heap[0][0] < now:
+            if self._open(*self._heap[0][1:]):
+                return True
+            heapq.heappop(self._heap)
+        return False
+
     def clear(self) -> None:
         """Forgets all."""
         self._heap.clear()

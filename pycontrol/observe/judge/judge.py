@@ -29,6 +29,8 @@ from pycontrol.observe.judge.strangers import MANY, Strangers
 
 #: The ``jump`` of running hosts, ns: they tell of an update after events that are younger.
 JUMP = 1_000_000_000
+#: Kinds of running hosts whose time is a program's word, or is told of later: by a busy host much later.
+SAID = (Kind.RELEASE, Kind.START, Kind.COMPLETE, Kind.COPY)
 
 
 class Judge:
@@ -38,7 +40,8 @@ class Judge:
         file: the system as its file describes it.
         bounds: of tasks that have one, ns.
         policy: the host's; None: the file's.
-        patience: how much later than it happened an event may come, ns.  A job that is not done is late only then.
+        patience: how much later than it happened an event may come, ns.  A job that is not done is late only then, and
+            only when `advance` says so.  0: events come in order of time.
         jump: a clock that goes back by more than this has jumped, ns; 0: events come in order of time.
         gpus: how many the host has; 0: not known.
         observe: called with the task and the response time of each job, ns.
@@ -93,14 +96,19 @@ class Judge:
             handler(self, event, priority)
         if self._chains and (seen := self._of(event)):
             self._chains.feed(event, seen.task.name)
-        if event.kind is not Kind.RELEASE:  # which is told of with what follows it, perhaps its end
-            self._expire(self._latest - self.patience)
+        if not self.patience and event.kind is not Kind.RELEASE:  # which is told of with what follows, perhaps its end
+            self._expire(self._latest)
         return self._log.take()
 
     def advance(self, now: int) -> list[Finding]:
-        """It is `now`, ns of the events' clock: returns what has become late."""
+        """All events from before `now`, ns of their clock, have been fed: returns what has become late."""
         self._expire(now - self.patience)
         return self._log.take()
+
+    def suspects(self, now: int) -> bool:
+        """Whether `advance(now)` would tell of something that has not happened yet."""
+        late = now - self.patience
+        return self._due.open_before(late) or self._chains.suspects(late)
 
     def report(self, time: int, what: What, task: str, text: str) -> list[Finding]:
         """Takes note of something that no event tells."""
@@ -122,9 +130,7 @@ class Judge:
         return self._meanings[event.task]
 
     def _check_clock(self, event: Event) -> None:
-        if self._jump and event.kind in (Kind.RELEASE, Kind.COPY):  # told of when the job begins, or the copy ends
-            return
-        if event.time < self._latest - self._jump:
+        if event.time < self._latest - self._jump and not (self._jump and event.kind in SAID):
             back = (self._latest - event.time) / 1e9
             text = f"the events' clock went back by {back:.6f} s; what was under way is left out"
             self._log.add(event.time, What.CLOCK, "", text)

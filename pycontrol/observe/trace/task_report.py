@@ -40,12 +40,13 @@ SegmentTimes: TypeAlias = CpuTimes | GpuTimes
 
 @dataclass(frozen=True, slots=True)
 class FinishedJob:
-    """One finished job."""
+    """One finished job.  ``executed``: of its thread's CPU time, ns."""
 
     number: int
     release: int
     start: int
     finish: int
+    executed: int
     segments: tuple[SegmentTimes, ...]
 
     @property
@@ -70,7 +71,7 @@ class TaskReport:
 
 
 def _job(words: Iterator[str]) -> FinishedJob:
-    number, release, start, finish = (int(next(words)) for _ in range(4))
+    number, release, start, finish, executed = (int(next(words)) for _ in range(5))
     segments: list[SegmentTimes] = []
     for kind in words:
         if kind == "c":
@@ -79,7 +80,7 @@ def _job(words: Iterator[str]) -> FinishedJob:
             segments.append(GpuTimes(*(int(next(words)) for _ in range(6))))
         else:
             raise ValueError(kind)
-    return FinishedJob(number, release, start, finish, tuple(segments))
+    return FinishedJob(number, release, start, finish, executed, tuple(segments))
 
 
 def parse(text: str) -> TaskReport:
@@ -90,7 +91,7 @@ def parse(text: str) -> TaskReport:
     """
     header, _, body = text.partition("\n")
     lines = body.splitlines(keepends=True)
-    if header != "gpurt-task 1" or not lines:
+    if header != "gpurt-task 2" or not lines:
         raise ValueError("not a report of gpurt-task")
     try:
         words = lines[0].split()

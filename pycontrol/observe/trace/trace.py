@@ -71,10 +71,11 @@ def cpu_events(tasks: Sequence[Task], reports: Mapping[str, TaskReport], busy: M
 
 
 def job_events(report: TaskReport, period: int, origin: int) -> Iterator[Event]:
-    """The releases of a task's jobs, whose first is at ``origin``, and the completions of those that finished."""
+    """The releases of a task's jobs, whose first is at ``origin``; when those that finished began, and their ends."""
     for job in report.jobs:
         yield Event(job.release, Kind.RELEASE, report.task, job.number)
-        yield Event(job.finish, Kind.COMPLETE, report.task, job.number, job.response)
+        yield Event(job.start, Kind.START, report.task, job.number, job.start - job.release)
+        yield Event(job.finish, Kind.COMPLETE, report.task, job.number, job.response, executed=job.executed)
     done = report.jobs[-1].number + 1 if report.jobs else 0  # more than there are jobs if a late timer skipped some
     for number in range(done, done + report.unfinished):
         yield Event(origin + number * period, Kind.RELEASE, report.task, number)
