@@ -27,6 +27,12 @@ class Whole:
         lib.gpurt_whole_init(self.raw, cross)
 
 
+#: An update takes this part of the file's alpha, percent: the host's own time, and to raise a thread, is in it, too.
+SHARE = 80
+#: A smaller alpha leaves less than hosts of ordinary machines take for that, ns.
+LEAST = 250_000
+
+
 @dataclass(frozen=True)
 class Layout:
     """The virtual GPUs of a host: how each behaves, its policy, and which of them are partitions of one GPU.
@@ -54,7 +60,7 @@ def alike(shape: Shape, policy: int, count: int, units: tuple[int, ...] = (), cr
 
 
 def of_taskset(taskset: Taskset, policy: int) -> Layout:
-    """The virtual GPUs that a taskset's tasks use, in the order of its partitions.
+    """The virtual GPUs that a taskset's tasks use, in the order of its partitions.  What updates take leaves some time.
 
     ``policy``: of those whose partition states none.  Raises UsageError for too many partitions, or a factor too large.
     """
@@ -65,7 +71,7 @@ def of_taskset(taskset: Taskset, policy: int) -> Layout:
     for part in parts:
         alpha, theta = platform.costs(part)
         units = part.size or platform.compute_units or 1
-        shapes.append(Shape(alpha, theta, part.slice or platform.time_slice, platform.copy_engine, units))
+        shapes.append(Shape(alpha * SHARE // 100, theta, part.slice or platform.time_slice, platform.copy_engine, units))
     policies = tuple(int(Policy.parse(part.policy)) if part.policy else policy for part in parts)
     return Layout(tuple(shapes), policies, len(parts), factor(platform.cross_contention, "cross_contention"))
 
