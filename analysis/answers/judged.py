@@ -14,7 +14,7 @@ from analysis.answers.elsewhere import named as of_tests
 from analysis.answers.verdict import Answer, answer, beyond
 from analysis.chains.bounds import Bounded, bound_of
 from analysis.model import Assumed, Taskset
-from analysis.rta import Bound, Failure, Result, Test, Verdict
+from analysis.rta import BestEffort, Bound, Result, Test, Verdict
 from analysis.taskset import assumed
 from gpurt.types import Document
 
@@ -110,12 +110,12 @@ def _result(test: Test, result: Result) -> Document:
 def _task(verdict: Verdict) -> Document:
     """The verdict of a test on a task as data.  All keys are there; None: the verdict has no such value."""
     data = dict.fromkeys(("deadline_ns", "wcrt_ns", "slack_ns", "in_time", "reason", "why", "terms"))
+    if isinstance(verdict, BestEffort):
+        return {"best_effort": True, **data}
+    terms = [{"part": t.kind, "caused_by": t.source, "amount_ns": t.amount, "lemma": t.lemma} for t in verdict.terms]
+    data |= {"deadline_ns": verdict.deadline, "terms": terms or None}
     if isinstance(verdict, Bound):
-        terms = [
-            {"part": t.kind, "caused_by": t.source, "amount_ns": t.amount, "lemma": t.lemma} for t in verdict.terms
-        ]
-        data |= {"deadline_ns": verdict.deadline, "wcrt_ns": verdict.wcrt, "slack_ns": verdict.slack, "in_time": True,
-                 "terms": terms}  # fmt: skip
-    elif isinstance(verdict, Failure):
-        data |= {"deadline_ns": verdict.deadline, "in_time": False, "reason": verdict.reason, "why": str(verdict)}
-    return {"best_effort": not isinstance(verdict, (Bound, Failure)), **data}
+        data |= {"wcrt_ns": verdict.wcrt, "slack_ns": verdict.slack, "in_time": True}
+    else:
+        data |= {"in_time": False, "reason": verdict.reason, "why": str(verdict)}
+    return {"best_effort": False, **data}

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
+from itertools import chain
 
 from analysis.answers import compiled
 from analysis.answers.choose import passing
@@ -13,7 +15,7 @@ from analysis.answers.periods import periods
 from analysis.answers.registry import find
 from analysis.answers.sensitivity import slowed
 from analysis.answers.verdict import proved
-from analysis.model import POLICIES, Taskset
+from analysis.model import POLICIES, Task, Taskset
 from analysis.model.conflicts import under
 from analysis.rta import Result, Test
 from analysis.rta.regions import switching
@@ -24,6 +26,8 @@ from gpurt.units import exact_ms
 RUNS, MOST_JOBS = 50, 20_000
 #: Fewer runs are simulated of large tasksets: a job takes as long as there are tasks.
 MOST_STEPS = 4_000_000
+#: A thread of its own is looked for where one serves so many tasks: each needs two verdicts.
+MOST_SERVED = 8
 
 
 def missed(taskset: Taskset, result: Result) -> list[str]:
@@ -54,6 +58,7 @@ def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
             return
         if passing(taskset):
             yield "gpurt plan modes: with other policies or waiting modes every deadline holds"
+    yield from _apart(test, taskset, result)
     one = None if taskset.forks else least(test, taskset)
     if one:
         yield (
@@ -64,6 +69,32 @@ def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
         yield "gpurt margins: it says how much of which time has to go"
     elif any(one.factor is not None for one in periods(test, taskset)):
         yield "gpurt margins: it says which period has to be another"
+
+
+def _apart(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
+    """The task of a thread with siblings whose own thread would make every deadline hold, if one is found."""
+    late = {one.task for one in result.failures}
+    for served in taskset.threads.values():
+        if len(served) <= MOST_SERVED and late & {task.name for task in served}:
+            for task in sorted(served, key=lambda one: one.name not in late):
+                for step, word in ((1, "above"), (-1, "below")):
+                    if proved(test, _alone(taskset, task, step)):
+                        siblings = ", ".join(one.name for one in served if one is not task)
+                        yield (f"a thread of its own for {task.name}, of a priority {word} that of {siblings}: every "
+                               "deadline holds then")  # fmt: skip
+                        return
+
+
+def _alone(taskset: Taskset, task: Task, step: int) -> Taskset:
+    """The taskset with the task on its own thread, whose priority is one step from what it was, and equals no other."""
+    levels = [(2 * one.priority, 2 * one.segment_priority) for one in taskset]
+    at = taskset.tasks.index(task)
+    levels[at] = levels[at][0] + step, levels[at][1] + step
+    places = {level: place for place, level in enumerate(sorted({0, *chain(*levels)}))}
+    tasks = [replace(one, priority=places[cpu], gpu_priority=places[gpu])
+             for one, (cpu, gpu) in zip(taskset, levels, strict=True)]  # fmt: skip
+    tasks[at] = replace(tasks[at], thread=None, rank=0, callback=None)
+    return replace(taskset, tasks=tuple(tasks))
 
 
 def _assignable(test: Test, taskset: Taskset) -> bool:

@@ -133,8 +133,7 @@ def _overload(
         return None
     later = taken - task.period
     reached = taken + max((task.deadline - taken) // later + 1, 0) * later
-    largest = max(terms_at(demands, task.deadline), key=lambda term: term.amount, default=None)
-    return Failure(task.name, Reason.OVERLOAD, task.deadline, reached, largest)
+    return Failure(task.name, Reason.OVERLOAD, task.deadline, reached, lambda: terms_at(demands, task.deadline))
 
 
 def constant_of(demands: Sequence[Demand | Shared]) -> int:

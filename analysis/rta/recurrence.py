@@ -152,12 +152,11 @@ def solve(task: Task, demands: Sequence[Demand | Shared]) -> Verdict:
 
 
 def _missed(task: Task, demands: Sequence[Demand | Shared], reached: int, overload: bool) -> Failure:
-    terms = terms_at(demands, min(reached, task.deadline))
-    largest = max(terms, key=lambda term: term.amount, default=None)
     reason = Reason.OVERLOAD if overload else Reason.ABOVE_DEADLINE
     if reached <= task.deadline:
         reason = Reason.ABOVE_PERIOD
-    return Failure(task.name, reason, task.deadline, reached, largest)
+    window = min(reached, task.deadline)
+    return Failure(task.name, reason, task.deadline, reached, lambda: terms_at(demands, window))
 
 
 def below_solution(constant: int, demands: Sequence[Demand | Shared]) -> int | None:

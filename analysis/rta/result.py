@@ -99,7 +99,8 @@ class Failure:
     """No bound within the deadline is known.  Tests are sufficient: the task may meet it all the same.
 
     ``reached``: a value of the recurrence beyond the deadline, ns; beyond the period for ABOVE_PERIOD; 0 for reasons
-    without a recurrence.  ``largest``: the largest term there.  ``culprit`` of ABOVE_PERIOD: what it passed instead.
+    without a recurrence.  ``breakdown``: computes the terms of a window as long as the deadline when they are read.
+    ``culprit`` of ABOVE_PERIOD: what it passed instead.
     ``culprit``: for DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no
     units.  For WAITING: which task waits how.  For PARTITIONS, THREAD, PENDING, LATENCY, WORKERS and PROCESS: why the
     test says nothing.  For TOO_LONG: how much longer.  OVERLOAD: the demand grows faster than time passes, so that the
@@ -110,8 +111,18 @@ class Failure:
     reason: Reason
     deadline: int
     reached: int = 0
-    largest: Term | None = None
+    breakdown: Callable[[], tuple[Term, ...]] = field(default=tuple, repr=False, compare=False)
     culprit: str | None = None
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        """What takes the time in a window as long as the deadline; empty for reasons without a recurrence."""
+        return self.breakdown()
+
+    @property
+    def largest(self) -> Term | None:
+        """The largest of these."""
+        return max(self.terms, key=lambda term: term.amount, default=None)
 
     def __str__(self) -> str:
         if self.reason is Reason.DEPENDS_ON:
@@ -127,9 +138,9 @@ class Failure:
         if self.reason is Reason.OVERLOAD:
             passed += ", and grows faster than time passes"
         text = f"{self.task}: no bound below {limit} is known ({passed})"
-        if self.largest:
-            cause = f" from {self.largest.source}" if self.largest.source else ""
-            text += f"; the largest part is {self.largest.kind.value}{cause}, {exact_ms(self.largest.amount)}"
+        if largest := self.largest:
+            cause = f" from {largest.source}" if largest.source else ""
+            text += f"; the largest part is {largest.kind.value}{cause}, {exact_ms(largest.amount)}"
         return text
 
 

@@ -97,8 +97,7 @@ class Chains:
         if isinstance(claim, Failure):
             return claim, []
         if claim.wcrt > task.deadline:
-            largest = max(claim.terms(), key=lambda term: term.amount, default=None)
-            return Failure(task.name, Reason.ABOVE_DEADLINE, task.deadline, claim.wcrt, largest), claim.needs
+            return Failure(task.name, Reason.ABOVE_DEADLINE, task.deadline, claim.wcrt, claim.terms), claim.needs
         return Bound(task.name, claim.wcrt, task.deadline, claim.terms), claim.needs
 
     def claim(self, name: str) -> Claim | Failure:
@@ -165,12 +164,12 @@ class Chains:
                 late = verdict.reason is Reason.ABOVE_DEADLINE and verdict.reached <= task.deadline
                 reason = Reason.ABOVE_PERIOD if late else verdict.reason
                 less = "its period less its jitter" if late and task.jitter else None
-                return replace(verdict, task=task.name, deadline=task.deadline, reason=reason, culprit=less)
+                return Failure(task.name, reason, task.deadline, verdict.reached,
+                               self._parts(task, company, counts, verdict, lemma), less)  # fmt: skip
             before, counts = counts, self._counts(company, verdict.wcrt)
         assert isinstance(verdict, Bound)
-        bound, total = verdict, {t.name: 1 for t in company.once} | counts
         needs = [*pending.needs_of(demands), *self._rests_on(company)]
-        return Claim(bound.wcrt, lambda: self._terms(task, total, bound, lemma), needs)
+        return Claim(verdict.wcrt, self._parts(task, company, counts, verdict, lemma), needs)
 
     def _counts(self, company: Company, window: int) -> dict[str, int]:
         """How many jobs of each recurring task have any part in a window of that length (readings: L3)."""
@@ -199,15 +198,21 @@ class Chains:
         """The demands that no other task causes."""
         return [d for d in self.demands_of(chain, self.system) if isinstance(d, Demand) and d.source is None]
 
-    def _terms(self, task: Task, counts: Mapping[str, int], bound: Bound, lemma: str) -> tuple[Term, ...]:
-        """The terms of the chain's bound: the task's own part, the jobs served before, what others take."""
+    def _parts(
+        self, task: Task, company: Company, counts: dict[str, int], chain: Bound | Failure, lemma: str
+    ) -> Callable[[], tuple[Term, ...]]:
+        total = {t.name: 1 for t in company.once} | counts
+        return lambda: self._terms(task, total, chain, lemma)
+
+    def _terms(self, task: Task, counts: Mapping[str, int], chain: Bound | Failure, lemma: str) -> tuple[Term, ...]:
+        """The terms of the chain's verdict: the task's own part, the jobs served before, what others take."""
         own = [Term(d.kind, None, d.amount, d.lemma) for d in self._constant(task) if d.amount]
         served = [
             Term(TermKind.SERVED, t.name, counts[t.name] * self.own(t), lemma)
             for t in self.served
             if counts.get(t.name) and self.own(t)
         ]
-        return (*own, *served, *(term for term in bound.terms if term.source is not None))
+        return (*own, *served, *(term for term in chain.terms if term.source is not None))
 
 
 def _worst(claims: Sequence[Claim | Failure]) -> Claim | Failure:

@@ -171,9 +171,8 @@ def failed(system: System, reason: Reason, why: str) -> Result:
 def _verdict(task: Task, found: Response) -> Verdict:
     if found.solved:
         return Bound(task.name, found.value, task.deadline, found.terms)
-    largest = max(found.terms(), key=lambda term: term.amount, default=None)
     reason = Reason.ABOVE_DEADLINE
-    return Failure(task.name, reason, task.deadline, max(found.value, task.deadline + 1), largest)
+    return Failure(task.name, reason, task.deadline, max(found.value, task.deadline + 1), found.terms)
 
 
 def _withdraw(verdicts: dict[str, Verdict], needs: Mapping[str, frozenset[str]]) -> None:

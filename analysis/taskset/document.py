@@ -10,6 +10,10 @@ from analysis.taskset.fields import CHAIN, PLATFORM, RESOURCE, SHARED_PARTITION,
 from analysis.taskset.schema import Field
 from analysis.taskset.spatial import FROM_FILE, GPU, PROFILE
 from gpurt.types import Document
+from gpurt.units import TIME_PATTERN
+
+#: The first keys of tables of times that depend on the number of units.
+BY_UNITS = ("parallel", "units", "work")
 
 
 def _task_schema() -> Document:
@@ -20,11 +24,31 @@ def _task_schema() -> Document:
     return {**table, "anyOf": [{"required": own}, {"required": ["thread"]}]}
 
 
+def worded(kind: Document) -> str:
+    """What may stand after the equals sign, in words, of a value with this schema."""
+    if "anyOf" in kind:
+        return " or ".join(dict.fromkeys(worded(one) for one in kind["anyOf"])).replace("time or span", "span")
+    if "enum" in kind:
+        return ", ".join(f'`"{word}"`' for word in kind["enum"])
+    match kind["type"]:
+        case "integer" | "number":
+            return f"{kind['type']}, {kind['minimum']} to {kind['maximum']}"
+        case "boolean":
+            return "`true` or `false`"
+        case "array":
+            return f"array of {worded(kind['items'])}" if kind["items"].get("type") != "object" else "array of tables"
+        case "object":
+            first = next(iter(kind.get("properties", {})), "")
+            return "span" if first == "worst" else "times by units" if first in BY_UNITS else "table"
+    return "time" if kind.get("pattern") == TIME_PATTERN else "string"
+
+
 def keys(schema: Document | None = None, before: str = "") -> Iterator[tuple[str, str]]:
-    """Each key of a file, as task.segments.gpu, and what it means."""
+    """Each key of a file, as task.segments.gpu, what it means, and what values it has."""
     schema = schema or json_schema()
     for name, value in schema.get("properties", {}).items():
-        yield f"{before}{name}", value.get("description", "")
+        needed = "; required" if name in schema.get("required", []) else ""
+        yield f"{before}{name}", f"{value.get('description', '')}{needed} ({worded(value).replace('`', '')})"
         yield from keys(value, f"{before}{name}.")
     for part in [*schema.get("anyOf", []), *([schema["items"]] if "items" in schema else [])]:
         yield from keys(part, before)

@@ -19,7 +19,7 @@ UNITS = {
 }
 PLATFORM = {
     "cpus": Field(schema.integer(1, schema.MAX_CPUS), "number of CPUs", required=True),
-    "epsilon": Field(schema.time(), "runlist update cost, alpha + theta"),
+    "epsilon": Field(schema.time(), "runlist update cost, alpha + theta; needed where a real-time task uses the GPU"),
     "alpha": Field(schema.time(), "the part of epsilon that is not the context switch"),
     "theta": Field(schema.time(), "GPU context switch cost"),
     "time_slice": Field(
@@ -94,7 +94,9 @@ TASK = {
     "gpu_priority": Field(
         schema.integer(1, schema.MAX_PRIORITY), "priority of its GPU segments; its own unless given"
     ),
-    "period": Field(schema.time(1), "minimum time between releases; a worker has its task's"),
+    "period": Field(
+        schema.time(1), "minimum time between releases; a worker has its task's, best effort 1s unless given"
+    ),
     "jitter": Field(
         schema.time(),
         "how much later than its arrival a job may be released, where period is the distance of arrivals; none unless "

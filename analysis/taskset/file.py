@@ -57,6 +57,10 @@ class Launch:
     group: str | None = None
 
 
+#: So many tasks are named that have the same mistake.
+MOST_NAMED = 8
+
+
 @dataclass(frozen=True)
 class TasksetFile:
     """A taskset file without mistakes.
@@ -437,15 +441,25 @@ def _boosted(taskset: Taskset) -> Iterator[str]:
             "tasks wait busily: under policy boosted the bounds are for a host that raises their threads and whose "
             "updates do not sleep, hence not for agents; gpurt apply looks at the host"
         )
-    above = [(t.highest_priority, t.name) for t in taskset.real_time if t.highest_priority > lib.GPURT_NORMAL_DEFAULT]
+    most, above = beyond_normal(taskset, lib.GPURT_NORMAL_DEFAULT)
     if not above:
         return
-    most, name = max(above)
     started = f" unless started with --normal {most}" if most <= lib.GPURT_NORMAL_MAX else ""
     yield (
-        f"under policy boosted hosts order priorities 1 to {lib.GPURT_NORMAL_DEFAULT}{started}, and {name} has {most}: "
+        f"under policy boosted hosts order priorities 1 to {lib.GPURT_NORMAL_DEFAULT}{started}, and {above}: "
         "gpurt run and apply refuse that; other numbers in the same order have the same bounds"
     )
+
+
+def beyond_normal(taskset: Taskset, normal: int) -> tuple[int, str]:
+    """The highest priority of all, and which tasks and threads have one above ``normal``; empty if none has."""
+    levels: dict[str, int] = {}
+    for task in taskset.real_time:
+        levels[_served_by(task)] = max(task.highest_priority, levels.get(_served_by(task), 0))
+    above = sorted(((level, name) for name, level in levels.items() if level > normal), reverse=True)
+    named = [f"{name} has {level}" for level, name in above[:MOST_NAMED]]
+    more = [f"{len(above) - MOST_NAMED} more"] if len(above) > MOST_NAMED else []
+    return max(levels.values(), default=0), " and ".join([*named, *more])
 
 
 def _ties(taskset: Taskset) -> Iterator[str]:

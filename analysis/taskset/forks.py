@@ -29,19 +29,24 @@ def spelt_out(document: Document, report: Mistakes) -> Document:
     parents = {name: one for _, one in _tables(document) for name in names_in(one)}
     if not isinstance(document.get("task"), list):
         return document
+    threads = document.get("thread")
+    levels = {str(one.get("name")): one.get("priority") for one in (threads if isinstance(threads, list) else [])
+              if isinstance(one, dict)}  # fmt: skip
     tasks = [
-        _spelt_out(one, at, parents, report) if isinstance(one, dict) else one
+        _spelt_out(one, at, parents, 0 in (one.get("priority"), levels.get(str(one.get("thread")))), report)
+        if isinstance(one, dict) else one
         for at, one in enumerate(document["task"])
     ]
     return {**document, "task": tasks}
 
 
-def _spelt_out(one: Document, at: int, parents: Document, report: Mistakes) -> Document:
+def _spelt_out(one: Document, at: int, parents: Document, idle: bool, report: Mistakes) -> Document:
+    """``idle``: it is best effort, and no bound counts its jobs."""
     path: Where = ("task", at)
     name = one.get("name")
     parent = parents.get(name) if isinstance(name, str) else None
     if parent is None or parent is one:
-        if "period" not in one and schema.RATES.isdisjoint(map(str.lower, one)):
+        if not idle and "period" not in one and schema.RATES.isdisjoint(map(str.lower, one)):
             report.add(path, f'task[{at + 1}]: "period" is missing: minimum time between releases')
         return {"period": "1s", **one}
     for key in NOT_OF_WORKERS:

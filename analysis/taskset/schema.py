@@ -346,6 +346,8 @@ ABSENT = {
                  "stages of a pipeline are tasks of a [[chain]]",
     "buffer": _ONE_VALUE, "depth": _ONE_VALUE, "queue": _ONE_VALUE, "fork": _EACH_WAY, "join": _EACH_WAY,
     "bus": _ONE_BUS, "direction": _ONE_BUS, "unit_step": _SIZES, "unit_least": _SIZES,
+    "executor": "an executor is a [[thread]], whose order says what it serves first, and its callbacks are tasks with "
+                "thread = its name",
     "reserved_units": "compute_units are those that tasks may use",
     "group": "tasks that share units of the GPU are in one [[partition]]; tests of tasks that own units refuse that",
 }  # fmt: skip
@@ -357,7 +359,7 @@ _TIMES = {"wcet", "c", "execution_time", "execution", "exec_time", "runtime", "d
 #: Other words for keys, where these are the table's.
 _CALLED = {
     "deadline": "max_reaction", "latency": "max_reaction", "end_to_end": "max_reaction", "callbacks": "tasks",
-    "type": "kind", "core": "cpu", "affinity": "cpu", "executor": "thread",
+    "type": "kind", "core": "cpu", "affinity": "cpu",
 }  # fmt: skip
 
 

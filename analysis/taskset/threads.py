@@ -19,13 +19,12 @@ WRONG = {
     True: "goes into its [[thread]], which has one for all of its tasks",
     False: 'goes with thread = "...", the name of a [[thread]]',
 }
-ALONE = {key: one for key, one in TASK.items() if key not in IN_THREAD}
 SERVED = {key: one for key, one in TASK.items() if key not in OF_THREAD}
 
 
 def fields_of(entry: Document) -> dict[str, Field]:
     """The fields that a [[task]] may have: one in a thread has neither CPU nor priorities of its own."""
-    return SERVED if "thread" in entry else ALONE
+    return SERVED if "thread" in entry else TASK
 
 
 def misplaced(entry: Document, path: Where, report: Mistakes) -> Document:

@@ -138,9 +138,10 @@ def _answered(file: Path, asked: _Asked) -> tuple[Document, str]:
             notes.append("theta is missing in [platform]: the tests that need it were left out")
         chosen = known
     shown = chosen if every else []
-    data, results, verdict, found, bounded, assumes = judge(
-        file, system, chosen if names else [], shown, notes, terms=as_json
-    )
+    with render.progress(0, "analyzing"):  # also what would help, which takes longer than a no
+        data, results, verdict, found, bounded, assumes = judge(
+            file, system, chosen if names else [], shown, notes, terms=as_json
+        )
     if measured:
         data = _of_this_host(data, objections)
     named_chain = next((one for one in bounded if one.chain.name == explain), None)

@@ -29,14 +29,15 @@ trace is of another taskset."""
 )
 @click.argument("trace", type=click.Path(path_type=Path))
 @FILE
-@click.option("--test", "name", type=TestName(), metavar="NAME", help="Compare with the bounds of this test, too.")
+@click.option("--test", "name", type=TestName(), metavar="NAME",
+              help="Compare with the bounds of this test, not those of the file's policy.")  # fmt: skip
 @JSON
 def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     """Compare a trace's response times with the deadlines, and with a test's bounds.
 
     The answer is yes only if nothing in the trace speaks against it.  Lost events, a jump of the clock, and whatever
     the file rules out (docs/watching.md) make the answer no.  A response above a bound of the file's, as `gpurt
-    analyze` has it, makes the answer no, too.
+    analyze` has it, or of --test in its place, makes the answer no, too.
 
     A trace of `gpurt trace record` names processes.  Process camera-13441 is the task whose name, or whose command's
     program, is camera.

@@ -66,7 +66,8 @@ Examples:
   gpurt help plan modes
   gpurt help task.period           a key of taskset files, of a table or of all
   gpurt help epsilon
-  gpurt help exit-codes
+  gpurt help keys
+  gpurt help exit codes
 
 \b
 Exit codes: 0 done; 2 there is no such word."""
@@ -79,11 +80,11 @@ def help_(ctx: click.Context, words: tuple[str, ...]) -> int:
     if not text or text in dict(paths()):
         root.main([*words, "--help"], prog_name="gpurt", standalone_mode=False)
         return 0
-    if text == "exit-codes":
+    if "-".join(words) == "exit-codes":
         render.say(render.table(("code", "meaning"), [(str(code), text) for code, text in EXIT_CODES.items()]))
         return 0
     known = dict(keys())
-    found = [one for one in known if one == text or one.startswith(f"{text}.")] or [
+    found = list(known) if text == "keys" else [one for one in known if one == text or one.startswith(f"{text}.")] or [
         one for one in known if one.rpartition(".")[2] == text
     ]
     if not found:

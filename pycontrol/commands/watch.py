@@ -223,7 +223,7 @@ class Teller:
             })  # fmt: skip
             return 1 if why else 0
         if held:
-            render.say(f"{held} more findings of these kinds were not printed")
+            render.say(f"{held} more of these kinds {'was' if held == 1 else 'were'} not printed")
         if judge.chains:
             render.say(observed.chains_text(judge.chains))
         render.say(observed.text(lines, bounds=bool(judge.bounds)) + f"\n{events} events; {found or 'nothing found'}")

@@ -69,9 +69,9 @@ def of_taskset(taskset: Taskset, policy: int) -> Layout:
         raise UsageError(f"--taskset: it has {len(parts)} partitions, and a host {lib.GPURT_MAX_GPUS} GPUs at most")
     shapes = []
     for part in parts:
-        alpha, theta = platform.costs(part)
+        (alpha, theta), slice_ = platform.costs(part), part.slice or platform.time_slice
         units = part.size or platform.compute_units or 1
-        shapes.append(Shape(alpha * SHARE // 100, theta, part.slice or platform.time_slice, platform.copy_engine, units))
+        shapes.append(Shape(alpha * SHARE // 100, theta, slice_, platform.copy_engine, units))
     policies = tuple(int(Policy.parse(part.policy)) if part.policy else policy for part in parts)
     return Layout(tuple(shapes), policies, len(parts), factor(platform.cross_contention, "cross_contention"))
 

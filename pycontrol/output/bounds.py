@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from analysis.answers.verdict import beyond, no_proof, unlike_the_file
 from analysis.model import Taskset
-from analysis.rta import Bound, Failure, Result, Test
+from analysis.rta import BestEffort, Bound, Failure, Result, Test
 from pycontrol.output import render
 from pycontrol.output.render import bound, ms, room
 
@@ -50,13 +50,19 @@ def _causes(result: Result) -> list[str]:
 def explained(test: Test, result: Result, task: str) -> str:
     """The parts of a task's bound."""
     verdict = result.verdicts[task]
-    if isinstance(verdict, Failure):
+    if isinstance(verdict, Failure) and not verdict.terms:
         return f"{test.name}: {verdict}"
-    if not isinstance(verdict, Bound):
+    if isinstance(verdict, BestEffort):
         return f"{test.name}: {task} is best effort: nothing is guaranteed to it"
     rows = [(term.kind.value, term.source or "", bound(term.amount), term.lemma) for term in verdict.terms]
-    rows.append(("total", "", bound(verdict.wcrt), f"deadline {ms(verdict.deadline)}, slack {room(verdict.slack)}"))
+    if isinstance(verdict, Bound):
+        head, total = task, verdict.wcrt
+        left = f"deadline {ms(verdict.deadline)}, slack {room(verdict.slack)}"
+    else:
+        head, total = str(verdict), sum(term.amount for term in verdict.terms)
+        left = f"in a window as long as the deadline, {ms(verdict.deadline)}"
+    rows.append(("total", "", bound(total), left))
     warning = f"{test.doubt}\n" if test.doubt else ""
-    return f"{test.name}: {task}\n{warning}" + render.table(("part", "caused by", "ms", "from"), rows)
+    return f"{test.name}: {head}\n{warning}" + render.table(("part", "caused by", "ms", "from"), rows)
 
 

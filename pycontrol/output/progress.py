@@ -29,6 +29,7 @@ def end_shown() -> None:
 class Progress:
     """So many steps of something; ``pos`` of ``length`` are done.  A context, in which ``update`` counts steps.
 
+    ``length``: 0 where it is not known.
     ``shown``: whether anything is said at all.
     """
 
@@ -90,7 +91,7 @@ class Progress:
                 from rich.progress import Progress as Bar
 
                 self._bar = Bar(console=Console(stderr=True), transient=True)
-                self._bar.add_task(self.label, total=self.length)
+                self._bar.add_task(self.label, total=self.length or None)
                 self._bar.start()
                 self.drawn.append(self)
             self._bar.update(self._bar.task_ids[0], completed=self.pos)

@@ -170,3 +170,44 @@ def test_a_watch_with_the_bounds_of_another_system_says_so(
     begun, *events = map(json.loads, out.splitlines())
     assert (code, begun["test"], events[-1]["found"]) == (1, name, found)
     assert any("another one" in one["message"] for one in events[:-1]) == bool(found)
+
+
+#: A callback that waits for all of its sibling's job, which has room.
+SERVED = """[platform]
+cpus = 1
+epsilon = "1ms"
+policy = "boosted"
+[[thread]]
+name = "exec"
+cpu = 0
+priority = 20
+order = "ros2"
+[[task]]
+name = "camera"
+thread = "exec"
+rank = 0
+period = "33ms"
+segments = [{ cpu = "2ms" }, { misc = "1ms", gpu = "6ms" }]
+[[task]]
+name = "lidar"
+thread = "exec"
+rank = 1
+period = "100ms"
+segments = [{ cpu = "15ms" }, { misc = "1ms", gpu = "11ms" }]
+"""
+
+
+def test_a_late_callback_is_told_what_its_sibling_takes(gpurt: Gpurt, file: Path) -> None:
+    file.write_text(SERVED, encoding="utf-8")
+    code, out, _ = gpurt("analyze", file, "--explain", "camera")
+    assert code == 1
+    assert "the largest part is jobs of its thread from lidar, 29 ms" in out
+    rows = [re.split(r" {2,}", line)[:3] for line in out.splitlines()]
+    assert [row for row in rows if row[0] in ("own execution", "jobs of its thread")] == [
+        ["own execution", "9.000", "readings: boosted, own"], ["jobs of its thread", "lidar", "29.000"],
+    ]  # fmt: skip
+    help_, *_ = said(gpurt, "analyze", file)["helps"]
+    assert help_ == "a thread of its own for camera, of a priority above that of lidar: every deadline holds then"
+    own = SERVED.replace('thread = "exec"\nrank = 0', "cpu = 0\npriority = 21", 1)
+    file.write_text(own, encoding="utf-8")
+    assert gpurt("analyze", file)[0] == 0

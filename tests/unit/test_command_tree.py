@@ -112,13 +112,18 @@ def test_help_is_there_without_a_manual_page(gpurt: Gpurt) -> None:
     """Of a command as --help has it, of keys as the schema has them, and of exit codes; what --help names is there."""
     assert gpurt("help", "plan modes") == gpurt("plan modes", "--help")
     assert gpurt("help") == gpurt("--help")
-    assert gpurt("help", "task.period")[1] == "task.period: minimum time between releases; a worker has its task's\n"
+    assert gpurt("help", "task.waiting")[1].endswith(' suspend unless given ("busy", "suspend")\n')
+    assert "thread.order: which of the pending jobs it serves next; required (" in gpurt("help", "keys")[1]
+    assert gpurt("--help")[1].splitlines()[-1] == (
+        "  Begin: gpurt demo.  Also: gpurt help keys, help exit codes, completion."
+    )
     assert [one.split(":")[0] for one in gpurt("help", "epsilon")[1].splitlines()] == [
         "platform.epsilon", "partition.epsilon"
     ]  # fmt: skip
     assert gpurt("help", "task.clocks")[1].count("task.clocks.") > 3
     codes = {line.split()[0] for line in gpurt("help", "exit-codes")[1].splitlines()}
     assert codes >= {"4", *map(str, (cli.BUG, cli.NOBODY_READS, signals.INTERRUPTED, signals.TERMINATED))}
+    assert gpurt("help", "exit", "codes") == gpurt("help", "exit-codes")
     code, _, err = gpurt("help", "perod")
     assert (code, "did you mean period?" in err) == (2, True)
     assert " man " not in gpurt("--help")[1]

@@ -129,6 +129,14 @@ def test_what_a_search_has_found_until_ctrl_c_is_printed(gpurt: Gpurt, monkeypat
     assert (code, out, json.loads(said)["error"]["message"]) == (130, "", "interrupted")
 
 
+def test_analyze_shows_that_it_computes(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Also while it looks for what would help, which takes longer than a no; nobody knows how many steps that is."""
+    made: list[Progress] = []
+    monkeypatch.setattr(render, "progress", lambda *words: made.append(Progress(*words, shown=False)) or made[-1])
+    assert caller(capfd)("analyze", ROOT / "examples/minimal.toml")[0] == 0
+    assert [(one.length, one.label) for one in made] == [(0, "analyzing")]
+
+
 def test_setup_says_each_step_and_shows_its_output_on_a_terminal() -> None:
     text = (ROOT / "scripts/setup").read_text(encoding="utf-8")
     functions = text[text.index("say() {") : text.index("python_has() {")]

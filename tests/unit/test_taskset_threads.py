@@ -120,6 +120,9 @@ MISTAKES = [
      18, 'waiting: tasks of thread "executor" that use the GPU have one waiting together'),
     (GOOD + '[[task]]\nname = "x"\ncpu = 0\npriority = 1\nrank = 3\nperiod = "1s"\nsegments = [{ cpu = "1ms" }]\n', 28,
      'rank: goes with thread = "...", the name of a [[thread]]'),
+    (GOOD.replace('thread = "executor"\nrank = 0', 'cpu = 0\npriority = 1\nexecutor = "x"'), 14,
+     'unknown key "executor": an executor is a [[thread]], whose order says'),
+    (GOOD.replace('thread = "executor"\nrank = 0', "cpu = 0\npriority = 1\nzz = 1"), 14, "clocks, thread, rank, kind"),
     (GOOD.replace("[[thread]]", "[thread]"), 4, "write [[thread]], with two brackets, for each thread"),
 ]  # fmt: skip
 
@@ -128,6 +131,24 @@ MISTAKES = [
 def test_each_mistake_has_its_line_and_its_cure(text: str, line: int, message: str, tmp_path: Path) -> None:
     found = mistakes(tmp_path / "a.toml", text)
     assert any(at == line and message in said for at, said in found), found
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_best_effort_needs_no_period(own: bool, tmp_path: Path) -> None:
+    """No bound counts its jobs."""
+    text = GOOD.replace('period = "100ms"\n', "").replace("\npriority = 10", "\npriority = 0")
+    text = text.replace("gpu_priority = 20\n", "")
+    if own:
+        text = text.replace('thread = "executor"\nrank = 0\nkind = "timer"', "cpu = 1\npriority = 0")
+    assert [task.period for task in taskset_of(tmp_path / "a.toml", text)] == [10**9] * 2
+
+
+def test_all_tasks_and_threads_above_the_hosts_are_named(tmp_path: Path) -> None:
+    text = GOOD.replace("\npriority = 10", "\npriority = 60").replace("gpu_priority = 20\n", "")
+    text += '[[task]]\nname = "x"\ncpu = 0\npriority = 50\nperiod = "1s"\nsegments = [{ cpu = "1ms" }]\n'
+    (tmp_path / "a.toml").write_text(text)
+    (note,) = [one for one in load(tmp_path / "a.toml").notes if "priorities 1 to" in one]
+    assert "thread executor has 60 and x has 50" in note
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:

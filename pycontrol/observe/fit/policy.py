@@ -9,6 +9,7 @@ from analysis.answers.partitions import shared_cpus
 from analysis.model import POLICIES, Partition, Task, Taskset
 from analysis.rta.kernel_thread import POLL
 from analysis.taskset import TasksetFile
+from analysis.taskset.file import beyond_normal
 from gpurt._gpurt import lib
 from gpurt.enums import Form, Notice, Policy, Tier
 from gpurt.text import visible
@@ -143,10 +144,10 @@ def _run_by(host: Host) -> list[str]:
 def _outside(taskset: Taskset, host: Host, defeats: tuple[Defeats, ...]) -> Iterator[Objection]:
     """A real-time task above the normal priorities, also one that uses no GPU, could preempt a raised thread."""
     normal = min(gpu.normal_priorities for gpu in host.gpus)
-    most, name = max(((task.highest_priority, task.name) for task in taskset.real_time), default=(0, ""))
-    if normal and most > normal:
+    most, above = beyond_normal(taskset, normal)
+    if normal and above:
         raised = f", or start the host with --normal {most}" if most <= lib.GPURT_NORMAL_MAX else ""
-        text = f"under policy boosted the host orders priorities 1 to {normal}, and {name} has {most}"
+        text = f"under policy boosted the host orders priorities 1 to {normal}, and {above}"
         yield Objection(Code.PRIORITIES, text, f"give the tasks other numbers in the same order{raised}", defeats)
 
 
