@@ -53,7 +53,7 @@ class CrewOptions:
 
     seconds: float
     device: str | None = None
-    policy: str = ""
+    policy: str = "segment"
     waiting: Waiting | None = None
     managed: bool = True
     scale: tuple[int, int] = (100, 100)
