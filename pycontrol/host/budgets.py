@@ -81,18 +81,15 @@ class Budgets:
             del self.allowances[allowance.what]
             self.changes += 1
 
-    def of(self, peer: Peer, now: Allowance | None) -> Allowance | None:
+    def search(self, peer: Peer, now: Allowance | None) -> Iterator[tuple[Allowance | None] | None]:
         """The allowance of a process that is in allowance `now`: its own, else that of the nearest process above it.
 
-        Else that of the nearest cgroup.  When processes above have ended, it stays where it is.
+        Else that of the nearest cgroup.  When processes above have ended, it stays where it is.  In pieces, for a
+        process may have many above it: None after each, then the allowance in a tuple.
 
         Raises:
             Unreadable: what decides is not known.
         """
-        return next(found[0] for found in self.search(peer, now) if found)
-
-    def search(self, peer: Peer, now: Allowance | None) -> Iterator[tuple[Allowance | None] | None]:
-        """The same in pieces: None after each, then the allowance in a tuple.  A process may have many above it."""
         above = procs.ancestry(peer.pid) if any(isinstance(what, int) for what in self.allowances) else iter(())
         for number, (pid, start) in enumerate(islice(above, GENERATIONS), 1):
             allowance = self.allowances.get(pid)

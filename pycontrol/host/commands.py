@@ -6,7 +6,8 @@ from __future__ import annotations
 import errno
 import heapq
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
 from typing import TypeVar
@@ -30,17 +31,58 @@ Record = list[tuple[str, Value]]
 Answer = list[Record] | Iterator[Record | None] | Refusal
 #: One decision: has it taken, and calls the function with its result once it is carried out.
 Step = Callable[[Callable[[int], None]], None]
+#: A command that changes something: its decisions, one after the other, and None after each piece of work in between.
+#: It raises Refusal if it is not valid.
+Steps = Iterator[Step | None]
+#: Clients that one piece of work looks at, and pieces of one turn: some of them read files.
+LOOKS, PIECES = 256, 2
 
 
-def in_turn(steps: Sequence[Step], done: Callable[[int], None], failed: int = 0) -> None:
-    """Has one decision taken after the other, then calls `done` with the first result that is not 0, or with `failed`.
+class Errands:
+    """Commands that change something, in the order in which they came, a decision or some pieces of work a turn."""
 
-    One that fails keeps none after it from being taken.
-    """
-    if steps:
-        steps[0](lambda result: in_turn(steps[1:], done, failed or result))
-    else:
-        done(failed)
+    def __init__(self) -> None:
+        """None yet."""
+        self._all: deque[tuple[Steps, Callable[[Answer], None]]] = deque()
+        self._waits = False  # for a decision of the first one
+        self._failed = 0  # the first result of one of its decisions that is not 0: that keeps none after it
+
+    @property
+    def more(self) -> bool:
+        """Whether there is something to do in the next turn."""
+        return bool(self._all) and not self._waits
+
+    def add(self, steps: Steps, done: Callable[[Answer], None]) -> None:
+        """One more; `done` gets its answer."""
+        self._all.append((steps, done))
+        if len(self._all) == 1:
+            self.turn()
+
+    def turn(self) -> None:
+        """Goes on with the first one."""
+        for _ in range(PIECES if self.more else 0):
+            steps, done = self._all[0]
+            try:
+                step = next(steps)
+            except StopIteration:
+                self._over(done, of_decisions(self._failed))
+                return
+            except Refusal as refusal:
+                self._over(done, refusal)
+                return
+            if step:
+                self._waits = True
+                step(self._decided)
+                return
+
+    def _decided(self, result: int) -> None:
+        self._waits = False
+        self._failed = self._failed or result
+
+    def _over(self, done: Callable[[Answer], None], answer: Answer) -> None:
+        self._all.popleft()
+        self._failed = 0
+        done(answer)
 
 
 def of_decisions(result: int) -> Answer:
@@ -74,6 +116,7 @@ class Commands:
         self.expel = expel
         self.groups = groups or Groups(gpus, False)
         self.connections = connections
+        self.errands = Errands()
 
     def carry_out(
         self, peer: Peer, command: Command, request: Request, done: Callable[[Answer], None]
@@ -81,10 +124,11 @@ class Commands:
         """Calls `done` with the records that answer a command, once its decisions are carried out.
 
         Those that an iterator gives may be made later, as the reader takes them: they stay what they are now.
-        Or with a Refusal, if a decision failed when its turn came.
+        Or with a Refusal: what is to change is not valid, and nothing has changed; or a decision failed when its turn
+        came.
 
         Raises:
-            Refusal: it is not permitted or not valid; nothing has changed.
+            Refusal: it is not permitted, or what is to be read is not valid.
         """
         if lib.gpurt_request_find(command).administrator and not peer.administrator:
             raise Refusal(errno.EPERM, "this needs CAP_SYS_NICE: run as root or as the host's own user")
@@ -94,7 +138,7 @@ class Commands:
             Command.GET_LATENCY: self.latencies,
             Command.GET_BUS: self.buses,
         }
-        setting: dict[Command, Callable[[Request], list[Step]]] = {
+        setting: dict[Command, Callable[[Request], Steps]] = {
             Command.SET_PRIORITY: self.set_priority,
             Command.SET_POLICY: self.set_policy,
             Command.SET_BUDGET: self.set_budget,
@@ -107,7 +151,7 @@ class Commands:
         elif command in reading:
             done(reading[command](peer, self.chosen(request)))
         else:
-            in_turn(setting[command](request), lambda result: done(of_decisions(result)))
+            self.errands.add(setting[command](request), done)
 
     def chosen(self, request: Request) -> Sequence[Gpu]:
         """The GPU that is named, or all.  Raises Refusal ENODEV."""
@@ -198,26 +242,32 @@ class Commands:
         made = heapq.merge(*(zip(repeat(flag), rules) for flag, rules in both), key=lambda one: one[1].since)
         return (None if rule.dead else told(peer, flag, rule) for flag, rule in made)
 
-    def of_pid(self, request: Request) -> list[tuple[Gpu, GpuClient]]:
-        """The clients of the process that is named.  Raises Refusal ESRCH."""
-        pid = int(request["PID"])
-        found = [(gpu, one) for gpu in self.chosen(request) for one in gpu.clients.values() if one.peer.pid == pid]
-        if not found:
-            raise Refusal(errno.ESRCH, f"process {pid} is no client of the GPU")
-        return found
+    def every(self, gpus: Sequence[Gpu]) -> Iterator[tuple[Gpu, GpuClient]]:
+        """The clients that there are now, except those that have gone when their turn comes."""
+        for gpu in gpus:
+            for client in list(gpu.clients.values()):
+                if client.id in gpu.clients:
+                    yield gpu, client
 
-    def set_priority(self, request: Request) -> list[Step]:
+    def set_priority(self, request: Request) -> Steps:
         """GPURT_CMD_SET_PRIORITY."""
-        priority = int(request["PRIORITY"])
+        priority, pid = int(request["PRIORITY"]), int(request["PID"])
         if priority > lib.GPURT_MAX_PRIORITY and priority != lib.GPURT_PRIORITY_OWN:
             raise Refusal(errno.EINVAL, f"priority {priority} is neither 0 to {lib.GPURT_MAX_PRIORITY} nor OWN")
-        found = self.of_pid(request)
+        found: list[tuple[Gpu, GpuClient]] = []
+        for number, (gpu, client) in enumerate(self.every(self.chosen(request)), 1):
+            found += [(gpu, client)] if client.peer.pid == pid else []
+            if number % LOOKS == 0:
+                yield None
+        if not found:
+            raise Refusal(errno.ESRCH, f"process {pid} is no client of the GPU")
         for gpu, _ in found:
             if gpu.sched.policy == lib.GPURT_POLICY_BOOSTED and gpu.band.normal < priority != lib.GPURT_PRIORITY_OWN:
                 raise Refusal(errno.ERANGE, f"policy boosted: priorities are 1 to {gpu.band.normal}, not {priority}")
-        return [partial(set_priority, gpu, client, priority) for gpu, client in found]
+        for gpu, client in found:
+            yield partial(set_priority, gpu, client, priority)
 
-    def set_group(self, request: Request) -> list[Step]:
+    def set_group(self, request: Request) -> Steps:
         """GPURT_CMD_SET_GROUP."""
         pid, name = int(request["PID"]), str(request["GROUP"])
         if not name or not (name.isascii() and name.isprintable()):
@@ -228,7 +278,9 @@ class Commands:
         entering = sum(not one.group for one in members)
         for one in members:
             self.groups.check(one, name, True, entering)
-        return [partial(self.move, one, name) for one in members]
+            yield None
+        for one in members:
+            yield partial(self.move, one, name)
 
     def move(self, member: Member, name: str, done: Callable[[int], None]) -> None:
         """Makes a connection a member of a group, if it still can be."""
@@ -237,7 +289,7 @@ class Commands:
         except Refusal as refusal:
             done(-refusal.error)
 
-    def set_policy(self, request: Request) -> list[Step]:
+    def set_policy(self, request: Request) -> Steps:
         """GPURT_CMD_SET_POLICY."""
         if self.space:
             why = f"this host shares units by policy {self.space.setup.policy.name}; end it and start one with another"
@@ -257,9 +309,10 @@ class Commands:
             raise Refusal(errno.EINVAL, f"a polling period of {poll_ns} ns is not within 0.1 ms to 10 s")
         for gpu in self.chosen(request):
             gpu.notice, gpu.poll_ns = notice, poll_ns
-        return [step(gpu, None, lib.gpurt_set_policy, policy) for gpu in self.chosen(request)]
+        for gpu in self.chosen(request):
+            yield step(gpu, None, lib.gpurt_set_policy, policy)
 
-    def set_budget(self, request: Request) -> list[Step]:
+    def set_budget(self, request: Request) -> Steps:
         """GPURT_CMD_SET_BUDGET."""
         limit, period = int(request["BUDGET_NS"]), int(request.get("PERIOD_NS", 0))
         action = int(request.get("OVERRUN", lib.GPURT_OVERRUN_REPORT))
@@ -272,35 +325,39 @@ class Commands:
         gpus = self.chosen(request)
         allowance = self.budgets.named(named[0], make=limit > 0)
         if allowance is None:
-            return []
+            return
         if limit:
-            self.check_groups(allowance)
-        setting = [partial(set_limit, gpu, allowance, limit, period, action) for gpu in gpus]
-        return [*setting, lambda done: self.apply_budgets(allowance, done)]
+            yield from self.check_groups(allowance)
+        for gpu in gpus:
+            yield partial(set_limit, gpu, allowance, limit, period, action)
+        self.budgets.settle(allowance)
+        for gpu, client in self.every(self.gpus):
+            wanted = yield from self.wanted(client)
+            if wanted is not client.allowance and client.id in gpu.clients:
+                yield partial(gpu.put_under, client, wanted)
 
-    def check_groups(self, allowance: Allowance) -> None:
+    def check_groups(self, allowance: Allowance) -> Iterator[None]:
         """Raises Refusal EDQUOT, and the allowance is none, if it would put members of a group under two budgets."""
-        for seat in self.groups.seats:
-            wanted = {self.wanted(one) for one in seat.members} - {None}
+        for seat in list(self.groups.seats):
+            wanted: set[Allowance | None] = set()
+            for one in list(seat.members):
+                wanted.add((yield from self.wanted(one)))
+            wanted.discard(None)
             if allowance in wanted and len(wanted) > 1:
                 self.budgets.settle(allowance)
                 why = f"members of group {seat.group.name} would be under two budgets"
                 raise Refusal(errno.EDQUOT, f"{why}; set one for all of them, or remove the other")
 
-    def wanted(self, client: GpuClient) -> Allowance | None:
-        """The allowance that the client should be under."""
-        return self.known(client, partial(self.budgets.of, now=client.allowance), client.allowance)
-
-    def apply_budgets(self, allowance: Allowance, done: Callable[[int], None]) -> None:
-        """An allowance's budget has changed: puts every client under the budget that it should be under."""
-        self.budgets.settle(allowance)
-        steps: list[Step] = []
-        for gpu in self.gpus:
-            for client in gpu.clients.values():
-                wanted = self.wanted(client)
-                if wanted is not client.allowance:
-                    steps.append(partial(gpu.put_under, client, wanted))
-        in_turn(steps, done)
+    def wanted(self, client: GpuClient) -> Generator[None, None, Allowance | None]:
+        """The allowance that the client should be under, in pieces; its own, and it goes, if that is not known."""
+        try:
+            for found in self.budgets.search(client.peer, client.allowance):
+                yield None
+                if found:
+                    return found[0]
+        except procs.Unreadable as error:
+            self.expel(client, error)
+        return client.allowance
 
     def known(self, client: GpuClient, ask: Callable[[Peer], T], otherwise: T) -> T:
         """The answer of `ask` for the client's process, or `otherwise` if that is not known: then the client goes."""
@@ -310,29 +367,23 @@ class Commands:
             self.expel(client, error)
             return otherwise
 
-    def set_exempt(self, request: Request) -> list[Step]:
+    def set_exempt(self, request: Request) -> Steps:
         """GPURT_CMD_SET_EXEMPT."""
         change_rules(self.rules.exempt, "EXEMPT", request)
-        return [
-            partial(self.apply_exemptions, gpu, client)
-            for gpu in self.gpus
-            for client in gpu.clients.values()
-            if {bool(client.core.exempt), client.exempt} != {self.known(client, self.rules.exempt.has, False)}
-        ]
+        for gpu, client in self.every(self.gpus):
+            yield None
+            wanted = self.known(client, self.rules.exempt.has, False)
+            if {bool(client.core.exempt), client.exempt} != {wanted} and client.id in gpu.clients:
+                yield partial(gpu.exempt, client, wanted)
 
-    def apply_exemptions(self, gpu: Gpu, client: GpuClient, done: Callable[[int], None]) -> None:
-        """Makes the client what the rules say now: another command may have changed them since this one came."""
-        gpu.exempt(client, self.known(client, self.rules.exempt.has, False), done)
-
-    def set_barred(self, request: Request) -> list[Step]:
+    def set_barred(self, request: Request) -> Steps:
         """GPURT_CMD_SET_BARRED."""
         change_rules(self.rules.barred, "BARRED", request)
-        for gpu in self.gpus:
-            for client in gpu.clients.values():
-                gpu.bar(client, self.known(client, self.rules.barred.has, True))
-                if client.boost.barred:
-                    client.copier.raise_to(0)
-        return []
+        for gpu, client in self.every(self.gpus):
+            gpu.bar(client, self.known(client, self.rules.barred.has, True))
+            if client.boost.barred:
+                client.copier.raise_to(0)
+            yield None
 
 
 def partition(facts: Facts) -> Record:

@@ -231,7 +231,7 @@ class Gpu(ABC):
         self._ticking = False  # a tick waits at the gate
         self._retry_now = False
         self._granted: OrderedDict[GpuClient, None] = OrderedDict()  # those with waiters for a grant
-        self.answers = Answers(FEW)
+        self.answers = Answers()
         self._exempt: set[GpuClient] = set()
         self._real_time: set[GpuClient] = set()  # as policy `job` saw them last
         self._changed: list[GpuClient] = []  # clients that decisions were about

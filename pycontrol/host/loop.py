@@ -85,6 +85,7 @@ class Host:
         self.deadlines = Deadlines()
         self._next_poll = 0
         self._doomed: list[Connection] = []
+        self._of: dict[GpuClient, Connection] = {}
         self.users = Accounts(limits)
         self.feed = Feed()
         self._leaving: list[tuple[Connection, list[tuple[int, GpuClient]]]] = []  # ended, with clients left
@@ -121,7 +122,7 @@ class Host:
         """One packet of the most urgent connection.  If none is urgent, also some of what is owed."""
         self.timer.arm(min(self._wake(), self._resting or FOREVER))
         self._left = AT_ONCE
-        more = not self._resting and (self._leaving or self._owing or any(gpu.more for gpu in self.gpus))
+        more = not self._resting and self._has_more()
         own, lanes = self.lanes.ready(wait=not more)
         if wake in own:
             self.running = False
@@ -143,6 +144,11 @@ class Host:
         if not urgent and self._pace and not self._resting:
             self._resting = self._pace.rests(time.monotonic_ns(), time.thread_time_ns())
             self._rest(self._resting > 0)
+
+    def _has_more(self) -> bool:
+        """Whether the next turn has something to do that nobody has to be waited for."""
+        left = self._leaving or self._owing or self._doomed or self.commands.errands.more
+        return bool(left or (self.space and self.space.answers) or any(gpu.more for gpu in self.gpus))
 
     def _rest(self, goes_on: bool) -> None:
         """Whether it works for urgent connections only."""
@@ -168,6 +174,9 @@ class Host:
         """Sends some of what connections are owed, and answers some of those that wait for the GPU."""
         for gpu in self.gpus:
             gpu.go_on()
+        if self.space:
+            self.space.answers.turn()
+        self.commands.errands.turn()
         if self._leaving:
             self._leave_one()
         if self._owing:
@@ -217,7 +226,7 @@ class Host:
         return when
 
     def _drop_doomed(self) -> None:
-        while self._doomed:
+        for _ in range(min(PIECE, len(self._doomed))):
             self.drop(self._doomed.pop())
 
     def _times(self) -> tuple[int, int]:
@@ -389,6 +398,7 @@ class Host:
         if connection.group:
             connection.group.check(gpu, peer, allowance)
         client = gpu.join(next(self.ids), peer, exempt, allowance, connection.account)
+        self._of[client] = connection
         gpu.bar(client, barred)
         if connection.group:
             self.groups.enroll(connection.group, gpu, client, 0, False, partial(self._enrolled, client))
@@ -403,10 +413,10 @@ class Host:
 
     def expel(self, client: GpuClient, error: Exception) -> None:
         """A client goes: the host does not know any more what decides about its process."""
-        for connection in self.connections.values():
-            if client in connection.clients.values():
-                print(f"gpurt: dropped client {connection.id}: {error}", file=sys.stderr, flush=True)
-                self.doom(connection)
+        connection = self._of.get(client)
+        if connection:
+            print(f"gpurt: dropped client {connection.id}: {error}", file=sys.stderr, flush=True)
+            self.doom(connection)
 
     def doom(self, connection: Connection) -> None:
         """Has a connection dropped once no decision is under way: it may be found broken in the middle of one."""
@@ -431,6 +441,8 @@ class Host:
             self.feed.forget()
             self._idle.clear()
         connection.close()  # first: calls that were under way have no answer
+        for client in connection.clients.values():
+            self._of.pop(client, None)
         self._listen(True)
         if self.space:
             self.space.leave(connection)

@@ -21,7 +21,7 @@ from analysis.energy.setup import Setup, prepare
 from gpurt._gpurt import ffi, lib
 from gpurt.errors import UsageError
 from gpurt.types import CData
-from pycontrol.host.waiter import Answer, Deadlines, Waiter, Waiters
+from pycontrol.host.waiter import Answer, Answers, Deadlines, Waiter, Waiters
 from pycontrol.host.wire import Refusal
 from pycontrol.link.netlink import Value
 
@@ -91,6 +91,7 @@ class Space:
         self.setup, self.mechanism, self._clock = setup, mechanism, clock
         self._latest = 0
         self._deadlines = Deadlines()
+        self.answers = Answers()
         self.units = UnitsRuntime(setup)
         self._tasks = {task.name: index for index, task in enumerate(setup.system.tasks)}
         self._owners: dict[int, Owner] = {}
@@ -133,9 +134,7 @@ class Space:
         number = int(made.job)
 
         def happened(result: int, when: int) -> None:
-            if not result:
-                self._describe(made, job.task, number, when)
-            answer(result)
+            answer(result or self._describe(made, job.task, number, when))
 
         waiter = answer.waits(happened)
         if made.what == lib.GPURT_JOB_GRANT:
@@ -198,13 +197,15 @@ class Space:
             raise Refusal(errno.ENOENT, f"job {number} holds no units")
         return job, grant
 
-    def _describe(self, made: CData, task: int, number: int, when: int) -> None:
-        """Fills in the answer to a wait."""
+    def _describe(self, made: CData, task: int, number: int, when: int) -> int:
+        """Fills in the answer to a wait: 0; -ENOENT, the job is over by now."""
         grant = self.units.grant(task, number)
-        assert grant
+        if not grant:
+            return -errno.ENOENT
         made.when_ns, made.deadline_ns, made.kernel_ns = when, grant.deadline, grant.kernel
         made.gpu, made.first, made.units = grant.gpu, grant.first, grant.units
         made.partition = self.partition(grant)
+        return 0
 
     def partition(self, grant: UnitsGrant) -> int:
         """The number of its set of units among all that jobs on that GPU can have."""
@@ -215,17 +216,18 @@ class Space:
 
     def leave(self, caller: Owner) -> None:
         """A connection has ended: its jobs are gone, and what they held goes to others."""
-        for task in [task for task, owner in self._owners.items() if owner is caller]:
+        tasks = {task for task, owner in self._owners.items() if owner is caller}
+        for number in [number for number, job in self._jobs.items() if job.task in tasks]:
+            self._forget(number)
+        for task in tasks:
             del self._owners[task]
-            for number in [number for number, job in self._jobs.items() if job.task == task]:
-                self._forget(number)
             self.units.gone(task, self.clock())
         self.settle()
 
     def _forget(self, number: int) -> None:
         job = self._jobs.pop(number)
         for waiters in (job.granted, job.ended):
-            waiters.finish(-errno.ENOENT)
+            self.answers.finish(waiters, False, -errno.ENOENT)
 
     def times(self) -> int:
         """When something happens that a client is told, ns; FOREVER: never."""
@@ -245,11 +247,11 @@ class Space:
             if len(job.granted):
                 grant = self.units.grant(job.task, number)
                 if grant:
-                    job.granted.finish(0, grant.granted)
+                    self.answers.finish(job.granted, False, 0, grant.granted)
                 elif self.units.skipped(job.task, number):
-                    job.granted.finish(-errno.ETIME)
+                    self.answers.finish(job.granted, False, -errno.ETIME)
             if len(job.ended) and job.kernel_end is not None and job.kernel_end <= self.clock():
-                job.ended.finish(0, job.kernel_end)
+                self.answers.finish(job.ended, False, 0, job.kernel_end)
 
     def status(self, gpu: int) -> list[tuple[str, Value]]:
         """The attributes about a GPU's units in the answer to GPURT_CMD_GET_STATUS."""

@@ -82,9 +82,11 @@ class Waiters:
 class Answers:
     """Requests whose wait is over.  A turn of the loop answers only so many that are not urgent."""
 
-    def __init__(self, most: int) -> None:
-        """None yet; ``most`` in a turn."""
-        self._most = self._left = most
+    MOST = 8
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._left = self.MOST
         self._later: deque[tuple[Waiter, int, int]] = deque()
 
     def __len__(self) -> int:
@@ -102,7 +104,7 @@ class Answers:
 
     def turn(self) -> None:
         """Answers some that were left by turns before."""
-        self._left = self._most
+        self._left = self.MOST
         while self._later and self._left:
             self._left -= 1
             waiter, result, when = self._later.popleft()

@@ -27,9 +27,11 @@ from links import SocketClient, structure
 from worlds import World
 
 from gpurt._gpurt import lib
-from gpurt.enums import Command, Packet
+from gpurt.enums import Command, Packet, Policy
 from pycontrol.host import loop, peer
 from pycontrol.host.calls import KINDS
+from pycontrol.host.connection import MOST_CALLS
+from pycontrol.host.units import Mechanism, Space, setup_of
 from pycontrol.host.users import UserLimits
 from pycontrol.link.netlink import NLM_F_DUMP, NLM_F_REQUEST, PACKET, SOCKET_FAMILY, encode
 
@@ -47,8 +49,8 @@ class Crowd(World):
 
     most, _counting = (0, 0), True
 
-    def __init__(self, path: Path, gpus: int = GPUS, alpha: int = 0) -> None:
-        super().__init__(path, UserLimits(), gpus, alpha)
+    def __init__(self, path: Path, gpus: int = GPUS, alpha: int = 0, space: Space | None = None) -> None:
+        super().__init__(path, UserLimits(), gpus, alpha, space)
         turn = self.host.turn
         self.host.turn = lambda wake: self._counted(lambda: turn(wake))  # type: ignore[method-assign]
 
@@ -95,8 +97,8 @@ class Crowd(World):
             client.start(WAIT, **GRANT)
             self.turn()
 
-    def netlink(self, client: SocketClient, command: Command, **attributes: int | str) -> None:
-        asked = encode(command, attributes, SOCKET_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 1)
+    def netlink(self, client: SocketClient, command: Command, flags: int = 0, **attributes: int | str) -> None:
+        asked = encode(command, attributes, SOCKET_FAMILY, NLM_F_REQUEST | flags, 1)
         client.sock.send(PACKET.pack(Packet.NETLINK, 0, 0, 0) + asked)
         self.settle()
 
@@ -236,19 +238,12 @@ def orders(world: Crowd) -> None:
     assert world.ask(world.client(), lib.GPURT_IOC_ORDER) == -errno.EOPNOTSUPP
 
 
-def units(world: Crowd) -> None:
-    one = world.client()
-    for code in (lib.GPURT_IOC_JOB_READY, lib.GPURT_IOC_JOB_WAIT, lib.GPURT_IOC_JOB_RUN, lib.GPURT_IOC_JOB_KERNEL_DONE,
-                 lib.GPURT_IOC_JOB_DONE):  # fmt: skip
-        assert world.ask(one, code) < 0
-
-
 def queries(world: Crowd) -> None:
     """All that there is to read, of many clients, and subscribers who then get each event."""
     one = world.clients(20)[0]
     assert world.ask(one, lib.GPURT_IOC_QUERY) == 0
     for command in (Command.GET_STATUS, Command.GET_CLIENTS, Command.GET_LATENCY, Command.GET_BUS, Command.GET_RULES):
-        world.netlink(one, command)
+        world.netlink(one, command, NLM_F_DUMP)
     readers = [world.subscriber() for _ in range(40)]
     readers[0].sock.send(PACKET.pack(Packet.INTERRUPT, 0, 1, 0))
     world.settle()
@@ -265,7 +260,7 @@ def ends(world: Crowd) -> None:
         one.close()
 
 
-ATTACKS = [joins, waits, decisions, works, completions, marks, orders, units, queries, ends]
+ATTACKS = [joins, waits, decisions, works, completions, marks, orders, queries, ends]
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda one: one.__name__)
@@ -273,6 +268,105 @@ def test_a_turn_has_a_bound(crowd: Callable[..., Crowd], attack: Callable[[Crowd
     attack(crowd())
 
 
+#: So many tasks, of which one job has the only unit.
+TASKS = 60
+FILE = """
+[[gpu]]
+name = "gpu"
+compute_units = 1
+static_power = "1W"
+idle_power = "250mW"
+[[profile]]
+name = "long"
+  [[profile.on]]
+  gpu = "gpu"
+  kernel = { work = "800s", saturates = 1 }
+  power = "1W"
+""" + "".join(
+    f'[[task]]\nname = "t{number}"\nperiod = "{2000 + number}s"\nsegments = [{{ profile = "long" }}]\n'
+    for number in range(TASKS)
+)
+
+
+def test_jobs_that_many_calls_wait_for(crowd: Callable[..., Crowd], tmp_path: Path) -> None:
+    """A client has a job of each task, and all calls that it may have wait for two of them; then it ends."""
+    (tmp_path / "tasks.toml").write_text(FILE)
+    how = Mechanism.GREEN_CONTEXTS
+    space = Space(setup_of(tmp_path / "tasks.toml", "rm", how), how, time.monotonic_ns)
+    world = crowd(gpus=1, space=space)
+    one, jobs = world.client(), []
+    for task in range(TASKS):
+        ready = one.start(lib.GPURT_IOC_JOB_READY, task=b"t%d" % task)
+        world.settle()
+        result, made = ready.result()
+        assert result == 0
+        jobs.append(int(made.job))
+    waits = []
+    for number in range(MOST_CALLS - 2):
+        waits.append(one.start(lib.GPURT_IOC_JOB_WAIT, job=jobs[number % 2 + 1], timeout_ns=lib.GPURT_FOREVER))
+        world.turn()
+    for job in jobs[:2]:
+        for code in (lib.GPURT_IOC_JOB_KERNEL_DONE, lib.GPURT_IOC_JOB_DONE):
+            assert world.ask(one, code, job=job) == 0
+    assert {wait.result()[0] for wait in waits} <= {0, -errno.ENOENT}
+    one.close()
+
+
+def change_priority(world: Crowd, admin: SocketClient) -> None:
+    world.netlink(admin, Command.SET_PRIORITY, PID=os.getpid(), PRIORITY=9)
+
+
+def change_group(world: Crowd, admin: SocketClient) -> None:
+    world.netlink(admin, Command.SET_GROUP, PID=os.getpid(), GROUP="g")
+
+
+def change_policy(world: Crowd, admin: SocketClient) -> None:
+    for policy in (Policy.LOCK_FIFO, Policy.TIMESLICED, Policy.SEGMENT):
+        world.netlink(admin, Command.SET_POLICY, POLICY=int(policy))
+
+
+def change_budget(world: Crowd, admin: SocketClient) -> None:
+    for budget in (MS, 0):
+        world.netlink(admin, Command.SET_BUDGET, PID=1, BUDGET_NS=budget, PERIOD_NS=100 * MS)
+
+
+def change_exemptions(world: Crowd, admin: SocketClient) -> None:
+    for exempt in (1, 0):
+        world.netlink(admin, Command.SET_EXEMPT, PID=os.getpid(), EXEMPT=exempt)
+
+
+def change_bars(world: Crowd, admin: SocketClient) -> None:
+    for barred in (1, 0):
+        world.netlink(admin, Command.SET_BARRED, PID=os.getpid(), BARRED=barred)
+
+
+CHANGES = [change_priority, change_group, change_policy, change_budget, change_exemptions, change_bars]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda one: one.__name__)
+def test_what_the_administrator_changes_for_many_clients(
+    crowd: Callable[..., Crowd], change: Callable[[Crowd, SocketClient], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clients are a stranger's; a process of many has a client on each GPU, and calls that wait."""
+    monkeypatch.setattr(peer, "administers", lambda _uid: True)
+    world = crowd()
+    members = world.clients(30)
+    assert world.ask(members[0], BEGIN) == 0
+    for one in members[1:]:
+        assert world.ask(one, BEGIN) == 0
+        world.waiting(one, 4)
+    change(world, world.client())
+
+
+def test_clients_that_cannot_be_looked_at_go_in_pieces(crowd: Callable[..., Crowd]) -> None:
+    """The host has forgotten, or cannot find out, what decides about them."""
+    world = crowd()
+    members = world.clients(30)
+    for client in [one for connection in world.host.connections.values() for one in connection.clients.values()]:
+        world.host.expel(client, OSError(errno.EMFILE, "no descriptor"))
+    world.settle()
+    assert members
+    assert not world.host.connections
 
 
 def one_urgent_call_comes_in_between(world: Crowd, client: SocketClient) -> None:
@@ -335,7 +429,7 @@ def test_nothing_that_a_client_leaves_needs_the_collector(crowd: Callable[..., C
         assert world.ask(owner, BEGIN, priority=90) == 0
         world.waiting(one, 3)
         one.start(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN, timeout_ns=1, request=1)
-        world.netlink(one, Command.GET_CLIENTS)
+        world.netlink(one, Command.GET_CLIENTS, NLM_F_DUMP)
         assert world.ask(owner, END) == 0
         member.start(WAIT, what=lib.GPURT_WAIT_GRANT, timeout_ns=3_600_000 * MS)
         member.sock.send(PACKET.pack(Packet.IOCTL, WAIT, 0, 0) + structure(WAIT, **GRANT))

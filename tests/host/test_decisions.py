@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from worlds import go_on
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cause, Command, EventKind, Policy, Tier
@@ -63,10 +64,12 @@ class World:
     def obeys(self, client: GpuClient) -> None:
         """The agent has carried out its last order."""
         self.gpu.answer(client, client.own.raw.sequence, 0)
+        go_on(self.commands)
 
     def command(self, command: Command, **request: int | str) -> None:
         administrator = Peer(1, 0, "admin", 1)
         self.commands.carry_out(administrator, command, request, self.says(command.name))
+        go_on(self.commands)
 
 
 def busy() -> tuple[World, GpuClient, GpuClient]:
@@ -127,6 +130,7 @@ def test_an_exemption_that_is_removed_and_added_again_stays() -> None:
     world.command(Command.SET_EXEMPT, EXEMPT=1, COMM="c3")
     world.now += Obedience().bound
     world.gpu.advance(world.now)
+    go_on(world.commands)
     assert (third.core.exempt, third.own.raw.exempt) == (True, 1)
 
 
@@ -149,11 +153,13 @@ def test_an_update_that_failed_leaves_its_client_pending() -> None:
     world.begin(owner, 10)
     world.now += Obedience().bound
     world.gpu.advance(world.now)
+    go_on(world.commands)
     assert world.gpu.faults == 1
     assert world.gpu.state(owner) == lib.GPURT_STATE_PENDING
     world.obeys(late)
     world.obeys(late)
     world.gpu.advance(world.now)
+    go_on(world.commands)
     assert world.gpu.state(owner) == lib.GPURT_STATE_RUNNING
 
 
@@ -172,6 +178,7 @@ def test_work_that_completed_with_other_work_is_reported_before_its_client_goes(
     world.gpu.leave(second)
     world.now += 2 * MS
     world.gpu.advance(world.now)
+    go_on(world.commands)
     assert [one for one in world.events if one[1] is EventKind.WORK] == [(1, EventKind.WORK), (2, EventKind.WORK)]
     assert world.said["begin 1"] == (0,)
     assert 2 not in world.gpu.clients
@@ -313,6 +320,7 @@ def test_another_agent_comes_when_the_one_that_was_alone_is_late() -> None:
     world.agent(second)
     world.now += Obedience().bound
     world.gpu.advance(world.now)
+    go_on(world.commands)
     assert world.said["agent 2"][:2] == (0, lib.GPURT_ORDER_ON)
 
 

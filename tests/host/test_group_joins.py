@@ -7,6 +7,8 @@ import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from worlds import go_on
+
 from gpurt._gpurt import lib
 from gpurt.enums import Command, Policy
 from pycontrol.host.budgets import Budgets
@@ -73,6 +75,7 @@ class World:
         self.now += 10 * MS
         for gpu in self.gpus:
             gpu.advance(self.now)
+        go_on(self.commands)
 
 
 def test_what_another_thread_asks_for_meanwhile_comes_after_the_join_on_every_gpu() -> None:

@@ -9,10 +9,12 @@ import mmap
 import os
 import random
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from worlds import go_on
 
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Command, EventKind, Policy
@@ -123,12 +125,14 @@ class World:
 
     def command(self, command: Command, **request: int) -> None:
         self.commands.carry_out(Peer(1, 0, "admin", 1), command, request, lambda _records: None)
+        go_on(self.commands)
 
     def updates(self) -> None:
         """All updates that are due in the next second are over."""
         for _ in range(1000):
             self.now += MS
             self.gpu.advance(self.now)
+            go_on(self.commands)
 
 
 @pytest.fixture
@@ -156,8 +160,10 @@ def test_a_begin_whose_priority_is_set_while_it_waits_is_checked(world: World) -
 def test_a_begin_during_which_the_policy_becomes_boosted_is_checked(world: World) -> None:
     first, later = Program(world, 1, fifo(9), 0), Program(world, 2, NONE, ORDINARY)
     first.begin(OWNER)
-    world.command(Command.SET_POLICY, POLICY=int(Policy.BOOSTED))
-    world.command(Command.SET_PRIORITY, PID=2, PRIORITY=20)
+    commands = world.commands
+    changes = commands.set_policy({"POLICY": int(Policy.BOOSTED)}), commands.set_priority({"PID": 2, "PRIORITY": 20})
+    for step in filter(None, chain(*changes)):
+        step(lambda _result: None)  # both are at the gate, before the begin
     later.begin(SELF)
     world.updates()
     assert world.said == {(1, "begin"): 0, (2, "begin"): -errno.ERANGE}
@@ -280,6 +286,7 @@ def test_random_operations_leave_nobody_raised_without_a_reason(
         else:
             world.now += rng.choice((1, MS))
             world.gpu.advance(world.now)
+            go_on(world.commands)
         for each, own in zip(programs, owns, strict=True):
             if world.kernel[each.tid] != own:
                 raises += 1

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from links import SocketClient, eventually
 from test_data_plane import host_of
+from worlds import go_on
 
 from gpurt._gpurt import lib
 from gpurt.enums import Command, Policy
@@ -107,6 +108,7 @@ class World:
     def command(self, command: Command, **request: int | str) -> None:
         said: list[object] = []
         self.commands.carry_out(Peer(1, 0, "admin", 1), command, request, said.append)
+        go_on(self.commands)
         assert said
 
 

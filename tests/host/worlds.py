@@ -11,10 +11,12 @@ from links import SocketClient
 
 from gpurt._gpurt import lib
 from gpurt.enums import Packet, Policy
+from pycontrol.host.commands import Commands
 from pycontrol.host.endpoint import Access, Endpoint
 from pycontrol.host.gpu import Gpu, Tell
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.loop import Host
+from pycontrol.host.units import Space
 from pycontrol.host.users import UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
 from pycontrol.host.waiter import FOREVER
@@ -25,10 +27,18 @@ BEGIN, END = lib.GPURT_IOC_BEGIN, lib.GPURT_IOC_END
 ENOUGH = 100_000
 
 
+def go_on(commands: Commands) -> None:
+    """Turns until no command that changes something can go on."""
+    while commands.errands.more:
+        commands.errands.turn()
+
+
 class World:
     """A host with virtual GPUs, whose loop turns when it is told to."""
 
-    def __init__(self, path: Path, limits: UserLimits, gpus: int = 1, alpha: int = 0) -> None:
+    def __init__(
+        self, path: Path, limits: UserLimits, gpus: int = 1, alpha: int = 0, space: Space | None = None
+    ) -> None:  # fmt: skip
         self.path = path
         self.endpoint = Endpoint(path, Access())
         self.wake, self._writer = os.pipe()
@@ -37,7 +47,7 @@ class World:
             policy, shape = int(Policy.SEGMENT), Shape(alpha=alpha)
             return [VirtualGpu(index, shape, policy, tell, time.monotonic_ns) for index in range(gpus)]
 
-        self.host = Host(self.endpoint.listener, make, Keeper(), limits=limits)
+        self.host = Host(self.endpoint.listener, make, Keeper(), space, limits)
         self.host.lanes.watch(self.wake)
 
     def rests(self) -> bool:
@@ -46,8 +56,7 @@ class World:
         self.host.timer.arm(when)  # a turn does, too: what was due before makes nothing ready any more
         due = when <= time.monotonic_ns()
         own, lanes = self.host.lanes.ready(wait=False)
-        left = self.host._leaving or self.host._owing or any(gpu.more for gpu in self.host.gpus)
-        return not (due or own or lanes or left)
+        return not (due or own or lanes or self.host._has_more())
 
     def turn(self, times: int = 1) -> None:
         """So many turns; none of them waits."""
