@@ -112,28 +112,33 @@ class Program:
         with self.complaints.open("wb") as err:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=err, env=environment, text=True, bufsize=1, user=user,
+                stderr=err, env=environment, user=user,
             )  # fmt: skip
         self.pid = self.process.pid
-        self.busy = 0  # answers that are still to come
+        self.asked: list[str] = []  # commands whose answers are still to come
+        self.read = b""  # of its output
 
     def send(self, *lines: str) -> None:
         """Sends commands to the program.  Does not wait."""
-        self.busy += len(lines)
+        self.asked += lines
         assert self.process.stdin
-        self.process.stdin.write("".join(line + "\n" for line in lines))
+        self.process.stdin.write("".join(line + "\n" for line in lines).encode())
         self.process.stdin.flush()
 
     def answer(self) -> str:
-        """Waits for the program's answer to the next command, and returns it."""
+        """Waits for the program's answer to the next command, and returns it; "" if the program has ended."""
+        asked, more = self.asked.pop(0), b" "
         assert self.process.stdout
-        line = self.process.stdout.readline().strip()
-        self.busy -= 1
-        return line
+        while more and b"\n" not in self.read:
+            assert readable(self.process.stdout, PATIENCE), f"no answer to {asked!r}: {self.said()}"
+            more = os.read(self.process.stdout.fileno(), 4096)
+            self.read += more
+        line, _, self.read = self.read.partition(b"\n")
+        return line.decode().strip()
 
     def heard(self) -> None:
         """Waits until the host has taken what the program has posted, if the program does nothing now."""
-        if not self.busy:
+        if not self.asked:
             self.do("query-host")
 
     def do(self, *lines: str) -> None:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import machines
 import pytest
 from links import PATIENCE, eventually
 from machines import ROOT, FakeGpu, Served, Start, stop
@@ -50,6 +51,18 @@ def test_a_program_runs_under_the_library(gpurt: Gpurt, built: Path) -> None:
     assert (done.returncode, done.stdout.split()) == (0, ["ok"] * 3), done.stderr
     assert "tier T1" in done.stderr
     assert "1 launches in 1 automatic segments" in done.stderr
+
+
+def test_a_program_that_does_not_answer_is_named_with_its_command(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine without a limit printed nothing for as long as anybody waited."""
+    program = start()
+    os.kill(program.pid, signal.SIGSTOP)
+    monkeypatch.setattr(machines, "PATIENCE", 0.0)
+    program.send("all")
+    with pytest.raises(AssertionError, match="no answer to 'all'"):
+        program.answer()
 
 
 def test_it_leaves_programs_without_a_gpu_alone(gpurt: Gpurt) -> None:
