@@ -517,6 +517,9 @@ static const char *why_no_member(int err)
 	}
 }
 
+/* All checks have passed, and something has changed since. */
+static const char half_moved[] = "some clients of the process may be members, and others not; try again";
+
 static int set_group(struct genl_info *info, const struct pid *pid, const char *name)
 {
 	int (*const steps[])(struct gpurt_file *file, u32 index, struct entry *entry) = { may_move, move };
@@ -528,7 +531,7 @@ static int set_group(struct genl_info *info, const struct pid *pid, const char *
 		for (k = 0, count = 0; k < GPURT_MAX_GPUS; k++) {
 			ret = pid ? each_file(k, pid, &entry, steps[i]) : 0;
 			if (ret < 0)
-				return gpurt_nl_refuse(info->extack, ret, why_no_member(ret));
+				return gpurt_nl_refuse(info->extack, ret, i ? half_moved : why_no_member(ret));
 			count += ret;
 		}
 	}

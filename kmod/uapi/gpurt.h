@@ -343,9 +343,10 @@
  * GPURT_CMD_SET_GROUP	  GROUP, PID.  The process's clients join that group of its user, as by
  *			  GPURT_IOC_GROUP_JOIN, but also in the middle of a segment.  It is the cure where one
  *			  program waits for another (GPURT_EVENT_STUCK).  Clients to come join it by
- *			  themselves or not at all.  ESRCH: no client with that pid.  EINVAL: no name.  Others as
- *			  GPURT_IOC_GROUP_JOIN; EOPNOTSUPP also where a tenure would span GPUs of which one
- *			  has a lock policy.
+ *			  themselves or not at all.  All clients are checked first.  If something changes
+ *			  meanwhile, only some may be members after an error; the same command again goes on.
+ *			  ESRCH: no client with that pid.  EINVAL: no name.  Others as GPURT_IOC_GROUP_JOIN;
+ *			  EOPNOTSUPP also where a tenure would span GPUs of which one has a lock policy.
  * GPURT_CMD_SET_POLICY	  POLICY, GPU (optional), NOTICE and POLL_NS (optional, policy `job`;
  *			  GPURT_POLL_MIN_NS to GPURT_POLL_MAX_NS).  EOPNOTSUPP: `boosted`, where the host cannot do it;
  *			  any policy, on a host with GPURT_CAP_UNITS.
