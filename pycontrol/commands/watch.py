@@ -8,6 +8,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from logging.handlers import SysLogHandler
 from pathlib import Path
 
@@ -32,8 +33,8 @@ from pycontrol.observe.watch.mismatch import bounds_of, lasting, mismatch
 from pycontrol.observe.watch.watch import PATIENCE, Watcher
 from pycontrol.output import render
 
-#: So many findings of one kind about one task are printed in a second; the others are counted in the next line of it.
-MOST = 5
+#: Findings of one kind about one task are printed no nearer than this, seconds; those between are counted.
+APART = 10
 
 
 @command(
@@ -166,8 +167,7 @@ class Teller:
     def __init__(self, as_json: bool, log: logging.Logger | None) -> None:
         self.as_json, self.log = as_json, log
         self.counts: Counter[What] = Counter()
-        self._window = 0
-        self._recent: Counter[tuple[What, str]] = Counter()
+        self._next: dict[tuple[What, str], float] = {}
         self._held: Counter[tuple[What, str]] = Counter()
 
     def begin(
@@ -183,18 +183,15 @@ class Teller:
         render.say(f"watching: {compared}; Ctrl-C ends it", err=True)
 
     def tell(self, findings: Iterable[Finding]) -> None:
-        """Tells of findings; of many alike in one second, how many there were."""
-        second = time.monotonic_ns() // 1_000_000_000
-        if second != self._window:
-            self._window = second
-            self._recent.clear()
+        """Tells of findings; of many alike, how many there were."""
+        now = time.monotonic()
         for finding in findings:
             key = finding.what, finding.task
             self.counts[finding.what] += 1
-            self._recent[key] += 1
-            if self._recent[key] > MOST:
+            if now < self._next.get(key, 0):
                 self._held[key] += 1
             else:
+                self._next[key] = now + APART
                 self._say(finding, self._held.pop(key, 0))
 
     def _say(self, finding: Finding, more: int) -> None:
@@ -206,7 +203,8 @@ class Teller:
         if self.as_json:
             render.emit_line({"event": "finding", **documents.finding(finding), "more": more})
         else:
-            render.say(f"{finding.time / 1e9:14.6f}  {line}")
+            now = datetime.fromtimestamp((time.time_ns() - time.monotonic_ns() + finding.time) / 1e9)  # of this place
+            render.say(f"{now.isoformat(' ', 'milliseconds')}  {line}")
 
     def end(self, judge: Judge, events: int, lacking: str) -> int:
         """Prints the summary and returns the exit code.  ``lacking``: what the named test does not bound."""

@@ -73,7 +73,8 @@ def of_taskset(taskset: Taskset, policy: int) -> Layout:
         units = part.size or platform.compute_units or 1
         shapes.append(Shape(alpha * SHARE // 100, theta, slice_, platform.copy_engine, units))
     policies = tuple(int(Policy.parse(part.policy)) if part.policy else policy for part in parts)
-    return Layout(tuple(shapes), policies, len(parts), factor(platform.cross_contention, "cross_contention"))
+    count = len(parts) if parts[0].own_gpu else 0
+    return Layout(tuple(shapes), policies, count, factor(platform.cross_contention, "cross_contention"))
 
 
 def factor(value: Fraction, name: str) -> int:

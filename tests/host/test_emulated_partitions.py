@@ -71,6 +71,14 @@ def test_each_partition_of_a_file_is_a_gpu(start_host: Callable[..., Path], tmp_
     lib.gpurt_close(handle[0])
 
 
+def test_a_gpu_without_partitions_is_none(start_host: Callable[..., Path], tmp_path: Path) -> None:
+    head, _, tail = FILE.partition("[[partition]]")
+    task = tail.partition("[[task]]")[2].replace('partition = "b"\n', "")
+    (file := tmp_path / "tasks.toml").write_text(f"{head}[[task]]{task}", encoding="utf-8")
+    with connect(str(start_host(f"--taskset={file}"))) as plane:
+        assert [one.partition_of for one in plane.status()] == [None]
+
+
 OWNED = """
 [platform]
 cpus = 1

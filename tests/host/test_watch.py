@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -32,6 +33,7 @@ from gpurt.enums import EventKind, Policy
 from pycontrol.commands.watch import Teller
 from pycontrol.link.control import ClientInfo, Control, EventRecord, GpuStatus, connect
 from pycontrol.machine import procs
+from pycontrol.observe.judge.finding import Finding, What
 from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.watch import PATIENCE as LATEST
 from pycontrol.observe.watch.watch import Watcher
@@ -337,8 +339,7 @@ def test_a_program_may_be_started_again(host: Path, watch: Callable[..., Watch])
         for one in (client, another):
             with job("camera", 7, client=one):
                 pass
-    assert [running.next()["finding"] for _ in range(3)] == ["period"] * 3
-    assert set(running.end()[1]["found"]) == {"period"}
+    assert (running.next()["finding"], running.end()[1]["found"]) == ("period", {"period": 3})  # told once
 
 
 def test_another_policy_is_said_at_the_beginning(start_host: StartHost, watch: Callable[..., Watch]) -> None:
@@ -402,6 +403,32 @@ def test_tasks_without_a_bound_are_said(
             code = Teller(True, None).end(judge, 2, why)
         last = json.loads(capsys.readouterr().out)
         assert (code, last["in_time"], last["why"]) == (1 if why else 0, not why, why or None)
+
+
+def test_findings_of_one_kind_are_told_once_and_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    now = 100.0
+    clock = SimpleNamespace(monotonic=lambda: now, monotonic_ns=time.monotonic_ns, time_ns=time.time_ns)
+    monkeypatch.setattr("pycontrol.commands.watch.time", clock)
+    with click.Context(click.Command("watch")):
+        teller = Teller(False, None)
+        for task in ("a", "b", "a", "a"):
+            teller.tell([Finding(1, What.PERIOD, task, "text")])
+        now += 11
+        teller.tell([Finding(1, What.PERIOD, "a", "text")])
+    said = [line.split("  ")[1] for line in capsys.readouterr().out.splitlines()]
+    line = "assumption: period: a: text"
+    assert said == [line, line.replace("a: text", "b: text"), f"{line} (2 more like it before)"]
+
+
+def test_a_finding_has_its_time_of_day(capsys: pytest.CaptureFixture[str]) -> None:
+    before = datetime.now()
+    with click.Context(click.Command("watch")):
+        Teller(False, None).tell([Finding(time.monotonic_ns(), What.PERIOD, "a", "text")])
+    day, hour, *_ = capsys.readouterr().out.split()
+    about = timedelta(seconds=1)
+    assert before - about < datetime.fromisoformat(f"{day} {hour}") < datetime.now() + about
 
 
 def test_a_time_ends_it_and_no_job_is_no_yes(host: Path, watch: Callable[..., Watch]) -> None:

@@ -129,6 +129,12 @@ def test_help_is_there_without_a_manual_page(gpurt: Gpurt) -> None:
     assert " man " not in gpurt("--help")[1]
 
 
+def test_what_repeats_is_named_where_a_command_has_no_watch(gpurt: Gpurt) -> None:
+    for words in (["status"], ["status", "clients"]):
+        code, _, err = gpurt(*words, "--watch")
+        assert (code, "gpurt top shows clients again and again" in err) == (2, True)
+
+
 def test_a_wrong_option_gets_the_one_that_is_meant(gpurt: Gpurt) -> None:
     code, _, err = gpurt("analyze", ROOT / "examples/minimal.toml", "--tests", "x")
     assert code == 2

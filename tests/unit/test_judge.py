@@ -166,6 +166,15 @@ def test_a_segment_that_takes_too_long_is_seen_when_it_makes_another_task_late(f
     assert late.because == missed.because == (What.SEGMENT,)
 
 
+def test_a_job_that_waited_for_its_thread_tells_late_that_the_system_was_not_idle(file: TasksetFile) -> None:
+    """slow's segment was too long; fast's job, released in it, is told of when it begins, after slow's end."""
+    judge = Judge(file, {"fast": 8 * MS})
+    (long,) = found(judge, [*job("slow", 0, 0, 99_000), *segment("slow", 1000, 90_000)])
+    fast = job("fast", 0, 95_000, 109_000)
+    late, missed = (one for event in fast for one in judge.feed(event))
+    assert (long.what, late.because, missed.because) == (What.SEGMENT, (What.SEGMENT,), (What.SEGMENT,))
+
+
 def test_segments_against_their_declared_worst_cases(file: TasksetFile) -> None:
     judge = Judge(file, {})
     fast = 2500 + 300  # worst case, and one update

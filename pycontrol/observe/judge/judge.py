@@ -73,6 +73,7 @@ class Judge:
         self._serving = Serving(file.taskset, self._log)
         self._slept = Slept(self._log)
         self._latest = 0
+        self._idle: tuple[int, dict[What, None]] = 0, {}  # since when, and what was seen broken before
 
     @property
     def counts(self) -> Counter[tuple[What, str]]:
@@ -158,6 +159,9 @@ class Judge:
         if open_ and open_.number != event.job and not seen.task.best_effort:
             text = f"released when job {open_.number} was: two programs do its jobs, and the bound is for one"
             self._log.add(event.time, What.PERIOD, seen.task.name, text, event.job)
+        since, excuses = self._idle
+        if event.time < since:  # it waited, and nobody had told of it
+            self._log.excuses = excuses | self._log.excuses
         if open_ is None:
             self._check_period(seen, event)
             name = seen.task.name
@@ -286,7 +290,8 @@ class Judge:
     def _settle(self) -> None:
         """The assumptions broken before do not matter once the system is idle, as far as the judge can know."""
         if self._log.excuses and not any(seen.active for seen in self._tasks.values()):
-            self._log.excuses.clear()
+            self._idle = self._latest, self._log.excuses
+            self._log.excuses = {}
 
     # Segments
 
