@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from gpurt import files
-from pycontrol.signals import ENDS, interrupt
+from pycontrol.signals import END_SIGNALS, interrupt
 
 #: The signals that end a recording: Ctrl-C, a service's or a batch job's end, and that of a terminal or an ssh session.
 RECORDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -166,7 +166,7 @@ class _Watch:
 
     def _run(self) -> None:
         while number := next(iter(os.read(self._reader, 1)), None):
-            if number in ENDS and signal.getsignal(number) is interrupt and not self._closed.wait(GRACE):
+            if number in END_SIGNALS and signal.getsignal(number) is interrupt and not self._closed.wait(GRACE):
                 self._end(128 + number)
         os.close(self._reader)
 

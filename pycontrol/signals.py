@@ -9,7 +9,7 @@ import os
 #: Exit codes after Ctrl-C and SIGTERM, those of a shell for a program that the signal ended.
 INTERRUPTED, TERMINATED = 130, 143
 #: The signals that `interrupt` handles.
-ENDS = (_signal.SIGINT, _signal.SIGTERM)
+END_SIGNALS = (_signal.SIGINT, _signal.SIGTERM)
 
 
 class Terminated(KeyboardInterrupt):

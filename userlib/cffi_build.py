@@ -89,7 +89,7 @@ void gpurt_py_retry(struct gpurt_agents *);
 
 #: Calls whose result is in memory before Python handles a signal: if a handler raises, what a call returns is lost.
 #: `status` is NOT_CALLED until the call is over.
-KEPT = """
+KEPT_CALLS = """
 #define GPURT_NOT_CALLED 1
 static void gpurt_py_begin(struct gpurt_handle *handle, unsigned int flags, unsigned int priority, int *status)
 {
@@ -142,7 +142,7 @@ def make_ffi() -> FFI:
     builder.cdef(CALLBACKS + KEPT_DECLARATIONS)
     internal = [header for header in HEADERS if not header.startswith(("kmod/uapi", "userlib/include"))]
     includes = "".join(f'#include "{header}"\n' for header in internal)
-    builder.set_source(MODULE, f"#include <gpurt.h>\n{includes}{KEPT}")
+    builder.set_source(MODULE, f"#include <gpurt.h>\n{includes}{KEPT_CALLS}")
     return builder
 
 

@@ -29,7 +29,7 @@
  */
 #define POLL_NS 100000
 /* Likewise for GPURT_SPINS, while the host carries out a decision. */
-#define SPIN_NS 20000000
+#define HOST_SPIN_NS 20000000
 
 /* Calls without an answer that a connection makes while the host may not have read any of them. */
 #define MOST_POSTS 16
@@ -233,7 +233,7 @@ static uint64_t poll_for(struct connection *c, enum gpurt_patience patience)
 {
 	if (patience == GPURT_WAITS)
 		return 0;
-	return patience == GPURT_SPINS && !c->agents ? SPIN_NS : POLL_NS;
+	return patience == GPURT_SPINS && !c->agents ? HOST_SPIN_NS : POLL_NS;
 }
 
 static int await(struct connection *c, struct pending *call, enum gpurt_patience patience)

@@ -13,7 +13,7 @@ from analysis.rta import Result, Test
 from gpurt.types import Document
 
 #: The most tasks of a file for which facts are searched beside the answer itself.
-MOST_TASKS = 500
+MAX_TASKS_BESIDE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def beside(
     """
     if not why:
         return Beside()
-    if len(taskset) > MOST_TASKS:
-        return Beside(helps=[f"fewer tasks in the file: up to {MOST_TASKS}, gpurt also looks for what would help"])
+    if len(taskset) > MAX_TASKS_BESIDE:
+        return Beside(helps=[f"fewer tasks in the file: up to {MAX_TASKS_BESIDE} gpurt also looks for what would help"])
     from analysis.answers import no  # the simulator and the searches, which a yes does not need
 
     others = named(results, taskset)[1] if by_name else list(of_policies(taskset)) if taskset.real_time else []

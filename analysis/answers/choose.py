@@ -20,11 +20,11 @@ from gpurt.enums import Policy
 
 #: The policies that are compared.  MPCP and FMLP+ are left out: no host has them.
 COMPARED = tuple(Policy.words())
-MIXED = ("gcaps-mixed", "boosted-mixed")
+MIXED_TESTS = ("gcaps-mixed", "boosted-mixed")
 #: If more tasks use the GPU, not every combination of modes is tried.
 MOST_COMBINED = 8
 #: If more tasks use the GPU, none is under a test that has no compiled formula.
-MOST_READABLE = 24
+MAX_USERS_READABLE = 24
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Choice:
 
 def effort() -> int:
     """How many steps `choices` counts."""
-    return len(registry.TESTS) + len(MIXED)
+    return len(registry.TESTS) + len(MIXED_TESTS)
 
 
 def choices(
@@ -79,7 +79,7 @@ def choices(
             if test.waiting is not None and (system := systems.get(test.policy)) and _eligible(test, system):
                 found += _choices(test, system)
             progress(1)
-        for test in map(registry.find, MIXED):
+        for test in map(registry.find, MIXED_TESTS):
             if _about(test, systems[test.policy]):
                 found += _combined(systems[test.policy], test.name)
             progress(1)
@@ -168,7 +168,7 @@ def _assigned(test: Test, taskset: Taskset, modes: Mapping[str, Waiting]) -> Cho
 
 
 def _combined(taskset: Taskset, test: str) -> list[Choice]:
-    """The best choice of a waiting mode for each task under a test of MIXED; none if all wait in the same mode."""
+    """The best choice of a mode for each task under a test of MIXED_TESTS; none if all wait in the same mode."""
     users = _users(taskset)
     if unsearched(taskset, test):
         return []
@@ -187,7 +187,7 @@ def _combined(taskset: Taskset, test: str) -> list[Choice]:
 
 def unsearched(taskset: Taskset, test: str) -> bool:
     """Whether combinations of waiting modes are left out under this test: there are too many."""
-    return registry.find(test).compiled is None and len(_users(taskset)) > MOST_READABLE
+    return registry.find(test).compiled is None and len(_users(taskset)) > MAX_USERS_READABLE
 
 
 def _mixed(taskset: Taskset, modes: Mapping[str, Waiting], name: str) -> Choice:

@@ -28,9 +28,9 @@ from gpurt.errors import TooLargeError
 from gpurt.types import CData
 
 #: Above, the sets of tasks that each bound rests on would take more memory than the analysis is worth.
-MOST_TASKS = 30_000
+MAX_TASKS_BOUNDED = 30_000
 #: Above, the readable analyses take minutes.
-MOST_READABLE = 1000
+MAX_TASKS_READABLE = 1000
 
 _EQUALS = {
     Equals.BOUNDED: lib.GPURT_RTA_BOUNDED,
@@ -118,8 +118,8 @@ def serves(test: rta.Test) -> bool:
 
 def check_size(test: rta.Test, taskset: Taskset) -> None:
     """Raises TooLargeError for a taskset that only the readable analysis takes, and that is too large for it."""
-    if len(taskset) > MOST_READABLE:
-        raise TooLargeError(f"{test.name} takes at most {MOST_READABLE} tasks, and the file has {len(taskset)}")
+    if len(taskset) > MAX_TASKS_READABLE:
+        raise TooLargeError(f"{test.name} takes at most {MAX_TASKS_READABLE} tasks, and the file has {len(taskset)}")
 
 
 def known(test: rta.Test, taskset: Taskset) -> bool:
@@ -141,7 +141,7 @@ def passes(test: rta.Test, taskset: Taskset) -> bool:
     taskset = test.seen(taskset)
     if refused := test.refusal(taskset):
         return refused.schedulable
-    if test.compiled is None or len(taskset) > MOST_TASKS:
+    if test.compiled is None or len(taskset) > MAX_TASKS_BOUNDED:
         return _briefly(test, taskset)
     try:
         view = (batch := from_tasksets([taskset])).view()
@@ -179,7 +179,7 @@ def assign(test: rta.Test, taskset: Taskset) -> Assignment:
 
 def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
     """The tasks that have levels, from the lowest on, as far as tasks can take them; None if that is not known."""
-    if test.compiled is None or _unknown(test, taskset) or len(taskset) > MOST_TASKS:
+    if test.compiled is None or _unknown(test, taskset) or len(taskset) > MAX_TASKS_BOUNDED:
         return None
     if taskset.threads:  # a thread has one level, and is tried as a whole
         return None
@@ -199,7 +199,7 @@ def _levels(test: rta.Test, taskset: Taskset) -> list[str] | None:
 
 def _analyse(test: rta.Test, taskset: Taskset, assume: bool) -> Result | None:
     """None if the test has no compiled formula, or the formula cannot take the taskset."""
-    if test.compiled is None or len(taskset) > MOST_TASKS:
+    if test.compiled is None or len(taskset) > MAX_TASKS_BOUNDED:
         return None
     try:
         batch = from_tasksets([taskset])

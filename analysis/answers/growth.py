@@ -15,7 +15,7 @@ from analysis.answers import units as units
 from analysis.answers.beside import Beside
 from analysis.answers.chosen import beside_of, covering_test
 from analysis.answers.periods import Period, own_periods, periods
-from analysis.answers.sensitivity import MOST_TASKS, Margin, effort, epsilon_budgets, margins
+from analysis.answers.sensitivity import MAX_TASKS_SEARCHED, Margin, effort, epsilon_budgets, margins
 from analysis.answers.units import PassingLimits
 from analysis.answers.verdict import beyond
 from analysis.chains.bounds import Bounded, bound_of
@@ -102,8 +102,9 @@ def growth(
         raise UsageError(f"--clock: what is searched for is the largest epsilon, which {test.name} does not depend on")
     if test is None or not taskset.real_time:
         return Growth(None, why, notes, beside=beside_of(taskset, None, why, name, "margins"))
-    if own and len(taskset) > MOST_TASKS:
-        raise TooLargeError(f"gpurt margins searches files of at most {MOST_TASKS} tasks; this one has {len(taskset)}")
+    if own and len(taskset) > MAX_TASKS_SEARCHED:
+        most = f"files of at most {MAX_TASKS_SEARCHED} tasks"
+        raise TooLargeError(f"gpurt margins searches {most}; this one has {len(taskset)}")
     result = compiled.run(test, taskset)
     more = result.why or beyond(test, taskset, result)
     why = why or more

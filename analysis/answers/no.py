@@ -25,7 +25,7 @@ from gpurt.units import exact_ms
 #: So many runs are simulated, of so many jobs each at most.
 RUNS, MOST_JOBS = 50, 20_000
 #: Fewer runs are simulated of large tasksets: a job takes as long as there are tasks.
-MOST_STEPS = 4_000_000
+MAX_STEPS_SIMULATED = 4_000_000
 #: A thread of its own is looked for where one serves so many tasks: each needs two verdicts.
 MOST_SERVED = 8
 
@@ -43,7 +43,7 @@ def missed(taskset: Taskset, result: Result) -> list[str]:
     options = Options(taskset.policies[0], job_cpu=taskset.platform.thread_cpu or 0)
     simulated = switching(under(taskset, options.policy, everywhere=True) or taskset)
     try:
-        runs = min(RUNS, max(1, MOST_STEPS // (jobs * len(taskset) + 1)))
+        runs = min(RUNS, max(1, MAX_STEPS_SIMULATED // (jobs * len(taskset) + 1)))
         seen = worst_over_offsets(simulated, options, runs).tasks
     except SimulationError:
         return []

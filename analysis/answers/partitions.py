@@ -14,7 +14,7 @@ from analysis.partition import fast, variants
 from analysis.partition.exact import EXACT
 from analysis.partition.inside import NON_PREEMPTIVE
 from analysis.partition.merge import Infeasible
-from analysis.partition.variants import ONE, ORDERS, Allocation
+from analysis.partition.variants import LIST_ORDERS, ONE, Allocation
 from analysis.partition.workload import Item, Workload
 from gpurt.types import Document
 from gpurt.units import exact_ms
@@ -24,7 +24,7 @@ BEST = "best"
 COUPLED = {"gcaps-suspend": Waiting.SUSPEND, "gcaps-busy": Waiting.BUSY}
 #: Policies that run one task at a time in a partition, by priority: what `fp` is about.
 PREEMPTIVE = ("segment", "boosted")
-OTHER = "under others, jobs of a partition execute at once or out of order, and no test here covers that"
+OTHER_TESTS = "under others, jobs of a partition execute at once or out of order, and no test here covers that"
 
 
 class Unplannable(ValueError):
@@ -68,7 +68,8 @@ def workload(
         _check_coupled(taskset, inside, policies)
     if inside == "fp" and (others := policies.difference(PREEMPTIVE)):
         raise Unplannable(
-            f"fp is for partitions that run policy {' or '.join(PREEMPTIVE)}, and the file says {min(others)}: {OTHER}"
+            f"fp is for partitions that run policy {' or '.join(PREEMPTIVE)}, and the file says {min(others)}: "
+            f"{OTHER_TESTS}"
         )
     for task in members(taskset):
         if any(segment.parts for segment in task.gpu_segments):
@@ -132,7 +133,7 @@ def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infea
     if variant == BEST:
         return fast.best(given)
     if variant != EXACT:
-        return fast.run(given, variant, order or ORDERS[0])
+        return fast.run(given, variant, order or LIST_ORDERS[0])
     try:
         return fast.exact(given)
     except ValueError as error:

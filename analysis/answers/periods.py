@@ -20,14 +20,14 @@ from analysis.model.relations import beginnings
 from analysis.rta import Test
 
 #: Longer periods are searched up to so many times the one of the file.
-LONGEST = 10
+MAX_PERIOD_FACTOR = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
     """A task's period of ``now`` ns; ``least`` and ``most``: what it must be at least, or at most, for a yes.
 
-    Both are None if none of up to LONGEST times as much is found.
+    Both are None if none of up to MAX_PERIOD_FACTOR times as much is found.
     """
 
     task: str
@@ -76,7 +76,7 @@ def _moved(task: Task, period: int) -> Task:
 def searched(test: Test, taskset: Taskset, name: str) -> Period:
     """What the period of a task has to be, with binary searches; what is found passes."""
     task = next(t for t in taskset if t.name == name)
-    now, longest = task.period, LONGEST * task.period
+    now, longest = task.period, MAX_PERIOD_FACTOR * task.period
 
     def passes(period: int) -> bool:
         return proved(test, with_period(taskset, name, period))

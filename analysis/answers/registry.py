@@ -145,7 +145,7 @@ def no_demands(task: Task, system: System) -> list[Demand | Shared]:
 
 # Each task owns SMs or CUs, and copies share one bus.  No host ships the policy, and analysis/attack/units.py attacks
 # them, since the simulator of policies that share the GPU in time knows neither.
-FEDERATED = (
+FEDERATED_ROWS = (
     Test(
         "rtgpu", "own units of the GPU, whole jobs on the bus", "RTGPU; readings: RTGPU, holistic bounds", "federated",
         SUSPEND, no_demands, analysis=UnitsTest(RTGPU), sound=True,
@@ -178,7 +178,7 @@ def by_name(rows: Iterable[Test]) -> dict[str, Test]:
 #: Every test for a GPU that tasks share, by name.
 TESTS = by_name(ROWS)
 #: Every test for tasks that own units of the GPU, by name.
-UNITS = by_name(FEDERATED)
+UNITS = by_name(FEDERATED_ROWS)
 
 
 _run = cache(run_path)

@@ -30,9 +30,9 @@ from analysis.model import (
 from analysis.rta import Test
 
 #: The times of single tasks are searched in files of so many tasks.
-MOST_TASKS = 500
+MAX_TASKS_SEARCHED = 500
 #: Factors are searched in steps of one millionth, up to a thousand.
-STEPS = 1_000_000
+FACTOR_STEPS = 1_000_000
 UNLIMITED = Fraction(1000)
 
 
@@ -102,7 +102,7 @@ def own_times(taskset: Taskset) -> list[tuple[str, Grows, int]]:
 def effort(taskset: Taskset, clocks: int) -> int:
     """The steps of `margins` and of `epsilon_budgets` for so many machines, of which their ``tick`` is told."""
     searches = len(own_times(taskset)) + bool(taskset.platform.epsilon) + 1
-    return searches * steps(int(UNLIMITED * STEPS)) + clocks * steps(_longest(taskset))
+    return searches * steps(int(UNLIMITED * FACTOR_STEPS)) + clocks * steps(_longest(taskset))
 
 
 def task_margin(
@@ -161,10 +161,10 @@ def largest(scaled: Callable[[Fraction], Taskset], test: Test, tick: Tick = unwa
     """
 
     def passes(steps: int) -> bool:
-        return proved(test, scaled(Fraction(steps, STEPS)))
+        return proved(test, scaled(Fraction(steps, FACTOR_STEPS)))
 
-    found = _search(passes, int(UNLIMITED * STEPS), tick, STEPS)
-    return None if found is None else Fraction(found, STEPS)
+    found = _search(passes, int(UNLIMITED * FACTOR_STEPS), tick, FACTOR_STEPS)
+    return None if found is None else Fraction(found, FACTOR_STEPS)
 
 
 def steps(limit: int) -> int:

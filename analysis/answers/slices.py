@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from analysis.model import GpuSegment, Partition, Sharing, Span, Task, Taskset, Waiting
-from analysis.model.conflicts import UNKNOWN, under
+from analysis.model.conflicts import UNKNOWN_TIMES, under
 from analysis.model.driver import DEFAULT, settable
 from analysis.model.fold import apart
 from analysis.rta.analyse import analyse
@@ -199,7 +199,7 @@ def _refusal(taskset: Taskset) -> str:
     if busy and Sharing.DEADLINE in orders:
         return f"{busy[0]} waits busily; the bounds of TSGs that are shared by deadline are for tasks that suspend"
     if under(taskset, Policy.TIMESLICED.word) is None:
-        return UNKNOWN
+        return UNKNOWN_TIMES
     if not taskset.platform.theta_known:
         return "theta is missing in [platform], what a context switch of the GPU costs"
     return "some tasks share a TSG by priority and others by deadline; no test covers both" if len(orders) > 1 else ""

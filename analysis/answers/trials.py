@@ -73,10 +73,10 @@ class Trials:
         first = [(self.wcrt[index], task.period, 2 * task.eta * alpha)
                  for index, task in self.users if task.segment_priority >= least]  # fmt: skip
         wait, before = alpha, -1
-        while before < wait <= boosted.SPIN:
+        while before < wait <= boosted.MAX_SPIN_NS:
             before = wait
             wait = alpha + sum(-(-(wait + response) // period) * cost for response, period, cost in first)
-        return wait <= boosted.SPIN
+        return wait <= boosted.MAX_SPIN_NS
 
 
 def trials(
@@ -90,7 +90,7 @@ def trials(
         return schedulable, [int(one * whole) for one in slacks]
 
     alone = (
-        compiled.known(test, taskset) and not taskset.threads and len(taskset) <= compiled.MOST_TASKS
+        compiled.known(test, taskset) and not taskset.threads and len(taskset) <= compiled.MAX_TASKS_BOUNDED
         and not any(chain.limited for chain in taskset.chains)
         and not any(test.refusal(test.seen(one)) for one in (taskset, busy))
     )  # fmt: skip

@@ -20,8 +20,8 @@ from analysis.rtgpu.analyse import System, Units
 from analysis.rtgpu.method import Method
 
 #: Factors are searched in steps of a thousandth, up to a hundred; interleaving up to 2.
-STEPS = 1000
-UNLIMITED = 100 * STEPS
+UNIT_FACTOR_STEPS = 1000
+UNLIMITED = 100 * UNIT_FACTOR_STEPS
 
 Changed = Callable[[Taskset, int], Taskset]
 
@@ -78,7 +78,7 @@ def effort(taskset: Taskset) -> int:
 def _largest(run: Trial, taskset: Taskset, changed: Changed, most: int, least: int = 0) -> Fraction | None:
     """The largest factor that passes, searched between ``least`` and ``most`` thousandths; None if the least fails."""
     found = bisected(lambda factor: run(changed(taskset, factor)), least, most)
-    return None if found is None else Fraction(found, STEPS)
+    return None if found is None else Fraction(found, UNIT_FACTOR_STEPS)
 
 
 def _chunk(run: Trial, taskset: Taskset) -> int | None:
@@ -117,8 +117,8 @@ def _loaded(taskset: Taskset, factor: int) -> Taskset:
     def change(part: Copy | Kernel) -> Copy | Kernel:
         if isinstance(part, Copy):
             return part
-        most = max(part.interleave * part.work.worst // WHOLE, part.overhead if factor >= STEPS else 0)
-        return replace(part, overhead=min(-(-part.overhead * factor // STEPS), most))
+        most = max(part.interleave * part.work.worst // WHOLE, part.overhead if factor >= UNIT_FACTOR_STEPS else 0)
+        return replace(part, overhead=min(-(-part.overhead * factor // UNIT_FACTOR_STEPS), most))
 
     return _with(taskset, change)
 
@@ -127,7 +127,7 @@ def _copying(taskset: Taskset, factor: int) -> Taskset:
     def change(part: Copy | Kernel) -> Copy | Kernel:
         if isinstance(part, Kernel):
             return part
-        worst = -(-part.time.worst * factor // STEPS)
-        return Copy(Span(worst, min(part.time.best, part.time.best * factor // STEPS, worst)))
+        worst = -(-part.time.worst * factor // UNIT_FACTOR_STEPS)
+        return Copy(Span(worst, min(part.time.best, part.time.best * factor // UNIT_FACTOR_STEPS, worst)))
 
     return _with(taskset, change)

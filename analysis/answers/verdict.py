@@ -18,7 +18,7 @@ PARTITIONED = "{} is for one task at a time on the GPU, and the file has several
 #: Why a test proves nothing of a file that says otherwise how TSGs take turns.
 OTHER_TURNS = "{} is about other slices, levels and shared TSGs than the file's"
 #: Why the answer about a taskset without a real-time task is no.
-NOTHING = "there is no real-time task, so nothing was proved"
+NOTHING_PROVED = "there is no real-time task, so nothing was proved"
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def answer(taskset: Taskset) -> Answer:
     """The verdict by the first covering test that passes; if none passes, by the first."""
     policy = " and ".join(taskset.policies)
     if not taskset.real_time:
-        return Answer(policy, None, None, NOTHING)
+        return Answer(policy, None, None, NOTHING_PROVED)
     first: Answer | None = None
     for test in covering(taskset):
         if lacks_theta(test, taskset):
@@ -154,8 +154,8 @@ def slow_turns(test: Test, taskset: Taskset, result: Result) -> str:
     for task in taskset.real_time:
         if task.spins(test.waiting) and boosted.longest_turn(task, taskset, responses) is None:
             return (
-                f"{task.name} may wait longer than {boosted.SPIN // MS} ms for its turn at the update lock; its thread "
-                "sleeps then, which the bounds for tasks that wait busily do not allow (docs/boosted.md)"
+                f"{task.name} may wait longer than {boosted.MAX_SPIN_NS // MS} ms for its turn at the update lock; its "
+                "thread sleeps then, which the bounds for tasks that wait busily do not allow (docs/boosted.md)"
             )
     return ""
 
@@ -171,7 +171,7 @@ def _assigned(test: Test, taskset: Taskset) -> Taskset:
 def no_proof(test: Test, taskset: Taskset) -> str:
     """Why it proves nothing if the taskset passes this test; empty if that is a proof."""
     if not taskset.real_time:
-        return NOTHING
+        return NOTHING_PROVED
     if not test.rules.units and taskset.partitioned and not test.divides(taskset):
         return PARTITIONED.format(test.name)
     if not test.fits_turns(taskset) and not test.rules.units:

@@ -18,11 +18,11 @@ from analysis.model import Taskset
 from analysis.rta import Test, Verdict
 
 #: Periods of tasks are up to so many units.
-LONGEST = 9
+MAX_PERIOD_UNITS = 9
 #: Releases come at such parts of a unit: a blocking that begins just before a release is seen almost whole.
 FINER = 2
 #: States of a taskset of which threads serve several tasks, or several jobs of one are pending; more is left out.
-MOST = 200_000
+MAX_STATES = 200_000
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Kind:
         """A taskset of this kind that a test is about."""
         if self.workers:
             return tiny_holds(rng) if test.rules.raises and rng.random() < 0.5 else tiny_forks(rng)
-        taskset = tiny_for(test, rng, LONGEST, empty=False)
+        taskset = tiny_for(test, rng, MAX_PERIOD_UNITS, empty=False)
         if self.threads:
             taskset = with_random_threads(taskset, rng)
         taskset = with_random_pending(taskset, rng) if self.pending else taskset
@@ -98,7 +98,7 @@ def closeness(
     for done in range(1, tasksets + 1):
         taskset = kind.drawn(test, rng)
         try:
-            found = compare(test, taskset, finer=FINER) if kind.plain else compare(test, taskset, MOST)
+            found = compare(test, taskset, finer=FINER) if kind.plain else compare(test, taskset, MAX_STATES)
         except TooManyStatesError:
             found, large = None, large + 1
         if found:

@@ -10,7 +10,7 @@ from analysis.model import Waiting
 from gpurt.enums import Policy
 
 POLICIES = Policy.words()
-LEVELS = ("low", "medium", "high")
+LEVEL_WORDS = ("low", "medium", "high")
 
 
 class Drawn:
@@ -53,7 +53,7 @@ class Drawn:
         for name in self.parts:
             yield from ("[[partition]]", f'name = "{name}"')
             if self.kind == "time":
-                yield f'interleave = "{self.rng.choice(LEVELS)}"'
+                yield f'interleave = "{self.rng.choice(LEVEL_WORDS)}"'
                 yield from self._maybe(0.6, f"slice = {self._time(1, 2, 4)}")
                 yield from self._maybe(0.4, f'shared = "{self.rng.choice(["priority", "deadline"])}"')
                 continue

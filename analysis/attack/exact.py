@@ -16,11 +16,11 @@ from analysis.attack.linked import Times, limits_of, named
 from analysis.attack.search import prioritised
 from analysis.model import Chain, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
-from analysis.simulation.simulate import LONGEST, Options, SimulationError, SimulatorCall
+from analysis.simulation.simulate import MAX_VIRTUAL_NS, Options, SimulationError, SimulatorCall
 from gpurt._gpurt import ffi, lib
 
 #: States after which an exploration gives up, unless told otherwise.
-STATES = 5_000_000
+MAX_EXACT_STATES = 5_000_000
 #: Tasks that an exploration can have.
 TASKS = 64
 
@@ -73,7 +73,7 @@ def explore(
     taskset: Taskset,
     options: Options,
     limits: Mapping[str, int] | None = None,
-    states: int = STATES,
+    states: int = MAX_EXACT_STATES,
     chains: Mapping[str, Times] | None = None,
     *,
     periodic: bool = False,
@@ -94,7 +94,8 @@ def explore(
     least = least_states(taskset, unit)
     if least > states or len(taskset) > TASKS:
         raise TooManyStatesError(least, states)
-    options = replace(options, execution="random", sporadic=False, horizon=LONGEST // 4, poll=options.poll // unit)
+    horizon, poll = MAX_VIRTUAL_NS // 4, options.poll // unit
+    options = replace(options, execution="random", sporadic=False, horizon=horizon, poll=poll)
     call = SimulatorCall(in_units(taskset, unit), options, None)
     count = len(taskset)
     bounds = [_limits_of(one, unit, chains) for one in taskset.chains]
@@ -149,7 +150,7 @@ class Compared:
         return next((name for name, bound in self.bounds.items() if self.exact[name] > bound), None)
 
 
-def compare(test: Test, taskset: Taskset, states: int = STATES, finer: int = 1) -> Compared | None:
+def compare(test: Test, taskset: Taskset, states: int = MAX_EXACT_STATES, finer: int = 1) -> Compared | None:
     """A test's bounds against every schedule; None if it does not bound every task.
 
     A schedule is not followed beyond a response longer than its bound.  Raises as explore().

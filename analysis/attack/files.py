@@ -23,7 +23,7 @@ from analysis.attack.exact import ways as systems
 from analysis.attack.linked import limits_of, named
 from analysis.attack.related import Related
 from analysis.chains.bounds import bound_of
-from analysis.chains.observed import KEYS, observed
+from analysis.chains.observed import MEASURE_KEYS, observed
 from analysis.model import Taskset
 from analysis.rta import Result, Test
 from analysis.simulation.simulate import Options, SimulationError, simulate, worst_over_offsets
@@ -31,17 +31,17 @@ from analysis.taskset.file import parse
 from gpurt.errors import TasksetError
 
 #: Files that one process takes at a time.  The files of a seed do not depend on it.
-BATCH = 200
+FILES_A_BATCH = 200
 #: States of a file; one that has more is simulated.
-STATES = 6_000
+MAX_STATES_OF_A_FILE = 6_000
 #: Random first releases of a simulated file, and of one whose chains are measured.
 RUNS, RUNS_OF_CHAINS = 8, 4
 #: Events of a run in which chains are measured.
 EVENTS = 4_000
 #: The counts of each kind of files.
-COLUMNS = ("tasksets", "bounded", "yes", "explored", "states", "simulated", "jobs", "broken")
+FILE_COUNTS = ("tasksets", "bounded", "yes", "explored", "states", "simulated", "jobs", "broken")
 #: Responses beyond which no schedule is followed, of a task without a bound: so many periods.
-PERIODS = 4
+MAX_PERIODS_FOLLOWED = 4
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Found:
 
 def table(found: Found) -> str:
     """The counts as a Markdown table."""
-    lines = [f"| with | {' | '.join(COLUMNS)} |", "|---|" + "--:|" * len(COLUMNS)]
+    lines = [f"| with | {' | '.join(FILE_COUNTS)} |", "|---|" + "--:|" * len(FILE_COUNTS)]
     for kind in found.kinds:
-        lines.append(f"| {kind} | {' | '.join(f'{found.counts[kind, what]:,}' for what in COLUMNS)} |")
+        lines.append(f"| {kind} | {' | '.join(f'{found.counts[kind, what]:,}' for what in FILE_COUNTS)} |")
     return "\n".join(lines)
 
 
@@ -74,7 +74,7 @@ def attack(files: int, seed: int, jobs: int, progress: Callable[[int], None] | N
 
     The same seed has the same files, whatever the number of processes.
     """
-    parts = [range(start, min(start + BATCH, files)) for start in range(0, files, BATCH)]
+    parts = [range(start, min(start + FILES_A_BATCH, files)) for start in range(0, files, FILES_A_BATCH)]
     found, done = Found(), 0
     with processes(jobs) as pool:
         each = pool.map(partial(_batch, seed), parts) if jobs > 1 else map(partial(_batch, seed), parts)
@@ -151,10 +151,10 @@ def _explored(taskset: Taskset, results: list[tuple[Test, Result]]) -> tuple[dic
     states = 0
     for test, result in results:
         bounds, chains = _bounds(result, taskset), limits_of(taskset, result)
-        limits = {t.name: bounds.get(t.name, PERIODS * max(t.period, t.deadline)) for t in taskset}
+        limits = {t.name: bounds.get(t.name, MAX_PERIODS_FOLLOWED * max(t.period, t.deadline)) for t in taskset}
         for options in systems(test, taskset) if bounds else ():
             try:
-                found = explore(taskset, options, limits, STATES, chains, periodic=test.periodic)
+                found = explore(taskset, options, limits, MAX_STATES_OF_A_FILE, chains, periodic=test.periodic)
             except SimulationError:
                 return {}, ""
             states += found.states
@@ -213,8 +213,8 @@ def _chains_exceeded(taskset: Taskset, results: list[tuple[Test, Result]], rng: 
             assert trace is not None
             for name, chain, latencies in bounds:
                 seen = observed(chain, trace, taskset)
-                known = {key: latencies[key].bound for key in KEYS if key in latencies}
-                worst = {key: value for key in KEYS if (value := getattr(seen, key)) is not None}
+                known = {key: latencies[key].bound for key in MEASURE_KEYS if key in latencies}
+                worst = {key: value for key in MEASURE_KEYS if (value := getattr(seen, key)) is not None}
                 if why := _exceeded(f"{name}, chain {chain.name}", known, worst, (one, offsets)):
                     return why
     return ""

@@ -10,15 +10,15 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from analysis.chains.bounds import bound_of
-from analysis.chains.observed import KEYS
+from analysis.chains.observed import MEASURE_KEYS
 from analysis.model import Chain, Task, Taskset
 from analysis.model.relations import beginnings
 from analysis.rta import Result
 
 #: Chains of a taskset, at most.
-MOST = 3
+MAX_CHAINS = 3
 #: Stands for a time that nothing bounds, ns.
-ENDLESS = 2**62
+ENDLESS_NS = 2**62
 #: The longest reaction, age and age at an output of a chain, ns.
 Times: TypeAlias = tuple[int, int, int]
 
@@ -31,7 +31,7 @@ def with_random_chains(taskset: Taskset, rng: random.Random, *, triggers: bool =
     rng.shuffle(names)
     released = _released(names, rng) if triggers and not taskset.forks else {}
     chains = []
-    for number, path in enumerate(_paths(names, released, rng)[:MOST]):
+    for number, path in enumerate(_paths(names, released, rng)[:MAX_CHAINS]):
         consumers = tuple(b for a, b in pairwise(path) if a in released.get(b, ()))
         chains.append(Chain(f"c{number}", path, rng.random() < 0.3, triggered=consumers))
     kept: dict[str, Sequence[str]] = {}
@@ -103,16 +103,17 @@ def _with_periods(taskset: Taskset, released: Mapping[str, Sequence[str]], rng: 
 
 
 def limits_of(taskset: Taskset, result: Result) -> dict[str, Times]:
-    """The bounds of chains that follow from those of their tasks, ns; ENDLESS where there is none."""
+    """The bounds of chains that follow from those of their tasks, ns; ENDLESS_NS where there is none."""
     found = {}
     for one in taskset.chains:
         known = bound_of(one, taskset, result).latencies
-        reaction, age, at_output = (known[key].bound if key in known else ENDLESS for key in KEYS)
+        reaction, age, at_output = (known[key].bound if key in known else ENDLESS_NS for key in MEASURE_KEYS)
         found[one.name] = reaction, age, at_output
     return found
 
 
 def named(chains: Mapping[str, Times]) -> dict[str, int]:
     """Times of chains by chain and key; without those that nothing bounds."""
-    times = ((f"{name}: {key}", time) for name, one in chains.items() for key, time in zip(KEYS, one, strict=True))
-    return {name: time for name, time in times if time < ENDLESS}
+    keyed = ((name, zip(MEASURE_KEYS, one, strict=True)) for name, one in chains.items())
+    times = ((f"{name}: {key}", time) for name, one in keyed for key, time in one)
+    return {name: time for name, time in times if time < ENDLESS_NS}

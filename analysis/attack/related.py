@@ -10,7 +10,7 @@ from analysis.attack.drawn import Drawn
 from analysis.model import POLICIES
 
 #: Kinds of relations that a file has by chance, beside the keys of every file.
-KINDS = ("chain", "thread", "worker", "hold", "lock", "jitter", "late", "latency", "process")
+RELATION_KINDS = ("chain", "thread", "worker", "hold", "lock", "jitter", "late", "latency", "process")
 #: The kinds beside which a test has bounds for processes.
 ABLE = {"process", "chain"}
 Table = dict[str, str]
@@ -19,12 +19,12 @@ Table = dict[str, str]
 class Related(Drawn):
     """One file, mostly of a policy whose bounds know such tasks.
 
-    ``kinds``: which of KINDS it has, where its tasks allow that.  Half of the files are ``tiny``: few states.
+    ``kinds``: which of RELATION_KINDS it has, where its tasks allow that.  Half of the files are ``tiny``: few states.
     """
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)
-        self.kinds = {kind for kind in KINDS if rng.random() < 0.15} or {rng.choice(KINDS)}
+        self.kinds = {kind for kind in RELATION_KINDS if rng.random() < 0.15} or {rng.choice(RELATION_KINDS)}
         if "process" in self.kinds and rng.random() < 0.8:
             self.kinds &= ABLE
         self.tiny = rng.random() < 0.5

@@ -16,7 +16,7 @@ from gpurt.types import Document, DocumentView
 from gpurt.units import format_time
 
 Row = DocumentView
-COLUMNS = ("test", "sound", "tasksets", "bounded", "jobs", "ratio", "broken")
+ATTACK_COLUMNS = ("test", "sound", "tasksets", "bounded", "jobs", "ratio", "broken")
 
 
 def row(outcome: Outcome, sound: bool) -> Document:

@@ -29,7 +29,7 @@ from analysis.rtgpu.verdict import UnitsTest
 from analysis.simulation.simulate import Options, Simulation, simulate, worst_over_offsets
 
 #: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
-BATCH = 100
+TASKSETS_A_BATCH = 100
 USUAL = Effort()
 
 
@@ -42,11 +42,11 @@ def attack(
     progress: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Attacks a test with so many tasksets in so many processes; ``progress`` is called with the number done."""
-    one, key, batch = partial(_any, test, effort), f"{seed} {test.name}", BATCH
+    one, key, batch = partial(_any, test, effort), f"{seed} {test.name}", TASKSETS_A_BATCH
     owning = test.analysis
     if isinstance(owning, UnitsTest):
         one = partial(units.attack_one, method=owning.method, runs=effort.runs + effort.steps)
-        key, batch = f"{key} {units.CPUS}", units.BATCH
+        key, batch = f"{key} {units.MAX_CPUS_DRAWN}", units.SYSTEMS_A_BATCH
     parts = [(start, min(batch, tasksets - start)) for start in range(0, tasksets, batch)]
     outcome = Outcome(test.name)
     for part in _each(partial(_batch, test.name, key, one), parts, jobs):

@@ -21,7 +21,7 @@ from analysis.model import (
     Waiting,
 )
 
-PERIODS = (5, 8, 10, 12, 15, 20, 30, 40, 60, 100)
+DRAWN_PERIODS = (5, 8, 10, 12, 15, 20, 30, 40, 60, 100)
 
 
 def random_taskset(rng: random.Random) -> Taskset:
@@ -96,7 +96,7 @@ def _reordered(task: Task, rng: random.Random) -> Task:
 
 
 def _random_task(rng: random.Random, index: int, cpus: int, priority: int, load: float) -> Task:
-    period, count = rng.choice(PERIODS), rng.randint(1, 4)
+    period, count = rng.choice(DRAWN_PERIODS), rng.randint(1, 4)
     part = period * load * rng.uniform(0.1, 1.5) / count
     segments: list[Segment] = []
     for _ in range(count):

@@ -18,9 +18,9 @@ from analysis.rtgpu.method import Method
 from analysis.rtgpu.simulate import Way, worst
 
 #: Tasksets that one process takes at a time.  The tasksets of a seed depend on it.
-BATCH = 500
+SYSTEMS_A_BATCH = 500
 #: How many CPUs a taskset may have.
-CPUS = 3
+MAX_CPUS_DRAWN = 3
 #: How tasks are simulated, except for what is random.
 USUAL = Way()
 #: Bounds of all tasks, most urgent first, ns, on these units; None if a task has none.
@@ -97,7 +97,8 @@ def compiled_bounds(system: System, given: Sequence[int]) -> Sequence[int] | Non
 
 
 def attack_one(
-    rng: random.Random, method: Method, runs: int, cpus: int = CPUS, bounds: Bounds = compiled_bounds, way: Way = USUAL
+    rng: random.Random, method: Method, runs: int, cpus: int = MAX_CPUS_DRAWN, bounds: Bounds = compiled_bounds,
+    way: Way = USUAL,
 ) -> Outcome:  # fmt: skip
     """Attacks the bounds of one random taskset, on up to ``cpus`` CPUs, on random units."""
     taskset = random_taskset(rng, 4, rng.randint(1, cpus), table=rng.random() < 0.2)

@@ -20,7 +20,7 @@ BEGINS = (Kind.CPU, Kind.UPDATE, Kind.BEGIN)
 #: So many jobs of a task are kept for the consumers that have not looked for them yet.
 MOST_KEPT = 10_000
 #: The measures of a chain, by the file's keys.
-KEYS = ("max_reaction", "max_age", "max_age_at_output")
+MEASURE_KEYS = ("max_reaction", "max_age", "max_age_at_output")
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from analysis.energy.policies import Order, UnitsRule
 from analysis.energy.setup import Setup
 
 #: A fixed point that takes more steps, and a busy period with more releases, is given up: there is no bound then.
-MOST_STEPS = 100_000
+MAX_ENERGY_STEPS = 100_000
 
 
 def bounds(setup: Setup) -> list[int | None] | None:
@@ -36,7 +36,7 @@ def _busy(costs: list[int], periods: list[int], blocking: int) -> int | None:
     if sum(Fraction(cost, period) for cost, period in zip(costs, periods, strict=True)) > 1:
         return None
     length = blocking + sum(costs)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_ENERGY_STEPS):
         demand = blocking + sum(-(-length // period) * cost for cost, period in zip(costs, periods, strict=True))
         if demand == length:
             return length
@@ -58,7 +58,7 @@ def _fixed_priority(index: int, costs: list[int], periods: list[int]) -> int | N
     if busy is None:
         return None
     worst = 0
-    if busy > MOST_STEPS * periods[index]:
+    if busy > MAX_ENERGY_STEPS * periods[index]:
         return None
     for q in range(-(-busy // periods[index])):
         start, then = -1, blocking + q * costs[index]
@@ -76,7 +76,7 @@ def _first_come(costs: list[int], periods: list[int]) -> int | None:
     busy = _busy(costs, periods, 0)
     if busy is None:
         return None
-    if busy > MOST_STEPS * min(periods):
+    if busy > MAX_ENERGY_STEPS * min(periods):
         return None
     instants = {k * period for period in periods for k in range(-(-busy // period))}
     asked = (sum((a // p + 1) * c for c, p in zip(costs, periods, strict=True)) - a for a in instants)

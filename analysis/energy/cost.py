@@ -12,7 +12,7 @@ from analysis.energy.file import EnergyFile
 from analysis.energy.outcome import Dispatch
 from analysis.energy.power import Energy, Execution, closed_form
 from analysis.energy.schedule import Table
-from analysis.model.energy import LONGEST
+from analysis.model.energy import MAX_ENERGY_TIME_NS
 from gpurt.errors import FileError
 from gpurt.files import read, written
 from gpurt.text import filename
@@ -20,7 +20,7 @@ from gpurt.types import Document
 from gpurt.units import format_time, parse_time
 
 FORMAT, VERSION = "gpurt-energy-table", 1
-MAX_BYTES = 2**28
+MAX_SCHEDULE_BYTES = 2**28
 
 
 def save(table: Table, path: Path | str) -> None:
@@ -63,7 +63,7 @@ def cost(loaded: EnergyFile, path: Path) -> tuple[int, list[Energy]]:
     Raises FileError, which names the kernel, if the schedule has a mistake or does not fit the GPUs.
     """
     try:
-        document = json.loads(read(path, MAX_BYTES, "a schedule"))
+        document = json.loads(read(path, MAX_SCHEDULE_BYTES, "a schedule"))
     except (ValueError, RecursionError) as error:
         raise FileError(f"{filename(path)}: is not a complete JSON file: {error!s:.100}") from None
     if not isinstance(document, dict) or not isinstance(document.get("kernels"), list) or "window" not in document:
@@ -110,9 +110,9 @@ def _execution(loaded: EnergyFile, one: Any, path: Path, where: str) -> Executio
 
 def _time(value: Any, path: Path, where: str) -> int:
     try:
-        time = parse_time(value) if isinstance(value, str) else LONGEST + 1
+        time = parse_time(value) if isinstance(value, str) else MAX_ENERGY_TIME_NS + 1
     except ValueError as error:
         raise FileError(f"{filename(path)}: {where}: {error}") from None
-    if time > LONGEST:
+    if time > MAX_ENERGY_TIME_NS:
         raise FileError(f'{filename(path)}: {where}: expected a time such as "5ms" of at most 13 days')
     return time

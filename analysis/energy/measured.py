@@ -18,10 +18,10 @@ from gpurt.errors import Problem, TasksetError
 from gpurt.files import read
 
 #: The columns of a file that `gpurt measure energy` writes.  Fitting needs kernel, units and power_uw.
-COLUMNS = ("gpu", "clock", "kernel", "units", "sensor", "runs", "time_ns", "energy_uj", "power_uw", "error_uw",
+MEASURED_COLUMNS = ("gpu", "clock", "kernel", "units", "sensor", "runs", "time_ns", "energy_uj", "power_uw", "error_uw",
            "updates")  # fmt: skip
 NEEDED = ("kernel", "units", "power_uw")
-BYTES = 64 * 2**20
+MAX_MEASURED_BYTES = 64 * 2**20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _DIGITS = re.compile(r"[0-9]{1,18}")
 
@@ -55,7 +55,7 @@ def load(path: Path | str, units: int) -> list[MeasuredPower]:
     Raises TasksetError with every mistake and its line; FileError if the file cannot be read.
     """
     path = Path(path)
-    text = read(path, BYTES, "a file of measurements (CSV)").decode("utf-8-sig", "replace")
+    text = read(path, MAX_MEASURED_BYTES, "a file of measurements (CSV)").decode("utf-8-sig", "replace")
     lines = csv.DictReader(io.StringIO(text))
     try:
         if lacking := [key for key in NEEDED if key not in (lines.fieldnames or ())]:

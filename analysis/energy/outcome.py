@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis.energy.power import Energy
-from analysis.model.energy import LONGEST, SpatialSystem
+from analysis.model.energy import MAX_ENERGY_TIME_NS, SpatialSystem
 
 EXECUTIONS = ("worst", "best", "random")
 #: splitmix64's constants, as in analysis/native/random.h.
@@ -33,8 +33,8 @@ class EnergyRun:
     complete: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.horizon <= LONGEST:
-            raise ValueError(f"the horizon must be longer than 0 and at most {LONGEST} ns")
+        if not 0 < self.horizon <= MAX_ENERGY_TIME_NS:
+            raise ValueError(f"the horizon must be longer than 0 and at most {MAX_ENERGY_TIME_NS} ns")
         if self.execution not in EXECUTIONS:
             raise ValueError(f"execution is one of {', '.join(EXECUTIONS)}")
 

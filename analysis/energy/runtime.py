@@ -13,7 +13,7 @@ from analysis.energy.setup import Setup
 from gpurt._gpurt import ffi, lib
 
 #: `Units.next`: nothing happens by itself.
-NEVER = 2**64 - 1
+NEVER_NS = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class UnitsRuntime:
         lib.gpurt_units_tick(self._raw, now)
 
     def next(self) -> int:
-        """When to call `tick`; NEVER: only after what clients say."""
+        """When to call `tick`; NEVER_NS: only after what clients say."""
         return int(lib.gpurt_units_next(self._raw))
 
     def grant(self, task: int, job: int) -> UnitsGrant | None:

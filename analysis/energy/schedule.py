@@ -18,7 +18,7 @@ from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun
 from analysis.energy.power import Energy, closed_form
 from analysis.energy.setup import Setup
 from analysis.energy.simulate import executions
-from analysis.model.energy import LONGEST
+from analysis.model.energy import MAX_ENERGY_TIME_NS
 from gpurt.units import format_time
 
 #: After so many hyperperiods without an equal state there is no table; and the most jobs that are looked at.
@@ -80,7 +80,7 @@ def make(setup: Setup) -> Table:
     for rounds in (2, 8, ROUNDS):
         horizon = first + rounds * whole
         released = sum(horizon // task.period + 1 for task in setup.system.tasks)
-        if horizon >= LONGEST or released > MOST_JOBS:
+        if horizon >= MAX_ENERGY_TIME_NS or released > MOST_JOBS:
             break
         outcome = compiled.simulate(setup, EnergyRun(horizon + 1), log=released)
         seen.clear()

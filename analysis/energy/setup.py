@@ -12,7 +12,7 @@ from analysis.energy.preferred import best_units, preference
 from analysis.model.energy import PoweredKernel, SpatialGpu, SpatialSystem
 
 #: STGM's number of workers.
-WORKERS = 8
+STGM_WORKERS = 8
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Setup:
 
     def slots(self, gpu: SpatialGpu) -> int:
         """How many jobs the policy runs on a GPU at a time."""
-        return {UnitsRule.WHOLE: 1, UnitsRule.STATIC: WORKERS}.get(self.rule, gpu.slots)
+        return {UnitsRule.WHOLE: 1, UnitsRule.STATIC: STGM_WORKERS}.get(self.rule, gpu.slots)
 
     def kernel(self, task: int, gpu: int) -> PoweredKernel:
         """The kernel of a task on a GPU that can run it."""

@@ -18,7 +18,7 @@ from analysis.energy.setup import Setup
 from analysis.energy.state import Dispatching, ReleasedJob, RunningJob, UnitsState, in_order, is_full, planned
 
 #: A time that never comes.
-NEVER = 2**64 - 1
+NEVER_NS = 2**64 - 1
 #: The function that decides about a job.
 Choose = Callable[[Setup, UnitsState, ReleasedJob], "Dispatching | None"]
 
@@ -55,7 +55,7 @@ class _Simulation:
         self.dispatches: list[Dispatch] = []
         self.skips: list[Skip] = []
         self.away = 0
-        self.end = NEVER if run.complete else run.horizon
+        self.end = NEVER_NS if run.complete else run.horizon
         self.last = run.horizon
         for index, release in enumerate(self.next):
             self._stop(index, release)
@@ -63,7 +63,7 @@ class _Simulation:
     def _stop(self, index: int, release: int) -> None:
         """A run that is complete releases nothing from the horizon on."""
         if self.run.complete and release >= self.run.horizon:
-            self.next[index] = self.state.earliest[index] = NEVER
+            self.next[index] = self.state.earliest[index] = NEVER_NS
 
     def _first(self, index: int) -> int:
         bits, task = self.draws[index].bits(), self.setup.system.tasks[index]

@@ -14,7 +14,7 @@ from analysis.energy.setup import prepare
 from analysis.model.energy import PoweredKernel, SpatialSystem, SpatialTask
 
 #: With more GPUs there are too many corners: four for each.
-MOST_GPUS = 4
+MAX_GPUS_OF_CORNERS = 4
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ def spreads(
 ) -> tuple[int, list[Spread]]:
     """The number of corners, and a spread for each policy: decisions and energies are those of the corner's powers.
 
-    Raises ValueError if there are more than MOST_GPUS GPUs, or as setup.prepare does.
+    Raises ValueError if there are more than MAX_GPUS_OF_CORNERS GPUs, or as setup.prepare does.
     """
-    if len(system.gpus) > MOST_GPUS:
-        raise ValueError(f"powers of more than {MOST_GPUS} GPUs have too many corners")
+    if len(system.gpus) > MAX_GPUS_OF_CORNERS:
+        raise ValueError(f"powers of more than {MAX_GPUS_OF_CORNERS} GPUs have too many corners")
     plain = [prepare(system, policy, options) for policy in policies]
     nominal = [compiled.simulate(setup, run).energy.total for setup in plain]
     seen: list[list[tuple[int, int, bool]]] = []

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from analysis.masks.mapping import MOST_BITS
 
 #: ROCr's own limit of GPUs is the machine's; no machine has more.
-MOST_GPUS = 256
+MAX_GPUS_OF_ROCR = 256
 _IDS = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 _HEX = re.compile(r"0x([0-9a-f]{1,256})", re.ASCII)
 _SPACE = re.compile(r"[ \t\n\v\f\r]")
@@ -24,7 +24,7 @@ _SPACE = re.compile(r"[ \t\n\v\f\r]")
 class RocrLimits:
     """How many GPUs the machine has, and the CUs of its largest.  A set that is past either is a mistake to ROCr."""
 
-    gpus: int = MOST_GPUS
+    gpus: int = MAX_GPUS_OF_ROCR
     units: int = MOST_BITS
 
 
@@ -60,7 +60,7 @@ def parse(text: str, limits: RocrLimits = UNLIMITED) -> dict[int, int]:
 def write(masks: Mapping[int, int]) -> str:
     """The text for these GPUs.  Raises ValueError if a mask is empty, which ROCm takes for a mistake."""
     for gpu, mask in masks.items():
-        if mask <= 0 or mask >> MOST_BITS or not 0 <= gpu < MOST_GPUS:
+        if mask <= 0 or mask >> MOST_BITS or not 0 <= gpu < MAX_GPUS_OF_ROCR:
             raise ValueError(f"GPU {gpu}: {mask:#x} cannot be written: 1 to {MOST_BITS} bits, some of them set")
     return ";".join(f"{gpu}:{mask:#x}" for gpu, mask in masks.items())
 
@@ -72,7 +72,7 @@ def _set(text: str, limits: RocrLimits) -> Iterator[tuple[int, int]]:
     mask = _units(units)
     if not mask & (1 << limits.units) - 1:
         raise ValueError(f"no GPU of the machine has any of these CUs; the largest has {limits.units}")
-    ids = _ids(gpus, MOST_GPUS, "GPU")
+    ids = _ids(gpus, MAX_GPUS_OF_ROCR, "GPU")
     if min(ids) >= limits.gpus:
         raise ValueError(f"the machine has {limits.gpus} GPU{'s' if limits.gpus > 1 else ''}, and none of these")
     yield from ((gpu, mask) for gpu in ids)

@@ -13,7 +13,7 @@ from analysis.masks.hsa_text import UNLIMITED, MaskTextError, RocrLimits, parse
 from analysis.masks.mapping import (
     BY_ARRAY,
     LATEST,
-    OTHER_RULE,
+    OTHER_RULE_GC,
     PAIRS_READ,
     XCCS_READ,
     Release,
@@ -108,7 +108,7 @@ def hangs(mask: Masked, topology: Topology, release: Release = LATEST) -> list[M
 def _release(topology: Topology, release: Release) -> Iterator[MaskFinding]:
     """Rule E5: the release of Linux does not map bits to this chip's CUs."""
     version = f"Linux {release[0]}.{release[1]}"
-    if topology.gfx >= OTHER_RULE:
+    if topology.gfx >= OTHER_RULE_GC:
         yield MaskFinding("E5", (), "from GC 12.1 on, Linux maps bits in another way, which is not known here")
     elif release < BY_ARRAY and len(topology.arrays[0]) > 1:
         text = f"{version} maps bits as if each shader engine had one shader array, and here each has two: "

@@ -24,7 +24,7 @@ PAIRS_READ: Release = (6, 1)
 #: XCC only ("drm/amdkfd: Fix CU Masking for GFX 9.4.3", May 2024).
 XCCS_READ: Release = (6, 12)
 #: From GC 12.1 on, bits have a rule of their own (mqd_symmetrically_map_cu_mask_v12_1() in kfd_mqd_manager_v12_1.c).
-OTHER_RULE = 120_100
+OTHER_RULE_GC = 120_100
 #: The release that is assumed unless one is given.
 LATEST: Release = (6, 12)
 #: Bits of a mask that the driver takes at most.

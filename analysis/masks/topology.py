@@ -9,9 +9,9 @@ from dataclasses import dataclass
 MOST_ENGINES, MOST_ARRAYS, MOST_UNITS = 8, 2, 16
 MOST_XCCS = 8
 #: From GC 10.0.0 on, CUs are switched in pairs (work-group processors).
-PAIRED = 100_000
+PAIRED_GC = 100_000
 #: Threads that a CU of a Radeon VII executes at once, as measured (section 4.2 of the paper; documents say 2,560).
-THREADS = 2_048
+CU_THREADS = 2_048
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Topology:
     @property
     def paired(self) -> bool:
         """Whether CUs can only be enabled in pairs."""
-        return self.gfx >= PAIRED
+        return self.gfx >= PAIRED_GC
 
     @property
     def step(self) -> int:

@@ -12,7 +12,9 @@ from analysis.model.fold import units_of
 from analysis.model.policy import POLICIES
 
 #: Why ``under`` does not know times.
-UNKNOWN = "under policy timesliced best effort slows tasks down, and what that makes of kernels and copies is not known"
+UNKNOWN_TIMES = (
+    "under policy timesliced best effort slows tasks down, and what that makes of kernels and copies is not known"
+)
 
 
 class Neighbours:

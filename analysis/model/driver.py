@@ -12,7 +12,7 @@ SHORTEST, LONGEST = MS, 50 * MS
 #: The slice of a TSG that nobody sets, ns.
 DEFAULT = 1_024 * US
 #: The largest number that the register holds.  A longer slice is halved, rounding down, until it fits.
-LARGEST = 255
+MAX_REGISTER = 255
 #: How much longer a slice lasts than it says: the hardware counts units of 1,024 ns, the driver writes us.
 STRETCH = 1_024, 1_000
 
@@ -22,7 +22,7 @@ def settled(slice_: int) -> int:
     number, shift = slice_ // US, 0
     if not number:
         return slice_
-    while number > LARGEST:
+    while number > MAX_REGISTER:
         number, shift = number // 2, shift + 1
     return (number << shift) * US
 

@@ -16,7 +16,7 @@ from analysis.model import Kernel
 J = 10**15
 MJ = 10**12
 #: The longest period, deadline, offset, copy and kernel, ns (13 days): sums of them fit into 64 bits.
-LONGEST = 2**50
+MAX_ENERGY_TIME_NS = 2**50
 #: The largest power, uW (1 MW).
 STRONGEST = 10**12
 MAX_UNITS = 4096

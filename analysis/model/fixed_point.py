@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 #: Steps after which a search gives up.  A recurrence grows by at least one job's demand in each step.
-MAX_STEPS = 1_000_000
+MAX_SEARCH_STEPS = 1_000_000
 
 
 class Diverged(Exception):
@@ -25,14 +25,14 @@ class Diverged(Exception):
 def least_fixed_point(function: Callable[[int], int], start: int, limit: int) -> int:
     """The least x >= start with function(x) == x, for a monotone function with function(start) >= start.
 
-    Raises Diverged if there is none up to ``limit`` or it is not found within MAX_STEPS.
+    Raises Diverged if there is none up to ``limit`` or it is not found within MAX_SEARCH_STEPS.
     """
     value = start
-    for step in range(MAX_STEPS):
+    for step in range(MAX_SEARCH_STEPS):
         following = function(value)
         if following == value:
             return value
         value = following
         if value > limit:
             raise Diverged(value, limit, step + 1)
-    raise Diverged(value, limit, MAX_STEPS)
+    raise Diverged(value, limit, MAX_SEARCH_STEPS)

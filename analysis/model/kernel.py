@@ -16,7 +16,7 @@ from itertools import pairwise
 #: ``Kernel.interleave`` of a kernel whose halves do not slow each other down.
 WHOLE = 1000
 #: ``Kernel.interleave`` where nothing says how much halves slow each other down: at most, they take as long as in turn.
-LONGEST = 2 * WHOLE
+MAX_INTERLEAVE = 2 * WHOLE
 #: A factor of 1: no slow-down.
 ALONE = Fraction(1)
 

@@ -9,7 +9,7 @@
 #define ENGINES	GPURT_DISPATCH_ENGINES
 #define UNITS	GPURT_DISPATCH_UNITS
 #define STREAMS	GPURT_DISPATCH_STREAMS
-#define NEVER	(~0ULL)
+#define DISPATCH_NEVER	(~0ULL)
 
 /* The end of a block.  Blocks that end at the same time do so in the order in which they started. */
 struct end {
@@ -18,7 +18,7 @@ struct end {
 };
 
 struct kernel {
-	u64 launched, due;		/* due: NEVER while a kernel is launched */
+	u64 launched, due;		/* due: DISPATCH_NEVER while a kernel is launched */
 	u32 next, running, waiting;	/* blocks: to deal, that execute, and in slots */
 	u32 active[ENGINES], actives;	/* engines with a compute unit of the mask */
 	bool live;
@@ -165,7 +165,7 @@ static void launch(struct dispatch *d)
 		struct kernel *k = &d->kernels[slot];
 
 		if (k->due <= d->now) {
-			k->due = NEVER;
+			k->due = DISPATCH_NEVER;
 			k->next = 0;
 			k->launched = d->now;
 			k->live = true;
@@ -191,7 +191,7 @@ static void end_block(struct dispatch *d)
 
 static u64 next_event(const struct dispatch *d)
 {
-	u64 next = d->used ? d->heap[0].time : NEVER;
+	u64 next = d->used ? d->heap[0].time : DISPATCH_NEVER;
 	u32 slot;
 
 	for (slot = 0; slot < d->count; slot++)

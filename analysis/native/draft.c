@@ -5,7 +5,7 @@
 #include "draft.h"
 #include "random.h"
 
-#define MS 1000000
+#define DRAFT_MS 1000000
 
 u64 draft_seed(u64 seed, u64 index)
 {
@@ -87,8 +87,8 @@ static void add_overlap(struct maker *m)
 
 	for (i = 0; i < 2; i++)
 		add(m, i % m->p->cpus, false, random_between(&m->random, 0.2, 0.3),
-		    (int64_t)random_integer(&m->random, 5 * MS, 10 * MS));
-	add(m, 0, true, random_between(&m->random, 0.2, 0.3), (int64_t)random_integer(&m->random, 300 * MS, 500 * MS));
+		    (int64_t)random_integer(&m->random, 5 * DRAFT_MS, 10 * DRAFT_MS));
+	add(m, 0, true, random_between(&m->random, 0.2, 0.3), (int64_t)random_integer(&m->random, 300 * DRAFT_MS, 500 * DRAFT_MS));
 }
 
 void draft_taskset(struct maker *m, const double *given, u32 *counts)

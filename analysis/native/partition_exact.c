@@ -5,7 +5,7 @@
 #include "partition_internal.h"
 
 #define NONE UINT32_MAX
-#define UNITS 8				/* a cost is units << UNITS | partitions */
+#define MERGE_UNITS 8				/* a cost is units << MERGE_UNITS | partitions */
 
 /* The tasks of a subset, by decreasing priority; returns how many. */
 static u32 members(const struct space *s, const u32 *ranked, u32 subset, u32 *tasks, u32 *memory, u32 *smallest)
@@ -53,8 +53,8 @@ static u32 split(u32 subset, const u32 *least, const u32 *before, u32 *group)
 	for (;; others = (others - 1) & rest) {
 		u32 size = least[lowest | others], left = before[rest ^ others];
 
-		if (size && left != NONE && left + (size << UNITS) + 1 < cost) {
-			cost = left + (size << UNITS) + 1;
+		if (size && left != NONE && left + (size << MERGE_UNITS) + 1 < cost) {
+			cost = left + (size << MERGE_UNITS) + 1;
 			*group = lowest | others;
 		}
 		if (!others)

@@ -2,7 +2,7 @@
 /* Test boosted-suspend on plain tasksets: windows and recurrence of one task (analysis/rta/windows.py and boosted.py). */
 #include "rta_quick.h"
 
-#define NEVER (1LL << 60)	/* a cap above what any task takes */
+#define QUICK_NEVER (1LL << 60)	/* a cap above what any task takes */
 
 /* The time that owners take in a window; no branch depends on it. */
 static inline int64_t owners_at(struct quick_owner *o, const struct quick_owner *end, int64_t window)
@@ -102,9 +102,9 @@ static bool push_higher(const struct rta *s, const struct rta_task *t, enum quic
 		q->pairs[q->pair_count] = (struct quick_pair){
 			whole, jitter, q->owners[h->user].inside, apart, later, h->period, h->inverse
 		};
-		q->rows[q->count] = (struct quick_row){ apart, later, NEVER, h->period, h->inverse };
+		q->rows[q->count] = (struct quick_row){ apart, later, QUICK_NEVER, h->period, h->inverse };
 		if (t->eta && !windows)
-			q->rows[q->count] = (struct quick_row){ whole, jitter, NEVER, h->period, h->inverse };
+			q->rows[q->count] = (struct quick_row){ whole, jitter, QUICK_NEVER, h->period, h->inverse };
 		q->pair_count += pair;
 		q->count += !pair;
 		awake |= !h->eta;
@@ -121,7 +121,7 @@ static int64_t push_remote(const struct rta *s, const struct rta_task *t, bool w
 	bool remote, less;
 
 	for (; o < end; o++) {
-		cap = windows ? o->inside : NEVER;
+		cap = windows ? o->inside : QUICK_NEVER;
 		remote = o->cpu != t->cpu;
 		less = rta_ceil(t->least_end + o->jitter, o->period, o->inverse) * o->amount >= cap;
 		q->rows[q->count] = (struct quick_row){ o->amount, o->jitter, cap, o->period, o->inverse };

@@ -8,9 +8,9 @@
 
 #include "sim.h"
 
-#define NEVER U64_MAX
+#define CHAIN_NEVER U64_MAX
 
-static const struct carried nothing = { NEVER, NEVER };
+static const struct carried nothing = { CHAIN_NEVER, CHAIN_NEVER };
 
 bool sim_link(struct sim *s)
 {
@@ -30,7 +30,7 @@ bool sim_link(struct sim *s)
 
 		st->task = config->chain_tasks[i];
 		st->job = st->out = nothing;
-		st->started = st->first = NEVER;
+		st->started = st->first = CHAIN_NEVER;
 		for (l = 0; i && l < config->link_count; l++)
 			st->triggered |= config->links[l].from == st[-1].task && config->links[l].to == st->task;
 		st->awaited = s->tasks[st->task].triggered && !st->triggered;
@@ -108,17 +108,17 @@ static struct carried take(struct station *st)
 static void begin(const struct sim *s, const struct job_task *t, const struct gpurt_sim_chain *c, struct station *st,
 		  bool first)
 {
-	if (st->first == NEVER && st->awaited)
+	if (st->first == CHAIN_NEVER && st->awaited)
 		st->first = s->now;
 	if (first) {
 		st->job.since = c->event ? t->backlog[t->head] : st->started;
-		st->job.origin = c->ages ? s->now : NEVER;
-		st->started = c->event ? NEVER : s->now;
+		st->job.origin = c->ages ? s->now : CHAIN_NEVER;
+		st->started = c->event ? CHAIN_NEVER : s->now;
 	} else if (st->triggered) {
 		st->job = take(st - 1);
 	} else {
 		st->job = st[-1].out;
-		st[-1].out.since = NEVER;
+		st[-1].out.since = CHAIN_NEVER;
 	}
 }
 
@@ -142,11 +142,11 @@ static bool all_began(const struct gpurt_sim_chain *c, const struct station *st,
 /* A job of the last task ends.  Its station keeps what this output rests on, up to the next. */
 static void end_chain(const struct sim *s, struct gpurt_sim_chain *c, struct station *st)
 {
-	if (st->job.since != NEVER && all_began(c, st, st->job.since))
+	if (st->job.since != CHAIN_NEVER && all_began(c, st, st->job.since))
 		note(c, GPURT_SIM_REACTION, s->now - st->job.since);
-	if (st->out.origin != NEVER)
+	if (st->out.origin != CHAIN_NEVER)
 		note(c, GPURT_SIM_AGE, s->now - st->out.origin);
-	if (st->job.origin != NEVER)
+	if (st->job.origin != CHAIN_NEVER)
 		note(c, GPURT_SIM_AGE_AT_OUTPUT, s->now - st->job.origin);
 	st->out.origin = st->job.origin;
 }
@@ -201,7 +201,7 @@ void sim_chain_ends(struct sim *s, struct job_task *t)
 
 static u64 age(u64 time, const struct sim *s, const struct gpurt_sim_chain *c)
 {
-	return time == NEVER ? NEVER : s->now - time > c->limit ? c->limit + 1 : s->now - time;
+	return time == CHAIN_NEVER ? CHAIN_NEVER : s->now - time > c->limit ? c->limit + 1 : s->now - time;
 }
 
 /* The earliest stimulus that is still to be reflected, @st being the first of the chain. */
@@ -244,7 +244,7 @@ void sim_strip_chains(struct sim *s)
 			strip_carried(&st->out, s, c);
 			st->started = age(st->started, s, c);
 			/* All that comes is later than what is to be reflected already. */
-			st->first = st->first != NEVER && st->first <= since ? 0 : age(st->first, s, c);
+			st->first = st->first != CHAIN_NEVER && st->first <= since ? 0 : age(st->first, s, c);
 			for (k = 0; k < st->queued; k++) {
 				queue[k] = st->queue[(st->head + k) % BACKLOG];
 				strip_carried(&queue[k], s, c);

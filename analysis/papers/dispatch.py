@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from threading import Thread
 
 from analysis.masks.mapping import LATEST, Release, enabled
-from analysis.masks.topology import MOST_ENGINES, THREADS, Topology
+from analysis.masks.topology import CU_THREADS, MOST_ENGINES, Topology
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
 
 #: ACEs of a Radeon VII, and so the streams that are simulated at most.
 ACES = 4
 #: Times, ns, so short that all blocks of a run one after the other fit into 64 bits.
-LONGEST = 2**34
-MOST_BLOCKS = 2**31 - 1
+MAX_BLOCK_NS = 2**34
+MAX_BLOCKS = 2**31 - 1
 #: Responses of one stream that are kept, and block starts of one run, at most.
 MOST_LAUNCHES, MOST_STARTS = 100_000, 200_000_000
 _M64 = 2**64 - 1
@@ -68,7 +68,7 @@ class Dispatcher:
 
     units: tuple[int, ...]
     allowed: tuple[tuple[int, ...], ...]
-    threads: int = THREADS
+    threads: int = CU_THREADS
 
 
 def dispatcher(streams: Sequence[LaunchStream], topology: Topology, release: Release = LATEST) -> Dispatcher:
@@ -92,13 +92,14 @@ def _check(streams: Sequence[LaunchStream], topology: Topology) -> None:
     if not 1 <= len(streams) <= ACES:
         raise SimulationError(f"{len(streams)} streams; 1 to {ACES} can be simulated, each on an ACE of its own")
     for one in streams:
-        if not 1 <= one.blocks <= MOST_BLOCKS:
-            raise SimulationError(f"{one.name}: a kernel has 1 to {MOST_BLOCKS} blocks, not {one.blocks}")
-        if not 1 <= one.threads <= THREADS:
-            raise SimulationError(f"{one.name}: a CU takes blocks of 1 to {THREADS} threads, not {one.threads}")
+        if not 1 <= one.blocks <= MAX_BLOCKS:
+            raise SimulationError(f"{one.name}: a kernel has 1 to {MAX_BLOCKS} blocks, not {one.blocks}")
+        if not 1 <= one.threads <= CU_THREADS:
+            raise SimulationError(f"{one.name}: a CU takes blocks of 1 to {CU_THREADS} threads, not {one.threads}")
         times = one.shortest, one.longest, one.gap, one.offset
-        if not 1 <= one.shortest <= one.longest or min(times) < 0 or max(times) > LONGEST:
-            raise SimulationError(f"{one.name}: a block takes 1 ns to {LONGEST // 10**9} s, and gaps are no longer")
+        if not 1 <= one.shortest <= one.longest or min(times) < 0 or max(times) > MAX_BLOCK_NS:
+            most = MAX_BLOCK_NS // 10**9
+            raise SimulationError(f"{one.name}: a block takes 1 ns to {most} s, and gaps are no longer")
 
 
 def simulate(gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Settings = Settings()) -> list[list[int]]:

@@ -16,9 +16,9 @@ from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import TermKind
 from analysis.rta.system import System, bounded
 
-QUEUE = "readings: FMLP+, the queue"
-BOOST = "readings: FMLP+, boosting"
-CPU = "readings: FMLP+, CPU"
+FMLP_QUEUE = "readings: FMLP+, the queue"
+FMLP_BOOST = "readings: FMLP+, boosting"
+FMLP_CPU = "readings: FMLP+, CPU"
 
 
 def suspend(task: Task, system: System) -> list[Demand | Shared]:
@@ -26,20 +26,20 @@ def suspend(task: Task, system: System) -> list[Demand | Shared]:
     demands: list[Demand | Shared] = [*own(task, system), *_remote(task, system)]
     demands.append(system.shared(("boosted", task.cpu, task.priority, task.eta), lambda: _local(task, system)))
     for h in system.hpp(task):
-        demands.append(preemption(h, h.cpu_time + h.misc_time, CPU, system))
+        demands.append(preemption(h, h.cpu_time + h.misc_time, FMLP_CPU, system))
         if task.uses_gpu and h.uses_gpu:
             longest = max(s.pure.worst for s in h.gpu_segments) + system.taskset.platform.theta
             amount = h.pure_time + held(h, system)
-            demands.append(bounded(TermKind.GPU_PREEMPTION, h, amount, task.eta * longest, QUEUE, system))
+            demands.append(bounded(TermKind.GPU_PREEMPTION, h, amount, task.eta * longest, FMLP_QUEUE, system))
     return demands + carried(task, last_segment(task).misc.worst, system)
 
 
 def busy(task: Task, system: System) -> list[Demand | Shared]:
     """Demands where holders spin, above every normal priority, while their pure GPU segments execute."""
     demands: list[Demand | Shared] = [*own(task, system), *_remote(task, system)]
-    demands.append(spinning(task, system, BOOST))
+    demands.append(spinning(task, system, FMLP_BOOST))
     for h in system.hpp(task):
-        demands.append(preemption(h, h.cpu_time + h.gpu_time + held(h, system), CPU, system))
+        demands.append(preemption(h, h.cpu_time + h.gpu_time + held(h, system), FMLP_CPU, system))
     return demands + spun(task, system)
 
 
@@ -48,7 +48,7 @@ def _local(task: Task, system: System) -> Iterable[Demand]:
     for j in system.lower_on_cpu(task):
         longest = max(s.misc.worst for s in j.gpu_segments)
         amount = j.gpu_time + held(j, system) if task.uses_gpu else j.misc_time
-        yield bounded(TermKind.BLOCKING, j, amount, task.eta * request(j, system) + longest, BOOST, system)
+        yield bounded(TermKind.BLOCKING, j, amount, task.eta * request(j, system) + longest, FMLP_BOOST, system)
 
 
 def _remote(task: Task, system: System) -> list[Shared]:
@@ -60,6 +60,6 @@ def _remote(task: Task, system: System) -> list[Shared]:
         for t in system.taskset:
             if t.uses_gpu and t.cpu != task.cpu:
                 cap = task.eta * request(t, system)
-                yield bounded(TermKind.BLOCKING, t, t.gpu_time + held(t, system), cap, QUEUE, system)
+                yield bounded(TermKind.BLOCKING, t, t.gpu_time + held(t, system), cap, FMLP_QUEUE, system)
 
     return [system.shared(("first come", task.cpu, task.priority, task.eta), make)]

@@ -17,7 +17,7 @@ from analysis.rta.system import System, bounded, recurring
 
 QUEUE = "readings: MPCP, the queue"
 BOOST = "readings: MPCP, boosting"
-CPU = "readings: MPCP, CPU"
+MPCP_CPU = "readings: MPCP, CPU"
 
 
 def suspend(task: Task, system: System) -> list[Demand | Shared]:
@@ -26,7 +26,7 @@ def suspend(task: Task, system: System) -> list[Demand | Shared]:
     demands.append(system.shared(("boosted", task.cpu, task.priority, task.eta), lambda: _boosted(task, system)))
     for h in system.hpp(task):
         waits = h.pure_time + held(h, system) if task.uses_gpu else 0
-        demands.append(preemption(h, h.cpu_time + h.misc_time + waits, CPU, system))
+        demands.append(preemption(h, h.cpu_time + h.misc_time + waits, MPCP_CPU, system))
     return demands + carried(task, last_segment(task).misc.worst, system)
 
 
@@ -35,7 +35,7 @@ def busy(task: Task, system: System) -> list[Demand | Shared]:
     demands: list[Demand | Shared] = [*own(task, system), *_queue(task, system)]
     demands.append(spinning(task, system, BOOST))
     for h in system.hpp(task):
-        demands.append(preemption(h, h.cpu_time + h.gpu_time + held(h, system), CPU, system))
+        demands.append(preemption(h, h.cpu_time + h.gpu_time + held(h, system), MPCP_CPU, system))
     return demands + spun(task, system)
 
 

@@ -178,12 +178,14 @@ REDUCES = {
     "thesis-ioctl-busy-reduced": "thesis-ioctl-busy",
 }
 #: All rows of tests for a GPU that tasks share, and of tests for tasks that own units of it.
-ROWS = (*registry.ROWS, *AS_PRINTED, *BOOSTED_LOCKS, *THESIS)
-FEDERATED = (*registry.FEDERATED, *OWN_UNITS)
+ALL_ROWS = (*registry.ROWS, *AS_PRINTED, *BOOSTED_LOCKS, *THESIS)
+UNITS_ROWS = (*registry.FEDERATED_ROWS, *OWN_UNITS)
 #: Both by name.
-TESTS, UNITS = by_name(ROWS), by_name(FEDERATED)
+TESTS, UNITS = by_name(ALL_ROWS), by_name(UNITS_ROWS)
 #: The classic recurrence for CPUs alone, which the benchmarks measure against.
 FIXED_PRIORITY = replace(registry.TESTS["tsg-rr-suspend"], name="fixed-priority", compiled="fixed-priority")
 find = partial(registry.find, among={**TESTS, **UNITS, FIXED_PRIORITY.name: FIXED_PRIORITY})
 #: The methods of tests for tasks that own units, by name.
-METHODS: dict[str, Method] = {row.name: row.analysis.method for row in FEDERATED if isinstance(row.analysis, UnitsTest)}
+METHODS: dict[str, Method] = {
+    row.name: row.analysis.method for row in UNITS_ROWS if isinstance(row.analysis, UnitsTest)
+}

@@ -16,7 +16,7 @@ from analysis.rtgpu.simulate import Way, simulate
 from gpurt._gpurt import lib
 
 #: Simulated runs of a taskset, each from other first releases.
-RUNS = 10
+RUNS_OF_A_TASKSET = 10
 
 
 def verdicts(batch: compiled.Batch, method: Method, units: Units) -> NDArray[np.bool_]:
@@ -36,7 +36,7 @@ def verdicts(batch: compiled.Batch, method: Method, units: Units) -> NDArray[np.
 
 
 def schedulable(drawn: Drawn, name: str, observed: str = "") -> NDArray[np.bool_]:
-    """Whether each taskset passes the test; ``observed``: whether no deadline is missed in RUNS runs instead.
+    """Whether each taskset passes the test; ``observed``: whether no deadline is missed in RUNS_OF_A_TASKSET runs.
 
     ``observed`` is how long segments take in these runs: "worst" or "random".
     """
@@ -53,7 +53,7 @@ def _no_miss(drawn: Drawn, batch: compiled.Batch, index: int, method: Method, ex
     given = compiled.given(batch, index, method, Units(p.units)) or _equal(p.units, p.tasks)
     deadlines = drawn.period[index].tolist()
     rng = np.random.Generator(np.random.Philox(index))
-    for run in range(RUNS):
+    for run in range(RUNS_OF_A_TASKSET):
         offsets = [0] * p.tasks if not run else rng.integers(0, drawn.period[index]).tolist()
         longest, _ = simulate(batch, index, method, given, offsets, Way(execution, seed=run))
         if any(seen > deadline for seen, deadline in zip(longest, deadlines, strict=True)):

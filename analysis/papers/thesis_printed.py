@@ -16,7 +16,7 @@ from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
 #: Steps of equation 4.7 at most: it does not always converge.
-STEPS = 1000
+MAX_PRINTED_STEPS = 1000
 
 
 def kernel_thread(task: Task, system: System) -> list[Demand]:
@@ -127,7 +127,7 @@ def _overlap(lengths: Iterable[int], h: Task, best: int) -> Iterable[Demand]:
 def _completion(worst: int, best: int, higher: Iterable[Task], part: Callable[[Task], int]) -> int:
     """BX of equation 4.7, started at the worst case as printed; at least 0; the last value if it does not converge."""
     length = worst
-    for _ in range(STEPS):
+    for _ in range(MAX_PRINTED_STEPS):
         following = best + sum((length // h.period - 1) * part(h) for h in higher)
         if following == length or length <= 0:
             break

@@ -9,7 +9,7 @@ from analysis.papers.dispatch import Dispatcher, LaunchStream, Readable, Setting
 from analysis.traces.trace import Event, Kind, Trace
 
 #: The readable model draws; more blocks than these take it more than a few seconds.
-MOST_BLOCKS = 100_000
+MAX_BLOCKS_DRAWN = 100_000
 
 
 class _Drawn(Readable):

@@ -15,7 +15,7 @@ from analysis.partition.fast import TASK, Structs, Way, sweep
 from analysis.partition.workload import Item, Workload
 
 #: The divisors of 4000 from 50 on, ms: hyperperiods of 4 s (docs/readings/partitioning.md, "Partitioning").
-PERIODS = (50, 80, 100, 125, 160, 200, 250, 400, 500, 800, 1000, 2000, 4000)
+PERIODS_MS = (50, 80, 100, 125, 160, 200, 250, 400, 500, 800, 1000, 2000, 4000)
 #: Conflict factors of compute and memory tasks, and the share of a that no parallelism shortens, as 1 / n.
 FACTORS = (Fraction(6, 5), Fraction(23, 10))
 SERIAL = (50, 10)
@@ -51,7 +51,7 @@ def _draw(parameters: Parameters, random: np.random.Generator, count: int) -> St
     """Up to ``count`` tasksets: those of as many drawn that lemma 2 does not exclude."""
     shape = count, parameters.tasks
     work = uunifast(random.random((count, parameters.tasks - 1)), parameters.utilization)
-    periods = random.choice(np.array(PERIODS, np.int64) * MS, shape)
+    periods = random.choice(np.array(PERIODS_MS, np.int64) * MS, shape)
     memory = (random.random(shape) <= parameters.memory).astype(np.int64)
     parallel = np.rint(work * periods).astype(np.int64)
     serial = parallel // np.array(SERIAL)[memory]
@@ -62,14 +62,14 @@ def _draw(parameters: Parameters, random: np.random.Generator, count: int) -> St
     tasks["smallest"], tasks["numerator"][..., 0], tasks["denominator"][..., 0] = 1, 1, 1
     tasks["numerator"][..., 1] = np.array([factor.numerator for factor in FACTORS])[memory]
     tasks["denominator"][..., 1] = np.array([factor.denominator for factor in FACTORS])[memory]
-    tasks["priority"] = MAX_PRIORITY - periods // MS * parameters.tasks - np.arange(parameters.tasks)
+    tasks["priority"] = TOP_PRIORITY - periods // MS * parameters.tasks - np.arange(parameters.tasks)
     least = -(-(tasks["parallel"] + parameters.units * tasks["serial"]) // parameters.units)
     kept: Structs = tasks[(least <= tasks["deadline"]).all(axis=1)]
     return kept
 
 
 #: Priorities are deadline monotonic, ties by index.
-MAX_PRIORITY = 2**31
+TOP_PRIORITY = 2**31
 
 
 def results(parameters: Parameters, tasks: Structs, ways: Sequence[Way]) -> Structs:

@@ -26,11 +26,11 @@ from analysis.partition.workload import Workload
 #: Sets that are tested at most.
 MOST_SETS = 60_000
 #: Most tasks: a set is an integer of 64 bits.
-MOST = 62
+MAX_TASKS_OF_COLUMNS = 62
 #: Prices are whole parts of one.
-SCALE = 10**6
+PRICE_SCALE = 10**6
 #: How long HiGHS may take, seconds.
-PATIENCE = 120.0
+SOLVER_LIMIT_S = 120.0
 
 
 def exact(
@@ -47,8 +47,8 @@ def exact(
     if isinstance(start, Infeasible):
         return start
     count = len(workload.items)
-    if count > MOST:
-        raise ValueError(f"exact takes at most {MOST} tasks, not {count}; best gives an upper bound")
+    if count > MAX_TASKS_OF_COLUMNS:
+        raise ValueError(f"exact takes at most {MAX_TASKS_OF_COLUMNS} tasks, not {count}; best gives an upper bound")
     most = workload.most or count
     table = _Columns.of(_sizes(merger, count), count, workload.most is None)
     known = heuristic(workload)
@@ -147,11 +147,11 @@ def _relevant(table: _Columns, most: int, known: int) -> _Columns:
     )  # fmt: skip
     if solved.status:
         return table
-    prices = np.floor(solved.eqlin.marginals * SCALE).astype(np.int64)
-    place = min(0, int(np.floor(solved.ineqlin.marginals[0] * SCALE)))
-    beyond = SCALE * table.costs - prices @ table.has - place
+    prices = np.floor(solved.eqlin.marginals * PRICE_SCALE).astype(np.int64)
+    place = min(0, int(np.floor(solved.ineqlin.marginals[0] * PRICE_SCALE)))
+    beyond = PRICE_SCALE * table.costs - prices @ table.has - place
     # All other columns of a solution number at most `most`, and none costs less than the cheapest beyond its prices.
-    room = SCALE * known - int(prices.sum()) - place * most - most * min(0, int(beyond.min()))
+    room = PRICE_SCALE * known - int(prices.sum()) - place * most - most * min(0, int(beyond.min()))
     kept = beyond <= room
     return _Columns(table.count, table.sets[kept], table.sizes[kept])
 
@@ -173,7 +173,7 @@ def _cheapest(table: _Columns, most: int) -> list[tuple[tuple[int, ...], int]] |
     limits = [optimize.LinearConstraint(table.has, 1, 1), optimize.LinearConstraint(np.ones_like(costs)[None], 0, most)]
     answer = optimize.milp(
         costs, integrality=np.ones_like(costs), bounds=optimize.Bounds(0, 1), constraints=limits,
-        options={"mip_rel_gap": 0, "time_limit": PATIENCE},
+        options={"mip_rel_gap": 0, "time_limit": SOLVER_LIMIT_S},
     )  # fmt: skip
     if answer.status == 2:
         return None

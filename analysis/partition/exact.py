@@ -8,18 +8,18 @@ from analysis.partition.variants import Allocation
 from analysis.partition.workload import Workload
 
 #: Most tasks: 3^N / 2 steps.  For more there is analysis.partition.columns.
-MOST = 16
+MAX_TASKS_OF_SEARCH = 16
 EXACT = "exact"
 
 
 def exact(workload: Workload) -> Allocation | Infeasible:
     """An allocation with the fewest units, and among those the fewest partitions.
 
-    It uses at most ``workload.most`` partitions.  Raises ValueError for more than MOST tasks.
+    It uses at most ``workload.most`` partitions.  Raises ValueError for more than MAX_TASKS_OF_SEARCH tasks.
     """
     count = len(workload.items)
-    if count > MOST:
-        raise ValueError(f"exact takes at most {MOST} tasks, not {count}")
+    if count > MAX_TASKS_OF_SEARCH:
+        raise ValueError(f"exact takes at most {MAX_TASKS_OF_SEARCH} tasks, not {count}")
     merger = Merger(workload)
     start = merger.singles()
     if isinstance(start, Infeasible):

@@ -16,7 +16,7 @@ from analysis.partition import columns, variants
 from analysis.partition import exact as readable_exact
 from analysis.partition.inside import TESTS
 from analysis.partition.merge import Infeasible, Merger, Part
-from analysis.partition.variants import ORDERS, VARIANTS, Allocation
+from analysis.partition.variants import HEURISTICS, LIST_ORDERS, Allocation
 from analysis.partition.workload import SHIFT, Item, Workload
 from analysis.rta.batch import pointer
 from gpurt._gpurt import ffi, lib
@@ -44,14 +44,14 @@ MOST_EXACT = int(lib.GPURT_PARTITION_MOST_EXACT)
 _U32 = 2**32 - 1
 
 
-def run(workload: Workload, variant: str, order: str = ORDERS[0]) -> Allocation | Infeasible:
+def run(workload: Workload, variant: str, order: str = LIST_ORDERS[0]) -> Allocation | Infeasible:
     """The same as variants.run, without the steps."""
     return _run(workload, [(variant, order)], lambda: variants.run(workload, variant, order))
 
 
 def best(workload: Workload) -> Allocation | Infeasible:
     """The same as variants.best, without the steps."""
-    ways = [(variant, order) for variant in VARIANTS for order in ORDERS]
+    ways = [(variant, order) for variant in HEURISTICS for order in LIST_ORDERS]
     return _run(workload, ways, lambda: variants.best(workload))
 
 
@@ -98,7 +98,7 @@ def _allocation(workload: Workload, way: Way, part: Structs, size: Structs) -> A
         Part(at, tuple(tasks), int(size[at]), workload.utilization(tasks, int(size[at])))
         for at, tasks in sorted(sets.items())
     )
-    return Allocation(workload, parts, way[0], ORDERS[0] if way[0] == variants.ONE else way[1])
+    return Allocation(workload, parts, way[0], LIST_ORDERS[0] if way[0] == variants.ONE else way[1])
 
 
 class _View:

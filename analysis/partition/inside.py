@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
-from analysis.model.fixed_point import MAX_STEPS, Diverged, least_fixed_point
+from analysis.model.fixed_point import MAX_SEARCH_STEPS, Diverged, least_fixed_point
 from analysis.partition.workload import SHIFT
 
 
@@ -80,7 +80,7 @@ def edf(jobs: Sequence[SporadicTask]) -> bool:
         at = _deadline_before(jobs, horizon(jobs) + 1)
     except Diverged:
         return False
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_SEARCH_STEPS):
         wanted = demand(jobs, at)
         if wanted > at:
             return False
@@ -115,7 +115,7 @@ def np_edf(jobs: Sequence[SporadicTask]) -> bool:
     if not edf(jobs):
         return False
     latest = max(job.deadline for job in jobs)
-    if sum(-(-(latest - job.deadline) // job.period) for job in jobs) > MAX_STEPS:
+    if sum(-(-(latest - job.deadline) // job.period) for job in jobs) > MAX_SEARCH_STEPS:
         return False
     points = {at for j in jobs for at in range(j.deadline, latest, j.period)}
     return all(demand(jobs, at) + max(j.cost for j in jobs if j.deadline > at) <= at for at in points)
@@ -135,7 +135,7 @@ def _np_response(jobs: Sequence[SporadicTask], index: int) -> bool:
         busy = least_fixed_point(
             lambda w: blocking + sum(-(-w // j.period) * j.cost for j in level), blocking + own.cost, limit
         )
-        if -(-busy // own.period) > MAX_STEPS:
+        if -(-busy // own.period) > MAX_SEARCH_STEPS:
             return False
         for number in range(-(-busy // own.period)):
             before = blocking + number * own.cost

@@ -15,7 +15,7 @@ from gpurt._gpurt import lib
 #: TPC pairs of SMs are what masks of TPCs switch.
 CU_MASK, MPS, STATIC, TPC, VIRTUAL = "cu-mask", "mps", "mps-static", "tpc", "vgpu"
 GREEN, MIG = "green-context", "mig"
-NAMES = (CU_MASK, MPS, STATIC, TPC, VIRTUAL, GREEN, MIG)
+MECHANISM_NAMES = (CU_MASK, MPS, STATIC, TPC, VIRTUAL, GREEN, MIG)
 #: SMs that are whole chunks of MPS's static partitions, which have 2 on Tegra, 4 on cards before Hopper, 8 since.
 CHUNKS = 8
 #: The known facts about the GPU: for CU masks, for green contexts, for MIG (plainest() of its profiles); else None.

@@ -14,12 +14,12 @@ from analysis.partition.merge import Infeasible, Merger, Part
 from analysis.partition.workload import Workload
 
 #: Orders of the list of partitions: by decreasing or increasing utilization.
-ORDERS = ("dec", "inc")
+LIST_ORDERS = ("dec", "inc")
 #: How a merge is chosen: fewest units, emptiest first (best fit as printed), fullest first, most units saved.
 RULES = ("sms", "bf", "fit", "sav")
 ONE = "1g"
 #: Every heuristic by name.  INA: failed merges forbid pairs of partitions; ACT: pairs of tasks are tried before.
-VARIANTS = (ONE, *(f"{rule}-{mode}" for rule in RULES for mode in ("ina", "act")))
+HEURISTICS = (ONE, *(f"{rule}-{mode}" for rule in RULES for mode in ("ina", "act")))
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Allocation:
 
 
 def run(
-    workload: Workload, variant: str, order: str = ORDERS[0], merger: Merger | None = None
+    workload: Workload, variant: str, order: str = LIST_ORDERS[0], merger: Merger | None = None
 ) -> Allocation | Infeasible:  # fmt: skip
     """The result of a variant for the workload.  An allocation that does not fit is where the heuristic was stuck."""
     merger = merger or Merger(workload)
@@ -85,7 +85,7 @@ def best(workload: Workload, merger: Merger | None = None) -> Allocation | Infea
     If nothing fits: what is stuck with the fewest units, or the fewest partitions if those are too many.
     """
     merger, found = merger or Merger(workload), []
-    for variant, order in ((variant, order) for variant in VARIANTS for order in ORDERS):
+    for variant, order in ((variant, order) for variant in HEURISTICS for order in LIST_ORDERS):
         outcome = run(workload, variant, order, merger)
         if isinstance(outcome, Infeasible) and (outcome.lemma or outcome.task):
             return outcome
@@ -105,7 +105,7 @@ def _one(merger: Merger) -> Allocation | Infeasible:
     everything, size = range(len(merger.workload.items)), merger.workload.allowed[-1]
     if not merger.passes(everything, size):
         return Infeasible(None, f"all tasks in one partition of {size} units miss a deadline")
-    return Allocation(merger.workload, (merger.part(everything, size),), ONE, ORDERS[0])
+    return Allocation(merger.workload, (merger.part(everything, size),), ONE, LIST_ORDERS[0])
 
 
 class _Heuristic:

@@ -16,7 +16,7 @@ from analysis.rta.system import Demands, System
 from analysis.rta.threads import verdict_of
 
 #: Rounds in which responses grow until none grows any more, before deadlines stand for those that are not known.
-MOST_ROUNDS = 200
+MAX_RESPONSE_ROUNDS = 200
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _together(formulas: _Formulas, taskset: Taskset, pending: bool) -> Result | 
     "Responses together").
     """
     known, ends = dict.fromkeys((t.name for t in taskset.real_time), 0), dict[str, int]()
-    for _ in range(MOST_ROUNDS if taskset.forks or taskset.resources else 0):
+    for _ in range(MAX_RESPONSE_ROUNDS if taskset.forks or taskset.resources else 0):
         result, ended = _round(formulas, System(taskset, known, ends, pending, settled=True))
         if not result.schedulable:
             return None

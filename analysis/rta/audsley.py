@@ -20,7 +20,7 @@ from analysis.rta.system import Demands, System
 from analysis.rta.threads import verdict_of
 
 #: How many GPU priorities there are.
-LEVELS = 99
+GPU_LEVELS = 99
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def _of_threads(priorities: dict[str, int], taskset: Taskset) -> dict[str, int]:
 
 def _numbers(tasks: list[Task]) -> list[int]:
     """Priority numbers, lowest first: the tasks' own if they are distinct, else ranks."""
-    if len(tasks) > LEVELS:
-        raise ValueError(f"{len(tasks)} tasks use the GPU, but there are only {LEVELS} priorities")
+    if len(tasks) > GPU_LEVELS:
+        raise ValueError(f"{len(tasks)} tasks use the GPU, but there are only {GPU_LEVELS} priorities")
     own = sorted({t.priority for t in tasks})
     return own if len(own) == len(tasks) else list(range(1, len(tasks) + 1))
 
@@ -138,7 +138,7 @@ def _rider(task: Task, taskset: Taskset, waiting: Waiting | None) -> str | None:
 def _tentative(unassigned: list[Task], done: dict[str, int], candidate: Task, number: int) -> dict[str, int]:
     """GPU priorities with the candidate at ``number`` and all other unassigned tasks above it, in CPU order."""
     above = [t for t in unassigned if t is not candidate]
-    return done | {candidate.name: number} | {t.name: LEVELS + len(above) - i for i, t in enumerate(above)}
+    return done | {candidate.name: number} | {t.name: GPU_LEVELS + len(above) - i for i, t in enumerate(above)}
 
 
 def _trial(taskset: Taskset, priorities: dict[str, int], pending: bool) -> System:

@@ -20,20 +20,20 @@ from analysis.rta.resources import blocking
 from analysis.rta.result import TermKind
 from analysis.rta.short import NONE, Short, short
 from analysis.rta.system import System, bounded, recurring
-from analysis.rta.windows import MOST, in_flight, inside, owned, owner
+from analysis.rta.windows import MAX_GPU_USERS, in_flight, inside, owned, owner
 
-OWN = "readings: boosted, own"
+BOOSTED_OWN = "readings: boosted, own"
 LOCK = "readings: boosted, the update lock"
 BEFORE = "readings: boosted, the job before"
 LOWER = "readings: boosted, lower tasks"
-CPU = "readings: boosted, CPU"
+BOOSTED_CPU = "readings: boosted, CPU"
 SWITCH = "readings: boosted, switches back"
 WINDOWS = "readings: boosted, owners inside segments"
 SHORT = "readings: boosted, short suspensions"
 
 #: How long hosts let a thread spin for its turn, ns (kmod/decide/gate.c, userlib/transport_socket.c).  Then it sleeps,
 #: which the bounds for tasks that spin do not allow.
-SPIN = 20 * MS
+MAX_SPIN_NS = 20 * MS
 #: Whether a task that uses the GPU spins for it.
 Spins: TypeAlias = Callable[[Task], bool]
 
@@ -88,7 +88,7 @@ def gaps(task: Task, taskset: Taskset | None = None) -> int:
 
 
 def longest_turn(task: Task, taskset: Taskset, responses: Mapping[str, int]) -> int | None:
-    """How long a begin or end of the task waits at most for its turn at the update lock, ns; None: longer than SPIN.
+    """How long a begin or end of the task waits at most for its turn at the update lock, ns; None: above MAX_SPIN_NS.
 
     An update may be in progress.  Each decision that comes meanwhile of a task of at least its GPU priority goes first.
     Each segment of the jobs that are pending in that time makes two decisions (L3).
@@ -98,10 +98,10 @@ def longest_turn(task: Task, taskset: Taskset, responses: Mapping[str, int]) -> 
     others = [t for t in taskset.real_time if t.uses_gpu and t is not task]
     first = [t for t in others if t.segment_priority >= task.segment_priority]
     wait, before = alpha, -1
-    while before < wait <= SPIN:
+    while before < wait <= MAX_SPIN_NS:
         before = wait
         wait = alpha + sum(-(-(wait + t.jitter + responses[t.name]) // t.period) * 2 * t.eta * alpha for t in first)
-    return wait if wait <= SPIN else None
+    return wait if wait <= MAX_SPIN_NS else None
 
 
 def last_segment(task: Task) -> GpuSegment | None:
@@ -175,9 +175,9 @@ class _Charges:
         task, platform = self.task, self.system.taskset.platform
         woken = wakeups.own(task, self.system, Waiting.SUSPEND)
         return [
-            Demand(TermKind.OWN, cpu + task.gpu_time - woken, OWN),
+            Demand(TermKind.OWN, cpu + task.gpu_time - woken, BOOSTED_OWN),
             Demand(TermKind.WAKE_UPS, woken, wakeups.LEMMA),
-            Demand(TermKind.UPDATES, (platform.alpha + platform.theta + self.update) * task.eta, OWN),
+            Demand(TermKind.UPDATES, (platform.alpha + platform.theta + self.update) * task.eta, BOOSTED_OWN),
             Demand(TermKind.BLOCKING, in_flight(task, self.system) if task.uses_gpu else 0, LOCK),
         ]
 
@@ -243,16 +243,16 @@ class _Charges:
         outside = self.outside(h)
         if not self._sleeps(h) and h.priority > self.task.priority:
             jitter = h.jitter + self.short.from_level(h.priority)
-            yield Demand(TermKind.CPU_PREEMPTION, outside, CPU, h.name, h.period, jitter)
+            yield Demand(TermKind.CPU_PREEMPTION, outside, BOOSTED_CPU, h.name, h.period, jitter)
             return
-        apart = self._late(h, recurring(TermKind.CPU_PREEMPTION, h, outside, CPU, self.system))
+        apart = self._late(h, recurring(TermKind.CPU_PREEMPTION, h, outside, BOOSTED_CPU, self.system))
         if not h.uses_gpu or self.form.spins(h) or self.level is None or h.segment_priority < self.level:
             yield apart
             yield from self._carried(h, 0)
             return
         theta, amount = self.system.taskset.platform.theta, h.cpu_time + owned(h, self.system)
         jitter = self.system.jitter(h, amount - theta)
-        whole = Demand(TermKind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter)
+        whole = Demand(TermKind.CPU_PREEMPTION, amount, BOOSTED_CPU, h.name, h.period, jitter)
         yield self._either(h, self._late(h, whole), apart)
         yield from self._carried(h, theta)
 
@@ -315,7 +315,7 @@ class _Charges:
         """The time that owners take inside the segments of a job of a waiter, ns by task; None: it is not known."""
         if p is self.task:
             return inside(p, self.system)
-        if len(self.system.gpu_tasks) > MOST:
+        if len(self.system.gpu_tasks) > MAX_GPU_USERS:
             return None
         level = self.level if self.system.assumed else p.segment_priority
         return self.system.once(f"inside {p.name} {level}", lambda: inside(p, self.system, level))

@@ -22,11 +22,11 @@ from analysis.rta.result import Bound, Failure, TermKind, Verdict
 from analysis.rta.system import System, bounded, recurring
 from analysis.rta.windows import owned, owner
 
-OWN = "readings: groups, path"
+PATH_OWN = "readings: groups, path"
 WORKERS = "readings: groups, other workers"
-LOCK = "readings: groups, the update lock"
-LOWER = "readings: groups, lower tasks"
-CPU = "readings: groups, CPUs of the path"
+PATH_LOCK = "readings: groups, the update lock"
+PATH_LOWER = "readings: groups, lower tasks"
+PATH_CPU = "readings: groups, CPUs of the path"
 OWNERS = "readings: groups, owners"
 #: The priority on its CPU of a task that executes whenever it likes.
 RAISED = 100
@@ -120,9 +120,9 @@ class Path:
     def own(self, in_flight: int) -> list[Demand]:
         """Its own demand, and what the begins of its segments wait for updates of lower tasks."""
         return [
-            Demand(TermKind.OWN, sum(phase.length for phase in self.phases), OWN),
-            Demand(TermKind.UPDATES, 2 * self.system.epsilon * sum(phase.users for phase in self.updating), OWN),
-            Demand(TermKind.BLOCKING, in_flight, LOCK),
+            Demand(TermKind.OWN, sum(phase.length for phase in self.phases), PATH_OWN),
+            Demand(TermKind.UPDATES, 2 * self.system.epsilon * sum(phase.users for phase in self.updating), PATH_OWN),
+            Demand(TermKind.BLOCKING, in_flight, PATH_LOCK),
         ]
 
     def beside(self, raising: bool = False) -> Iterator[Demand]:
@@ -159,15 +159,15 @@ def boosted(path: Path) -> list[Demand]:
         if above and t.name in owners:
             amount = t.cpu_time + owned(t, system)
             jitter = system.jitter(t, amount - system.taskset.platform.theta)
-            demands.append(Demand(TermKind.CPU_PREEMPTION, amount, CPU, t.name, t.period, jitter))
+            demands.append(Demand(TermKind.CPU_PREEMPTION, amount, PATH_CPU, t.name, t.period, jitter))
             charged.add(t.name)
         elif above:
             amount = t.cpu_time + t.misc_time + 2 * alpha * system.updating(t)
-            demands.append(recurring(TermKind.CPU_PREEMPTION, t, amount, CPU, system))
+            demands.append(recurring(TermKind.CPU_PREEMPTION, t, amount, PATH_CPU, system))
         elif t.uses_gpu and t.name not in owners:
             cap = sum(phase.gaps for phase in phases) * (max(s.misc.worst for s in t.gpu_segments) + 2 * alpha)
             amount = t.misc_time + 2 * alpha * t.eta
-            demands.append(bounded(TermKind.BLOCKING, t, amount, cap, LOWER, system))
+            demands.append(bounded(TermKind.BLOCKING, t, amount, cap, PATH_LOWER, system))
     demands += [replace(owner(t, system), lemma=OWNERS) for t in path.owners() if t.name not in charged]
     return demands
 
@@ -202,7 +202,7 @@ def segment(path: Path) -> list[Demand]:
         amount = t.cpu_time + t.misc_time
         jitter = system.jitter(t, amount)
         amount += 2 * system.epsilon * t.eta
-        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, CPU, t.name, t.period, jitter))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, PATH_CPU, t.name, t.period, jitter))
         if path.eta and t.uses_gpu:
             demands.append(recurring(TermKind.GPU_PREEMPTION, t, t.pure_time, OWNERS, system))
         charged.add(t.name)

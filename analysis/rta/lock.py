@@ -16,8 +16,8 @@ from analysis.rta.recurrence import Demand, Unbounded, below_solution
 from analysis.rta.result import TermKind
 from analysis.rta.system import System, recurring
 
-QUEUE = "readings: locks without boosting, the queue"
-CPU = "readings: locks without boosting, CPU"
+LOCK_QUEUE = "readings: locks without boosting, the queue"
+LOCK_CPU = "readings: locks without boosting, CPU"
 
 
 def priority_suspend(task: Task, system: System) -> list[Demand]:
@@ -56,7 +56,7 @@ def _cpu(task: Task, system: System) -> list[Demand]:
         amount = h.cpu_time + h.misc_time
         jitter = system.jitter(h, amount) if system.taskset.sleeps(h) else 0
         updates = 2 * system.epsilon * h.eta
-        demands.append(Demand(TermKind.CPU_PREEMPTION, amount + updates, CPU, h.name, h.period, jitter))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount + updates, LOCK_CPU, h.name, h.period, jitter))
     return demands
 
 
@@ -69,14 +69,14 @@ def _spinning(task: Task, system: System) -> list[Demand]:
     for h in system.hpp(task):
         amount = h.cpu_time + h.gpu_time + 2 * system.epsilon * h.eta
         jitter = system.jitter(h, amount) if system.taskset.sleeps(h) else 0
-        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, CPU, h.name, h.period, jitter))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, LOCK_CPU, h.name, h.period, jitter))
     return demands
 
 
 def _local(task: Task, system: System) -> list[Demand]:
     """Pure GPU segments of tasks above it on its CPU that the task waits for."""
     higher = system.hpp(task) if task.uses_gpu else []
-    return [recurring(TermKind.GPU_PREEMPTION, h, h.pure_time, QUEUE, system) for h in higher if h.uses_gpu]
+    return [recurring(TermKind.GPU_PREEMPTION, h, h.pure_time, LOCK_QUEUE, system) for h in higher if h.uses_gpu]
 
 
 def _by_priority(task: Task, system: System) -> list[Demand]:
@@ -122,9 +122,9 @@ class _Hold:
 
     def demands(self, times: int) -> list[Demand]:
         """The demands of so many of them.  The bound rests on the preempters even if they add nothing."""
-        single = [Demand(TermKind.BLOCKING, times * self.own, QUEUE, self.holder.name)]
+        single = [Demand(TermKind.BLOCKING, times * self.own, LOCK_QUEUE, self.holder.name)]
         return single + [
-            Demand(TermKind.BLOCKING, times * amount, QUEUE, p.name, relied=True) for p, amount in self.preempters
+            Demand(TermKind.BLOCKING, times * amount, LOCK_QUEUE, p.name, relied=True) for p, amount in self.preempters
         ]
 
 
@@ -141,7 +141,7 @@ def _hold(holder: Task, waiter: Task, system: System) -> _Hold:
     tasks = [t for t in _delaying(holder, system) if t is not waiter and t.cpu_time]
 
     jitters = {t.name: system.jitter(t, t.cpu_time) for t in tasks}
-    delays = [Demand(TermKind.BLOCKING, t.cpu_time, QUEUE, t.name, t.period, jitters[t.name]) for t in tasks]
+    delays = [Demand(TermKind.BLOCKING, t.cpu_time, LOCK_QUEUE, t.name, t.period, jitters[t.name]) for t in tasks]
 
     def total(window: int) -> int:
         return own + sum(delay.at(window) for delay in delays)

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.model import Segment, Task
-from analysis.rta.recurrence import SCALE, Demand, Shared, rate_of, solve, terms_at
+from analysis.rta.recurrence import FRACTION_SCALE, Demand, Shared, rate_of, solve, terms_at
 from analysis.rta.result import Bound, Failure, Reason, Term, TermKind, Verdict
 from analysis.rta.system import Demands, System
 from gpurt.units import exact_ms
 
 #: A search gives up after so many jobs that are pending without a gap.
 MOST_JOBS = 300
-LEMMA = "readings: pending jobs"
+PENDING_LEMMA = "readings: pending jobs"
 #: What a job takes its thread at least.
-OWN = (TermKind.OWN, TermKind.WAKE_UPS, TermKind.UPDATES)
+OWN_KINDS = (TermKind.OWN, TermKind.WAKE_UPS, TermKind.UPDATES)
 
 #: Names of the tasks that a bound rests on, in several sets.
 Needs = Sequence[frozenset["str | None"]]
@@ -102,7 +102,7 @@ def _too_long(task: Task, demands: Sequence[Demand | Shared], system: System) ->
 
     Counts of its jobs by other tasks need that the most that these charge for a job is no longer either.
     """
-    own = sum(d.amount for d in demands if isinstance(d, Demand) and d.kind in OWN)
+    own = sum(d.amount for d in demands if isinstance(d, Demand) and d.kind in OWN_KINDS)
     if system.pending:
         own = max(own, task.cpu_time + task.gpu_time + 2 * system.epsilon * task.eta)
     if own <= task.period:
@@ -126,9 +126,9 @@ def _overload(
     """
     own = constant_of(demands_of(chain_of([task] * 2), system)) - constant_of(demands)
     rate = rate_of(demands)
-    if rate >= SCALE:
+    if rate >= FRACTION_SCALE:
         return None  # solve() says so
-    taken = own * SCALE // (SCALE - rate)
+    taken = own * FRACTION_SCALE // (FRACTION_SCALE - rate)
     if taken <= task.period:
         return None
     later = taken - task.period
@@ -156,7 +156,8 @@ def _terms(task: Task, demands_of: Demands, system: System, window: Window) -> C
         own = [Term(d.kind, None, d.amount, d.lemma) for d in one]
         before = sum(t.amount for t in window.end.terms if t.source is None) - sum(term.amount for term in own)
         others = [term for term in window.end.terms if term.source is not None]
-        extra = [Term(TermKind.PENDING, None, before, LEMMA), Term(TermKind.RELEASED, None, -window.released, LEMMA)]
+        extra = [Term(TermKind.PENDING, None, before, PENDING_LEMMA),
+                 Term(TermKind.RELEASED, None, -window.released, PENDING_LEMMA)]  # fmt: skip
         return tuple(term for term in (*own, *extra, *others) if term.amount)
 
     return terms

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.model import Task
-from analysis.model.fixed_point import MAX_STEPS, Diverged, least_fixed_point
+from analysis.model.fixed_point import MAX_SEARCH_STEPS, Diverged, least_fixed_point
 from analysis.rta.result import Bound, Failure, Reason, Term, TermKind, Verdict
 
 
@@ -116,14 +116,14 @@ class OneAtATime(Shared):
 
 
 #: Fractions are added as integers, scaled by this.
-SCALE = 1 << 64
+FRACTION_SCALE = 1 << 64
 
 
 def _slope(demands: Sequence[Demand]) -> tuple[int, int]:
-    """The sums of e / T and of J e / T over demands that recur without end, times SCALE, rounded down."""
+    """The sums of e / T and of J e / T over demands that recur without end, times FRACTION_SCALE, rounded down."""
     recurring = [d for d in demands if d.period and not d.limited]
-    rate = sum(d.amount * SCALE // d.period for d in recurring)
-    return rate, sum(d.amount * d.jitter * SCALE // d.period for d in recurring)
+    rate = sum(d.amount * FRACTION_SCALE // d.period for d in recurring)
+    return rate, sum(d.amount * d.jitter * FRACTION_SCALE // d.period for d in recurring)
 
 
 def solve(task: Task, demands: Sequence[Demand | Shared]) -> Verdict:
@@ -143,7 +143,7 @@ def solve(task: Task, demands: Sequence[Demand | Shared]) -> Verdict:
     try:
         wcrt = least_fixed_point(total, max(constant, limit if start is None else min(start, limit)), limit)
     except Diverged as diverged:
-        if diverged.steps >= MAX_STEPS:
+        if diverged.steps >= MAX_SEARCH_STEPS:
             return Failure(task.name, Reason.TOO_MANY_STEPS, task.deadline, diverged.reached)
         return _missed(task, demands, diverged.reached, start is None)
     if wcrt > limit:
@@ -166,13 +166,13 @@ def below_solution(constant: int, demands: Sequence[Demand | Shared]) -> int | N
     lower takes very many steps if U is near 1.  Every rounding is down, so that this stays a lower bound.
     """
     rate, carried = _slopes(demands)
-    if rate >= SCALE:
+    if rate >= FRACTION_SCALE:
         return None
-    return (constant * SCALE + carried) // (SCALE - rate)
+    return (constant * FRACTION_SCALE + carried) // (FRACTION_SCALE - rate)
 
 
 def rate_of(demands: Sequence[Demand | Shared]) -> int:
-    """U, the sum of e / T over demands that recur without end, times SCALE, rounded down."""
+    """U, the sum of e / T over demands that recur without end, times FRACTION_SCALE, rounded down."""
     return _slopes(demands)[0]
 
 

@@ -18,9 +18,9 @@ from analysis.rta.recurrence import Demand, Shared
 from analysis.rta.result import Term, TermKind
 from analysis.rta.system import System
 
-LEMMA = "readings: resources, less urgent holders"
+RESOURCES_LEMMA = "readings: resources, less urgent holders"
 REQUESTS = "readings: resources, requests"
-SPINNING = "readings: resources, spinning"
+RESOURCES_SPINNING = "readings: resources, spinning"
 #: Sections: time, how many there are, and task.
 Sections = Sequence[tuple[int, int, str]]
 
@@ -87,7 +87,7 @@ class _Spinning(Shared):
 
     def terms(self, window: int) -> list[Term]:
         """A term for each task that holds the resource meanwhile."""
-        return [Term(TermKind.BLOCKING, name, time, SPINNING) for name, time in self._by_task(window).items()]
+        return [Term(TermKind.BLOCKING, name, time, RESOURCES_SPINNING) for name, time in self._by_task(window).items()]
 
     def _by_task(self, window: int) -> Mapping[str, int]:
         found: dict[str, int] = {}
@@ -113,14 +113,14 @@ def blocking(task: Task, system: System, gaps: int) -> list[Demand | Shared]:
     for resource in taskset.resources:
         for time, holder in _lower(task, taskset, resource, Protocol.INHERITANCE):
             found[holder] = max(found.get(holder, 0), time)
-    each = [Demand(TermKind.BLOCKING, gaps * time, LEMMA, name) for name, time in found.items()]
+    each = [Demand(TermKind.BLOCKING, gaps * time, RESOURCES_LEMMA, name) for name, time in found.items()]
     demands: list[Demand | Shared] = [_Fewest(each, _requested(task, system))] if each else []
     if ceiling := [one for r in taskset.resources for one in _lower(task, taskset, r, Protocol.CEILING)]:
         time, holder = max(ceiling)
-        demands.append(Demand(TermKind.BLOCKING, gaps * time, LEMMA, holder))
+        demands.append(Demand(TermKind.BLOCKING, gaps * time, RESOURCES_LEMMA, holder))
     time, holder = wakeups.unpreempted(task.cpu, taskset, task.priority)
     if time:
-        demands.append(Demand(TermKind.BLOCKING, time, LEMMA, holder))
+        demands.append(Demand(TermKind.BLOCKING, time, RESOURCES_LEMMA, holder))
     spun = (one for one in taskset.resources if one.protocol is Protocol.SPIN)
     return [*demands, *(spins for one in spun if (spins := _spins(one, task, system)))]
 

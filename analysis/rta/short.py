@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from analysis.model import Task
 from analysis.rta.system import System
-from analysis.rta.windows import MOST, length
+from analysis.rta.windows import MAX_GPU_USERS, length
 
 #: Rates are added as integers, scaled by this.
-SCALE = 1 << 20
+RATE_SCALE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ def short(task: Task, system: System, outside: Callable[[Task], int]) -> Short:
     ``outside``: what a job takes of the CPU outside of segments.  Tasks of equal priority, and those of which several
     jobs can be pending, are never among them.
     """
-    if system.assumed or system.taskset.threads or len(system.gpu_tasks) > MOST:
+    if system.assumed or system.taskset.threads or len(system.gpu_tasks) > MAX_GPU_USERS:
         return NONE
     higher = system.hpp(task)
     rate, found = 0, []
     for h in higher:
-        own = outside(h) * SCALE // h.period
+        own = outside(h) * RATE_SCALE // h.period
         rate += own
         alone = sum(other.priority == h.priority for other in system.on_cpu(task.cpu)) == 1
         if not (h.uses_gpu and own and alone) or h.pends:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from analysis.model import POLICIES, PolicyFacts, Sharing, Taskset, Waiting
-from analysis.model.conflicts import UNKNOWN, under
+from analysis.model.conflicts import UNKNOWN_TIMES, under
 from analysis.model.fold import apart
 from analysis.rta import forkjoin, processes, triggered, wakeups
 from analysis.rta.analyse import analyse
@@ -269,7 +269,7 @@ class Test:
         The taskset is one that ``seen`` returns.
         """
         if self.rules.turns and taskset.platform.policy != self.policy:
-            return self._refused(taskset, Reason.PARTITIONS, UNKNOWN)
+            return self._refused(taskset, Reason.PARTITIONS, UNKNOWN_TIMES)
         if not self.partitions and taskset.partitioned:
             return self._refused(taskset, Reason.PARTITIONS, f"{self.name} is for a GPU that is one partition")
         if self.partitions and (reason := homeless(taskset) or locked(taskset)):

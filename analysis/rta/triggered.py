@@ -13,13 +13,13 @@ from analysis.model import CpuSegment, Segment, Task, Taskset
 from analysis.rta.result import Bound, Failure, Reason, Result
 
 #: Rounds of all tasks.  Jitters grow in each but the last, up to the deadlines.
-MOST_ROUNDS = 1000
+MAX_JITTER_ROUNDS = 1000
 
 
 def holistic(taskset: Taskset, run: Callable[[Taskset], Result], name: str) -> Result:
     """The verdicts of ``run`` on the taskset with the jitters that follow from its own bounds."""
     result, jitters = None, dict.fromkeys(taskset.triggers, 0)
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_JITTER_ROUNDS):
         result = run(with_jitters(taskset, jitters))
         if not result.schedulable:
             return _withdrawn(result)

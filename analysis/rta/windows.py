@@ -19,9 +19,9 @@ from analysis.rta.recurrence import Demand
 from analysis.rta.result import TermKind
 from analysis.rta.system import System
 
-OWNER = "readings: boosted, owners"
+WINDOWS_OWNER = "readings: boosted, owners"
 #: With more GPU users, windows of tasks above on the CPU are not looked at: their number grows with the square.
-MOST = 99
+MAX_GPU_USERS = 99
 
 
 def owned(task: Task, system: System) -> int:
@@ -50,7 +50,7 @@ def owner(other: Task, system: System, amount: int | None = None, *, known: bool
     amount = owned(other, system) if amount is None else amount
     end = system.end(other) if known else other.deadline
     jitter = other.jitter + max(end + system.taskset.platform.theta - amount, 0)
-    return Demand(TermKind.GPU_PREEMPTION, amount, OWNER, other.name, other.period, jitter)
+    return Demand(TermKind.GPU_PREEMPTION, amount, WINDOWS_OWNER, other.name, other.period, jitter)
 
 
 def inside(task: Task, system: System, level: int | None = None) -> Mapping[str, int] | None:

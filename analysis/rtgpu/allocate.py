@@ -22,7 +22,7 @@ from analysis.rtgpu.method import Response
 Allocation: TypeAlias = tuple[int, ...]
 
 #: If there are more allocations to look at, ``most_slack`` improves one task at a time instead of a search.
-MOST_SEARCHED = 500
+MAX_ALLOCATIONS_SEARCHED = 500
 #: So many responses of tasks are computed in one search here.  The compiled search tries many more.
 MOST_TRIED = 50_000
 
@@ -188,7 +188,7 @@ def most_slack(system: System, units: Units, found: Allocation | None = None) ->
     """The allocation with the largest least slack, (D - R) / D; of equals the one with the fewest units.
 
     ``found``: the allocation that ``find`` finds, if that is known.
-    The result is exact if at most MOST_SEARCHED allocations are to be searched, depth first, from the least one up.
+    The result is exact if at most MAX_ALLOCATIONS_SEARCHED allocations are searched, depth first, the least first.
     Otherwise units are handed out one step at a time, to the task with the least slack, while that makes it larger.
     """
     found = found or find(system, units)
@@ -197,7 +197,7 @@ def most_slack(system: System, units: Units, found: Allocation | None = None) ->
     floor = found if exact_least(system, units) else ()
     users = sum(system.users)
     spare = (units.total - (sum(floor) if floor else _reserve(system, 0, units))) // units.step
-    if comb(spare + users, users) <= MOST_SEARCHED:
+    if comb(spare + users, users) <= MAX_ALLOCATIONS_SEARCHED:
         return max(search(system, units, floor), key=lambda given: (slack(system, given), -sum(given)))
     best, merit = found, slack(system, found)
     while sum(best) + units.step <= units.total:

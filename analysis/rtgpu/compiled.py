@@ -22,7 +22,7 @@ from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
 
 #: The sum of a taskset's times, as often as it has tasks, must be shorter, ns: then sums of workloads fit into 63 bits.
-LONGEST = 2**58
+MAX_SUM_NS = 2**58
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class _Flat:
 
     def end_set(self) -> None:
         self.first.append(len(self.times["period"]))
-        if self.sum * (self.first[-1] - self.first[-2]) > LONGEST:
+        if self.sum * (self.first[-1] - self.first[-2]) > MAX_SUM_NS:
             raise OverflowError("times are too long for the compiled analysis")
         self.sum = 0
 

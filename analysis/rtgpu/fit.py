@@ -19,7 +19,7 @@ from gpurt.errors import FileError
 from gpurt.text import filename
 from gpurt.units import parse_time
 
-MAX_BYTES = 64 * 2**20
+MAX_TIMES_BYTES = 64 * 2**20
 MOST_UNITS = 4096
 
 
@@ -59,7 +59,7 @@ def read(path: Path) -> MeasuredSpans:
     """
     name = filename(path)
     try:
-        text = files.read(path, MAX_BYTES, "a file of measurements").decode("utf-8-sig")
+        text = files.read(path, MAX_TIMES_BYTES, "a file of measurements").decode("utf-8-sig")
     except UnicodeDecodeError:
         raise FileError(f"{name}: is not UTF-8 text") from None
     times: dict[int, list[int]] = {}

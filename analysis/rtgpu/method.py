@@ -156,7 +156,7 @@ def _spinning(found: Chain, spins: stgm.Busy) -> Response:
     def terms() -> tuple[Term, ...]:
         window = min(value, found.task.deadline) + spins.closed
         listed = [Term(demand.kind, demand.source, demand.at(window), demand.lemma) for demand in spins.demands]
-        listed.append(Term(TermKind.BLOCKING, None, spins.lower(window), stgm.OWN))
+        listed.append(Term(TermKind.BLOCKING, None, spins.lower(window), stgm.STGM_OWN))
         return tuple(term for term in listed if term.amount)
 
     return Response(value, solved, spins.rests_on, terms)

@@ -15,7 +15,7 @@ from analysis.rta.result import TermKind
 from analysis.rtgpu.bounds import Above, responses
 from analysis.rtgpu.chain import Chain, Need
 
-OWN = "readings: STGM"
+STGM_OWN = "readings: STGM"
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ def busy(chain: Chain, higher: Sequence[Chain], lower: Sequence[Chain], blocking
     """The demands on a task that waits busily (readings: STGM).  ``lower`` includes best-effort tasks."""
     cpu = chain.task.cpu
     local = [h for h in higher if h.task.cpu == cpu]
-    demands = [Demand(TermKind.OWN, spun(chain), OWN)]
-    demands += (Demand(TermKind.CPU_PREEMPTION, spun(h), OWN, h.name, h.task.period) for h in local)
+    demands = [Demand(TermKind.OWN, spun(chain), STGM_OWN)]
+    demands += (Demand(TermKind.CPU_PREEMPTION, spun(h), STGM_OWN, h.name, h.task.period) for h in local)
     demands += (_remote(o) for o in higher if o.task.cpu != cpu and o.total(Need.BUS))
     copies = len(chain.lengths(Need.BUS))
     below = [low for low in lower if low.total(Need.BUS)]
@@ -83,16 +83,16 @@ def busy(chain: Chain, higher: Sequence[Chain], lower: Sequence[Chain], blocking
 def _remote(other: Chain) -> Demand:
     """The copies of a task of another CPU, whose first job can be late."""
     copying = other.total(Need.BUS)
-    return Demand(TermKind.BUS, copying, OWN, other.name, other.task.period, max(other.task.deadline - copying, 0))
+    return Demand(TermKind.BUS, copying, STGM_OWN, other.name, other.task.period, max(other.task.deadline - copying, 0))
 
 
 def published(chain: Chain, higher: Sequence[tuple[Chain, int]], waiting: int) -> Busy:
     """``waiting``: the sum of MR of a job (equation 5), ns, of the task and of each one above it on its CPU."""
     own = chain.total(Need.CPU) + chain.total(Need.UNITS) + waiting
-    demands = [Demand(TermKind.OWN, own, OWN)]
+    demands = [Demand(TermKind.OWN, own, STGM_OWN)]
     for h, copies in higher:
         amount = h.total(Need.CPU) + h.total(Need.UNITS) + copies
-        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, OWN, h.name, h.task.period))
+        demands.append(Demand(TermKind.CPU_PREEMPTION, amount, STGM_OWN, h.name, h.task.period))
     return Busy(tuple(demands), lambda _: 0, frozenset(h.name for h, _ in higher))
 
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from analysis.model.fixed_point import MAX_STEPS
-from analysis.rta.recurrence import SCALE
+from analysis.model.fixed_point import MAX_SEARCH_STEPS
+from analysis.rta.recurrence import FRACTION_SCALE
 from analysis.rtgpu.chain import Chain, Need
 
 
@@ -142,13 +142,13 @@ def least_window(constant: int, others: Sequence[Workload], limit: int) -> Windo
     over such stretches.  The search starts below every solution: W(t) is at least U t, U the share of the resource that
     the task's jobs take.  Some window of length t in any periodic schedule has that much (readings: RTGPU, search).
     """
-    rate = sum(other.work * SCALE // other.cycle for other in others if other.lengths)
+    rate = sum(other.work * FRACTION_SCALE // other.cycle for other in others if other.lengths)
     if constant == 0:
         return Window(0, True)
-    if rate >= SCALE:
+    if rate >= FRACTION_SCALE:
         return Window(limit + 1, False, overload=True)
-    value = max(constant, min(constant * SCALE // (SCALE - rate), limit))
-    for _ in range(MAX_STEPS):
+    value = max(constant, min(constant * FRACTION_SCALE // (FRACTION_SCALE - rate), limit))
+    for _ in range(MAX_SEARCH_STEPS):
         total, jump = constant, 0
         for other in others:
             work, run = other.at(value)

@@ -20,12 +20,12 @@ from analysis.rtgpu.chain import Need
 from analysis.rtgpu.method import RTGPU, STGM, Method
 from analysis.rtgpu.simulate import Way, prepared
 from analysis.rtgpu.verdict import stated, too_many
-from analysis.simulation.simulate import LONGEST, Observed, Options, Simulation, SimulationError, default_horizon
+from analysis.simulation.simulate import MAX_VIRTUAL_NS, Observed, Options, Simulation, SimulationError, default_horizon
 from analysis.traces.trace import About, Event, Kind, Trace, placed_of, times_of
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
 
-POLICY = "federated"
+FEDERATED_POLICY = "federated"
 #: The most events of a run in which chains are looked at.
 MOST_EVENTS = 1_000_000
 #: So many tasks have a level of their own on the bus.
@@ -60,7 +60,7 @@ class Federated:
         if refusal := system.refusal():
             raise SimulationError(f"policy federated: {refusal}")
         horizon = default_horizon(taskset) if options.horizon is None else options.horizon
-        if max([horizon, *(task.period for task in taskset)]) > LONGEST // 4:
+        if max([horizon, *(task.period for task in taskset)]) > MAX_VIRTUAL_NS // 4:
             raise SimulationError("times, and 20 times the longest period, must be below 2^60 ns to be simulated")
         return cls(system, _units(system), options)
 
@@ -110,7 +110,7 @@ class Federated:
         if used > room:
             events.append(Event(events[-1].time, Kind.LOST, detail=f"{used - room} events did not fit"))
         waiting = "busy" if self.system.method is STGM else "suspend"
-        meta = {"source": "simulator", "clock": "virtual", "policy": POLICY, "waiting": waiting,
+        meta = {"source": "simulator", "clock": "virtual", "policy": FEDERATED_POLICY, "waiting": waiting,
                 "times": times_of(self.system.taskset), "placed": placed_of(self.system.taskset)}  # fmt: skip
         return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in self.order})
 

@@ -70,8 +70,8 @@ PROTOCOLS = {
     Protocol.SPIN: lib.GPURT_SIM_SPIN,
 }
 #: The longest virtual time, ns: the sum of two fits into 63 bits.
-LONGEST = 2**62
-MAX_STEPS = 10**9
+MAX_VIRTUAL_NS = 2**62
+MAX_SIMULATED_STEPS = 10**9
 
 
 class SimulationError(ValueError):
@@ -261,7 +261,7 @@ class SimulatorCall:
             "execution": EXECUTION[options.execution], "job_cpu": options.job_cpu, "sporadic": options.sporadic,
             "boost": options.rules.published,
             "poll": options.poll, "latency": platform.cpu_latency,
-            "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_STEPS,
+            "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_SIMULATED_STEPS,
         })  # fmt: skip
         self.stats: CData = ffi.new("struct gpurt_sim_stats[]", max(1, len(taskset)))
 
@@ -404,7 +404,7 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
         raise SimulationError(f"execution is one of {', '.join(EXECUTION)}, not {options.execution!r}")
     horizon = options.horizon if options.horizon is not None else default_horizon(taskset)
     longest = max([horizon, *(max(task.period, task.jitter) for task in taskset), *(offsets or [])])
-    if longest > LONGEST // 4 or horizon < 0 or min(offsets or [0]) < 0:
+    if longest > MAX_VIRTUAL_NS // 4 or horizon < 0 or min(offsets or [0]) < 0:
         raise SimulationError("times, and 20 times the longest period, must be below 2^60 ns to be simulated")
     if offsets is not None and len(offsets) != len(taskset):
         raise SimulationError(f"{len(offsets)} offsets for {len(taskset)} tasks")
@@ -434,7 +434,7 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
 
 def _check(status: int) -> None:
     if status == -lib.GPURT_SIM_ETIME:
-        raise SimulationError(f"gave up after {MAX_STEPS} steps; the periods differ too much")
+        raise SimulationError(f"gave up after {MAX_SIMULATED_STEPS} steps; the periods differ too much")
     if status == -lib.GPURT_SIM_ENOMEM:
         raise MemoryError
     if status:

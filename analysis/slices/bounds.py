@@ -21,7 +21,7 @@ from analysis.slices.runlist import Runlist, runlist
 from analysis.slices.supply import Supply, edf, response
 
 TURNS = "readings: time partitions, turns"
-SHARED = "readings: time partitions, one TSG"
+SHARED_LEMMA = "readings: time partitions, one TSG"
 SPINNING = "readings: time partitions, busy waiting"
 
 
@@ -41,10 +41,9 @@ def _formula(
     listed = [Demand(TermKind.OWN, task.cpu_time + task.gpu_time, TURNS)]
     if task.uses_gpu:
         listed += on_gpu(task, known, sharing, system)
-    if waiting is Waiting.SUSPEND:
+    if waiting is not None and not waiting.spins:
         return [*listed, *tsg_rr.preemptions(task, system)]
-    spins = waiting is Waiting.BUSY
-    return [*listed, *_preemptions(task, system, known, sharing, jitter=not spins)]
+    return [*listed, *_preemptions(task, system, known, sharing, jitter=waiting is None)]
 
 
 def _preemptions(task: Task, system: System, table: Runlist, sharing: Sharing, jitter: bool) -> Iterator[Demand]:
@@ -68,8 +67,8 @@ def on_gpu(task: Task, table: Runlist, sharing: Sharing, system: System) -> list
     total = sum(response(supply, s.pure.worst, ahead, task.deadline) for s in task.gpu_segments)
     if sharing is Sharing.DEADLINE and mates and _meets(task, mates, supply, system):
         total = min(total, task.deadline)
-    lemma = SHARED if mates else TURNS
-    relied = [Demand(TermKind.GPU_PREEMPTION, 0, SHARED, t.name, relied=True) for t in mates]
+    lemma = SHARED_LEMMA if mates else TURNS
+    relied = [Demand(TermKind.GPU_PREEMPTION, 0, SHARED_LEMMA, t.name, relied=True) for t in mates]
     return [Demand(TermKind.INTERLEAVING, total - task.pure_time, lemma), *relied]
 
 

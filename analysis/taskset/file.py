@@ -393,7 +393,7 @@ def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
 
 
 #: The assumption of bounds of policy timesliced (docs/readings/gcaps.md, "Round robin").
-TURNS = (
+TURNS_ASSUMED = (
     "under policy timesliced every bound assumes that a GPU segment hands over all its GPU work at once; a program "
     "that waits, or launches more, in between needs a GPU segment in the file for each piece"
 )
@@ -425,7 +425,7 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
                 "joined their group with GPURT_GROUP_ALL, and that alpha includes raising all of them"
             )
     if any(one.turns for one in taskset.rules):
-        yield TURNS
+        yield TURNS_ASSUMED
     if platform.epsilon == 0:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
     elif free and ((known := POLICIES[platform.policy]).turns or known.locks):

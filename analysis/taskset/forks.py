@@ -10,7 +10,7 @@ from analysis.model import Fork, Task
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
-from analysis.taskset.segments import WORKERS
+from analysis.taskset.segments import WORKERS_KEY
 from gpurt.types import Document
 
 #: What a worker has from its task, and what it cannot have.
@@ -76,13 +76,13 @@ def names_in(task: Document) -> Iterator[str]:
     """The names in the segments of a [[task]] that start workers, also of one with mistakes."""
     segments = task.get("segments")
     for segment in segments if isinstance(segments, list) else []:
-        named = segment.get(WORKERS) if isinstance(segment, dict) else None
+        named = segment.get(WORKERS_KEY) if isinstance(segment, dict) else None
         yield from (name for name in (named if isinstance(named, list) else []) if isinstance(name, str))
 
 
 def before(segments: Sequence[Document]) -> list[Document] | None:
     """The segments before the one that starts workers; None if there is none."""
-    at = next((at for at, segment in enumerate(segments) if WORKERS in segment), None)
+    at = next((at for at, segment in enumerate(segments) if WORKERS_KEY in segment), None)
     return None if at is None else list(segments[:at])
 
 
@@ -95,15 +95,15 @@ def read(rows: Sequence[tuple[int, Document, int]], tasks: Sequence[Task], repor
     found: list[Fork] = []
     for at, values, after in rows:
         path, name = ("task", at, "segments"), values["name"]
-        starting = [segment for segment in values["segments"] if WORKERS in segment]
+        starting = [segment for segment in values["segments"] if WORKERS_KEY in segment]
         if len(starting) > 1:
             report.add(path, f"workers: {name} starts workers more than once in a job: no bound is known")
         if "group" not in values:
             report.add(path, f'workers: {name} and its workers own the GPU as a group: name it, group = "{name}"')
-        for one in (name, *starting[0][WORKERS]):
+        for one in (name, *starting[0][WORKERS_KEY]):
             if one in best_effort:
                 report.add(path, f"workers: {one} is best effort: only real-time tasks have or are workers")
-        fork = Fork(name, after, tuple(starting[0][WORKERS]), starting[0].get("hold", False))
+        fork = Fork(name, after, tuple(starting[0][WORKERS_KEY]), starting[0].get("hold", False))
         if why := _level(fork, tasks):
             report.add(("task", at), why)
         found.append(fork)

@@ -10,7 +10,7 @@ from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
 
 #: The fields of which a partition has one at most, and all partitions the same.
-WAYS = ("cu_mask", "mps_percentage", "mps_partition", "green_context", "mig")
+MECHANISM_KEYS = ("cu_mask", "mps_percentage", "mps_partition", "green_context", "mig")
 #: Those that say how many units there are.
 SIZED = ("cu_mask", "mps_percentage", "mps_partition", "mig")
 #: SMs that a percentage of MPS comes in: seen on an H200 (docs/hardware).
@@ -19,7 +19,7 @@ PAIR = 2
 
 def way_of(partition: Partition) -> str | None:
     """The field that says by what the GPU is divided; None: nothing does."""
-    return next((way for way in WAYS if getattr(partition, way) is not None), None)
+    return next((way for way in MECHANISM_KEYS if getattr(partition, way) is not None), None)
 
 
 def guaranteed(percentage: int, there: int) -> int:
@@ -35,7 +35,9 @@ def percentage_of(units: int, there: int) -> int:
 def check(taskset: Taskset, report: Mistakes) -> None:
     """Reports what the partitions of a file say wrong of each other, and of the chip."""
     partitions = taskset.partitions
-    given = [(index, way) for index, one in enumerate(partitions) for way in WAYS if getattr(one, way) is not None]
+    given = [
+        (index, way) for index, one in enumerate(partitions) for way in MECHANISM_KEYS if getattr(one, way) is not None
+    ]
     for index, way in given:
         if way != given[0][1]:
             text = f"{way}: partition {quoted(partitions[given[0][0]].name or '')} has {given[0][1]}; a GPU is divided"

@@ -16,7 +16,7 @@ from gpurt.enums import meant_by
 from gpurt.errors import Problem
 from gpurt.text import near
 from gpurt.types import Document, TomlValue
-from gpurt.units import FREQUENCY_PATTERN, TIME_PATTERN, UNKNOWN, parse_frequency, parse_time
+from gpurt.units import FREQUENCY_PATTERN, TIME_PATTERN, UNKNOWN_TIME, parse_frequency, parse_time
 
 MAX_CPUS = 1024
 MAX_PRIORITY = 99
@@ -64,7 +64,7 @@ IN_SEGMENTS = 'segments = [{ cpu = "1ms" }, { misc = "0ms", gpu = "5ms" }]'
 
 
 def _name(value: object) -> str:
-    if value == UNKNOWN:
+    if value == UNKNOWN_TIME:
         return '"?", which is still to be replaced'
     names: dict[type, str] = {
         bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "an array", dict: "a table"
@@ -73,7 +73,7 @@ def _name(value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    return _name(value) if value == UNKNOWN else quoted(value) if isinstance(value, str) else f"{value!r:.40}"
+    return _name(value) if value == UNKNOWN_TIME else quoted(value) if isinstance(value, str) else f"{value!r:.40}"
 
 
 def integer(low: int, high: int) -> ValueKind:

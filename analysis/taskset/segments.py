@@ -9,7 +9,7 @@ from typing import Any
 
 from analysis.model import Copy, CpuSegment, GpuSegment, Kernel, Segment, Span
 from analysis.model.fold import whole_gpu
-from analysis.model.kernel import LONGEST, WHOLE
+from analysis.model.kernel import MAX_INTERLEAVE, WHOLE
 from analysis.taskset import schema
 from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Field, Mistakes, ValueKind
@@ -62,7 +62,7 @@ SEGMENT = {
     "hold": Field(schema.boolean(), "whether it is in a GPU segment from before its workers start until all are done"),
 }  # fmt: skip
 #: The key of a segment in which a task starts its workers.
-WORKERS = "workers"
+WORKERS_KEY = "workers"
 #: The keys that only go with a kernel.
 _OF_KERNEL = {"overhead", "interleave", "block"}
 #: The keys of the other segments.
@@ -121,8 +121,8 @@ def segments_of(values: list[Document], units: int) -> tuple[Segment, ...]:
     Copies and kernels in a row are the parts of one GPU segment.
     """
     found: list[Segment] = []
-    for keys, run in groupby(values, key=lambda one: {"cpu", "gpu", WORKERS} & set(one)):
-        if WORKERS in keys:
+    for keys, run in groupby(values, key=lambda one: {"cpu", "gpu", WORKERS_KEY} & set(one)):
+        if WORKERS_KEY in keys:
             found += (GpuSegment(Span(0, 0), Span(0, 0)) for one in run if one.get("hold"))
         elif not keys:
             found.append(whole_gpu(tuple(_part(one) for one in run), units))
@@ -146,5 +146,5 @@ def _part(segment: Document) -> Copy | Kernel:
 def _kernel(segment: Document) -> Kernel:
     if "kernel_times" in segment:
         return Kernel.measured(segment["kernel_times"])
-    interleave = int(Decimal(segment["interleave"]) * WHOLE) if "interleave" in segment else LONGEST
+    interleave = int(Decimal(segment["interleave"]) * WHOLE) if "interleave" in segment else MAX_INTERLEAVE
     return Kernel(segment["kernel"], segment.get("overhead", 0), interleave, segment.get("block", 0))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from analysis.model import Kernel
-from analysis.model.energy import LONGEST, MAX_SLOTS, MAX_UNITS, STRONGEST
+from analysis.model.energy import MAX_ENERGY_TIME_NS, MAX_SLOTS, MAX_UNITS, STRONGEST
 from analysis.taskset import schema
 from analysis.taskset.fields import NAME, PLATFORM, TASK
 from analysis.taskset.lines import Path as Where
@@ -39,7 +39,7 @@ def short(low: int = 0) -> ValueKind:
 
     def read(value: TomlValue, path: Where, report: Mistakes) -> int | None:
         ns: int | None = plain.read(value, path, report)
-        if ns is not None and ns > LONGEST:
+        if ns is not None and ns > MAX_ENERGY_TIME_NS:
             report.add(path, f"{path[-1]}: is longer than 13 days")
             return None
         return ns
@@ -65,7 +65,7 @@ def times() -> ValueKind:
         if table is None:
             return None
         for index, span in enumerate(table):
-            if not 0 < span.worst <= LONGEST:
+            if not 0 < span.worst <= MAX_ENERGY_TIME_NS:
                 report.add((*path, index), f"{path[-1]}: a kernel time is longer than 0 and at most 13 days")
                 return None
         return Kernel.measured(table)

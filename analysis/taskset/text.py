@@ -18,16 +18,16 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover
     import tomli as tomllib
 
-MAX_BYTES = 64 * 2**20
+MAX_TASKSET_BYTES = 64 * 2**20
 #: More tasks than these take longer to read than somebody waits.
-MOST_TASKS = 5000
+MAX_TASKS_READ = 5000
 _TASK = re.compile(r"^[ \t]*\[\[[ \t]*task[ \t]*\]\]", re.MULTILINE)
 
 
 def document_of(path: Path, text: str) -> tuple[Document, Mistakes]:
     """The tables of a TOML file, and a report that knows its lines.  Raises TasksetError if it is not TOML."""
-    if (count := len(_TASK.findall(text))) > MOST_TASKS:
-        problem = f"the file has {count} tasks; files of at most {MOST_TASKS} are read"
+    if (count := len(_TASK.findall(text))) > MAX_TASKS_READ:
+        problem = f"the file has {count} tasks; files of at most {MAX_TASKS_READ} are read"
         raise TasksetError(path, [Problem(1, problem)])
     try:
         return tomllib.loads(text), Mistakes(lines_of(text))
@@ -41,7 +41,7 @@ def document_of(path: Path, text: str) -> tuple[Document, Mistakes]:
 
 def read(path: Path) -> str:
     """A file's text.  Raises FileError if it cannot be read, and TasksetError if it is not UTF-8 or empty."""
-    return decoded(path, files.read(path, MAX_BYTES, "a taskset file"))
+    return decoded(path, files.read(path, MAX_TASKSET_BYTES, "a taskset file"))
 
 
 def decoded(path: Path, raw: bytes) -> str:

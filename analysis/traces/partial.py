@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from analysis.traces.trace import ENCODER, FORMAT, PARTIAL, TASKS, VERSION, Event, to_chrome
+from analysis.traces.trace import ENCODER, FORMAT, PARTIAL, TASKS, TRACE_VERSION, Event, to_chrome
 from gpurt.errors import FileError
 from gpurt.files import regular, unwritable
 
@@ -33,7 +33,7 @@ class Partial:
         self._tracks: dict[str, int] = {}
         self._file: BinaryIO | None = None
         if regular(path):
-            head = {"format": FORMAT, "version": VERSION, **meta, PARTIAL: "yes"}
+            head = {"format": FORMAT, "version": TRACE_VERSION, **meta, PARTIAL: "yes"}
             try:
                 self._file = self.path.open("wb", buffering=0)
                 self._file.write(f'{{"otherData": {json.dumps(head)},\n"traceEvents": ['.encode())

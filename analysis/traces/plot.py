@@ -26,8 +26,8 @@ from gpurt.errors import FileError, UsageError
 from gpurt.files import written
 from gpurt.text import filename, visible
 
-MS = 1_000_000
-DEFAULT_WINDOW = 300 * MS
+MS_NS = 1_000_000
+DEFAULT_WINDOW = 300 * MS_NS
 UPDATE_COLOUR, LATE_COLOUR, GONE_COLOUR = "#222222", "#d00000", "#888888"
 #: A row of the picture: the number of its group and its own, or a task's name.
 _Row: TypeAlias = tuple[int, int] | str
@@ -36,11 +36,11 @@ FORMATS = {"": "png", ".png": "png", ".svg": "svg", ".pdf": "pdf"}
 #: Colour maps of tasks, and how many colours each has.  matplotlib 3.5 has no other name for them.
 PALETTES = (("tab10", 10), ("Set2", 8))
 #: Units of the time axis, ns, and the longest window for which each is used.
-UNITS = ((1, "ns", 10_000), (1_000, "us", 5 * MS), (MS, "ms", 20_000 * MS), (1_000 * MS, "s", 2**63))
+AXIS_UNITS = ((1, "ns", 10_000), (1_000, "us", 5 * MS_NS), (MS_NS, "ms", 20_000 * MS_NS), (1_000 * MS_NS, "s", 2**63))
 #: Height of a lane of a GPU or CPU on which several tasks executed at the same time; that of a task is 1.
 LANE = 0.5
 #: Marks of a row that fit beside each other at full size.
-ROOM = 60
+MAX_MARKS_OF_A_ROW = 60
 
 
 def format_of(output: Path) -> str:
@@ -103,7 +103,7 @@ def gantt(trace: Trace, output: Path, start: int | None = None, end: int | None 
         if event.time < high and event.time + _length(event) >= low
     ]  # fmt: skip
     if low >= high or low > trace.end:
-        raise UsageError(f"the window is empty, or after the end; the trace lasts {(trace.end - first) / MS:.1f} ms")
+        raise UsageError(f"the window is empty, or after the end; the trace lasts {(trace.end - first) / MS_NS:.1f} ms")
     high = min(high, max(trace.end, low + 1))
     picture = _Gantt(trace, inside, first, low, high)
     picture.bars(inside)
@@ -119,7 +119,7 @@ def _length(event: Event) -> int:
 
 def _part(count: int) -> float:
     """How large so many marks of a row may be, as a part of their full size."""
-    return max(0.2, min(1.0, ROOM / max(1, count)))
+    return max(0.2, min(1.0, MAX_MARKS_OF_A_ROW / max(1, count)))
 
 
 class _Gantt:
@@ -130,7 +130,7 @@ class _Gantt:
     ) -> None:  # fmt: skip
         self._trace, self._low, self._high, self._first = trace, low, high, first
         self._colours = _colours(trace)
-        self._scale, self._unit = next((ns, unit) for ns, unit, longest in UNITS if high - low <= longest)
+        self._scale, self._unit = next((ns, unit) for ns, unit, longest in AXIS_UNITS if high - low <= longest)
         lanes: dict[tuple[int, int], int] = {}
         for event, lane in inside:
             if _length(event):
@@ -253,10 +253,10 @@ def responses(trace: Trace, output: Path) -> None:
     colours = _colours(trace)
     figure, axes = plt.subplots(figsize=(9, 5))
     for task in (name for name in trace.names() if name in jobs):
-        times = sorted(job.response / MS for job in jobs[task])
+        times = sorted(job.response / MS_NS for job in jobs[task])
         share = [(index + 1) / len(times) for index in range(len(times))]
         deadline = deadline_of(trace, task)
-        due = f", deadline {deadline / MS:g}" if deadline is not None else ""
+        due = f", deadline {deadline / MS_NS:g}" if deadline is not None else ""
         axes.step(times, share, where="post", color=colours[task])
         label = f"{_shown(task)}: worst {times[-1]:.2f} ms{due}"
         axes.plot(times[-1:], share[-1:], "o", ms=4.5, color=colours[task], label=label)

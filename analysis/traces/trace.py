@@ -27,13 +27,13 @@ from gpurt.types import Document
 FORMAT = "gpurt-trace"
 #: The version that is written, and those that are read.  Version 1 had neither ``tasks`` nor ``by``, 2 no counters,
 #: 3 no kinds START and LATE, 4 none of STUCK and MEMBER_DIED.
-VERSION = 5
+TRACE_VERSION = 5
 READABLE = (1, 2, 3, 4, 5)
 #: Track groups of the file (Chrome's process ids).
 CPUS, GPUS, TASKS, BUSES = 1, 2, 3, 4
 #: The word for one member of a track group.
 GROUPS = {CPUS: "CPU", GPUS: "GPU", BUSES: "bus"}
-MAX_BYTES = 2**31
+MAX_TRACE_BYTES = 2**31
 GZIP, SQLITE = b"\x1f\x8b", b"SQLite format 3\x00"
 #: A table of a taskset file.
 _TABLE = re.compile(rb"^[ \t]*\[(?:platform|\[[ \t]*task[ \t]*\])\]", re.MULTILINE)
@@ -46,7 +46,7 @@ PRIORITIES, SLICES, HOST = "gpu_priorities", "slices", "host"
 #: Entry of the head of a file that was written while the events came (analysis.traces.partial).
 PARTIAL = "partial"
 #: The text that says of a partial trace that it is one.
-CUT_OFF = "the recording was cut off after this: what came later is not in the file"
+CUT_OFF_TRACE = "the recording was cut off after this: what came later is not in the file"
 
 
 class Kind(str, Enum):
@@ -181,7 +181,7 @@ class Trace:
         """Writes the file, as a whole or not at all.  Raises FileError if that fails."""
         tasks = {name: {key: value for key, value in asdict(about).items() if value is not None}
                  for name, about in self.tasks.items()}  # fmt: skip
-        head = {"format": FORMAT, "version": VERSION, **self.meta, "tasks": tasks, "until": self.until}
+        head = {"format": FORMAT, "version": TRACE_VERSION, **self.meta, "tasks": tasks, "until": self.until}
         with written(path) as raw, io.TextIOWrapper(raw, encoding="utf-8") as file:
             file.write(f'{{"otherData": {json.dumps(head)},\n"displayTimeUnit": "ms",\n"traceEvents": [')
             separator = "\n"
@@ -353,7 +353,7 @@ def _us(ns: int) -> float:
 
 def load(path: Path | str) -> Trace:
     """Reads a trace.  Raises FileError if the file cannot be read or is not a trace of gpurt."""
-    return parse(path, read(path, MAX_BYTES, "a trace file"))
+    return parse(path, read(path, MAX_TRACE_BYTES, "a trace file"))
 
 
 def parse(path: Path | str, raw: bytes) -> Trace:
@@ -370,7 +370,8 @@ def parse(path: Path | str, raw: bytes) -> Trace:
     if not isinstance(other, dict) or other.get("format") != FORMAT:
         raise FileError(f"{filename(path)}: is not a trace of gpurt; {WRITERS}{FOREIGN if _foreign(document) else ''}")
     if other.get("version") not in READABLE:
-        raise FileError(f"{filename(path)}: is of format version {other.get('version')}, this gpurt reads {VERSION}")
+        theirs = f"is of format version {other.get('version')}"
+        raise FileError(f"{filename(path)}: {theirs}, this gpurt reads {TRACE_VERSION}")
     own = ("format", "version", "tasks", "until", PARTIAL)
     meta = {key: str(value) for key, value in other.items() if key not in own}
     try:
@@ -378,7 +379,8 @@ def parse(path: Path | str, raw: bytes) -> Trace:
         entries, until = document["traceEvents"], int(other.get("until", 0))
         events = tuple(_from_chrome(entries))
         if PARTIAL in other:
-            events = (*sorted(events, key=lambda event: event.time), Event(_last(events), Kind.LOST, detail=CUT_OFF))
+            end = Event(_last(events), Kind.LOST, detail=CUT_OFF_TRACE)
+            events = (*sorted(events, key=lambda event: event.time), end)
         return Trace(meta, events, tasks, until, _counters(entries))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FileError(f"{filename(path)}: is a damaged trace: {_damage(error)}") from None
@@ -390,11 +392,11 @@ def _expanded(path: Path | str, raw: bytes) -> bytes:
         return raw
     expander = zlib.decompressobj(wbits=31)
     try:
-        text = expander.decompress(raw, MAX_BYTES)
+        text = expander.decompress(raw, MAX_TRACE_BYTES)
     except zlib.error as error:
         raise FileError(f"{filename(path)}: is a damaged gzip file: {visible(error)[:100]}") from None
     if not expander.eof:
-        larger = f"expands to more than {MAX_BYTES >> 20} MiB"
+        larger = f"expands to more than {MAX_TRACE_BYTES >> 20} MiB"
         why = larger if expander.unconsumed_tail else "is a gzip file that was cut off"
         raise FileError(f"{filename(path)}: {why}; is it a trace?")
     return text

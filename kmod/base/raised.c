@@ -34,7 +34,7 @@
 #include "compat.h"
 #include "core/boost.h"
 
-#define BITS 6
+#define RAISED_BITS 6
 
 unsigned int gpurt_normal = GPURT_NORMAL_DEFAULT;
 module_param_named(normal, gpurt_normal, uint, 0444);
@@ -62,7 +62,7 @@ struct gpurt_thread {
 };
 
 static DEFINE_RAW_SPINLOCK(table_lock);		/* the innermost lock */
-static struct hlist_head table[1 << BITS];	/* gpurt_thread.node, by task */
+static struct hlist_head table[1 << RAISED_BITS];	/* gpurt_thread.node, by task */
 static compat_setscheduler_t setscheduler;
 
 static bool is_real_time(const struct task_struct *task)
@@ -72,7 +72,7 @@ static bool is_real_time(const struct task_struct *task)
 
 static struct hlist_head *bucket_of(const struct task_struct *task)
 {
-	return &table[hash_ptr(task, BITS)];
+	return &table[hash_ptr(task, RAISED_BITS)];
 }
 
 /* Called with table_lock held.  NULL: the thread has no reason. */

@@ -13,7 +13,7 @@ from analysis.answers.registry import UNITS
 from analysis.attack.exact import Exact, TooManyStatesError, explore, ways
 from analysis.attack.search import prioritised
 from analysis.chains.bounds import bound_of
-from analysis.chains.observed import KEYS
+from analysis.chains.observed import MEASURE_KEYS
 from analysis.model import Taskset
 from analysis.rta import Result, Test
 from analysis.simulation.simulate import SimulationError
@@ -120,5 +120,5 @@ def _chains(taskset: Taskset, result: Result, found: list[Exact]) -> list[ChainC
     for chain in taskset.chains:
         worst = [max(times) for times in zip(*(one.chains[chain.name] for one in found), strict=True)]
         bounds = {key: one.bound for key, one in bound_of(chain, taskset, result).latencies.items()}
-        checks.append(ChainCheck(chain.name, dict(zip(KEYS, worst, strict=True)), bounds, limits(chain)))
+        checks.append(ChainCheck(chain.name, dict(zip(MEASURE_KEYS, worst, strict=True)), bounds, limits(chain)))
     return checks

@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from analysis.papers.dispatch import SimulationError
 from analysis.papers.energy import published
 from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES
-from analysis.papers.experiments.changes import KEYS, changed
+from analysis.papers.experiments.changes import CHANGE_KEYS, changed
 from analysis.papers.experiments.engine import CheckpointError
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.produce import Produced, produce
@@ -79,7 +79,7 @@ Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 130 interrupted."
 @click.option("--tasksets", type=click.IntRange(1, 10**7),
               help="Number of tasksets at each point; otterness: of kernels.  [default: 1000; 200 of energy]")
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
-              help=f"Curves of schedulability, changed: {', '.join(KEYS)}.  A range is LOW..HIGH.")  # fmt: skip
+              help=f"Curves of schedulability, changed: {', '.join(CHANGE_KEYS)}.  A range is LOW..HIGH.")  # fmt: skip
 @click.option("--profiles", type=GivenPath(path_type=Path, file_okay=False),
               help="sbeet, mg: the folder of the profiles that the authors of sBEET-mg published.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True, help="Same seed, same tasksets.")

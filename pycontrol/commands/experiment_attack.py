@@ -14,11 +14,11 @@ import click
 from analysis.attack.closeness import Closeness, Kind
 from analysis.attack.closeness import closeness as compare
 from analysis.attack.closeness import table as closeness_table
-from analysis.attack.files import COLUMNS as COUNTED
+from analysis.attack.files import FILE_COUNTS as COUNTED
 from analysis.attack.files import attack as attack_files
 from analysis.attack.files import table as files_table
 from analysis.attack.outcome import Effort
-from analysis.attack.report import COLUMNS, Store, row, standing, table, toml
+from analysis.attack.report import ATTACK_COLUMNS, Store, row, standing, table, toml
 from analysis.attack.search import attack as search
 from analysis.papers import registry
 from analysis.papers.experiments.plan import Settings
@@ -157,7 +157,7 @@ def _text(row: Document) -> str:
 def _write(output: Path, rows: list[Document]) -> list[Path]:
     """The table as Markdown and CSV, and each counterexample as a taskset file."""
     lines = io.StringIO(newline="")
-    writer = csv.DictWriter(lines, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(lines, ATTACK_COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     texts = {output / "attack.md": table(rows) + "\n", output / "attack.csv": lines.getvalue()}

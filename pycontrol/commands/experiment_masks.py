@@ -67,8 +67,8 @@ def masks(
     settings = dispatch.Settings(launches, seed, not no_cut_ahead)
     if trace_path:
         check_writable(trace_path)
-        if timeline.blocks(given, settings) > timeline.MOST_BLOCKS:
-            raise UsageError(f"-o is for up to {timeline.MOST_BLOCKS} blocks: give fewer --launches")
+        if timeline.blocks(given, settings) > timeline.MAX_BLOCKS_DRAWN:
+            raise UsageError(f"-o is for up to {timeline.MAX_BLOCKS_DRAWN} blocks: give fewer --launches")
     try:
         device = dispatch.dispatcher(given, where.topology, where.release)
         found = dispatch.simulate(device, given, settings)

@@ -23,7 +23,7 @@ from pycontrol.output import render
 from pycontrol.output.render import ms
 
 #: The columns of a file of times, as `gpurt measure kernel` and `gpurt measure powers --times` read them.
-COLUMNS = ("units", "time")
+TIMES_COLUMNS = ("units", "time")
 
 
 @command(
@@ -137,7 +137,7 @@ def _measured(
 
 def _opened(path: Path, stack: contextlib.ExitStack) -> Lines:
     make_folder(path.parent)
-    return stack.enter_context(contextlib.closing(Lines(path, COLUMNS)))
+    return stack.enter_context(contextlib.closing(Lines(path, TIMES_COLUMNS)))
 
 
 def _notes(found: Observed, names: Sequence[str], bound: dict[str, bool | None], pairs: int) -> list[str]:

@@ -13,10 +13,10 @@ from pycontrol.machine.wakeups import WakeUps, measure
 from pycontrol.measure.summary import enlarged, read_margin
 from pycontrol.output import render
 
-US = 1000
+MICROSECOND_NS = 1000
 #: A shorter measurement says little.
 USUAL = 60_000_000_000
-SHORT = 600_000_000_000
+SHORT_NS = 600_000_000_000
 
 
 @command(
@@ -51,7 +51,7 @@ def latency(
     found = measure(sorted(set(cpus) or os.sched_getaffinity(0)), priority, interval, duration)
     stated = format_time(enlarged(max(one.most for one in found), share))
     notes = ["the latest wake-up that was seen is no bound: measure under the load of the field"]
-    if duration < SHORT:
+    if duration < SHORT_NS:
         notes.append("latest wake-ups come seldom: measure for hours before you rely on them")
     render.note(*notes, as_json=as_json)
     rows = [(str(one.cpu), str(one.wakeups), *map(_us, (one.least, one.mean, one.most))) for one in found]
@@ -62,7 +62,7 @@ def latency(
 
 
 def _us(time: int) -> str:
-    return f"{time / US:.1f}"
+    return f"{time / MICROSECOND_NS:.1f}"
 
 
 def _data(one: WakeUps) -> dict[str, int]:

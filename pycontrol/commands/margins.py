@@ -12,7 +12,7 @@ import click
 from analysis.answers.chosen import tests
 from analysis.answers.growth import Growth, growth
 from analysis.answers.loading import analysable
-from analysis.answers.periods import LONGEST, Period
+from analysis.answers.periods import MAX_PERIOD_FACTOR, Period
 from analysis.answers.sensitivity import UNLIMITED, Margin
 from analysis.answers.units import PassingLimits
 from analysis.rta import Test
@@ -129,7 +129,7 @@ def _periods(found: Sequence[Period]) -> str:
 def _limit(one: Period) -> tuple[str, str]:
     """The period that was found in words, and its factor, rounded to the side that passes."""
     if one.factor is None:
-        return f"none up to {LONGEST} times", "-"
+        return f"none up to {MAX_PERIOD_FACTOR} times", "-"
     if one.least is None:
         return f"at most {room(one.most)}", _down(one.factor, 4)
     return f"at least {render.bound(one.least)}", _down(-(-one.factor * 10**4 // 1) / Fraction(10**4), 4)

@@ -12,7 +12,7 @@ import click
 
 from analysis.answers import divide
 from analysis.answers.beside import Beside
-from analysis.answers.choose import MIXED, MOST_READABLE, Choice, choices, effort, unsearched, with_modes
+from analysis.answers.choose import MAX_USERS_READABLE, MIXED_TESTS, Choice, choices, effort, unsearched, with_modes
 from analysis.answers.chosen import beside_of, covering_test
 from analysis.answers.divide import Division
 from analysis.answers.hosts import unable
@@ -137,9 +137,10 @@ def _conditions(loaded: Taskset, best: Choice) -> list[str]:
     notes = []
     if any(lacks_theta(test, loaded) for test in TESTS.values()):
         notes.append("theta is missing in [platform]: what needs it to be bounded was left out")
-    for name in MIXED:
+    for name in MIXED_TESTS:
         if unsearched(loaded, name):
-            notes.append(f"more than {MOST_READABLE} tasks use the GPU: mixed waiting modes under {name} were left out")
+            many = f"more than {MAX_USERS_READABLE} tasks use the GPU"
+            notes.append(f"{many}: mixed waiting modes under {name} were left out")
     if best.schedulable:
         chosen = with_modes(loaded, best.modes).with_gpu_priorities(dict(best.priorities))
         notes += assumptions(replace(chosen, platform=replace(loaded.platform, policy=best.policy)))

@@ -19,7 +19,7 @@ from pycontrol.observe.clients import listed
 from pycontrol.output import render
 
 #: How processes are named.
-NAMES = "name exactly one of --pid, --name and --cgroup"
+NAME_ONE = "name exactly one of --pid, --name and --cgroup"
 
 
 def naming(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,7 +40,7 @@ def _named(pid: int | None, comm: str | None, cgroup: str | None, *, adding: boo
         UsageError: none or several are given, or no process can match.
     """
     if sum(value is not None for value in (pid, comm, cgroup)) != 1:
-        raise UsageError(NAMES)
+        raise UsageError(NAME_ONE)
     possible(comm, cgroup, adding=adding)
     rule = {key: value for key, value in (("pid", pid), ("name", comm), ("cgroup", cgroup)) if value is not None}
     what = f"process {pid}" if pid else f"processes named {comm}" if comm else f"processes of cgroup {cgroup}"
@@ -54,7 +54,7 @@ def _there(control: Control, exempt: bool, pid: int | None, comm: str | None, cg
 
 
 @command(
-    extra=NAMES,
+    extra=NAME_ONE,
     epilog="""\b
 Examples:
   gpurt set exempt --pid 1234
@@ -92,7 +92,7 @@ def exempt(
 
 
 @command(
-    extra=NAMES,
+    extra=NAME_ONE,
     epilog="""\b
 Examples:
   gpurt set bar --cgroup /user.slice

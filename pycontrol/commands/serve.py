@@ -31,7 +31,7 @@ from pycontrol.host.threads import Band, may_raise
 from pycontrol.host.units import UNIT_POLICIES, Mechanism, Space, setup_of
 from pycontrol.host.users import UserLimits
 from pycontrol.host.virtual import Shape, VirtualGpu
-from pycontrol.host.whole import LEAST, Layout, alike, factor, of_taskset
+from pycontrol.host.whole import LEAST_NS, Layout, alike, factor, of_taskset
 from pycontrol.machine import drivers
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.output import render
@@ -184,8 +184,8 @@ def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> 
     of_file = POLICIES[taskset.platform.policy].number.word
     chosen, words = first_policy(policy, band, of_file)
     layout = of_taskset(taskset, int(Policy.parse(chosen)))
-    if min(taskset.platform.costs(part)[0] for part in taskset.parts) < LEAST:
-        text = f"the file's alpha is below {format_time(LEAST)}: updates may take longer, for this host is a program"
+    if min(taskset.platform.costs(part)[0] for part in taskset.parts) < LEAST_NS:
+        text = f"the file's alpha is below {format_time(LEAST_NS)}: updates may take longer, for this host is a program"
         render.note(f"{text} (gpurt status latency)", as_json=False)
     if gpus not in (None, len(layout.shapes)):
         raise UsageError(f"--gpus {gpus}: the file of --taskset has {len(layout.shapes)}")

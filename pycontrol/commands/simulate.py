@@ -14,7 +14,7 @@ from analysis.answers.shared import Shared
 from analysis.model import Taskset, Waiting
 from analysis.model.conflicts import under
 from analysis.rta.regions import switching
-from analysis.simulation.federated import POLICY, Federated
+from analysis.simulation.federated import FEDERATED_POLICY, Federated
 from analysis.simulation.simulate import Options, Simulation, SimulationError, SuspensionError, default_horizon
 from analysis.traces.trace import Trace
 from gpurt.errors import UsageError
@@ -24,7 +24,7 @@ from pycontrol.act.plan import priced as energy_simulate
 from pycontrol.commands.options import FILE, JSON, Output, PolicyName, Time, apart, command
 from pycontrol.observe import documents
 from pycontrol.observe.judge.chains import against_limits
-from pycontrol.observe.judge.check import NOTHING
+from pycontrol.observe.judge.check import NOTHING_OBSERVED
 from pycontrol.observe.observed import chains_data, chains_text
 from pycontrol.output import render
 from pycontrol.output.render import ms
@@ -85,7 +85,7 @@ def simulate(
     if costs:
         loaded = costs.taskset
     else:
-        loaded = (modelled(file) if policy == POLICY else analysable(file, workers=True)).taskset
+        loaded = (modelled(file) if policy == FEDERATED_POLICY else analysable(file, workers=True)).taskset
     files = [path for path in (trace_path, plot_path) if path]
     for path in files:
         check_writable(path)
@@ -113,7 +113,7 @@ def simulate(
     table, data, code = _verdicts(loaded, seen, subject.bounds())
     code = max(code, int(any(one.exceeded for one in chained)))
     given = dict(subject.given) if subject.given is not None else None
-    why = None if loaded.real_time else NOTHING
+    why = None if loaded.real_time else NOTHING_OBSERVED
     whole = {
         "file": file, "policy": options.policy, "runs": offsets, "in_time": code == 0, "why": why, "tasks": data,
         "chains": chains_data(chained), "files": files, "given": given, "notes": remarks,
@@ -130,7 +130,7 @@ def simulate(
 
 def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy_simulate.Costs | None) -> Subject:
     """The subject of the simulation, with the times under that policy.  Raises UsageError, SimulationError."""
-    federated = options.policy == POLICY
+    federated = options.policy == FEDERATED_POLICY
     if costs and federated:
         raise UsageError("--energy: nothing prices policy federated")
     if chunk is not None and (not federated or chunk <= 0):

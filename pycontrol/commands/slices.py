@@ -17,7 +17,7 @@ from analysis.rta.result import Result
 from analysis.slices.explain import explain
 from analysis.slices.runlist import Runlist
 from analysis.taskset import TasksetFile
-from analysis.taskset.file import TURNS
+from analysis.taskset.file import TURNS_ASSUMED
 from analysis.taskset.repartition import with_partitions
 from analysis.taskset.write import with_policy
 from gpurt import files
@@ -34,11 +34,11 @@ from pycontrol.output import render
 from pycontrol.output.render import bound, room
 
 #: How many TSGs of other programs can be counted.
-MOST = 256
+MAX_FOREIGN_TSGS = 256
 #: How long --watch waits for the driver's word before it looks by itself, seconds.
-GLANCE = 1.0
+WORD_WAIT_S = 1.0
 #: Under which slices and levels decide what the GPU executes.
-POLICY = "timesliced"
+SLICES_POLICY = "timesliced"
 BOUNDS = "the bounds hold while no TSG is opened or closed; --best-effort counts those of other programs"
 ALONE = "the bounds hold until a program opens a TSG or changes its slice; --watch sees the one, and forbids the other"
 WATCHED = "the bounds hold while this command runs, except from when a TSG is opened until a plan that has it is set"
@@ -63,8 +63,8 @@ Exit codes: 0 every task has a bound with these slices, and with --apply they ar
 4 no such node, or another process has it open; 5 not permitted, or refused by the driver."""
 )
 @FILE
-@click.option("--best-effort", "others", type=click.IntRange(0, MOST), default=0, show_default=True, metavar="NUMBER",
-              help="TSGs of other programs, each with 1.024 ms at level low.")  # fmt: skip
+@click.option("--best-effort", "others", type=click.IntRange(0, MAX_FOREIGN_TSGS), default=0, show_default=True,
+              metavar="NUMBER", help="TSGs of other programs, each with 1.024 ms at level low.")  # fmt: skip
 @click.option("--explain", is_flag=True, help="Say why each slice and level is what it is.")
 @click.option("--apply", "applying", is_flag=True, help="Set them for the processes that run on this Tegra.")
 @click.option("--watch", is_flag=True, help="With --apply: plan anew when a TSG appears that is not in the plan.")
@@ -126,7 +126,7 @@ def _write(asked: _Asked, table: Runlist, why: str) -> None:
     Its policy becomes `timesliced`: the plan says nothing of another.
     """
     if asked.output and not why:
-        text = with_policy(asked.file.path, asked.text, POLICY)
+        text = with_policy(asked.file.path, asked.text, SLICES_POLICY)
         made = with_partitions(asked.file.path, text, *homes(asked.file.taskset, table))
         with files.written(asked.output) as file:
             file.write(made.encode())
@@ -154,7 +154,7 @@ def _watch(node: SchedNode, asked: _Asked) -> int:
             if found.why:
                 return 1
             while not (news := slicing.unplanned(node, found)):
-                node.opened(GLANCE)
+                node.opened(WORD_WAIT_S)
             try:
                 found = slicing.settle(node, asked.file, asked.others)
             except RefusedError as error:
@@ -170,9 +170,9 @@ def _tell(
     """Prints the plan, what it is for, and with --watch (``opened`` is given) what made it necessary."""
     tasks = _data(asked.file.taskset, table, result, found) if table and result else {}
     reasons = list(explain(table)) if table and asked.explain else []
-    notes = [TURNS, BOUNDS if not found else WATCHED if opened is not None else ALONE]
-    if (named := " and ".join(asked.file.taskset.policies)) != POLICY:
-        notes.append(f"the plan is for policy {POLICY}, the file is for {named}; -o writes {POLICY}")
+    notes = [TURNS_ASSUMED, BOUNDS if not found else WATCHED if opened is not None else ALONE]
+    if (named := " and ".join(asked.file.taskset.policies)) != SLICES_POLICY:
+        notes.append(f"the plan is for policy {SLICES_POLICY}, the file is for {named}; -o writes {SLICES_POLICY}")
     if found:
         notes += found.running.notes
         notes += [f"{name} is not running; its TSG counts as planned" for name in found.missing]

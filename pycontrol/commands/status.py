@@ -17,7 +17,17 @@ from gpurt.errors import DeviceError
 from gpurt.text import visible
 from pycontrol.commands.options import GPU, JSON, command
 from pycontrol.link import patched, placed, stuck
-from pycontrol.link.control import NO_GPU, BusStatus, ClientInfo, GpuStatus, RuleInfo, connect, raised, told, updates
+from pycontrol.link.control import (
+    HOST_WITHOUT_GPU,
+    BusStatus,
+    ClientInfo,
+    GpuStatus,
+    RuleInfo,
+    connect,
+    raised,
+    told,
+    updates,
+)
 from pycontrol.link.patched import PatchedGpu
 from pycontrol.observe import clients as shown
 from pycontrol.observe import documents
@@ -141,7 +151,7 @@ def _name(one: GpuStatus) -> str:
 def _gpus_table(gpus: list[GpuStatus], clients: list[ClientInfo]) -> str:
     """A line for each GPU, what policy boosted does with its clients' threads, and a line for each trouble."""
     if not gpus:
-        return NO_GPU
+        return HOST_WITHOUT_GPU
     rows = [
         (str(one.gpu), _name(one), one.tier.word, one.unit_policy or one.policy.word, str(one.client_count),
          str(one.tsgs), _on_runlist(one), str(one.updates), str(one.faults), str(one.late))

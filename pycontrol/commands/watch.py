@@ -28,13 +28,13 @@ from pycontrol.observe.fit.objection import Objection
 from pycontrol.observe.judge.check import Judged, against, lines_of, unbounded
 from pycontrol.observe.judge.finding import Finding, What
 from pycontrol.observe.judge.judge import Judge
-from pycontrol.observe.watch.listening import CURE, HOST, PORT
+from pycontrol.observe.watch.listening import HOST, INSTALL_CURE, PORT
 from pycontrol.observe.watch.mismatch import bounds_of, lasting, mismatch
-from pycontrol.observe.watch.watch import PATIENCE, Watcher
+from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS, Watcher
 from pycontrol.output import render
 
 #: Findings of one kind about one task are printed no nearer than this, seconds; those between are counted.
-APART = 10
+APART_S = 10
 
 
 @command(
@@ -82,7 +82,7 @@ def watch(
         try:
             from pycontrol.observe.watch import serving
         except ImportError:
-            raise RuntimeFailure(f"prometheus-client is missing: {CURE}") from None
+            raise RuntimeFailure(f"prometheus-client is missing: {INSTALL_CURE}") from None
         serving.serve(device, listen, analysable(file, workers=True) if file else None, name, names, most)
         return 0
     assert file
@@ -114,7 +114,7 @@ def _watch(device: str | None, file: Path, name: str | None, until: str | None, 
     with connect(device) as control, connect(device) as asks, asked() as stop:
         host = fit.ask(asks, loaded)
         objections = lasting(fit.objections(loaded, host))
-        judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=PATIENCE,
+        judge = Judge(loaded, bounds, policy=loaded.taskset.platform.policy, patience=EVENT_PATIENCE_NS,
                       gpus=len(host.gpus))  # fmt: skip
         watcher, teller = Watcher(control, asks, judge), Teller(as_json, log_to)
         wrong = mismatch(judge, objections, chosen.why if name else "")
@@ -191,7 +191,7 @@ class Teller:
             if now < self._next.get(key, 0):
                 self._held[key] += 1
             else:
-                self._next[key] = now + APART
+                self._next[key] = now + APART_S
                 self._say(finding, self._held.pop(key, 0))
 
     def _say(self, finding: Finding, more: int) -> None:

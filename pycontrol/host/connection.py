@@ -29,7 +29,7 @@ from pycontrol.host.waiter import FOREVER
 from pycontrol.host.wire import Head, Refusal, message
 
 #: Bytes that a client may leave unread before an answer closes its connection.
-BACKLOG = 1 << 20
+MAX_UNREAD_BYTES = 1 << 20
 #: Calls that a client may have under way; a thread of a program has one.
 MOST_CALLS = 256
 #: Packets that a socket holds: of its 208 KiB each takes 768 bytes at least (net.core.wmem_default).
@@ -143,7 +143,7 @@ class Connection:
                 self._next = data
             return
         try:
-            if self.queued + len(data) > BACKLOG:
+            if self.queued + len(data) > MAX_UNREAD_BYTES:
                 raise Refusal(errno.ENOBUFS, "the client does not read")
             self.account.take(len(data))
         except Refusal:

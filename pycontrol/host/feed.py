@@ -11,7 +11,7 @@ from pycontrol.host.wire import Head, message
 from pycontrol.link.netlink import Value
 
 #: Events that are kept.  A reader that has not taken the oldest one when there are more has lost it.
-MOST = 8192
+MAX_EVENTS_KEPT = 8192
 
 Record = list[tuple[str, Value]]
 
@@ -41,24 +41,24 @@ class Feed:
     def __init__(self) -> None:
         """None yet."""
         self.head = 0
-        self._ring: list[Told | None] = [None] * MOST
+        self._ring: list[Told | None] = [None] * MAX_EVENTS_KEPT
 
     @property
     def first(self) -> int:
         """The number of the oldest event that is kept."""
-        return max(0, self.head - MOST)
+        return max(0, self.head - MAX_EVENTS_KEPT)
 
     def add(self, told: Told) -> None:
         """The next event."""
-        self._ring[self.head % MOST] = told
+        self._ring[self.head % MAX_EVENTS_KEPT] = told
         self.head += 1
 
     def get(self, number: int) -> Told:
         """An event that is kept."""
-        told = self._ring[number % MOST]
+        told = self._ring[number % MAX_EVENTS_KEPT]
         assert told
         return told
 
     def forget(self) -> None:
         """There is no reader any more."""
-        self._ring = [None] * MOST
+        self._ring = [None] * MAX_EVENTS_KEPT

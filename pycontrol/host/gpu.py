@@ -34,7 +34,7 @@ from pycontrol.host.waiter import FOREVER, Answers, Waiter, Waiters
 
 #: Best-effort decisions, clients that wait for the GPU and calls that wait, with which one turn of the loop is done.
 #: More of them wait for later turns: any number may have come to the gate while an update was in flight.
-FEW = 8
+MAX_DECISIONS_A_TURN = 8
 CONTROL, URGENT = lib.GPURT_GATE_CONTROL, lib.GPURT_GATE_URGENT
 
 @dataclass(eq=False)
@@ -570,7 +570,7 @@ class Gpu(ABC):
         """Does all that can be done now: takes decisions, and answers those whose wait is over."""
         if self._settling:  # called from an answer below, where the loop goes on
             return
-        self._settling, few = True, FEW
+        self._settling, few = True, MAX_DECISIONS_A_TURN
         try:
             while True:
                 self._answer()
@@ -620,7 +620,7 @@ class Gpu(ABC):
 
     def answer_more(self) -> None:
         """When everyone has the GPU: answers the next few clients that wait for it."""
-        for _ in range(min(FEW, self._unchecked, len(self._granted)) if not self.in_flight else 0):
+        for _ in range(min(MAX_DECISIONS_A_TURN, self._unchecked, len(self._granted)) if not self.in_flight else 0):
             self._unchecked -= 1
             client = next(iter(self._granted))
             self._granted.move_to_end(client)

@@ -45,7 +45,7 @@ from pycontrol.link.netlink import PACKET
 from pycontrol.machine import procs
 
 #: How much earlier than an event is due the host wakes, to be on time whatever waking takes; it spins the rest, ns.
-LEAD = 120_000
+WAKE_LEAD_NS = 120_000
 #: Answers that one turn of the loop sends, and packets that a connection is sent then of what it is owed.
 AT_ONCE, PIECE = 16, 8
 #: Descriptors that a connection needs besides: of two threads, and of a lane.
@@ -244,11 +244,11 @@ class Host:
     def _next(self) -> int:
         """When to wake."""
         due, told = self._times()
-        return due if told == FOREVER else min(due, told - LEAD)
+        return due if told == FOREVER else min(due, told - WAKE_LEAD_NS)
 
     def _pass_time(self) -> None:
         _, told = self._times()
-        while (now := time.monotonic_ns()) < told <= now + LEAD:
+        while (now := time.monotonic_ns()) < told <= now + WAKE_LEAD_NS:
             pass
         self._catch_up(now)
         if now >= self._listen_at:

@@ -26,7 +26,7 @@ from pycontrol.host.wire import Refusal
 from pycontrol.machine import procs
 
 #: Among how many threads of a process in a container one is looked for.
-MOST_SEARCHED = 1024
+MAX_THREADS_SEARCHED = 1024
 #: Bit of CAP_SYS_NICE in CapEff of /proc/PID/status.
 CAP_SYS_NICE = 23
 
@@ -297,7 +297,7 @@ def _search(pid: int, tid: int, likely: int) -> Iterator[int | None]:
             yield one
             return
     if tid > 0 and len(_ids(pid, pid)) > 1:
-        for number, one in enumerate(procs.threads(pid, MOST_SEARCHED)):
+        for number, one in enumerate(procs.threads(pid, MAX_THREADS_SEARCHED)):
             if number % READS == 0:
                 yield None
             if _ids(pid, one)[-1:] == [tid]:

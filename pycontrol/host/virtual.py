@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: What may happen on a virtual GPU before its time stands still until now, as in the module: else any amount of
 #: short work, once it executes, would keep the host from its clients.
-MOST = 16
+MAX_WORKS_AT_ONCE = 16
 #: Completion times that a TSG remembers.
 REMEMBERED = lib.GPURT_REMEMBERED
 
@@ -180,7 +180,7 @@ class VirtualGpu(Gpu):
 
     def _reach(self, now: int) -> int:
         """Brings the virtual GPU to that time, which is returned."""
-        if not lib.gpurt_vgpu_catch_up(self.vgpu, now, MOST):
+        if not lib.gpurt_vgpu_catch_up(self.vgpu, now, MAX_WORKS_AT_ONCE):
             lib.gpurt_vgpu_stand_still(self.vgpu, now)
         return now
 
@@ -192,7 +192,7 @@ class VirtualGpu(Gpu):
     def go_on(self) -> None:
         """Frees some of that memory."""
         super().go_on()
-        for _ in range(MOST if self._dropped else 0):
+        for _ in range(MAX_WORKS_AT_ONCE if self._dropped else 0):
             if not self._dropped[-1]:
                 self._dropped.pop()
                 break

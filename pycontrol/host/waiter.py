@@ -18,9 +18,9 @@ from gpurt._gpurt import lib
 
 FOREVER, AT = lib.GPURT_FOREVER, lib.GPURT_TIMEOUT_AT
 #: Below that many requests it is not worth while to look for those that were answered.
-FEW = 16
+MIN_REQUESTS_SEARCHED = 16
 #: Requests that are answered before others have their turn, if there are more whose time is over.
-MOST = 16
+MAX_ANSWERS_AT_ONCE = 16
 
 #: Answers a request: its result, and the time at which what it waited for happened.
 Answer = Callable[[int, int], None]
@@ -55,7 +55,7 @@ class Waiters:
     def __init__(self) -> None:
         """None yet."""
         self._all: list[Waiter] = []
-        self._full = FEW
+        self._full = MIN_REQUESTS_SEARCHED
 
     def __len__(self) -> int:
         """How many there are, some of which may have been answered."""
@@ -65,7 +65,7 @@ class Waiters:
         """One more.  The cost is constant on average."""
         if len(self._all) >= self._full:
             self._all = [one for one in self._all if not one.answered]
-            self._full = max(FEW, 2 * len(self._all))
+            self._full = max(MIN_REQUESTS_SEARCHED, 2 * len(self._all))
         self._all.append(waiter)
 
     def take(self) -> list[Waiter]:
@@ -118,7 +118,7 @@ class Deadlines:
         """None yet."""
         self._heap: list[tuple[int, int, Waiter]] = []
         self._order = itertools.count()
-        self._full = FEW
+        self._full = MIN_REQUESTS_SEARCHED
 
     def __len__(self) -> int:
         """How many there are, some of which may have been answered."""
@@ -134,7 +134,7 @@ class Deadlines:
         if len(self._heap) >= self._full:
             self._heap = [one for one in self._heap if not one[2].answered]
             heapq.heapify(self._heap)
-            self._full = max(FEW, 2 * len(self._heap))
+            self._full = max(MIN_REQUESTS_SEARCHED, 2 * len(self._heap))
         heapq.heappush(self._heap, (when, next(self._order), waiter))
 
     def next(self) -> int:
@@ -144,8 +144,8 @@ class Deadlines:
         return self._heap[0][0] if self._heap else int(FOREVER)
 
     def expire(self, now: int) -> None:
-        """Answers requests whose time is over, at most MOST: others may have something more urgent to do in between."""
-        for _ in range(MOST):
+        """Answers requests whose time is over, at most MAX_ANSWERS_AT_ONCE: others may have more urgent ones."""
+        for _ in range(MAX_ANSWERS_AT_ONCE):
             if self.next() > now:
                 break
             heapq.heappop(self._heap)[2].finish(-errno.ETIMEDOUT)

@@ -28,9 +28,9 @@ class Whole:
 
 
 #: An update takes this part of the file's alpha, percent: the host's own time, and to raise a thread, is in it, too.
-SHARE = 80
+SHARE_PERCENT_OF_GPU = 80
 #: A smaller alpha leaves less than hosts of ordinary machines take for that, ns.
-LEAST = 250_000
+LEAST_NS = 250_000
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def of_taskset(taskset: Taskset, policy: int) -> Layout:
     for part in parts:
         (alpha, theta), slice_ = platform.costs(part), part.slice or platform.time_slice
         units = part.size or platform.compute_units or 1
-        shapes.append(Shape(alpha * SHARE // 100, theta, slice_, platform.copy_engine, units))
+        shapes.append(Shape(alpha * SHARE_PERCENT_OF_GPU // 100, theta, slice_, platform.copy_engine, units))
     policies = tuple(int(Policy.parse(part.policy)) if part.policy else policy for part in parts)
     count = len(parts) if parts[0].own_gpu else 0
     return Layout(tuple(shapes), policies, count, factor(platform.cross_contention, "cross_contention"))

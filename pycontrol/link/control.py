@@ -19,7 +19,7 @@ from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
 from gpurt.types import Document
 from pycontrol.link import stuck
-from pycontrol.link.netlink import LATER, PATIENCE, GenericTransport, Link, Message, SocketTransport, Value
+from pycontrol.link.netlink import HOST_PATIENCE_S, LATER, GenericTransport, Link, Message, SocketTransport, Value
 from pycontrol.machine import drivers, procs
 
 _Known = TypeVar("_Known", bound=Words)
@@ -28,7 +28,7 @@ _Record = TypeVar("_Record")
 #: The pid that a host reports if an event concerns no single process.
 NO_PID = 0
 #: The trouble with a host without a GPU, and the remedy; the module has none unless a parameter asks for one.
-NO_GPU = "the host has no GPU; load gpurt.ko with vgpus=1 or agent_gpus=1"
+HOST_WITHOUT_GPU = "the host has no GPU; load gpurt.ko with vgpus=1 or agent_gpus=1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +267,7 @@ class Control:
         """
         found = self.status()
         if not found:
-            raise DeviceError(NO_GPU)
+            raise DeviceError(HOST_WITHOUT_GPU)
         return found
 
     def clients(self, gpu: int | None = None) -> list[ClientInfo]:
@@ -416,7 +416,7 @@ class Control:
         return self._link.fileno()
 
 
-def connect(device: str | None = None, patience: float = PATIENCE) -> Control:
+def connect(device: str | None = None, patience: float = HOST_PATIENCE_S) -> Control:
     """Connects to a host: `device`, else GPURT_DEVICE, else /dev/gpurt, else the usual sockets.
 
     ``patience``: how long it may take for an answer before it counts as hung, seconds.

@@ -31,7 +31,7 @@ KINDS = {
 #: The loss of a client that tells of jobs faster than it may.
 MARKS_LOST = "beginnings and ends of its jobs were not told: it tells of too many"
 #: How often the reading thread checks whether to end, seconds.
-GLANCE = 0.1
+END_CHECK_S = 0.1
 #: After the end, what the host has sent is read for at most this long, seconds.
 LINGER = 3.0
 
@@ -127,7 +127,7 @@ class Listener:
         self._thread = threading.Thread(target=self._read, name="gpurt-events", daemon=True)
 
     def __enter__(self) -> Listener:
-        self._stream: Iterator[EventRecord] = self._events.events(GLANCE)
+        self._stream: Iterator[EventRecord] = self._events.events(END_CHECK_S)
         self._thread.start()
         return self
 
@@ -145,7 +145,7 @@ class Listener:
                     self._note(record)
                     if self._stop.is_set():
                         return
-                self._stream = self._events.more(GLANCE)
+                self._stream = self._events.more(END_CHECK_S)
         except (GpurtError, OSError):
             return  # the host is gone; the events until then count
 

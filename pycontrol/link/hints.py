@@ -22,7 +22,7 @@ from gpurt.errors import DeviceError, RefusedError
 from gpurt.types import CData
 from pycontrol.readable import readable
 
-NODES = ("/dev/nvgpu/igpu0/sched", "/dev/nvhost-sched-gpu")
+SCHED_NODES = ("/dev/nvgpu/igpu0/sched", "/dev/nvhost-sched-gpu")
 GET_TSGS, GET_TSGS_BY_PID, TSG_GET_PARAMS = 0xC0105301, 0xC0185303, 0xC0205304
 TSG_SET_TIMESLICE, TSG_SET_RUNLIST_INTERLEAVE = 0x40085305, 0x40085306
 LOCK_CONTROL, GET_API_VERSION, GET_TSG, PUT_TSG = 0x5307, 0x80045309, 0x4004530A, 0x4004530B
@@ -94,7 +94,7 @@ class SchedNode:
             DeviceError: there is no such node, or another process has it open.
             RefusedError: this process may not open it.
         """
-        path = next((node for node in NODES if os.path.exists(node)), NODES[0])
+        path = next((node for node in SCHED_NODES if os.path.exists(node)), SCHED_NODES[0])
         self._ioctl = call
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)

@@ -58,7 +58,7 @@ SOCKET_FAMILY = formats.GENL_ID_CTRL + 1
 #: Flag of a dump's messages: what it tells of changed meanwhile (linux/netlink.h; not in pyroute2).
 NLM_F_DUMP_INTR = 0x10
 #: How often a dump is asked for anew because of that.
-TRIES = 50
+MAX_DUMPS = 50
 #: Flag of an NLMSG_ERROR: it holds only the header of the request (linux/netlink.h; not in pyroute2).
 NLM_F_CAPPED = 0x100
 #: Bits of an attribute's type that are its number; the bits above are flags (linux/netlink.h).
@@ -66,11 +66,11 @@ NLA_TYPE_MASK = 0x3FFF
 #: asm-generic/socket.h; not in Python.
 SO_RCVBUFFORCE = 33
 #: Bytes of events that may wait to be read.
-ROOM = 8 << 20
+EVENT_ROOM_BYTES = 8 << 20
 #: The trouble with a number that only a later release's header names.
 LATER = "which this release of gpurt does not know: use the host's release"
 #: A host that has not answered after this time counts as hung, seconds.
-PATIENCE = 30.0
+HOST_PATIENCE_S = 30.0
 
 HEADER = struct.Struct("=IHHII")
 #: Bytes of a generic netlink header, of which the first is the command.
@@ -231,7 +231,7 @@ class SocketTransport:
 
     family = SOCKET_FAMILY
 
-    def __init__(self, path: str, patience: float = PATIENCE) -> None:
+    def __init__(self, path: str, patience: float = HOST_PATIENCE_S) -> None:
         """Connects; a host that is stopped, and has many waiting already, takes no more.
 
         Raises:
@@ -370,9 +370,9 @@ class GenericTransport:
     def _make_room(self) -> None:
         """The usual buffer holds few events; one above the system's limit needs privilege."""
         try:
-            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, ROOM)
+            self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, EVENT_ROOM_BYTES)
         except PermissionError:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, EVENT_ROOM_BYTES)
 
     def close(self) -> None:
         """Closes the socket."""
@@ -382,7 +382,7 @@ class GenericTransport:
 class Link:
     """Requests and their answers over a transport."""
 
-    def __init__(self, transport: Transport, patience: float = PATIENCE) -> None:
+    def __init__(self, transport: Transport, patience: float = HOST_PATIENCE_S) -> None:
         """Uses the transport, and closes it in the end.  ``patience``: how long an answer may take, seconds."""
         self._transport = transport
         self._patience = patience
@@ -400,7 +400,7 @@ class Link:
             DeviceError: the host is gone, or does not answer, or what is asked for changes all the time.
         """
         kind = NLM_F_DUMP if command.name.startswith("GET_") else formats.NLM_F_ACK
-        for _ in range(TRIES):
+        for _ in range(MAX_DUMPS):
             self._sequence += 1
             self._torn = False
             family, sequence = self._transport.family, self._sequence
@@ -408,7 +408,7 @@ class Link:
             answers = self._answers()
             if not self._torn:
                 return answers
-        raise DeviceError(f"the host's answer changed each of the {TRIES} times that it was read; try again")
+        raise DeviceError(f"the host's answer changed each of the {MAX_DUMPS} times that it was read; try again")
 
     def _answers(self) -> list[Message]:
         answers: list[Message] = []

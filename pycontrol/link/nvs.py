@@ -26,12 +26,12 @@ from pycontrol.ending import later
 from pycontrol.link.hints import Call
 from pycontrol.signals import interrupt
 
-NODE = "/dev/nvgpu/igpu0/nvsched"
+NVSCHED_NODE = "/dev/nvgpu/igpu0/nvsched"
 CREATE, REMOVE, QUERY = 0xC0584E01, 0x40104E02, 0xC0184E03
 #: R35's thread keeps the length of a turn in 32 bits.
 LONGEST_NS = 2**32 - 1
 #: How long TSGs of programs that were killed may keep a domain, s.
-PATIENCE = 10.0
+DOMAIN_PATIENCE_S = 10.0
 
 
 class _Domain(ctypes.Structure):
@@ -74,12 +74,12 @@ class Nvs:
         """
         self._ioctl = call
         try:
-            self._fd = os.open(NODE, os.O_RDWR | os.O_CLOEXEC)
+            self._fd = os.open(NVSCHED_NODE, os.O_RDWR | os.O_CLOEXEC)
         except PermissionError:
-            raise RefusedError(f"{NODE}: not permitted; run as root", errno.EACCES) from None
+            raise RefusedError(f"{NVSCHED_NODE}: not permitted; run as root", errno.EACCES) from None
         except OSError as error:
             why = "is this a Tegra whose driver has scheduling domains (L4T R35 or later)?"
-            raise DeviceError(f"{NODE}: {error.strerror}; {why}") from None
+            raise DeviceError(f"{NVSCHED_NODE}: {error.strerror}; {why}") from None
 
     def __enter__(self) -> Nvs:
         return self
@@ -171,7 +171,7 @@ def _remove(nvs: Nvs, made: list[Domain]) -> list[str]:
 
     A killed program's TSGs may go a little later than it.
     """
-    left, until = [], time.monotonic() + PATIENCE
+    left, until = [], time.monotonic() + DOMAIN_PATIENCE_S
     with later():
         for one in reversed(made.copy()):
             while error := _refused(nvs, one):

@@ -15,7 +15,7 @@ from pycontrol.link.control import EventRecord
 from pycontrol.machine import procs
 
 #: So many clients are remembered.
-MOST = 10_000
+MAX_CLIENTS_KNOWN = 10_000
 
 
 class Owners:
@@ -33,7 +33,7 @@ class Owners:
         if record.kind is EventKind.GONE:
             self._seen.pop(record.client, None)
             return False
-        if len(self._seen) >= MOST:
+        if len(self._seen) >= MAX_CLIENTS_KNOWN:
             self._seen.clear()
         self._seen[record.client] = name
         return bool(record.client)

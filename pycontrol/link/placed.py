@@ -10,14 +10,14 @@ from pycontrol.link.control import ClientInfo
 from pycontrol.machine import procs
 
 #: The name in a program's environment.
-VARIABLE = "GPURT_PARTITION"
+PARTITION_VARIABLE = "GPURT_PARTITION"
 
 
 def partition_of(pid: int) -> str | None:
     """The name of its partition; None if it has none, or if this process may not look at its environment."""
     for entry in (procs.read(pid, "environ") or b"").split(b"\0"):
         name, _, value = entry.partition(b"=")
-        if name == VARIABLE.encode() and value:
+        if name == PARTITION_VARIABLE.encode() and value:
             return os.fsdecode(value)
     return None
 

@@ -28,7 +28,7 @@ from pycontrol.machine import procs
 from pycontrol.machine.programs import fingerprint, tasks_of
 
 #: How often a plan is made anew because TSGs were opened meanwhile.
-ROUNDS = 4
+MAX_PLANS = 4
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def settle(
         RefusedError: the driver refuses something, or programs open TSGs faster than they can be planned for.
             Everything is as it was before, or the text says what is not.
     """
-    for _ in range(ROUNDS):
+    for _ in range(MAX_PLANS):
         there = node.everything()
         found = planned(file, running(file, there), headroom)
         if found.why:

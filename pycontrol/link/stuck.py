@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pycontrol.link.control import ClientInfo, GpuStatus
 
 #: Each of so many threads, and each of so many clients that wait, is named.
-MANY = 8
+MAX_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Sleeper:
 
 
 def sleepers(pid: int) -> list[Sleeper]:
-    """The first MANY threads of a process that neither execute nor are ready to; none if it may not be known."""
+    """The first MAX_NAMED threads of a process that neither execute nor are ready to; none if it may not be known."""
     try:
         return _sleepers(pid)
     except procs.Unreadable:
@@ -44,7 +44,7 @@ def sleepers(pid: int) -> list[Sleeper]:
 def _sleepers(pid: int) -> list[Sleeper]:
     found: list[Sleeper] = []
     for tid in procs.threads(pid) if pid else ():
-        if len(found) == MANY:
+        if len(found) == MAX_NAMED:
             break
         text = procs.read(pid, f"task/{tid}/stat")
         if text and not (stat := procs.parse_stat(text)).runnable:
@@ -76,7 +76,7 @@ class Owner:
     @property
     def sleepers(self) -> list[Sleeper]:
         """The threads of its processes that sleep."""
-        return [thread for pid in self.names for thread in sleepers(pid)][:MANY]
+        return [thread for pid in self.names for thread in sleepers(pid)][:MAX_NAMED]
 
 
 def owner(clients: Iterable[ClientInfo], client: int, pid: int, name: str, group: str) -> Owner:
@@ -117,14 +117,14 @@ def cure(of: Owner, others: list[ClientInfo]) -> str:
     able = [pid for pid in pids if procs.user(pid) in owners]
     if not able:
         return "; if it waits for one of them, run both as one user, in a group: a group has processes of one user only"
-    joins = " ".join(map(str, [*(() if of.group else of.names), *able[:MANY]]))
+    joins = " ".join(map(str, [*(() if of.group else of.names), *able[:MAX_NAMED]]))
     return f"; if it waits for one of them, let them join one group: gpurt set group {of.group or 'NAME'} {joins}"
 
 
 def _names(clients: list[ClientInfo]) -> Iterator[str]:
-    yield from (who(one.pid, one.comm) for one in clients[:MANY])
-    if len(clients) > MANY:
-        yield f"{len(clients) - MANY} more"
+    yield from (who(one.pid, one.comm) for one in clients[:MAX_NAMED])
+    if len(clients) > MAX_NAMED:
+        yield f"{len(clients) - MAX_NAMED} more"
 
 
 def _owner(gpu: GpuStatus, clients: list[ClientInfo]) -> Owner:

@@ -20,8 +20,8 @@ from gpurt.errors import RefusedError
 from pycontrol.link.hints import SLICE_LIMITS, HintLevel, Hints, SchedNode
 
 #: How often a process is asked for TSGs that it has opened meanwhile.
-ROUNDS = 4
-US = 1_000
+MAX_QUESTIONS = 4
+US_NS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Setting:
 def whole_us(ns: int) -> int:
     """A slice as the node takes it, us.  Raises ValueError if the driver takes none like that."""
     low, high = SLICE_LIMITS
-    if ns % US or not low <= ns // US <= high:
+    if ns % US_NS or not low <= ns // US_NS <= high:
         raise ValueError(f"not a whole number of microseconds from {low} to {high}")
-    return ns // US
+    return ns // US_NS
 
 
 def apply(
@@ -58,7 +58,7 @@ def apply(
     done: list[tuple[Hints, Setting]] = []
     with _held(node) as hold, _restored(node, done):
         found = [(hints, one) for one in settings for hints in hold(one.pid)]
-        for _ in range(ROUNDS):
+        for _ in range(MAX_QUESTIONS):
             for hints, one in found:
                 done.append((hints, one))  # first, because a call that fails may have changed the TSG
                 _set(node, hints.tsg, one.slice_us, one.level)

@@ -31,7 +31,7 @@ LATENCY = re.compile(r"(.*) latency_ns=(\d+)", re.DOTALL)
 LATENT = ("work", "late", "copy_begin", "job_begin", "job_end")
 #: Size of the kernel's buffer for each CPU, KiB.
 BUFFER_KB = 4096
-CHUNK = 1 << 16
+READ_BYTES = 1 << 16
 
 
 def parse(line: bytes) -> EventRecord | None:
@@ -87,7 +87,7 @@ def _instance() -> Iterator[Path]:
 def _read(pipe: int) -> bytes:
     """The unread text of a trace, or the first part of much text; empty if there is nothing."""
     with suppress(BlockingIOError):
-        return os.read(pipe, CHUNK)
+        return os.read(pipe, READ_BYTES)
     return b""
 
 

@@ -26,7 +26,7 @@ from gpurt.files import matching
 from gpurt.units import format_frequency
 
 ROOT = Path("/")
-CPUS = "sys/devices/system/cpu"
+CPUS_FOLDER = "sys/devices/system/cpu"
 #: devfreq devices that are GPUs: 17000000.gpu, 17000000.ga10b and the like on Tegras and other ARM machines; Thor's.
 DEVFREQ_GPU = re.compile(r".*\.(gpu|gm20b|gp10b|gv11b|ga10b)|gpu-gpc-\d+")
 #: amdgpu's levels under which the clock is fixed, and which of pp_dpm_sclk's lines it is then: None, the marked one.
@@ -37,7 +37,7 @@ AMDGPU_LEVELS = {
 POWER_MODEL = re.compile(r"^<\s*POWER_MODEL\s+ID=(\d+)\s+NAME=(\S+)", re.MULTILINE)
 NVIDIA_SMI = ("nvidia-smi", "--query-gpu=index,clocks.sm,temperature.gpu", "--format=csv,noheader,nounits")
 #: nvidia-smi answers within this time, seconds, or not at all.
-PATIENCE = 10
+SMI_PATIENCE_S = 10
 KHZ, MHZ = 1_000, 1_000_000
 
 
@@ -114,7 +114,7 @@ def _number(path: Path) -> int | None:
 
 
 def _cpus(root: Path) -> Iterator[Clock]:
-    folder = root / CPUS
+    folder = root / CPUS_FOLDER
     turbo = _read(folder / "intel_pstate/no_turbo") == "0" or _read(folder / "cpufreq/boost") == "1"
     for path in sorted(matching(folder, "cpu[0-9]*/cpufreq"), key=lambda one: int(one.parent.name[3:])):
         least, most = (_number(path / f"scaling_{which}_freq") for which in ("min", "max"))
@@ -167,7 +167,7 @@ def _nvidia(root: Path) -> Iterator[Clock]:
 def nvidia_now() -> list[str]:
     """Words of nvidia-smi about the clock and the temperature of each of its GPUs; none if it does not answer."""
     try:
-        said = subprocess.run(NVIDIA_SMI, capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+        said = subprocess.run(NVIDIA_SMI, capture_output=True, text=True, timeout=SMI_PATIENCE_S, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return []
     rows = [[one.strip() for one in line.split(",")] for line in said.splitlines()]

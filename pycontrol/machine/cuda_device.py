@@ -16,7 +16,7 @@ LIBRARY = "libcuda.so.1"
 #: CUdevice_attribute: CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, _COMPUTE_CAPABILITY_MAJOR and _MINOR.
 COUNT, MAJOR, MINOR = 16, 75, 76
 #: The bytes that cuDeviceGetName() may fill.
-NAME = 256
+DEVICE_NAME_BYTES = 256
 #: More SMs than any GPU has: an answer above it is none.
 MOST_SMS = 4096
 FUNCTIONS = ("cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute", "cuGetErrorName")
@@ -42,8 +42,8 @@ def read(number: int) -> CudaDevice:
         raise DeviceError(f"CUDA has no GPU {number}, it has {count.value} (CUDA_VISIBLE_DEVICES limits which)")
     device = ctypes.c_int()
     _asked(library, "cuDeviceGet", ctypes.byref(device), ctypes.c_int(number))
-    name = ctypes.create_string_buffer(NAME)
-    _asked(library, "cuDeviceGetName", name, ctypes.c_int(NAME), device)
+    name = ctypes.create_string_buffer(DEVICE_NAME_BYTES)
+    _asked(library, "cuDeviceGetName", name, ctypes.c_int(DEVICE_NAME_BYTES), device)
     units, major, minor = (_attribute(library, which, device) for which in (COUNT, MAJOR, MINOR))
     if not 1 <= units <= MOST_SMS:
         raise DeviceError(f"CUDA says that GPU {number} has {units} SMs, which cannot be")

@@ -18,7 +18,7 @@ from gpurt.types import CData
 from pycontrol.machine.power.nvml import EXTRA, text_of
 
 #: No profile of a GPU has more placements, and no GPU so many slices or SMs: an answer above it is none.
-MOST = 4096
+MAX_COUNT_OF_MIG = 4096
 
 
 def read(number: int) -> tuple[str, tuple[InstanceProfile, ...]]:
@@ -63,7 +63,7 @@ def _profile(library: ModuleType, handle: CData, info: CData) -> InstanceProfile
     count = ctypes.c_uint()
     try:
         library.nvmlDeviceGetGpuInstancePossiblePlacements(handle, info.id, None, ctypes.byref(count))
-        room = (library.c_nvmlGpuInstancePlacement_t * min(count.value, MOST))()
+        room = (library.c_nvmlGpuInstancePlacement_t * min(count.value, MAX_COUNT_OF_MIG))()
         count.value = len(room)
         library.nvmlDeviceGetGpuInstancePossiblePlacements(handle, info.id, room, ctypes.byref(count))
     except library.NVMLError as error:
@@ -71,6 +71,6 @@ def _profile(library: ModuleType, handle: CData, info: CData) -> InstanceProfile
         raise DeviceError(f"where instances of profile {info.id} may be: NVML says: {error}; {cure}") from None
     places = tuple((one.start, one.size) for one in room[: min(count.value, len(room))])
     numbers = (info.multiprocessorCount, info.sliceCount, info.instanceCount, *(size for _, size in places))
-    if not places or not all(1 <= value <= MOST for value in numbers):
+    if not places or not all(1 <= value <= MAX_COUNT_OF_MIG for value in numbers):
         raise DeviceError(f"profile {info.id}: NVML says what cannot be of its SMs, slices, instances or places")
     return InstanceProfile(info.id, info.multiprocessorCount, info.sliceCount, info.instanceCount, places)

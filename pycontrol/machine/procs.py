@@ -21,7 +21,7 @@ from gpurt.errors import RuntimeFailure
 
 PROC = Path("/proc")
 #: Bytes that are read at once: most files of a process have fewer.
-PIECE = 8192
+PIECE_BYTES = 8192
 #: How deep below the root a cgroup may be that a rule names: each process's path is looked at so far.
 MOST_DEPTH = 64
 #: Bytes of a process's name (comm) that the kernel keeps: TASK_COMM_LEN without the NUL.
@@ -82,7 +82,7 @@ def read(pid: int, name: str) -> bytes | None:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return b"".join(iter(partial(os.read, fd, PIECE), b""))
+            return b"".join(iter(partial(os.read, fd, PIECE_BYTES), b""))
         finally:
             os.close(fd)
     except OSError as error:

@@ -21,7 +21,7 @@ POWER = Path("/sys/power")
 #: Real-time clocks; only those that can wake the machine have a file wakealarm.
 CLOCKS = Path("/sys/class/rtc")
 #: How a machine sleeps that nobody has to switch on again; the deeper one first.
-WAYS = ("mem", "freeze")
+SLEEP_STATES = ("mem", "freeze")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ def planned() -> SleepPlan:
         DeviceError: it cannot, or this process may not; with the reason.
     """
     state = POWER / "state"
-    ways = [way for way in WAYS if way in _read(state).split()]
+    ways = [way for way in SLEEP_STATES if way in _read(state).split()]
     if not ways:
-        raise DeviceError(f"this kernel cannot sleep: {state} offers none of {', '.join(WAYS)}")
+        raise DeviceError(f"this kernel cannot sleep: {state} offers none of {', '.join(SLEEP_STATES)}")
     alarms = sorted(matching(CLOCKS, "rtc*/wakealarm"))
     if not alarms:
         raise DeviceError(f"no clock can wake this machine: there is no {CLOCKS}/rtc*/wakealarm")

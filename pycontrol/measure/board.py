@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from gpurt.errors import DeviceError, GpurtError, RefusedError
 from gpurt.text import visible
 from pycontrol.link.hints import SchedNode
-from pycontrol.link.nvs import NODE, Nvs
+from pycontrol.link.nvs import NVSCHED_NODE, Nvs
 from pycontrol.observe.doctor import Diagnosis, Status
 
 #: The version of the interface that was read in the driver's sources.
-VERSION = 1
+INTERFACE_VERSION = 1
 
 
 def examine() -> Iterator[Diagnosis]:
@@ -23,8 +23,9 @@ def examine() -> Iterator[Diagnosis]:
     try:
         with SchedNode() as node:
             version = node.version()
-        known = version == VERSION
-        text = f"its scheduling node answers, version {version}{'' if known else f', and {VERSION} is known here'}"
+        known = version == INTERFACE_VERSION
+        ours = "" if known else f", and {INTERFACE_VERSION} is known here"
+        text = f"its scheduling node answers, version {version}{ours}"
         yield Diagnosis("slices and levels", Status.OK if known else Status.WARN, text)
     except GpurtError as error:
         yield Diagnosis("slices and levels", Status.FAIL, str(error))
@@ -41,4 +42,4 @@ def _domains() -> Diagnosis:
     except RefusedError as error:
         return Diagnosis("scheduling domains", Status.FAIL, str(error))
     listed = ", ".join(f"{visible(one.name)} with turns of {one.slice_ns / 1e6:g} ms" for one in found)
-    return Diagnosis("scheduling domains", Status.OK, f"{NODE} answers, and has {listed or 'no domain'}")
+    return Diagnosis("scheduling domains", Status.OK, f"{NVSCHED_NODE} answers, and has {listed or 'no domain'}")

@@ -28,7 +28,7 @@ FORMAT, VERSION = "gpurt-profile", 3
 #: Bytes of the file, and of its first line.
 MAX_BYTES, MOST_HEAD = 1 << 31, 1 << 28
 #: Why an attempt has no result if nobody was left to say it.
-CUT_OFF = "gpurt was killed, or the machine went down, before it ended"
+CUT_OFF_ATTEMPT = "gpurt was killed, or the machine went down, before it ended"
 
 
 class Checkpoint:
@@ -152,7 +152,7 @@ class Checkpoint:
                 raise _damaged(path, at) from None
         os.ftruncate(self._file, len(whole))
         if begun:
-            self.fail(begun, CUT_OFF, sorted(self._contents.outputs))
+            self.fail(begun, CUT_OFF_ATTEMPT, sorted(self._contents.outputs))
 
     def _check_format(self, path: Path, line: bytes) -> None:
         if not _is_head(line):
@@ -183,7 +183,7 @@ class Checkpoint:
             return 0
         if "begun" in line:
             if begun:
-                self._failed(begun, CUT_OFF)
+                self._failed(begun, CUT_OFF_ATTEMPT)
             return int(line["begun"])
         planned = self._plan[len(self.results)]
         if line["run"] != planned.number:

@@ -24,7 +24,7 @@ CACHES = Path("/sys/devices/system/cpu")
 #: Size of the last-level cache where the machine does not say it, and the most that a buffer to evict it has, bytes.
 UNKNOWN_CACHE, MOST_BUFFER = 32 << 20, 1 << 30
 #: How many bytes are written at once: of more than 3/4 of a cache glibc's memcpy may write past all caches.
-PIECE = 1 << 13
+WRITTEN_BYTES = 1 << 13
 
 
 class Condition(str, Enum):
@@ -210,13 +210,13 @@ def overwrite(buffer: bytearray, size: int, stop: Stop) -> None:
 
     Twice over: caches that expect a stream to be used once keep some of what they had during the first.
     """
-    own, pattern = os.sched_getaffinity(0), bytes(PIECE)
+    own, pattern = os.sched_getaffinity(0), bytes(WRITTEN_BYTES)
     try:
         for cpu in own:
             stop.check()
             os.sched_setaffinity(0, {cpu})
-            for start in [*range(0, size, PIECE)] * 2:
-                end = min(start + PIECE, size)
+            for start in [*range(0, size, WRITTEN_BYTES)] * 2:
+                end = min(start + WRITTEN_BYTES, size)
                 buffer[start:end] = pattern[: end - start]
     finally:
         os.sched_setaffinity(0, own)

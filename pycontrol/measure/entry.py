@@ -13,7 +13,7 @@ from pathlib import Path
 from analysis.taskset import task_name
 from gpurt.enums import Policy
 from gpurt.text import visible
-from gpurt.units import UNKNOWN, US, format_time
+from gpurt.units import UNKNOWN_TIME, US, format_time
 from pycontrol.machine.clocks import UNKNOWN_CLOCKS, MachineClocks
 from pycontrol.measure.clocks import Measured
 from pycontrol.measure.conditions import Condition, Here, about, left_out
@@ -22,7 +22,7 @@ from pycontrol.measure.run import ProfileResult
 from pycontrol.measure.summary import MeasuredTime, chances, reduced
 
 #: How an entry begins.
-MARK = "Measured by gpurt measure times: "
+ENTRY_MARK = "Measured by gpurt measure times: "
 #: From which share of its GPU work on a thread sleeps for it, and up to which it spins.
 SLEPT, SPUN = 0.9, 0.5
 #: The lines that it has after its comments.
@@ -80,8 +80,8 @@ def entry(account: Account, times: Sequence[MeasuredTime]) -> str:
         "[[task]]",
         f'name = "{task_name(account.name)}"',
         *_process(account),
-        f'cpu = "{UNKNOWN}"  # not measured',
-        f"priority = {priority}" if priority else f'priority = "{UNKNOWN}"  # not measured',
+        f'cpu = "{UNKNOWN_TIME}"  # not measured',
+        f"priority = {priority}" if priority else f'priority = "{UNKNOWN_TIME}"  # not measured',
         _period(account),
         _waiting(account),
         *account.clocks.key(),
@@ -110,7 +110,7 @@ def _period(account: Account) -> str:
     seen = [one.jobs.apart for one in account.results if one.jobs.apart is not None]
     count = sum(one.jobs.distances for one in account.results)
     if not seen or not (least := reduced(min(seen), account.margin)):
-        return f'period = "{UNKNOWN}"  # not measured, for the program announced no two jobs in a row'
+        return f'period = "{UNKNOWN_TIME}"  # not measured, for the program announced no two jobs in a row'
     return (
         f'period = "{format_time(least)}"  # the least distance of {count} between releases, {format_time(min(seen))}, '
         f"less {percent(account.margin)}; no bound"
@@ -124,10 +124,10 @@ def _waiting(account: Account) -> str:
     """
     shares = [job.slept for run in account.results for job in run.jobs.jobs if job.segments]
     if not shares or None in shares:
-        return f'waiting = "{UNKNOWN}"  # not measured, for the program said no CPU time of its jobs'
+        return f'waiting = "{UNKNOWN_TIME}"  # not measured, for the program said no CPU time of its jobs'
     least = min(share for share in shares if share is not None)
     seen = all(part.misc is not None for run in account.results for part in run.segments)
-    word = "suspend" if least >= SLEPT else "busy" if least <= (SPUN if seen else 1 - SLEPT) else UNKNOWN
+    word = "suspend" if least >= SLEPT else "busy" if least <= (SPUN if seen else 1 - SLEPT) else UNKNOWN_TIME
     return f'waiting = "{word}"  # in each job its thread was on no CPU for {least:.0%} of its GPU work at least'
 
 
@@ -138,7 +138,7 @@ def _account(account: Account, times: Sequence[MeasuredTime]) -> list[str]:
     gpus = {f"{one.driver} ({one.tier.word}), policy {one.policy.word}" for one in account.here.gpus}
     runs = Counter(one.planned.condition for one in results)
     return [
-        f"{MARK}{len(results)} of {len(account.plan)} runs, order of seed {account.seed}; "
+        f"{ENTRY_MARK}{len(results)} of {len(account.plan)} runs, order of seed {account.seed}; "
         f"jobs: {jobs}, GPU segments in each: {size}; on {', '.join(sorted(gpus))}.",
         _command(account.command),
         f"Largest and smallest observed times, with a margin of {percent(account.margin)}; no bounds:",
@@ -163,7 +163,7 @@ def replaceable(text: str, command: Sequence[str]) -> bool:
     An entry in which somebody has put the task's own CPU, priority or deadline is more than that.
     """
     lines = text.split("\n")
-    wanted = f"# {MARK}", f"# {visible(_command(command))}"
+    wanted = f"# {ENTRY_MARK}", f"# {visible(_command(command))}"
     if not text.strip():
         return True
     return lines[0].startswith(wanted[0]) and lines[1:2] == [wanted[1]] and _unedited(lines)
@@ -244,7 +244,7 @@ def _cpu(account: Account, known: MeasuredTime | None) -> str:
     jobs = sum(len(one.jobs.jobs) for one in account.results)
     mean = format_time(sum(one.cpu for one in account.results) // jobs // 1000 * 1000)
     return (
-        f'  {{ cpu = "{UNKNOWN}" }},  # not measured, for the program announces no jobs with CPU times; its start '
+        f'  {{ cpu = "{UNKNOWN_TIME}" }},  # not measured, for the program announces no jobs with CPU times; its start '
         f"included, it used {mean} of CPU time per job in the mean"
     )
 
@@ -252,8 +252,8 @@ def _cpu(account: Account, known: MeasuredTime | None) -> str:
 def _gpu(misc: MeasuredTime | None, gpu: MeasuredTime) -> str:
     if misc is None:
         return (
-            f'  {{ misc = "{UNKNOWN}", gpu = {_span(gpu)} }},  # gpu: all the time with the GPU, for this host sees no '
-            "work; misc: how much of that is CPU work"
+            f'  {{ misc = "{UNKNOWN_TIME}", gpu = {_span(gpu)} }},  # gpu: all the time with the GPU, for this host '
+            "sees no work; misc: how much of that is CPU work"
         )
     return f"  {{ misc = {_span(misc)}, gpu = {_span(gpu)} }},"
 

@@ -19,7 +19,7 @@ from pycontrol.measure.conditions import Here, described, files
 from pycontrol.measure.plan import Planned
 from pycontrol.measure.run import ProfileOptions
 
-CHUNK = 1 << 20
+HASHED_BYTES = 1 << 20
 
 
 def identity(plan: Sequence[Planned], options: ProfileOptions, here: Here) -> Document:
@@ -140,7 +140,7 @@ def _hash(path: str) -> str:
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as file:
-            while chunk := file.read(CHUNK):
+            while chunk := file.read(HASHED_BYTES):
                 digest.update(chunk)
     except PermissionError:
         return repr(_stamp(path)[2:4])

@@ -34,7 +34,7 @@ from pycontrol.readable import readable
 PRIORITY = 98
 SEGMENTS = 1_000
 #: How often a program is taken off and put back.
-ROUNDS = 20
+SWITCH_ROUNDS = 20
 #: nvgpu's watchdog kills what makes no progress for so long, s (defect 16).
 OFF_FOR = 6.0
 #: How long a program may print what it did before it was taken off, s.
@@ -47,9 +47,9 @@ AT_ONCE_NS = 5_000_000
 ASLEEP = 20
 WAKING = 10.0
 #: How long a process that was killed may take to end, s.  One that waits for the driver cannot be killed.
-PATIENCE = 5.0
+KILL_PATIENCE_S = 5.0
 MODULES = Path("/sys/module")
-LOOK = "look into the kernel's log (dmesg) before anything else"
+LOOK_INTO_LOG = "look into the kernel's log (dmesg) before anything else"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _limited(check: Check, probed: Target) -> Diagnosis:
         ended = pid > 0 and _end(pid)
     if not ended:
         text = f"{finding.text}; its process waits for the driver, and cannot be killed"
-        return Diagnosis(check.name, Status.FAIL, text, finding.cure or LOOK)
+        return Diagnosis(check.name, Status.FAIL, text, finding.cure or LOOK_INTO_LOG)
     return finding
 
 
@@ -121,7 +121,7 @@ def _end(pid: int) -> bool:
         os.killpg(pid, signal.SIGKILL)
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + KILL_PATIENCE_S
     while os.waitpid(pid, os.WNOHANG) == (0, 0):
         if time.monotonic() > end:
             return False
@@ -149,9 +149,9 @@ def _heard(check: Check, reader: int) -> Diagnosis:
             break
         text += part
     else:
-        return Diagnosis(check.name, Status.FAIL, f"no answer within {check.limit:.0f} s", LOOK)
+        return Diagnosis(check.name, Status.FAIL, f"no answer within {check.limit:.0f} s", LOOK_INTO_LOG)
     if not text:
-        return Diagnosis(check.name, Status.FAIL, "ended without an answer", LOOK)
+        return Diagnosis(check.name, Status.FAIL, "ended without an answer", LOOK_INTO_LOG)
     said = json.loads(text)
     return Diagnosis(said["name"], Status(said["status"]), said["text"], said["cure"])
 
@@ -305,7 +305,7 @@ def _code(program: subprocess.Popen[bytes]) -> int | None:
     assert program.stdout
     if readable(program.stdout, 0):
         with suppress(subprocess.TimeoutExpired):
-            return program.wait(PATIENCE)
+            return program.wait(KILL_PATIENCE_S)
     return program.poll()
 
 
@@ -320,14 +320,14 @@ def _stops(probed: Target) -> Diagnosis:
     """Defect 15: what is taken off stops, and goes on when it is put back, also after many changes."""
     name = "a program that is taken off stops and goes on"
     with _loaded(probed) as program:
-        for count in range(ROUNDS):
+        for count in range(SWITCH_ROUNDS):
             with _owning(probed):
                 _drain(program)
                 if _progress(program, 0.3):
                     return Diagnosis(name, Status.FAIL, f"it went on while it was off, time {count + 1}")
             if not _progress(program, 20):
                 return Diagnosis(name, Status.FAIL, f"it did not go on, time {count + 1}")
-    return Diagnosis(name, Status.OK, f"{ROUNDS} times")
+    return Diagnosis(name, Status.OK, f"{SWITCH_ROUNDS} times")
 
 
 def _newcomer(probed: Target) -> Diagnosis:
@@ -351,7 +351,7 @@ def _stop_time(probed: Target) -> Diagnosis:
     name = "the last print of a program that is taken off"
     worst = 0
     with _loaded(probed) as program:
-        for _ in range(ROUNDS):
+        for _ in range(SWITCH_ROUNDS):
             with _owning(probed):
                 off = last = time.monotonic_ns()
                 while _progress(program, DRAIN):
@@ -418,14 +418,15 @@ def _suspend(probed: Target, plan: SleepPlan) -> Diagnosis:
             before, faults = _state(probed), _now(probed).faults
             slept = sleep(plan, ASLEEP)
             if _progress(program, BESIDE):
-                return Diagnosis(SUSPEND, Status.FAIL, "the program executed work that was off before", LOOK)
+                return Diagnosis(SUSPEND, Status.FAIL, "the program executed work that was off before", LOOK_INTO_LOG)
             if (early := _code(program)) is not None:
-                return Diagnosis(SUSPEND, Status.FAIL, f"the program that was off ended with {early}", LOOK)
+                return Diagnosis(SUSPEND, Status.FAIL, f"the program that was off ended with {early}", LOOK_INTO_LOG)
             if changed := _changed(probed, before):
-                return Diagnosis(SUSPEND, Status.FAIL, changed, LOOK)
+                return Diagnosis(SUSPEND, Status.FAIL, changed, LOOK_INTO_LOG)
             faults = _now(probed).faults - faults
         if not _progress(program, 20):
-            return Diagnosis(SUSPEND, Status.FAIL, "the program did not go on when the GPU was everybody's", LOOK)
+            text = "the program did not go on when the GPU was everybody's"
+            return Diagnosis(SUSPEND, Status.FAIL, text, LOOK_INTO_LOG)
     text = f"{plan.title}, {slept:.0f} s: what was off stayed off, and went on afterwards; {faults} updates failed"
     if plan.stage:
         text, cure = f"rehearsed as far as {plan.stage}: {text}", "write none into /sys/power/pm_test"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpurt.types import Document
-from pycontrol.link.control import NO_GPU, ClientInfo, told
+from pycontrol.link.control import HOST_WITHOUT_GPU, ClientInfo, told
 from pycontrol.link.sampling import Sample
 from pycontrol.observe import documents
 from pycontrol.output import render
@@ -26,7 +26,7 @@ BAR = (10, 60)
 
 def text(seen: Sample, width: int | None, height: int | None) -> str:
     """A line for the GPUs, then the clients, in at most so many columns and lines if they are given."""
-    gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus) or NO_GPU
+    gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus) or HOST_WITHOUT_GPU
     cells = [_cells(one, _percent(seen, one)) for one in seen.ordered()]
     columns = _columns(cells)
     lines = _table(columns, cells, blocks=False)

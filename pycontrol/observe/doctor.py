@@ -23,7 +23,7 @@ from gpurt.errors import GpurtError
 from gpurt.files import matching
 from gpurt.segments import explain
 from pycontrol.link import patched as live_patched
-from pycontrol.link.control import NO_GPU, GpuStatus, connect
+from pycontrol.link.control import HOST_WITHOUT_GPU, GpuStatus, connect
 from pycontrol.link.patched import PatchedGpu
 from pycontrol.machine import clocks, drivers
 from pycontrol.machine.mps import mps_pipe, mps_runs
@@ -421,7 +421,7 @@ def _host(device: str | None, root: Path) -> Iterator[Diagnosis]:
     handle = ffi.new("struct gpurt_handle **")
     status = lib.gpurt_open(handle, device.encode() if device else ffi.NULL)
     if status == -errno.ENODEV and _lacks_gpu(device):
-        text, _, cure = NO_GPU.partition("; ")
+        text, _, cure = HOST_WITHOUT_GPU.partition("; ")
         yield Diagnosis(name, Status.WARN, text, cure)
         return
     if status:

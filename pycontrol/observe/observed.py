@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.chains.observed import KEYS
+from analysis.chains.observed import MEASURE_KEYS
 from gpurt.types import Document
 from pycontrol.observe import documents
 from pycontrol.observe.judge.chains import ChainCheck
@@ -46,7 +46,7 @@ def chains_data(chains: Sequence[ChainCheck]) -> dict[str, Document]:
     return {
         one.chain: {
             key: {"seen_ns": one.seen.get(key), "bound_ns": one.bounds.get(key), "allowed_ns": one.limits.get(key),
-                  "holds": not one.above(key)} for key in KEYS
+                  "holds": not one.above(key)} for key in MEASURE_KEYS
         } for one in chains
     }  # fmt: skip
 
@@ -55,7 +55,7 @@ def chains_text(chains: Sequence[ChainCheck]) -> str:
     """The table with a row for each key that was seen, or has a bound or a limit."""
     rows = []
     for one in chains:
-        for key in KEYS:
+        for key in MEASURE_KEYS:
             values = [times.get(key) for times in (one.seen, one.bounds, one.limits)]
             if values != [None] * 3:
                 shown = [ms(values[0]), bound(values[1]), ms(values[2])]

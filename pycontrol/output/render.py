@@ -24,7 +24,7 @@ from gpurt.units import US
 from pycontrol.output.progress import Progress
 
 #: Version of the JSON documents: grows when a key goes away or changes its type or meaning, not when one is added.
-SCHEMA = 1
+SCHEMA_VERSION = 1
 #: Keys of a context's ``meta``: whether the user wants neither remarks nor progress, and whether progress is shown.
 QUIET, PROGRESS = "gpurt.quiet", "gpurt.progress"
 
@@ -112,7 +112,7 @@ def note(*notes: str, as_json: bool) -> None:
 
 
 #: So many notes of one kind are printed; of more, what the first of them are about.
-FEW = 3
+MAX_NOTES_OF_A_KIND = 3
 #: Verdicts in documents, and their words for yes and no.
 VERDICTS = {"schedulable": ("schedulable", "NOT PROVED"), "in_time": ("every job was in time", "NOT IN TIME")}
 
@@ -123,12 +123,13 @@ def folded(notes: Sequence[str]) -> list[str]:
     for one in dict.fromkeys(notes):
         about, _, said = one.rpartition(": ")
         kinds.setdefault(said if about else re.sub("[0-9]+", "", one), []).append(one)
-    return [line for said, alike in kinds.items() for line in (alike if len(alike) <= FEW else [_fold(said, alike)])]
+    few = ((said, alike, len(alike) <= MAX_NOTES_OF_A_KIND) for said, alike in kinds.items())
+    return [line for said, alike, whole in few for line in (alike if whole else [_fold(said, alike)])]
 
 
 def _fold(said: str, alike: Sequence[str]) -> str:
-    about = "; ".join(one.removesuffix(f": {said}") for one in alike[:FEW])
-    more = f"{about}; and {len(alike) - FEW} more of this kind (--json has all)"
+    about = "; ".join(one.removesuffix(f": {said}") for one in alike[:MAX_NOTES_OF_A_KIND])
+    more = f"{about}; and {len(alike) - MAX_NOTES_OF_A_KIND} more of this kind (--json has all)"
     return f"{more}: {said}" if alike[0].endswith(f": {said}") else more
 
 
@@ -168,7 +169,7 @@ def _command() -> str | None:
 
 def document(command: str | None, data: DocumentView) -> Document:
     """A JSON document: its version, the command that it is from, and the data."""
-    return {"schema": SCHEMA, "command": command, **plain(data)}
+    return {"schema": SCHEMA_VERSION, "command": command, **plain(data)}
 
 
 def plain(value: Any) -> Any:

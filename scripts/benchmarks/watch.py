@@ -22,7 +22,7 @@ from pycontrol.act.run.emulator import Emulator
 from pycontrol.link.control import connect
 from pycontrol.observe.judge.finding import Finding, What
 from pycontrol.observe.judge.judge import Judge
-from pycontrol.observe.watch.watch import PATIENCE, Watcher
+from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS, Watcher
 
 FILE = """[platform]
 cpus = 1
@@ -59,7 +59,7 @@ def run(quick: bool) -> Iterator[tuple[str, float, str]]:
             place = str(emulator.socket)
             with connect(place) as control, connect(place) as asks:
                 asks.set_policy("segment")
-                watcher = Watcher(control, asks, Judge(file, {}, patience=PATIENCE))
+                watcher = Watcher(control, asks, Judge(file, {}, patience=EVENT_PATIENCE_NS))
                 spent, events, found = _watch(watcher, place, jobs)
     if lost := [one.text for one in found if one.what is What.LOST]:
         raise RuntimeError(f"events were lost: {lost[0]}")

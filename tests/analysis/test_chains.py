@@ -17,7 +17,7 @@ from analysis.attack.exact import explore
 from analysis.attack.search import ways
 from analysis.attack.tasksets import random_taskset
 from analysis.chains.bounds import bound_of, never_between
-from analysis.chains.observed import KEYS, Observed, observed
+from analysis.chains.observed import MEASURE_KEYS, Observed, observed
 from analysis.model import Chain, Segment, Taskset
 from analysis.papers import registry
 from analysis.rta import Bound, Result
@@ -67,7 +67,7 @@ def seen(made: Taskset, options: Options, offsets: list[int]) -> Observed:
     run = simulate(made, options, offsets, events=20_000)
     assert run.trace is not None
     found = observed(made.chains[0], run.trace, made)
-    assert run.chains["c"] == tuple(getattr(found, key) or 0 for key in KEYS), (made, options, offsets)
+    assert run.chains["c"] == tuple(getattr(found, key) or 0 for key in MEASURE_KEYS), (made, options, offsets)
     return found
 
 

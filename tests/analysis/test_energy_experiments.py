@@ -23,7 +23,7 @@ from analysis.papers.energy.generate import HEAVY, Draw, system, within
 from analysis.papers.energy.published import RTX, T400
 from analysis.papers.energy.statistics import Bootstrap
 from analysis.papers.experiments import ENERGY
-from analysis.papers.experiments.energy import CHAPTER3, MEASURES, EnergyExperiment
+from analysis.papers.experiments.energy import CHAPTER3, ROW_MEASURES, EnergyExperiment
 from analysis.papers.experiments.engine import CheckpointError, run
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.rows import write_rows
@@ -164,7 +164,7 @@ def test_rows_have_intervals_and_paired_differences(folder: Path, tmp_path: Path
     rows = experiment.rows(results, settings)
     assert len(rows) == 3 * 3
     for row in rows:
-        for name in MEASURES:
+        for name in ROW_MEASURES:
             assert row[f"{name}_low"] <= row[name] + 1e-4
             assert row[name] <= row[f"{name}_high"] + 1e-4
     base = [row for row in rows if row["curve"] == "sbeet-mg"]

@@ -268,7 +268,7 @@ def test_tasks_without_any_time_have_bounds_or_none() -> None:
 
 
 def test_a_busy_period_with_too_many_releases_of_any_task_is_given_up() -> None:
-    most = bounds_module.MOST_STEPS
+    most = bounds_module.MAX_ENERGY_STEPS
     for steps, bounded in ((most, True), (most + 1, False)):
         assert (bounds_module._first_come([0, steps], [1, steps]) is not None) == bounded
 

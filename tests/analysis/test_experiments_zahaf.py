@@ -12,7 +12,7 @@ from analysis.papers.experiments.rows import Row, read_rows, write_rows
 from analysis.papers.zahaf_tasksets import Parameters, generate, workload
 from analysis.partition.workload import SHIFT
 
-CURVES = [*zahaf.CURVES, zahaf.BEST]
+CURVES = [*zahaf.ZAHAF_CURVES, zahaf.BEST]
 
 
 @pytest.fixture

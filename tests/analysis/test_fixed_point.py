@@ -35,7 +35,7 @@ def test_search_finds_what_trying_every_integer_finds(own: int, parts: list[tupl
 
 
 def test_a_search_that_creeps_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("analysis.model.fixed_point.MAX_STEPS", 100)
+    monkeypatch.setattr("analysis.model.fixed_point.MAX_SEARCH_STEPS", 100)
     with pytest.raises(Diverged) as caught:
         least_fixed_point(lambda x: x + 1, 0, 10**18)
     assert caught.value.steps == 100

@@ -202,7 +202,7 @@ def without(*lemmas: str) -> forkjoin.Paths:
     return lambda path: [d for d in forkjoin.boosted(path) if d.lemma not in lemmas]
 
 
-@pytest.mark.parametrize("lemma", [forkjoin.WORKERS, forkjoin.LOWER, forkjoin.CPU, forkjoin.OWNERS])
+@pytest.mark.parametrize("lemma", [forkjoin.WORKERS, forkjoin.PATH_LOWER, forkjoin.PATH_CPU, forkjoin.OWNERS])
 def test_a_bound_without_one_of_its_parts_is_broken(lemma: str) -> None:
     test = replace(registry.find("boosted-suspend"), paths=without(lemma))
     assert any(one.broken for one in looked_at(test, 7, 150))

@@ -12,10 +12,10 @@ from analysis.model import MS, Kernel
 from analysis.partition.exact import exact
 from analysis.partition.inside import SporadicTask, demand
 from analysis.partition.merge import Infeasible, Merger
-from analysis.partition.variants import ORDERS, VARIANTS, Allocation, best, run
+from analysis.partition.variants import HEURISTICS, LIST_ORDERS, Allocation, best, run
 from analysis.partition.workload import SHIFT, Item, Workload
 
-HEURISTICS = [variant for variant in VARIANTS if variant != "1g"]
+HEURISTICS = [variant for variant in HEURISTICS if variant != "1g"]
 
 
 def item(name: str, kind: str, a: int, period: int = 100, deadline: int | None = None) -> Item:
@@ -103,7 +103,7 @@ G3 = {
     **{(5, "dec", f"{rule}-{mode}"): OTHER for rule in ("sms", "bf", "fit") for mode in ("ina", "act")},
     **{(5, "inc", f"{rule}-{mode}"): SPLIT for rule in ("sms", "bf") for mode in ("ina", "act")},
     **{(5, "inc", f"fit-{mode}"): OTHER for mode in ("ina", "act")},
-    **{(3, order, variant): None for order in ORDERS for variant in HEURISTICS},
+    **{(3, order, variant): None for order in LIST_ORDERS for variant in HEURISTICS},
 }  # fmt: skip
 
 

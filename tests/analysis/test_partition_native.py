@@ -16,7 +16,7 @@ from analysis.partition import fast, variants
 from analysis.partition.exact import exact
 from analysis.partition.inside import TESTS
 from analysis.partition.merge import Infeasible
-from analysis.partition.variants import ORDERS, VARIANTS, Allocation
+from analysis.partition.variants import HEURISTICS, LIST_ORDERS, Allocation
 from analysis.partition.workload import Item, Workload
 from gpurt._gpurt import ffi, lib
 
@@ -34,7 +34,7 @@ def agree(given: Workload, which: list[str]) -> set[bool]:
     """Compares both implementations.  Whether what the heuristics say fits."""
     fits = set()
     for variant in which:
-        for order in ORDERS:
+        for order in LIST_ORDERS:
             compiled = fast.run(given, variant, order)
             assert said(compiled) == said(variants.run(given, variant, order)), (variant, order)
             fits.add(isinstance(compiled, Allocation) and compiled.fits)
@@ -59,7 +59,7 @@ def test_both_make_the_same_partitions(inside: str) -> None:
     fits = set()
     for seed, utilization, shared in ((1, 6, True), (1, 8, True), (3, 6, False)):
         for row in generate(Parameters(7, utilization, 11, shared=shared), seed, 20 if LONG else 1):
-            fits |= agree(workload(row, 11, inside), list(VARIANTS))
+            fits |= agree(workload(row, 11, inside), list(HEURISTICS))
     assert fits == {True, False}
 
 
@@ -74,7 +74,7 @@ def test_tables_sizes_limits_priorities_and_fixed_parts_are_the_same() -> None:
     for _ in range(40 if LONG else 8):
         given = Workload(tuple(mixed(rng, f"t{i}") for i in range(6)), 16, rng.choice(list(TESTS)),
                          rng.choice(((), (2, 4, 8, 16), (4, 8, 12, 16))), rng.choice((None, 1, 2, 3)))  # fmt: skip
-        seen |= agree(given, ["1g", *rng.sample(VARIANTS[1:], 3)])
+        seen |= agree(given, ["1g", *rng.sample(HEURISTICS[1:], 3)])
     assert seen == {True, False}
 
 
@@ -101,7 +101,7 @@ def test_times_beyond_63_bits_are_left_to_the_readable_planner() -> None:
 def test_tasks_of_next_to_no_load_are_placed_alike() -> None:
     """Their parts of the GPU round down to nothing."""
     items = [Item(f"t{i}", 2**40, 2**40, i % 2 > 0, (Kernel.linear(1 << i),), priority=i + 1) for i in range(4)]
-    assert agree(Workload(tuple(items), 4), list(VARIANTS)) == {True}
+    assert agree(Workload(tuple(items), 4), list(HEURISTICS)) == {True}
 
 
 def test_a_partition_that_is_almost_full_is_decided_within_a_hyperperiod() -> None:
@@ -162,7 +162,7 @@ def test_the_best_of_all_heuristics_schedules_92_per_cent_at_46() -> None:
     """Acceptance check 7 asks for 88 %: of many samples that are at 92 %, few have less than this."""
     count, claimed = 10_000 if LONG else 500, 0.92
     parameters = Parameters(utilization=46)
-    every = [(variant, order) for variant in VARIANTS if variant != "1g" for order in ORDERS]
+    every = [(variant, order) for variant in HEURISTICS if variant != "1g" for order in LIST_ORDERS]
     share = (results(parameters, generate(parameters, 1, count), every)["status"] == FITS).any(axis=1).mean()
     print(f"{100 * share:.2f} % of {count}")
     deviation = (claimed * (1 - claimed) / count) ** 0.5
@@ -178,7 +178,7 @@ def test_at_200_tasks_fewest_units_fit_more_than_fullest_first() -> None:
 
 def test_exact_fits_whatever_a_heuristic_fits_on_as_few_units() -> None:
     """Acceptance check 8; and no variant fits what lemma 1 refuses."""
-    ways = [(variant, order) for variant in VARIANTS for order in ORDERS]
+    ways = [(variant, order) for variant in HEURISTICS for order in LIST_ORDERS]
     parameters = Parameters(10, 9, 14)
     found = results(parameters, generate(parameters, 1, 200), [("exact", ""), *ways])
     fits, units = found["status"] == FITS, found["units"]

@@ -29,23 +29,23 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_name_is_used_once() -> None:
-    names = [row.name for row in registry.ROWS]
+    names = [row.name for row in registry.ALL_ROWS]
     assert len(set(names)) == len(names)
     assert not [name for name in names if name.endswith(rta.SUFFIX)]
     assert {test.base for test in registry.TESTS.values()} == set(names)
     assigning = {test.base for test in registry.TESTS.values() if test.assigns}
-    assert assigning == {row.name for row in registry.ROWS if row.assignable}
+    assert assigning == {row.name for row in registry.ALL_ROWS if row.assignable}
 
 
 def test_c_has_every_formula_that_a_row_names_and_no_other() -> None:
-    named = {row.compiled for row in registry.ROWS if row.compiled}
+    named = {row.compiled for row in registry.ALL_ROWS if row.compiled}
     assert set(compiled.FORMULAS) == named | {registry.FIXED_PRIORITY.compiled}
     assert sorted(compiled.FORMULAS.values()) == list(range(len(compiled.FORMULAS)))
 
 
 def test_rows_of_one_compiled_formula_have_one_readable_formula() -> None:
     """Both rows then have equal bounds.  Those of the kernel thread differ in the poll only."""
-    rows = [row for row in registry.ROWS if row.compiled and row.policy != "job"]
+    rows = [row for row in registry.ALL_ROWS if row.compiled and row.policy != "job"]
     for one in rows:
         assert {other.demands for other in rows if other.compiled == one.compiled} == {one.demands}
 
@@ -58,7 +58,7 @@ def test_a_test_that_reduces_another_speaks_of_the_same_system() -> None:
         assert row.compiled is None
 
 
-@pytest.mark.parametrize("row", registry.ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", registry.ALL_ROWS, ids=lambda row: row.name)
 def test_a_row_states_facts_that_fit_together(row: rta.Test) -> None:
     assert row.policy in POLICIES
     assert row.title
@@ -96,7 +96,7 @@ def test_soundness_says_of_every_test_what_the_registry_says() -> None:
 def test_rows_of_tasks_that_own_units_state_facts_that_fit_together() -> None:
     assert not registry.UNITS.keys() & registry.TESTS.keys()
     assert list(registry.UNITS) == list(registry.METHODS)
-    for row in registry.FEDERATED:
+    for row in registry.UNITS_ROWS:
         assert row.policy == "federated"
         assert row.waiting is (Waiting.SUSPEND if registry.METHODS[row.name].forms else Waiting.BUSY)
         assert row.sound is not bool(row.note)
@@ -107,7 +107,7 @@ def test_rows_of_tasks_that_own_units_state_facts_that_fit_together() -> None:
 def test_a_page_names_every_family_of_tests() -> None:
     text = (ROOT / "docs/policies.md").read_text(encoding="utf-8")
     named = set(re.findall(r"`([a-z-]+)`", text))
-    families = {re.split("-(?:suspend|busy|mixed)", row.name)[0] for row in registry.ROWS}
+    families = {re.split("-(?:suspend|busy|mixed)", row.name)[0] for row in registry.ALL_ROWS}
     assert {family for family in families if not any(name.startswith(family) for name in named)} == set()
 
 
@@ -169,10 +169,11 @@ def test_refusal_follows_from_policy_and_waiting() -> None:
     equals = taskset(task("a", 0, 1, 20, gpu(0, 1)), task("b", 0, 1, 20, gpu(0, 1)))
     contended = Taskset(equals.platform, (*equals, task("c", 1, 2, 20, gpu(0, 1))))
     refused = {
-        row.name: tuple(row.refusal(row.seen(one)) is not None for one in (equals, contended)) for row in registry.ROWS
+        row.name: tuple(row.refusal(row.seen(one)) is not None for one in (equals, contended))
+        for row in registry.ALL_ROWS
     }
     assert refused["thesis-kthread-busy"] == (True, True)
     assert refused["gcaps-busy"] == (False, True)
-    for row in registry.ROWS:
+    for row in registry.ALL_ROWS:
         if row.waiting is Waiting.SUSPEND or row.policy not in ("segment", "job"):
             assert refused[row.name] == (False, False)

@@ -46,7 +46,7 @@ def test_the_most_slack_of_example_b_is_that_of_brute_force() -> None:
 
 
 def test_units_handed_out_one_by_one_never_make_it_worse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocate, "MOST_SEARCHED", 2)
+    monkeypatch.setattr(allocate, "MAX_ALLOCATIONS_SEARCHED", 2)
     system, units = System(RTGPU, EXAMPLE_B), Units(9)
     found = allocate.most_slack(system, units)
     assert found is not None

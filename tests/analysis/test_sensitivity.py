@@ -10,9 +10,9 @@ from builders import cpu, gpu, ms, task, taskset, tasksets
 from effort import tries
 from hypothesis import given, settings
 
-from analysis.answers.periods import LONGEST, Period, periods, with_period
+from analysis.answers.periods import MAX_PERIOD_FACTOR, Period, periods, with_period
 from analysis.answers.sensitivity import (
-    STEPS,
+    FACTOR_STEPS,
     UNLIMITED,
     Grows,
     Margin,
@@ -46,7 +46,7 @@ def test_margins_by_hand() -> None:
     # l pays it four times, h once (blocking by an update in flight): 4 eps <= 20 - 8 - 4
     assert found[Grows.EPSILON, None].most == ms(2)
     # all of 10 + 2 * 2 = 14 in 20
-    assert found[Grows.CLOCK, None].factor == Fraction(20 * STEPS // 14, STEPS)
+    assert found[Grows.CLOCK, None].factor == Fraction(20 * FACTOR_STEPS // 14, FACTOR_STEPS)
     assert found[Grows.CLOCK, None].most is None
 
 
@@ -75,7 +75,7 @@ def test_the_factor_found_passes_and_the_next_does_not(system: Taskset) -> None:
                 continue
             changed = with_epsilon if margin.what is Grows.EPSILON else slowed
             assert test.run(changed(system, margin.factor)).schedulable
-            assert not test.run(changed(system, margin.factor + Fraction(1, STEPS))).schedulable
+            assert not test.run(changed(system, margin.factor + Fraction(1, FACTOR_STEPS))).schedulable
 
 
 def test_epsilon_budget_is_the_largest_that_passes() -> None:
@@ -176,7 +176,7 @@ def test_the_period_found_passes_and_the_one_before_does_not(system: Taskset) ->
             task = next(t for t in system if t.name == one.task)
             if one.least is None:
                 assert not now
-                assert not proved(test, with_period(system, one.task, LONGEST * one.now))
+                assert not proved(test, with_period(system, one.task, MAX_PERIOD_FACTOR * one.now))
                 continue
             assert (one.least <= one.now) == now
             assert proved(test, with_period(system, one.task, one.least))

@@ -113,7 +113,7 @@ def test_compiled_tests_have_it_where_nobody_waits_for_the_update_lock() -> None
 
 def test_large_files_that_only_the_readable_analysis_takes_are_refused() -> None:
     system = beside()
-    many = tuple(task(f"t{n}", 2, 1, 10_000, cpu(0.001)) for n in range(compiled.MOST_READABLE))
+    many = tuple(task(f"t{n}", 2, 1, 10_000, cpu(0.001)) for n in range(compiled.MAX_TASKS_READABLE))
     large = replace(system, tasks=(*system.tasks, *many), platform=replace(system.platform, cpus=3))
     with pytest.raises(TooLargeError, match="at most 1000 tasks"):
         compiled.run(registry.find("boosted-suspend"), large)

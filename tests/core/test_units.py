@@ -20,7 +20,7 @@ from analysis.energy import compiled
 from analysis.energy.file import load
 from analysis.energy.outcome import Dispatch, EnergyRun, Skip
 from analysis.energy.policies import POLICIES, Readings, UnitsPolicy, UnitsRule
-from analysis.energy.runtime import NEVER, UnitsRuntime
+from analysis.energy.runtime import NEVER_NS, UnitsRuntime
 from analysis.energy.setup import Setup, prepare
 from analysis.model import Kernel
 from analysis.model.energy import MAX_SLOTS, PoweredKernel, SpatialGpu, SpatialSystem, SpatialTask
@@ -180,7 +180,7 @@ def test_a_pending_job_is_skipped_at_its_deadline_unless_late_ones_run() -> None
         units = units_of(late=late, rules="rm")
         running, waiting = units.ready(0, 0), units.ready(1, 0)
         assert units.grant(0, running)
-        assert units.next() == (NEVER if late else 60 * MS)
+        assert units.next() == (NEVER_NS if late else 60 * MS)
         units.tick(60 * MS)
         assert units.skipped(1, waiting) is not late
         assert units.kernel_done(0, running, 61 * MS) == 0
@@ -237,7 +237,7 @@ def test_others_run_beside_a_kernel_that_hangs() -> None:
     assert units.next() == 17 * MS, "late by its own length"
     units.tick(17 * MS)
     assert units.jobs_on(0) == [(0, 0, 1), (1, 1, 3)]
-    assert units.next() == NEVER, "nobody waits"
+    assert units.next() == NEVER_NS, "nobody waits"
     assert units.kernel_done(0, hangs, 19 * MS) == units.done(0, hangs, 120 * MS) == 0, "it did end"
     assert (units.tasks[0].late, units.tasks[0].lost, units.held(0)) == (1, 0, 3)
 

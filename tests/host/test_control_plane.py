@@ -24,12 +24,12 @@ from pycontrol.link.control import Control
 from pycontrol.link.control import connect as control
 from pycontrol.link.netlink import (
     HEADER,
+    MAX_DUMPS,
     NLM_F_DUMP_INTR,
     NLM_F_REQUEST,
     NLMSG_DONE,
     PACKET,
     SOCKET_FAMILY,
-    TRIES,
     split,
     verdict,
 )
@@ -143,7 +143,7 @@ def test_an_answer_that_is_never_of_one_time_is_no_answer(other_host: Callable[[
 
     with control(str(other_host(changed))) as plane, pytest.raises(DeviceError, match="changed each of the"):
         plane.rules()
-    assert asked == list(range(1, TRIES + 1))
+    assert asked == list(range(1, MAX_DUMPS + 1))
 
 
 def test_more_clients_are_listed_than_a_reader_may_leave_unread(start_host: StartHost) -> None:

@@ -74,11 +74,11 @@ def test_every_scraper_gets_text(shared: tuple[Path, Served], accept: str | None
 
 def test_scrapers_that_never_end_keep_nobody_out(host: Path) -> None:
     """More than there are places for: the oldest has to go.  SIGTERM ends it all the same."""
-    from pycontrol.observe.watch.exposition import MOST
+    from pycontrol.observe.watch.exposition import MAX_CONNECTIONS
 
     with serving(host) as served:
         address = "127.0.0.1", int(served.url.split(":")[2].split("/")[0])
-        stuck = [socket.create_connection(address, PATIENCE) for _ in range(MOST + 8)]
+        stuck = [socket.create_connection(address, PATIENCE) for _ in range(MAX_CONNECTIONS + 8)]
         for one in stuck:
             one.sendall(DRIP)
         assert served.value("gpurt_host_up") == 1

@@ -177,12 +177,12 @@ class TestProgram:
         assert "cannot execute" in done.stderr
 
     def test_a_wrong_override_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(task_program.VARIABLE, "/nonexistent/program")
+        monkeypatch.setenv(task_program.PROGRAM_VARIABLE, "/nonexistent/program")
         with pytest.raises(RuntimeFailure, match="not an executable"):
             task_program.find()
 
     def test_no_compiler(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.delenv(task_program.VARIABLE, raising=False)
+        monkeypatch.delenv(task_program.PROGRAM_VARIABLE, raising=False)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         monkeypatch.setenv("CC", "no-such-compiler")
         with pytest.raises(RuntimeFailure, match="there is no no-such-compiler"):
@@ -200,11 +200,11 @@ class TestProgram:
         self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
         (tmp_path / "userlib/preload").mkdir(parents=True)
-        (tmp_path / "userlib/Makefile").write_text(f"$(BUILD)/{preload.NAME}:\n\tmkdir $(BUILD)\n\ttouch $@\n")
+        (tmp_path / "userlib/Makefile").write_text(f"$(BUILD)/{preload.LIBRARY_NAME}:\n\tmkdir $(BUILD)\n\ttouch $@\n")
         (tmp_path / "build").mkdir()
-        monkeypatch.delenv(preload.VARIABLE, raising=False)
+        monkeypatch.delenv(preload.LIBRARY_VARIABLE, raising=False)
         monkeypatch.setattr(preload, "ROOT", tmp_path)
-        for said in (f"note: {preload.NAME} is not compiled from these sources yet: 2 steps, once\n", ""):
+        for said in (f"note: {preload.LIBRARY_NAME} is not compiled from these sources yet: 2 steps, once\n", ""):
             assert preload.find().is_file()
             assert capfd.readouterr() == ("", said)
 

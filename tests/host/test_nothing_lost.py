@@ -18,7 +18,7 @@ from processes import has, started
 
 from analysis import taskset
 from analysis.taskset import TasksetFile
-from analysis.traces.trace import CUT_OFF, Kind, load
+from analysis.traces.trace import CUT_OFF_TRACE, Kind, load
 from pycontrol.act.run import crew, launch
 from pycontrol.link.control import connect as control
 from pycontrol.machine import procs
@@ -134,7 +134,7 @@ def test_a_run_that_is_killed_itself_leaves_what_had_come(
     ended(run)
     found = load(partial)
     assert found.responses()["urgent"]
-    assert found.events[-1].detail == CUT_OFF
+    assert found.events[-1].detail == CUT_OFF_TRACE
     assert not (tmp_path / "run.json").exists()
     assert against(judged(found, file))
 

@@ -21,7 +21,7 @@ from gpurt._gpurt import lib
 from gpurt.enums import Command, EventKind, Packet
 from pycontrol.host import feed, loop
 from pycontrol.host.connection import Timer
-from pycontrol.host.gpu import FEW
+from pycontrol.host.gpu import MAX_DECISIONS_A_TURN
 from pycontrol.host.pace import Pace
 from pycontrol.host.peer import Peer
 from pycontrol.host.users import TSG, Account, UserLimits
@@ -151,7 +151,7 @@ def test_an_urgent_call_waits_for_one_piece_of_what_readers_are_owed_at_most(wor
 def test_a_reader_that_does_not_read_loses_its_own_events_and_learns_how_many(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed, "MOST", 64)
+    monkeypatch.setattr(feed, "MAX_EVENTS_KEPT", 64)
     world.host.feed.forget()
     urgent, slow, fast = world.urgent(), world.subscriber(), world.subscriber()
     slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
@@ -188,7 +188,7 @@ def test_answers_come_after_the_events_before_them(world: World) -> None:
 
 
 def test_those_that_wait_for_the_gpu_are_answered_in_pieces(world: World) -> None:
-    urgent, others = world.urgent(), [world.client() for _ in range(6 * FEW)]
+    urgent, others = world.urgent(), [world.client() for _ in range(6 * MAX_DECISIONS_A_TURN)]
     assert world.ask(urgent, BEGIN, priority=90) == 0
     for one in others:
         assert world.ask(one, BEGIN) == 0
@@ -198,7 +198,7 @@ def test_those_that_wait_for_the_gpu_are_answered_in_pieces(world: World) -> Non
     end = urgent.start(END)
     world.turn()
     assert end.done()
-    assert 0 < sum(one.done() for one in waits) <= 3 * FEW
+    assert 0 < sum(one.done() for one in waits) <= 3 * MAX_DECISIONS_A_TURN
     begin = urgent.start(BEGIN, priority=90)
     world.turn()
     assert begin.done()

@@ -7,7 +7,7 @@ import errno
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pycontrol.host.waiter import FEW, FOREVER, MOST, Deadlines, Waiter, Waiters
+from pycontrol.host.waiter import FOREVER, MAX_ANSWERS_AT_ONCE, MIN_REQUESTS_SEARCHED, Deadlines, Waiter, Waiters
 
 
 def ignore(_result: int, _when: int) -> None:
@@ -41,13 +41,13 @@ def test_answered_requests_are_forgotten_while_others_wait() -> None:
     waiters, deadlines, lasting = Waiters(), Deadlines(), Waiter(ignore)
     waiters.add(lasting)
     deadlines.add(1, lasting)
-    for _ in range(100 * FEW):
+    for _ in range(100 * MIN_REQUESTS_SEARCHED):
         brief = Waiter(ignore)
         waiters.add(brief)
         deadlines.add(10**9, brief)
         brief.finish(0)
-    assert len(waiters) <= FEW
-    assert len(deadlines) <= FEW
+    assert len(waiters) <= MIN_REQUESTS_SEARCHED
+    assert len(deadlines) <= MIN_REQUESTS_SEARCHED
     waiters.finish(0)
     assert lasting.answered
     assert deadlines.next() == FOREVER
@@ -56,13 +56,13 @@ def test_answered_requests_are_forgotten_while_others_wait() -> None:
 def test_requests_whose_time_is_over_at_once_are_answered_in_pieces() -> None:
     said: list[int] = []
     deadlines = Deadlines()
-    for _ in range(3 * MOST + 1):
+    for _ in range(3 * MAX_ANSWERS_AT_ONCE + 1):
         deadlines.add(5, Waiter(lambda result, _when: said.append(result)))
     deadlines.expire(4)
     assert said == []
     for pieces in range(1, 4):
         deadlines.expire(5)
-        assert said == [-errno.ETIMEDOUT] * (pieces * MOST)
+        assert said == [-errno.ETIMEDOUT] * (pieces * MAX_ANSWERS_AT_ONCE)
         assert deadlines.next() == 5
     deadlines.expire(5)
-    assert len(said) == 3 * MOST + 1
+    assert len(said) == 3 * MAX_ANSWERS_AT_ONCE + 1

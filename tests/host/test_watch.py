@@ -35,7 +35,7 @@ from pycontrol.link.control import ClientInfo, Control, EventRecord, GpuStatus, 
 from pycontrol.machine import procs
 from pycontrol.observe.judge.finding import Finding, What
 from pycontrol.observe.judge.judge import Judge
-from pycontrol.observe.watch.watch import PATIENCE as LATEST
+from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS as LATEST
 from pycontrol.observe.watch.watch import Watcher
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ from analysis.masks.effect import effect, kernel_time
 from analysis.masks.topology import CHIPS, Topology
 from analysis.papers import dispatch
 from analysis.papers.dispatch import (
-    MOST_BLOCKS,
+    MAX_BLOCKS,
     LaunchStream,
     Readable,
     Settings,
@@ -146,7 +146,7 @@ GOOD = LaunchStream("a", 1, 1, 1, 1, 1)
     ("streams", "why"),
     [([], "0 streams"), ([GOOD] * 5, "5 streams"), ([replace(GOOD, mask=0)], "none of the chip"),
      ([replace(GOOD, mask=1 << 60)], "none of the chip"), ([replace(GOOD, blocks=0)], "blocks"),
-     ([replace(GOOD, blocks=MOST_BLOCKS + 1)], "blocks"), ([replace(GOOD, threads=2049)], "threads"),
+     ([replace(GOOD, blocks=MAX_BLOCKS + 1)], "blocks"), ([replace(GOOD, threads=2049)], "threads"),
      ([replace(GOOD, threads=0)], "threads"), ([replace(GOOD, shortest=2)], "a block takes"),
      ([replace(GOOD, shortest=0)], "a block takes"), ([replace(GOOD, longest=2**35)], "a block takes"),
      ([replace(GOOD, gap=2**35)], "a block takes"), ([replace(GOOD, gap=-1)], "a block takes"),

@@ -47,7 +47,7 @@ class Host:
 @pytest.fixture
 def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
     (tmp_path / "sched").touch()
-    monkeypatch.setattr(hints, "NODES", (str(tmp_path / "sched"),))
+    monkeypatch.setattr(hints, "SCHED_NODES", (str(tmp_path / "sched"),))
     made = Board()
     yield made
     made.file.close()

@@ -19,9 +19,9 @@ from calls import pipe, standard_input
 from jsonschema import Draft202012Validator
 
 from analysis.taskset import json_schema
-from analysis.taskset.text import MAX_BYTES
-from analysis.traces.trace import MAX_BYTES as MAX_TRACE
-from analysis.traces.trace import VERSION, Event, Kind, Trace
+from analysis.taskset.text import MAX_TASKSET_BYTES
+from analysis.traces.trace import MAX_TRACE_BYTES as MAX_TRACE
+from analysis.traces.trace import TRACE_VERSION, Event, Kind, Trace
 from gpurt.units import TIME_PATTERN
 from pycontrol import cli
 
@@ -138,7 +138,8 @@ def bad_traces(good: bytes) -> dict[str, bytes]:
     *before, last = document["traceEvents"]
     backwards = {**last, "args": {**last["args"], "duration": -5}}
     return {
-        "cut off": good[:-20], "another version": good.replace(f'"version": {VERSION}'.encode(), b'"version": 99'),
+        "cut off": good[:-20],
+        "another version": good.replace(f'"version": {TRACE_VERSION}'.encode(), b'"version": 99'),
         "no events": json.dumps({**document, "traceEvents": 1}).encode(), "not ours": b'{"traceEvents": []}',
         "a negative time": json.dumps({**document, "traceEvents": [*before, backwards]}).encode(),
     }  # fmt: skip
@@ -186,7 +187,7 @@ def places(folder: Path, stack: ExitStack) -> Iterator[tuple[str, str]]:
     listener = stack.enter_context(socket.socket(socket.AF_UNIX))
     listener.bind(str(folder / "socket"))
     yield "a socket", str(folder / "socket")
-    for size in (MAX_BYTES, MAX_TRACE):
+    for size in (MAX_TASKSET_BYTES, MAX_TRACE):
         with (folder / f"huge-{size}").open("wb") as file:
             file.truncate(size + 1)
     yield "huge", str(folder / f"huge-{MAX_TRACE}")

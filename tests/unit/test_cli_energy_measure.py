@@ -307,7 +307,7 @@ def test_a_program_that_fails_is_told(run: Gpurt, fake: Any, tmp_path: Path) -> 
 def test_mistakes_get_one_clear_line(run: Gpurt, fake: Any, tmp_path: Path) -> None:
     other, cut = tmp_path / "other.csv", tmp_path / "cut.csv"
     other.write_text("a,b\n")
-    cut.write_text(",".join(measured.COLUMNS) + "\nx")
+    cut.write_text(",".join(measured.MEASURED_COLUMNS) + "\nx")
     wrong = [
         ([], 2, "Missing argument"),
         (["--", "/nonexistent/x"], 6, "/nonexistent/x: cannot be started: No such file"),

@@ -16,7 +16,7 @@ from analysis.answers import partitions as plan
 from analysis.answers.verdict import answer
 from analysis.model import Intensity
 from analysis.partition import inside
-from analysis.partition.variants import VARIANTS
+from analysis.partition.variants import HEURISTICS
 from analysis.taskset import load
 from pycontrol.act.plan import division as commands
 from pycontrol.act.plan.admission import standing
@@ -43,7 +43,7 @@ def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
 def test_the_options_are_what_the_planner_has() -> None:
     assert set(commands.COUPLED) == set(coupled.TESTS) == set(plan.COUPLED)
     assert set(commands.INSIDE) == set(inside.TESTS) | set(coupled.TESTS)
-    assert set(commands.VARIANTS) == {"best", "exact", *VARIANTS}
+    assert set(commands.VARIANTS) == {"best", "exact", *HEURISTICS}
 
 
 def test_the_example_fits_and_says_how(gpurt: Gpurt, tmp_path: Path) -> None:

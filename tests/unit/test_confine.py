@@ -40,7 +40,8 @@ def _machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_processes_are_found_by_the_partition_in_their_environment() -> None:
     with ExitStack() as stack:
-        started = [subprocess.Popen(["sleep", "1000"], env={placed.VARIABLE: name}) for name in ("b", "a", "b", "")]
+        where = [{placed.PARTITION_VARIABLE: name} for name in ("b", "a", "b", "")]
+        started = [subprocess.Popen(["sleep", "1000"], env=one) for one in where]
         for process in started:
             stack.callback(process.wait)
             stack.callback(process.kill)

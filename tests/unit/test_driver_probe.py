@@ -139,7 +139,7 @@ def found_with(
 
     (folder / "load.py").write_text(LOAD)
     monkeypatch.setattr(probe, "_owning", owning)
-    monkeypatch.setattr(probe, "ROUNDS", 2)
+    monkeypatch.setattr(probe, "SWITCH_ROUNDS", 2)
     monkeypatch.setattr(probe, "BESIDE", PATIENCE if acts else 1.0)
     (check,) = [one for one in probe.WITH_LOAD if one.name == name]
     load = f"{sys.executable} -S {folder}/load.py {off} {seen} {then!r} {afterwards!r}"

@@ -21,11 +21,11 @@ from pycontrol.link.control import EventRecord
 from pycontrol.link.events import to_events
 from pycontrol.observe.judge import subject
 from pycontrol.observe.judge.check import judged, notes
-from pycontrol.observe.judge.due import FEW
+from pycontrol.observe.judge.due import MIN_ENTRIES_SWEPT
 from pycontrol.observe.judge.finding import Finding, Sort, What
 from pycontrol.observe.judge.judge import JUMP, Judge
 from pycontrol.observe.judge.seen import MOST_OPEN
-from pycontrol.observe.judge.strangers import MANY
+from pycontrol.observe.judge.strangers import MAX_STRANGERS
 from pycontrol.observe.observed import data
 from pycontrol.observe.trace.record import assemble
 
@@ -276,11 +276,11 @@ def test_a_flood_of_processes_of_one_name_takes_no_memory(file: TasksetFile) -> 
     told = [Event(at, Kind.START, "idle", at, 0, detail=f"idle-{at}") for at in range(2 * MOST_OPEN)]
     assert len(found(judge, begun)) == len(begun) - 1
     assert found(judge, told) == []  # of best effort
-    assert found(judge, [Event(at, Kind.BEGIN, f"x-{at}", gpu=0) for at in range(3 * MANY)])[-1].text == (
-        f"{MANY} clients are no task of the file; more are not named"
+    assert found(judge, [Event(at, Kind.BEGIN, f"x-{at}", gpu=0) for at in range(3 * MAX_STRANGERS)])[-1].text == (
+        f"{MAX_STRANGERS} clients are no task of the file; more are not named"
     )
     slow, idle = judge._tasks["slow"], judge._tasks["idle"]
-    assert max(len(slow.held), len(idle.tellers), len(judge.strangers.told)) <= MOST_OPEN == MANY
+    assert max(len(slow.held), len(idle.tellers), len(judge.strangers.told)) <= MOST_OPEN == MAX_STRANGERS
 
 
 def test_another_process_of_that_name_that_ends_hides_no_late_job(file: TasksetFile) -> None:
@@ -451,7 +451,7 @@ def test_a_flood_of_jobs_that_end_at_once_takes_no_memory(file: TasksetFile) -> 
     for number in range(10_000):
         found(judge, job("fast", number, number + 1, number + 1))
         most = max(most, len(judge._due))
-    assert most <= FEW + 2
+    assert most <= MIN_ENTRIES_SWEPT + 2
     late = [one for one in judge.advance(100 * MS + 1) if one.what is What.DEADLINE]
     assert kinds(late) == [(What.DEADLINE, "slow", 7)]
 

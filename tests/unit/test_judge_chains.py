@@ -21,7 +21,7 @@ from analysis.answers import registry
 from analysis.attack.search import ways
 from analysis.attack.tasksets import random_taskset
 from analysis.chains.bounds import bound_of
-from analysis.chains.observed import KEYS, Observed, observed
+from analysis.chains.observed import MEASURE_KEYS, Observed, observed
 from analysis.model import Chain, Taskset
 from analysis.simulation.simulate import Options, simulate
 from analysis.taskset import TasksetFile
@@ -225,7 +225,7 @@ def test_simulations_of_random_files_are_within_their_bounds_and_not_within_less
         latencies = bound_of(made.chains[0], made, TEST.run(made)).latencies
         assert answer.chains[0].bounds == {key: one.bound for key, one in latencies.items()}
         looked += 1
-        for key in KEYS:
+        for key in MEASURE_KEYS:
             value = getattr(seen, key)
             if value is None or value < 2:
                 continue

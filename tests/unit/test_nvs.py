@@ -65,8 +65,8 @@ class Driver:
 def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     node = tmp_path / "nvsched"
     node.touch()
-    monkeypatch.setattr(nvs, "NODE", str(node))
-    monkeypatch.setattr(nvs, "PATIENCE", 0.0)
+    monkeypatch.setattr(nvs, "NVSCHED_NODE", str(node))
+    monkeypatch.setattr(nvs, "DOMAIN_PATIENCE_S", 0.0)
     yield Driver()
     model.NvgpuNvs.reset()
 
@@ -179,7 +179,7 @@ def test_a_domain_in_use_is_named_with_what_failed(driver: Driver) -> None:
 
 
 def test_a_domain_that_is_free_a_little_later_is_removed(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvs, "PATIENCE", 60.0)
+    monkeypatch.setattr(nvs, "DOMAIN_PATIENCE_S", 60.0)
 
     def released(step: int) -> int:
         if driver.steps.count(2) == 3:
@@ -260,7 +260,7 @@ def test_apply_says_that_running_programs_cannot_be_put_there(
 
 
 def test_a_board_without_the_node(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvs, "NODE", "/nowhere/nvsched")
+    monkeypatch.setattr(nvs, "NVSCHED_NODE", "/nowhere/nvsched")
     with pytest.raises(DeviceError, match="/nowhere/nvsched: No such file or directory; is this a Tegra whose driver"):
         Nvs()
 

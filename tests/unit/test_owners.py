@@ -11,7 +11,7 @@ import pytest
 from analysis.taskset import Launch
 from gpurt.enums import EventKind
 from pycontrol.link.control import EventRecord
-from pycontrol.link.owners import MOST, Owners
+from pycontrol.link.owners import MAX_CLIENTS_KNOWN, Owners
 from pycontrol.machine import procs
 
 BEGUN = EventRecord(EventKind.JOB_BEGIN, 1, 0, 3, 77, "camera", 20, None, 0, 0, "camera", 8)
@@ -51,6 +51,6 @@ def test_a_client_is_looked_at_once_under_each_name() -> None:
     assert not owners.new(gone, "other")
     assert owners.new(BEGUN, "camera")
     assert not owners.new(replace(BEGUN, client=4, pid=0), "camera")
-    for client in range(MOST + 5):
+    for client in range(MAX_CLIENTS_KNOWN + 5):
         owners.new(replace(BEGUN, client=client), "camera")
-    assert len(owners._seen) <= MOST
+    assert len(owners._seen) <= MAX_CLIENTS_KNOWN

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from analysis.traces.partial import Partial
-from analysis.traces.trace import CUT_OFF, Event, Kind, Trace, load
+from analysis.traces.trace import CUT_OFF_TRACE, Event, Kind, Trace, load
 from gpurt.errors import FileError
 
 EVENTS = [
@@ -21,7 +21,7 @@ EVENTS = [
 
 
 def cut_off(last: int) -> Event:
-    return Event(last, Kind.LOST, detail=CUT_OFF)
+    return Event(last, Kind.LOST, detail=CUT_OFF_TRACE)
 
 
 def test_what_came_is_read_and_said_to_be_cut_off(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_it_is_read_wherever_it_ends(tmp_path: Path) -> None:
         partial.path.write_bytes(whole[:end])
         events = load(partial.path).events
         assert list(events[:-1]) == EVENTS[: len(events) - 1]
-        assert events[-1].detail == CUT_OFF
+        assert events[-1].detail == CUT_OFF_TRACE
         seen.add(len(events) - 1)
     assert seen == {0, 1, 2, 3, 4}
 

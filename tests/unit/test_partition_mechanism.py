@@ -47,7 +47,7 @@ def gpurt(capsys: pytest.CaptureFixture[str]) -> Gpurt:
 
 
 def test_the_options_are_what_there_is() -> None:
-    assert set(commands.MECHANISMS) == set(mechanism.NAMES)
+    assert set(commands.MECHANISMS) == set(mechanism.MECHANISM_NAMES)
 
 
 def test_sizes() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpurt.errors import FileError, RuntimeFailure
-from pycontrol.measure.checkpoint import CUT_OFF, Checkpoint, packed, unpacked
+from pycontrol.measure.checkpoint import CUT_OFF_ATTEMPT, Checkpoint, packed, unpacked
 from pycontrol.measure.conditions import Condition, Here
 from pycontrol.measure.identity import Contents, identity
 from pycontrol.measure.plan import Planned
@@ -80,7 +80,7 @@ def test_what_was_cut_off_anywhere_has_all_whole_lines(tmp_path: Path) -> None:
                 assert store.results == [result(1), result(2)][: (lines >= 3) + (lines >= 8)]
                 failed = ["run 2: ended with status 7"] if lines >= 5 else []
                 cut = {2: "1", 4: "2", 6: "2", 7: "2", 9: "3"}.get(lines)
-                assert store.failures == [*failed, *([f"run {cut}: {CUT_OFF}"] if cut else [])]
+                assert store.failures == [*failed, *([f"run {cut}: {CUT_OFF_ATTEMPT}"] if cut else [])]
                 after = len(store.results) + 1
                 if lines >= 3:
                     store.begin(after)
@@ -233,7 +233,7 @@ def test_files_that_runs_make_do_not_keep_a_measurement_from_going_on(tmp_path: 
         (tmp_path / "log.b").write_text("1")  # and gpurt is killed
     for _ in range(2):
         with Checkpoint(path, PLAN, subject, seen := contents()) as store:
-            assert (store.results, store.failures) == ([result(1)], ["run 2: why", f"run 2: {CUT_OFF}"])
+            assert (store.results, store.failures) == ([result(1)], ["run 2: why", f"run 2: {CUT_OFF_ATTEMPT}"])
             assert seen.outputs == {f"{tmp_path}/{name}" for name in ("log.a", "log.b", "out")}
     (tmp_path / "log.b").unlink()
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))  # the first run, which made log.a alone

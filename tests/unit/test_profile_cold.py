@@ -13,8 +13,8 @@ import pytest
 from pycontrol.measure import conditions
 from pycontrol.measure.conditions import (
     MOST_BUFFER,
-    PIECE,
     UNKNOWN_CACHE,
+    WRITTEN_BYTES,
     Condition,
     buffer_size,
     chill,
@@ -73,7 +73,7 @@ class Log(bytearray):
         self.written.append((frozenset(os.sched_getaffinity(0)), range(place.start, place.stop)))
 
 
-@pytest.mark.parametrize("size", [1, PIECE, 10 * PIECE + 7])
+@pytest.mark.parametrize("size", [1, WRITTEN_BYTES, 10 * WRITTEN_BYTES + 7])
 def test_every_byte_is_written_twice_on_each_cpu(size: int) -> None:
     buffer, own = Log(), os.sched_getaffinity(0)
     overwrite(buffer, size, Stop())
@@ -81,7 +81,7 @@ def test_every_byte_is_written_twice_on_each_cpu(size: int) -> None:
     for cpu in own:
         places = [place for cpus, piece in buffer.written if cpus == {cpu} for place in piece]
         assert places == [*range(size)] * 2
-    assert max(len(piece) for _, piece in buffer.written) <= PIECE  # or memcpy may go past the caches
+    assert max(len(piece) for _, piece in buffer.written) <= WRITTEN_BYTES  # or memcpy may go past the caches
     assert os.sched_getaffinity(0) == own
 
 

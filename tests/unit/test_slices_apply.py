@@ -67,10 +67,10 @@ class Tegra(Board):
 @pytest.fixture
 def tegra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tegra]:
     made = Tegra(tmp_path / "sched")
-    monkeypatch.setattr(hints, "NODES", (str(tmp_path / "sched"),))
+    monkeypatch.setattr(hints, "SCHED_NODES", (str(tmp_path / "sched"),))
     monkeypatch.setattr(hints.SchedNode.__init__, "__defaults__", (made.call,))
     monkeypatch.delenv("GPURT_DEVICE", raising=False)
-    monkeypatch.setattr("pycontrol.commands.slices.GLANCE", 0)
+    monkeypatch.setattr("pycontrol.commands.slices.WORD_WAIT_S", 0)
     yield made
     made.shut()
 
@@ -305,6 +305,6 @@ def test_options_that_do_not_go_together(gpurt: Gpurt, file: Path, options: list
 
 def test_without_a_node_nothing_is_done(gpurt: Gpurt, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPURT_DEVICE", raising=False)
-    monkeypatch.setattr(hints, "NODES", ("/nowhere/sched",))
+    monkeypatch.setattr(hints, "SCHED_NODES", ("/nowhere/sched",))
     code, out, err = gpurt("plan", "slices", file, "--apply")
     assert (code, out, "is this a Tegra?" in err) == (4, "", True)

@@ -37,12 +37,12 @@ def test_status_metrics_and_the_report_tell_of_owners_that_slept(
     assert [one.value for one in families["gpurt_stuck_seconds"]] == [2]
 
 
-@pytest.mark.parametrize("others", [stuck.MANY, stuck.MANY + 1])
+@pytest.mark.parametrize("others", [stuck.MAX_NAMED, stuck.MAX_NAMED + 1])
 def test_so_many_who_wait_are_named_and_the_others_counted(others: int) -> None:
     one = replace(CLIENT, comm="w", state=State.PENDING)
     waiting = [replace(one, client=9 + number, pid=2**22 + number) for number in range(others)]
     of = stuck.Owner(1, ("", 0), {2**22 - 1: "owner"})
     told = stuck.text(CLIENT.gpu, of, 10**9, waiting)
-    named = ", ".join(f"w-{2**22 + number}" for number in range(stuck.MANY))
-    more = ", 1 more" * (others > stuck.MANY)
+    named = ", ".join(f"w-{2**22 + number}" for number in range(stuck.MAX_NAMED))
+    more = ", 1 more" * (others > stuck.MAX_NAMED)
     assert f"keeps the GPU from {named}{more}; if" in told

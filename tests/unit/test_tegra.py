@@ -69,7 +69,7 @@ class Board:
 def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
     node = tmp_path / "sched"
     node.touch()
-    monkeypatch.setattr(hints, "NODES", (str(node),))
+    monkeypatch.setattr(hints, "SCHED_NODES", (str(node),))
     made = Board()
     yield made
     made.file.close()
@@ -213,7 +213,7 @@ def test_what_a_board_offers(board: Board, monkeypatch: pytest.MonkeyPatch) -> N
     assert "answers, version 1" in found[0].text
     assert "L4T R35 or later" in found[1].text
     monkeypatch.setattr("pycontrol.measure.board.SchedNode", SchedNode)
-    monkeypatch.setattr(hints, "NODES", ("/nowhere/sched",))
+    monkeypatch.setattr(hints, "SCHED_NODES", ("/nowhere/sched",))
     found = list(examine())
     assert [one.status.value for one in found] == ["fail", "warn"]
     assert "is this a Tegra?" in found[0].text

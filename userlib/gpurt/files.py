@@ -20,7 +20,7 @@ from gpurt.text import filename
 #: Names of an open descriptor.  It is read as it is: opening it again may be forbidden, and would begin a file anew.
 DESCRIPTOR = re.compile(r"/(?:dev/fd|proc/self/fd)/([0-9]{1,9})")
 STDIN = ("-", "/dev/stdin")
-CHUNK = 1 << 20
+CHUNK_BYTES = 1 << 20
 #: Files that `written` has begun.
 _unfinished: set[Path] = set()
 
@@ -192,7 +192,7 @@ def _opened(path: str) -> int:
 def _chunks(file: BinaryIO, most: int) -> Iterator[bytes]:
     """The content in pieces, until it is more than ``most`` bytes."""
     size = 0
-    while size <= most and (chunk := file.read(CHUNK)):
+    while size <= most and (chunk := file.read(CHUNK_BYTES)):
         size += len(chunk)
         yield chunk
 

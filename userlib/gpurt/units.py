@@ -13,9 +13,9 @@ from gpurt._gpurt import lib
 US = 1_000
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 #: `gpurt init` writes this for a value that nobody has measured; no time.
-UNKNOWN = "?"
+UNKNOWN_TIME = "?"
 #: The longest time that parse_time() accepts, ns (146 years).
-LONGEST = 2**62
+LONGEST_TIME_NS = 2**62
 TIME_PATTERN = r"^\s*[0-9]{1,20}(\.[0-9]{1,20})?\s*(ns|us|ms|s)\s*$"
 _TIME = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
 
@@ -23,7 +23,7 @@ _TIME = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*([a-z]*)\s*", re.ASCII
 def parse_time(text: str) -> int:
     """Nanoseconds of a time such as "5ms" or "0.25us".  Raises ValueError that says what is wrong."""
     found = _TIME.fullmatch(text)
-    if text == UNKNOWN:
+    if text == UNKNOWN_TIME:
         raise ValueError('"?" is still to be replaced by a time such as "5ms"')
     if found is None:
         raise ValueError(f'expected a time such as "5ms" or "250us", got {text[:40]!r}')
@@ -37,7 +37,7 @@ def parse_time(text: str) -> int:
     time, rest = divmod(int(whole + fraction) * UNITS[unit], power)
     if rest:
         raise ValueError(f'"{number}{unit}" is not a whole number of nanoseconds')
-    if time > LONGEST:
+    if time > LONGEST_TIME_NS:
         raise ValueError(f'"{number}{unit}" is longer than the longest time, 2^62 ns')
     return time
 

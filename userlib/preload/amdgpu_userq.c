@@ -10,9 +10,9 @@
 
 #include "kfd.h"
 
-#define NODES		"/dev/dri/"
+#define DRI_NODES		"/dev/dri/"
 #define RENDER		128
-#define WHY "user queues of /dev/dri (amdgpu.user_queue): nothing takes them off the GPU, and their work runs at any time"
+#define USERQ_WHY "user queues of /dev/dri (amdgpu.user_queue): nothing takes them off the GPU, and their work runs at any time"
 
 /* 1 + the minor number, of which those from RENDER on are of renderD nodes. */
 static int userq_node(const char *path)
@@ -20,7 +20,7 @@ static int userq_node(const char *path)
 	int minor;
 	char rest;
 
-	return sscanf(path, NODES "renderD%d%c", &minor, &rest) == 1 || sscanf(path, NODES "card%d%c", &minor, &rest) == 1 ?
+	return sscanf(path, DRI_NODES "renderD%d%c", &minor, &rest) == 1 || sscanf(path, DRI_NODES "card%d%c", &minor, &rest) == 1 ?
 	       1 + minor : 0;
 }
 
@@ -50,7 +50,7 @@ static void made(struct gpu_file *file, uint32_t queue)
 	like.gpu = like.device ? numbers_of("amdgpu-userq", like.device, kfd_gpu_at(like.device)) : NO_GPU;
 	agent_add(&like);
 	if (!told)
-		preload_say("amdgpu-userq: tier T0: " WHY);
+		preload_say("amdgpu-userq: tier T0: " USERQ_WHY);
 	told = true;
 }
 
@@ -82,7 +82,7 @@ static int userq_call(int fd, unsigned long request, void *argument)
 
 static unsigned int userq_tier(const char **how)
 {
-	*how = WHY;
+	*how = USERQ_WHY;
 	return GPURT_TIER_HINTS;
 }
 

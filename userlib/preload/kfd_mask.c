@@ -12,10 +12,10 @@
 #define RELEASE(major, minor) ((major) << 16 | (minor))
 #define PAIRED 100000	/* gfx_target_version of GC 10.0.0 */
 #define OTHER_RULE 120100 /* GC 12.1 and later, whose bits have a rule of their own */
-#define WORDS 32	/* 1,024 compute units; the driver ignores more */
+#define MASK_WORDS 32	/* 1,024 compute units; the driver ignores more */
 
 struct mask {
-	uint32_t words[WORDS];
+	uint32_t words[MASK_WORDS];
 	unsigned int count;
 };
 
@@ -31,7 +31,7 @@ static bool parse(const char *text, struct mask *mask)
 
 	text += !strncmp(text, "0x", 2) ? 2 : 0;
 	length = strlen(text);
-	if (!length || length > 8 * WORDS || strspn(text, "0123456789abcdefABCDEF") != length)
+	if (!length || length > 8 * MASK_WORDS || strspn(text, "0123456789abcdefABCDEF") != length)
 		return false;
 	memset(mask, 0, sizeof(*mask));
 	for (i = 0; i < length; i++) {

@@ -19,7 +19,7 @@
 #include "../mig.h"
 #include "board.h"
 
-#define WHY "a client of MPS: its work is on channels of the MPS server, which serves others, too; no segments are made"
+#define MPS_WHY "a client of MPS: its work is on channels of the MPS server, which serves others, too; no segments are made"
 
 /* It has no descriptor: nothing is called. */
 static struct gpu_file server = { .family = &family_nvidia_mps };
@@ -75,7 +75,7 @@ void mps_look(int device, pci_bus_id *ask)
 	if (atomic_exchange(&looked, true) || has_its_own() || process_sealed() || !runs())
 		return;
 	segments_explicit();
-	preload_say("nvidia-mps: tier T0: " WHY);
+	preload_say("nvidia-mps: tier T0: " MPS_WHY);
 	numbers_learn();
 	address = numbers_address(device, ask);
 	like.gpu = numbers_of_device(device, ask);
@@ -89,7 +89,7 @@ void mps_look(int device, pci_bus_id *ask)
 
 static unsigned int mps_tier(const char **how)
 {
-	*how = WHY;
+	*how = MPS_WHY;
 	return GPURT_TIER_HINTS;
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from probe.summary import Record
 
 #: How many elements of a list are shown.  The JSON has all.
-SHOWN = 12
+MAX_ELEMENTS_SHOWN = 12
 
 
 def duration(ns: int) -> str:
@@ -34,8 +34,8 @@ def value_text(key: str, value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} x {count}" for name, count in value.items()) or "none"
     if isinstance(value, list):
-        more = f" and {len(value) - SHOWN} more" if len(value) > SHOWN else ""
-        return (", ".join(str(one) for one in value[:SHOWN]) or "none") + more
+        more = f" and {len(value) - MAX_ELEMENTS_SHOWN} more" if len(value) > MAX_ELEMENTS_SHOWN else ""
+        return (", ".join(str(one) for one in value[:MAX_ELEMENTS_SHOWN]) or "none") + more
     if key.endswith("_ns") and isinstance(value, int):
         return duration(value)
     return str(value)

@@ -21,13 +21,13 @@ from analysis.energy.fit import Fit, FitError, Solved, Solver, fit, least_square
 from analysis.energy.measured import MeasuredPower
 from analysis.energy.write import Profiled, Timed, check, gpu_table, profiles
 from analysis.model import Span
-from analysis.model.energy import LONGEST, MAX_UNITS, STRONGEST
+from analysis.model.energy import MAX_ENERGY_TIME_NS, MAX_UNITS, STRONGEST
 from gpurt.errors import FileError, Problem, TasksetError, UsageError
 from gpurt.files import read
 from gpurt.text import filename
 from gpurt.units import POWERS, UNITS
 
-BYTES = 2**20
+MAX_AUTHORS_BYTES = 2**20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _TIMES = ("Min(ms)", "Max(ms)")
 _POWER, _ENERGIES = "Power(W)", ("energy", "energy_in_window")
@@ -109,7 +109,7 @@ def _gpu(folder: Path, name: str, static: int | None, method: str) -> Imported:
 
 def lines_of(path: Path) -> tuple[AuthorsLine, ...]:
     """The lines of a file.  Raises TasksetError with every mistake."""
-    text = read(path, BYTES, "a profile (CSV)").decode("utf-8-sig", "replace")
+    text = read(path, MAX_AUTHORS_BYTES, "a profile (CSV)").decode("utf-8-sig", "replace")
     rows = csv.DictReader(io.StringIO(text))
     problems: list[Problem] = []
     found: list[AuthorsLine] = []
@@ -145,7 +145,7 @@ def _units(row: Mapping[str, str | None], expected: int, problems: list[Problem]
 
 def _line(row: Mapping[str, str | None], units: int, number: int) -> AuthorsLine:
     """One line.  Raises ValueError that says what is wrong."""
-    best, worst = (_number(row, key, UNITS["ms"], LONGEST, int) for key in _TIMES)
+    best, worst = (_number(row, key, UNITS["ms"], MAX_ENERGY_TIME_NS, int) for key in _TIMES)
     if not 0 < best <= worst:
         raise ValueError(f"{_TIMES[0]}: expected 0 < {_TIMES[0]} <= {_TIMES[1]}")
     power = _number(row, _POWER, POWERS["W"], STRONGEST, round)

@@ -17,7 +17,7 @@ from analysis.model.uunifast import uunifast
 LIGHT = ("hotspot", "bfs", "hist", "hist2")
 HEAVY = ("mmul", "stereodisparity", "dxtc")
 #: How often a draw that does not fit is repeated.
-TRIES = 10_000
+MAX_DRAWS = 10_000
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Draw:
 
 def within(rng: random.Random, count: int, total: float, low: float, high: float) -> list[float]:
     """Utilizations of sum ``total`` within the limits; other draws are discarded.  Raises ValueError if none fits."""
-    for _ in range(TRIES):
+    for _ in range(MAX_DRAWS):
         found: list[float] = uunifast(np.array([[rng.random() for _ in range(count - 1)]]), total)[0].tolist()
         if all(low <= one <= high for one in found):
             return found
@@ -87,7 +87,7 @@ def _shares(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> 
 
 def _accepted(draw: Draw, profiles: Mapping[str, Profile], rng: random.Random) -> SpatialSystem:
     """Figure 2.10: ``x`` tasks with periods from 100 to 500 ms that STGM can place (our reading of its test)."""
-    for _ in range(TRIES):
+    for _ in range(MAX_DRAWS):
         tasks = []
         for number in range(int(draw.x)):
             period = rng.randrange(100, 501) * MS

@@ -14,7 +14,7 @@ from gpurt.units import parse_time
 #: The costs of updates and switches, beside the fields of Parameters.
 COSTS = ("epsilon", "theta")
 #: What may be changed.
-KEYS = (*(one.name for one in fields(Parameters) if one.name != "overlap"), *COSTS)
+CHANGE_KEYS = (*(one.name for one in fields(Parameters) if one.name != "overlap"), *COSTS)
 
 
 def changed(experiment: Schedulability, changes: Sequence[str]) -> Schedulability:
@@ -45,8 +45,8 @@ def changed(experiment: Schedulability, changes: Sequence[str]) -> Schedulabilit
 
 def _split(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
-    if key not in KEYS or not equals or not value or "/" in value:
-        raise ValueError(f"expected KEY=VALUE with one of {', '.join(KEYS)}, got {text[:40]!r}")
+    if key not in CHANGE_KEYS or not equals or not value or "/" in value:
+        raise ValueError(f"expected KEY=VALUE with one of {', '.join(CHANGE_KEYS)}, got {text[:40]!r}")
     return key, value
 
 

@@ -29,7 +29,9 @@ SECOND = 1000 * MS
 #: Judged, missed, energy and active energy in mJ, of each taskset and curve.
 Numbers: TypeAlias = "list[list[list[float]]]"
 #: The measures of a row beside panel, x, curve, base and tasksets, each with the ends of its interval.
-MEASURES = ("missed_percent", "less_missed_percent", "energy_j", "active_j", "active_less_j", "job_mj", "job_less_mj")
+ROW_MEASURES = (
+    "missed_percent", "less_missed_percent", "energy_j", "active_j", "active_less_j", "job_mj", "job_less_mj",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def _measures(bootstrap: Bootstrap, data: NDArray[np.float64], reference: NDArra
         bootstrap.difference(active, ones, reference[:, 3], ones).scaled(1e-3), bootstrap.ratio(active, done),
         bootstrap.difference(active, done, reference[:, 3], done_there),
     )  # fmt: skip
-    return {key: value for name, one in zip(MEASURES, measures, strict=True) for key, value in _cells(name, one)}
+    return {key: value for name, one in zip(ROW_MEASURES, measures, strict=True) for key, value in _cells(name, one)}
 
 
 def _cells(name: str, one: Interval) -> list[tuple[str, float]]:

@@ -27,7 +27,7 @@ from gpurt.types import CData
 #: The published platform: epsilon 1 ms, of which a context switch is 200 us, and a time slice of 1024 us.
 PLATFORM = Platform(4, alpha=800 * US, theta=200 * US, time_slice=1024 * US)
 
-METHODS = ("uunifast", "drs", "published")
+DRAW_METHODS = ("uunifast", "drs", "published")
 #: The range from which the published code draws each task's utilization where a number of tasks is given.
 PUBLISHED_SHARE = (0.05, 0.3)
 
@@ -96,8 +96,8 @@ def generate(
 
     Raises ValueError for an unknown method, and ImportError if "drs" is asked for and its package is missing.
     """
-    if method not in METHODS:
-        raise ValueError(f"no method is called {method!r}; there are {', '.join(METHODS)}")
+    if method not in DRAW_METHODS:
+        raise ValueError(f"no method is called {method!r}; there are {', '.join(DRAW_METHODS)}")
     if method == "published":  # worst fit places only tasks without a CPU there, those of a given number
         parameters = replace(parameters, reallocate=parameters.reallocate and bool(parameters.tasks))
     view, seed = parameters.view(), seed % 2**64

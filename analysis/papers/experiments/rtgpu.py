@@ -10,7 +10,7 @@ from analysis.papers.experiments.plan import Panel
 from analysis.papers.experiments.schedulability import Curve, Drawable, Schedulability
 from analysis.papers.rtgpu_tasksets import TABLE, Parameters
 
-CURVES = (
+RTGPU_CURVES = (
     Curve("RTGPU, printed", "rtgpu-printed"),
     Curve("RTGPU, whole jobs on the bus", "rtgpu"),
     Curve("RTGPU, tight", "rtgpu-tight"),
@@ -20,7 +20,7 @@ CURVES = (
 )
 #: Curves of tests and of runs.  The tasks run on the units that the tight test finds, or, without any, on equal shares.
 OBSERVED = (
-    *CURVES[:3],
+    *RTGPU_CURVES[:3],
     Curve("no miss seen, worst lengths", "rtgpu-tight", observed="worst"),
     Curve("no miss seen, random lengths", "rtgpu-tight", observed="random"),
 )
@@ -61,7 +61,7 @@ _BEST = "RTGPU is ahead of self-suspension, which is ahead of STGM; one copy is 
 
 
 def _experiment(
-    number: int, what: str, panels: tuple[Panel[Drawable], ...], claim: str, curves: tuple[Curve, ...] = CURVES
+    number: int, what: str, panels: tuple[Panel[Drawable], ...], claim: str, curves: tuple[Curve, ...] = RTGPU_CURVES
 ) -> Schedulability:
     return Schedulability(f"rtgpu-fig{number}", what, f"RTGPU figure {number}", panels, curves, claim)
 

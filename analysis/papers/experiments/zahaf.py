@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 from analysis.papers.experiments.rows import Row
 from analysis.papers.experiments.study import Study
 from analysis.papers.zahaf_tasksets import Parameters, generate, results
-from analysis.partition.variants import ORDERS, VARIANTS
+from analysis.partition.variants import HEURISTICS, LIST_ORDERS
 from analysis.partition.workload import SHIFT
 from gpurt._gpurt import lib
 from gpurt.types import Document
 
 SOURCE = "Zahaf et al., contention-aware GPU partitioning"
 #: The paper's variants, `fit` (fullest first) and `sav` (most units saved); all begin with the fullest partition.
-CURVES = ("1g", "sms-ina", "sms-act", "bf-ina", "bf-act", "fit-ina", "fit-act", "sav-ina", "sav-act")
+ZAHAF_CURVES = ("1g", "sms-ina", "sms-act", "bf-ina", "bf-act", "fit-ina", "fit-act", "sav-ina", "sav-act")
 BEST = "best"
 LOADS = tuple(range(2, 70, 2))
 #: Panels: how execution times scale (docs/readings/partitioning.md, "Partitioning").
 SCALINGS = {"shared": "C = k (a + b) / m", "printed": "C = k (a / m + b)"}
 #: How often figure 9 times the same tasksets: the least counts, which other work on the machine raises least.
-REPEATS = 5
+TIMED_REPEATS = 5
 MEASURES = {
     "share": "schedulable tasksets, %",
     "load": "scheduled load (mean of what is schedulable)",
@@ -85,9 +85,9 @@ def run(figure: Figure, tasksets: int, seed: int, progress: Callable[[], None]) 
 def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Iterator[Document]:
     tasks = generate(parameters, seed, count)
     lower, upper = (_bound(tasks, conflict) for conflict in (0, 1))
-    for curve in CURVES:
+    for curve in ZAHAF_CURVES:
         spent = []
-        for _ in range(REPEATS if figure.measure == "analysis_ns" else 1):
+        for _ in range(TIMED_REPEATS if figure.measure == "analysis_ns" else 1):
             start = time.process_time_ns()
             found = results(parameters, tasks, [(curve, "dec")])[:, 0]
             spent.append(time.process_time_ns() - start)
@@ -98,7 +98,7 @@ def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Ite
                     "upper": float(upper[fits].mean()), "parts": float(found["parts"][fits].mean())}  # fmt: skip
         yield {**row, "analysis_ns": min(spent) // count}
     if figure.best:
-        ways = [(variant, order) for variant in VARIANTS for order in ORDERS]
+        ways = [(variant, order) for variant in HEURISTICS for order in LIST_ORDERS]
         found = results(parameters, tasks, ways)
         yield _row(BEST, (found["status"] == lib.GPURT_PARTITION_FITS).any(axis=1))
 
@@ -122,7 +122,7 @@ def draw(figure: Figure, rows: Sequence[Row], path: Path) -> None:
     picture, axes = new_figure(len(SCALINGS))
     for one, (panel, scaling) in zip(axes, SCALINGS.items(), strict=True):
         here = [row for row in rows if row["panel"] == panel]
-        curves = [*CURVES, BEST] if figure.best else CURVES
+        curves = [*ZAHAF_CURVES, BEST] if figure.best else ZAHAF_CURVES
         for index, curve in enumerate(curves):
             _plot(one, figure, [row for row in here if row["curve"] == curve], curve, MARKERS[index])
         if figure.measure == "load":

@@ -18,7 +18,7 @@ from pycontrol.act.run.confine import PERCENTAGE
 from pycontrol.machine import cuda_device, mig
 from pycontrol.machine.topology import gpus
 
-CURE = "without it give the sizes: --units, --sizes and --max-partitions"
+SIZES_CURE = "without it give the sizes: --units, --sizes and --max-partitions"
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def read(mechanism: str, device: int | None, taskset: Taskset, units: int | None
     try:
         return _green(device or 0) if mechanism == ways.GREEN else _mig(device or 0)
     except DeviceError as error:
-        raise DeviceError(f"--mechanism {mechanism}: {error}; {CURE}") from None
+        raise DeviceError(f"--mechanism {mechanism}: {error}; {SIZES_CURE}") from None
 
 
 def _chip(taskset: Taskset, device: int | None) -> Topology:

@@ -24,7 +24,7 @@ from analysis.taskset.mechanisms import way_of
 from gpurt.errors import RefusedError, UsageError
 from gpurt.text import visible
 from pycontrol.act.run import preload, sms
-from pycontrol.link.placed import VARIABLE as PARTITION
+from pycontrol.link.placed import PARTITION_VARIABLE as PARTITION
 from pycontrol.machine import topology as machine
 from pycontrol.machine.mps import mps_pipe, mps_runs
 

@@ -28,9 +28,9 @@ from pycontrol.signals import INTERRUPTED, TERMINATED, Terminated
 CGROUPS = Path("/sys/fs/cgroup")
 #: How long tasks may take to get ready, and to end after SIGTERM, seconds.
 READY_TIMEOUT = 30.0
-STOP_TIMEOUT = 2.0
+CREW_STOP_S = 2.0
 #: Time between the moment when all tasks are ready and their common start, ns.
-LEAD = 100_000_000
+START_LEAD_NS = 100_000_000
 NS = 1_000_000_000
 
 #: Called now and then with the number of seconds of the run that have passed.
@@ -238,7 +238,7 @@ class Crew:
 
     def release(self) -> int:
         """Sends every task the common start, and returns it, ns."""
-        start = time.monotonic_ns() + LEAD
+        start = time.monotonic_ns() + START_LEAD_NS
         until = start + round(self.options.seconds * NS)
         for child in self.children:
             if child.process.stdin:
@@ -269,7 +269,7 @@ class Crew:
         longest = max((task.deadline for task in self.file.taskset), default=0)
         end = start + round(self.options.seconds * NS)
         waiting = [child for child in self.children if child.report is not None]
-        while time.monotonic_ns() < end + 2 * longest + round(STOP_TIMEOUT * NS):
+        while time.monotonic_ns() < end + 2 * longest + round(CREW_STOP_S * NS):
             self.check()
             now = time.monotonic_ns()
             progress(min(max(0, now - start), end - start) / NS)
@@ -281,12 +281,12 @@ class Crew:
             time.sleep(0.1)
 
     def stop(self) -> None:
-        """Sends SIGTERM to every task, and after STOP_TIMEOUT SIGKILL to those that still run."""
+        """Sends SIGTERM to every task, and after CREW_STOP_S SIGKILL to those that still run."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             running = [child for child in self.children if child.process.poll() is None]
             for child in running:
                 child.signal(number)
-            deadline = time.monotonic() + STOP_TIMEOUT
+            deadline = time.monotonic() + CREW_STOP_S
             for child in running:
                 try:
                     child.process.wait(max(0.0, deadline - time.monotonic()))

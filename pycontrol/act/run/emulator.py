@@ -19,7 +19,7 @@ from pycontrol.readable import readable
 
 #: How long the emulator may take to start, and to end, seconds.
 START_TIMEOUT = 20.0
-STOP_TIMEOUT = 3.0
+EMULATOR_STOP_S = 3.0
 
 
 class Emulator:
@@ -97,7 +97,7 @@ class Emulator:
         if self._process is not None:
             self._process.terminate()
             try:
-                self._process.wait(STOP_TIMEOUT)
+                self._process.wait(EMULATOR_STOP_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()

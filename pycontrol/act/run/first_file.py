@@ -15,12 +15,12 @@ from pathlib import Path
 from analysis.taskset import task_name
 from analysis.traces.trace import Kind, Trace
 from gpurt.text import visible
-from gpurt.units import UNKNOWN, format_time
+from gpurt.units import UNKNOWN_TIME, format_time
 from pycontrol.link.control import ClientInfo, UpdateLatency, raised, updates
 from pycontrol.machine import procs
 
 #: The value in the file.
-BLANK = f'"{UNKNOWN}"'
+BLANK = f'"{UNKNOWN_TIME}"'
 MEASURED = "`gpurt status latency` shows what a host has measured"
 
 
@@ -130,7 +130,7 @@ def _platform(policy: str | None, cpus: str, seen: str) -> list[str]:
     return [
         "",
         "[platform]",
-        f'policy = "{policy or UNKNOWN}"' + ("  # the host's" if policy else "  # boosted, segment, ..."),
+        f'policy = "{policy or UNKNOWN_TIME}"' + ("  # the host's" if policy else "  # boosted, segment, ..."),
         f"cpus = {cpus}",
         f"alpha = {BLANK}  # what a runlist update takes at most; {seen}",
         f"theta = {BLANK}  # what the GPU's context switch takes at most",

@@ -28,7 +28,7 @@ from pycontrol.observe.judge.verdict import Verdict, verdict
 from pycontrol.output import render
 
 #: Stand-ins take less than the worst case: what a machine adds of its own makes them late otherwise.
-SHARE = 80
+SHARE_PERCENT = 80
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from pycontrol.machine.rights import fifo_refusal
 from pycontrol.output import render
 
 ROOT = Path(__file__).resolve().parents[3]
-NAME = "libgpurt-preload.so"
+LIBRARY_NAME = "libgpurt-preload.so"
 #: Set this to use a library built elsewhere.
-VARIABLE = "GPURT_PRELOAD"
+LIBRARY_VARIABLE = "GPURT_PRELOAD"
 #: Where `make install` and Debian's package put it.
 FOLDERS = ("/usr/local/lib", "/usr/lib", f"/usr/lib/{os.uname().machine}-linux-gnu/gpurt")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
@@ -41,33 +41,33 @@ def find() -> Path:
     Raises:
         RuntimeFailure: there is no library, and none can be built.
     """
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(LIBRARY_VARIABLE)
     if named:
         if not os.path.isfile(named):  # unlike Path.is_file false where a folder may not be read
-            raise RuntimeFailure(f"{VARIABLE}={visible(named)} is no file, or not readable; correct or unset it")
+            raise RuntimeFailure(f"{LIBRARY_VARIABLE}={visible(named)} is no readable file; correct or unset it")
         return Path(named).resolve()
     if os.path.isdir(ROOT / "userlib" / "preload"):
         return _build()
     for folder in FOLDERS:
-        if os.path.isfile(installed := Path(folder) / NAME):
+        if os.path.isfile(installed := Path(folder) / LIBRARY_NAME):
             return installed
     raise RuntimeFailure(
-        f"{NAME}, which pip does not install, is not here; install Debian's package gpurt-preload, "
-        f"or run `make -C userlib install` in gpurt's sources, or set {VARIABLE}"
+        f"{LIBRARY_NAME}, which pip does not install, is not here; install Debian's package gpurt-preload, "
+        f"or run `make -C userlib install` in gpurt's sources, or set {LIBRARY_VARIABLE}"
     )
 
 
 def _build() -> Path:
     target = ROOT / "build" / "userlib"
     command = ["make", f"-j{os.cpu_count()}", "--no-print-directory", "-C", str(ROOT / "userlib"), f"BUILD={target}",
-               f"{target}/{NAME}"]  # fmt: skip
+               f"{target}/{LIBRARY_NAME}"]  # fmt: skip
     steps = 0
     if shutil.which("make"):
         steps = subprocess.run([*command, "-ns"], capture_output=True, check=False).stdout.count(b"\n")
     if steps:
-        render.note(f"{NAME} is not compiled from these sources yet: {steps} steps, once", as_json=False)
-    compile_with(command, NAME, steps)
-    return target / NAME
+        render.note(f"{LIBRARY_NAME} is not compiled from these sources yet: {steps} steps, once", as_json=False)
+    compile_with(command, LIBRARY_NAME, steps)
+    return target / LIBRARY_NAME
 
 
 def environment(library: Path | None, device: str | None, group: str | None = None) -> dict[str, str]:
@@ -87,7 +87,7 @@ def warn(program: str, library: Path) -> None:
     """A line on stderr if the program will not load the library: the dynamic linker says nothing then."""
     why = objection(program, library)
     if why and os.environ.get("GPURT_QUIET") != "1":
-        print(f"gpurt: {UNMANAGED}: {NAME} is not loaded by {visible(why)}; {UNLOADABLE}", file=sys.stderr)
+        print(f"gpurt: {UNMANAGED}: {LIBRARY_NAME} is not loaded by {visible(why)}; {UNLOADABLE}", file=sys.stderr)
 
 
 def _warn_without_host(device: str | None) -> None:
@@ -123,7 +123,8 @@ def execute(
         _warn_without_host(device)
         warn(command[0], library)
         if first := _preloaded()[0]:
-            print(f"gpurt: {visible(', '.join(first))} stays first in LD_PRELOAD, before {NAME}", file=sys.stderr)
+            names = visible(", ".join(first))
+            print(f"gpurt: {names} stays first in LD_PRELOAD, before {LIBRARY_NAME}", file=sys.stderr)
     if priority:
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))

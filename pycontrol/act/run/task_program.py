@@ -16,7 +16,7 @@ from pycontrol.act.run.compiling import compile_with
 
 ROOT = Path(__file__).resolve().parents[3]
 #: Set this to use a program built elsewhere.
-VARIABLE = "GPURT_TASK"
+PROGRAM_VARIABLE = "GPURT_TASK"
 FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
 INCLUDE = f"-I{ROOT / 'userlib' / 'include'}"
 
@@ -29,10 +29,10 @@ def find() -> Path:
     Raises:
         RuntimeFailure: there is no program, and none can be built.
     """
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(PROGRAM_VARIABLE)
     if named:
         if not os.access(named, os.X_OK):
-            raise RuntimeFailure(f"{VARIABLE}={named} is not an executable program; correct or unset it")
+            raise RuntimeFailure(f"{PROGRAM_VARIABLE}={named} is not an executable program; correct or unset it")
         return Path(named)
     sources = _sources()
     if sources:
@@ -42,7 +42,7 @@ def find() -> Path:
             return installed
     raise RuntimeFailure(
         "gpurt-task, which pip does not install, is not in PATH; install Debian's package gpurt, "
-        f"or run `make -C userlib install` in gpurt's sources, or set {VARIABLE}"
+        f"or run `make -C userlib install` in gpurt's sources, or set {PROGRAM_VARIABLE}"
     )
 
 
@@ -76,7 +76,8 @@ def _build(sources: list[Path]) -> Path:
                 compile_with([*compiler, INCLUDE, *map(str, sources), "-pthread", "-o", str(program)], "gpurt-task")
                 program.replace(target)
     except OSError as error:
-        raise RuntimeFailure(f"cannot build gpurt-task in {_cache()}: {error.strerror}; set {VARIABLE}") from None
+        why = f"cannot build gpurt-task in {_cache()}: {error.strerror}"
+        raise RuntimeFailure(f"{why}; set {PROGRAM_VARIABLE}") from None
     return target
 
 

@@ -16,9 +16,9 @@ from pycontrol.machine.power.sensor import Reading, Sensor, SensorError, SensorK
 #: A sensor that averages over a second says little about a window that is not much longer, ns.
 LONG_ENOUGH = 10 * 10**9
 #: How long the first change of a counter after the program is waited for, ns.
-PATIENCE = 2 * 10**9
+COUNTER_PATIENCE_NS = 2 * 10**9
 #: How long is waited between readings that look for that change, ns: what is seen late makes the error larger.
-SOON = 10**6
+COUNTER_PAUSE_NS = 10**6
 _S = 10**9
 
 
@@ -164,7 +164,7 @@ def _count(found: Round, program: Program, begin: int) -> None:
 
 def _settle(accounts: Sequence[Account], options: MeterOptions, sample: Callable[[], None], noted: Event) -> None:
     """Reads on until counters have changed once more, which tells their error."""
-    until = time.monotonic_ns() + PATIENCE
+    until = time.monotonic_ns() + COUNTER_PATIENCE_NS
     while not all(one.settled for one in accounts) and time.monotonic_ns() < until and not noted.is_set():
-        time.sleep(min(options.interval, SOON) / _S)
+        time.sleep(min(options.interval, COUNTER_PAUSE_NS) / _S)
         sample()

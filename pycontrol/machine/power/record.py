@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from analysis.energy.measured import COLUMNS
+from analysis.energy.measured import MEASURED_COLUMNS
 from gpurt.errors import FileError
 from gpurt.files import unwritable
 from gpurt.text import filename
@@ -76,7 +76,7 @@ class Record:
 
     def __init__(self, measurements: Path | None, samples: Path | None, sensors: Sequence[Sensor]) -> None:
         self._counters = {one.about.name for one in sensors if one.about.kind is SensorKind.COUNTER}
-        self._measurements = Lines(measurements, COLUMNS) if measurements else None
+        self._measurements = Lines(measurements, MEASURED_COLUMNS) if measurements else None
         self._samples = Lines(samples, SAMPLE_COLUMNS) if samples else None
 
     def reading(self, name: str, reading: Reading) -> None:

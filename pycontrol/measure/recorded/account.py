@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from analysis.taskset import task_name
 from gpurt.text import visible
-from gpurt.units import UNKNOWN, format_time
+from gpurt.units import UNKNOWN_TIME, format_time
 from pycontrol.measure.entry import percent
 from pycontrol.measure.recorded import jobs
 from pycontrol.measure.recorded.segments import Replay, both, merged
@@ -24,8 +24,8 @@ BUSY, SUSPENDED = Fraction(9, 10), Fraction(1, 10)
 #: How much before its launch work may seem to begin, ns, until clocks count as wrong.
 EARLY = 1_000_000
 APART = "begins were {} to {} ms apart, {} in the middle: no period, for a loop that waits for itself has none"
-LAUNCHED = ("SELECT c.start, w.end - w.start FROM work AS w JOIN call AS c ON c.process = w.process AND c.id = w.id "
-            "WHERE w.process = ? ORDER BY c.start")  # fmt: skip
+LAUNCHED_SQL = ("SELECT c.start, w.end - w.start FROM work AS w JOIN call AS c ON c.process = w.process "
+                "AND c.id = w.id WHERE w.process = ? ORDER BY c.start")  # fmt: skip
 #: Nothing bounds a time from below: the profiler, other threads and other GPU work may be in each that was seen.
 SPAN = '{{ worst = "{}", best = "0ns" }}'
 
@@ -118,7 +118,7 @@ class Account:
         """How long the GPU work in all takes that is launched from the begin of a job to the next."""
         times = dict.fromkeys(range(len(found.all)), 0)
         at = -1
-        for start, length in self.recording.rows(LAUNCHED, self.process):
+        for start, length in self.recording.rows(LAUNCHED_SQL, self.process):
             while at + 1 < len(found.all) and found.all[at + 1].start <= start:
                 at += 1
             if at >= 0:
@@ -163,10 +163,10 @@ def entry(one: Account, found: jobs.RecordedJobs, margin: Fraction, name: str) -
         *(f"# WARNING: {why}." for why in one.warnings(found)),
         "[[task]]",
         f'name = "{task_name(name.strip("# "))}"',
-        f'cpu = "{UNKNOWN}"  # not in a recording, as its priority',
-        f'priority = "{UNKNOWN}"',
-        f'period = "{UNKNOWN}"  # no timer is in the recording{said}',
-        f'deadline = "{UNKNOWN}"',
+        f'cpu = "{UNKNOWN_TIME}"  # not in a recording, as its priority',
+        f'priority = "{UNKNOWN_TIME}"',
+        f'period = "{UNKNOWN_TIME}"  # no timer is in the recording{said}',
+        f'deadline = "{UNKNOWN_TIME}"',
         *([_waiting(one)] if found.jobs[0].segments else []),
         "segments = [",
         *_parts(one, found, margin),
@@ -176,9 +176,10 @@ def entry(one: Account, found: jobs.RecordedJobs, margin: Fraction, name: str) -
 
 def _waiting(one: Account) -> str:
     if one.spins is None:
-        return f'waiting = "{UNKNOWN}"  # when threads executed is not recorded; CUDA spins unless it is told otherwise'
+        why = "when threads executed is not recorded; CUDA spins unless it is told otherwise"
+        return f'waiting = "{UNKNOWN_TIME}"  # {why}'
     share = Fraction(*one.spins)
-    word = "busy" if share >= BUSY else "suspend" if share <= SUSPENDED else UNKNOWN
+    word = "busy" if share >= BUSY else "suspend" if share <= SUSPENDED else UNKNOWN_TIME
     waited = format_time(one.spins[1])
     return f'waiting = "{word}"  # threads were on a CPU for {float(share * 100):.1f} % of {waited} of waiting'
 

@@ -39,7 +39,7 @@ OURS = re.compile(rf'^[^\[]*"format": "{FORMAT}"')
 #: Fractions stay text: a time of 16 digits before the point does not fit a float.
 DECODER = json.JSONDecoder(parse_float=str)
 #: The profiler's own wait ends its recording, after the last launch and the last mark.
-OWN = """
+OWN_WAIT_SQL = """
 UPDATE call SET name = 'the profiler''s own ' || name WHERE rowid IN (
   SELECT rowid FROM call AS own WHERE op(name) = 'device' AND NOT EXISTS (
     SELECT 1 FROM call AS other WHERE other.process = own.process AND other.start > own.start
@@ -168,7 +168,7 @@ class _Adder:
             self.execute(f"UPDATE {table} SET process = (SELECT call.process FROM call WHERE call.id = {table}.id)")
         if len(only := recording.processes()) == 1:
             self.execute("UPDATE work SET process = ? WHERE process IS NULL", only)
-        self.execute(OWN)
+        self.execute(OWN_WAIT_SQL)
         recording.finish()
         recording.lacks += [what for table, what in LACKS.items() if not table or not recording.count(
             f"SELECT count(*) FROM {table}")]  # fmt: skip

@@ -57,7 +57,7 @@ INSERT INTO mark SELECT {process}, globalTid, CAST({name} AS TEXT), start, end F
 WHERE eventType IN (59, 60) AND end IS NOT NULL AND {name} IS NOT NULL
 """
 #: A thread executes from when it is scheduled in until its next row; a row in that follows a row in was lost.
-RUNS = """
+RUNS_SQL = """
 INSERT INTO run SELECT globalTid, start, coalesce(then_at, (SELECT max(start) FROM nsys.SCHED_EVENTS)) FROM (
   SELECT globalTid, start, isSchedIn, lead(start) OVER own AS then_at, lead(isSchedIn) OVER own AS next
   FROM nsys.SCHED_EVENTS WINDOW own AS (PARTITION BY globalTid ORDER BY start, isSchedIn))
@@ -127,7 +127,7 @@ def _statements(tables: Mapping[str, set[str]]) -> Iterator[str]:
         yield MARKS.format(process=PID.format("globalTid"), name="coalesce(text, value)" if by_id else "text",
                            join="LEFT JOIN StringIds AS s ON s.id = textId" if by_id else "")  # fmt: skip
     if "isSchedIn" in tables.get("SCHED_EVENTS", ()):
-        yield RUNS
+        yield RUNS_SQL
 
 
 def _about(recording: Recording, tables: Mapping[str, set[str]]) -> None:

@@ -19,13 +19,13 @@ from pycontrol.measure.recorded.store import Recording
 from pycontrol.output import render
 
 #: How many names of ranges the report shows.
-MOST = 12
+MAX_RANGE_NAMES = 12
 #: A launch of that length may have waited, ns.
 LONG = 1_000_000
 KNOWN = "a Chrome trace of PyTorch's profiler, an SQLite export of Nsight Systems, or a folder of ros2_tracing"
 WORDS = {"cpu": "CPU before, between, after", "misc": "G^m", "idle": "  in it: thread waits, GPU idle", "gpu": "G^e"}
 OF = " FROM work WHERE process = ?"
-LAUNCHED = " FROM call JOIN work USING (process, id) WHERE process = ?"
+LAUNCHED_OF_PROCESS = " FROM call JOIN work USING (process, id) WHERE process = ?"
 
 
 def read(path: Path) -> Recording:
@@ -93,10 +93,10 @@ def _report(recording: Recording, those: Sequence[Account]) -> Iterator[str]:
 
 def _process(one: Account) -> Iterator[str]:
     count, process, seen = one.recording.count, one.process, one.replay
-    threads, graphs = (count(f"SELECT count(DISTINCT {what}){LAUNCHED}{more}", process) for what, more in (
+    threads, graphs = (count(f"SELECT count(DISTINCT {what}){LAUNCHED_OF_PROCESS}{more}", process) for what, more in (
         ("thread", ""), ("id", " AND call.name LIKE '%GraphLaunch%'")))  # fmt: skip
     works = count(f"SELECT count(*){OF}", process)
-    launched = count(f"SELECT count(DISTINCT work.rowid){LAUNCHED}", process)
+    launched = count(f"SELECT count(DISTINCT work.rowid){LAUNCHED_OF_PROCESS}", process)
     more = f"; launches of graphs: {graphs}" if graphs else ""
     yield f"{one.name}: pieces of GPU work: {works}; streams: {len(seen.places)}; threads that launch: {threads}{more}"
     if works > launched:
@@ -105,7 +105,8 @@ def _process(one: Account) -> Iterator[str]:
         yield from ("", render.table(("wait", "calls", "ms", "proves the end of the work of"), (
             (name, str(many), render.ms(time), why)
             for (name, why), (many, time) in sorted(seen.waits.items()))))  # fmt: skip
-    if (longest := count(f"SELECT max(call.end - call.start){LAUNCHED} AND op(call.name) = ''", process)) > LONG:
+    launches = f"SELECT max(call.end - call.start){LAUNCHED_OF_PROCESS} AND op(call.name) = ''"
+    if (longest := count(launches, process)) > LONG:
         yield f"the longest launch took {render.ms(longest)} ms: one that waits for room in a queue counts as CPU work"
     if max(seen.skew, seen.early) > 0:
         late, early = format_time(max(seen.skew, 0)), format_time(max(seen.early, 0))
@@ -117,8 +118,8 @@ def _process(one: Account) -> Iterator[str]:
         apart = {name: jobs.distances(those) for name, those in one.offered.items()}
         yield from ("", render.table(("range", "times", "shortest ms", "middle ms", "longest ms"), (
             (name, str(len(those)), *map(render.ms, apart[name] or (None,) * 3))
-            for name, those in [*one.offered.items()][:MOST])))  # fmt: skip
-        more = f"; {len(one.offered) - MOST} more" if len(one.offered) > MOST else ""
+            for name, those in [*one.offered.items()][:MAX_RANGE_NAMES])))  # fmt: skip
+        more = f"; {len(one.offered) - MAX_RANGE_NAMES} more" if len(one.offered) > MAX_RANGE_NAMES else ""
         yield f"(ms: from begin to begin; # stands for a number{more})"
     if one.found:
         yield from ("", *_jobs(one, one.found))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from analysis.taskset import task_name
 from gpurt.errors import FileError
 from gpurt.text import filename, visible
-from gpurt.units import UNKNOWN, format_time
+from gpurt.units import UNKNOWN_TIME, format_time
 from pycontrol.measure.entry import percent
 from pycontrol.measure.recorded.account import SPAN
 from pycontrol.measure.summary import enlarged
@@ -28,7 +28,7 @@ from pycontrol.output import render
 #: A process and a handle of it.
 Key = tuple[int, int]
 #: Kinds of callbacks, in the order in which an executor of ROS 2 looks for them.
-KINDS = ("timer", "subscription", "service", "unknown")
+CALLBACK_KINDS = ("timer", "subscription", "service", "unknown")
 
 
 class RosEvent(NamedTuple):
@@ -172,8 +172,8 @@ class Executors:
         for key, one in self.callbacks.items():
             for thread in one.threads:
                 found[key[0], thread].append(key)
-        return {where: sorted(keys, key=lambda key: (KINDS.index(self.callbacks[key].kind), key)) for where, keys in
-                sorted(found.items())}  # fmt: skip
+        return {where: sorted(keys, key=lambda key: (CALLBACK_KINDS.index(self.callbacks[key].kind), key))
+                for where, keys in sorted(found.items())}  # fmt: skip
 
 
 def events(path: Path) -> Iterator[RosEvent]:
@@ -246,7 +246,7 @@ def _released(one: RosCallback, names: Names) -> str:
     if one.kind != "subscription":
         return "-"
     proved = ", ".join(f"{names.of[key]} ({many} of {one.takes})" for key, many in one.sources.most_common())
-    return proved or UNKNOWN
+    return proved or UNKNOWN_TIME
 
 
 def _thread(
@@ -254,21 +254,22 @@ def _thread(
 ) -> Iterator[str]:
     """The [[thread]], and the [[task]]s that it serves."""
     called = task_name(f"{found.names[process]}-{thread}")
-    order = '"ros2"  # its executor waits with a wait set' if thread in found.waits else f'"{UNKNOWN}"  # ros2, or fifo'
+    unknown = f'"{UNKNOWN_TIME}"'
+    order = '"ros2"  # its executor waits with a wait set' if thread in found.waits else f"{unknown}  # ros2, or fifo"
     several = sum(one == process for one, _ in found.threads()) > 1
     home = f'\nprocess = "{task_name(f"{found.names[process]}-{process}")}"  # several of its threads have callbacks'
     yield (f'[[thread]]  # process {process} ({visible(found.names[process])}), thread {thread}\nname = "{called}"\n'
-           f'cpu = "{UNKNOWN}"\npriority = "{UNKNOWN}"\norder = {order}{home if several else ""}')  # fmt: skip
+           f"cpu = {unknown}\npriority = {unknown}\norder = {order}{home if several else ''}")  # fmt: skip
     for key in keys:
         one = found.callbacks[key]
         span = SPAN.format(format_time(enlarged(_times(found, one)[0], margin)))
         time, jobs = "CPU time" if found.switches else "wall time", len(one.begins)
         period = f'"{format_time(one.period)}"  # of its timer' if one.period else (
-            f'"{UNKNOWN}"  # released by {_released(one, names)}; {visible(one.about)}')  # fmt: skip
+            f'"{UNKNOWN_TIME}"  # released by {_released(one, names)}; {visible(one.about)}')  # fmt: skip
         yield "\n".join([
             f"[[task]]  # {visible(one.symbol)[:100]}", f'name = "{names.of[key]}"', f'thread = "{called}"',
-            f'rank = "{UNKNOWN}"  # its place in the executor: timers, subscriptions, services',
-            f'kind = "{UNKNOWN if one.kind == "unknown" else one.kind}"', f"period = {period}",
-            f'deadline = "{UNKNOWN}"',
+            f'rank = "{UNKNOWN_TIME}"  # its place in the executor: timers, subscriptions, services',
+            f'kind = "{UNKNOWN_TIME if one.kind == "unknown" else one.kind}"', f"period = {period}",
+            f'deadline = "{UNKNOWN_TIME}"',
             f"segments = [{{ cpu = {span} }}]  # {time}, GPU work included; {jobs} jobs and {percent(margin)}",
         ])  # fmt: skip

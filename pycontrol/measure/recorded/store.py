@@ -19,7 +19,7 @@ from gpurt.text import filename
 #: ``id``: relates a call to its work and to the scope of its wait; unique in a process.  ``result``: what the call
 #: returned, 0 for success.  ``context``: of work its device and context, of a wait the context alone: exports of Nsight
 #: Systems have device 0 in each wait.  ``record``: the call that recorded the event.
-SCHEMA = """
+STORE_SCHEMA = """
 CREATE TABLE call (process INT, thread INT, id INT, name TEXT, start INT, end INT, result INT);
 CREATE TABLE work (process INT, id INT, context TEXT, stream INT, start INT, end INT, kind TEXT, name TEXT);
 CREATE TABLE scope (process INT, id INT, context TEXT, stream INT, record INT);
@@ -83,7 +83,7 @@ class Recording:
         self.data.text_factory = lambda text: text.decode("utf-8", "replace")
         self.data.create_function("base", 1, base, deterministic=True)
         self.data.create_function("op", 1, op, deterministic=True)
-        self.data.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {SCHEMA} BEGIN;")
+        self.data.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {STORE_SCHEMA} BEGIN;")
 
     def rows(self, query: str, *arguments: object) -> Iterator[sqlite3.Row]:
         """The rows that a query finds."""

@@ -20,7 +20,7 @@ BEFORE = re.compile(rf"\s*(?:[{{}}]|\.loc\b[^\n]*(?:\n|$)|({NAME})\s*:(?!:))")
 INSTRUCTION = re.compile(r"(@!?[\w$%]+\s+)?([a-z]\w*)((?:\.|::)[\w.:]*)?(?:\s+([^\s{}:;][^:;]*|\{[^:;]*))?")
 DECLARES = re.compile(r"\.(?:reg|shared|local|param|pragma|branchtargets)\b")
 READ = re.compile(r"%smid\b")
-MARK = "gpurt_sm_next"
+LOOP_MARK = "gpurt_sm_next"
 TAKES = re.compile(r"(?:@\S+\s+)?atom\.[\w.:]*add[\w.:]*\.u64")
 BARRIER = re.compile(r"(?:@\S+\s+)?(?:bar|barrier)\.(?:cta\.)?(?:sync|red)")
 #: Instructions that store into memory: these words of `operation.modifiers`, unless it is a block's or thread's own.
@@ -28,7 +28,7 @@ STORES = re.compile(r"(?:st|red|atom|sust|sured|wmma\.store|cp\.async\.bulk|cp\.
 OWN = re.compile(r"(?:st|red|atom|wmma\.store)\b.*\.(?:shared|local|param)\b")
 ADDS = re.compile(r"atom\b.*\.add\b")
 JUMPS = ("bra", "brx")
-ENDS = (*JUMPS, "ret", "exit", "trap")
+BLOCK_ENDS = (*JUMPS, "ret", "exit", "trap")
 #: Instructions that go on with the next one.  Those that may change a thread's registers are not among them.
 PLAIN = {
     "abs", "activemask", "add", "addc", "and", "applypriority", "atom", "bar", "barrier", "bfe", "bfi", "bfind",
@@ -122,7 +122,7 @@ def _body(text: str) -> Body:
 
 
 def _kernel(name: str, body: Body, head: str) -> Code:
-    marks = any(MARK in one for one in body.statements) and any(map(TAKES.match, body.statements))
+    marks = any(LOOP_MARK in one for one in body.statements) and any(map(TAKES.match, body.statements))
     marks = marks and sum(bool(BARRIER.match(one)) for one in body.statements) > 1
     threads = None
     if found := MOST_THREADS.search(head):
@@ -149,12 +149,12 @@ def _step(statement: str, body: Body) -> Instruction:
     depends, operation, rest = bool(found[1]), found[2], found[4] or ""
     if operation == "call":
         raise ValueError(f"unclear: calls a function ({shown!r}): compile with optimization, so that none is left")
-    if operation not in PLAIN and operation not in ENDS:
+    if operation not in PLAIN and operation not in BLOCK_ENDS:
         raise ValueError(f"unclear: {shown!r} is no instruction that is known here")
     whole = operation + (found[3] or "")
     stores, counts = bool(STORES.match(whole) and not OWN.match(whole)), bool(ADDS.match(whole))
     return Instruction(
-        bool(READ.search(statement)), _targets(operation, rest, body), depends or operation not in ENDS,
+        bool(READ.search(statement)), _targets(operation, rest, body), depends or operation not in BLOCK_ENDS,
         always=not depends, waits=bool(BARRIER.match(statement)), takes=bool(TAKES.match(statement)),
         stores=stores and not counts, counts=stores and counts,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from pycontrol.measure.smcheck.code import Code
 from pycontrol.measure.smcheck.limits import Room
 from pycontrol.measure.smcheck.ptxas import Use
 
-MAX_BYTES = 16 * 2**20
+MAX_CODE_BYTES = 16 * 2**20
 EXPECTED = "PTX, or what ptxas -v prints"
 #: The marks of an assembler's text for AMD's GPUs, and the beginning of an object for them: ELF of machine EM_AMDGPU.
 AMDGCN = re.compile(r"^\s*\.(?:amdgcn_target|amdhsa_kernel|amdgpu_hsa_kernel)\b", re.MULTILINE)
@@ -58,7 +58,7 @@ class Verdict:
 def read(path: Path, into: Said) -> None:
     """Adds what a file says.  Raises FileError that names the file."""
     name = filename(path)
-    data = files.read(path, MAX_BYTES, "a kernel's text")
+    data = files.read(path, MAX_CODE_BYTES, "a kernel's text")
     if data.startswith(ELF) and data[MACHINE] == EM_AMDGPU:
         raise FileError(f"{name}: {NOT_JUDGED}")
     try:

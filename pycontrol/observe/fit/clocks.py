@@ -14,7 +14,7 @@ from pycontrol.observe.fit.host import Host
 from pycontrol.observe.fit.objection import Code, Objection
 
 ANEW = "set the clocks of the file (docs/manual/clocks.md), or measure the times anew"
-ANSWER = "take it out of the file's clocks if you answer for it"
+ANSWER_CURE = "take it out of the file's clocks if you answer for it"
 
 
 def clocks(file: TasksetFile, host: Host) -> Iterator[Objection]:
@@ -42,7 +42,7 @@ def _of_cpu(task: Task, wanted: Clocks, seen: MachineClocks) -> Iterator[Objecti
         yield from _held(f"the clock of CPU {task.cpu}", clock, wanted.cpu)
     if wanted.governor is not None and (clock is None or clock.governor != wanted.governor):
         here = "unknown" if clock is None or clock.governor is None else clock.governor
-        cure = ANSWER if here == "unknown" else ANEW
+        cure = ANSWER_CURE if here == "unknown" else ANEW
         yield _differs(f"the governor of CPU {task.cpu}", here, f"governor {wanted.governor}", cure)
 
 
@@ -57,16 +57,16 @@ def _of_gpu(wanted: Clocks, seen: Sequence[Clock]) -> Iterator[Objection]:
 def _held(what: str, clock: Clock | None, wanted: int) -> Iterator[Objection]:
     there = format_frequency(wanted)
     if clock is None:
-        yield _differs(what, "unknown", there, ANSWER)
+        yield _differs(what, "unknown", there, ANSWER_CURE)
     elif clock.hertz is None:
-        yield _differs(what, clock.text, there, f"hold it (docs/manual/clocks.md), or {ANSWER}")
+        yield _differs(what, clock.text, there, f"hold it (docs/manual/clocks.md), or {ANSWER_CURE}")
     elif clock.hertz != wanted:
         yield _differs(what, clock.text, there)
 
 
 def _of_board(wanted: Clocks, seen: MachineClocks) -> Iterator[Objection]:
     if wanted.power_mode is not None and seen.power_mode != wanted.power_mode:
-        here, cure = ("unknown", ANSWER) if seen.power_mode is None else (shown(seen.power_mode), ANEW)
+        here, cure = ("unknown", ANSWER_CURE) if seen.power_mode is None else (shown(seen.power_mode), ANEW)
         yield _differs("the power mode", here, shown(wanted.power_mode), cure)
     if wanted.temperature is None:
         return

@@ -11,7 +11,7 @@ from analysis.model import POLICIES, Partition, Platform, Taskset
 from analysis.model.driver import settled
 from analysis.taskset import TasksetFile
 from gpurt.enums import Tier
-from gpurt.units import LONGEST, exact_ms
+from gpurt.units import LONGEST_TIME_NS, exact_ms
 from pycontrol.link.control import GpuStatus, raised, updates
 from pycontrol.observe.fit.host import Host
 from pycontrol.observe.fit.objection import Code, Objection
@@ -73,11 +73,11 @@ def _dearer(taskset: Taskset, part: Partition | None, gpu: GpuStatus) -> Iterato
     if several or rules.update:
         known.append(("a runlist update", gpu.alpha_ns, "alpha", platform.alpha))
     if rules.turns:
-        known.append(("a time slice", gpu.slice_ns or LONGEST, "time_slice", platform.time_slice))
+        known.append(("a time slice", gpu.slice_ns or LONGEST_TIME_NS, "time_slice", platform.time_slice))
     cure = "start the host with the file's costs, or write the host's {} into it"
     for what, here, key, there in known:
         if here > there:
-            lasts = f"{what} takes {exact_ms(here)}" if here < LONGEST else "there are no time slices"
+            lasts = f"{what} takes {exact_ms(here)}" if here < LONGEST_TIME_NS else "there are no time slices"
             text = f"on the host's virtual GPU {lasts}, the file's {key} is {exact_ms(there)}"
             yield Objection(Code.COSTS, text, cure.format(key))
     if rules.turns and gpu.slice_ns < settled(platform.time_slice):  # work takes more turns then

@@ -22,7 +22,7 @@ from pycontrol.machine.programs import fingerprint, tasks_of
 #: The module's parameters: on which CPU the GPUs' threads stay, and whether updates of virtual GPUs sleep.
 PARAMETERS = Path("/sys/module/gpurt/parameters")
 #: Updates of the module's virtual GPUs that take longer always sleep, ns (kmod/drv/vgpu.c).
-SPIN = 10_000_000
+MAX_AWAKE_NS = 10_000_000
 #: The CPUs that this machine has now.
 ONLINE = Path("/sys/devices/system/cpu/online")
 
@@ -110,7 +110,8 @@ def look(control: Control, policies: Collection[str | None] | None = ()) -> Host
     return Host(
         gpus, clients, control.latency(), raises=_raises(control.device) if boosted else None,
         thread_stays=module and _parameter("thread_cpu") == "0",
-        sleeps=module and (_parameter("vgpu_sleeps") == "Y" or any(one.alpha_ns + one.theta_ns > SPIN for one in gpus)),
+        sleeps=module and (_parameter("vgpu_sleeps") == "Y"
+                           or any(one.alpha_ns + one.theta_ns > MAX_AWAKE_NS for one in gpus)),
         troubles=_troubles() if module else (), cpus=online(), fifo=fifo_permitted(),
         programs={pid: (comm, fingerprint(procs.command(pid))) for pid, comm in pids.items()}, homes=homes,
         users={pid: procs.user(pid) for pid in pids}, clocks=(clocks.look(),),

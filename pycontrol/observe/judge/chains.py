@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.chains.bounds import bounded
-from analysis.chains.observed import KEYS, ChainWatch
+from analysis.chains.observed import MEASURE_KEYS, ChainWatch
 from analysis.model import Chain, Taskset
 from analysis.taskset import TasksetFile
 from analysis.traces.trace import Event
@@ -38,7 +38,7 @@ class ChainCheck:
     @property
     def exceeded(self) -> bool:
         """Whether anything was."""
-        return any(map(self.above, KEYS))
+        return any(map(self.above, MEASURE_KEYS))
 
     def above(self, key: str) -> bool:
         """Whether more was seen than the bound, or than the file allows."""
@@ -48,12 +48,12 @@ class ChainCheck:
 
 def limits(chain: Chain) -> dict[str, int]:
     """What the file allows, by key, ns."""
-    return {key: limit for key in KEYS if (limit := getattr(chain, key)) is not None}
+    return {key: limit for key in MEASURE_KEYS if (limit := getattr(chain, key)) is not None}
 
 
 def against_limits(chain: Chain, longest: Sequence[int]) -> ChainCheck:
     """The longest times of a chain in simulated runs, 0 if there was none, against what the file allows."""
-    seen = {key: time for key, time in zip(KEYS, longest, strict=True) if time}
+    seen = {key: time for key, time in zip(MEASURE_KEYS, longest, strict=True) if time}
     return ChainCheck(chain.name, seen, {}, limits(chain))
 
 

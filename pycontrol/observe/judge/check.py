@@ -17,9 +17,9 @@ from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.judge.seen import meaning
 
 #: A task of which this many times as many jobs could have been seen is remarked on.
-FEW = 2
+FEW_JOBS_FACTOR = 2
 #: Why the answer about a taskset without a real-time task is no.
-NOTHING = "there is no real-time task, so nothing was observed"
+NOTHING_OBSERVED = "there is no real-time task, so nothing was observed"
 
 #: The advice where tasks of a real run missed deadlines.
 LATE = (
@@ -27,7 +27,7 @@ LATE = (
     "leave them in time at all"
 )
 #: The same where they did not, and exceeded their bounds.
-ABOVE = (
+ABOVE_BOUNDS = (
     "no deadline was missed, but a bound was exceeded: a time in the file is too small, or something that the analysis "
     "does not have delays tasks; `gpurt doctor` says what does on this machine"
 )
@@ -68,7 +68,7 @@ class TaskCheck:
 def notes(lines: Sequence[TaskCheck], trace: Trace) -> list[str]:
     """Remarks for the user: why no job was seen or was late, which programs ended early, and what the trace lacks."""
     silent = [f"{line.task} ({line.segments})" for line in lines if line.segments and not line.jobs]
-    found = [NOTHING] if all(line.best_effort for line in lines) else []
+    found = [NOTHING_OBSERVED] if all(line.best_effort for line in lines) else []
     if silent:
         found.append(
             f"GPU segments were seen, but no job, of {', '.join(silent)}; jobs are only known of tasks that "
@@ -84,11 +84,11 @@ def notes(lines: Sequence[TaskCheck], trace: Trace) -> list[str]:
         f"{line.task}: {line.jobs} jobs were seen in {trace.end / 1e9:.1f} s, in which its period allows "
         f"{trace.end // line.period}: if it is periodic, jobs are missing"
         for line in lines
-        if not line.best_effort and line.ended is None and 0 < line.jobs * FEW * line.period < trace.end
+        if not line.best_effort and line.ended is None and 0 < line.jobs * FEW_JOBS_FACTOR * line.period < trace.end
     ]
     urgent = [line for line in lines if not line.best_effort]
     if trace.meta.get("clock") != "virtual" and any(line.misses or line.above_bound for line in urgent):
-        found.append(LATE if any(line.misses for line in urgent) else ABOVE)
+        found.append(LATE if any(line.misses for line in urgent) else ABOVE_BOUNDS)
     lost = [event for event in trace.events if event.kind is Kind.LOST and event.detail]
     return found + [f"{event.task}: {event.detail}" if event.task else str(event.detail) for event in lost]
 
@@ -117,7 +117,7 @@ def against(seen: Judged) -> str:
 def incomplete(seen: Judged) -> str:
     """Why it says nothing that no late job was seen: some were not seen; empty if none is known to be missing."""
     if all(line.best_effort for line in seen.lines):
-        return NOTHING
+        return NOTHING_OBSERVED
     blind = [one for one in seen.findings if one.what.sort is Sort.BLIND]
     if blind:
         more = f", and {len(blind) - 1} more like it" if len(blind) > 1 else ""

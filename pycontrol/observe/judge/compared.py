@@ -16,7 +16,7 @@ from pycontrol.observe.judge.finding import Sort, What
 from pycontrol.observe.judge.subject import lost, of_another_taskset
 
 #: The number of broken assumptions that are printed at most.
-SHOWN = 5
+MAX_BROKEN_SHOWN = 5
 
 
 def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | None) -> tuple[Judged, list[str]]:
@@ -42,9 +42,9 @@ def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | Non
     if loaded.lacks:
         remarks.append("the file has no epsilon: updates, and the lengths of segments, were not judged")
     said = {Sort.ASSUMPTION: "an assumption of the analysis was broken", Sort.BLIND: "not everything was seen"}
-    remarks += [f"{said[one.what.sort]}: {one.line()}" for one in broken[:SHOWN]]
-    if len(broken) > SHOWN:
-        remarks.append(f"{len(broken) - SHOWN} more of these (--json has all)")
+    remarks += [f"{said[one.what.sort]}: {one.line()}" for one in broken[:MAX_BROKEN_SHOWN]]
+    if len(broken) > MAX_BROKEN_SHOWN:
+        remarks.append(f"{len(broken) - MAX_BROKEN_SHOWN} more of these (--json has all)")
     if seen.chains:
         remarks.append(DERIVED)
     if others:

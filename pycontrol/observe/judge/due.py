@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Callable, Iterator
 
 #: Below so many entries none is thrown away before its time.
-FEW = 1024
+MIN_ENTRIES_SWEPT = 1024
 
 
 class Due:
@@ -21,7 +21,7 @@ class Due:
     def __init__(self, open_: Callable[[str, int], bool]) -> None:
         self._open = open_
         self._heap: list[tuple[int, str, int]] = []
-        self._room = FEW
+        self._room = MIN_ENTRIES_SWEPT
 
     def __len__(self) -> int:
         return len(self._heap)
@@ -32,7 +32,7 @@ class Due:
         if len(self._heap) > self._room:
             self._heap = [one for one in self._heap if self._open(one[1], one[2])]
             heapq.heapify(self._heap)
-            self._room = max(FEW, 2 * len(self._heap))
+            self._room = max(MIN_ENTRIES_SWEPT, 2 * len(self._heap))
 
     def before(self, now: int) -> Iterator[tuple[str, int]]:
         """Takes out what is due before ``now``: tasks and releases."""

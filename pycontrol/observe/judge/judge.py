@@ -25,7 +25,7 @@ from pycontrol.observe.judge.seen import MOST_OPEN, OpenJob, SeenTask, Tally, me
 from pycontrol.observe.judge.segments import Segments
 from pycontrol.observe.judge.serving import Serving
 from pycontrol.observe.judge.slept import Slept
-from pycontrol.observe.judge.strangers import MANY, Strangers
+from pycontrol.observe.judge.strangers import MAX_STRANGERS, Strangers
 
 #: The ``jump`` of running hosts, ns: they tell of an update after events that are younger.
 JUMP = 1_000_000_000
@@ -124,7 +124,7 @@ class Judge:
     def _of(self, event: Event) -> SeenTask | None:
         """The task that the event's name means."""
         if event.task not in self._meanings:
-            if len(self._meanings) > MANY:
+            if len(self._meanings) > MAX_STRANGERS:
                 self._meanings.clear()
             task = meaning(self.file, event.task)
             self._meanings[event.task] = self._tasks[task] if task else None
@@ -245,7 +245,7 @@ class Judge:
             who = f"{visible(event.detail)} tells of its jobs, and so does process {other}"
             text = f"{who}: one of them is not that task"
             self._log.add(event.time, What.UNDECLARED, seen.task.name, text)
-        if len(seen.tellers) >= MANY:
+        if len(seen.tellers) >= MAX_STRANGERS:
             seen.tellers.clear()
         seen.tellers[pid] = None
 

@@ -12,9 +12,9 @@ from pycontrol.observe.judge.finding import Log, What
 from pycontrol.observe.judge.seen import OpenJob
 
 #: So many jobs in a row whose thread slept are no preemptions.
-JOBS = 10
+JOBS_IN_A_ROW = 10
 #: What marks and clocks take themselves says nothing, ns.
-LEAST = 200_000
+LEAST_SLEPT_NS = 200_000
 
 
 @dataclass
@@ -31,17 +31,17 @@ class Slept:
             return
         work = job.owned - task.misc_time - costs  # so long at least its GPU work executed, or its CPU was another's
         idle = max(event.time - job.start - event.executed, 0)
-        if not task.waiting.spins and work > LEAST and 2 * idle < work:
+        if not task.waiting.spins and work > LEAST_SLEPT_NS and 2 * idle < work:
             self._tell(
                 task, event, f"its thread slept for {exact_ms(idle)}, and its GPU work took {exact_ms(work)} at least: "
                 "it waits busily, and the file says that it suspends"
             )  # fmt: skip
-        elif task.waiting.spins and job.owned > LEAST:
+        elif task.waiting.spins and job.owned > LEAST_SLEPT_NS:
             self._slept[task.name] = self._slept.get(task.name, 0) + 1 if 10 * idle >= 9 * job.owned else 0
-            if self._slept[task.name] == JOBS:
+            if self._slept[task.name] == JOBS_IN_A_ROW:
                 self._tell(
-                    task, event, f"its thread slept for as long as its segments owned the GPU, in {JOBS} jobs in a row"
-                    ": it suspends, and the file says that it waits busily"
+                    task, event, "its thread slept for as long as its segments owned the GPU, "
+                    f"in {JOBS_IN_A_ROW} jobs in a row: it suspends, and the file says that it waits busily"
                 )  # fmt: skip
 
     def _tell(self, task: Task, event: Event, text: str) -> None:

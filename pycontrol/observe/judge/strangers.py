@@ -11,7 +11,7 @@ from gpurt.text import visible
 from pycontrol.observe.judge.finding import Log, What
 
 #: Each of so many names is told; the others are one.
-MANY = 1000
+MAX_STRANGERS = 1000
 
 
 class Strangers:
@@ -57,14 +57,14 @@ class Strangers:
         """A best-effort client changes nothing where real-time ones have the GPU alone, unless it holds their lock."""
         if priority == 0 and self._policy.ranked and not self._policy.locks:
             return
-        if event.task in self._tellers or event.task in self.told or len(self.told) >= MANY:
+        if event.task in self._tellers or event.task in self.told or len(self.told) >= MAX_STRANGERS:
             return
         if event.task in self._there:
             self._unsaid.setdefault(event.task, (event, priority))
             return
         self.told.add(event.task)
-        if len(self.told) == MANY:
-            text = f"{MANY} clients are no task of the file; more are not named"
+        if len(self.told) == MAX_STRANGERS:
+            text = f"{MAX_STRANGERS} clients are no task of the file; more are not named"
         else:
             name = visible(event.task) or "a process that this user may not know"
             how = f" at GPU priority {priority}" if priority else ""

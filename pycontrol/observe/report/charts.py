@@ -17,7 +17,7 @@ WIDTH, MARGIN = 560, 34
 #: The height of a row, where the bar is in it below its name, and the height of the bar.
 ROW, BELOW, BAR = 46, 22.0, 18
 #: The part of a bound that is subtracted (analysis.rta.Kind).
-OVERLAP = "saved by overlap"
+OVERLAP_PART = "saved by overlap"
 #: The chart of margins has a logarithmic axis, from a tenth to a hundred times.
 LEAST_FACTOR, MOST_FACTOR = 0.1, 100
 #: The height of a histogram, and the least height of a count that is not 0: one job among thousands must be seen.
@@ -94,7 +94,7 @@ def bounds(tasks: Mapping[str, DocumentView]) -> Chart:
 
 def _length(one: DocumentView) -> int:
     """How far the parts reach that are not subtracted, ns."""
-    return sum(term["amount_ns"] for term in one["terms"] if term["part"] != OVERLAP)
+    return sum(term["amount_ns"] for term in one["terms"] if term["part"] != OVERLAP_PART)
 
 
 def _bound(name: str, one: DocumentView, most: float, at: int) -> Row:
@@ -114,7 +114,7 @@ def _bound(name: str, one: DocumentView, most: float, at: int) -> Row:
 def _parts(terms: Sequence[DocumentView]) -> dict[str, int]:
     """The sum of each part, ns, in order of appearance; what is subtracted comes last."""
     sums: dict[str, int] = {}
-    for term in sorted(terms, key=lambda term: term["part"] == OVERLAP):
+    for term in sorted(terms, key=lambda term: term["part"] == OVERLAP_PART):
         sums[term["part"]] = sums.get(term["part"], 0) + term["amount_ns"]
     return sums
 

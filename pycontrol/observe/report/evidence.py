@@ -43,7 +43,7 @@ from pycontrol.observe.report.assumptions import Assumption, Evidence, Support, 
 from pycontrol.output import render
 
 #: In larger files the report leaves out how far the times of single tasks may grow.
-MOST_SEARCHED = 100
+MAX_TASKS_IN_REPORT = 100
 #: The things that no bound covers, however the bound was found.
 UNCOVERED = (
     "Another machine, kernel, driver, clock rate or program than the times in the file are of, unless its clocks say.",
@@ -79,12 +79,12 @@ def inputs(
     file: Path, traces: Sequence[Path], test: str | None, device: str | None, elsewhere: bool, output: Path
 ) -> Inputs:  # fmt: skip
     """Reads each file once, so that a hash is of what is used.  Raises TasksetError and FileError."""
-    raw = read(file, taskset.MAX_BYTES, "a taskset file")
+    raw = read(file, taskset.MAX_TASKSET_BYTES, "a taskset file")
     loaded = taskset.parse(file, taskset.decoded(file, raw))
     refuse(loaded, [find(test)] if test else [], workers=True)
     found = []
     for path in traces:
-        content = read(path, trace.MAX_BYTES, "a trace file")
+        content = read(path, trace.MAX_TRACE_BYTES, "a trace file")
         found.append((path, trace.parse(path, content), content))
     return Inputs(loaded, raw, found, test, device, elsewhere, output)
 
@@ -96,9 +96,9 @@ def gather(given: Inputs) -> Document:
     answer = judge(file.path, system, named, notes=file.notes)
     analysis = answer.data
     test = covering_test(system, given.test).test
-    few = len(system) <= MOST_SEARCHED
+    few = len(system) <= MAX_TASKS_IN_REPORT
     sensitivity = growth(system, given.test, render.progress, own=few).data(file.path)
-    left_out = [] if few else [f"more than {MOST_SEARCHED} tasks: how far single times may grow is left out; "
+    left_out = [] if few else [f"more than {MAX_TASKS_IN_REPORT} tasks: how far single times may grow is left out; "
                                "gpurt margins has it"]  # fmt: skip
     host, known = (None, fit.Host()) if given.elsewhere else _host(given.device, file)
     objections = fit.objections(file, known)

@@ -20,14 +20,14 @@ from pycontrol.observe.fit.costs import isolation
 from pycontrol.observe.fit.host import look
 from pycontrol.observe.fit.trace import joined
 from pycontrol.observe.trace.trace import owned_events
-from pycontrol.observe.watch.watch import PATIENCE
+from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS
 
 #: How often the recorder looks whether the recording is to end while no event arrives, seconds.
-GLANCE = 0.1
+IDLE_CHECK_S = 0.1
 #: The recorder reports its progress after at most this many events.
-CHUNK = 1024
+EVENTS_A_REPORT = 1024
 #: The time between two looks at the host's GPUs and clients, seconds.
-LOOK = 1.0
+STATUS_PERIOD_S = 1.0
 
 
 def record(
@@ -55,7 +55,7 @@ def record(
         meta = {"source": "runtime", "clock": "CLOCK_MONOTONIC", "policy": before[0].policy.word}
         meta["gpus"] = str(len(before))
         keep = begin(meta | {HOST: fit.saved(looks.host)})
-        stream = tracefs.follow(seconds, GLANCE, stop) if tracepoints else _told(control, seconds, stop)
+        stream = tracefs.follow(seconds, IDLE_CHECK_S, stop) if tracepoints else _told(control, seconds, stop)
         failures: list[str] = []
         over = 0
         try:
@@ -76,7 +76,7 @@ def record(
                 raise
             gone, over = str(error), over or time.monotonic_ns()
     blind = f"{gone}: what it did after that was not seen" if gone else sleep.since()
-    return assemble(records, meta | {HOST: fit.saved(looks.host)}, over - PATIENCE, blind, failures), gone
+    return assemble(records, meta | {HOST: fit.saved(looks.host)}, over - EVENT_PATIENCE_NS, blind, failures), gone
 
 
 class Looks:
@@ -84,17 +84,17 @@ class Looks:
 
     def __init__(self, asks: Control) -> None:
         self.host = look(asks)
-        self._asks, self._next = asks, time.monotonic() + LOOK
+        self._asks, self._next = asks, time.monotonic() + STATUS_PERIOD_S
 
     def perhaps(self) -> None:
-        """Looks again if the last look is LOOK seconds old.  Raises DeviceError: the host is gone."""
+        """Looks again if the last look is STATUS_PERIOD_S seconds old.  Raises DeviceError: the host is gone."""
         if time.monotonic() >= self._next:
             self.again()
 
     def again(self) -> None:
         """Looks again.  Raises DeviceError: the host is gone."""
         self.host = joined(self.host, look(self._asks, None))
-        self._next = time.monotonic() + LOOK
+        self._next = time.monotonic() + STATUS_PERIOD_S
 
 
 def failures_of(before: Sequence[GpuStatus], after: Sequence[GpuStatus]) -> list[str]:
@@ -105,17 +105,17 @@ def failures_of(before: Sequence[GpuStatus], after: Sequence[GpuStatus]) -> list
 def _told(control: Control, seconds: float | None, stop: threading.Event) -> Generator[list[EventRecord], None, None]:
     """The events that the control plane sends, in lists; the first list is empty and means that it has subscribed."""
     end = time.monotonic() + seconds if seconds is not None else float("inf")
-    stream = control.events(GLANCE)
+    stream = control.events(IDLE_CHECK_S)
     yield []
     while time.monotonic() < end and not stop.is_set():
         some = []
         try:
             for one in stream:
                 some.append(one)
-                if time.monotonic() >= end or len(some) >= CHUNK or stop.is_set():
+                if time.monotonic() >= end or len(some) >= EVENTS_A_REPORT or stop.is_set():
                     break
             else:
-                stream = control.more(GLANCE)
+                stream = control.more(IDLE_CHECK_S)
         except DeviceError:
             yield some
             raise

@@ -15,9 +15,9 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 #: A scraper that neither sends nor takes anything for so long is given up, seconds.
-PATIENCE = 10.0
+SCRAPE_PATIENCE_S = 10.0
 #: The oldest of more connections than this is closed: it is a stuck one, for a scrape takes milliseconds.
-MOST = 32
+MAX_CONNECTIONS = 32
 
 
 def application(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
@@ -32,7 +32,7 @@ def application(registry: CollectorRegistry) -> Callable[..., Iterable[bytes]]:
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = PATIENCE
+    timeout = SCRAPE_PATIENCE_S
 
     def log_message(self, *_: object) -> None:
         """Scrapes are no news."""
@@ -67,10 +67,10 @@ class Server(socketserver.ThreadingMixIn, WSGIServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         """Begins to serve a connection; the oldest of too many ends, even if it drips one byte a second."""
         with self._lock:
-            crowded = self._busy >= 2 * MOST  # threads that wait for the host
+            crowded = self._busy >= 2 * MAX_CONNECTIONS  # threads that wait for the host
             if not crowded:
                 self._busy += 1
-                if len(self._open) >= MOST:
+                if len(self._open) >= MAX_CONNECTIONS:
                     oldest = next(iter(self._open))
                     del self._open[oldest]
                     with suppress(OSError):  # it has gone

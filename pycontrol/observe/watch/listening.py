@@ -12,7 +12,7 @@ from gpurt.text import visible
 HOST, PORT = "127.0.0.1", 9925
 #: The first release of prometheus-client with which this is tried: Ubuntu 22.04's.
 OLDEST = (0, 9)
-CURE = "pip install 'gpurt[metrics]', or Debian's package python3-prometheus-client"
+INSTALL_CURE = "pip install 'gpurt[metrics]', or Debian's package python3-prometheus-client"
 
 
 def address_of(listen: str) -> tuple[str, int]:

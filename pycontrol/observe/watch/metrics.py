@@ -27,9 +27,9 @@ from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.distributions import of_host
 
 #: The name of clients that have no name of their own here.
-OTHER = "other"
+OTHER_NAME = "other"
 #: How long a host may take for an answer before it is told to be down, seconds: Prometheus gives a scrape 10.
-ANSWER = 4.0
+ANSWER_LIMIT_S = 4.0
 #: The values of clients that are added up, by the metric's name, and their explanations.
 SUMS: dict[str, tuple[Callable[[ClientInfo], float], str]] = {
     "gpurt_client_segments": (lambda one: one.segments, "GPU segments that clients began"),
@@ -87,8 +87,8 @@ class HostCollector:
     """A collector of prometheus_client: asks the host at each scrape.
 
     Args:
-        connect: makes a connection to the host, with patience ANSWER; raises GpurtError if there is none.
-        naming: whose processes are named; others are OTHER, unless `task_of` knows their task.
+        connect: makes a connection to the host, with patience ANSWER_LIMIT_S; raises GpurtError if there is none.
+        naming: whose processes are named; others are OTHER_NAME, unless `task_of` knows their task.
         most: how many different names of processes there are at most; tasks have theirs besides.
         task_of: the task of a client's process; None: it is none's, or no file is known.
     """
@@ -106,7 +106,7 @@ class HostCollector:
     def collect(self) -> Iterator[Metric]:
         """The metrics."""
         found: list[Metric] = []
-        if self._lock.acquire(timeout=ANSWER):  # other scrapes may wait for a host that hangs
+        if self._lock.acquire(timeout=ANSWER_LIMIT_S):  # other scrapes may wait for a host that hangs
             try:
                 found = list(self._of_host())
             except (GpurtError, OSError):
@@ -192,19 +192,19 @@ class HostCollector:
         return family
 
     def _group_of(self, one: ClientInfo) -> Home:
-        return home(one.group, one.pid) if self._may_name(one) else (OTHER, "")
+        return home(one.group, one.pid) if self._may_name(one) else (OTHER_NAME, "")
 
     def _name(self, one: ClientInfo, known: _Known | None) -> str:
         """A client keeps its name; one that has none gets one as soon as it says whose jobs it does."""
-        if known and known.name != OTHER:
+        if known and known.name != OTHER_NAME:
             return known.name
         if task := self._task_of(one):
             return task
         if not one.comm or not self._may_name(one):
-            return OTHER
+            return OTHER_NAME
         name = visible(one.comm)
         if name not in self._names and len(self._names) >= self._most:
-            return OTHER
+            return OTHER_NAME
         self._names[name] = None
         return name
 

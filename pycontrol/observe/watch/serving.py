@@ -22,10 +22,10 @@ from pycontrol.observe.fit import fit
 from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.distributions import ResponseCollector
 from pycontrol.observe.watch.exposition import Server
-from pycontrol.observe.watch.listening import CURE, OLDEST, address_of, listen_text
-from pycontrol.observe.watch.metrics import ANSWER, HostCollector, JudgeCollector, Naming
+from pycontrol.observe.watch.listening import INSTALL_CURE, OLDEST, address_of, listen_text
+from pycontrol.observe.watch.metrics import ANSWER_LIMIT_S, HostCollector, JudgeCollector, Naming
 from pycontrol.observe.watch.mismatch import bounds_of, lasting, mismatch
-from pycontrol.observe.watch.watch import PATIENCE
+from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS
 from pycontrol.observe.watch.watches import Watches
 from pycontrol.output import render
 
@@ -41,13 +41,13 @@ def serve(device: str | None, listen: str, loaded: TasksetFile | None, name: str
     """
     address, port = address_of(listen)
     if tuple(map(int, re.findall(r"\d+", found := version("prometheus-client"))[:2])) < OLDEST:
-        raise RuntimeFailure(f"prometheus-client {visible(found)} is too old: {CURE}")
+        raise RuntimeFailure(f"prometheus-client {visible(found)} is too old: {INSTALL_CURE}")
     registry, stop = CollectorRegistry(auto_describe=True), SignalEvent()  # so that ?name[]= finds what there is
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     connect(device).close()  # raises DeviceError before anything is served
     task_of = _watched(device, loaded, name, registry, stop) if loaded else lambda _client: None
-    registry.register(HostCollector(lambda: connect(device, ANSWER), Naming(names), most, task_of))
+    registry.register(HostCollector(lambda: connect(device, ANSWER_LIMIT_S), Naming(names), most, task_of))
     try:
         server = Server(address, port, registry)
     except OSError as error:
@@ -73,7 +73,7 @@ def _watched(device: str | None, loaded: TasksetFile, name: str | None, registry
     remarks = [*loaded.notes, *chosen.notes, *filter(None, [chosen.why]), *found]
     render.note(*remarks, as_json=False)
     responses = ResponseCollector(one.name for one in loaded.taskset)
-    judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=PATIENCE, gpus=len(host.gpus),
+    judge = Judge(loaded, bounds_of(chosen.test, loaded.taskset), patience=EVENT_PATIENCE_NS, gpus=len(host.gpus),
                   observe=responses.observe)  # fmt: skip
 
     def compare(asks: Any) -> None:

@@ -25,12 +25,12 @@ from pycontrol.observe.fit.policy import policies
 from pycontrol.observe.judge.finding import Finding, What
 from pycontrol.observe.judge.judge import JUMP, Judge
 from pycontrol.observe.judge.seen import meaning
-from pycontrol.observe.judge.strangers import MANY
+from pycontrol.observe.judge.strangers import MAX_STRANGERS
 
 NS = 1_000_000_000
 #: How much later than it happened an event may come before a job without its end counts as late, ns.  The module sends
 #: events once a tick, and a host of ordinary priority when it has a CPU.
-PATIENCE = 50_000_000
+EVENT_PATIENCE_NS = 50_000_000
 #: How often events are read, seconds: to wake up for each of them would cost more than all the rest.
 TICK = 0.01
 #: The time between two looks at all clients, ns, and the number of events after which findings are handed on.
@@ -40,7 +40,7 @@ CHANGING = {Code.POLICY: What.POLICY, Code.ISOLATION: What.LATE, Code.CLOCKS: Wh
 
 
 class Watcher:
-    """One host, watched by a judge, which must have been made with ``patience`` PATIENCE.
+    """One host, watched by a judge, which must have been made with ``patience`` EVENT_PATIENCE_NS.
 
     ``control`` gets the events, ``asks`` is a second connection for requests.  A host closes a connection that leaves
     answers unread.  The host drops events of a connection that only leaves events unread, and says so.
@@ -98,7 +98,7 @@ class Watcher:
     def _rest(self, stream: Iterator[EventRecord]) -> list[Finding]:
         """The findings of unread events from before the end: the watch may be late, and a miss be among them."""
         over, found = time.monotonic_ns(), []
-        time.sleep(PATIENCE / NS)  # so much later the host may tell of it
+        time.sleep(EVENT_PATIENCE_NS / NS)  # so much later the host may tell of it
         end = time.monotonic() + LINGER
         for record in stream:  # of the last list
             found += self._take(record)
@@ -110,7 +110,7 @@ class Watcher:
                 found += self.judge.report(time.monotonic_ns(), What.LOST, "", text)
                 break
         self.judge.strangers.rest()
-        return [*found, *self._check_sleep(over), *self._advance(over + PATIENCE), *self._look()]
+        return [*found, *self._check_sleep(over), *self._advance(over + EVENT_PATIENCE_NS), *self._look()]
 
     def _find_present(self) -> None:
         """Clients that are there may be inside jobs, whose beginnings no event tells any more."""
@@ -144,10 +144,10 @@ class Watcher:
 
     def _once(self, key: object, what: What, text: str) -> list[Finding]:
         """Reports something that holds on, when it is seen first."""
-        if key in self._told or len(self._told) > MANY:
+        if key in self._told or len(self._told) > MAX_STRANGERS:
             return []
-        if len(self._told) == MANY:
-            text = f"{MANY} such things were found; more of them are not told"
+        if len(self._told) == MAX_STRANGERS:
+            text = f"{MAX_STRANGERS} such things were found; more of them are not told"
         self._told.add(key)
         return self.judge.report(time.monotonic_ns(), what, "", text)
 

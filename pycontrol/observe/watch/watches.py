@@ -16,7 +16,7 @@ from pycontrol.observe.judge.judge import Judge
 from pycontrol.observe.watch.watch import Watcher
 
 #: How often it is looked whether there is a host again, seconds.
-LOOK = 1.0
+RETRY_PERIOD_S = 1.0
 
 
 class Watches:
@@ -78,7 +78,7 @@ class Watches:
         """Waits for a host; the connections of the one that has gone are closed."""
         self._watcher.control.close()
         self._watcher.asks.close()
-        while not self._stop.wait(LOOK):
+        while not self._stop.wait(RETRY_PERIOD_S):
             try:
                 self._watcher, self._batches = self._begin()
             except (GpurtError, OSError):

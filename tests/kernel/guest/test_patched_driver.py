@@ -473,7 +473,7 @@ def test_the_probe_finds_nothing_wrong_with_it(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(probe, "SEGMENTS", 30)
-    monkeypatch.setattr(probe, "ROUNDS", 3)
+    monkeypatch.setattr(probe, "SWITCH_ROUNDS", 3)
     monkeypatch.setattr(probe, "OFF_FOR", 1.0)
     (tmp_path / "load.py").write_text(LOAD)
     with loaded():
@@ -519,7 +519,7 @@ def test_the_probe_has_an_answer_while_an_update_hangs(monkeypatch: pytest.Monke
     """A process that waits for the driver cannot be killed, and the probe must not wait for it."""
     with loaded() as control:
         (status,) = control.status()
-        monkeypatch.setattr(probe, "PATIENCE", 0.5)
+        monkeypatch.setattr(probe, "KILL_PATIENCE_S", 0.5)
         have("late_ms", 15_000)
         before = FAKE.says("commits")
         probed = probe.Target(str(DEVICE), status.gpu, status.driver, None)

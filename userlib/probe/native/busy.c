@@ -3,7 +3,7 @@
 #include "emit.h"
 
 /* How long busy_start() waits for the first kernel. */
-#define PATIENCE_NS 5000000000u
+#define FIRST_KERNEL_NS 5000000000u
 
 /* Launches into two streams by turns: while one launch runs, the other is queued, so the GPU never idles. */
 static void *feed(void *argument)
@@ -39,7 +39,7 @@ void busy_start_on(struct busy *busy, const struct kernels *kernels, unsigned in
 	busy->launches = 0;
 	if (pthread_create(&busy->thread, NULL, feed, busy))
 		cuda_need(1, "pthread_create");
-	while (!busy->beat.host->started && now_ns() - begun < PATIENCE_NS)
+	while (!busy->beat.host->started && now_ns() - begun < FIRST_KERNEL_NS)
 		sleep_ns(100000);
 }
 

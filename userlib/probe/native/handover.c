@@ -22,7 +22,7 @@
 #endif
 
 #define NOBODY 65534
-#define CALLER_LIMIT_S 18
+#define HANDOVER_LIMIT_S 18
 
 union control_room {
 	char room[CMSG_SPACE(sizeof(int))];
@@ -107,7 +107,7 @@ int caller_main(int fd)
 	struct handover handover = { 0 };
 	const char *why;
 
-	guard_start(CALLER_LIMIT_S);
+	guard_start(HANDOVER_LIMIT_S);
 	why = handover_receive(fd, &handover);
 	if (why) {
 		ops_refused(&handover.caller, why);

@@ -20,7 +20,7 @@
 
 #define CALLER_LIMIT_S 20
 
-#define LAUNCH_NS 20000000u
+#define CONTROL_LAUNCH_NS 20000000u
 
 struct scene {
 	struct kernels kernels;
@@ -126,7 +126,7 @@ int part_controls(const struct options *options)
 		return 1;
 	ops_measure(&scene.tsg, &owner);
 	strcpy(owner.load, "busy");
-	busy_start(&busy, &scene.kernels, scene.kernels.clock_blocks, LAUNCH_NS, 0);
+	busy_start(&busy, &scene.kernels, scene.kernels.clock_blocks, CONTROL_LAUNCH_NS, 0);
 	ops_measure(&scene.tsg, &owner);
 	by_others(&scene, options->calls, false);
 	owner.last = true;

@@ -11,7 +11,7 @@
 
 #define WORDS (64u << 20)
 #define BYTES (WORDS * (size_t)4)
-#define REPEATS 5
+#define COPY_REPEATS 5
 
 struct copy {
 	cu_object stream;
@@ -73,7 +73,7 @@ static void tell(const char *groups, bool inward, const unsigned int *seen, cons
 	emit_number("bytes", (long long)BYTES);
 	emit_number("alone_ns", (long long)copy->alone_ns);
 	emit_number("off_status", status);
-	emit_number("tried", REPEATS);
+	emit_number("tried", COPY_REPEATS);
 	emit_number("caught_under_way", seen[0]);
 	emit_number("ended_while_off", seen[1]);
 	emit_number("whole", seen[2]);
@@ -86,7 +86,7 @@ static void try_copies(struct copy *copy, const struct groups *groups, const cha
 	int status = 0;
 
 	copy->alone_ns = alone(copy, inward);
-	for (i = 0; i < REPEATS; i++) {
+	for (i = 0; i < COPY_REPEATS; i++) {
 		fill(copy, i);
 		/* The data is compared after a copy in both directions.  The other direction is undisturbed. */
 		if (!inward)

@@ -5,7 +5,7 @@
 #include "emit.h"
 #include "parts.h"
 
-#define LIMIT_S 25
+#define LATENCY_LIMIT_S 25
 
 struct scene {
 	const char *name;
@@ -70,6 +70,6 @@ int part_latency(const struct options *options)
 
 	(void)options;
 	for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
-		crew_run(1 + scenes[i].others, run, &scenes[i], LIMIT_S, tell);
+		crew_run(1 + scenes[i].others, run, &scenes[i], LATENCY_LIMIT_S, tell);
 	return 0;
 }

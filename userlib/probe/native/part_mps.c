@@ -7,7 +7,7 @@
 #include "emit.h"
 #include "parts.h"
 
-#define LIMIT_S 20
+#define MPS_LIMIT_S 20
 
 struct scene {
 	int others;	/* processes with long kernels, which have the rest of the GPU */
@@ -59,6 +59,6 @@ int part_mps(const struct options *options)
 
 	(void)options;
 	for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
-		crew_run(1 + scenes[i].others, run, &scenes[i], LIMIT_S, tell);
+		crew_run(1 + scenes[i].others, run, &scenes[i], MPS_LIMIT_S, tell);
 	return 0;
 }

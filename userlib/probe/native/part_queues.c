@@ -10,10 +10,10 @@
 #include "methods.h"
 #include "parts.h"
 
-#define REPEATS 25
+#define QUEUE_REPEATS 25
 #define LEAST_GAP_NS 20000u
 /* Without a beat for this long after the call, the kernels count as stopped. */
-#define STILL_NS 500000u
+#define QUEUE_STILL_NS 500000u
 /* How long a burst lasts. */
 #define BURST_NS 1000000000u
 
@@ -37,7 +37,7 @@ static const struct scene scenes[] = {
 };
 
 struct seen {
-	uint64_t call[REPEATS];
+	uint64_t call[QUEUE_REPEATS];
 	unsigned int count, moved, ended;
 	int status;
 };
@@ -47,7 +47,7 @@ static bool moves(const struct mapped_beat *beats)
 {
 	uint64_t first = beats[0].host->now, second = beats[1].host->now;
 
-	sleep_ns(STILL_NS);
+	sleep_ns(QUEUE_STILL_NS);
 	return beats[0].host->now != first || beats[1].host->now != second;
 }
 
@@ -113,14 +113,14 @@ static void tell_burst(const struct burst *burst, int status, const uint64_t *ca
 static void try_burst(const struct kernels *kernels, const struct groups *groups, const struct burst *burst,
 		      const cu_object *streams)
 {
-	uint64_t call[REPEATS], back[REPEATS], begun, until = now_ns() + BURST_NS;
+	uint64_t call[QUEUE_REPEATS], back[QUEUE_REPEATS], begun, until = now_ns() + BURST_NS;
 	struct busy busy;
 	size_t count = 0;
 	int status = 0;
 
 	busy_start_on(&busy, kernels, kernels->clock_blocks, burst->kernel_ns, cu.context, streams[0],
 		      streams[burst->two_streams]);
-	while (count < REPEATS && !status && now_ns() < until) {
+	while (count < QUEUE_REPEATS && !status && now_ns() < until) {
 		begun = now_ns();
 		status = groups_off(groups, method_channels);
 		call[count] = now_ns() - begun;
@@ -157,7 +157,7 @@ int part_queues(const struct options *options)
 	for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {
 		struct seen seen = { .count = 0 };
 
-		while (seen.count < REPEATS && !seen.status)
+		while (seen.count < QUEUE_REPEATS && !seen.status)
 			once(&kernels, &groups, &scenes[i], streams, beats, &seen);
 		tell(&scenes[i], &seen);
 	}

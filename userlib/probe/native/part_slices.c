@@ -11,9 +11,9 @@
 #include "parts.h"
 #include "rm_control.h"
 
-#define RUN_NS 1500000000u
-#define LEAST_GAP_NS 10000u
-#define LIMIT_S 20
+#define SLICE_RUN_NS 1500000000u
+#define LEAST_SLICE_GAP_NS 10000u
+#define SLICES_LIMIT_S 20
 
 struct scene {
 	bool full;
@@ -45,14 +45,14 @@ static void run(struct crew *crew, int index, const void *argument)
 	kernels_load(&kernels);
 	beat = beat_new();
 	stream = cuda_stream(0);
-	launch_clock(&kernels, stream, 1, beat, 1000000, LEAST_GAP_NS);
+	launch_clock(&kernels, stream, 1, beat, 1000000, LEAST_SLICE_GAP_NS);
 	cuda_need(cu.synchronize(), "cuCtxSynchronize");
 	beat_clear(beat);
 	if (scene->slice_us)
 		set_slices(seat, scene->slice_us);
 	if (!crew_meet(crew))
 		return;
-	launch_clock(&kernels, stream, scene->full ? kernels.clock_blocks : 1, beat, RUN_NS, LEAST_GAP_NS);
+	launch_clock(&kernels, stream, scene->full ? kernels.clock_blocks : 1, beat, SLICE_RUN_NS, LEAST_SLICE_GAP_NS);
 	cuda_need(cu.synchronize(), "cuCtxSynchronize");
 	seat->start = beat.host->start;
 	seat->end = beat.host->end;
@@ -92,6 +92,6 @@ int part_slices(const struct options *options)
 	(void)options;
 	for (processes = 2; processes <= 4; processes += 2)
 		for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
-			crew_run(processes, run, &scenes[i], LIMIT_S, tell);
+			crew_run(processes, run, &scenes[i], SLICES_LIMIT_S, tell);
 	return 0;
 }

@@ -12,12 +12,12 @@
 #include "methods.h"
 #include "parts.h"
 
-#define REPEATS 100
+#define STOP_REPEATS 100
 /* Without a beat for this long the kernel counts as stopped.  A beat is due every half microsecond. */
-#define STILL_NS 2000000u
+#define STOP_STILL_NS 2000000u
 #define GIVE_UP_NS 30000000u
 #define KERNEL_NS 2000000000u
-#define METHOD_NS 1500000000u
+#define STOP_METHOD_NS 1500000000u
 #define LEAST_GAP_NS 20000u
 
 struct watcher {
@@ -28,7 +28,7 @@ struct watcher {
 };
 
 struct seen {
-	uint64_t call[REPEATS], stop[REPEATS], back[REPEATS], resume[REPEATS];
+	uint64_t call[STOP_REPEATS], stop[STOP_REPEATS], back[STOP_REPEATS], resume[STOP_REPEATS];
 	unsigned int count, stopped, off_status, on_status, lost;
 };
 
@@ -53,7 +53,7 @@ static uint64_t rest(struct watcher *watcher)
 
 	do {
 		changed = watcher->changed_ns;
-		if (now_ns() - changed > STILL_NS)
+		if (now_ns() - changed > STOP_STILL_NS)
 			return changed;
 	} while (now_ns() - begun < GIVE_UP_NS);
 	return 0;
@@ -99,8 +99,8 @@ static bool once(const struct groups *groups, const struct method *method, struc
 static void tell(const struct method *method, const char *load, const struct seen *seen, const struct beat *beat,
 		 cu_result ended)
 {
-	uint64_t gaps[REPEATS * 4];
-	uint32_t i, count = beat->gaps < REPEATS * 4 ? beat->gaps : REPEATS * 4;
+	uint64_t gaps[STOP_REPEATS * 4];
+	uint32_t i, count = beat->gaps < STOP_REPEATS * 4 ? beat->gaps : STOP_REPEATS * 4;
 
 	for (i = 0; i < count; i++)
 		gaps[i] = beat->gap[i][1] - beat->gap[i][0];
@@ -137,7 +137,7 @@ static void try_method(const struct kernels *kernels, const struct groups *group
 	begun = now_ns();
 	if (!change_after(&watcher, begun))
 		emit_error(method->name, "the kernel did not start");
-	while (seen.count < REPEATS && now_ns() - begun < METHOD_NS)
+	while (seen.count < STOP_REPEATS && now_ns() - begun < STOP_METHOD_NS)
 		if (!once(groups, method, &watcher, &seen))
 			break;
 	watcher.stop = true;

@@ -12,11 +12,11 @@
 #include "parts.h"
 #include "rm_control.h"
 
-#define REPEATS 25
+#define STRANGER_REPEATS 25
 #define RUN_NS 5000000000u
 #define LEAST_GAP_NS 20000u
-#define STILL_NS 500000u
-#define LIMIT_S 15
+#define STRANGER_STILL_NS 500000u
+#define STRANGERS_LIMIT_S 15
 
 struct scene {
 	bool ordinary;		/* the caller is the user nobody */
@@ -61,7 +61,7 @@ static bool moves(struct crew *crew, int others)
 
 	for (i = 1; i <= others; i++)
 		before[i] = *beat_of(crew, i);
-	sleep_ns(STILL_NS);
+	sleep_ns(STRANGER_STILL_NS);
 	for (i = 1; i <= others; i++)
 		any |= *beat_of(crew, i) != before[i];
 	return any;
@@ -79,14 +79,14 @@ static void measure(struct crew *crew, const struct rm_tsg *own, struct rm_disab
 	uint64_t begun;
 	int i, status = 0;
 
-	for (i = 0; i < REPEATS && !status; i++) {
+	for (i = 0; i < STRANGER_REPEATS && !status; i++) {
 		begun = now_ns();
 		status = switch_all(own, named, false);
 		seat->values[i] = now_ns() - begun;
 		seat->more[1] += !moves(crew, others);
 		begun = now_ns();
 		switch_all(own, named, true);
-		seat->values[REPEATS + i] = now_ns() - begun;
+		seat->values[STRANGER_REPEATS + i] = now_ns() - begun;
 		sleep_ns(2000000);
 		seat->more[2] += moves(crew, others);
 	}
@@ -150,13 +150,13 @@ static void tell(const struct crew *crew, const void *argument)
 	emit_number("stopped", (long long)seat->more[1]);
 	emit_number("went_on", (long long)seat->more[2]);
 	emit_numbers("off_ns", seat->values, seat->count);
-	emit_numbers("on_ns", seat->values + REPEATS, seat->count);
+	emit_numbers("on_ns", seat->values + STRANGER_REPEATS, seat->count);
 	emit_close();
 }
 
 void strangers_run(int others, bool compute_only)
 {
-	crew_run(1 + others, run, &(struct scene){ false, others, compute_only }, LIMIT_S, tell);
+	crew_run(1 + others, run, &(struct scene){ false, others, compute_only }, STRANGERS_LIMIT_S, tell);
 }
 
 int part_strangers(const struct options *options)
@@ -167,6 +167,6 @@ int part_strangers(const struct options *options)
 	(void)options;
 	for (i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
 		if (!scenes[i].ordinary || !geteuid())
-			crew_run(1 + scenes[i].others, run, &scenes[i], LIMIT_S, tell);
+			crew_run(1 + scenes[i].others, run, &scenes[i], STRANGERS_LIMIT_S, tell);
 	return 0;
 }

@@ -15,7 +15,7 @@
 
 /* Jobs of part latency take up to 8 ms each beside three. */
 #define SLOW_SHARE 4
-#define LIMIT_S 200
+#define YIELD_LIMIT_S 200
 #define WORK_ROUNDS 20000
 #define WORK_SHARED 24576
 #define MANAGED_BYTES (4u << 20)
@@ -299,7 +299,7 @@ static void tell(const struct crew *crew, const void *argument)
 
 int part_yield(const struct options *options)
 {
-	crew_run(CREW_MAX, run, options, LIMIT_S, tell);
+	crew_run(CREW_MAX, run, options, YIELD_LIMIT_S, tell);
 	strangers_run(1, true);
 	strangers_run(2, true);
 	strangers_run(4, true);

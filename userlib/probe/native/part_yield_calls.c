@@ -5,9 +5,9 @@
 #include "emit.h"
 #include "yield.h"
 
-#define REPEATS 50
+#define YIELD_REPEATS 50
 /* Without a beat for this long after the call, the kernel counts as stopped. */
-#define STILL_NS 2000000u
+#define YIELD_STILL_NS 2000000u
 
 void yield_off_and_on(struct yielding *y)
 {
@@ -69,19 +69,19 @@ static bool moves(const struct yielding *y)
 {
 	uint64_t before = y->beat.host->now;
 
-	sleep_ns(STILL_NS);
+	sleep_ns(YIELD_STILL_NS);
 	return y->beat.host->now != before;
 }
 
 static void tell_calls(struct yielding *y, const char *what, const struct groups *groups, bool busy)
 {
-	uint64_t off[REPEATS], on[REPEATS], begun;
+	uint64_t off[YIELD_REPEATS], on[YIELD_REPEATS], begun;
 	unsigned int i, stopped = 0;
 	int status = 0;
 
 	if (busy)
 		begin_kernel(y, y->streams[0]);
-	for (i = 0; i < REPEATS && i < y->calls && !status; i++) {
+	for (i = 0; i < YIELD_REPEATS && i < y->calls && !status; i++) {
 		begun = now_ns();
 		status = groups_off(groups, method_channels);
 		off[i] = now_ns() - begun;
@@ -115,7 +115,7 @@ static void tell_kept(struct yielding *y, const char *what, int (*call)(const st
 		groups_off(&y->own, method_channels);
 	for (i = 0; i < y->own.count && !status; i++)
 		status = call(&y->own.tsg[i]);
-	sleep_ns(STILL_NS);
+	sleep_ns(YIELD_STILL_NS);
 	moved = moves(y);
 	groups_on(&y->own, method_channels);
 	cuda_need(cu.synchronize(), "cuCtxSynchronize");
