@@ -96,18 +96,25 @@ def test_what_is_not_run_is_shown() -> None:
 
 
 #: What computes from files alone.
-OFFLINE = ("analyze", "experiment bounds", "margins", "plan", "simulate")
-#: Commands in indented blocks that need more than the files of examples/, each with what.
+OFFLINE = ("analyze", "experiment bounds", "help", "margins", "plan", "simulate")
+#: Commands in indented blocks and in sentences that need more than the files of examples/, each with what.
 ELSEWHERE = {
     "gpurt analyze robot.toml --measured": "a host", "gpurt plan slices --watch": "a Tegra",
     "gpurt plan add planned.toml task.toml --move -o planned.toml": "a file with one more task",
+    "gpurt plan slices FILE --apply": "a Tegra", "gpurt analyze planned.toml": "what the console above wrote",
 }
+#: Files that a page means.
+MEANT = {"F": "examples/energy/example5.toml", "FILE": "set.toml", "robot.toml": "set.toml"}
 
 
 def indented(page: Path) -> list[str]:
-    """The commands of indented blocks, without the remarks beside them, that compute from files."""
+    """The commands of indented blocks, without the remarks beside them, that compute from files; of sentences those
+    that name one.
+    """
     outside = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
     lines = [re.split(r" {2,}| #", one)[0] for one in re.findall(r"^    (gpurt .*)$", outside, re.MULTILINE)]
+    quoted = [" ".join(one.split()) for one in re.findall(r"`(gpurt [^`]+)`", outside)]
+    lines += [one for one in quoted if {*one.split()} & {"FILE", "F", "help"} or ".toml" in one]
     calls = tuple(f"gpurt {word} " for word in OFFLINE)
     return [one for one in lines if one.startswith(calls) and one not in ELSEWHERE]
 
@@ -116,17 +123,16 @@ WITH_INDENTED = [page for page in PAGES if indented(page)]
 
 
 @pytest.mark.parametrize("page", WITH_INDENTED, ids=[page.stem for page in WITH_INDENTED])
-def test_what_indented_blocks_show_answers_yes_or_no(
+def test_what_is_shown_or_said_answers_yes_or_no(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, page: Path
 ) -> None:
-    """In the page's order, in one folder; F is a file of energy there."""
+    """In the page's order, in one folder."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     divided = text_of(ROOT / "examples/partitions.toml").replace("[platform]", '[platform]\npolicy = "segment"')
     (tmp_path / "set.toml").write_text(divided)
-    files = {"F": "examples/energy/example5.toml"}
     monkeypatch.chdir(tmp_path)
     for command in indented(page):
-        words = [files.get(word, word) for word in shlex.split(command)[1:]]
+        words = [MEANT.get(word, word) for word in shlex.split(command)[1:]]
         assert cli.run(words) in (0, 1), (command, capfd.readouterr().err)
 
 
