@@ -16,6 +16,11 @@ _MODULES = {
 }  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    """What there is to import, for completion and for people who look."""
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Imports the compiled part only for programs that use it."""
     if name in __all__:
