@@ -30,7 +30,7 @@ from analysis.traces.trace import load as load_trace
 from pycontrol.observe.judge.finding import Finding, Sort, What
 from pycontrol.observe.report.assumptions import Evidence, Support, judged
 from pycontrol.observe.report.charts import WIDTH
-from pycontrol.observe.report.page import DOWN, EXACT
+from pycontrol.observe.report.page import DOWN, EXACT, _said
 from pycontrol.output.render import bound, room
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,6 +121,10 @@ def at(document: Any, pointer: str) -> Any:
     return document
 
 
+def test_commands_in_messages_are_code() -> None:
+    assert _said("see `gpurt doctor` & <x>") == "see <code>gpurt doctor</code> &amp; &lt;x&gt;"
+
+
 def check_structure(page: Page) -> None:
     ids = page.attributes("id")
     assert [name for name, count in Counter(ids).items() if count > 1] == []
@@ -131,6 +135,7 @@ def check_structure(page: Page) -> None:
         for value in page.attributes(name):
             assert value == "data:," or all(word.lstrip("#") in ids for word in value.split())
     assert "`" not in page.text
+    assert "<code>" not in page.text
     assert page.attributes("src") == []
     assert [tag for tag, _ in page.elements if tag in ("script", "img", "iframe", "object", "base")] == []
     assert all(found.get("scope") for tag, found in page.elements if tag == "th")

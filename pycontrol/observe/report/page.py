@@ -88,4 +88,4 @@ def _shown(value: Any) -> Any:
 
 def _said(text: str | None) -> Markup:
     """A message, whose commands are set as code."""
-    return Markup(_COMMAND.sub(r"<code>\1</code>", escape(_shown(text))))
+    return Markup(_COMMAND.sub(r"<code>\1</code>", str(escape(_shown(text)))))
