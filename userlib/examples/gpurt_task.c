@@ -29,6 +29,7 @@ static struct served {
 	struct task_args args;
 	uint64_t done;
 	uint64_t release;
+	uint64_t rest;			/* CPU time of its last job after it had burnt for the last time */
 	bool polled;			/* it is in the set that the thread executes (TASK_ROS2) */
 } all[TASK_MAX_SERVED], *task = all;	/* `task` is the one whose job executes */
 static unsigned int tasks;
@@ -100,14 +101,17 @@ static uint64_t length(const struct task_span *span)
 	       (span->worst - span->best) % 1000 * permille / 1000;
 }
 
-/* This thread's CPU time by which what its job has burnt, and the calls in between, are to be over. */
-static uint64_t burnt;
+/*
+ * This thread's CPU time by which what its job has burnt, and its calls, are to be over, those after the last burn as
+ * in the job before; and when it has burnt last.
+ */
+static uint64_t burnt, last;
 
 /* Executes for @duration of this thread's CPU time, of which the calls before may have taken some. */
 static void burn(uint64_t duration)
 {
 	burnt += duration;
-	while (!stop && clock_ns(CLOCK_THREAD_CPUTIME_ID) < burnt)
+	while (!stop && (last = clock_ns(CLOCK_THREAD_CPUTIME_ID)) < burnt)
 		for (volatile int i = 0; i < 100; i++)
 			;
 }
@@ -143,7 +147,9 @@ static int await(uint64_t work, uint64_t *completed)
 	while (!stop && !atomic_load(&watcher.done))
 		if (!fifo)
 			sched_yield();	/* without SCHED_FIFO the watcher has no higher priority */
-	burnt += clock_ns(CLOCK_THREAD_CPUTIME_ID) - spun;
+	spun = clock_ns(CLOCK_THREAD_CPUTIME_ID) - spun;
+	burnt += spun;
+	last += spun;
 	if (!atomic_load(&watcher.done))
 		return -EINTR;
 	*completed = watcher.completed;
@@ -195,7 +201,8 @@ static int run_job(uint64_t release, uint64_t *stamp)
 	unsigned int i;
 	int result;
 
-	burnt = before;
+	burnt = before - task->rest;
+	last = before;
 	stamp[0] = release;
 	stamp[1] = now_ns();
 	for (i = 0; i < task->args.segments && !stop; i++) {
@@ -213,6 +220,7 @@ static int run_job(uint64_t release, uint64_t *stamp)
 	}
 	stamp[2] = now_ns();
 	stamp[3] = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
+	task->rest = before + stamp[3] - last;
 	return stop ? -EINTR : 0;
 }
 
