@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from analysis.papers.experiments.claims import Figure
+from claims import Figure
+from sentences import ENERGY, READINGS, SENTENCES
+
 from analysis.papers.experiments.rows import Row, read_rows
-from analysis.papers.experiments.sentences import ENERGY, READINGS, SENTENCES
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/experiments"
 PAGE = FOLDER / "claims.md"

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
+from claims import Sentence, above, as_much, equal, gain
 from claims_page import BEGIN, END, PAGE, PAPERS, generated, judged, stored
+from sentences import SENTENCES
 
 from analysis.papers.energy.statistics import Interval
-from analysis.papers.experiments.claims import Sentence, above, as_much, equal, gain
 from analysis.papers.experiments.rows import Row
-from analysis.papers.experiments.sentences import SENTENCES
 
 
 def test_the_page_is_that_of_the_stored_tables() -> None:

@@ -96,7 +96,6 @@ CALLS: dict[str, list[tuple[list[str], int | None]]] = {
     "plan masks divide": [([*VII, "a=40", "20"], 0), ([*VII, "31", "29"], 1)],
     "plan masks show": [([*VII], 0), ([*VII, "0"], 1)],
     "plan masks lint": [([*VII, "all"], 0), ([*VII, "1", "1", "--hsa", "0:0"], 1)],
-    "experiment masks": [([*VII, "all", "--launches", "3"], 0)],
 }  # fmt: skip
 #: Calls that end with an error, and their exit codes.
 WRONG: list[tuple[list[str], int]] = [

@@ -10,6 +10,7 @@ import pytest
 from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from readable_dispatch import Readable
 
 from analysis.masks.effect import effect, kernel_time
 from analysis.masks.topology import CHIPS, Topology
@@ -17,7 +18,6 @@ from analysis.papers import dispatch
 from analysis.papers.dispatch import (
     MAX_BLOCKS,
     LaunchStream,
-    Readable,
     Settings,
     SimulationError,
     dispatcher,

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from readable_dispatch import timeline
 
 from analysis.masks.topology import CHIPS
 from analysis.papers.dispatch import LaunchStream, Settings, dispatcher, simulate
-from analysis.papers.timeline import timeline
-from analysis.traces.trace import Kind, load
-from pycontrol.commands import experiment_masks
 
 RADEON = CHIPS["radeon-vii"]
 ALL, US = (1 << 60) - 1, 1000
@@ -51,12 +47,3 @@ def test_equal_blocks_share_and_smaller_ones_cut_ahead() -> None:
     assert even == pytest.approx(other, rel=0.15)
     starved, ahead = shares(MM1024, MM256)
     assert starved < 0.3 * ahead
-
-
-def test_the_command_writes_a_trace(tmp_path: Path) -> None:
-    path = tmp_path / "figure7.json"
-    words = ["--chip", "radeon-vii", "a=all", "b=all,blocks=4096,threads=256", "--launches", "1", "-o", str(path)]
-    assert experiment_masks.masks(words, standalone_mode=False) == 0
-    trace = load(path)
-    assert list(trace.counters) == ["threads of a", "threads of b"]
-    assert any(event.kind is Kind.GPU and event.task == "a" for event in trace.events)

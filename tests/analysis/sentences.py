@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from analysis.papers.experiments.claims import (
+from claims import (
     Judging,
     Sentence,
     above,
