@@ -51,7 +51,6 @@ enum gpurt_rta_verdict {
 /* How to find verdicts. */
 enum gpurt_rta_flags {
 	GPURT_RTA_ASSIGN = 1,		/* if not schedulable, assign GPU priorities (Audsley) and try again */
-	GPURT_RTA_INTEGERS = 2,		/* take no shortcut and use no floating point: to compare with */
 };
 
 /* The answer for a task. */

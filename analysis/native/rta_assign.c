@@ -43,19 +43,13 @@ static u32 lowest_of(const struct rta *s, u32 cpu)
 	return UINT32_MAX;
 }
 
-/* A cheap test that a task without enough time for the averages of others fails. */
-static bool may_pass(struct rta *s, const struct rta_test *test, struct rta_task *t)
-{
-	return s->integers || !test->formula->segmented || test->formula->segmented->least_of(s, t);
-}
-
 /* Whether @entry and the CPU-only tasks that depend on it pass at this level, which the entry keeps if so. */
 static bool takes(struct rta *s, const struct rta_test *test, u32 entry, u32 level)
 {
 	u32 before = s->tasks[entry].gpu_priority;
 
 	s->tasks[entry].gpu_priority = level;
-	if (may_pass(s, test, &s->tasks[entry]) && rta_passes(s, test, &s->tasks[entry]) && riders_pass(s, test, entry))
+	if (rta_passes(s, test, &s->tasks[entry]) && riders_pass(s, test, entry))
 		return true;
 	s->tasks[entry].gpu_priority = before;
 	return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Policy `boosted`: analysis/rta/boosted.py, term by term. */
-#include "rta_least.h"
+#include "rta_internal.h"
 
 /* How tasks wait for the GPU. */
 enum waiting {
@@ -107,7 +107,7 @@ static inline void find_windows(struct rta *s, const struct rta_task *t, struct 
 {
 	const struct rta_task *h;
 
-	if (c->spinning && (s->assume || s->soonest))
+	if (c->spinning && s->assume)
 		rta_for_each_hpp(s, t, h)
 			if (spins(c->waiting, h))
 				inside(s, h, c, false);
@@ -214,7 +214,7 @@ static bool first_of_thread(const struct rta *s, const struct rta_cpu *cpu, u32 
  */
 static void from_lower_thread(struct rta *s, const struct rta_task *t, const struct rta_task *first, const struct charges *c)
 {
-	struct rta_task once = { .period = ONCE, .inverse = rta_inverse(ONCE) };
+	struct rta_task once = { .period = ONCE };
 	uint64_t *needs = s->needs;
 	int64_t most = 0;
 	u32 pass, u, r = 0;
@@ -260,9 +260,6 @@ static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const
 	int64_t apart = outside(h, c->waiting, c->update, c->in_flight), whole = h->cpu_time + h->gpu_busy;
 	int64_t jitter = brief ? late : rta_jitter(h, apart) + c->asleep, carried = 0;
 
-	/* Whether its sleep counts as such is not known before responses are: at least it has no jitter then. */
-	if (s->soonest && c->waiting == SUSPENDED)
-		jitter = 0;
 	if (!sleeping && h->priority > t->priority) {
 		rta_push(s, apart, h, late);
 		return 0;
@@ -274,7 +271,7 @@ static inline int64_t from_higher(struct rta *s, const struct rta_task *t, const
 	owner = sleeping && h->eta && h->gpu_priority >= c->level;
 	if (owner)
 		push_owner(s, t, h, c, whole,
-			   brief || (s->soonest && !jitter) ? jitter : rta_jitter(h, whole - s->theta) + c->asleep, apart, jitter, INT64_MAX,
+			   brief ? jitter : rta_jitter(h, whole - s->theta) + c->asleep, apart, jitter, INT64_MAX,
 			   true);
 	else
 		rta_push(s, apart, h, jitter);
@@ -299,42 +296,20 @@ static inline int64_t from_all_higher(struct rta *s, const struct rta_task *t, c
 	return constant;
 }
 
-/* The time that jobs of an owner take in a window at most. */
-static inline int64_t owned_in(const struct rta *s, const struct rta_task *o, int64_t window)
-{
-	return rta_ceil(window + owner_jitter(s, o, o->gpu_busy), o->period, o->inverse) * o->gpu_busy;
-}
-
-/*
- * Pushes what an owner on another CPU takes: in all its jobs, or inside the task's segments, if that is less.  Returns the latter
- * if it is less in the shortest window that counts, and so in all.
- */
-static inline int64_t push_remote(struct rta *s, const struct rta_task *t, const struct rta_task *o, int64_t inside)
-{
-	if (t->least_end && !s->integers && owned_in(s, o, t->least_end) >= inside) {
-		rta_need(s, o, true);
-		return inside;
-	}
-	rta_push_either(s, o->gpu_busy, o, owner_jitter(s, o, o->gpu_busy), inside);
-	return 0;
-}
-
 /*
  * Pushes what the owners at places @from to @to - 1 of `users` take.  These owners are on other CPUs, and take also
- * switches back after them, @back each, to tasks that spin.  Returns the constant part.
+ * switches back after them, @back each, to tasks that spin.
  */
-static inline int64_t remote(struct rta *s, const struct rta_task *t, const struct charges *c, int64_t back, u32 from, u32 to)
+static inline void remote(struct rta *s, const struct rta_task *t, const struct charges *c, int64_t back, u32 from, u32 to)
 {
-	int64_t constant = 0;
-
 	if (!back && !c->spinning && c->own) {
 		for (; from < to; from++) {
 			const struct rta_task *w = &s->tasks[s->users[from]];
 
 			if (w->gpu_priority >= t->gpu_priority && w->gpu_busy)
-				constant += push_remote(s, t, w, c->own[from]);
+				rta_push_either(s, w->gpu_busy, w, owner_jitter(s, w, w->gpu_busy), c->own[from]);
 		}
-		return constant;
+		return;
 	}
 	for (; from < to; from++) {
 		const struct rta_task *w = &s->tasks[s->users[from]];
@@ -346,7 +321,6 @@ static inline int64_t remote(struct rta *s, const struct rta_task *t, const stru
 			push_owner(s, t, w, c, w->gpu_busy, owner_jitter(s, w, w->gpu_busy), amount, jitter, INT64_MAX,
 				   amount != 0);
 	}
-	return 0;
 }
 
 /* The time that the task's job before takes. */
@@ -386,8 +360,8 @@ static inline __attribute__((always_inline)) int64_t boosted(struct rta *s, cons
 	if (c.switching || (c.before && holds(waiting, t)))
 		back = s->longest_switch;
 	if (c.level != UINT32_MAX || back) {
-		constant += remote(s, t, &c, back, 0, cpu->first_user);
-		constant += remote(s, t, &c, back, cpu->end_user, s->user_count);
+		remote(s, t, &c, back, 0, cpu->first_user);
+		remote(s, t, &c, back, cpu->end_user, s->user_count);
 	}
 	s->constant = constant;
 	return constant;
@@ -447,7 +421,7 @@ static int64_t suspend_short(struct rta *s, const struct rta_task *t)
 {
 	struct charges c;
 
-	if (s->assume || s->soonest || s->threads || s->user_count > RTA_WINDOWED)
+	if (s->assume || s->threads || s->user_count > RTA_WINDOWED)
 		return -1;
 	c = survey(s, t, SUSPENDED);
 	if (t->eta)
@@ -463,86 +437,18 @@ static inline __attribute__((always_inline)) int64_t whole(struct rta *s, const 
 	return boosted(s, t, c, waiting);
 }
 
-/* Adds a row to sums that say what ceil(y) < y + 1 does. */
-static inline void add_most(struct rta_sums *sums, const struct rta_task *h, int64_t amount, int64_t jitter)
-{
-	double rate = (double)amount * h->inverse;
-
-	sums->rate += rate;
-	sums->carried += rate * (double)jitter;
-	sums->once += (double)amount;
-}
-
-/*
- * Whether the recurrence of a task that does not use the GPU has a solution for certain: what ceil(y) < y + 1 says where every
- * cap, and owners as a whole, are charged.  Without equals.
- */
-static inline __attribute__((always_inline)) bool easy(const struct rta *s, const struct rta_task *t, enum waiting waiting)
-{
-	const struct rta_cpu *cpu = &s->cpu[t->cpu];
-	int64_t limit = rta_limit(t), back = 0;
-	struct charges c = survey(s, t, waiting);
-	struct rta_sums sums = { .once = (double)t->cpu_time };
-	const struct rta_task *h;
-	u32 u;
-
-	for (u = cpu->end_user; u > cpu->first_user && s->tasks[s->users[u - 1]].priority < t->priority; u--)
-		sums.once += (double)lower_cap(s, &s->tasks[s->users[u - 1]], &c);
-	rta_for_each_hpp(s, t, h) {
-		int64_t apart = outside(h, waiting, c.update, c.in_flight);
-		bool sleeping = h->sleeps && !spins(waiting, h);
-
-		if (sleeping && h->gpu_priority >= c.level)
-			return false;
-		add_most(&sums, h, apart, sleeping ? rta_jitter(h, apart) : 0);
-	}
-	if (c.switching)
-		back = s->longest_switch;
-	for (u = 0; u < s->user_count && (c.spinning || back); u++) {
-		int64_t amount;
-
-		h = &s->tasks[s->users[u]];
-		amount = h->gpu_priority < c.level ? h->eta * back : h->gpu_busy;
-		if (h->cpu != t->cpu)
-			add_most(&sums, h, amount, owner_jitter(s, h, amount));
-	}
-	return t->cpu_time && sums.once + sums.carried < (double)limit * (1 - sums.rate / RTA_SLACK) * RTA_SLACK;
-}
-
-#define FORMULA(name, waiting, other, in_less_time) \
+#define FORMULA(name, waiting, other) \
 	int64_t rta_boosted_##name(struct rta *s, const struct rta_task *t) \
 	{ \
 		return whole(s, t, waiting); \
-	} \
-	static bool name##_easy(const struct rta *s, const struct rta_task *t) \
-	{ \
-		return easy(s, t, waiting); \
 	} \
 	static int64_t name##_end(struct rta *s, const struct rta_task *t) \
 	{ \
 		return ended(s, t, waiting); \
 	} \
-	static int64_t name##_outside(const struct rta *s, const struct rta_task *h) \
-	{ \
-		const struct rta_cpu *cpu = &s->cpu[h->cpu]; \
-		bool contended = s->user_count > cpu->end_user - cpu->first_user; \
-\
-		return outside(h, waiting, s->alpha, contended ? s->alpha : 0); \
-	} \
-	static bool name##_least(struct rta *s) \
-	{ \
-		return rta_least(s, name##_outside); \
-	} \
-	static bool name##_least_of(struct rta *s, struct rta_task *t) \
-	{ \
-		return rta_least_of(s, t, name##_outside); \
-	} \
-	const struct rta_segmented rta_boosted_##name##_segments = { \
-		.end = name##_end, .instead = other, .easy = name##_easy, .least = name##_least, .least_of = name##_least_of, \
-		.quick = in_less_time, \
-	};
+	const struct rta_segmented rta_boosted_##name##_segments = { .end = name##_end, .instead = other };
 
-FORMULA(suspend, SUSPENDED, suspend_short, rta_quick)
-FORMULA(busy, BUSY, NULL, NULL)
-FORMULA(fence, FENCED, NULL, NULL)
-FORMULA(mixed, MIXED, NULL, NULL)
+FORMULA(suspend, SUSPENDED, suspend_short)
+FORMULA(busy, BUSY, NULL)
+FORMULA(fence, FENCED, NULL)
+FORMULA(mixed, MIXED, NULL)

@@ -15,12 +15,8 @@ struct rta_task {
 	int64_t found;		/* R; no other task's jitter uses it yet */
 	int64_t end;		/* of a job's last GPU segment: as known as `response` */
 	int64_t found_end;
-	int64_t least, least_end;	/* lower bounds of both, or 0 */
 	int64_t cpu_time, misc, pure;
 	int64_t gpu_busy;	/* G + 2 epsilon eta: how long a job owns the GPU if no task delays it */
-	int64_t update;		/* rta_quick.c: as of rta_update() */
-	double inverse;		/* rta_inverse(T) */
-	double gpu_rate;	/* gpu_busy / T */
 	u32 cpu, priority, gpu_priority, eta;
 	u32 busy;		/* it waits busily, where each task has its own mode */
 	u32 index;		/* in the taskset */
@@ -36,22 +32,12 @@ struct rta_task {
 /* @amount for every job in the window, up to @most together. */
 struct rta_part {
 	int64_t amount, period, jitter, most;
-	double inverse;
-};
-
-/* Sums over tasks of e / T, of J e / T and of e. */
-struct rta_sums {
-	double rate, carried, once;
 };
 
 /* The real-time tasks of a CPU: entries begin to end - 1, most urgent first. */
 struct rta_cpu {
 	u32 begin, end;
 	u32 first_user, end_user;	/* those that use the GPU: places in `users` */
-	/* rta_least.h, of the tasks that have been looked at */
-	struct rta_sums owners;
-	struct rta_sums above;		/* outside of their segments */
-	u32 below;			/* users that have not */
 };
 
 /* So many jobs of a task. */
@@ -70,11 +56,9 @@ struct rta {
 	u32 user_count, gpu_users;	/* gpu_users: with best-effort tasks */
 	int64_t alpha, theta, epsilon, slice, poll;
 	int64_t longest_switch;		/* as in the batch */
-	bool integers;			/* no shortcuts */
 	bool assume;			/* every jitter uses D_h instead of R_h */
 	bool ties;			/* real-time tasks have equal priorities */
 	bool plain;			/* every GPU priority equals the task's CPU priority */
-	bool small;			/* no sum of the whole batch can exceed 63 bits */
 	bool threads;			/* some thread serves several tasks */
 	u32 *served, serving;		/* entries of tasks of such threads, by thread and rank; how many */
 	struct rta_jobs *chain;		/* of the task that is looked at */
@@ -83,17 +67,13 @@ struct rta {
 	u32 room, rows, capped;
 	int64_t *amount, *period, *jitter;	/* of each row */
 	/* of capped rows: their total is at most `base` and that of `parts` parts from `part` on */
-	int64_t *base, *total;
+	int64_t *base;
 	u32 *part, *parts;
 	struct rta_part *part_of;
 	u32 used;			/* parts */
 	int64_t constant;
 	u32 lower;			/* capped rows of lower tasks, which come first */
 	struct rta_owners *owners;	/* rta_windows.c */
-	struct rta_quick *quick;	/* rta_quick.c */
-	bool soonest;			/* every response is the least that it can be */
-	int64_t *last;			/* the largest window for which what was counted of the row is still right */
-	double *inverse;
 	uint64_t *needs;		/* collects the tasks that the bound rests on, unless NULL */
 	uint64_t *needs_of;		/* by index, the same of each task: `words` words each, and two rows more; or NULL */
 	u32 words;
@@ -111,21 +91,12 @@ enum rta_charges {
 	RTA_INDEPENDENT,	/* demands, whatever the responses of other tasks */
 };
 
-enum rta_quick_answer { RTA_QUICK_NO, RTA_QUICK_YES, RTA_QUICK_UNKNOWN };
-
 /* Functions of a formula that looks at single segments. */
 struct rta_segmented {
 	/* From the rows of a job, which have just been pushed, to those of a job up to the end of its last GPU segment. */
 	rta_demands *end;
 	/* Another bound of a job, which counts where the first has none: its rows, or -1 if there is none. NULL: never. */
 	rta_demands *instead;
-	/* Whether a task that does not use the GPU passes for certain, which takes less time than to solve its recurrence. */
-	bool (*easy)(const struct rta *s, const struct rta_task *t);
-	/* Finds what the responses and ends of all tasks are at least; false: one fails.  Not for ties. */
-	bool (*least)(struct rta *s);
-	bool (*least_of)(struct rta *s, struct rta_task *t);	/* the same of one that uses the GPU */
-	/* Whether a taskset of the batch is schedulable, in less time than after it is loaded.  NULL: not for this formula. */
-	enum rta_quick_answer (*quick)(struct rta *s, const struct gpurt_batch *b, u32 index);
 };
 
 struct rta_formula {
@@ -157,6 +128,12 @@ extern const struct rta_segmented rta_boosted_suspend_segments, rta_boosted_busy
 static inline int64_t rta_max(int64_t a, int64_t b)
 {
 	return a > b ? a : b;
+}
+
+/* How many jobs are released in a window of @time ns, which has their jitter in it. */
+static inline int64_t rta_jobs_in(int64_t time, int64_t period)
+{
+	return (time + period - 1) / period;
 }
 
 /* After so many steps a search gives up, as the readable one does. */
@@ -243,7 +220,6 @@ static inline void rta_push(struct rta *s, int64_t amount, const struct rta_task
 	s->amount[r] = amount;
 	s->period[r] = h->period;
 	s->jitter[r] = jitter;
-	s->inverse[r] = h->inverse;
 	s->rows = r + (amount != 0);
 	rta_need(s, h, amount != 0);
 }
@@ -268,7 +244,6 @@ static inline int64_t rta_push_capped(struct rta *s, int64_t amount, int64_t cap
 	s->parts[r] = 0;
 	s->period[r] = h->period;
 	s->jitter[r] = jitter;
-	s->inverse[r] = h->inverse;
 	rta_need(s, h, true);
 	return 0;
 }
@@ -284,7 +259,6 @@ static inline u32 rta_push_either(struct rta *s, int64_t amount, const struct rt
 	s->parts[r] = 0;
 	s->period[r] = h->period;
 	s->jitter[r] = jitter;
-	s->inverse[r] = h->inverse;
 	rta_need(s, h, true);
 	return r;
 }
@@ -293,26 +267,10 @@ static inline u32 rta_push_either(struct rta *s, int64_t amount, const struct rt
 static inline void rta_add_part(struct rta *s, u32 r, int64_t amount, const struct rta_task *h, int64_t jitter,
 				int64_t most)
 {
-	s->part_of[s->used++] = (struct rta_part){ amount, h->period, jitter, most, h->inverse };
+	s->part_of[s->used++] = (struct rta_part){ amount, h->period, jitter, most };
 	s->parts[r]++;
 }
 
-/* 1 / T, and a little more: the quotients of rta_ceil() are then never too low. */
-static inline double rta_inverse(int64_t period)
-{
-	return (1 + 0x1p-50) / (double)period;
-}
-
-/* ceil(y / T) for y >= 0, T > 0 and y / T < 2^46: the estimate is at least floor(y / T), and at most what is asked for. */
-static inline int64_t rta_ceil(int64_t y, int64_t period, double inverse)
-{
-	int64_t k = (int64_t)((double)y * inverse);
-
-	return k + (k * period < y);
-}
-
-/* Whether no sum over tasks @from to @to - 1 can exceed 63 bits.  A taskset has at most @tasks of them. */
-bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 from, u32 to, u32 tasks);
 /* rta_windows.c: what tasks take as owners of the GPU while others are inside their segments. */
 struct rta_owners *rta_owners_new(u32 tasks);
 void rta_owners_free(struct rta_owners *o);
@@ -325,15 +283,8 @@ void rta_forget_windows(struct rta *s);
 const int64_t *rta_inside(struct rta *s, const struct rta_task *p, u32 level, bool keep);
 /* How long a job of @p is inside its segments at most, of its own priority. */
 int64_t rta_inside_length(struct rta *s, const struct rta_task *p, bool keep);
-#define RTA_SORTED 16	/* segments whose windows are found in ascending order */
-/* Writes the lengths of a task's segments, ascending, and returns how many; 0: there are more than RTA_SORTED. */
-u32 rta_segment_lengths(const struct gpurt_batch *b, const struct rta_task *t, int64_t *lengths);
 /* The time that each segment of @t has besides its length: its updates, a switch, and an update in flight. */
 int64_t rta_update(const struct rta *s, const struct rta_task *t);
-struct rta_quick *rta_quick_new(u32 tasks);
-void rta_quick_free(struct rta_quick *q);
-/* The verdict of boosted-suspend on taskset @index.  No sum of the batch may exceed 63 bits. */
-enum rta_quick_answer rta_quick(struct rta *s, const struct gpurt_batch *b, u32 index);
 /* Loads taskset @index of the batch.  Returns false if its sums could exceed 63 bits. */
 bool rta_load(struct rta *s, const struct gpurt_batch *batch, const struct rta_test *test, u32 index);
 /* A number above all CPU numbers of tasks @from to @to - 1; 0 if one is out of range, which ends at a power of 2. */
@@ -356,8 +307,6 @@ void rta_settle(struct rta_task *t);
 int64_t rta_solve_instead(struct rta *s, const struct rta_test *test, const struct rta_task *t);
 /* Whether rta_solve() or rta_solve_instead() finds a solution. */
 bool rta_passes(struct rta *s, const struct rta_test *test, const struct rta_task *t);
-/* Whether all tasks pass under plain fixed priorities, without ties. */
-bool rta_fixed_schedulable(struct rta *s);
 /* Whether priorities let tasks wait for each other for ever, so that no bound holds (analysis/rta/order.py). */
 bool rta_disordered(struct rta *s, const struct rta_test *test);
 /* Whether every real-time task passes. */

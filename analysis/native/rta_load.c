@@ -5,7 +5,7 @@
 #include "rta_internal.h"
 
 #define LARGEST (1LL << 58)
-#define COUNTED 0x1p46		/* jobs of one task in one window; rta_ceil() needs less */
+#define COUNTED 0x1p46		/* jobs of one task in one window */
 
 struct rta *rta_new(u32 tasks, u32 cpus)
 {
@@ -19,22 +19,18 @@ struct rta *rta_new(u32 tasks, u32 cpus)
 	s->cpu = calloc(cpus + 1, sizeof(*s->cpu));
 	s->order = calloc(2 * (size_t)tasks + 2, sizeof(*s->order));
 	s->users = calloc(tasks + 1, sizeof(*s->users));
-	s->amount = calloc(6 * room, sizeof(*s->amount));
+	s->amount = calloc(4 * room, sizeof(*s->amount));
 	s->part = calloc(2 * room, sizeof(*s->part));
 	s->part_of = malloc((room + few * few) * sizeof(*s->part_of));
 	s->owners = rta_owners_new(tasks);
-	s->quick = rta_quick_new(tasks);
 	s->served = calloc(tasks + 1, sizeof(*s->served));
 	s->chain = calloc(tasks + 1, sizeof(*s->chain));
-	s->inverse = calloc(room, sizeof(*s->inverse));
 	s->cpus = cpus;
-	if (s->tasks && s->cpu && s->order && s->users && s->amount && s->inverse && s->part && s->part_of &&
-	    s->owners && s->quick && s->served && s->chain) {
+	if (s->tasks && s->cpu && s->order && s->users && s->amount && s->part && s->part_of &&
+	    s->owners && s->served && s->chain) {
 		s->period = s->amount + room;
 		s->jitter = s->period + room;
-		s->last = s->jitter + room;
-		s->base = s->last + room;
-		s->total = s->base + room;
+		s->base = s->jitter + room;
 		s->parts = s->part + room;
 		return s;
 	}
@@ -62,11 +58,9 @@ void rta_free(struct rta *s)
 	free(s->amount);
 	free(s->part);
 	free(s->part_of);
-	free(s->inverse);
 	free(s->served);
 	free(s->chain);
 	rta_owners_free(s->owners);
-	rta_quick_free(s->quick);
 	free(s);
 }
 
@@ -91,7 +85,6 @@ static void fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 	t->deadline = b->deadline[at];
 	t->response = t->end = t->deadline;
 	t->found = -1;
-	t->least = t->least_end = 0;
 	t->cpu_time = b->cpu_time[at];
 	t->misc = b->misc[at];
 	t->pure = b->pure[at];
@@ -105,9 +98,7 @@ static void fill(struct rta_task *t, const struct gpurt_batch *b, u32 at, u32 in
 	t->chained = false;
 	t->index = index;
 	t->at = at;
-	t->inverse = rta_inverse(t->period);
 	t->gpu_busy = t->misc + t->pure + 2 * (b->alpha + b->theta) * t->eta;
-	t->gpu_rate = (double)t->gpu_busy * t->inverse;
 }
 
 /* Places the ranked tasks by CPU.  Tasks of one CPU keep their order. */
@@ -164,7 +155,7 @@ static void find_users(struct rta *s)
 }
 
 /*
- * An upper bound of what any formula charges for one job.  If rta_small() or small() accept the sum of this over all
+ * An upper bound of what any formula charges for one job.  If small() accepts the sum of this over all
  * jobs, no sum of the formula exceeds 63 bits.  A window plus a jitter is at most twice the longest deadline or period,
  * and the poll.  A job is charged its own demand, and under RTA_ROUNDS also its slices times a round of all users.  For
  * each of its segments, or of the segments of the task that waits, it is charged overheads.  Under RTA_QUEUES it is
@@ -191,33 +182,6 @@ static double round_of(const struct gpurt_batch *b, double users)
 	return (users + 1) * ((double)b->slice + (double)b->theta);
 }
 
-bool rta_small(const struct gpurt_batch *b, const struct rta_test *test, u32 from, u32 to, u32 tasks)
-{
-	int64_t longest = 1, shortest = INT64_MAX, demand = 0, request = 0, slices = 0;
-	enum rta_charges charges = test->formula->charges;
-	double jobs, charge;
-	u32 i, eta = 0, threads = 0;
-
-	/* x | y is at least the larger of two numbers and at most twice that, and negative if one is. */
-	for (i = from; i < to; i++) {
-		longest |= b->deadline[i] | b->period[i];
-		shortest = b->period[i] < shortest ? b->period[i] : shortest;
-		demand |= b->cpu_time[i] | b->misc[i] | b->pure[i];
-		threads |= b->thread[i];
-		eta |= b->eta[i];
-	}
-	for (i = from; i < to && charges == RTA_QUEUES; i++)
-		request |= b->longest[i];
-	for (i = from; i < to && charges == RTA_ROUNDS; i++)
-		slices |= b->slices[i];
-	if (threads || shortest <= 0 || (longest | demand | request | slices) < 0 || longest >= LARGEST)
-		return false;
-	jobs = (2 * (double)longest + (double)test->poll) / (double)shortest + 2;
-	charge = charged(test, (double)demand, (double)slices * round_of(b, tasks), 2.0 * eta, tasks * (double)request,
-			 overhead(b, test));
-	return jobs < COUNTED && tasks * jobs * charge < (double)LARGEST;
-}
-
 /* Whether a period or a deadline is a number that the formulas take. */
 static bool in_range(int64_t time, int64_t least)
 {
@@ -225,8 +189,7 @@ static bool in_range(int64_t time, int64_t least)
 }
 
 /*
- * As rta_small(), of the loaded taskset and task by task: more exact if periods differ much.  A thread that serves several tasks
- * executes a chain of jobs: at most as many segments, and as much demand, as all jobs in a window have.
+ * Whether no sum over the taskset can exceed 63 bits.  A thread that serves several tasks executes a chain of jobs: at most as many segments, and as much demand, as all jobs in a window have.
  */
 static bool small(const struct rta *s, const struct gpurt_batch *b, const struct rta_test *test)
 {
@@ -243,11 +206,11 @@ static bool small(const struct rta *s, const struct gpurt_batch *b, const struct
 		eta = t->eta > eta ? t->eta : eta;
 	}
 	for (i = 0; i < s->count && s->threads; i++)
-		eta += (2 * longest * s->tasks[i].inverse + 2) * s->tasks[i].eta;
+		eta += (2 * longest / (double)s->tasks[i].period + 2) * s->tasks[i].eta;
 	for (i = 0; i < s->count; i++) {
 		const struct rta_task *t = &s->tasks[i];
 		double demand = (double)t->cpu_time + (double)t->misc + (double)t->pure;
-		double jobs = (2 * longest + (double)test->poll) * t->inverse + 2;
+		double jobs = (2 * longest + (double)test->poll) / (double)t->period + 2;
 		double rounds = (double)b->slices[t->at] * round_of(b, s->gpu_users);
 
 		most = jobs > most ? jobs : most;
@@ -286,5 +249,5 @@ bool rta_load(struct rta *s, const struct gpurt_batch *b, const struct rta_test 
 			return false;
 		rta_find_threads(s);
 	}
-	return s->small || small(s, b, test);
+	return small(s, b, test);
 }

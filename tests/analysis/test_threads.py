@@ -247,7 +247,7 @@ def test_random_threads_have_the_same_bounds_and_failures_compiled(name: str) ->
         result = compiled.run(registry.find(name), system)
         assert compiled.passes(registry.find(name), system) is result.schedulable
         batch = from_tasksets([system])
-        assert sweep.verdicts(batch, name, integers=True).tolist() == [result.schedulable]
+        assert sweep.verdicts(batch, name).tolist() == [result.schedulable]
         seen["sets"] += 1
         for one in (one for served in system.threads.values() for one in served):
             seen[type(result.verdicts[one.name]).__name__] += 1

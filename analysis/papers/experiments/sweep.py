@@ -21,10 +21,9 @@ def takes(test: rta.Test) -> bool:
     return test.compiled is not None or test.base in registry.REDUCES
 
 
-def verdicts(batch: Batch, name: str, integers: bool = False) -> NDArray[np.bool_]:
+def verdicts(batch: Batch, name: str) -> NDArray[np.bool_]:
     """Whether each taskset of a batch is schedulable under the test of that name.
 
-    ``integers``: without shortcuts, the recurrences as they are written; to compare with.
     Raises ValueError for a test that is not compiled, or not for threads that serve several tasks where there are some.
     Raises ValueError as well if more tasks of a taskset use the GPU than there are priorities to assign.
     """
@@ -35,7 +34,7 @@ def verdicts(batch: Batch, name: str, integers: bool = False) -> NDArray[np.bool
         return _reduced(batch, test)
     answers = np.empty(len(batch), np.uint8)
     facts, view, out = compiled.facts(test), batch.view(), pointer("u8", answers)
-    flags = lib.GPURT_RTA_ASSIGN * test.assigns | lib.GPURT_RTA_INTEGERS * integers
+    flags = lib.GPURT_RTA_ASSIGN * test.assigns
     if status := lib.gpurt_rta_verdicts(view, facts, flags, 0, len(batch), out):
         compiled.refuse(status)
     if (answers == lib.GPURT_RTA_TOO_MANY).any():
