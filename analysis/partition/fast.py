@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.partition import columns, variants
+from analysis.partition import variants
 from analysis.partition import exact as readable_exact
 from analysis.partition.inside import TESTS
 from analysis.partition.merge import Infeasible, Merger, Part
@@ -58,10 +58,10 @@ def best(workload: Workload) -> Allocation | Infeasible:
 def exact(workload: Workload) -> Allocation | Infeasible:
     """An allocation with as few units and partitions as exact.exact.
 
-    For more than MOST_EXACT tasks by columns.exact, whose ValueError says why there is no answer.
+    Raises ValueError for more than MOST_EXACT tasks.
     """
-    if len(workload.items) > MOST_EXACT:
-        return columns.exact(workload, best)
+    if (count := len(workload.items)) > MOST_EXACT:
+        raise ValueError(f"exact takes at most {MOST_EXACT} tasks, not {count}; best gives an upper bound")
     return _run(workload, [(readable_exact.EXACT, "")], lambda: readable_exact.exact(workload))
 
 

@@ -197,3 +197,8 @@ def test_what_lemma_1_refuses_fits_nowhere() -> None:
     for row in refused:
         larger = fast.exact(workload(row, 14))
         assert isinstance(larger, Infeasible) or larger.units > 10
+
+
+def test_exact_takes_twenty_tasks() -> None:
+    with pytest.raises(ValueError, match="exact takes at most 20 tasks, not 21; best gives an upper bound"):
+        fast.exact(workload(generate(Parameters(21, 6, 40), 1, 1)[0], 40))
