@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.energy.power import Energy
+from analysis.energy.power import Energy, Execution
+from analysis.energy.setup import Setup
 from analysis.model.energy import MAX_ENERGY_TIME_NS, SpatialSystem
 
 EXECUTIONS = ("worst", "best", "random")
@@ -158,4 +159,13 @@ def priced(
             time * task.on(index).power for time, task in zip(used, system.tasks, strict=True) if time
         )
         found.append(Energy(gpu.static * horizon, gpu.idle * (gpu.units * busy[index] - sum(used)), dynamic))
+    return found
+
+
+def executions(setup: Setup, dispatches: tuple[Dispatch, ...]) -> list[list[Execution]]:
+    """The kernels of each GPU."""
+    found: list[list[Execution]] = [[] for _ in setup.system.gpus]
+    for one in dispatches:
+        power = setup.kernel(one.task, one.gpu).power
+        found[one.gpu].append(Execution(one.gpu, one.units, one.start, one.end, power))
     return found

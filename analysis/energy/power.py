@@ -74,18 +74,6 @@ def steps(gpu: SpatialGpu, executions: Sequence[Execution]) -> list[tuple[int, i
     return found
 
 
-def integral(gpu: SpatialGpu, executions: Sequence[Execution], begin: int, end: int) -> int:
-    """The energy of one GPU over [begin, end), fJ: the sum of power times length (equation 3.3)."""
-    power, since, energy = gpu.static, begin, 0
-    for now, after in steps(gpu, executions):
-        if now > begin:
-            until = min(now, end)
-            energy += power * max(0, until - since)
-            since = max(since, until)
-        power = after
-    return energy + power * (end - since)
-
-
 def closed_form(gpu: SpatialGpu, executions: Iterable[Execution], begin: int, end: int) -> Energy:
     """The same without integrating: P^s (end - begin) + M p B + sum of m len (pd - p), split.
 

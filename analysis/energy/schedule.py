@@ -14,10 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from analysis.energy import compiled
-from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun
+from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun, executions
 from analysis.energy.power import Energy, closed_form
 from analysis.energy.setup import Setup
-from analysis.energy.simulate import executions
 from analysis.model.energy import MAX_ENERGY_TIME_NS
 from gpurt.units import format_time
 

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun
+from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun, executions
 from analysis.energy.power import Execution, steps
 from analysis.energy.setup import Setup
-from analysis.energy.simulate import executions
 from analysis.traces.trace import About, Event, Kind, Trace
 from gpurt.types import Document
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Simulation of spatial GPUs under userlib/units/sbeet.c in virtual time; analysis/energy/simulate.py is the readable form. */
+/* Simulation of spatial GPUs under userlib/units/sbeet.c in virtual time; tests/analysis/energy_readable the readable form. */
 #ifndef GPURT_ENERGY_SIM_H
 #define GPURT_ENERGY_SIM_H
 

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.partition import variants
 from analysis.partition import exact as readable_exact
+from analysis.partition import variants
 from analysis.partition.inside import TESTS
 from analysis.partition.merge import Infeasible, Merger, Part
 from analysis.partition.variants import HEURISTICS, LIST_ORDERS, Allocation

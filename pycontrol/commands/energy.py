@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from analysis.energy import compiled, plot
-from analysis.energy.explain import decisions, tasks
+from analysis.energy.explain import tasks
 from analysis.energy.file import load
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.trace import trace_of
@@ -110,25 +110,19 @@ def simulate(
     epilog="""\b
 Examples:
   gpurt plan energy explain examples/energy/toy.toml
-  gpurt plan energy explain examples/energy/example5.toml --at 0ms
 
 \b
 Exit codes: 0 done; 2 wrong usage; 3 the file is wrong."""
 )
 @FILE
-@click.option("--at", metavar="TIME", type=Time(), help="Show what policy sbeet or sbeet-mg compares at that time.")
 @IGNORE_CPU
 @JSON
-def explain(file: Path, at: int | None, ignore_cpu: bool, as_json: bool) -> int:
-    """Say how many units and which GPU is best for each task, and why a job got what it got."""
+def explain(file: Path, ignore_cpu: bool, as_json: bool) -> int:
+    """Say how many units and which GPU is best for each task."""
     loaded = load(file, ignore_cpu)
     setup = one_policy(loaded.system, default_policy(loaded.system))
     rows = tasks(setup)
-    shown = decisions(setup, at) if at is not None else []
-    text = data.explain_text(setup, rows, shown)
-    if at is not None and not shown:
-        text += f"\n\n{ms(at)} ms: nothing was decided: no job was ready, or every GPU was full"
     render.note(*loaded.notes, as_json=as_json)
-    whole = {"file": file, "policy": setup.policy.name, "placements": rows, "decisions": shown, "notes": loaded.notes}
-    render.emit(whole, as_json, text)
+    whole = {"file": file, "policy": setup.policy.name, "placements": rows, "notes": loaded.notes}
+    render.emit(whole, as_json, data.explain_text(rows))
     return 0

@@ -168,26 +168,14 @@ def _gpus(one: Sum) -> str:
     return render.table(("GPU", "busy %", "J", "static", "idle", "dynamic"), rows)
 
 
-def explain_text(setup: Setup, rows: Sequence[DocumentView], shown: Sequence[DocumentView]) -> str:
-    """The table of `energy explain`, and the decisions that were asked for."""
+def explain_text(rows: Sequence[DocumentView]) -> str:
+    """The table of `energy explain`."""
     headers = ("task", "GPU", "m^opt", "active mJ", "U mean", "U at m^opt", "U whole", "preferred", "assigned")
     cells = [(row["task"], row["gpu_name"], str(row["best_units"]), f"{row['active_uj'] / 1000:.3f}",
               f"{float(row['mean_utilization']):.5f}", f"{float(row['best_utilization']):.5f}",
               f"{float(row['whole_utilization']):.5f}", str(row["preference"]), "yes" if row["assigned"] else "")
              for row in rows]  # fmt: skip
-    lines = [render.table(headers, cells)]
-    for one in shown:
-        job = f"{one['task']} #{one['job']}"
-        units = one["units"]
-        what = "waits" if not units else f"gets {units} unit{'s' if units > 1 else ''} of {one['gpu_name']}"
-        lines += ["", f"{ms(one['time_ns'])} ms: {job} {what}: {one['why']}"]
-        if one["candidates"]:
-            table = [
-                (str(c["units"]), "yes" if c["in_time"] else "no", f"{c['energy_uj'] / 1000:.3f}", ms(c["finish_ns"]))
-                for c in one["candidates"]
-            ]
-            lines.append(render.table(("units", "in time", "mJ", "finish ms"), table))
-    return "\n".join(lines)
+    return render.table(headers, cells)
 
 
 class Off:

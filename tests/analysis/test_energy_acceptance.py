@@ -16,10 +16,10 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from energy_readable import migrate, simulate
 from test_energy_agreement import some_options, some_run, some_system
 from test_energy_model import EXAMPLES
 
-from analysis.energy import migrate, simulate
 from analysis.energy.cost import cost
 from analysis.energy.file import load
 from analysis.energy.policies import POLICIES

@@ -8,8 +8,9 @@ import random
 from dataclasses import replace
 
 import pytest
+from energy_readable import simulate
 
-from analysis.energy import compiled, simulate
+from analysis.energy import compiled
 from analysis.energy.outcome import EXECUTIONS, EnergyOutcome, EnergyRun
 from analysis.energy.policies import POLICIES, Order, Readings, UnitsPolicy
 from analysis.energy.setup import Setup, prepare

@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from energy_readable import simulate
 from energy_systems import anomaly, example5, kernel, ns, task, toy, watts
 
 from analysis.energy import bounds as bounds_module
-from analysis.energy import compiled, simulate
+from analysis.energy import compiled
 from analysis.energy.bounds import bounds
 from analysis.energy.cost import cost, save
 from analysis.energy.file import load

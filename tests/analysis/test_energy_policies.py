@@ -7,15 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from energy_readable import simulate
+from energy_readable.allocate import candidate, candidates
+from energy_readable.migrate import migrate
+from energy_readable.state import Dispatching, ReleasedJob, UnitsState, planned
 from energy_systems import W, analogue, anomaly, example5, kernel, ns, task, toy, watts
 
-from analysis.energy import compiled, simulate
-from analysis.energy.allocate import candidate, candidates
-from analysis.energy.migrate import migrate
+from analysis.energy import compiled
 from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.policies import POLICIES, Order, Readings
 from analysis.energy.setup import Setup, prepare
-from analysis.energy.state import Dispatching, ReleasedJob, UnitsState, planned
 from analysis.model import MS, Kernel
 from analysis.model.energy import MJ, J, SpatialGpu, SpatialSystem
 

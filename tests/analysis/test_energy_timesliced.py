@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from effort import tries
+from energy_readable.simulate import integral
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.energy.power import closed_form, integral
+from analysis.energy.power import closed_form
 from analysis.energy.timesliced import TimeSliced, energy, executions, load, with_power
 from analysis.model import MS
 from analysis.model.energy import MJ

@@ -32,7 +32,7 @@ def schedule(tmp_path: Path) -> str:
 
 CALLS = {
     "simulate": ([TOY, "--horizon", "600ms", "--policy", "ld", "--policy", "sbeet-mg"], 1),
-    "explain": ([EXAMPLE5, "--at", "1ms"], 0), "schedule": ([EXAMPLE5], 0), "cost": ([EXAMPLE5, "SCHEDULE"], 0),
+    "explain": ([EXAMPLE5], 0), "schedule": ([EXAMPLE5], 0), "cost": ([EXAMPLE5, "SCHEDULE"], 0),
     "optimum": ([EXAMPLE5, "--until", "14ms"], 0),
 }  # fmt: skip
 
@@ -108,32 +108,6 @@ def test_powers_that_are_off_make_the_order_of_policies_uncertain(run: Gpurt) ->
     assert all(one["least_uj"] < one["most_uj"] for one in found["policies"])
 
 
-def test_explain_shows_what_was_compared(run: Gpurt) -> None:
-    """Specification, section 6.3."""
-    out = run("explain", str(ROOT / "examples/energy/example5.toml"), "--at", "0ms", "--json")[1]
-    (one,) = document(out, "explain")["decisions"]
-    assert (one["task"], one["units"]) == ("t1", 3)
-    assert one["why"] == "the least energy of those that keep all deadlines"
-    assert [(c["units"], c["in_time"]) for c in one["candidates"]] == [(4, False), (3, True), (2, True), (1, False)]
-
-
-@pytest.mark.parametrize(
-    ("at", "why"),
-    [
-        ("0ms", "no GPU keeps all deadlines: all units"), ("1ms", "to wait for big, where the task belongs, would"),
-        ("33ms", "big is full; to wait keeps"), ("41ms", "no GPU keeps all deadlines: all units"),
-        ("83ms", "the free units of big, up to m^opt"),
-    ],
-)
-def test_explain_says_which_rule_decided(run: Gpurt, at: str, why: str) -> None:
-    """The first dispatches of the toy system (specification, section 6.6)."""
-    out = run("explain", TOY, "--at", at, "--json")[1]
-    one = document(out, "explain")["decisions"][0]
-    assert one["why"].startswith(why)
-    if at == "0ms":  # m^opt are all units
-        assert next((c["units"], c["in_time"]) for c in one["candidates"]) == (12, False)
-
-
 def test_schedule_says_no_and_writes_nothing_then(run: Gpurt, tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     code, out, _ = run("schedule", EXAMPLE5, "--policy", "rm", "-o", path)
@@ -183,7 +157,7 @@ WRONG = [
     (["simulate", TOY, "--plot", "x.txt"], 2, "pictures end in"),
     (["simulate", "/nonexistent.toml"], 3, "/nonexistent.toml: No such file"),
     (["simulate", str(ROOT / "examples/minimal.toml")], 3, "[[gpu]] is missing"),
-    (["explain", TOY, "--at", "-1ms"], 2, "expected a time"),
+    (["optimum", TOY, "--until", "-1ms"], 2, "expected a time"),
     (["cost", EXAMPLE5, EXAMPLE5], 3, "is not a complete JSON file"),
     (["optimum", EXAMPLE5, "--tick", "0ms"], 2, "--tick: must be more than 0"),
 ]

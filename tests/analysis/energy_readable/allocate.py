@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from analysis.energy.power import Execution, closed_form
 from analysis.energy.setup import Setup
-from analysis.energy.state import ReleasedJob, RunningJob, UnitsState, free_units, is_full, planned
+from energy_readable.state import ReleasedJob, RunningJob, UnitsState, free_units, is_full, planned
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from analysis.energy.allocate import Candidate, candidate, energy, on_gpu
 from analysis.energy.setup import Setup
-from analysis.energy.state import Dispatching, ReleasedJob, UnitsState, free_units, is_full, planned
+from energy_readable.allocate import Candidate, candidate, energy, on_gpu
+from energy_readable.state import Dispatching, ReleasedJob, UnitsState, free_units, is_full, planned
 
 
 def migrate(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from analysis.energy.allocate import on_gpu
 from analysis.energy.distribute import by_size
-from analysis.energy.migrate import migrate
 from analysis.energy.policies import UnitsRule
 from analysis.energy.setup import Setup
-from analysis.energy.state import Dispatching, ReleasedJob, UnitsState, free_units, is_full
+from energy_readable.allocate import on_gpu
+from energy_readable.migrate import migrate
+from energy_readable.state import Dispatching, ReleasedJob, UnitsState, free_units, is_full
 
 
 def _whole(setup: Setup, state: UnitsState, job: ReleasedJob) -> Dispatching | None:

@@ -8,19 +8,28 @@ section 2.1).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from analysis.energy.baselines import decide
-from analysis.energy.outcome import Dispatch, Draws, EnergyOutcome, EnergyRun, GpuCount, Skip, TaskCount, scaled
-from analysis.energy.power import Energy, Execution, closed_form, integral, union
+from analysis.energy.outcome import (
+    Dispatch,
+    Draws,
+    EnergyOutcome,
+    EnergyRun,
+    GpuCount,
+    Skip,
+    TaskCount,
+    executions,
+    scaled,
+)
+from analysis.energy.power import Energy, Execution, closed_form, steps, union
 from analysis.energy.setup import Setup
-from analysis.energy.state import Dispatching, ReleasedJob, RunningJob, UnitsState, in_order, is_full, planned
+from analysis.model.energy import SpatialGpu
+from energy_readable.baselines import decide
+from energy_readable.state import Dispatching, ReleasedJob, RunningJob, UnitsState, in_order, is_full, planned
 
 #: A time that never comes.
 NEVER_NS = 2**64 - 1
-#: The function that decides about a job.
-Choose = Callable[[Setup, UnitsState, ReleasedJob], "Dispatching | None"]
 
 
 @dataclass(slots=True)
@@ -42,9 +51,9 @@ class _Slot:
 
 
 class _Simulation:
-    def __init__(self, setup: Setup, run: EnergyRun, choose: Choose = decide) -> None:
+    def __init__(self, setup: Setup, run: EnergyRun) -> None:
         tasks = setup.system.tasks
-        self.setup, self.run, self.choose = setup, run, choose
+        self.setup, self.run = setup, run
         self.draws = [Draws(run.seed, index) for index in range(len(tasks))]
         self.next = [self._first(index) for index in range(len(tasks))]
         self.state = UnitsState(0, [[] for _ in setup.system.gpus], list(self.next))
@@ -136,7 +145,7 @@ class _Simulation:
             if job.task in behind:
                 continue
             behind.add(job.task)
-            decision = self.choose(self.setup, self.state, job)
+            decision = decide(self.setup, self.state, job)
             if decision is not None:
                 self._start(job, decision)
 
@@ -178,20 +187,16 @@ def _order(skip: Skip) -> tuple[int, int]:
     return skip.at, skip.task
 
 
-def executions(setup: Setup, dispatches: tuple[Dispatch, ...]) -> list[list[Execution]]:
-    """The kernels of each GPU."""
-    found: list[list[Execution]] = [[] for _ in setup.system.gpus]
-    for one in dispatches:
-        power = setup.kernel(one.task, one.gpu).power
-        found[one.gpu].append(Execution(one.gpu, one.units, one.start, one.end, power))
-    return found
-
-
-def dispatches_of(setup: Setup, run: EnergyRun, choose: Choose) -> tuple[Dispatch, ...]:
-    """The dispatches of a run in which ``choose`` decides."""
-    simulation = _Simulation(setup, run, choose)
-    simulation.go()
-    return tuple(simulation.dispatches)
+def integral(gpu: SpatialGpu, executions: Sequence[Execution], begin: int, end: int) -> int:
+    """The energy of one GPU over [begin, end), fJ: the sum of power times length (equation 3.3)."""
+    power, since, energy = gpu.static, begin, 0
+    for now, after in steps(gpu, executions):
+        if now > begin:
+            until = min(now, end)
+            energy += power * max(0, until - since)
+            since = max(since, until)
+        power = after
+    return energy + power * (end - since)
 
 
 def simulate(setup: Setup, run: EnergyRun) -> EnergyOutcome:
