@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The findings of the attack on the bounds: a table, tasksets as files, and the results of tests that are finished."""
+"""The findings of the attack on the bounds: a table, and tasksets as files."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 
-from analysis.answers.fingerprint import fingerprint
-from analysis.attack.outcome import Effort, Outcome
+from analysis.attack.outcome import Outcome
 from analysis.model import Chain, Copy, CpuSegment, Kernel, Partition, Platform, Segment, Span, Task, Taskset
 from gpurt.types import Document, DocumentView
 from gpurt.units import format_time
@@ -47,42 +45,6 @@ def table(rows: Sequence[Row]) -> str:
         for r in rows
     ]
     return "\n".join([head, rule, *lines])
-
-
-class Store:
-    """A file of JSON lines: the run's settings, then a line for each finished test.  An incomplete line is dropped."""
-
-    def __init__(self, path: Path, tasksets: int, seed: int, effort: Effort) -> None:
-        """Reads the file if there is one.  Raises ValueError if it is of a run with other settings, and OSError."""
-        self.path = path
-        self.header = {"tasksets": tasksets, "seed": seed, "runs": effort.runs, "steps": effort.steps,
-                       "threads": effort.threads, "pending": effort.pending, "with_workers": effort.workers,
-                       "with_latency": effort.latency, "with_chains": effort.chains}  # fmt: skip
-        self.rows: dict[str, Document] = {}
-        for index, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else []):
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                break
-            if index:
-                self.rows[entry["test"]] = entry
-            elif entry != self._first():
-                raise ValueError(f"{path} is of an attack with other settings or of another version of gpurt")
-        self._write()
-
-    def add(self, entry: Document) -> None:
-        """Adds the result of a finished test."""
-        self.rows[entry["test"]] = entry
-        self._write()
-
-    def _first(self) -> Document:
-        return {**self.header, "code": fingerprint()}
-
-    def _write(self) -> None:
-        lines = [json.dumps(entry) + "\n" for entry in (self._first(), *self.rows.values())]
-        partial = self.path.with_suffix(".partial")
-        partial.write_text("".join(lines), encoding="utf-8")
-        partial.replace(self.path)
 
 
 def toml(taskset: Taskset) -> str:

@@ -16,7 +16,6 @@ from analysis.papers.dispatch import SimulationError
 from analysis.papers.energy import published
 from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES
 from analysis.papers.experiments.changes import CHANGE_KEYS, changed
-from analysis.papers.experiments.engine import CheckpointError
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.produce import Produced, produce
 from analysis.papers.experiments.schedulability import Schedulability
@@ -70,9 +69,6 @@ Examples:
   gpurt experiment run mg-fig3.13 --profiles DIR      energy, with published profiles
 
 \b
-To continue an interrupted run, give the same command again.
-
-\b
 Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 130 interrupted.""",
 )
 @click.argument("names", metavar="NAME...", nargs=-1, required=True, type=ExperimentName())
@@ -90,11 +86,10 @@ Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 130 interrupted."
               help="How utilizations are drawn; drs needs that package; published: as in GCAPS's code.")  # fmt: skip
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
-@click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
 @JSON
 def run(
     names: tuple[str, ...], tasksets: int | None, changes: tuple[str, ...], profiles: Path | None, seed: int, jobs: int,
-    method: str, output: Path, form: str, fresh: bool, as_json: bool,
+    method: str, output: Path, form: str, as_json: bool,
 ) -> int:  # fmt: skip
     """Repeat published experiments, on random tasksets or in simulation."""
     known: dict[str, object] = {**EXPERIMENTS, **ENERGY, **STUDIES}
@@ -105,7 +100,7 @@ def run(
     for name in names:
         count = tasksets or (ENERGY[name].usual if name in ENERGY else Settings.tasksets)
         settings = Settings(count, seed, method, profiles if name in ENERGY else None)
-        made.append(_run(known[name], settings, output, form, jobs, fresh))
+        made.append(_run(known[name], settings, output, form, jobs))
         if not as_json:
             render.say(_text(made[-1]))
     if as_json:
@@ -148,13 +143,11 @@ def _check_options(names: Sequence[str], profiles: Path | None, method: str) -> 
         raise UsageError(f"--profiles goes with {', '.join(ENERGY)}")
 
 
-def _run(chosen: Any, settings: Settings, output: Path, form: str, jobs: int, fresh: bool) -> Produced:
+def _run(chosen: Any, settings: Settings, output: Path, form: str, jobs: int) -> Produced:
     total = chosen.size if isinstance(chosen, Study) else chosen.size * settings.tasksets
     try:
         with render.progress(total, chosen.name) as bar:
-            return produce(chosen, settings, output, form, jobs, lambda done, _: bar.reach(done), fresh)
-    except CheckpointError as error:
-        raise UsageError(f"{error}; --fresh forgets it") from None
+            return produce(chosen, settings, output, form, jobs, lambda done, _: bar.reach(done))
     except SimulationError as error:
         raise UsageError(f"--tasksets {settings.tasksets}: {error}") from None
     except ImportError:

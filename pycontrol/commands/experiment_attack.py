@@ -18,13 +18,13 @@ from analysis.attack.files import FILE_COUNTS as COUNTED
 from analysis.attack.files import attack as attack_files
 from analysis.attack.files import table as files_table
 from analysis.attack.outcome import Effort
-from analysis.attack.report import ATTACK_COLUMNS, Store, row, standing, table, toml
+from analysis.attack.report import ATTACK_COLUMNS, row, standing, table, toml
 from analysis.attack.search import attack as search
 from analysis.papers import registry
 from analysis.papers.experiments.plan import Settings
 from analysis.rta import Test
 from gpurt.errors import UsageError
-from gpurt.files import check_writable, make_folder, unwritable, written
+from gpurt.files import check_writable, make_folder, written
 from gpurt.types import Document
 from pycontrol.commands.experiment_options import AnyTestName
 from pycontrol.commands.options import FOLDER, JSON, command
@@ -56,9 +56,6 @@ Examples:
   gpurt experiment attack gcaps-busy --tasksets 100000
 
 \b
-To continue an interrupted run, give the same command again.
-
-\b
 Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3 a file cannot be written;
 130 interrupted.""",
 )
@@ -76,30 +73,29 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
 @WORKERS
 @CHAINS
 @FOLDER
-@click.option("--fresh", is_flag=True, help="Forget what an interrupted run has done.")
 @JSON
 def attack(
     names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int, threads: bool, pending: bool,
-    latency: bool, workers: bool, chains: bool, output: Path, fresh: bool, as_json: bool,
+    latency: bool, workers: bool, chains: bool, output: Path, as_json: bool,
 ) -> int:  # fmt: skip
     """Search for schedules that break a bound: random first releases, then local search (docs/soundness.md)."""
     if workers and (threads or pending or latency):
         raise UsageError("--workers goes with no other kind of tasks: no bound is for both")
     tests = _tests(names, list(registry.TESTS.values()), threads, pending, latency, workers)
     effort = Effort(runs, steps, threads, pending, latency, workers, chains)
-    store = _store(output, tasksets, seed, effort, fresh)
+    make_folder(output)
+    check_writable(output / "attack.md")
+    rows = []
     for test in tests:
-        if test.name not in store.rows:
-            store.add(_attack(test, tasksets, seed, jobs, effort))
+        rows.append(_attack(test, tasksets, seed, jobs, effort))
         if not as_json:
-            render.say(_text(store.rows[test.name]))
-    rows = [store.rows[test.name] for test in tests]
+            render.say(_text(rows[-1]))
     files = _write(output, rows)
-    if as_json:
-        render.emit({**store.header, "files": files, "tests": rows}, True, "")
-    else:
-        render.say(f"{table(rows)}\n\n{', '.join(map(str, files))}")
-    store.path.unlink()
+    settings = {"tasksets": tasksets, "seed": seed, "runs": runs, "steps": steps, "threads": threads,
+                "pending": pending, "with_workers": workers, "with_latency": latency,
+                "with_chains": chains}  # fmt: skip
+    text = f"{table(rows)}\n\n{', '.join(map(str, files))}"
+    render.emit({**settings, "files": files, "tests": rows}, as_json, text)
     return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
 
 
@@ -122,19 +118,6 @@ def _tests(
             raise UsageError(f"{wrong[0]} has no bounds for {what}")
         tests = [test for test in tests if not asked or getattr(test, key)]
     return tests
-
-
-def _store(output: Path, tasksets: int, seed: int, effort: Effort, fresh: bool) -> Store:
-    path = output / "attack.checkpoint"
-    make_folder(output)
-    try:
-        if fresh:
-            path.unlink(missing_ok=True)
-        return Store(path, tasksets, seed, effort)
-    except ValueError as error:
-        raise UsageError(f"{error}; --fresh forgets it") from None
-    except OSError as error:
-        raise unwritable(error.filename or output, error) from None
 
 
 def _attack(test: Test, tasksets: int, seed: int, jobs: int, effort: Effort) -> Document:

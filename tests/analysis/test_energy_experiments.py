@@ -10,12 +10,10 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from analysis.answers.fingerprint import fingerprint
 from analysis.energy.preferred import best_units, mean_utilization, preference
 from analysis.model import MS
 from analysis.papers.energy import published
@@ -24,7 +22,7 @@ from analysis.papers.energy.published import RTX, T400
 from analysis.papers.energy.statistics import Bootstrap
 from analysis.papers.experiments import ENERGY
 from analysis.papers.experiments.energy import CHAPTER3, ROW_MEASURES, EnergyExperiment
-from analysis.papers.experiments.engine import CheckpointError, run
+from analysis.papers.experiments.engine import run
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.rows import write_rows
 from gpurt.errors import FileError
@@ -130,32 +128,11 @@ def small(folder: Path) -> tuple[EnergyExperiment, Settings]:
     return few, Settings(25, profiles=folder)
 
 
-def test_results_are_the_same_in_processes_and_after_an_interruption(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_are_the_same_in_processes(folder: Path) -> None:
     experiment, settings = small(folder)
     whole = run(experiment, settings)
     assert [[len(piece) for piece in pieces] for pieces in whole[0]] == [[20, 5]] * 3
     assert run(experiment, settings, jobs=2) == whole
-    checkpoint, evaluate, calls = tmp_path / "checkpoint", EnergyExperiment.evaluate, []
-
-    def interrupted(*arguments: Any) -> Any:
-        calls.append(arguments)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return evaluate(*arguments)
-
-    monkeypatch.setattr(EnergyExperiment, "evaluate", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run(experiment, settings, checkpoint)
-    checkpoint.write_text(checkpoint.read_text() + '{"piece": [0, 1, 20, 5], "res')  # it died while it wrote
-    assert run(experiment, settings, checkpoint) == whole
-    assert len(calls) == 3 + 4  # six pieces, two of which were done
-    with pytest.raises(CheckpointError):
-        run(experiment, replace(settings, seed=2), checkpoint)
-    checkpoint.write_text(checkpoint.read_text().replace(fingerprint(), "0" * 64))
-    with pytest.raises(CheckpointError, match="another version of gpurt"):
-        run(experiment, settings, checkpoint)
 
 
 def test_rows_have_intervals_and_paired_differences(folder: Path, tmp_path: Path) -> None:

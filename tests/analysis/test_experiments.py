@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
-import shutil
-import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,17 +10,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from analysis.answers.fingerprint import fingerprint
 from analysis.model import US
 from analysis.papers import registry
-from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES, engine, sweep
+from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES, sweep
 from analysis.papers.experiments.changes import changed
-from analysis.papers.experiments.engine import CheckpointError, run
+from analysis.papers.experiments.engine import run
 from analysis.papers.experiments.generate import PAPER, PLATFORM, generate
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.rows import read_rows, write_rows
 from analysis.papers.experiments.schedulability import Curve, Schedulability, point_seed
-from gpurt.errors import FileError, UsageError
+from gpurt.errors import UsageError
 from pycontrol.commands.experiment import list_
 from pycontrol.commands.experiment import run as command
 
@@ -67,79 +61,6 @@ def test_counts_are_those_of_the_readable_tests() -> None:
             assert counts[curve.label] == sum(found), curve
 
 
-def test_an_interrupted_run_goes_on_and_ends_the_same(tmp_path: Path, pieces: None) -> None:
-    experiment, checkpoint = EXPERIMENTS["gcaps-fig8a"], tmp_path / "checkpoint"
-    whole = run(experiment, SMALL)
-    seen: list[int] = []
-
-    def stop(done: int, _: int) -> None:
-        seen.append(done)
-        if len(seen) == 7:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(experiment, SMALL, checkpoint, progress=stop)
-    with checkpoint.open("a", encoding="utf-8") as file:
-        file.write('{"key": [0, 9')  # as a crash leaves it
-    resumed: list[int] = []
-    again = run(experiment, SMALL, checkpoint, progress=lambda done, total: resumed.append(done))
-    assert again == whole
-    assert resumed[0] > seen[-2]
-    assert resumed[-1] == 60
-
-
-def test_a_checkpoint_that_cannot_be_taken_up_keeps_what_it_has(tmp_path: Path) -> None:
-    """As on a full disk, or if the command is killed in the middle of that."""
-    experiment, checkpoint = EXPERIMENTS["gcaps-fig8a"], tmp_path / "checkpoint"
-    run(experiment, SMALL, checkpoint)
-    whole = checkpoint.read_bytes()
-    before, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) // 2, before[1]))
-    try:
-        with pytest.raises((FileError, OSError)):
-            run(experiment, SMALL, checkpoint)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
-    assert checkpoint.read_bytes() == whole
-
-
-def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
-    checkpoint = tmp_path / "checkpoint"
-    run(EXPERIMENTS["gcaps-fig8a"], SMALL, checkpoint)
-    for experiment, settings in (("gcaps-fig8b", SMALL), ("gcaps-fig8a", replace(SMALL, seed=4))):
-        with pytest.raises(CheckpointError, match="another experiment"):
-            run(EXPERIMENTS[experiment], settings, checkpoint)
-    checkpoint.write_text(checkpoint.read_text().replace(fingerprint(), "0" * 64))
-    with pytest.raises(CheckpointError, match="another version of gpurt"):
-        run(EXPERIMENTS["gcaps-fig8a"], SMALL, checkpoint)
-
-
-def test_the_fingerprint_is_of_all_code_that_results_depend_on(tmp_path: Path) -> None:
-    """Each file counts, the compiled one, too."""
-    root = Path(engine.__file__).parents[3]
-    shutil.copytree(root / "analysis", tmp_path / "analysis", ignore=shutil.ignore_patterns("__pycache__"))
-    compiled = tmp_path / "_gpurt.so"
-    compiled.write_bytes(b"1")
-    program = (
-        "import sys, types\nstub = types.ModuleType('gpurt')\n"
-        "stub._gpurt = types.SimpleNamespace(__file__=sys.argv[1])\nsys.modules['gpurt'] = stub\n"
-        "from analysis.answers.fingerprint import fingerprint\nprint(fingerprint())\n"
-    )
-
-    def found() -> str:
-        return subprocess.run([sys.executable, "-c", program, compiled], cwd=tmp_path, capture_output=True, text=True,
-                              check=True).stdout  # fmt: skip
-
-    seen = [found(), found()]
-    compiled.write_bytes(b"2")
-    seen.append(found())
-    with (tmp_path / "analysis/rta/gcaps.py").open("a") as file:
-        file.write("#")
-    seen.append(found())
-    assert (seen[0] == seen[1], len(set(seen))) == (True, 3)
-
-
 @pytest.mark.parametrize("name", ["gcaps-fig8f", "thesis-fig4.13"])
 def test_jobs_change_nothing(name: str, pieces: None) -> None:
     experiment, settings = EXPERIMENTS[name], replace(SMALL, tasksets=5)
@@ -179,7 +100,6 @@ def test_the_command(tmp_path: Path) -> None:
         "gcaps-fig8a.csv", "gcaps-fig8a.png", "gcaps-fig8a-printed.png",
     }  # fmt: skip
     assert all(Path(file).stat().st_size for file in report["files"])
-    assert not (tmp_path / "gcaps-fig8a.checkpoint").exists()
     again = CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
     assert json.loads(again.stdout)["results"][0]["rows"] == report["rows"]
 
@@ -218,10 +138,6 @@ def test_the_command_says_what_there_is_and_what_is_wrong(tmp_path: Path) -> Non
             CliRunner().invoke(command, wrong, standalone_mode=False, catch_exceptions=False)
     with pytest.raises(UsageError, match="did you mean gcaps-fig"):
         CliRunner().invoke(command, ["gcaps"], standalone_mode=False, catch_exceptions=False)
-    (tmp_path / "gcaps-fig8a.checkpoint").write_text('{"experiment": "other"}\n', encoding="utf-8")
-    arguments = ["gcaps-fig8a", "-o", str(tmp_path)]
-    with pytest.raises(UsageError, match="--fresh"):
-        CliRunner().invoke(command, arguments, standalone_mode=False, catch_exceptions=False)
 
 
 #: Accepted of 500 tasksets at loads of 0.1 to 0.6 in the specification of policy `boosted`, which had a generator and

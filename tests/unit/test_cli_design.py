@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from calls import Gpurt, caller
 
-from analysis.answers.fingerprint import fingerprint
 from analysis.taskset import load
 from gpurt.enums import Form
 
@@ -148,28 +147,8 @@ def test_attack_says_what_it_broke(gpurt: Gpurt, tmp_path: Path) -> None:
     table = (tmp_path / "attack.md").read_text()
     assert "| `gcaps-busy` | sound | 60 |" in table
     assert len((tmp_path / "attack.csv").read_text().splitlines()) == 3
-    assert not (tmp_path / "attack.checkpoint").exists()
     assert gpurt("experiment", "attack", "gcaps-buzy")[0] == 2
     assert gpurt("experiment", "run", "gcaps-fig8a", "--runs", "5")[0] == 2
-
-
-def test_an_attack_goes_on_where_it_stopped(gpurt: Gpurt, tmp_path: Path) -> None:
-    command = ["experiment", "attack", "lock-fifo-busy", "--tasksets", "20", "--jobs", "1", "--output", tmp_path]
-    done = {"test": "lock-fifo-busy", "sound": True, "tasksets": 20, "bounded": 7, "jobs": 4321, "ratio": 0.5,
-            "broken": 0, "counterexample": None}  # fmt: skip
-    header = {"tasksets": 20, "seed": 1, "runs": 20, "steps": 40, "threads": False, "pending": False,
-              "with_workers": False, "with_latency": False, "with_chains": False, "code": fingerprint()}  # fmt: skip
-    checkpoint = tmp_path / "attack.checkpoint"
-    checkpoint.write_text(f"{json.dumps(header)}\n{json.dumps(done)}\n{{'cut sh")
-    code, out, _ = gpurt(*command)
-    assert code == 0
-    assert "4,321" in out
-    for other in ({"seed": 2}, {"code": "0" * 64}):
-        checkpoint.write_text(json.dumps({**header, **other}) + "\n")
-        code, _, err = gpurt(*command)
-        assert code == 2
-        assert "--fresh" in err
-    assert gpurt(*command, "--fresh")[0] == 0
 
 
 EDGES = {

@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import ClassVar, Generic, TypeAlias, TypeVar
 
 from analysis.papers.experiments.rows import Row
 
 #: The parameters that tasksets of a point are drawn from.
 Point = TypeVar("Point")
-#: The counts of a piece of work, of types that JSON keeps as they are, for checkpoints.
+#: The counts of a piece of work.
 Result = TypeVar("Result")
 #: Results by panel and point: those of the point's pieces, in the order of their tasksets.
 Results: TypeAlias = "Sequence[Sequence[Sequence[Result]]]"
@@ -50,7 +50,7 @@ class Experiment(ABC, Generic[Point, Result]):
     source: str
     panels: tuple[Panel[Point], ...]
 
-    #: Tasksets of one piece of work.  Part of the checkpoint's format, not of the results.
+    #: Tasksets of one piece of work.
     piece: ClassVar[int]
     #: The measures of its table, each with a line for each point; (): a line for each point and curve.
     measures: ClassVar[tuple[str, ...]] = ()
@@ -88,7 +88,3 @@ class Experiment(ABC, Generic[Point, Result]):
     @abstractmethod
     def draw(self, rows: Sequence[Row], folder: Path, form: str) -> list[Path]:
         """Draws the pictures ``NAME*.form`` into the folder and returns their paths."""
-
-    def point_identity(self, point: Point, settings: Settings) -> Any:
-        """The value that tells the tasksets of this point from others, for checkpoints."""
-        return str(point)

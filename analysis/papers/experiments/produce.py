@@ -34,15 +34,11 @@ class Produced:
 
 
 def produce(
-    chosen: Experiment[Any, Any] | Study, settings: Settings, folder: Path, form: str, jobs: int, progress: Progress,
-    fresh: bool = False,
+    chosen: Experiment[Any, Any] | Study, settings: Settings, folder: Path, form: str, jobs: int, progress: Progress
 ) -> Produced:  # fmt: skip
     """Writes NAME.csv and the pictures into the folder, which is made if it is not there.
 
-    ``fresh``: what an interrupted run left in NAME.checkpoint is forgotten.
-
     Raises:
-        CheckpointError: the checkpoint is of another experiment, other settings or another version of the code.
         OSError: a file cannot be written.
         SimulationError: so many samples cannot be simulated.
     """
@@ -52,14 +48,10 @@ def produce(
         rows, pictures = _study(chosen, settings, folder, form, progress)
         claims = chosen.judge(rows) if chosen.judge else None
         return Produced(chosen.name, time.monotonic_ns() - start, pictures, rows, (), claims)
-    checkpoint = folder / f"{chosen.name}.checkpoint"
-    if fresh:
-        checkpoint.unlink(missing_ok=True)
-    rows = chosen.rows(run(chosen, settings, checkpoint, jobs, progress), settings)
+    rows = chosen.rows(run(chosen, settings, jobs, progress), settings)
     files = [folder / f"{chosen.name}.csv"]
     write_rows(rows, files[0], chosen.measures)
     files += chosen.draw(rows, folder, form)
-    checkpoint.unlink()
     return Produced(chosen.name, time.monotonic_ns() - start, files, rows, chosen.left_out, None)
 
 

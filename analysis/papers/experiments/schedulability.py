@@ -137,10 +137,6 @@ class Schedulability(Experiment[Drawable, Counts]):
             draw_shares(self, rows, path, dashed=path is not files[0])
         return files
 
-    def point_identity(self, point: Drawable, settings: Settings) -> int:
-        """The seed of the point, which has its parameters in it."""
-        return point_seed(settings.seed, point)
-
 
 def schedulable(batch: Batch, curve: Curve) -> NDArray[np.bool_]:
     """Whether each taskset of a batch is schedulable, by the compiled formula if there is one."""
