@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -65,7 +66,9 @@ Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, or no such client
 def priority(device: str | None, value: int, pids: tuple[int, ...], gpu: int | None, as_json: bool) -> int:
     """Set the GPU priority of processes: 1 to 99, 0 for best effort, or "own" for the task's own again."""
     with connect(device) as control:
-        _clients(control, pids, gpu)
+        found = _clients(control, pids, gpu)
+        if value > 0:
+            all_raisable(control, gpu, given=[replace(one, priority=value) for one in found])
         for pid in pids:
             control.set_priority(pid, None if value == OWN else value, gpu)
         found = _clients(control, pids, gpu)
@@ -110,7 +113,7 @@ def policy(
     poll_ns = _poll(period, how) if period else None
     with connect(device) as control:
         control.gpus()  # raises DeviceError before anything is changed
-        all_raisable(control, name, gpu)
+        all_raisable(control, gpu, name)
         remark = control.set_policy(name, gpu, how, poll_ns)
         notes = [remark] if remark else []
         found = [one for one in control.status() if gpu is None or one.gpu == gpu]

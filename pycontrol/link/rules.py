@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -40,16 +40,17 @@ def _is_cgroup(path: str) -> bool:
     return folder is None or os.path.isdir(folder)  # Path's raises if the name is too long
 
 
-def all_raisable(control: Control, policy: str, gpu: int | None) -> None:
-    """Raises RefusedError if a real-time client's next segment would be refused under that policy: most programs end.
+def all_raisable(control: Control, gpu: int | None, policy: str = "", given: Collection[ClientInfo] = ()) -> None:
+    """Raises RefusedError if a real-time client's next segment would be refused by policy boosted: most programs end.
 
-    A client that the administrator has barred is to be refused.
+    ``policy``: that the GPUs are to have; empty: theirs.  ``given``: the clients as they are to be.  A client that the
+    administrator has barred is to be refused.
     """
-    if not ((known := POLICIES.get(policy)) and known.raises):
-        return
-    chosen = [one for one in control.status() if gpu in (None, one.gpu)]
-    normal = {one.gpu: one.normal_priorities for one in chosen if one.normal_priorities}
-    clients = [one for one in control.clients(gpu) if one.pid and one.priority and one.gpu in normal and not one.barred]
+    normal = {one.gpu: one.normal_priorities for one in control.status() if gpu in (None, one.gpu)
+              and one.normal_priorities and (known := POLICIES.get(policy or one.policy.word)) and known.raises
+    }  # fmt: skip
+    clients = [one for one in given or control.clients(gpu)
+               if one.pid and one.priority and one.gpu in normal and not one.barred]  # fmt: skip
     if lacks := sorted({why for one in clients for why in _unraisable(one, normal[one.gpu])}):
         raise RefusedError(f"policy boosted would refuse the segments of {', '.join(lacks)}; nothing was changed")
 

@@ -116,6 +116,12 @@ def test_no_policy_ends_a_program_that_runs(gpurt: Gpurt, host: Path) -> None:
         code, _, err = gpurt("set", "policy", "boosted")
         assert (code, f"-{ME} (needs SCHED_FIFO and GPU priorities 1 to 24, has 0 and 5)" in err) == (5, True)
         assert json.loads(gpurt("status", "--json")[1])["gpus"][0]["policy"] == "segment"
+        assert gpurt("set", "priority", "own", str(ME))[0] == 0
+        assert gpurt("set", "policy", "boosted")[0] == 0
+        code, _, err = gpurt("set", "priority", "5", str(ME))
+        assert (code, f"-{ME} (needs SCHED_FIFO and GPU priorities 1 to 24, has 0 and 5)" in err) == (5, True)
+        assert gpurt("set", "policy", "segment")[0] == 0
+        assert gpurt("set", "priority", "5", str(ME))[0] == 0
         assert gpurt("set", "bar", "--pid", str(ME))[0] == 0  # it is to be refused
         assert gpurt("set", "policy", "boosted")[0] == 0
 

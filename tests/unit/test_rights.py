@@ -39,9 +39,9 @@ def test_no_policy_takes_the_gpu_from_programs_that_may_not_be_raised(
     monkeypatch.setattr(procs, "user", lambda _pid: "1000")
     for limit in (needed - 1, needed):
         monkeypatch.setattr(procs, "rt_limit", lambda _pid, limit=limit: limit)
-        all_raisable(Fake(host), "segment", None)
+        all_raisable(Fake(host), None, "segment")
         if limit < needed:
             with pytest.raises(RefusedError, match=rf"camera-4711 .needs RLIMIT_RTPRIO {needed}, has {limit}: "):
-                all_raisable(Fake(host), "boosted", None)
+                all_raisable(Fake(host), None, "boosted")
         else:
-            all_raisable(Fake(host), "boosted", None)
+            all_raisable(Fake(host), None, "boosted")

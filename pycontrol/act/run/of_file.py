@@ -109,7 +109,7 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
         _check_stand_ins(loaded, host)
         confined = confine(loaded, all(gpu.emulated for gpu in host.gpus), gpus=len(host.gpus))
         if policy:
-            all_raisable(control, policy, None)
+            all_raisable(control, None, policy)
             control.set_policy(policy)
     runs = host.gpus[0].policy.word
     used = FEDERATED if federated and owned(loaded.taskset, host) else runs
