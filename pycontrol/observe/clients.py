@@ -3,22 +3,24 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Sequence
 
 from gpurt.types import Document
 from pycontrol.link.control import HOST_WITHOUT_GPU, ClientInfo, told
 from pycontrol.link.sampling import Sample
+from pycontrol.machine import procs
 from pycontrol.observe import documents
 from pycontrol.output import render
 from pycontrol.output.render import ms
 
 #: The columns from left to right, and how soon each is left out where the terminal is narrow; 0: never.  Those of
-#: SOME are there if a client has something in them.
-COLUMNS = {"GPU": 3, "pid": 0, "name": 0, "state": 2, "priority": 1, "share": 0, "owned ms": 5, "segments": 6,
-           "preempted": 4, "depth": 8, "TSGs": 7, "form": 10, "raised": 11, "group": 2, "": 9}  # fmt: skip
-
-
-SOME = ("group", "")
+#: SOME are there if a client has something in them, or is another user's.
+COLUMNS = {"GPU": 3, "pid": 0, "user": 5, "name": 0, "state": 2, "priority": 1, "share": 0, "owned ms": 5,
+           "segments": 6, "preempted": 4, "depth": 8, "TSGs": 7, "form": 10, "raised": 11, "group": 2,
+           "": 9}  # fmt: skip
+SOME = ("user", "group", "")
 
 #: Shortest and longest bar for the part that a client owned; a terminal without room for the shortest shows none.
 BAR = (10, 60)
@@ -50,7 +52,16 @@ def table(clients: list[ClientInfo]) -> str:
 
 
 def _columns(cells: list[dict[str, str]]) -> list[str]:
-    return [name for name in COLUMNS if name not in SOME or any(one[name] for one in cells)]
+    own = {"user": _user(os.geteuid())}
+    return [name for name in COLUMNS if name not in SOME or any(one[name] not in ("", own.get(name)) for one in cells)]
+
+
+def _user(number: int | str) -> str:
+    """The name of a user, else the number; empty: the user is not known."""
+    try:
+        return pwd.getpwuid(int(number)).pw_name if number != "" else ""
+    except KeyError:
+        return str(number)
 
 
 def _percent(seen: Sample, one: ClientInfo) -> str:
@@ -64,8 +75,8 @@ def _percent(seen: Sample, one: ClientInfo) -> str:
 def _cells(one: ClientInfo, share: str) -> dict[str, str]:
     flags = " ".join(word for word in ("exempt", "demoted", "barred") if getattr(one, word))
     return {
-        "GPU": str(one.gpu), "pid": str(one.pid), "name": one.comm, "state": one.state.word,
-        "priority": str(one.priority), "share": share,
+        "GPU": str(one.gpu), "pid": str(one.pid), "user": _user(procs.user(one.pid)), "name": one.comm,
+        "state": one.state.word, "priority": str(one.priority), "share": share,
         "owned ms": ms(one.held_ns), "segments": str(one.segments), "preempted": str(one.preemptions),
         "depth": str(one.depth), "TSGs": str(one.tsgs), "form": one.form.word,
         "raised": f"to {one.raised}" if one.raised else "-", "group": one.group, "": flags,

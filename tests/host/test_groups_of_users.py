@@ -18,6 +18,7 @@ from analysis.traces.trace import Trace, load
 from pycontrol.link import stuck
 from pycontrol.link.control import ClientInfo, connect
 from pycontrol.link.events import Listener
+from pycontrol.observe.clients import table
 from pycontrol.observe.watch.metrics import HostCollector, Naming
 
 NOBODY = 65534
@@ -118,6 +119,12 @@ def test_the_cure_of_an_owner_that_is_stuck_names_processes_of_its_user(clients:
     assert stuck.cure(alone, [also, other]).endswith(str(also.pid))
     assert "set group" not in stuck.cure(alone, [other])
     assert "as one user" in stuck.cure(alone, [other])
+
+
+def test_clients_of_other_users_have_their_user_beside_them(host: Path, clients: dict[int, ClientInfo]) -> None:
+    *mine, other = clients.values()
+    assert "nobody" in table([*mine, other])
+    assert " user " not in table(mine)
 
 
 def test_traces_have_the_user_of_each_group(host: Path, start: Start, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_no_policy_takes_the_gpu_from_programs_that_may_not_be_raised(
 ) -> None:
     """They lack the limit, which root can give them while they run."""
     known = HOSTS["emulator segment"]
-    host = replace(known, gpus=[replace(known.gpus[0], normal=24)], clients=[replace(CLIENT, form=form)])
+    host = replace(known, gpus=[replace(known.gpus[0], normal_priorities=24)], clients=[replace(CLIENT, form=form)])
     monkeypatch.setattr(procs, "user", lambda _pid: "1000")
     for limit in (needed - 1, needed):
         monkeypatch.setattr(procs, "rt_limit", lambda _pid, limit=limit: limit)
