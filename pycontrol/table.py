@@ -86,7 +86,6 @@ EXPERIMENT = {
     "list": CommandEntry("list the experiments", "experiment", "list_"),
     "run": CommandEntry("repeat published experiments", "experiment", "run"),
     "bounds": CommandEntry("bound a file's tasks by papers' tests", "experiment_bounds", "bounds"),
-    "import": CommandEntry("make profiles of published measurements", "experiment_import", "import_"),
     "attack": CommandEntry("search for schedules that break a bound", "experiment_attack", "attack"),
     "files": CommandEntry("attack the bounds of random files", "experiment_attack", "files"),
     "closeness": CommandEntry("compare bounds with exact worst cases", "experiment_attack", "closeness"),

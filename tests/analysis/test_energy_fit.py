@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import energy_authors as authors
 import energy_profiles as synthetic
 import numpy as np
 import pytest
@@ -13,12 +14,12 @@ from effort import tries
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.energy import file, fit
+from analysis.energy import fit
 from analysis.energy.fit import FitError
 from analysis.energy.measured import MEASURED_COLUMNS, MeasuredPower, load
 from analysis.model import Kernel, Span
-from analysis.papers.energy import authors, published
-from gpurt.errors import FileError, TasksetError, UsageError
+from analysis.papers.energy import published
+from gpurt.errors import TasksetError
 from gpurt.units import format_power, parse_power
 
 W = 1_000_000
@@ -164,7 +165,7 @@ def test_every_mistake_in_a_file_is_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", authors.METHODS)
 def test_a_folder_in_the_authors_format_is_imported(tmp_path: Path, method: str) -> None:
-    big, little = authors.load(synthetic.folder(tmp_path), {}, method)
+    big, little = authors.load(synthetic.folder(tmp_path), method)
     assert (big.name, big.units, big.fit.static.power, big.fit.idle.power) == ("big", 6, 30 * W, W // 2)
     assert (little.name, little.units, little.fit.static.power, little.fit.idle.power) == ("little", 2, 8 * W, W // 4)
     assert {name: one.power for name, one in big.fit.kernels.items()} == {"alpha": 2 * W, "beta": 3 * W // 2}
@@ -172,64 +173,9 @@ def test_a_folder_in_the_authors_format_is_imported(tmp_path: Path, method: str)
         (90_600_000, 90_596_000), (45_300_000, 45_296_000)]  # fmt: skip
 
 
-def test_an_imported_file_is_a_file_of_profiles(tmp_path: Path) -> None:
-    gpus = authors.load(synthetic.folder(tmp_path / "data"), {}, "thesis")
-    (tmp_path / "profiles.toml").write_text(authors.toml(gpus, "data", {"beta": {"little": (1500, 10**9)}}))
-    tables = "\n".join(line for gpu in gpus for line in authors.gpu_toml(gpu))
-    task = '[[task]]\nname = "t"\nperiod = "5s"\nsegments = [{ profile = "beta" }]\n'
-    (tmp_path / "system.toml").write_text(f'{tables}\n[[profile]]\nfile = "profiles.toml"\n{task}')
-    loaded = file.load(tmp_path / "system.toml")
-    assert [(gpu.units, gpu.static, gpu.idle) for gpu in loaded.system.gpus] == [
-        (6, 30 * W, W // 2), (2, 8 * W, W // 4)]  # fmt: skip
-    on_big, on_little = loaded.system.tasks[0].kernels
-    assert on_big
-    assert on_little
-    assert on_big.times == Kernel.measured([Span(one.worst, one.best) for one in gpus[0].lines["beta"]])
-    assert (on_big.power, on_big.copy_in, on_little.copy_in, on_little.copy_out) == (3 * W // 2, 0, 1500, 10**9)
-
-
 @given(st.integers(0, 10**12))
 def test_powers_are_written_as_they_are_read(power: int) -> None:
     assert parse_power(format_power(power)) == power
-
-
-def replaced(path: Path, line: int, text: str | None) -> None:
-    lines = path.read_text().split("\n")
-    lines[line - 1 : line] = [] if text is None else [text]
-    path.write_text("\n".join(lines))
-
-
-def test_wrong_folders_are_refused(tmp_path: Path) -> None:
-    alpha = "gpu_big/alpha.csv"
-    cases: list[tuple[str, int, str | None, str]] = [
-        (alpha, 4, None, r"alpha.csv:4: SM: expected 3, got 4; each number from 1 on has a line\Z"),
-        (alpha, 7, None, "alpha.csv: has lines for 5 SMs, other files for 6"),
-        (alpha, 3, "2,30,29.996,30,-1,1,1", r"alpha.csv:3: Power\(W\): '-1' is negative"),
-        (alpha, 3, "2,30,31,30,36,1,1", r"alpha.csv:3: Min\(ms\): expected 0 < "),
-        (alpha, 3, "2,30,29,nan,36,1,1", r"alpha.csv:3: Max\(ms\): expected a number, got 'nan'"),
-        (alpha, 3, "2,30,29,1e-9,36,1,1", r"no whole number of ns"),
-        (alpha, 3, "2,30,29,1e90,36,1,1", r"expected a number, got '1e90'"),
-        (alpha, 3, "2,30,29,30", r"Power\(W\): expected a number, got"),
-        (alpha, 1, "SM,Min(ms),Power(W)", r"alpha.csv:1: column Max\(ms\) is missing"),
-        (alpha, 3, "2,30,29.996,30,36,1.08,19.3", "alpha.csv:3: its energies contradict the static power of 30.0 W"),
-        (alpha, 1, synthetic.HEADER.replace("_in_", "_"), "do not tell the static power .*--static big=POWER"),
-    ]
-    for index, (name, line, text, message) in enumerate(cases):
-        folder = synthetic.folder(tmp_path / str(index))
-        replaced(folder / name, line, text)
-        with pytest.raises((FileError, TasksetError), match=message):
-            authors.load(folder, {}, "least-squares")
-    folder = synthetic.folder(tmp_path / "static")
-    replaced(folder / alpha, 1, synthetic.HEADER.replace("_in_", "_"))
-    assert authors.load(folder, {"big": 30 * W}, "least-squares")[0].fit.idle.power == W // 2
-    with pytest.raises(FitError, match="idle power is negative"):
-        authors.load(folder, {"big": 60 * W}, "least-squares")
-    with pytest.raises(UsageError, match="no GPU 'huge'; it has big, little"):
-        authors.load(folder, {"huge": W}, "least-squares")
-    wrong = [(tmp_path, "has no folder gpu_NAME"), (tmp_path / "no", "No such file"), (folder / alpha, "Not a")]
-    for path, message in wrong:
-        with pytest.raises(FileError, match=message):
-            authors.load(path, {}, "least-squares")
 
 
 #: Specification, section 6.5: uW; the method, P^s, p, and pd in this order.
@@ -247,7 +193,7 @@ TABLE = {
 
 @needs_profiles
 def test_the_published_profiles_by_least_squares() -> None:
-    for gpu in authors.load(Path(str(PROFILES)), {}, "least-squares"):
+    for gpu in authors.load(Path(str(PROFILES)), "least-squares"):
         units, static, idle, powers, r2, mape = LEAST[gpu.name]
         assert (gpu.units, gpu.fit.static.power) == (units, static * W)
         assert gpu.fit.idle.power / W == pytest.approx(idle, abs=5e-5)
@@ -259,7 +205,7 @@ def test_the_published_profiles_by_least_squares() -> None:
 @needs_profiles
 def test_the_published_profiles_by_the_published_recipe() -> None:
     """The dynamic powers of table 3.2 come out; the idle powers that it prints (0.445, 0.652) do not."""
-    for gpu in authors.load(Path(str(PROFILES)), {}, "thesis"):
+    for gpu in authors.load(Path(str(PROFILES)), "thesis"):
         idle, powers = TABLE[gpu.name]
         assert gpu.fit.idle.power / W == pytest.approx(idle, abs=5e-4)
         assert [gpu.fit.kernels[name].power / W for name in NAMES] == pytest.approx(powers, abs=5.1e-3)
@@ -268,7 +214,7 @@ def test_the_published_profiles_by_the_published_recipe() -> None:
 @needs_profiles
 def test_the_published_times_are_those_that_experiments_use() -> None:
     theirs = published.load(Path(str(PROFILES)))
-    for gpu in authors.load(Path(str(PROFILES)), {}, "thesis"):
+    for gpu in authors.load(Path(str(PROFILES)), "thesis"):
         for name, lines in gpu.lines.items():
             kernel = theirs[name].on[gpu.name]
             assert kernel.times == Kernel.measured([Span(one.worst, one.best) for one in lines])

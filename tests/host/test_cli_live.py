@@ -408,7 +408,7 @@ def writers() -> list[tuple[str, str]]:
     """
     read = {("apply", "--admit"), ("report", "--trace"), ("init", "--trace"), ("init", "--from"),
             ("experiment run", "--profiles")}  # fmt: skip
-    apart = ("emulate", "serve", "plan energy", "measure energy", "measure powers", "experiment import",
+    apart = ("emulate", "serve", "plan energy", "measure energy", "measure powers",
              "measure kernels")  # fmt: skip
     commands = [(name, cli.find(name)) for name in cli.LEAVES if not name.startswith(apart) and "masks" not in name]
     return [(name, one.opts[-1]) for name, command in commands for one in command.params

@@ -31,7 +31,7 @@ WITHOUT = {"schema", "help", "completion", "emulate", "serve"}
 #: tests/unit/test_latency.py; tests/kernel/guest/test_patched_driver.py; tests/host/test_watch.py;
 #: tests/sm/test_measure.py.
 ELSEWHERE = ("measure latency", "set slice", "plan energy", "measure board", "watch", "measure energy",
-             "measure sensors", "measure powers", "experiment import", "measure kernels")  # fmt: skip
+             "measure sensors", "measure powers", "measure kernels")  # fmt: skip
 #: A program with one GPU segment.
 PROGRAM = """
 from gpurt import Client, segment

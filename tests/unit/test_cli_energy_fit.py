@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`gpurt measure powers` and `experiment import`: what they print, write and refuse."""
+"""`gpurt measure powers`: what it prints, writes and refuses."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import energy_profiles as synthetic
 import pytest
 from calls import Gpurt, caller
 from energy_calls import document
@@ -26,8 +25,7 @@ big,1GHz,a+b,1+2,31000000,,s
 
 @pytest.fixture
 def run(capfd: pytest.CaptureFixture[str]) -> Gpurt:
-    call = caller(capfd)
-    return lambda part, *words: call("experiment" if part == "import" else "measure", part, *words)
+    return caller(capfd, "measure")
 
 
 @pytest.fixture
@@ -147,33 +145,7 @@ def test_profiles_that_cannot_be_written(run: Gpurt, powers: Path, tmp_path: Pat
     assert "a was measured on 5 units, and the GPU has 4" in run("powers", powers, "--units", 4, *both)[2]
 
 
-def test_import_writes_profiles(run: Gpurt, tmp_path: Path) -> None:
-    folder, out = synthetic.folder(tmp_path / "data"), tmp_path / "profiles.toml"
-    code, text, err = run("import", folder, "-o", out)
-    assert code == 0
-    assert "alpha, a unit   2.000000" in text
-    assert "the files have no copy times" in err
-    assert out.read_text().count("[[profile]]\nname") == 2
-    assert out.read_text().count("  measured_power = [") == 4
-    found = document(run("import", folder, "--method", "thesis", "--published-copies", "--json")[1], "import")
-    assert [(one["name"], one["units"], one["static_uw"], one["idle_uw"]) for one in found["gpus"]] == [
-        ("big", 6, 30_000_000, 500_000), ("little", 2, 8_000_000, 250_000)]  # fmt: skip
-    assert found["notes"] == ["no copy times are known for alpha, beta"]
-    (folder / "gpu_little/beta.csv").unlink()
-    assert "little has no beta" in document(run("import", folder, "--json")[1], "import")["notes"]
-
-
-def test_the_published_copy_times_reach_the_file(run: Gpurt, tmp_path: Path) -> None:
-    folder, out = synthetic.folder(tmp_path / "data"), tmp_path / "profiles.toml"
-    (folder / "gpu_little").rename(folder / "gpu_t400")
-    (folder / "gpu_t400/alpha.csv").rename(folder / "gpu_t400/mmul.csv")
-    assert run("import", folder, "--published-copies", "-o", out)[0] == 0
-    assert out.read_text().count("  copy_") == 2
-    assert '  copy_in = "13ms"\n  copy_out = "1500us"\n' in out.read_text().replace('"1.5ms"', '"1500us"')
-
-
 def test_mistakes_get_one_clear_line(run: Gpurt, powers: Path, tmp_path: Path) -> None:
-    folder = synthetic.folder(tmp_path / "data")
     bare, empty = tmp_path / "bare.csv", tmp_path / "empty.csv"
     bare.write_text(HEADER + "\n".join(LINES.split("\n")[1:]))
     empty.write_text(HEADER)
@@ -188,11 +160,6 @@ def test_mistakes_get_one_clear_line(run: Gpurt, powers: Path, tmp_path: Path) -
         (["powers", empty, "--units", 4], 3, "empty.csv: has no measurement"),
         (["powers", "/nonexistent", "--units", 4], 3, "/nonexistent: No such file"),
         (["powers", tmp_path, "--units", 4], 3, "Is a directory"),
-        (["import", tmp_path], 3, "has no folder gpu_NAME"),
-        (["import", folder, "--static-of", "big"], 2, "expected a power"),
-        (["import", folder, "--static-of", "huge=3W"], 2, "--static-of: the folder has no GPU 'huge'"),
-        (["import", folder, "--static-of", "big=50W"], 1, "gpu_big: idle power is negative"),
-        (["import", folder, "-o", "/nonexistent/x"], 3, "/nonexistent/x: cannot be written"),
     ]  # fmt: skip
     for words, expected, message in wrong:
         code, out, err = run(*words)

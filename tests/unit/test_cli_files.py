@@ -72,7 +72,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> G
 
 
 #: Groups whose commands have tests of their own.
-APART = ("plan energy", "plan masks", "measure powers", "experiment import")
+APART = ("plan energy", "plan masks", "measure powers")
 
 
 def test_the_readers_are_all_of_them() -> None:
