@@ -56,7 +56,7 @@ class LazyGroup(click.Group):
         if entry.parts:
             return LazyGroup(name, parts=entry.parts, usual=entry.usual, help=_sentences(entry),
                              context_settings=CONTEXT)  # fmt: skip
-        command = getattr(importlib.import_module(f"pycontrol.commands.{entry.module}"), entry.function)
+        command = getattr(importlib.import_module(f"pycontrol.commands.{entry.module}"), f"{name}_command")
         assert isinstance(command, click.Command)
         command.name = name
         return command

@@ -43,7 +43,7 @@ Exit codes: 0 the task is admitted; 1 it is not; 2 wrong usage; 3 a file is wron
 @GPU_ONLY
 @OUT
 @JSON
-def add(
+def add_command(
     file: Path, task: Path, move: bool, inside: str, most: int | None, gpu_only: bool, output: Path | None,
     as_json: bool,
 ) -> int:  # fmt: skip

@@ -62,7 +62,7 @@ Exit codes: 0 every deadline holds under the file's policy and waiting modes (wi
               "timed 1000 updates of each GPU.")  # fmt: skip
 @JSON
 @click.pass_obj
-def analyze(
+def analyze_command(
     device: str | None, files: tuple[Path, ...], names: tuple[str, ...], every: bool, explain: str | None,
     region: str | None, measured: bool, margin: str | None, as_json: bool,
 ) -> int:  # fmt: skip

@@ -48,7 +48,7 @@ of objections in docs/output.md); 2 wrong usage; 3 a file is wrong, or has slice
               help="With --admit: write the taskset file with the task there, which may be FILE.")  # fmt: skip
 @JSON
 @click.pass_obj
-def apply(
+def apply_command(
     device: str | None, file: Path, force: bool, ignore_missing: bool, task: Path | None, output: Path | None,
     as_json: bool,
 ) -> int:  # fmt: skip

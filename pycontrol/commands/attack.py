@@ -47,7 +47,7 @@ many states; 3 the file is wrong; 6 a sound bound was exceeded, which is a bug."
 @click.option("--states", type=click.IntRange(1, 10**9), default=5_000_000, show_default=True,
               help="Look at so many states at most.  A million takes a few seconds.")
 @JSON
-def attack(file: Path, name: str | None, states: int, as_json: bool) -> int:
+def attack_command(file: Path, name: str | None, states: int, as_json: bool) -> int:
     """Look at every schedule of a small taskset: exact worst cases of tasks and chains beside their bounds."""
     chosen = tests((name,)) if name else []
     taskset = analysable(file, chosen, workers=True).taskset

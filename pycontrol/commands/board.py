@@ -35,7 +35,7 @@ Exit codes: 0 nothing failed (what was not tried is for you to do); 1 something 
 @click.option("--tegra", is_flag=True, help="Say what an unpatched Tegra offers for slices; changes nothing.")
 @JSON
 @click.pass_obj
-def board(device: str | None, driver: bool, load: str | None, suspend: bool, tegra: bool, as_json: bool) -> int:
+def board_command(device: str | None, driver: bool, load: str | None, suspend: bool, tegra: bool, as_json: bool) -> int:
     """Find out what a patched driver really does on this board, before you rely on it."""
     if tegra:
         if driver or load or suspend:

@@ -32,7 +32,7 @@ trace is of another taskset."""
 @click.option("--test", "name", type=TestName(), metavar="NAME",
               help="Compare with the bounds of this test, not those of the file's policy.")  # fmt: skip
 @JSON
-def check(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
+def check_command(trace: Path, file: Path, name: str | None, as_json: bool) -> int:
     """Compare a trace's response times with the deadlines, and with a test's bounds.
 
     The answer is yes only if nothing in the trace speaks against it.  Lost events, a jump of the clock, and whatever

@@ -39,7 +39,7 @@ Exit codes: 0 all kernels are right; 1 some are not, or not known to be; 2 wrong
 @click.option("--dynamic", type=click.IntRange(0, MOST_BYTES), metavar="BYTES",
               help="Shared memory that the launch adds for each block.")  # fmt: skip
 @JSON
-def code(inputs: tuple[Path, ...], names: tuple[str, ...], dynamic: int | None, as_json: bool) -> int:
+def code_command(inputs: tuple[Path, ...], names: tuple[str, ...], dynamic: int | None, as_json: bool) -> int:
     """Say whether two blocks of a kernel of gpurt_sm.h fit on an SM of NVIDIA, and it reads the SM's number once."""
     said = verdict.Said()
     if sum(str(path) == "-" for path in inputs) > 1:

@@ -35,7 +35,7 @@ Exit codes: 0 done (tasks that miss deadlines on a folded machine included); 2 w
               help="Use a running host instead of starting an emulator.")  # fmt: skip
 @click.option("--seed", default=1, show_default=True)
 @JSON
-def demo(
+def demo_command(
     duration: int, policies: tuple[str, ...], out: Path, own_device: str | None, seed: int, as_json: bool
 ) -> int:  # fmt: skip
     """Run the published case study under every policy and compare."""

@@ -59,7 +59,7 @@ written; 6 a job exceeded a bound, which is a bug."""
 @click.option("--plot", "plot_path", type=Output(), help="Draw energy and misses of each policy: .png, .svg or .pdf.")
 @IGNORE_CPU
 @JSON
-def simulate(
+def simulate_command(
     file: Path, policies: tuple[str, ...], horizon: int, runs: int, seed: int, execution: str, sporadic: bool,
     random_offsets: bool, complete: bool, powers_off: int | None, trace_path: Path | None, plot_path: Path | None,
     ignore_cpu: bool, as_json: bool,
@@ -117,7 +117,7 @@ Exit codes: 0 done; 2 wrong usage; 3 the file is wrong."""
 @FILE
 @IGNORE_CPU
 @JSON
-def explain(file: Path, ignore_cpu: bool, as_json: bool) -> int:
+def explain_command(file: Path, ignore_cpu: bool, as_json: bool) -> int:
     """Say how many units and which GPU is best for each task."""
     loaded = load(file, ignore_cpu)
     setup = one_policy(loaded.system, default_policy(loaded.system))

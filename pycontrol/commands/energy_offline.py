@@ -43,7 +43,7 @@ is wrong, or cannot be written."""
 @click.option("-o", "--output", type=Output(), help="Write the table (JSON), if every job meets its deadline.")
 @IGNORE_CPU
 @JSON
-def schedule(
+def schedule_command(
     file: Path, policy: str | None, output: Path | None, ignore_cpu: bool, as_json: bool
 ) -> int:  # fmt: skip
     """Make the cyclic table of strictly periodic tasks, and check it.
@@ -102,7 +102,7 @@ Exit codes: 0 done; 2 wrong usage; 3 a file is wrong."""
 @FILE
 @click.argument("schedule_path", metavar="SCHEDULE", type=click.Path(path_type=Path))
 @JSON
-def cost(file: Path, schedule_path: Path, as_json: bool) -> int:
+def cost_command(file: Path, schedule_path: Path, as_json: bool) -> int:
     """Say what an explicit schedule of kernels costs, in static, idle and dynamic energy."""
     loaded = load(file, False)
     until, energies = priced(loaded, schedule_path)
@@ -134,7 +134,7 @@ Exit codes: 0 the optimum is found and proved; 1 no schedule meets all deadlines
 @click.option("--states", default=300_000, show_default=True, type=click.IntRange(1, 10**8), help="When to give up.")
 @IGNORE_CPU
 @JSON
-def optimum(
+def optimum_command(
     file: Path, until: int | None, tick: int, states: int, ignore_cpu: bool, as_json: bool
 ) -> int:  # fmt: skip
     """Find the least energy that meets all deadlines of a few jobs, and what each policy adds to it.

@@ -48,7 +48,7 @@ Examples:
 Exit codes: 0 done; 2 wrong usage."""
 )
 @JSON
-def list_(as_json: bool) -> int:
+def list_command(as_json: bool) -> int:
     """List the experiments, with the figures that they repeat."""
     known: list[Any] = [*EXPERIMENTS.values(), *ENERGY.values(), *STUDIES.values()]
     data = [{"name": one.name, "source": one.source, "title": one.title, "points": one.size} for one in known]
@@ -87,7 +87,7 @@ Exit codes: 0 done; 2 wrong usage; 3 a file cannot be written; 130 interrupted."
 @FOLDER
 @click.option("--format", "form", type=click.Choice(["png", "svg"]), default="png", show_default=True)
 @JSON
-def run(
+def run_command(
     names: tuple[str, ...], tasksets: int | None, changes: tuple[str, ...], profiles: Path | None, seed: int, jobs: int,
     method: str, output: Path, form: str, as_json: bool,
 ) -> int:  # fmt: skip

@@ -74,7 +74,7 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
 @CHAINS
 @FOLDER
 @JSON
-def attack(
+def attack_command(
     names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int, threads: bool, pending: bool,
     latency: bool, workers: bool, chains: bool, output: Path, as_json: bool,
 ) -> int:  # fmt: skip
@@ -177,7 +177,7 @@ Exit codes: 0 done; 1 a bound was exceeded; 2 wrong usage; 3 a file cannot be wr
 @JOBS
 @FOLDER
 @JSON
-def files(count: int, seed: int, jobs: int, output: Path, as_json: bool) -> int:
+def files_command(count: int, seed: int, jobs: int, output: Path, as_json: bool) -> int:
     """Attack what analyze says of random files with every key: all schedules where they are few, else simulations.
 
     A file of which a bound is exceeded is written beside the table (docs/soundness.md).
@@ -215,7 +215,7 @@ Exit codes: 0 done; 1 a bound that is shown as sound was exceeded; 2 wrong usage
 @WORKERS
 @FOLDER
 @JSON
-def closeness(
+def closeness_command(
     names: tuple[str, ...], tasksets: int, seed: int, threads: bool, pending: bool, chains: bool, workers: bool,
     output: Path, as_json: bool,
 ) -> int:  # fmt: skip

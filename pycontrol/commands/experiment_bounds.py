@@ -36,7 +36,7 @@ Exit codes: 0 each test bounds every task within its deadline; 1 one does not; 2
               help="This test, not all of them; repeatable.")  # fmt: skip
 @click.option("--explain", type=TaskName(), metavar="TASK", help="Show the parts of a task's bound.")
 @JSON
-def bounds(file: Path, names: tuple[str, ...], explain: str | None, as_json: bool) -> int:
+def bounds_command(file: Path, names: tuple[str, ...], explain: str | None, as_json: bool) -> int:
     """Bound a file's tasks by tests of papers, printed, published or repaired (docs/readings.md)."""
     try:
         tests = [registry.find(name) for name in names] or list(registry.TESTS.values())

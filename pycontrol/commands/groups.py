@@ -35,7 +35,7 @@ join: those before it on the line have joined."""
 @click.option("--cgroup", "cgroups", multiple=True, metavar="PATH", help="The clients of a cgroup v2 path and below.")
 @JSON
 @click.pass_obj
-def group(device: str | None, name: str, pids: tuple[int, ...], cgroups: tuple[str, ...], as_json: bool) -> int:
+def group_command(device: str | None, name: str, pids: tuple[int, ...], cgroups: tuple[str, ...], as_json: bool) -> int:
     """Make processes members of a group, which own the GPU together: the cure where one waits for another."""
     if not pids and not cgroups:
         raise UsageError("name a process or a --cgroup")

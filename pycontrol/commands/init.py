@@ -45,7 +45,7 @@ wrong or cannot be written; 4 no host, or one without clients; 5 no such process
 @GPU
 @JSON
 @click.pass_obj
-def init(
+def init_command(
     device: str | None, pids: tuple[int, ...], recorded: Path | None, recordings: tuple[Path, ...], job: str | None,
     margin: str | None, output: Path | None, gpu: int | None, as_json: bool,
 ) -> int:  # fmt: skip

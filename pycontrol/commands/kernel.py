@@ -40,7 +40,7 @@ Exit codes: 0 done; 1 the formula is no bound of what was measured; 2 wrong usag
 @click.option("--minimum", type=click.IntRange(1, 4096), default=1, show_default=True,
               help="No task gets fewer units, as [platform] units says.")  # fmt: skip
 @JSON
-def kernel(
+def kernel_command(
     file: Path, as_table: bool, interleave: float, overhead: int | None, minimum: int, as_json: bool
 ) -> int:  # fmt: skip
     """Make a kernel segment of measured times, by number of SMs or CUs.

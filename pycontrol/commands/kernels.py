@@ -54,7 +54,7 @@ until then is in the files; 130 Ctrl-C.""",
 @click.option("-o", "--output", type=GivenPath(path_type=Path, file_okay=False),
               help="Folder for the times.")  # fmt: skip
 @JSON
-def kernels(
+def kernels_command(
     program: tuple[str, ...], chosen: tuple[str, ...], counts: str | None, pairs: bool, pair_units: int | None,
     runs: int, at_most: int, seed: int, output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip

@@ -37,7 +37,7 @@ Exit codes: 0 measured; 2 wrong usage; 5 the priority or a CPU is not permitted;
 @click.option("--margin", default="20%", show_default=True, metavar="PERCENT",
               help="What to add to the latest wake-up.")  # fmt: skip
 @JSON
-def latency(
+def latency_command(
     cpus: tuple[int, ...], priority: int, interval: int, duration: int, margin: str, as_json: bool
 ) -> int:  # fmt: skip
     """Measure how late real-time threads wake, as cyclictest does, for cpu_latency of a file's [platform].

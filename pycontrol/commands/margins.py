@@ -40,7 +40,7 @@ Exit codes: 0 the taskset is schedulable as it is; 1 it is not; 2 wrong usage; 3
 @click.option("--clock", "clocks", multiple=True, metavar="NAME=FACTOR",
               help="Hardware that multiplies every time except epsilon by a factor; may be repeated.")  # fmt: skip
 @JSON
-def margins(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
+def margins_command(file: Path, name: str | None, clocks: tuple[str, ...], as_json: bool) -> int:
     """Say how much each time may grow before a task misses its deadline, or must shrink until none does.
 
     Also say how short the period of each task may become, or how much longer it has to be.

@@ -40,7 +40,7 @@ GPU."""
 @click.option("--apart", multiple=True, metavar="NAME", help="This partition shares no shader engine; may be repeated.")
 @target_options
 @JSON
-def divide(
+def divide_command(
     sizes: tuple[str, ...], apart: tuple[str, ...], chip: str | None, topology: Path | None, gpu: int | None,
     kernel: str | None, as_json: bool,
 ) -> int:  # fmt: skip
@@ -138,7 +138,7 @@ no AMD GPU."""
               help="HSA queues of that partition, 1 unless given; for rule W4.")  # fmt: skip
 @target_options
 @JSON
-def lint(
+def lint_command(
     masks: tuple[str, ...], texts: tuple[str, ...], threads: tuple[str, ...], queues: tuple[str, ...], chip: str | None,
     topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool,
 ) -> int:  # fmt: skip
@@ -206,7 +206,7 @@ machine has no AMD GPU."""
 @click.argument("masks", nargs=-1, metavar="[NAME=]MASK...")
 @target_options
 @JSON
-def show(
+def show_command(
     masks: tuple[str, ...], chip: str | None, topology: Path | None, gpu: int | None, kernel: str | None, as_json: bool
 ) -> int:  # fmt: skip
     """Show a GPU's shader engines, and which of their compute units masks enable."""

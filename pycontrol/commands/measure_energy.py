@@ -67,7 +67,7 @@ SIGHUP.""",
 @click.option("-o", "--output", type=Output(), help="Add a line for each round to this CSV file.")
 @click.option("--samples", type=Output(), help="Add every reading to this CSV file.")
 @JSON
-def energy(
+def energy_command(
     command: tuple[str, ...], names: tuple[str, ...], rounds: int, seed: int, discard: int | None, least: int | None,
     most: int, interval: int, kernels: tuple[str, ...], units: str | None, gpu: str | None, clock: str | None,
     output: Path | None, samples: Path | None, as_json: bool,
@@ -200,7 +200,7 @@ Exit codes: 0 a sensor can be read; 1 none can; 2 wrong usage."""
 @click.option("--duration", "watch", metavar="TIME", type=Time(), default="0s", show_default=True,
               help="Read them for so long, and say which ones change.")  # fmt: skip
 @JSON
-def sensors(watch: int, as_json: bool) -> int:
+def sensors_command(watch: int, as_json: bool) -> int:
     """List the sensors of power and energy, and why others are absent."""
     found, absent = find.every()
     rows = _watched(found, watch)

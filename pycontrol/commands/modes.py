@@ -51,7 +51,7 @@ Exit codes: 0 a policy of the hosts runs the taskset in time; 1 none is known; 2
               help="Propose only what such a host can do; the connected one, if any, unless given.")  # fmt: skip
 @JSON
 @click.pass_obj
-def modes(device: str | None, file: Path, write: bool, kind: str | None, as_json: bool) -> int:
+def modes_command(device: str | None, file: Path, write: bool, kind: str | None, as_json: bool) -> int:
     """Find the policy and each task's waiting mode that leave the most slack.
 
     Slack is the smallest (D - WCRT) / D of all tasks; of equals, the second smallest counts, and so on.  Ways that

@@ -60,7 +60,7 @@ Exit codes: 0 everything fits; 1 it does not; 2 wrong usage; 3 a file is wrong; 
 @EXPLAIN
 @OUT
 @JSON
-def partitions(file: Path, explain: bool, output: Path | None, as_json: bool, **wanted: Any) -> int:
+def partitions_command(file: Path, explain: bool, output: Path | None, as_json: bool, **wanted: Any) -> int:
     """Divide the GPU in partitions and allocate the tasks, so that each GPU job is done before its deadline."""
     wish = Wish(**wanted)
     loaded, text_of_file = analysable_text(file)

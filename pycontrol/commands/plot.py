@@ -37,7 +37,7 @@ Exit codes: 0 done; 2 wrong usage; 3 not a trace, or the picture cannot be writt
 @click.option("--since", "start", metavar="TIME", type=Time(), help='Start of the window, such as "100ms".')
 @click.option("--to", "end", metavar="TIME", type=Time(), help="End of the window; 300ms after its start unless given.")
 @JSON
-def plot(
+def plot_command(
     trace: Path, output: Path | None, kind: str, start: int | None, end: int | None, as_json: bool
 ) -> int:  # fmt: skip
     """Draw a trace: which task executed where and when, or how response times are distributed."""

@@ -60,7 +60,7 @@ cannot be written.""",
 @click.option("--limit", type=click.IntRange(1, 4096), help="With -o: jobs get at most so many units.")
 @click.option("--granularity", default=1, type=click.IntRange(1, 4096), help="With -o: jobs get multiples of it.")
 @JSON
-def powers(
+def powers_command(
     file: Path, units: int, static: int | None, gpu: str | None, sensor: str | None,
     output: Path | None, times: tuple[str, ...], copies: tuple[str, ...], margin: int, limit: int | None,
     granularity: int, as_json: bool,

@@ -39,7 +39,7 @@ Exit codes: 0 the taskset is schedulable, with the priorities printed if any; 1 
               help="The test to pass; one for the file's policy and waiting modes.")  # fmt: skip
 @click.option("--write", is_flag=True, help="Write the priorities into the file and change nothing else in it.")
 @JSON
-def priorities(file: Path, name: str | None, write: bool, as_json: bool) -> int:
+def priorities_command(file: Path, name: str | None, write: bool, as_json: bool) -> int:
     """Find GPU priorities by Audsley's method where the file's own fail the test."""
     loaded = rewritable(file, write).taskset
     test, why, notes = covering_test(loaded, name.removesuffix("+gpu-priority") if name else None)

@@ -73,7 +73,7 @@ or no such process or rule."""
 @click.option("--off", is_flag=True, help="End the exemption.")
 @JSON
 @click.pass_obj
-def exempt(
+def exempt_command(
     device: str | None, pid: int | None, comm: str | None, cgroup: str | None, off: bool, as_json: bool
 ) -> int:
     """Exempt processes, such as the display server: they stay on the runlist whichever task runs.
@@ -112,7 +112,7 @@ or no such process or rule."""
 @click.option("--off", is_flag=True, help="Let them be raised again, if they have the right to it.")
 @JSON
 @click.pass_obj
-def bar(
+def bar_command(
     device: str | None, pid: int | None, comm: str | None, cgroup: str | None, off: bool, as_json: bool
 ) -> int:
     """Bar processes from being raised: policy boosted does not put their threads above other tasks.

@@ -33,7 +33,7 @@ ui.perfetto.dev opens the file too.  Exit codes: 0 done, also after Ctrl-C, SIGT
 @click.option("--tracepoints", is_flag=True, help="Read the module's tracepoints through tracefs, as root.")
 @JSON
 @click.pass_obj
-def record(device: str | None, output: Path, duration: int | None, tracepoints: bool, as_json: bool) -> int:
+def record_command(device: str | None, output: Path, duration: int | None, tracepoints: bool, as_json: bool) -> int:
     """Record the host's events as a Chrome/Perfetto trace.
 
     Until the trace is whole, what has come is in FILE.partial, which every command that reads traces takes, too.

@@ -37,7 +37,7 @@ not; 2 wrong usage; 3 a file is wrong or truncated, a trace is of another taskse
 @click.option("-o", "--output", required=True, type=Output(), help="The page, one file of HTML.")
 @JSON
 @click.pass_obj
-def report(
+def report_command(
     device: str | None, file: Path, traces: tuple[Path, ...], name: str | None, elsewhere: bool, output: Path,
     as_json: bool,
 ) -> int:  # fmt: skip

@@ -63,7 +63,7 @@ Exit codes: 0 done; 2 wrong usage; 4 no host; 5 not permitted, or no such client
 @GPU
 @JSON
 @click.pass_obj
-def priority(device: str | None, value: int, pids: tuple[int, ...], gpu: int | None, as_json: bool) -> int:
+def priority_command(device: str | None, value: int, pids: tuple[int, ...], gpu: int | None, as_json: bool) -> int:
     """Set the GPU priority of processes: 1 to 99, 0 for best effort, or "own" for the task's own again."""
     with connect(device) as control:
         found = _clients(control, pids, gpu)
@@ -102,7 +102,7 @@ right to be raised, which boosted needs."""
 @GPU
 @JSON
 @click.pass_obj
-def policy(
+def policy_command(
     device: str | None, name: str, notice: str | None, period: str | None, gpu: int | None, as_json: bool
 ) -> int:
     """Change the scheduling policy."""
@@ -160,7 +160,7 @@ was changed."""
 @GPU
 @JSON
 @click.pass_obj
-def budget(
+def budget_command(
     device: str | None,
     pids: tuple[int, ...],
     cgroups: tuple[str, ...],

@@ -53,7 +53,7 @@ With --group also 5: the host has no groups, or no place in this one."""
 @click.option("-o", "--output", "trace_path", type=Output(), help="Write the run as a trace.")
 @JSON
 @click.pass_obj
-def run(
+def run_command(
     device: str | None, what: tuple[str, ...], auto: bool, priority: int | None, group: str | None, duration: int,
     waiting: str | None, policy: str | None, share: int, tell: bool,
     trace_path: Path | None, as_json: bool,

@@ -263,7 +263,7 @@ cannot be used.""",
               help="Compute units of the partitions of a GPU, each a GPU of its own to clients.")
 @click.option("--cross-contention", "cross", default="1", type=Factor(), show_default=True, metavar="FACTOR",
               help="Slow-down of memory intensive work while another partition executes such.")
-def emulate(
+def emulate_command(
     path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, energy_path: Path | None,
     normal: int, lock_bound: int, stuck_bound: int, priority: int, user_connections: int, user_calls: int,
     user_memory: int,
@@ -325,7 +325,7 @@ cannot be used.""",
               help="How many agents a user may have on each GPU; not for root and the host's own user.")
 @click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
-def serve(
+def serve_command(
     path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, energy_path: Path | None,
     normal: int, lock_bound: int, stuck_bound: int, priority: int, user_connections: int, user_calls: int,
     user_memory: int,

@@ -74,7 +74,7 @@ task, or tasks that suspend cannot be simulated under policy job; 2 wrong usage;
               help="With --energy: kernels get all units, or m^opt of them.")
 @click.option("--plot", "plot_path", type=Output(), help="With --energy: draw it: .png, .svg or .pdf.")
 @JSON
-def simulate(
+def simulate_command(
     file: Path, policy: str | None, waiting: str | None, offsets: int, execution: str, sporadic: bool,
     chunk: int | None, seed: int, trace_path: Path | None, energy: bool, units: str, plot_path: Path | None,
     as_json: bool,

@@ -38,7 +38,7 @@ driver, or a process without time-slice groups."""
 @click.option("--slice", "slice_", metavar="TIME", help="Time slice of the process's groups, 1ms to 50ms.")
 @click.option("--interleave", type=click.Choice(["low", "medium", "high"]), help="How often they are in the runlist.")
 @JSON
-def slice_(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as_json: bool) -> int:
+def slice_command(pids: tuple[int, ...], slice_: str | None, interleave: str | None, as_json: bool) -> int:
     """Show or set time slices and interleave levels of any process on a Tegra (tier T0: no isolation).
 
     Works on unmodified drivers and on programs that do not use gpurt, through the driver's scheduling node.

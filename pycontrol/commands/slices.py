@@ -73,7 +73,7 @@ Exit codes: 0 every task has a bound with these slices, and with --apply they ar
               help="Write the taskset file with its plan there, if every task has a bound.")  # fmt: skip
 @JSON
 @click.pass_obj
-def slices(
+def slices_command(
     device: str | None, file: Path, others: int, explain: bool, applying: bool, watch: bool,
     ignore_missing: bool, output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip

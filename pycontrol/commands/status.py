@@ -47,7 +47,7 @@ Exit codes: 0 done; 2 wrong usage; 4 no host."""
 )
 @JSON
 @click.pass_obj
-def gpus(device: str | None, as_json: bool) -> int:
+def gpus_command(device: str | None, as_json: bool) -> int:
     """Show the GPUs of the host: policy, clients, the process that owns the GPU."""
     with connect(device) as control:
         gpus = control.status()
@@ -78,7 +78,7 @@ Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
 @GPU
 @JSON
 @click.pass_obj
-def latency(device: str | None, gpu: int | None, as_json: bool) -> int:
+def latency_command(device: str | None, gpu: int | None, as_json: bool) -> int:
     """Show how long runlist updates took, by cause: their extremes, and how many took how long."""
     with connect(device) as control:
         control.gpus()  # raises DeviceError
@@ -243,7 +243,7 @@ Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
 @click.option("--sort", "order", type=click.Choice([*ORDERS]), help="By what; a number: the highest first.")
 @JSON
 @click.pass_obj
-def clients(device: str | None, gpu: int | None, order: str | None, as_json: bool) -> int:
+def clients_command(device: str | None, gpu: int | None, order: str | None, as_json: bool) -> int:
     """List the processes that use the GPU through gpurt."""
     with connect(device) as control:
         found = control.clients(gpu)
@@ -267,7 +267,7 @@ Exit codes: 0 done; 2 wrong usage; 4 no host; 5 no such GPU."""
 @GPU
 @JSON
 @click.pass_obj
-def rules(device: str | None, gpu: int | None, as_json: bool) -> int:
+def rules_command(device: str | None, gpu: int | None, as_json: bool) -> int:
     """List what `gpurt set` has set: budgets of clients, and rules that exempt or bar processes.
 
     Processes that start later are under the rules as well.  A budget of which no client is under yet is not listed.

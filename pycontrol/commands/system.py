@@ -32,7 +32,7 @@ Exit codes: 0 nothing is broken (warnings are possible); 1 something is, or spea
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @JSON
 @click.pass_obj
-def doctor(device: str | None, file: Path | None, as_json: bool) -> int:
+def doctor_command(device: str | None, file: Path | None, as_json: bool) -> int:
     """Check what real time needs on this machine, and say how to mend what is missing.
 
     With FILE, also whether the machine and the host are what that taskset file describes: its clocks, for one.
@@ -52,7 +52,7 @@ Examples:
 Exit codes: 0 done; 2 unknown shell."""
 )
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), metavar="SHELL")
-def completion(shell: str) -> int:
+def completion_command(shell: str) -> int:
     """Print the completion script of a shell: bash, zsh or fish."""
     kind = get_completion_class(shell)
     assert kind is not None
@@ -74,7 +74,7 @@ Exit codes: 0 done; 2 there is no such word."""
 )
 @click.argument("words", nargs=-1)
 @click.pass_context
-def help_(ctx: click.Context, words: tuple[str, ...]) -> int:
+def help_command(ctx: click.Context, words: tuple[str, ...]) -> int:
     """Say what a command, a key of a taskset file or an exit code is."""
     root, text = ctx.find_root().command, " ".join(words)
     if not text or text in dict(paths()):
@@ -97,7 +97,7 @@ def help_(ctx: click.Context, words: tuple[str, ...]) -> int:
 
 @command(computes=True,
          epilog="\b\nExamples:\n  gpurt schema > FILE\n\n\b\nExit codes: 0 done; 2 wrong usage.")  # fmt: skip
-def schema() -> int:
+def schema_command() -> int:
     """Print the JSON Schema of taskset files."""
     click.echo(in_lines(json_schema()))
     return 0

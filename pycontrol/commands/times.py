@@ -85,7 +85,7 @@ Each run is kept as it ends (--checkpoint).  To continue, also after SIGKILL, gi
 @click.option("--fresh", is_flag=True, help="Forget the runs of a measurement that was not finished.")
 @JSON
 @click.pass_obj
-def times(
+def times_command(
     device: str | None, command: tuple[str, ...], runs: int | None, inputs: tuple[str, ...], named: tuple[str, ...],
     beside: str | None, seed: int, margin: str, priority: int | None, auto: bool, per_job: int | None,
     task: str | None, timeout: int | None, duration: int | None, name: str | None, period: int | None,

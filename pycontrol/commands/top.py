@@ -42,7 +42,7 @@ Ctrl-C ends it.  Exit codes: 0 done; 2 wrong usage; 4 no host."""
 @click.option("--once", is_flag=True, help="Watch for one interval, show that and end.")
 @JSON
 @click.pass_obj
-def top(device: str | None, interval: int, once: bool, as_json: bool) -> int:
+def top_command(device: str | None, interval: int, once: bool, as_json: bool) -> int:
     """Watch the clients: which of them owns the GPU, how often and for how long."""
     if not 100_000_000 <= interval <= 3600 * 10**9:
         raise UsageError("--interval: from 100ms to 3600s")

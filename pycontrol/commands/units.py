@@ -38,7 +38,7 @@ Exit codes: 0 every task with units holds its deadline; 1 one does not; 2 wrong 
 @SIZES
 @OUT
 @JSON
-def units(
+def units_command(
     file: Path, name: str | None, objective: str, frontier: bool, units: int | None, sizes: str | None,
     output: Path | None, as_json: bool,
 ) -> int:  # fmt: skip

@@ -67,7 +67,7 @@ Ctrl-C, SIGTERM and SIGHUP end it.  Exit codes: 0 nothing was found, and jobs of
               help="With --metrics: the most names of clients; the others are one, \"other\".")  # fmt: skip
 @JSON
 @click.pass_obj
-def watch(
+def watch_command(
     device: str | None, file: Path | None, name: str | None, until: str | None, log: str | None, metrics: bool,
     listen: str, names: str, most: int, as_json: bool,
 ) -> int:  # fmt: skip

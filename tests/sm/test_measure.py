@@ -21,7 +21,7 @@ from analysis.rtgpu import fit
 from analysis.rtgpu.observed import Case, How, Observed, PartitionSizes, cases
 from gpurt.errors import FileError, GpurtError, RuntimeFailure, UsageError
 from pycontrol import cli
-from pycontrol.commands.kernels import kernels
+from pycontrol.commands.kernels import kernels_command
 
 SOURCE = ROOT / "userlib/examples/gpurt_measure.cu"
 H200 = PartitionSizes(8, 8, 120, 132)
@@ -46,7 +46,7 @@ def times(program: Path, *words: str, **settings: str) -> list[int]:
 
 
 def measured(*words: object) -> tuple[int, dict[str, Any]]:
-    done = CliRunner().invoke(kernels, [*map(str, words), "--json"] if "--" not in words else
+    done = CliRunner().invoke(kernels_command, [*map(str, words), "--json"] if "--" not in words else
                               [str(word) for word in ("--json", *words)], standalone_mode=False)  # fmt: skip
     if done.exception:
         raise done.exception

@@ -57,7 +57,7 @@ def test_a_glance_suffices() -> None:
     for path, entry in paths():
         assert len(entry.summary) + 16 <= 80, path
         assert entry.summary[0].islower() or entry.summary.split()[0].isupper(), path
-        assert (entry.function == "") == bool(entry.parts), path
+        assert (entry.module == "") == bool(entry.parts), path
         assert not entry.usual or entry.usual in entry.parts
 
 
