@@ -31,7 +31,7 @@ cpu = 0
 priority = 9
 period = "3000s"
 waiting = "{waiting}"
-segments = [{{ misc = "1us", gpu = "1us" }}]
+segments = [{{ misc = "50ms", gpu = "1us" }}]
 """
 
 
