@@ -103,12 +103,6 @@ def passing(taskset: Taskset) -> bool:
     return False
 
 
-def choose(taskset: Taskset) -> Choice | None:
-    """The best way to run the taskset; None if no test passes."""
-    best = next(iter(choices(taskset)), None)
-    return best if best is not None and best.schedulable else None
-
-
 def with_modes(taskset: Taskset, modes: Mapping[str, Waiting]) -> Taskset:
     """The taskset with these tasks' waiting modes changed, and the form that follows from them."""
     return replace(taskset, tasks=tuple(

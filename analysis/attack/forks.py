@@ -106,32 +106,6 @@ def _span(rng: random.Random, worst: int) -> Span:
     return Span(worst * MS, rng.choice([worst, worst, worst, 0]) * MS)
 
 
-def sharp_forks(rng: random.Random) -> Taskset:
-    """A task with up to three workers beside up to two tasks, of few segments, of which some take long on their CPUs.
-
-    Other tasks mostly have the level of the group.  What a worker keeps from its CPU shows here.
-    """
-    cpus, level, period = rng.choice([2, 2, 3]), rng.randint(1, 19), rng.choice([30, 40, 60])
-    alpha, theta = rng.choice([(0, 0), (0, 0), (1, 0), (1, 1)])
-    priorities = rng.sample(range(1, 20), 10)
-
-    def made(name: str, count: int, own: int, every: int) -> Task:
-        segments = tuple(_sharp(rng) for _ in range(count))
-        return Task(
-            name, rng.randrange(cpus), priorities.pop(), every * MS, every * MS, segments, gpu_priority=own
-        )  # fmt: skip
-
-    names = [f"w{number}" for number in range(rng.choice([1, 2, 2, 3]))]
-    before, after = (int(rng.random() < 0.2) for _ in range(2))
-    tasks = [made("p", before + after, level, period)]
-    tasks += [made(name, rng.choice([1, 1, 2]), level, period) for name in names]
-    for number in range(rng.choice([0, 1, 1, 2])):
-        own = rng.choice([level, level, level, rng.randint(1, 19), rng.randint(1, 19)])
-        tasks.append(made(f"o{number}", rng.choice([1, 1, 2]), own, rng.choice([period, period, 20, 30])))
-    platform = Platform(cpus, alpha * MS, theta * MS, MS)
-    return Taskset(platform, tuple(tasks), forks=(Fork("p", before, tuple(names)),))
-
-
 def held(taskset: Taskset) -> Taskset:
     """The taskset in which each task with workers is inside a segment while these execute."""
     at = {fork.task: fork.after for fork in taskset.forks}
@@ -167,11 +141,3 @@ def tiny_holds(rng: random.Random) -> Taskset:
         own = rng.choice([level, rng.randint(1, 9), rng.randint(1, 9)])
         tasks.append(made(f"t{number}", own, rng.choice([4, 5, 6, 8, 12]), rng.choice([1, 2, 3]), [1, 1, 2]))
     return held(Taskset(platform, tuple(tasks), forks=tuple(forks)))
-
-
-def _sharp(rng: random.Random) -> Segment:
-    long = rng.choice([1, 1, 4, 7])
-    if rng.random() < 0.3:
-        return CpuSegment(Span.exactly(long * MS))
-    misc, pure = rng.choice([(0, 0), (0, 1), (0, 2), (long, 0), (long, 0), (long, 1)])
-    return GpuSegment(Span.exactly(misc * MS), Span.exactly(pure * MS))

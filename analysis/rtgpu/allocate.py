@@ -3,7 +3,7 @@
 
 ``least`` goes down the priorities and gives each task as few units as it needs.  This finds an allocation whenever
 there is one if units of a task never help others (``Method.exact_least``) and no kernel's bounds grow with units.
-``search`` is exact for every method: depth first, in the order of priorities.  ``grid`` is the paper's.
+``search`` is exact for every method: depth first, in the order of priorities.
 An allocation is a tuple of units, by task, from the most urgent one; 0 for a task without kernels.
 """
 
@@ -168,20 +168,6 @@ def search(system: System, units: Units, floor: Sequence[int] = ()) -> Iterator[
                 yield from below((*given, option), {**known, task.name: response.value}, left - option)
 
     yield from below((), {}, units.total)
-
-
-def grid(system: System, units: Units) -> Iterator[Allocation]:
-    """The same by Algorithm 2: every allocation is analysed as a whole."""
-
-    def every(index: int, left: int) -> Iterator[tuple[int, ...]]:
-        if index == len(system.tasks):
-            yield ()
-            return
-        for option in _options(system, index, units, left):
-            for rest in every(index + 1, left - option):
-                yield (option, *rest)
-
-    return (given for given in every(0, units.total) if passes(system, given))
 
 
 def most_slack(system: System, units: Units, found: Allocation | None = None) -> Allocation | None:

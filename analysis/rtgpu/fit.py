@@ -140,9 +140,3 @@ def unbounded(found: Kernel, measured: MeasuredSpans) -> Sequence[tuple[int, int
     """Where a formula is no bound: units, measured and computed time, ns."""
     pairs = [(units, span.worst, found.on(units).worst) for units, span in measured.spans.items()]
     return [one for one in pairs if one[1] > one[2]]
-
-
-def unreached(found: Kernel, measured: MeasuredSpans) -> Sequence[tuple[int, int, int]]:
-    """Where a formula's lower bound is none: units, measured and computed time, ns."""
-    pairs = [(units, span.best, found.on(units).best) for units, span in measured.spans.items()]
-    return [one for one in pairs if one[1] < one[2]]

@@ -244,11 +244,3 @@ def command(pid: int) -> list[str]:
         return psutil.Process(pid).cmdline()
     except psutil.Error:
         return []
-
-
-def by_name(wanted: str) -> Iterator[int]:
-    """Pids of the processes with `wanted` as their name, or as the last path component of their command."""
-    for pid in psutil.pids():
-        arguments = command(pid)
-        if name(pid) == wanted or (arguments and Path(arguments[0]).name == wanted):
-            yield pid

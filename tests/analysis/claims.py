@@ -3,20 +3,38 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import sqrt
+from pathlib import Path
 
 from analysis.papers.energy.statistics import Interval
 from analysis.papers.experiments.rows import Row
 from analysis.papers.experiments.study import Claim
+from gpurt.types import Document
 
 #: The unit of what differs, by measure.
 UNITS = {"share": "points", "missed_percent": "%", "less_missed_percent": "points", "active_less_j": "J",
          "job_less_mj": "mJ"}  # fmt: skip
 #: Two-sided normal quantile of 95 % intervals.
 _Z = 1.96
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file that ``write_rows`` wrote, as text; of a point and a curve with the measures that it keeps."""
+    with path.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    if "measure" not in lines[0]:
+        return list(lines)
+    found: dict[tuple[str, str, str], Document] = {}
+    for line in lines:
+        place = {key: line[key] for key in ("panel", "x", "tasksets")}
+        for curve in (key for key in line if key not in ("panel", "x", "tasksets", "measure")):
+            row = found.setdefault((line["panel"], line["x"], curve), {**place, "curve": curve})
+            row[line["measure"]] = line[curve]
+    return list(found.values())
 
 
 @dataclass(frozen=True)

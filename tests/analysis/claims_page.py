@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
-from claims import Figure
+from claims import Figure, read_rows
 from sentences import ENERGY, READINGS, SENTENCES
 
-from analysis.papers.experiments.rows import Row, read_rows
+from analysis.papers.experiments.rows import Row
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/experiments"
 PAGE = FOLDER / "claims.md"

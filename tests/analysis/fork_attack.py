@@ -16,11 +16,48 @@ from collections import Counter
 from collections.abc import Iterator
 
 from analysis.attack.exact import TooManyStatesError, compare
-from analysis.attack.forks import held, sharp_forks, tiny_forks, tiny_holds
+from analysis.attack.forks import held, tiny_forks, tiny_holds
 from analysis.attack.report import toml
+from analysis.model import MS, CpuSegment, GpuSegment, Platform, Segment, Span, Task, Taskset
+from analysis.model.relations import Fork
 from analysis.papers import registry
 from analysis.rta import forkjoin
 from analysis.rta.recurrence import Demand
+
+
+def sharp_forks(rng: random.Random) -> Taskset:
+    """A task with up to three workers beside up to two tasks, of few segments, of which some take long on their CPUs.
+
+    Other tasks mostly have the level of the group.  What a worker keeps from its CPU shows here.
+    """
+    cpus, level, period = rng.choice([2, 2, 3]), rng.randint(1, 19), rng.choice([30, 40, 60])
+    alpha, theta = rng.choice([(0, 0), (0, 0), (1, 0), (1, 1)])
+    priorities = rng.sample(range(1, 20), 10)
+
+    def made(name: str, count: int, own: int, every: int) -> Task:
+        segments = tuple(_sharp(rng) for _ in range(count))
+        return Task(
+            name, rng.randrange(cpus), priorities.pop(), every * MS, every * MS, segments, gpu_priority=own
+        )  # fmt: skip
+
+    names = [f"w{number}" for number in range(rng.choice([1, 2, 2, 3]))]
+    before, after = (int(rng.random() < 0.2) for _ in range(2))
+    tasks = [made("p", before + after, level, period)]
+    tasks += [made(name, rng.choice([1, 1, 2]), level, period) for name in names]
+    for number in range(rng.choice([0, 1, 1, 2])):
+        own = rng.choice([level, level, level, rng.randint(1, 19), rng.randint(1, 19)])
+        tasks.append(made(f"o{number}", rng.choice([1, 1, 2]), own, rng.choice([period, period, 20, 30])))
+    platform = Platform(cpus, alpha * MS, theta * MS, MS)
+    return Taskset(platform, tuple(tasks), forks=(Fork("p", before, tuple(names)),))
+
+
+def _sharp(rng: random.Random) -> Segment:
+    long = rng.choice([1, 1, 4, 7])
+    if rng.random() < 0.3:
+        return CpuSegment(Span.exactly(long * MS))
+    misc, pure = rng.choice([(0, 0), (0, 1), (0, 2), (long, 0), (long, 0), (long, 1)])
+    return GpuSegment(Span.exactly(misc * MS), Span.exactly(pure * MS))
+
 
 GENERATORS = (tiny_forks, sharp_forks)
 HOLDS = (tiny_holds, lambda rng: held(sharp_forks(rng)))

@@ -13,7 +13,7 @@ from builders import cpu, gpu, ms, task, taskset
 
 from analysis import rta
 from analysis.answers import compiled, registry
-from analysis.answers.choose import COMPARED, _mixed, choices, choose, effort, slack, with_modes
+from analysis.answers.choose import COMPARED, Choice, _mixed, choices, effort, slack, with_modes
 from analysis.answers.trials import Modes, trials
 from analysis.answers.verdict import stated, thread_moves
 from analysis.attack.tasksets import random_taskset, with_random_modes
@@ -21,6 +21,12 @@ from analysis.model import MS, Partition, Sharing, Task, Taskset, Waiting
 from analysis.simulation.simulate import Options, simulate
 
 BUSY, SUSPEND = Waiting.BUSY, Waiting.SUSPEND
+
+
+def choose(taskset: Taskset) -> Choice | None:
+    """The best way to run the taskset; None if no test passes."""
+    best = next(iter(choices(taskset)), None)
+    return best if best is not None and best.schedulable else None
 
 
 def spins(changed: Task) -> Task:

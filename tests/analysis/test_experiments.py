@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from claims import read_rows
 from click.testing import CliRunner
 
 from analysis.model import US
@@ -17,7 +18,7 @@ from analysis.papers.experiments.changes import changed
 from analysis.papers.experiments.engine import run
 from analysis.papers.experiments.generate import PAPER, PLATFORM, generate
 from analysis.papers.experiments.plan import Settings
-from analysis.papers.experiments.rows import read_rows, write_rows
+from analysis.papers.experiments.rows import write_rows
 from analysis.papers.experiments.schedulability import Curve, Schedulability, point_seed
 from gpurt.errors import UsageError
 from pycontrol.commands.experiment import list_command

@@ -6,9 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from claims import read_rows
 
 from analysis.papers.experiments import STUDIES, zahaf
-from analysis.papers.experiments.rows import Row, read_rows, write_rows
+from analysis.papers.experiments.rows import Row, write_rows
 from analysis.papers.zahaf_tasksets import Parameters, generate, workload
 from analysis.partition.workload import SHIFT
 

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
+from fork_attack import sharp_forks
 
 from analysis import rta
 from analysis.answers import registry
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
-from analysis.attack.forks import sharp_forks, tiny_forks, with_random_workers
+from analysis.attack.forks import tiny_forks, with_random_workers
 from analysis.attack.outcome import Effort
 from analysis.attack.report import toml
 from analysis.attack.search import attack

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 from builders import cpu, gpu, ms, task, taskset, wcrt
+from fork_attack import sharp_forks
 
 from analysis.answers.verdict import answer, passed
 from analysis.attack.exact import Compared, TooManyStatesError, compare, explore
-from analysis.attack.forks import held, sharp_forks, tiny_holds, with_random_workers
+from analysis.attack.forks import held, tiny_holds, with_random_workers
 from analysis.attack.report import toml
 from analysis.attack.tasksets import random_taskset
 from analysis.model import Fork, Taskset

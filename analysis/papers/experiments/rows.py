@@ -41,18 +41,3 @@ def _points(rows: Sequence[Row], measures: Sequence[str]) -> Iterator[Document]:
         for measure in measures:
             values = {curve: found.get((panel, x, curve), {}).get(measure, "") for curve in curves}
             yield {**dict(zip(_POINT, (panel, x, tasksets, measure), strict=True)), **values}
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The rows of a file that ``write_rows`` wrote, as text; of a point and a curve with the measures that it keeps."""
-    with path.open(encoding="utf-8", newline="") as file:
-        lines = list(csv.DictReader(file))
-    if "measure" not in lines[0]:
-        return list(lines)
-    found: dict[tuple[str, str, str], Document] = {}
-    for line in lines:
-        place = {key: line[key] for key in _POINT[:3]}
-        for curve in (key for key in line if key not in _POINT):
-            row = found.setdefault((line["panel"], line["x"], curve), {**place, "curve": curve})
-            row[line["measure"]] = line[curve]
-    return list(found.values())
