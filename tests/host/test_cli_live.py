@@ -720,7 +720,7 @@ def test_a_file_for_another_policy_than_the_host_s_is_told_apart(
     path = tmp_path / "set.toml"
     text = (
         f'[platform]\ncpus = 1\nepsilon = "0ns"\npolicy = "segment"\n[[task]]\nname = "mine"\ncpu = 0\n'
-        f'priority = 21\nperiod = "1s"\nsegments = [{{ misc = "50ms", gpu = "1ms" }}]\ncommand = ["{name}"]\n'
+        f'priority = 21\nperiod = "1s"\nsegments = [{{ misc = "1ms", gpu = "1ms" }}]\ncommand = ["{name}"]\n'
     )
     text = patient(text)
     with SocketClient(host) as client:
