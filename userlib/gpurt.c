@@ -374,7 +374,7 @@ int gpurt_begin_posted(unsigned int gpu, unsigned int flags)
 	struct gpurt_handle *h = atomic_load(&own_handle);
 	int err = -EBUSY;
 
-	if (!h || h->owner != gpurt_pid() || gpu >= GPURT_MAX_GPUS || b.flags & ~(unsigned int)GPURT_BEGIN_OWNER)
+	if (!h || h->owner != gpurt_pid() || gpu >= GPURT_MAX_GPUS || b.flags & ~(unsigned int)(GPURT_BEGIN_OWNER | GPURT_BEGIN_YIELD))
 		return -EINVAL;
 	b.flags |= GPURT_BEGIN_POST;
 	if (gpurt_raising_begins(&h->raising[gpu]))

@@ -12,7 +12,7 @@ bool gpurt_agents_owns(const struct gpurt_agents *a, const struct gpurt_agent_pr
 /* Whether the TSGs of the process may run once step `off` is over. */
 static bool wanted(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	return !a->only || gpurt_agents_owns(a, p) || p->exempt;
+	return !a->only || gpurt_agents_owns(a, p) || p->exempt || (a->beside && p == a->top);
 }
 
 /*
@@ -21,6 +21,8 @@ static bool wanted(const struct gpurt_agents *a, const struct gpurt_agent_proces
  */
 static bool target(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
+	if (a->lazy && !wanted(a, p))
+		return p->on;
 	return wanted(a, p) && (p->on || p->exempt || a->open);
 }
 
@@ -114,15 +116,20 @@ static u64 again_at(const struct gpurt_agent_process *p)
 	return obeyed(p) ? U64_MAX : p->again;
 }
 
+static void arm_at(struct gpurt_agents *a, u64 when)
+{
+	if (when < a->overdue)
+		a->overdue = when;
+	if (when < a->deadline)
+		a->deadline = when;
+}
+
 /* Answers leave the deadlines as they are: finding the next one would take a look at every process. */
 static void arm(struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	u64 late = late_at(a, p), again = again_at(p);
+	u64 again = again_at(p);
 
-	if (late < a->overdue)
-		a->overdue = late;
-	if (late < a->deadline)
-		a->deadline = late;
+	arm_at(a, late_at(a, p));
 	if (again < a->deadline)
 		a->deadline = again;
 }
@@ -198,12 +205,44 @@ static void deliver(struct gpurt_agents *a, struct gpurt_agent_process *p)
 	a->ops->order(a, p);
 }
 
+static bool is_alone(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
+{
+	return a->registered.next == &p->node && p->node.next == &a->registered;
+}
+
+static bool is_cut(const struct gpurt_agent_process *p)
+{
+	return p->single && p->has == GPURT_AGENT_SHORT;
+}
+
+/* To be called around every change of what is_cut() depends on, for a process that has an agent. */
+static void know(struct gpurt_agents *a, struct gpurt_agent_process *p, bool single, u32 has)
+{
+	a->uncut -= !is_cut(p);
+	p->single = single;
+	p->has = has;
+	a->uncut += !is_cut(p);
+}
+
 /* Whether the process may begin without asking. */
 static bool entitled(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	bool alone = a->registered.next == &p->node && p->node.next == &a->registered;
+	bool top = p == a->top && p->slice == GPURT_AGENT_LONG && a->uncut == 1 && a->holders == p->holds;
 
-	return alone && p->plain && p->on && !p->late && !p->doubted && !a->recalls && !a->wait;
+	return (is_alone(a, p) || top) && p->plain && p->on && !p->late && !p->doubted && !a->recalls && !a->wait;
+}
+
+/*
+ * The slice that the process is to have.  None is made longer while a process owns the GPU, or another one may begin:
+ * that would delay it.
+ */
+static u32 slice_of(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
+{
+	u32 slice = p == a->top ? GPURT_AGENT_LONG : GPURT_AGENT_SHORT;
+
+	if (!a->top || !p->single)
+		slice = GPURT_AGENT_DRIVERS;
+	return (a->only || a->holders > p->holds) && slice > p->slice ? p->slice : slice;
 }
 
 static void hold(struct gpurt_agents *a, struct gpurt_agent_process *p, bool holds)
@@ -223,12 +262,17 @@ static void give(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 /* Gives the order that the rule asks for, unless it is the one that holds.  @taken: another agent carries it out. */
 static void order_by(struct gpurt_agents *a, struct gpurt_agent_process *p, bool taken, u64 now)
 {
-	bool before = p->on;
+	bool before = p->on, yields = p->yields;
+	u32 slice = p->slice;
 
 	if (!p->registered)
 		return;
+	p->slice = slice_of(a, p);
+	if (p->slice != slice)
+		know(a, p, p->single, GPURT_AGENT_UNKNOWN);
 	p->on = target(a, p);
-	if (before == p->on && p->free == entitled(a, p))
+	p->yields = entitled(a, p) && !is_alone(a, p);
+	if (before == p->on && p->free == entitled(a, p) && p->yields == yields && p->slice == slice)
 		return;
 	p->free = entitled(a, p);
 	if (p->free)
@@ -242,13 +286,48 @@ static void order(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now
 	order_by(a, p, false, now);
 }
 
-/* Something changed that decides who may begin without asking: one that is alone can come to be, or cease to be. */
+/*
+ * Something changed that decides who may begin without asking: one that is alone, or the most urgent one.  The
+ * latter comes last, for it needs the others' slices.
+ */
 static void reconsider(struct gpurt_agents *a, u64 now)
 {
-	struct list_head *first = a->registered.next;
+	struct list_head *first = a->registered.next, *pos;
 
+	for (pos = first; a->yields && pos != &a->registered; pos = pos->next) {
+		recount(a, process_of(pos));
+		if (process_of(pos) != a->top)
+			order(a, process_of(pos), now);
+	}
 	if (first != &a->registered)
 		order(a, process_of(first), now);
+	if (a->top)
+		order(a, a->top, now);
+}
+
+/* The single most urgent process, if it can begin without waiting. */
+static struct gpurt_agent_process *find_top(const struct gpurt_agents *a)
+{
+	struct gpurt_agent_process *top = NULL;
+	bool equals = false;
+	struct list_head *pos;
+
+	list_for_each(pos, &a->registered) {
+		struct gpurt_agent_process *p = process_of(pos);
+
+		equals = top && p->rank <= top->rank ? equals || p->rank == top->rank : false;
+		top = top && p->rank <= top->rank ? top : p;
+	}
+	if (!top || equals || !top->rank || !top->single || !top->automatic || !top->plain)
+		return NULL;
+	return top->late || top->doubted || a->wait ? NULL : top;
+}
+
+/* To be called after every change of what find_top() depends on. */
+static void elect(struct gpurt_agents *a, u64 now)
+{
+	a->top = a->yields ? find_top(a) : NULL;
+	reconsider(a, now);
 }
 
 /* The process whose agent can switch others now: that is to be alone, or was, if everyone may run. */
@@ -370,8 +449,10 @@ static void begin_step(struct gpurt_agents *a, u32 step, u64 now)
 	take(a, now);
 	list_for_each(pos, &a->registered) {
 		recount(a, process_of(pos));
-		order(a, process_of(pos), now);
+		if (process_of(pos) != a->top)
+			order(a, process_of(pos), now);
 	}
+	reconsider(a, now);
 }
 
 static void finish(struct gpurt_agents *a, int err, u64 now)
@@ -393,6 +474,16 @@ static void proceed(struct gpurt_agents *a, u64 now)
 	}
 	if (a->step == GPURT_AGENTS_ON && !a->owing[GPURT_AGENT_OWES_START])
 		finish(a, 0, now);
+}
+
+/* The owner has begun beside the others, and is not done yet: they are taken off.  The host does not wait for that. */
+static void hasten(struct gpurt_agents *a, u64 now)
+{
+	if (!a->lazy)
+		return;
+	a->lazy = false;
+	begin_step(a, GPURT_AGENTS_OFF, now);
+	proceed(a, now);
 }
 
 /* A process changed: what waited for it may go on. */
@@ -418,7 +509,7 @@ static void notice(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 no
 		a->ops->late(a, p, now);
 		doubt(a, p->user, now);
 		hold(a, p, false);
-		order(a, p, now);
+		elect(a, now);
 	}
 	gpurt_agents_remind(a, p, now);
 }
@@ -444,13 +535,27 @@ void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *op
  * Begins an update: the process or the group of number @only, or everyone if 0, and the exempt may run.  One that is
  * in flight is dropped.
  */
-void gpurt_agents_commit(struct gpurt_agents *a, u64 only, u64 now)
+void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way way, u64 now)
 {
+	bool settled = a->open && !a->step && !a->failed;
 	struct list_head *pos;
 
-	a->only = only;
 	list_for_each(pos, &a->registered)
 		process_of(pos)->doubted = is_doubted(a, process_of(pos)->user, now);
+	if (a->yields)
+		elect(a, now);
+	a->only = only;
+	a->lazy = false;
+	a->beside = way != GPURT_AGENTS_ALONE;
+	if (way == GPURT_AGENTS_YIELD && settled && a->top && a->top->number == only && a->top->yields) {
+		a->lazy = true;
+		list_for_each(pos, &a->registered)
+			recount(a, process_of(pos));
+		a->lazy_until = now + GPURT_AGENT_LAZY_NS;
+		arm_at(a, a->lazy_until);
+		finish(a, 0, now);
+		return;
+	}
 	begin_step(a, GPURT_AGENTS_OFF, now);
 	proceed(a, now);
 }
@@ -462,6 +567,10 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 
 	a->deadline = U64_MAX;
 	a->overdue = U64_MAX;
+	if (a->lazy && now >= a->lazy_until)
+		hasten(a, now);
+	if (a->lazy)
+		arm_at(a, a->lazy_until);
 	list_for_each(pos, &a->registered) {
 		notice(a, process_of(pos), now);
 		arm(a, process_of(pos));
@@ -473,6 +582,7 @@ void gpurt_agents_tick(struct gpurt_agents *a, u64 now)
 void gpurt_agents_join(struct gpurt_agents *a, struct gpurt_agent_process *p, bool late)
 {
 	*p = (struct gpurt_agent_process){ .number = ++a->numbers, .owes = GPURT_AGENT_OWES_NOTHING, .late = late };
+	p->slice = GPURT_AGENT_DRIVERS;
 	INIT_LIST_HEAD(&p->node);
 	a->owing[p->owes]++;
 }
@@ -546,6 +656,8 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 	list_add_tail(&p->node, &a->registered);
 	p->user = user;
 	p->doubted = is_doubted(a, user, now);
+	a->uncut += !is_cut(p);
+	p->slice = GPURT_AGENT_DRIVERS;
 	p->on = false;
 	p->on = target(a, p);
 	p->free = entitled(a, p);
@@ -556,7 +668,7 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 	p->again = U64_MAX;
 	recount(a, p);
 	arm(a, p);
-	reconsider(a, now);
+	elect(a, now);
 	return 0;
 }
 
@@ -574,7 +686,34 @@ void gpurt_agents_channels(struct gpurt_agents *a, struct gpurt_agent_process *p
 void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, bool plain, u64 now)
 {
 	p->plain = plain;
-	reconsider(a, now);
+	elect(a, now);
+	proceed(a, now);
+}
+
+/* The highest level that the process may begin with; 0: it is best effort. */
+void gpurt_agents_rank(struct gpurt_agents *a, struct gpurt_agent_process *p, u32 rank, u64 now)
+{
+	p->rank = rank;
+	elect(a, now);
+	proceed(a, now);
+}
+
+/*
+ * @single: the process has one group for kernels at most, and its agent can set the slice.  @automatic: all its work is
+ * in segments that its library begins.  To be called before what changed that can be used.
+ */
+void gpurt_agents_single(struct gpurt_agents *a, struct gpurt_agent_process *p, bool single, bool automatic, u64 now)
+{
+	if (!p->registered || (p->single == single && p->automatic == automatic))
+		return;
+	p->automatic = automatic;
+	if (p->single != single)
+		know(a, p, single, GPURT_AGENT_UNKNOWN);
+	if (p != a->top)
+		order(a, p, now);
+	elect(a, now);
+	order(a, p, now);
+	proceed(a, now);
 }
 
 /*
@@ -584,6 +723,7 @@ void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, b
 void gpurt_agents_recall(struct gpurt_agents *a, u64 now)
 {
 	a->recalls++;
+	hasten(a, now);
 	reconsider(a, now);
 }
 
@@ -596,8 +736,13 @@ void gpurt_agents_recall_over(struct gpurt_agents *a, u64 now)
 /* The process has no agent any more: nothing is waited for. */
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now)
 {
+	if (p->registered)
+		a->uncut -= !is_cut(p);
 	p->registered = false;
+	p->single = false;
+	p->has = GPURT_AGENT_UNKNOWN;
 	p->free = false;
+	p->yields = false;
 	p->taken = false;
 	p->anew = false;
 	p->channels = 0;
@@ -607,7 +752,7 @@ void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 	hold(a, p, false);
 	if (p->many)
 		call_over(a, p, false, now);
-	reconsider(a, now);
+	elect(a, now);
 	settle(a, p, now);
 }
 
@@ -659,9 +804,10 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 		p->anew = false;
 		p->late = false;
 		p->again = U64_MAX;
+		know(a, p, p->single, p->slice);
 		retell(a, p);
+		elect(a, now);
 		settle(a, p, now);
-		reconsider(a, now);
 		return 0;
 	}
 	if (obeyed(p)) {
@@ -673,7 +819,7 @@ int gpurt_agents_answer(struct gpurt_agents *a, struct gpurt_agent_process *p, u
 		a->ops->late(a, p, now);
 		doubt(a, p->user, now);
 		hold(a, p, false);
-		order(a, p, now);
+		elect(a, now);
 	}
 	p->again = now + (p->late ? a->bound : GPURT_AGENT_AGAIN_NS);
 	recount(a, p);

@@ -47,11 +47,19 @@
  * channels.  A call that was given up can still be carried out, later.  So each of its processes is ordered again when
  * it is over.
  *
+ * Yield, where the host asks for it (`yields`): the single most urgent process may begin without asking although others
+ * run (GPURT_ORDER_YIELD).  Its slice is long, and those of all others are short: so they let it in at once, and one
+ * after the other at worst.  It has the flag only while no other process holds it.  Each other one must have one group
+ * for kernels at most, and have answered that its slice is short.  Its update is over at once.  After
+ * GPURT_AGENT_LAZY_NS the others are taken off, by the two steps above, for which the host does not wait.  An end that
+ * comes before costs no order.  A begin that is not of that kind, and a recall, take them off at once.  While a less
+ * urgent process owns the GPU the most urgent one stays on, unless that one began to be alone.
+ *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
- * locks, allocates, or reads a clock.  An answer for its own process, a reminder and the facts cost the same however
- * many processes there are.  An update, a tick, a registration and the answer to a call for others visit each process
- * that has an agent.  So the number of agents that one user may have is limited.  His processes cost the host time at a
- * priority that they do not have.
+ * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields), a reminder and the facts
+ * cost the same however many processes there are.  An update, a tick, a registration, and the answer to a call for
+ * others visit each process that has an agent.  So the number of agents of one user is limited.  His processes cost
+ * the host time at a priority that they do not have.
  */
 #ifndef GPURT_CORE_AGENTS_H
 #define GPURT_CORE_AGENTS_H
@@ -70,7 +78,15 @@
 #define GPURT_AGENT_SOON		16	/* times as long as the last one: that is forgotten then */
 #define GPURT_AGENT_USERS		16	/* late ones that are remembered: those who were late last */
 #define GPURT_AGENT_FEW		8U	/* one call puts so many processes back before the GPU idles for long */
+#define GPURT_AGENT_LAZY_NS		1000000ULL	/* how long the most urgent process may run beside the others */
 #define GPURT_AGENT_NAMES		(GPURT_NAME_LEN / 2)	/* that fit into a text, with '+' between them */
+
+/* The owner of an update may ask for less than to be alone, if the host yields. */
+enum gpurt_agents_way {
+	GPURT_AGENTS_ALONE,
+	GPURT_AGENTS_BESIDE,	/* the most urgent process may stay on */
+	GPURT_AGENTS_YIELD,	/* it is that one, and began by GPURT_ORDER_YIELD: others go off later, if it may */
+};
 
 enum gpurt_agents_step {
 	GPURT_AGENTS_NO_UPDATE,
@@ -87,6 +103,14 @@ enum gpurt_agent_owes {
 	GPURT_AGENT_OWES_COUNT,
 };
 
+/* The slice of a process's group for kernels, shortest first: GPURT_ORDER_SHORT, none of the two, GPURT_ORDER_LONG. */
+enum gpurt_agent_slice {
+	GPURT_AGENT_UNKNOWN,		/* an order is not answered yet */
+	GPURT_AGENT_SHORT,
+	GPURT_AGENT_DRIVERS,		/* the driver's, or the program's own */
+	GPURT_AGENT_LONG,
+};
+
 struct gpurt_agent_process {
 	struct list_head node;		/* of gpurt_agents.registered */
 	u64 number;			/* by which it owns the GPU alone */
@@ -100,6 +124,12 @@ struct gpurt_agent_process {
 	bool on;			/* the last order: may its TSGs run */
 	bool free;			/* the last order: may it begin without asking */
 	bool plain;			/* it may be given that: the host's word */
+	bool yields;			/* the last order: it is not alone where it may */
+	bool automatic;			/* its library begins a segment for all its work */
+	bool single;			/* it has one group for kernels at most, and its agent can set its slice */
+	u32 slice;			/* the last order: enum gpurt_agent_slice */
+	u32 has;			/* the same, as answered */
+	u32 rank;			/* highest level that it may begin with: the host's word */
 	bool holds;			/* its agent may act upon it: that it was taken back is not answered yet */
 	bool calls;			/* its agent can switch channels of others */
 	bool puts;			/* order @many puts others on the GPU, instead of off */
@@ -143,7 +173,10 @@ struct gpurt_agents_ops {
 	void (*order)(struct gpurt_agents *a, struct gpurt_agent_process *p);
 	/* The process has not carried out the order of p->since in time, or takes back that it has. */
 	void (*late)(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
-	/* The update is over: 0, or -ETIMEDOUT.  Also called from inside gpurt_agents_commit(). */
+	/*
+	 * The update is over: 0, or -ETIMEDOUT.  Also called from inside gpurt_agents_commit().  After a lazy one it is
+	 * called once more if the others were taken off.
+	 */
 	void (*finished)(struct gpurt_agents *a, int err, u64 now);
 	/* The last update failed, and nothing stands in its way any more. */
 	void (*retry)(struct gpurt_agents *a);
@@ -173,6 +206,12 @@ struct gpurt_agents {
 	bool wait;			/* fail rather than go on without a late process */
 	bool open;			/* the last step `off` is over: `only` may run */
 	bool failed;			/* the last update did */
+	bool yields;			/* the most urgent process may begin beside others: the host's word */
+	bool beside;			/* @only does not mind the most urgent process */
+	bool lazy;			/* @only has begun so, and no other is taken off yet */
+	u64 lazy_until;
+	struct gpurt_agent_process *top;	/* that process; NULL: there is none that can */
+	u32 uncut;			/* processes with agents whose slice is not known to be short */
 	u64 doubts;			/* until when any user is doubted */
 	struct gpurt_agent_user users[GPURT_AGENT_USERS];
 	u64 caller;			/* number of the process whose agent switched others last */
@@ -194,7 +233,7 @@ struct gpurt_agents_facts {
 };
 
 void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *ops, void *host, u64 bound, bool wait);
-void gpurt_agents_commit(struct gpurt_agents *a, u64 only, u64 now);
+void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way way, u64 now);
 bool gpurt_agents_owns(const struct gpurt_agents *a, const struct gpurt_agent_process *p);
 void gpurt_agents_tick(struct gpurt_agents *a, u64 now);
 void gpurt_agents_remind(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);
@@ -209,6 +248,8 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 			  u32 tier, u64 now);
 void gpurt_agents_channels(struct gpurt_agents *a, struct gpurt_agent_process *p, bool calls, u32 channels);
 void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, bool plain, u64 now);
+void gpurt_agents_rank(struct gpurt_agents *a, struct gpurt_agent_process *p, u32 rank, u64 now);
+void gpurt_agents_single(struct gpurt_agents *a, struct gpurt_agent_process *p, bool single, bool automatic, u64 now);
 void gpurt_agents_recall(struct gpurt_agents *a, u64 now);
 void gpurt_agents_recall_over(struct gpurt_agents *a, u64 now);
 void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, u64 now);

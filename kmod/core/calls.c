@@ -16,8 +16,10 @@ static bool begin_valid(const union gpurt_argument *a)
 	if ((b->flags & GPURT_BEGIN_BEGUN) && !(b->flags & GPURT_BEGIN_WAIT))
 		return false;
 	if (b->flags & GPURT_BEGIN_POST)
-		return !(b->flags & ~(u32)(GPURT_BEGIN_POST | GPURT_BEGIN_OWNER)) && !b->priority &&
-		       b->raised <= GPURT_MAX_PRIORITY;
+		return !(b->flags & ~(u32)(GPURT_BEGIN_POST | GPURT_BEGIN_OWNER | GPURT_BEGIN_YIELD)) &&
+		       !b->priority && b->raised <= GPURT_MAX_PRIORITY;
+	if ((b->flags & GPURT_BEGIN_YIELD) && (b->flags & GPURT_BEGIN_WAIT))
+		return false;
 	return !(b->flags & ~(u32)GPURT_BEGIN_FLAGS) && !b->raised && b->priority <= GPURT_MAX_PRIORITY;
 }
 
@@ -104,7 +106,8 @@ static bool agent_valid(const union gpurt_argument *a)
 
 static bool order_valid(const union gpurt_argument *a)
 {
-	return !a->order.flags && !a->order.pad && a->order.result <= 0 && !a->order.channels.pad;
+	return !(a->order.flags & ~(u32)GPURT_ORDER_FLAGS) && !a->order.pad && a->order.result <= 0 &&
+	       !a->order.channels.pad;
 }
 
 static bool job_ready_valid(const union gpurt_argument *a)

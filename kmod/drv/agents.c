@@ -282,7 +282,7 @@ static int agents_commit(void *driver, const struct gpurt_commit *c)
 	dev->agents.wait = READ_ONCE(agent_wait);
 	dev->committer = current;
 	dev->finished = false;
-	gpurt_agents_commit(&dev->agents, number_of(c->only), c->now);
+	gpurt_agents_commit(&dev->agents, number_of(c->only), GPURT_AGENTS_ALONE, c->now);
 	wake_owner(dev);
 	hand_out_now(dev);
 	while (!dev->finished) {

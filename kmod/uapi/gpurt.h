@@ -51,7 +51,10 @@
  *	under policy `segment` where agents carry out commits.  Such an end of no segment does nothing.
  *	A process that may begin without asking (GPURT_ORDER_FREE) posts its outermost begin likewise, with
  *	GPURT_BEGIN_POST.  It has no `priority`; `raised` is the thread's own.  The host
- *	believes that as far as the process has the right to it, or the thread has it.
+ *	believes that as far as the process has the right to it, or the thread has it.  With GPURT_BEGIN_YIELD
+ *	(GPURT_ORDER_YIELD) others are taken off a millisecond later, unless the segment ends before.  A begin that
+ *	is a call may have that flag, too: the process that may begin so, which is more urgent, may stay on.  Any
+ *	other begin, and a GPURT_IOC_WAIT for the GPU, has all others taken off first.
  *
  * GPURT_IOC_WAIT	struct gpurt_wait
  *	Block until `what` holds.  GPURT_WAIT_GRANT: the caller holds the GPU.  GPURT_WAIT_WORK: the
@@ -149,7 +152,11 @@
  *	An agent whose channels are still those of `set` answers that at once.  Any other one carries it out
  *	itself.  If the call failed, as `result` says, the others get the order again, with GPURT_ORDER_ANEW:
  *	it may have been carried out, or not.  An agent that does not answer within the host's
- *	bound is reported (GPURT_EVENT_LATE).  ENOENT: not an agent.  EBUSY: the agent waits already.
+ *	bound is reported (GPURT_EVENT_LATE).  With GPURT_ORDER_YIELD beside GPURT_ORDER_FREE others are
+ *	there: the process begins with GPURT_BEGIN_YIELD, and only segments that have one stream and only
+ *	kernels.  An agent with GPURT_AGENT_SINGLE sets the slice of its process's group for kernels as the
+ *	order says.  If the driver refuses that, it answers with GPURT_ORDER_UNCUT.  ENOENT: not an agent.
+ *	EBUSY: the agent waits already.
  *	EINVAL: no such order.  ETIMEDOUT, EINTR.
  *
  * GPURT_IOC_JOB_READY	struct gpurt_job_ready			(GPURT_CAP_UNITS only)
@@ -558,13 +565,16 @@ enum gpurt_begin_flags {
 	GPURT_BEGIN_FENCE	= 1 << 2,	/* form `fence` */
 	GPURT_BEGIN_BEGUN	= 1 << 3,	/* with WAIT: the segment is begun already; set by EINTR */
 	GPURT_BEGIN_POST	= 1 << 4,	/* a begin is posted; set by the host: the end may be */
-	GPURT_BEGIN_FLAGS	= (1 << 5) - 1,
+	GPURT_BEGIN_YIELD	= 1 << 5,	/* the caller need not be alone; not with WAIT */
+	GPURT_BEGIN_FLAGS	= (1 << 6) - 1,
 };
 
 enum gpurt_agent_flags {
 	GPURT_AGENT_FREE	= 1 << 0,	/* it knows GPURT_ORDER_FREE */
 	GPURT_AGENT_MANY	= 1 << 1,	/* it knows GPURT_ORDER_MANY, _TAKEN and _ANEW */
-	GPURT_AGENT_FLAGS	= (1 << 2) - 1,
+	GPURT_AGENT_SINGLE	= 1 << 2,	/* it sets the slice of its one group for kernels, or has none */
+	GPURT_AGENT_AUTOMATIC	= 1 << 3,	/* all its process's work is in segments that the library begins */
+	GPURT_AGENT_FLAGS	= (1 << 4) - 1,
 };
 
 enum gpurt_order_on {
@@ -574,6 +584,24 @@ enum gpurt_order_on {
 	GPURT_ORDER_PUT		= 1 << 3,	/* with this, put them back */
 	GPURT_ORDER_TAKEN	= 1 << 4,	/* another process's agent does that for it, if `set` is still right */
 	GPURT_ORDER_ANEW	= 1 << 5,	/* such a call may have been carried out, or not: switch all again */
+	GPURT_ORDER_YIELD	= 1 << 6,	/* with FREE: beside others, for kernels of one stream */
+	GPURT_ORDER_SHORT	= 1 << 7,	/* the slice is GPURT_SLICE_SHORT_US, */
+	GPURT_ORDER_LONG	= 1 << 8,	/* or GPURT_SLICE_LONG_US; without both it is the process's own */
+};
+
+#define GPURT_SLICE_SHORT_US	500
+#define GPURT_SLICE_LONG_US	20000
+
+/* How the most urgent process begins where agents switch the GPU (`gpurt serve --begin`). */
+enum gpurt_begin_way {
+	GPURT_BEGINS_ISOLATED,		/* all others are off before it has the GPU */
+	GPURT_BEGINS_YIELD,		/* beside them, if it can (GPURT_ORDER_YIELD) */
+};
+
+/* In `flags` of struct gpurt_order. */
+enum gpurt_order_flags {
+	GPURT_ORDER_UNCUT	= 1 << 0,	/* the slice is not as the order says */
+	GPURT_ORDER_FLAGS	= (1 << 1) - 1,
 };
 
 #define GPURT_MAX_CHANNELS	64	/* that one call of the driver takes off the GPU */
@@ -735,7 +763,7 @@ struct gpurt_agent {
 struct gpurt_order {
 	__u32 size;
 	__u32 gpu;
-	__u32 flags;			/* none yet */
+	__u32 flags;			/* enum gpurt_order_flags */
 	__s32 result;
 	__u64 answered;
 	__u64 timeout_ns;
@@ -885,6 +913,8 @@ enum gpurt_cmd {
 	A(STUCK_NS, U64, sizeof(__u64), \
 	  "for how long the owner is stuck, only while it is and the host has told so") \
 	A(STUCK_COUNT, U64, sizeof(__u64), "how often the host has told that an owner was stuck") \
+	A(BEGIN, U32, sizeof(__u32), "enum gpurt_begin_way, where agents switch the GPU") \
+	A(READY, U32, sizeof(__u32), "beside how many others the most urgent process begins by yield, while it can") \
 	A(UNIT_POLICY, STRING, GPURT_NAME_LEN, "by which the units are shared, with GPURT_CAP_UNITS, as all below") \
 	A(MECHANISM, STRING, GPURT_NAME_LEN, "how programs keep to units") \
 	A(UNITS, U32, sizeof(__u32), "that jobs may hold") \

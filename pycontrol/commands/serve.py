@@ -325,11 +325,14 @@ cannot be used.""",
               help="How many agents a user may have on each GPU; not for root and the host's own user.")
 @click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
+@click.option("--begin", default="isolated", show_default=True, type=click.Choice(["isolated", "yield"]),
+              help="How urgent work begins on NVIDIA's GPUs: others are off before, or go off while it executes.")
 def serve_command(
     path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, energy_path: Path | None,
     normal: int, lock_bound: int, stuck_bound: int, priority: int, user_connections: int, user_calls: int,
     user_memory: int,
     ready_fd: int | None, mechanism: str, answer_bound: int, agent_limit: int, when_late: str,
+    begin: str,
 ) -> int:  # fmt: skip
     """Schedule real GPUs on unmodified drivers, through the agents of programs run by `gpurt run --auto`.
 
@@ -338,7 +341,9 @@ def serve_command(
     """
     if not lib.GPURT_AGENT_BOUND_MIN_NS <= answer_bound <= lib.GPURT_AGENT_BOUND_MAX_NS:
         raise UsageError("--answer-bound must be 1 ms to 60 s")
-    obedience = Obedience(answer_bound, when_late == "go-on", agent_limit)
+    if begin == "yield" and when_late == "wait":
+        raise UsageError("--begin yield: with --when-late wait each begin asks")
+    obedience = Obedience(answer_bound, when_late == "go-on", agent_limit, begin == "yield")
     band = band_of(normal, priority)
     chosen, words = first_policy(policy, band)
     count, number, space = shared(chosen, energy_path, gpus, Mechanism(mechanism))

@@ -12,7 +12,7 @@ import click
 
 from analysis.model import DEFAULT_POLICY, POLICIES
 from gpurt._gpurt import lib
-from gpurt.enums import Form, Image, Tier
+from gpurt.enums import Begin, Form, Image, Tier
 from gpurt.errors import DeviceError
 from gpurt.text import visible
 from pycontrol.commands.options import GPU, JSON, command
@@ -174,6 +174,9 @@ def _gpus_table(gpus: list[GpuStatus], clients: list[ClientInfo]) -> str:
             if one.barred_count:
                 barred = f"{one.barred_count} clients are barred from being raised"
                 lines.append(f"GPU {one.gpu}: {barred} (`gpurt status clients`)")
+        if one.begin is Begin.YIELD:
+            now = "no process can do so now" if one.ready is None else f"m = {one.ready}, so many less urgent ones"
+            lines.append(f"GPU {one.gpu}: begin yield: the most urgent process begins beside others; {now}")
         if one.partition_of is not None:
             lines.append(f"GPU {one.gpu}: {_partition(one)}")
         if one.unit_policy:

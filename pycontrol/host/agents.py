@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Cap, EventKind, Tier
+from gpurt.enums import Cap, Cause, EventKind, Tier
 from gpurt.types import CData
 from pycontrol.host.gpu import Decision, Facts, Gpu, GpuClient, Owner, Tell
 from pycontrol.host.groups import Seat
@@ -29,12 +29,14 @@ from pycontrol.machine import procs
 class Obedience:
     """The demands on agents: an answer within `bound` ns, and whether to go on without an agent that gives none.
 
-    `limit` is how many agents a user may have who is not the administrator.
+    `limit` is how many agents a user may have who is not the administrator.  `yields`: the most urgent process begins
+    beside others.
     """
 
     bound: int = lib.GPURT_AGENT_BOUND_NS
     go_on: bool = True
     limit: int = lib.GPURT_AGENT_LIMIT
+    yields: bool = False
 
 
 @dataclass(eq=False)
@@ -52,6 +54,12 @@ class Process:
     channels: list[tuple[int, int]] = field(default_factory=list)  # clients' and channels' handles
     taken: tuple[int, list[tuple[int, int]]] = (0, [])  # both as of its last order that another agent carries out
     waiter: Waiter | None = None  # the agent's call that waits for the next order
+    flags: int = 0  # enum gpurt_agent_flags
+
+    def highest(self) -> int:
+        """The highest level that it may begin with: set, or else seen."""
+        clients = [(one.core.set, one.seen) for one in self.clients if not one.gone]
+        return max((seen if set_ == lib.GPURT_PRIORITY_OWN else set_ for set_, seen in clients), default=0)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
@@ -81,13 +89,16 @@ def gpurt_py_retry(agents: CData) -> None:
 #: The bits of an order (enum gpurt_order_on), and the facts of the core that they say.
 ORDERS = {
     "on": lib.GPURT_ORDER_ON, "free": lib.GPURT_ORDER_FREE,
-    "taken": lib.GPURT_ORDER_TAKEN, "anew": lib.GPURT_ORDER_ANEW,
+    "taken": lib.GPURT_ORDER_TAKEN, "anew": lib.GPURT_ORDER_ANEW, "yields": lib.GPURT_ORDER_YIELD,
 }  # fmt: skip
+
+SLICES = {lib.GPURT_AGENT_SHORT: lib.GPURT_ORDER_SHORT, lib.GPURT_AGENT_LONG: lib.GPURT_ORDER_LONG}
 
 
 def order_of(process: Process) -> int:
     """The order that holds (enum gpurt_order_on)."""
     order: int = sum(bit for name, bit in ORDERS.items() if getattr(process.raw, name))
+    order |= SLICES.get(process.raw.slice, 0)
     if process.raw.many == process.raw.sequence:
         order |= lib.GPURT_ORDER_MANY | (lib.GPURT_ORDER_PUT if process.raw.puts else 0)
     return order
@@ -115,7 +126,7 @@ class AgentGpu(Gpu):
         self.agents = ffi.new("struct gpurt_agents *")
         bound, wait = self.obedience.bound, not self.obedience.go_on
         lib.gpurt_agents_init(self.agents, self._agents_ops, self._handle, bound, wait)
-        self.agents.limit = self.obedience.limit
+        self.agents.limit, self.agents.yields = self.obedience.limit, self.obedience.yields
 
     def facts(self) -> Facts:
         """The agents' drivers, the lowest tier that one reached, how many are late, and how many were refused."""
@@ -123,7 +134,13 @@ class AgentGpu(Gpu):
         lib.gpurt_agents_facts(ffi.addressof(self.agents[0], "kept"), facts)
         driver = ffi.string(facts.driver).decode()
         caps = Cap.AGENTS | Cap.EMULATED
-        return Facts(Tier(facts.tier), driver, caps, late=facts.late, refused=facts.refused)
+        return Facts(Tier(facts.tier), driver, caps, late=facts.late, refused=facts.refused,
+                     yields=self.obedience.yields, ready=self._ready())  # fmt: skip
+
+    def _ready(self) -> int | None:
+        """Less urgent processes beside which the most urgent one begins, each with one group; None: it does not."""
+        agents = [one.raw for one in self._processes.values() if one.raw.registered]
+        return len(agents) - 1 if any(one.free for one in agents) else None
 
     @property
     def takes_posts(self) -> bool:
@@ -146,10 +163,24 @@ class AgentGpu(Gpu):
             lib.gpurt_agents_recall(self.agents, self.clock())
 
     def _reconsider(self) -> None:
-        """Whether a process can be given that matters of one that is alone."""
+        """Whether a process can be given that matters of one that is alone, or of all if the most urgent one yields."""
         processes = [one for one in self._processes.values() if one.raw.registered]
-        if len(processes) == 1:
-            lib.gpurt_agents_plain(self.agents, processes[0].raw, self._is_plain(processes[0]), self.clock())
+        for one in processes if len(processes) == 1 or self.obedience.yields else ():
+            plain = self._is_plain(one)
+            if bool(one.raw.plain) != plain:
+                lib.gpurt_agents_plain(self.agents, one.raw, plain, self.clock())
+            self._rank(one)
+
+    def _rank(self, process: Process) -> None:
+        rank = process.highest()
+        if process.raw.rank != rank:
+            lib.gpurt_agents_rank(self.agents, process.raw, rank, self.clock())
+
+    def decided(self, client: GpuClient) -> None:
+        """The level that its process may begin with can be another one."""
+        if self.obedience.yields and not client.gone:
+            client.seen = max(client.seen, int(lib.gpurt_client_level(client.core)))
+            self._rank(client.own)
 
     def _is_plain(self, process: Process) -> bool:
         segment = self.sched.policy == lib.GPURT_POLICY_SEGMENT
@@ -171,15 +202,42 @@ class AgentGpu(Gpu):
 
     def on_finished(self, err: int) -> None:
         """The update is over."""
-        assert self.in_flight
-        self.finished(err, self.clock() - self.in_flight.began)
+        if self.in_flight:
+            self.finished(err, self.clock() - self.in_flight.began)
+        else:  # others are off now, beside whom the owner has begun
+            lib.gpurt_latency_record(self.latency[Cause.BEGIN], self.clock() - self.agents.lazy_until)
 
     # Updates and time
 
     def commit(self, only: Owner | None, now: int) -> None:
         """Has the agents carry out an update."""
         alone = only.own if isinstance(only, Seat) else only.own.raw.number if only else 0
-        lib.gpurt_agents_commit(self.agents, alone, now)
+        way = lib.GPURT_AGENTS_ALONE
+        if isinstance(only, GpuClient) and self.obedience.yields and not only.alone:
+            way = lib.GPURT_AGENTS_YIELD if only is self.yields else lib.GPURT_AGENTS_BESIDE
+        lib.gpurt_agents_commit(self.agents, alone, way, now)
+
+    def isolate(self, client: GpuClient, now: int) -> None:
+        """The others are taken off by an update that the decision waits for, if they may be on."""
+        agents = self.agents
+        if self.runner is client and not self.in_flight and (agents.lazy or agents.step or agents.beside):
+            self._apply(client, Cause.BEGIN, now)
+
+    def wait_grant(self, client: GpuClient, waiter: Waiter) -> None:
+        """Answers once the client, which is in a segment, holds the GPU, and others are off."""
+        if not self.obedience.yields or client.alone:
+            super().wait_grant(client, waiter)
+            return
+
+        def decide(now: int) -> int:
+            client.alone = True
+            self.isolate(client, now)
+            return 0
+
+        def done(_result: int) -> None:
+            super(AgentGpu, self).wait_grant(client, waiter)
+
+        self.update(Decision(decide, done, lambda: int(lib.gpurt_client_level(client.core)), client, call=True))
 
     def settle(self) -> None:
         """Takes decisions and answers; what was ordered meanwhile is delivered."""
@@ -292,12 +350,15 @@ class AgentGpu(Gpu):
             if err:
                 self._warn(client)
                 return err
+            process.flags = flags
             process.agent, process.knows_flag = client, bool(flags & lib.GPURT_AGENT_FREE)
             knows_many = bool(flags & lib.GPURT_AGENT_MANY)
             told = knows_many and tsgs > 0, set_
             if told != process.told:
                 process.told, process.set, process.channels = told, set_, list(channels)
                 lib.gpurt_agents_channels(self.agents, process.raw, told[0], knows_many * len(channels))
+            single, automatic = bool(flags & lib.GPURT_AGENT_SINGLE), bool(flags & lib.GPURT_AGENT_AUTOMATIC)
+            lib.gpurt_agents_single(self.agents, process.raw, single, automatic, now)
             client.awaited = True
             lib.gpurt_set_tsgs(self.sched, client.core, tsgs, now)
             return 0
@@ -305,8 +366,8 @@ class AgentGpu(Gpu):
         def over(result: int) -> None:
             done(result, order_of(process), int(process.raw.sequence))
 
-        comes = not process.raw.registered
-        self.update(Decision(decide, over, lambda: int(client.core.level), client, call=True, recalls=comes))
+        changes = not process.raw.registered or (self.obedience.yields and flags != process.flags)
+        self.update(Decision(decide, over, lambda: int(client.core.level), client, call=True, recalls=changes))
 
     def _warn(self, client: GpuClient) -> None:
         """Says once that an agent was refused; how often it happens is in the GPU's facts."""
@@ -323,8 +384,8 @@ class AgentGpu(Gpu):
         others = (one for one in self._processes.values() if (one.raw.taker, one.raw.taken_in) == call)
         return [channel for one in others for channel in one.taken[1]]
 
-    def answer(self, client: GpuClient, answered: int, result: int) -> None:
-        """An agent has carried out an order, or its driver refused.
+    def answer(self, client: GpuClient, answered: int, result: int, flags: int) -> None:
+        """An agent has carried out an order, or its driver refused, also to set its slice (enum gpurt_order_flags).
 
         Raises:
             Refusal: ENOENT, no agent; EBUSY, it waits already; EINVAL, an order that was never given.
@@ -334,6 +395,8 @@ class AgentGpu(Gpu):
             raise Refusal(errno.ENOENT, "the client is not its process's agent")
         if process.waiter and not process.waiter.answered:
             raise Refusal(errno.EBUSY, "the agent waits for an order already")
+        if flags & lib.GPURT_ORDER_UNCUT:
+            lib.gpurt_agents_single(self.agents, process.raw, False, process.raw.automatic, self.clock())
         if lib.gpurt_agents_answer(self.agents, process.raw, answered, result, self.clock()):
             raise Refusal(errno.EINVAL, f"there is no order {answered}")
         self.advance(self.clock())

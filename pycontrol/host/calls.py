@@ -200,7 +200,7 @@ class Calls:
             return result
 
         def decide(now: int) -> int:
-            return int(lib.gpurt_begin(gpu.sched, client.core, own, made.priority, now))
+            return gpu.begin(client, own, int(made.priority), int(made.flags), now)
 
         def begun(result: int) -> None:
             made.state = gpu.state(client)
@@ -232,7 +232,7 @@ class Calls:
                 has = caller.scheduling(thread).own
             own = min(own, max(has, caller.peer.right))
         client.hint = client.hint if gpu.open_segments(client) else 0
-        gpu.begin_posted(client, own, made.flags & lib.GPURT_BEGIN_OWNER)
+        gpu.begin_posted(client, own, made.flags & (lib.GPURT_BEGIN_OWNER | lib.GPURT_BEGIN_YIELD))
         answer(0)
 
     def _goes_on(self, gpu: Gpu, caller: Caller, made: CData, answer: Call) -> None:
@@ -398,9 +398,10 @@ class Calls:
         """GPURT_IOC_ORDER."""
         gpu = by_agents(self.gpu(made))
         client = caller.client(gpu)
-        gpu.answer(client, made.answered, made.result)
+        gpu.answer(client, made.answered, made.result, made.flags)
 
         def happened(result: int, _when: int) -> None:
+            made.flags = 0
             made.on, made.sequence, made.set = order_of(client.own), client.own.raw.sequence, client.own.taken[0]
             others = gpu.channels_of_others(client.own) if made.on & lib.GPURT_ORDER_MANY else []
             made.channels.count = len(others)

@@ -92,6 +92,13 @@ def of_decisions(result: int) -> Answer:
     return Refusal(-result, f"a part could not be carried out when its turn came: {os.strerror(-result)}; try again")
 
 
+def begin(facts: Facts) -> Record:
+    """How the most urgent process begins, where that is not isolated."""
+    if not facts.yields:
+        return []
+    return [("BEGIN", lib.GPURT_BEGINS_YIELD), *([] if facts.ready is None else [("READY", facts.ready)])]
+
+
 class Commands:
     """Carries out commands; `malformed` says how many malformed packets there have been."""
 
@@ -175,7 +182,7 @@ class Commands:
                 *([("RUNNER_PID", runner.peer.pid if peer.may_know(runner.peer) else 0)] if runner else []),
                 ("UPDATES", gpu.commits), ("FAULTS", gpu.faults), ("MALFORMED", self.malformed()),
                 ("ALPHA_NS", facts.alpha), ("THETA_NS", facts.theta), ("SLICE_NS", facts.slice), ("LATE", facts.late),
-                ("REFUSED", facts.refused), *stuck.status(gpu.stuck), *partition(facts),
+                ("REFUSED", facts.refused), *begin(facts), *stuck.status(gpu.stuck), *partition(facts),
                 *(self.space.status(gpu.index) if self.space else []),
             ]  # fmt: skip
 

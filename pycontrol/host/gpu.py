@@ -57,6 +57,8 @@ class GpuClient:
     hint: int = 0  # the priority that its last outermost begin asked for
     awaited: bool = False  # it is an agent, for whose answers updates wait
     group: Seat | None = None  # of whose group it is a member
+    alone: bool = True  # its segment began without GPURT_BEGIN_YIELD
+    seen: int = 0  # the highest level that it has begun with
 
     @property
     def voice(self) -> GpuClient:
@@ -138,6 +140,8 @@ class Facts:
     slice: int = 0
     late: int = 0
     refused: int = 0
+    yields: bool = False  # the most urgent process begins beside others
+    ready: int | None = None  # beside how many; None: none can now
     device: str = ""  # which GPU it is: a PCI address or a device-tree name; empty: not known
     partition: tuple[int, int, int] | None = None  # of which GPU, its units, and what slows it down, thousandths
 
@@ -224,6 +228,7 @@ class Gpu(ABC):
         self._others: list[GpuClient] = []  # at which policy `job` looks next
         self._waiting: dict[CData, Decision] = {}
         self._current: Decision | None = None
+        self.yields: GpuClient | None = None  # it begins beside others, in the decision that is being taken
         self.recalls = 0  # decisions because of which no process is to begin without asking
         self._aside: list[Decision] = []  # that wait until no process may begin without asking
         self._ended: int | None = None  # when its update was over
@@ -290,6 +295,12 @@ class Gpu(ABC):
     @abstractmethod
     def unite(self, client: GpuClient, seat: Seat, now: int) -> None:
         """A client is a member of a group now: its TSGs are on the runlist with those of the other members."""
+
+    def decided(self, client: GpuClient) -> None:  # noqa: B027
+        """A decision about the client is over."""
+
+    def isolate(self, client: GpuClient, now: int) -> None:  # noqa: B027
+        """In a decision: others are to be off, also if the client has begun beside them."""
 
     def quiet(self) -> tuple[bool, bool, int]:
         """Whether it executes nothing; whether work of others is queued; when work of the owner's ended last, ns."""
@@ -471,11 +482,24 @@ class Gpu(ABC):
             return -errno.EPERM
         if posted.net > 0 and not client.core.depth:
             lib.gpurt_boost_form(client.core, lib.gpurt_boost_stated(posted.flags))
+            client.alone = not posted.flags & lib.GPURT_BEGIN_YIELD
+            self.yields = client if posted.flags & lib.GPURT_BEGIN_YIELD else None
         for _ in range(posted.net):
             lib.gpurt_begin(self.sched, client.core, posted.own, 0, now)
+        self.yields = None
         for _ in range(-posted.net):
             lib.gpurt_end(self.sched, client.core, now)
         return 0
+
+    def begin(self, client: GpuClient, own: int, hint: int, flags: int, now: int) -> int:
+        """In a decision by a call: the client begins a segment."""
+        alone = not flags & lib.GPURT_BEGIN_YIELD
+        nested = client.core.depth > 0
+        client.alone = alone or (nested and client.alone)
+        result = int(lib.gpurt_begin(self.sched, client.core, own, hint, now))
+        if nested and alone and not result:
+            self.isolate(client, now)
+        return result
 
     def open_segments(self, client: GpuClient) -> int:
         """How many segments of the client are open, once what it has posted is taken."""
@@ -544,6 +568,7 @@ class Gpu(ABC):
             self.recall(over=True)
         if decision.client:
             self._changed.append(decision.client)
+            self.decided(decision.client)
         self._unchecked = 0 if self.runner else len(self._granted)
         asked = decision.ask and decision.client and not decision.client.gone
         self._boost_over(decision.client if asked else None, self.clock())

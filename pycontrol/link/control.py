@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from gpurt._gpurt import ffi, lib
-from gpurt.enums import Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier, Words
+from gpurt.enums import Begin, Cause, Command, EventKind, Form, Image, Notice, Overrun, Policy, State, Tier, Words
 from gpurt.errors import DeviceError, RefusedError, UsageError
 from gpurt.segments import explain
 from gpurt.types import Document
@@ -76,6 +76,8 @@ class GpuStatus:
     stuck_bound_ns: int = 0
     stuck_ns: int = 0
     stuck_count: int
+    begin: Begin = Begin.ISOLATED
+    ready: int | None = None
 
     @property
     def emulated(self) -> bool:

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from gpurt._gpurt import lib
 
 AGAIN, LIMIT = lib.GPURT_AGENT_AGAIN_NS, lib.GPURT_AGENT_LIMIT
+UNKNOWN, SHORT, DRIVERS, LONG = (
+    getattr(lib, f"GPURT_AGENT_{name}") for name in ("UNKNOWN", "SHORT", "DRIVERS", "LONG")
+)
 UNLIMITED = lib.GPURT_AGENT_UNLIMITED
 TRUST, MOST_TRUST, SOON = lib.GPURT_AGENT_TRUST_NS, lib.GPURT_AGENT_TRUST_MAX_NS, lib.GPURT_AGENT_SOON
 
@@ -42,6 +45,17 @@ class Process:
     anew: bool = False
     taker: Process | None = None
     taken_in: int = 0
+    rank: int = 0
+    automatic: bool = False
+    single: bool = False
+    slice: int = DRIVERS
+    has: int = UNKNOWN
+    yields: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether its slice is known to be short."""
+        return self.single and self.has == SHORT
 
     @property
     def owes(self) -> bool:
@@ -55,6 +69,7 @@ class Model:
     bound: int
     wait: bool
     limit: int = LIMIT
+    yields: bool = False
     processes: list[Process] = field(default_factory=list)
     only: Process | int | None = None
     step: str = ""  # "", "off" or "on"
@@ -65,10 +80,12 @@ class Model:
     caller: Process | None = None
     users: dict[int, tuple[int, int]] = field(default_factory=dict)  # until when they are doubted, and for how long
     recalls: int = 0
+    beside: bool = False
+    lazy_until: int | None = None
     said: list[tuple[object, ...]] = field(default_factory=list)
 
     def may_run(self, p: Process) -> bool:
-        return self.only is None or self.owns(p) or p.exempt > 0
+        return self.only is None or self.owns(p) or p.exempt > 0 or (self.beside and p is self.top)
 
     def owns(self, p: Process) -> bool:
         """Whether it is the process that is to be alone, or of the group that is."""
@@ -105,11 +122,31 @@ class Model:
 
     def entitled(self, p: Process) -> bool:
         """Whether it may begin without asking."""
-        alone = [one for one in self.processes if one.agent] == [p]
-        return alone and p.plain and p.on and not (p.late or p.doubted or self.recalls or self.wait)
+        others = [one for one in self.processes if one.agent and one is not p]
+        cut = all(one.is_cut and not any(one.flags) for one in others)
+        may = not others or (p is self.top and p.slice == LONG and cut)
+        return may and p.plain and p.on and not (p.late or p.doubted or self.recalls or self.wait)
+
+    @property
+    def top(self) -> Process | None:
+        """The single most urgent process, if it can begin beside others."""
+        agents = [p for p in self.processes if p.agent]
+        most = [p for p in agents if p.rank and p.rank == max(one.rank for one in agents)]
+        if not self.yields or self.wait or len(most) != 1:
+            return None
+        able = most[0].single and most[0].automatic and most[0].plain
+        return most[0] if able and not (most[0].late or most[0].doubted) else None
+
+    def slice_of(self, p: Process) -> int:
+        """The slice that it is to have; none becomes longer while a process owns the GPU, or another may begin."""
+        slice_ = DRIVERS if not self.top or not p.single else LONG if p is self.top else SHORT
+        begins = any(any(one.flags) for one in self.processes if one is not p)
+        return min(slice_, p.slice) if self.only is not None or begins else slice_
 
     def target(self, p: Process) -> bool:
         """The one rule: whether its TSGs are to run now."""
+        if self.lazy_until is not None and not self.may_run(p):
+            return p.on
         return self.may_run(p) and (p.on or p.exempt > 0 or self.open)
 
     def can_take(self, caller: Process, p: Process) -> bool:
@@ -150,14 +187,18 @@ class Model:
         caller.many = 0
 
     def give(self, p: Process, now: int, taken: bool = False) -> None:
-        before, p.on = (p.on, p.free), self.target(p)
+        if not p.agent:
+            return
+        before, p.on = (p.on, p.free, p.yields, p.slice), self.target(p)
+        p.slice = self.slice_of(p)
+        if p.slice != before[3]:
+            p.has = UNKNOWN
         p.free = self.entitled(p)
-        if p.agent and before != (p.on, p.free):
+        p.yields = p.free and sum(one.agent for one in self.processes) > 1
+        if before != (p.on, p.free, p.yields, p.slice):
             p.since = self.step_since if self.step else now
             p.taken = taken
             self.deliver(p)
-        elif not p.agent:
-            p.on, p.free = before
 
     def deliver(self, p: Process) -> None:
         p.sequence, p.again = p.sequence + 1, None
@@ -188,31 +229,68 @@ class Model:
 
     def reconsider(self, now: int) -> None:
         for p in self.processes:
-            self.give(p, now)
+            if p is not self.top:
+                self.give(p, now)
+        if self.top:
+            self.give(self.top, now)
 
     # Events
 
     def plainly(self, p: Process, plain: bool, now: int) -> None:
         p.plain = plain
         self.reconsider(now)
+        self.go_on(now)
+
+    def ranked(self, p: Process, rank: int, now: int) -> None:
+        p.rank = rank
+        self.reconsider(now)
+        self.go_on(now)
+
+    def is_single(self, p: Process, single: bool, automatic: bool, now: int) -> None:
+        if (p.single, p.automatic) == (single, automatic):
+            return
+        p.automatic = automatic
+        if p.single != single:
+            p.single, p.has = single, UNKNOWN
+        self.reconsider(now)
+        self.go_on(now)
+
+    def hasten(self, now: int) -> None:
+        """The others are taken off, who run beside an owner that began beside them."""
+        if self.lazy_until is not None:
+            self.step, self.step_since, self.open, self.lazy_until = "off", now, False, None
+            self.take(now)
+            self.reconsider(now)
+            self.go_on(now)
 
     def recall(self, now: int) -> None:
         self.recalls += 1
+        self.hasten(now)
         self.reconsider(now)
 
     def recall_over(self, now: int) -> None:
         self.recalls -= 1
         self.reconsider(now)
 
-    def commit(self, only: Process | int | None, now: int) -> None:
-        self.only, self.step, self.step_since, self.open = only, "off", now, False
+    def commit(self, only: Process | int | None, now: int, way: str = "ALONE") -> None:
+        settled = self.open and not self.step and not self.failed
         for p in self.processes:
             p.doubted = p.agent and self.is_doubted(p, now)
+        if self.yields:
+            self.reconsider(now)
+        self.only, self.lazy_until, self.beside = only, None, way != "ALONE"
+        if way == "YIELD" and settled and only is not None and only is self.top and self.top.yields:
+            self.lazy_until = now + lib.GPURT_AGENT_LAZY_NS
+            self.end(0)
+            return
+        self.step, self.step_since, self.open = "off", now, False
         self.take(now)
         self.reconsider(now)
         self.go_on(now)
 
     def tick(self, now: int) -> None:
+        if self.lazy_until is not None and now >= self.lazy_until:
+            self.hasten(now)
         for p in self.processes:
             if p.many and not p.given_up and now >= p.since + self.bound // 2:
                 p.given_up = True
@@ -220,7 +298,7 @@ class Model:
             if p.owes and not p.late and now >= p.since + self.bound:
                 self.comes_late(p, now)
                 p.flags = []
-                self.give(p, now)
+                self.reconsider(now)
             if p.owes and p.again is not None and now >= p.again:
                 self.deliver(p)
         if self.step:
@@ -237,7 +315,7 @@ class Model:
             self.processes.append(p)
             p.doubted = self.is_doubted(p, now)
             p.agent, p.sequence, p.answered, p.again = True, 1, 0, None
-            p.on = False
+            p.on, p.slice, p.yields = False, DRIVERS, False
             p.on = self.target(p)
             p.since = self.step_since if self.step else now
             p.free = self.entitled(p)
@@ -246,7 +324,8 @@ class Model:
         return 0
 
     def resign(self, p: Process, now: int) -> None:
-        p.agent = p.free = p.taken = p.anew = False
+        p.agent = p.free = p.taken = p.anew = p.single = p.yields = False
+        p.has = UNKNOWN
         p.flags, p.channels, p.taker = [], 0, None
         if p.many:
             self.call_over(p, False, now)
@@ -285,7 +364,7 @@ class Model:
             return 0
         p.flags = [p.free]
         if well:
-            p.anew = False
+            p.anew, p.has = False, p.slice
             p.answered, p.late, p.again = number, False, None
             self.changed(now)
             self.reconsider(now)
@@ -294,7 +373,7 @@ class Model:
             p.answered, p.since = number - 1, self.step_since if self.step else now
             self.comes_late(p, now)
             p.flags = []
-            self.give(p, now)
+            self.reconsider(now)
         p.again = now + (self.bound if p.late else AGAIN)
         return 0
 
@@ -304,6 +383,7 @@ class Model:
         """When a tick is due."""
         times = [p.again for p in self.processes if p.owes and p.again is not None]
         times += [p.since + self.bound for p in self.processes if p.owes and not p.late]
+        times += [self.lazy_until] if self.lazy_until is not None else []
         times += [p.since + self.bound // 2 for p in self.processes if p.many and not p.given_up]
         return min(times, default=None)
 

@@ -19,8 +19,8 @@ DRIVERS = ("nvidia-rm", "kfd-queue", "a-name-of-thirty-one-characters", "x")
 class Pair:
     """One GPU with `size` processes at most; names of processes are indices."""
 
-    def __init__(self, size: int, bound: int, wait: bool, limit: int = LIMIT) -> None:
-        self.model, self.now, self.size = Model(bound, wait, limit), 0, size
+    def __init__(self, size: int, bound: int, wait: bool, limit: int = LIMIT, yields: bool = False) -> None:
+        self.model, self.now, self.size = Model(bound, wait, limit, yields), 0, size
         self.said: list[tuple[object, ...]] = []
         self.late: frozenset[int] = frozenset()  # processes that were late when they left
         self.unsafe: list[int] = []  # processes that were in the way of an owner, or called late too early
@@ -37,7 +37,7 @@ class Pair:
         ]
         self.ops.order, self.ops.late, self.ops.finished, self.ops.retry = self.keep
         lib.gpurt_agents_init(self.raw, self.ops, ffi.NULL, bound, wait)
-        self.raw.limit = limit
+        self.raw.limit, self.raw.yields = limit, yields
         self.groups = [lib.gpurt_agents_group(self.raw) for _ in range(2)]
 
     # What the core says
@@ -56,6 +56,8 @@ class Pair:
         """Whether the owner must not be ordered on yet: a process is on, or has not answered, and is waited for."""
         raw = self.array[name]
         if not raw.registered or raw.exempt or (self.raw.only and self.raw.only in (raw.number, raw.group)):
+            return False
+        if self.raw.beside and self.raw.top == self.array + name:
             return False
         off = not raw.on and raw.answered == raw.sequence
         waits = not raw.late and (self.model.wait or not raw.doubted)
@@ -139,15 +141,29 @@ class Pair:
         self.refusing = False
         assert code == self.model.answer(p, number, well, self.now)
 
-    def commit(self, name: int | None, group: int | None = None) -> None:
+    def rank(self, name: int, rank: int = 50) -> None:
+        """The highest level that it may begin with."""
+        if p := self.find(name):
+            lib.gpurt_agents_rank(self.raw, self.array + name, rank, self.now)
+            self.model.ranked(p, rank, self.now)
+
+    def single(self, name: int, single: bool = True, automatic: bool = True) -> None:
+        """Whether it has one group for kernels, whose slice can be set, and all its work is in automatic segments."""
+        p = self.find(name)
+        if p and p.agent:
+            lib.gpurt_agents_single(self.raw, self.array + name, single, automatic, self.now)
+            self.model.is_single(p, single, automatic, self.now)
+
+    def commit(self, name: int | None, group: int | None = None, way: str = "ALONE") -> None:
         """The process is to be alone, or a group, or nobody is."""
         p = None if name is None else self.find(name)
         if group is not None:
-            lib.gpurt_agents_commit(self.raw, self.groups[group], self.now)
+            lib.gpurt_agents_commit(self.raw, self.groups[group], lib.GPURT_AGENTS_ALONE, self.now)
             self.model.commit(group, self.now)
         elif name is None or p:
-            lib.gpurt_agents_commit(self.raw, 0 if name is None else self.array[name].number, self.now)
-            self.model.commit(p, self.now)
+            number = 0 if name is None else self.array[name].number
+            lib.gpurt_agents_commit(self.raw, number, getattr(lib, f"GPURT_AGENTS_{way}"), self.now)
+            self.model.commit(p, self.now, way)
 
     def unite(self, name: int, group: int | None = 0) -> None:
         """The process belongs to a group, or to none."""
@@ -171,7 +187,7 @@ class Pair:
         """Both have told their host the same, know the same, and nothing is waited for without an end."""
         a, m = self.raw, self.model
         assert self.unsafe == []  # exceptions do not get out of a callback
-        assert self.said == m.said
+        assert self.said == m.said, (self.said, m.said)
         assert (STEPS[a.step], bool(a.open), bool(a.failed)) == (m.step, m.open, m.failed)
         for p in m.processes:
             raw = self.array[p.name]
@@ -179,11 +195,14 @@ class Pair:
             if p.agent:
                 assert (bool(raw.on), raw.sequence, raw.answered) == (p.on, p.sequence, p.answered)
                 assert p.on == m.target(p)
+                assert (bool(raw.yields), bool(raw.single), raw.slice, raw.has) == (p.yields, p.single, p.slice, p.has)
                 assert (bool(raw.taken), bool(raw.anew), raw.many) == (p.taken, p.anew, p.many)
                 assert bool(raw.puts) == p.puts
                 assert (bool(raw.calls), raw.channels) == (p.calls, p.channels)
                 assert raw.taker == (self.array[p.taker.name].number if p.taker else 0)
             assert (bool(raw.free), bool(raw.holds)) == (p.free, any(p.flags))
+        assert bool(a.lazy) == (m.lazy_until is not None)
+        assert a.uncut == sum(p.agent and not p.is_cut for p in m.processes)
         assert a.holders == sum(any(p.flags) for p in m.processes) <= 1
         owing = [p for p in m.debtors() if m.waits(p)], [p for p in m.debtors() if not m.waits(p)]
         assert [a.owing[1], a.owing[2], sum(a.owing)] == [len(owing[0]), len(owing[1]), len(m.processes)]

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from agents_model import AGAIN, LIMIT
+from agents_model import AGAIN, LIMIT, LONG, SHORT
+from agents_model import DRIVERS as OWN
 from agents_pair import DRIVERS, Pair, Saved
 from effort import everything, tries
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ from gpurt._gpurt import ffi, lib
 
 BOUND = 3 * AGAIN
 TRUST, SOON, USERS = lib.GPURT_AGENT_TRUST_NS, lib.GPURT_AGENT_SOON, lib.GPURT_AGENT_USERS
+LAZY = lib.GPURT_AGENT_LAZY_NS
 Event = tuple[Any, ...]
 
 
@@ -30,9 +32,9 @@ def do(pair: Pair, *events: Event) -> list[tuple[object, ...]]:
     return said
 
 
-def ready(processes: int, wait: bool = False, bound: int = BOUND, limit: int = LIMIT) -> Pair:
+def ready(processes: int, wait: bool = False, bound: int = BOUND, limit: int = LIMIT, yields: bool = False) -> Pair:
     """A GPU whose agents have all carried out their first order."""
-    pair = Pair(processes + 1, bound, wait, limit)
+    pair = Pair(processes + 1, bound, wait, limit, yields)
     for name in range(processes):
         do(pair, ("join", name), ("register", name), ("answer", name, True))
     return pair
@@ -361,6 +363,88 @@ def test_more_names_of_drivers_than_fit_do_no_harm() -> None:
     assert ffi.string(facts.driver) == b"last"
 
 
+def yielding(processes: int) -> Pair:
+    """Process 0 is real-time; all have one group for kernels, and have answered how long their slices are."""
+    pair = ready(processes, yields=True)
+    do(pair, *[("single", name) for name in range(processes)], ("plain", 0), ("rank", 0))
+    do(pair, *[("answer", name, True) for name in (*range(processes), 0)])
+    return pair
+
+
+def slices(pair: Pair) -> list[int]:
+    return [one.slice for one in pair.array[0 : pair.size - 1]]
+
+
+def test_the_most_urgent_process_begins_beside_those_whose_slices_are_short() -> None:
+    """No order is given where its segment is over in time."""
+    pair = ready(3, yields=True)
+    do(pair, *[("single", name) for name in range(3)], ("plain", 1))
+    assert do(pair, ("rank", 1)) == [("order", 0, True, 2), ("order", 2, True, 2), ("order", 1, True, 2)]
+    assert slices(pair) == [SHORT, LONG, SHORT]
+    assert do(pair, ("answer", 1, True), ("answer", 0, True)) == []
+    assert not pair.array[1].free
+    assert do(pair, ("answer", 2, True)) == [("order", 1, True, 3)]
+    assert pair.array[1].yields
+    do(pair, ("answer", 1, True))
+    for _ in range(3):
+        assert do(pair, ("commit", 1, None, "YIELD")) == [("finished", 0)]
+        assert pair.raw.deadline <= pair.now + LAZY
+        assert do(pair, ("tick", LAZY - 1)) == []
+        assert do(pair, ("commit", None)) == [("finished", 0)]
+    orders = [("order", 0, False, 3), ("order", 2, False, 3)]
+    assert do(pair, ("commit", 1, None, "YIELD"), ("tick", LAZY)) == orders
+    assert do(pair, ("answer", 0, True)) == []
+    assert do(pair, ("answer", 2, True)) == [("finished", 0)]
+    assert do(pair, ("commit", None))[-1] == ("finished", 0)
+    assert all(one.on for one in pair.array[0:3])
+
+
+def test_the_most_urgent_process_stays_on_beside_one_that_need_not_be_alone() -> None:
+    pair = yielding(3)
+    assert do(pair, ("commit", 1, None, "BESIDE")) == [("order", 2, False, 3)]
+    assert do(pair, ("answer", 2, True)) == [("finished", 0)]
+    assert do(pair, ("commit", 0, None, "YIELD")) == [("finished", 0)]
+    assert [bool(one.on) for one in pair.array[0:3]] == [True, True, False]  # nobody comes on for that
+    assert do(pair, ("commit", 1, None, "BESIDE")) == [("finished", 0)]
+    assert do(pair, ("commit", 0, None, "YIELD"), ("tick", LAZY)) == [("order", 1, False, 3)]
+    assert do(pair, ("answer", 1, True), ("commit", 1)) == [("order", 0, False, 4)]
+    assert not pair.array[0].free
+
+
+def test_a_begin_that_waits_and_a_recall_take_the_others_off_at_once() -> None:
+    pair = yielding(3)
+    orders = [("order", 1, False, 3), ("order", 2, False, 3)]
+    assert do(pair, ("commit", 0, None, "YIELD"), ("commit", 0)) == orders
+    pair = yielding(3)
+    assert do(pair, ("commit", 0, None, "YIELD"), ("recall",))[:2] == orders
+
+
+def test_nobody_yields_beside_equals_or_a_slice_that_is_not_known() -> None:
+    single = ("single", 1, False), ("single", 0, False), ("single", 0, True, False)
+    for wrong in (("rank", 1), *single, ("rank", 0, 0), ("plain", 0, False)):
+        pair = yielding(2)
+        assert pair.array[0].yields
+        do(pair, wrong)
+        assert not pair.array[0].yields, wrong
+        assert ("finished", 0) not in do(pair, ("answer", 0, True), ("commit", 0, None, "YIELD")), wrong
+
+
+def test_a_more_urgent_process_gets_the_flag_when_the_other_one_has_lost_flag_and_slice() -> None:
+    pair = yielding(3)
+    do(pair, ("plain", 1))
+    assert do(pair, ("rank", 1, 60)) == [("order", 0, True, 4)]
+    assert slices(pair) == [SHORT, SHORT, SHORT]  # the other one may still begin
+    assert do(pair, ("answer", 0, True)) == [("order", 1, True, 3)]
+    assert slices(pair) == [SHORT, LONG, SHORT]
+    assert (pair.array[0].free, pair.array[1].yields) == (False, True)
+    do(pair, ("answer", 1, True), ("commit", 1, None, "YIELD"), ("rank", 1, 0))
+    assert slices(pair) == [SHORT, SHORT, SHORT]  # none becomes longer in a segment
+    do(pair, ("commit", None), ("answer", 1, True))
+    assert slices(pair) == [LONG, SHORT, SHORT]
+    do(pair, ("rank", 0, 0), ("answer", 0, True))
+    assert slices(pair) == [OWN] * 3
+
+
 NAMES = st.integers(0, 3)
 EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.tuples(st.just("join"), NAMES),
@@ -378,14 +462,17 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.tuples(st.just("plain"), NAMES, st.booleans()),
     st.tuples(st.just("channels"), NAMES, st.booleans(), st.sampled_from([0, 4, 40])),
     st.tuples(st.just("recall"), st.booleans()),
+    st.tuples(st.just("rank"), NAMES, st.sampled_from([0, 50, 60])),
+    st.tuples(st.just("single"), NAMES, st.booleans(), st.booleans()),
+    st.tuples(st.just("commit"), NAMES, st.none(), st.sampled_from(["YIELD", "BESIDE"])),
 )
 
 
 @settings(max_examples=tries(400), deadline=None)
-@given(wait=st.booleans(), limit=st.integers(1, 3), events=st.lists(EVENTS, max_size=60))
-def test_random_sequences(wait: bool, limit: int, events: list[Event]) -> None:
+@given(wait=st.booleans(), yields=st.booleans(), limit=st.integers(1, 3), events=st.lists(EVENTS, max_size=60))
+def test_random_sequences(wait: bool, yields: bool, limit: int, events: list[Event]) -> None:
     """The core and the model are the same after every event; and once agents answer well all are on."""
-    pair = ready(3, wait, limit=limit)
+    pair = ready(3, wait, limit=limit, yields=yields)
     do(pair, *events)
     do(pair, ("commit", None))
     for _ in range(4):
@@ -442,13 +529,16 @@ def key(pair: Pair) -> Event:
         called = p.calls, p.channels, p.many and p.sequence - p.many, p.puts, p.given_up, p.taken, p.anew
         taker = (p.taker.name, p.taker.many - p.taken_in) if p.taker else ()
         order = p.sequence - p.answered, p.sequence > 1, age(p.since), again
-        return p.on, p.free, p.plain, any(p.flags), *order, *called, taker
+        cut = p.slice, p.has, p.single, p.automatic, p.rank, p.yields
+        return p.on, p.free, p.plain, any(p.flags), *order, *called, taker, *cut
 
     processes = tuple((p.name, p.exempt, p.group, p.late, agent(p)) for p in sorted(m.processes, key=lambda p: p.name))
     step = age(m.step_since) if m.step else None
     only = -1 if m.only is None else m.only if isinstance(m.only, int) else (m.only.name,)
     caller = m.caller.name if m.caller else -1
-    return only, caller, m.step, step, m.open, m.failed, m.recalls, max(pair.raw.deadline - now, -1), processes
+    lazy = None if m.lazy_until is None else m.lazy_until - now
+    due = max(pair.raw.deadline - now, -1)
+    return lazy, m.beside, only, caller, m.step, step, m.open, m.failed, m.recalls, due, processes
 
 
 def flag_alphabet(processes: int) -> list[Event]:
@@ -467,9 +557,21 @@ def many_alphabet(processes: int) -> list[Event]:
     return events
 
 
+def yield_alphabet(processes: int) -> list[Event]:
+    events: list[Event] = [("commit", None), ("commit", 0), ("commit", 1), ("commit", 0, None, "YIELD"), ("tick", LAZY)]
+    events += [("commit", 1, None, "BESIDE")]
+    events += [("tick", BOUND), ("recall",), ("recall", True)]
+    for name in range(processes):
+        events += [("answer", name, True), ("answer", name, False), ("resign", name), ("register", name)]
+        events += [("single", name), ("rank", name, 0), ("rank", name), ("plain", name), ("plain", name, False)]
+    return events
+
+
 #: How many processes, how many events, how many states there are at least, and what the events are.
-MOST = [(2, 5, 4_000, alphabet), (3, 3, 800, alphabet), (2, 5, 1_500, flag_alphabet), (3, 4, 1_500, many_alphabet)]
-FEW = [(2, 4, 400, alphabet), (3, 2, 80, alphabet), (2, 3, 80, flag_alphabet), (3, 2, 60, many_alphabet)]
+MOST = [(2, 5, 4_000, alphabet), (3, 3, 800, alphabet), (2, 5, 1_500, flag_alphabet), (3, 4, 1_500, many_alphabet),
+        (2, 4, 12_000, yield_alphabet), (3, 3, 5_000, yield_alphabet)]  # fmt: skip
+FEW = [(2, 4, 400, alphabet), (3, 2, 80, alphabet), (2, 3, 80, flag_alphabet), (3, 2, 60, many_alphabet),
+       (2, 3, 80, yield_alphabet)]  # fmt: skip
 WAYS = MOST if everything() else FEW
 
 
@@ -480,7 +582,8 @@ def test_every_sequence_of_events(
     record_property: Callable[[str, object], None],
 ) -> None:  # fmt: skip
     """Breadth first; a state that was met is left by every event once."""
-    pair, events = ready(processes, wait), letters(processes)
+    pair = ready(processes, wait) if letters is not yield_alphabet else yielding(processes)
+    events = letters(processes)
     if letters is many_alphabet:
         do(pair, *[("channels", name) for name in range(processes)])
     seen = {key(pair)}

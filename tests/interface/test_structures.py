@@ -156,6 +156,7 @@ BAD: list[tuple[int, dict[str, Any], int]] = [
     (lib.GPURT_IOC_BEGIN, {"flags": lib.GPURT_BEGIN_OWNER | lib.GPURT_BEGIN_FENCE}, errno.EINVAL),
     (lib.GPURT_IOC_BEGIN, {"flags": lib.GPURT_BEGIN_FLAGS + 1}, errno.EINVAL),
     (lib.GPURT_IOC_BEGIN, {"flags": lib.GPURT_BEGIN_POST}, errno.EINVAL),  # for it has an answer
+    (lib.GPURT_IOC_BEGIN, {"flags": lib.GPURT_BEGIN_YIELD | lib.GPURT_BEGIN_WAIT}, errno.EINVAL),
     (lib.GPURT_IOC_BEGIN, {"flags": lib.GPURT_BEGIN_POST, "priority": 1}, errno.EINVAL),
     (lib.GPURT_IOC_BEGIN, {"flags": 2**31}, errno.EINVAL),
     (lib.GPURT_IOC_BEGIN, {"raised": 1}, errno.EINVAL),
@@ -237,7 +238,7 @@ BAD: list[tuple[int, dict[str, Any], int]] = [
     (lib.GPURT_IOC_AGENT, {"driver": b"x" * lib.GPURT_NAME_LEN}, errno.EINVAL),
     (lib.GPURT_IOC_AGENT, {"driver": b"two\nlines"}, errno.EINVAL),
     (lib.GPURT_IOC_ORDER, {"gpu": 1}, errno.ENODEV),
-    (lib.GPURT_IOC_ORDER, {"flags": 1}, errno.EINVAL),
+    (lib.GPURT_IOC_ORDER, {"flags": lib.GPURT_ORDER_FLAGS + 1}, errno.EINVAL),
     (lib.GPURT_IOC_ORDER, {"pad": 1}, errno.EINVAL),
     (lib.GPURT_IOC_ORDER, {"result": 1}, errno.EINVAL),
     (lib.GPURT_IOC_JOB_READY, {"flags": 1}, errno.EINVAL),

@@ -16,7 +16,7 @@ from fit_cases import CLIENT, FILES, HOSTS, MS, REAL, US, VIRTUAL, File, text, u
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile, parse
 from analysis.traces.trace import HOST, Event, Kind, Trace
-from gpurt.enums import Cause, Policy, Tier
+from gpurt.enums import Begin, Cause, Policy, Tier
 from gpurt.errors import DeviceError, FileError
 from pycontrol.machine.programs import fingerprint
 from pycontrol.observe.fit import fit
@@ -251,6 +251,14 @@ def test_a_trace_keeps_the_host(title: str) -> None:
     for file in PARSED.values():
         back = fit.of_trace(Trace(meta | {HOST: fit.saved(ran)}, (), {}, 0), file)
         assert objections(file, back) == objections(file, ran)
+
+
+def test_a_host_whose_urgent_work_begins_by_yield_is_not_that_of_a_file_for_isolated() -> None:
+    file, other = PARSED["segment suspend"], under("segment", replace(REAL, begin=Begin.YIELD))
+    [found] = [one for one in objections(file, other) if one.code is Code.BEGIN]
+    assert found.line().endswith("the file is for isolated; `gpurt serve --begin isolated` changes that")
+    assert found.defeats == (Defeats.BOUNDS,)
+    assert not [one for one in objections(file, under("segment", REAL)) if one.code is Code.BEGIN]
 
 
 @pytest.mark.parametrize("broken", ["", "[]", "{}", '{"gpus": 3}', '{"gpus": [{}]}', "null", "nan"])

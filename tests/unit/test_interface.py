@@ -42,7 +42,8 @@ def test_enumerations_agree(name: str) -> None:
 
 
 def test_every_attribute_has_a_type_as_the_header_says() -> None:
-    said = dict(re.findall(r"^\tGPURT_A_(\w+),\t+/\* (u32|u64|string|binary)", HEADER, re.MULTILINE))
+    rows = re.findall(r"^\tA\((\w+), (U32|U64|STRING|BINARY),", HEADER, re.MULTILINE)
+    said = {name: kind.lower() for name, kind in rows}
     assert said == netlink.TYPES
     known = {name for name in netlink.NUMBERS if name not in ("UNSPEC", "PAD", "END")}
     assert known == set(said)

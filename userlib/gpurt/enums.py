@@ -104,6 +104,13 @@ class Image(Words):
     ONE = lib.GPURT_IMAGE_ONE
 
 
+class Begin(Words):
+    """enum gpurt_begin_way: how the most urgent process begins where agents switch the GPU."""
+
+    ISOLATED = lib.GPURT_BEGINS_ISOLATED
+    YIELD = lib.GPURT_BEGINS_YIELD
+
+
 class Overrun(Words):
     """enum gpurt_overrun: what happens when a budget is used up."""
 

@@ -67,7 +67,10 @@ static void obey(struct board *b, const struct gpurt_order *o)
 	if (o->on & GPURT_ORDER_MANY && !b->result)
 		b->result = switch_others(b, &o->channels, o->on & GPURT_ORDER_PUT);
 	b->on = on;
-	b->free = o->on & GPURT_ORDER_FREE && !b->result;
+	b->slice_us = o->on & GPURT_ORDER_SHORT ? GPURT_SLICE_SHORT_US : o->on & GPURT_ORDER_LONG ? GPURT_SLICE_LONG_US : 0;
+	b->yields = o->on & GPURT_ORDER_YIELD;
+	b->free = board_slice(b) || !b->yields;
+	b->free &= o->on & GPURT_ORDER_FREE && !b->result;
 	b->sequence = o->sequence;
 	preload_count(COUNT_ORDERS);
 	if (b->result)
@@ -104,6 +107,8 @@ static void abandon(struct board *b, int err, const struct gpurt_order *last)
 	b->unmanaged = true;
 	b->on = true;
 	b->free = false;
+	b->slice_us = 0;
+	board_slice(b);
 	preload_say("GPU %u: the host is gone (%s): this process runs unmanaged from here on", (unsigned int)(b - boards),
 		    strerror(-err));
 	while (board_turn(b, true)) {
@@ -124,7 +129,7 @@ static void *serve(void *argument)
 		preload_lock();
 		o = (struct gpurt_order){
 			.size = sizeof(o), .gpu = (unsigned int)(b - boards), .answered = b->sequence,
-			.result = b->result, .timeout_ns = GPURT_FOREVER,
+			.result = b->result, .timeout_ns = GPURT_FOREVER, .flags = b->uncut ? GPURT_ORDER_UNCUT : 0,
 		};
 		preload_unlock();
 		err = gpurt_call(NULL, GPURT_IOC_ORDER, &o, false);
@@ -145,16 +150,32 @@ static void *serve(void *argument)
  * The begin is posted under the lock that an order against that takes.  So the host has read every such begin when it gets
  * the answer to the order.
  */
-bool agent_begins_freely(unsigned int gpu, unsigned int flags)
+bool agent_begins_freely(unsigned int gpu, unsigned int flags, bool *yields)
 {
-	bool begun;
+	bool begun = false;
 
-	if (process_sealed())	/* the thread's priority may not be asked for: the host finds it */
+	flags &= ~(unsigned int)(GPURT_BEGIN_WAIT | GPURT_BEGIN_YIELD);
+	if (process_sealed() || gpu >= GPURT_MAX_GPUS)	/* its priority may not be asked for: the host finds it */
 		return false;
 	preload_lock();
-	begun = gpu < GPURT_MAX_GPUS && boards[gpu].free && !gpurt_begin_posted(gpu, flags & ~(unsigned int)GPURT_BEGIN_WAIT);
+	if (boards[gpu].free && (*yields || !boards[gpu].yields)) {
+		*yields = boards[gpu].yields;
+		begun = !gpurt_begin_posted(gpu, flags | (*yields ? GPURT_BEGIN_YIELD : 0));
+	}
 	preload_unlock();
 	return begun;
+}
+
+void agent_explicit(void)
+{
+	size_t i;
+
+	preload_lock();
+	for (i = 0; i < GPURT_MAX_GPUS; i++)
+		if (boards[i].tsgs)
+			board_change(&boards[i]);
+	preload_unlock();
+	agent_settle();
 }
 
 /* The thread runs above the program's own priority, if that is permitted.  It takes none of the program's signals. */
@@ -185,6 +206,7 @@ static int start_thread(struct board *b)
 struct report {
 	const struct family *family;
 	unsigned int number, tier;
+	bool single;
 	const char *how;
 	char driver[GPURT_NAME_LEN];
 	uint64_t set;
@@ -207,7 +229,10 @@ static int declare(struct board *b, const struct report *r)
 
 	if (r->family->for_others && r->family->for_others())
 		a.flags |= GPURT_AGENT_MANY;
-
+	if (r->single)
+		a.flags |= GPURT_AGENT_SINGLE;
+	if (segments_automatic())
+		a.flags |= GPURT_AGENT_AUTOMATIC;
 	memcpy(a.driver, r->driver, sizeof(a.driver));
 	err = gpurt_call(NULL, GPURT_IOC_AGENT, &a, false);
 	if (err)
@@ -332,6 +357,7 @@ static void settle(struct board *b)
 		report = (struct report){ .family = b->family, .number = b->number };
 		report.tier = board_tier(b, &report.how);
 		report.set = b->set;
+		report.single = board_single(b);
 		board_driver(b, report.driver);
 		board_channels(b, &report.channels);
 	}

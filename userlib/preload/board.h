@@ -28,6 +28,9 @@ struct board {
 	bool on;			/* what the last order said */
 	uint64_t set;			/* changes with the TSGs' channels, and where one may have been enabled */
 	bool free;			/* the process may begin without asking, as the last order said */
+	bool yields;			/* the same beside others */
+	unsigned int slice_us;		/* of the group for kernels, as the last order said; 0: its own */
+	bool uncut;			/* the driver has refused a slice */
 	int result;			/* of the last order */
 	uint64_t sequence;		/* of the last order that was carried out */
 };
@@ -39,6 +42,13 @@ extern struct board boards[GPURT_MAX_GPUS];
  * error.
  */
 int board_turn(struct board *b, bool on);
+/*
+ * Called with the lock held.  Sets the slice of groups for kernels that have another one.  Returns whether all have it now.
+ * A refusal is no failure of an order: the host is told.
+ */
+bool board_slice(struct board *b);
+/* Called with the lock held.  Whether the host may order slices there. */
+bool board_single(const struct board *b);
 /* Called with the lock held.  Nothing is known to be on or off. */
 void board_doubt(struct board *b);
 /*

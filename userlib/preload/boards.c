@@ -55,6 +55,38 @@ int board_turn(struct board *b, bool on)
 	return err;
 }
 
+static bool is_cut(const struct board *b, const struct tsg *tsg)
+{
+	return tsg->empty || tsg->copies || (!tsg->resliced && tsg->slice_us == b->slice_us);
+}
+
+bool board_slice(struct board *b)
+{
+	bool all = true;
+	struct tsg *tsg;
+
+	for (tsg = b->tsgs; tsg; tsg = tsg->next) {
+		if (is_cut(b, tsg))
+			continue;
+		if (!tsg->file->family->slice || tsg->file->family->slice(tsg, files_descriptor(tsg->file), b->slice_us)) {
+			all = false;
+			continue;
+		}
+		tsg->slice_us = b->slice_us;
+		tsg->resliced = false;
+	}
+	if (!all && !b->uncut) {
+		b->uncut = true;
+		board_change(b);
+	}
+	return all;
+}
+
+bool board_single(const struct board *b)
+{
+	return !b->uncut && b->family->single && b->family->single(b->tsgs);
+}
+
 void board_doubt(struct board *b)
 {
 	struct tsg *tsg;
@@ -256,6 +288,18 @@ static bool behind(const struct board *b)
 	return false;
 }
 
+/* A group that the program has made, or whose slice it has set, has the slice before the program can use it. */
+static void slice_new(struct board *b)
+{
+	const struct tsg *tsg;
+
+	for (tsg = b->tsgs; tsg && !b->driven && !b->unmanaged && !b->uncut; tsg = tsg->next)
+		if (!is_cut(b, tsg)) {
+			board_slice(b);
+			return;
+		}
+}
+
 /* Returns whether the driver refused what it may do later. */
 static bool catch_up(void)
 {
@@ -265,6 +309,7 @@ static bool catch_up(void)
 
 	for (i = 0; i < GPURT_MAX_GPUS; i++) {
 		err = behind(&boards[i]) ? board_turn(&boards[i], boards[i].on) : 0;
+		slice_new(&boards[i]);
 		if (err)
 			preload_count(COUNT_REFUSED);
 		refused |= err && err != -EOPNOTSUPP;

@@ -14,10 +14,11 @@ int library_segment_end(struct gpurt_handle *handle, unsigned int flags);
 
 PRELOAD_EXPORT int gpurt_segment_begin(struct gpurt_handle *handle, unsigned int flags, unsigned int priority)
 {
+	bool yields = false;
 	uint32_t gpu;
 
 	segments_explicit();
-	if (!handle && !priority && !gpurt_handle_gpu(NULL, &gpu) && agent_begins_freely(gpu, flags))
+	if (!handle && !priority && !gpurt_handle_gpu(NULL, &gpu) && agent_begins_freely(gpu, flags, &yields))
 		return 0;
 	return library_segment_begin(handle, flags, priority);
 }

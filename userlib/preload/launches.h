@@ -115,12 +115,18 @@ static inline void launched_all(void *launches)
 
 /* Gives work to the stream and returns at once. */
 #define WORK(name, per_thread, stream, params, args)				\
+	STREAM_WORK(name, per_thread, stream, params, args, false)
+/* The same: a kernel, and nothing else. */
+#define KERNEL(name, per_thread, stream, params, args)				\
+	STREAM_WORK(name, per_thread, stream, params, args, true)
+#define STREAM_WORK(name, per_thread, stream, params, args, is_kernel)		\
 REAL(name, params, args)							\
 {										\
 	struct place place;							\
 	int result;								\
 										\
 	place = here(stream, per_thread);					\
+	place.kernel = is_kernel;						\
 	REAL_LAUNCH(segments_launch(&place), name, args);			\
 	return result;								\
 }

@@ -45,6 +45,8 @@ struct tsg *rm_tsg_of(struct gpu_file *file, const struct rm_object *channel);
 
 /* nvidia_switch.c */
 int nvidia_turn(struct tsg *tsg, int fd, bool on);
+int nvidia_slice(struct tsg *tsg, int fd, unsigned int us);
+bool nvidia_single(const struct tsg *tsgs);
 void nvidia_together(struct tsg *tsgs, bool on);
 void nvidia_channels(struct tsg *tsgs, struct gpurt_channels *channels);
 bool nvidia_for_others(void);

@@ -103,12 +103,12 @@ static bool verified(const struct tsg *tsg)
 	return false;
 }
 
-static void add_tsg(struct gpu_file *file, const struct rm_alloc *a, bool bare)
+static void add_tsg(struct gpu_file *file, const struct rm_alloc *a, bool bare, bool copies)
 {
 	struct rm_object *device = rm_device_of(file->id, a->client, a->object), *instance = rm_gpu_instance_of(device);
 	struct tsg like = {
 		.file = file, .gpu = device ? device->instance : 0, .client = a->client, .handle = a->object,
-		.empty = !bare,
+		.empty = !bare, .copies = copies,
 	}, *tsg;
 	static bool told;
 
@@ -143,6 +143,7 @@ static uint32_t parameter(const struct rm_alloc *a, size_t offset)
 static void allocated(struct gpu_file *file, const struct rm_alloc *a)
 {
 	struct tsg *tsg;
+	uint32_t engine;
 
 	if (RM_CLASS_IS_ROOT(a->class)) {
 		struct rm_alloc root = *a;
@@ -157,14 +158,15 @@ static void allocated(struct gpu_file *file, const struct rm_alloc *a)
 		rm_remember(file, a, 0);
 	} else if (a->class == RM_CLASS_TSG) {
 		rm_remember(file, a, 0);
-		add_tsg(file, a, false);
+		engine = parameter(a, RM_TSG_ENGINE_AT);
+		add_tsg(file, a, false, engine && !RM_ENGINE_IS_GRAPHICS(engine));
 	} else if (RM_CLASS_IS_CHANNEL(a->class)) {
 		rm_remember(file, a, 0);
 		tsg = agent_find(file, a->client, a->parent);
 		if (tsg)
 			agent_refresh(tsg);
 		else
-			add_tsg(file, a, true);
+			add_tsg(file, a, true, false);
 	}
 }
 
@@ -268,8 +270,13 @@ static void sliced(struct gpu_file *file, const struct rm_control *c)
 {
 	struct tsg *tsg = agent_find(file, c->client, c->object);
 
-	if (c->status || !tsg || tsg->state == TSG_ON || nvidia_method() != RM_METHOD_TIMESLICE ||
-	    c->size != sizeof(uint64_t))
+	if (c->status || !tsg || c->size != sizeof(uint64_t))
+		return;
+	if (tsg->slice_us) {
+		memcpy(&TSG_SLICE_US(tsg), (const void *)(uintptr_t)c->params, sizeof(uint64_t));
+		tsg->resliced = true;
+	}
+	if (tsg->state == TSG_ON || nvidia_method() != RM_METHOD_TIMESLICE)
 		return;
 	memcpy(&TSG_SLICE_US(tsg), (const void *)(uintptr_t)c->params, sizeof(uint64_t));
 	agent_refresh(tsg);
@@ -407,6 +414,8 @@ const struct family family_nvidia_rm = {
 	.forked = nvidia_forked,
 	.turn = nvidia_turn,
 	.together = nvidia_together,
+	.slice = nvidia_slice,
+	.single = nvidia_single,
 	.channels = nvidia_channels,
 	.for_others = nvidia_for_others,
 	.switch_others = nvidia_switch_others,

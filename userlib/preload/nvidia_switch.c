@@ -174,25 +174,48 @@ static int by_channels(struct tsg *tsg, int fd, bool on)
 	return err;
 }
 
-/* Restores the slice that the group had, which it reads before the first change. */
-static int by_timeslice(struct tsg *tsg, int fd, bool on)
+/* 0 restores the slice that the group had, which is read before the first change. */
+int nvidia_slice(struct tsg *tsg, int fd, unsigned int us)
 {
-	uint64_t slice_us = on ? TSG_SLICE_US(tsg) : SLICE_LOWEST_US;
+	uint64_t slice_us = us ? us : TSG_SLICE_US(tsg);
 	int err;
 
-	if (TSG_IS_BARE(tsg))	/* there is no handle of its hidden group */
-		return on ? 0 : cannot("a channel without a group");
-	if (on && !slice_us)
+	if (!slice_us)
 		return 0;
-	if (!on && !TSG_SLICE_US(tsg)) {
+	if (!TSG_SLICE_US(tsg)) {
 		err = control(fd, tsg->client, tsg->handle, A06C_GET_TIMESLICE, &TSG_SLICE_US(tsg), sizeof(uint64_t));
 		if (err)
 			return err;
 	}
 	err = control(fd, tsg->client, tsg->handle, A06C_SET_TIMESLICE, &slice_us, sizeof(slice_us));
-	if (on && !err)
+	if (!us && !err)
 		TSG_SLICE_US(tsg) = 0;
 	return err;
+}
+
+static int by_timeslice(struct tsg *tsg, int fd, bool on)
+{
+	if (TSG_IS_BARE(tsg))	/* there is no handle of its hidden group */
+		return on ? 0 : cannot("a channel without a group");
+	return nvidia_slice(tsg, fd, on ? 0 : SLICE_LOWEST_US);
+}
+
+/*
+ * Groups of copy engines are on runlists of their own.  A second handle of a group counts as another one.  A part of a
+ * divided GPU has not been seen to keep to slices, nor has a channel without a group one that can be set.
+ */
+bool nvidia_single(const struct tsg *tsgs)
+{
+	enum rm_method method = nvidia_method();
+	unsigned int groups = 0;
+	const struct tsg *tsg;
+
+	for (tsg = tsgs; tsg; tsg = tsg->next) {
+		groups += !tsg->copies;
+		if (tsg->file->family != &family_nvidia_rm || tsg->part || TSG_IS_BARE(tsg))
+			return false;
+	}
+	return groups <= 1 && (method == RM_METHOD_DISABLE || method == RM_METHOD_DEFAULT);
 }
 
 enum rm_method nvidia_method(void)

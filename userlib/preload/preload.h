@@ -70,6 +70,9 @@ struct tsg {
 	unsigned int own;		/* its driver's own number of the GPU */
 	unsigned int part;		/* 1 + the id of the GPU instance that it is on (MIG); 0: the whole GPU */
 	bool empty;			/* it has no channel, so it has no work and is not switched */
+	bool copies;			/* it is on the runlist of a copy engine */
+	bool resliced;			/* its slice may not be the one that was set last */
+	unsigned int slice_us;		/* set by the agent; 0: it has its own */
 	enum tsg_state state;
 	/* The meaning of these depends on the family. */
 	uint32_t client, handle, parent;
@@ -104,6 +107,12 @@ struct family {
 	 * tries only; turn() is called for what is not @on then.  May be NULL.
 	 */
 	void (*together)(struct tsg *tsgs, bool on);
+	/*
+	 * Sets the slice of the TSG, or with 0 the one that it had itself.  0 or -errno.  NULL: slices are not known.
+	 */
+	int (*slice)(struct tsg *tsg, int fd, unsigned int us);
+	/* Whether one TSG of the list at most executes kernels, and slice() can set that of it.  NULL: it cannot. */
+	bool (*single)(const struct tsg *tsgs);
 	/* All channels of the list's TSGs, or none if one call cannot take all of them off the GPU.  May be NULL. */
 	void (*channels)(struct tsg *tsgs, struct gpurt_channels *channels);
 	/* Whether the driver's calls are known to switch channels of other processes.  NULL: they are not. */
@@ -202,9 +211,12 @@ bool agent_catch_up(void);
 void agent_begins(void);
 /*
  * Called without the lock.  Begins an outermost segment of the process's own handle, at its thread's priority, if the process
- * is alone on the GPU and need not ask.  Whether that is so.
+ * is alone on the GPU and need not ask.  Whether that is so.  @yields: whether it may begin beside others, too; then,
+ * whether it has.
  */
-bool agent_begins_freely(unsigned int gpu, unsigned int flags);
+bool agent_begins_freely(unsigned int gpu, unsigned int flags, bool *yields);
+/* Called without the lock.  From now on the program does work outside of the library's segments. */
+void agent_explicit(void);
 /* Called without the lock.  Repeats agent_catch_up() until the driver has done it, or for 100 ms. */
 void agent_insist(void);
 /* Called without the lock.  Tells the host of TSGs that were made or removed. */
@@ -255,6 +267,7 @@ struct place {
 	long thread;		/* of a per-thread default stream; 0 for other streams */
 	unsigned int gpu;
 	bool captured;		/* the work goes into a graph, not to the GPU */
+	bool kernel;		/* the work is one kernel */
 };
 /* The work that is known to be done when a wait succeeds.  Taken before the wait. */
 struct snapshot;
@@ -282,6 +295,8 @@ void segments_forget_event(const void *event);
 void segments_graph_event(const void *event);
 void segments_destroy_event(const void *event);
 void segments_explicit(void);
+/* Whether all work of the process is in segments that the library begins. */
+bool segments_automatic(void);
 void segments_begin(void);
 void segments_lock(void);
 void segments_unlock(void);

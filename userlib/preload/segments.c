@@ -15,6 +15,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +62,9 @@ static struct stream *streams;
 static struct event *events[BUCKETS];
 static uint64_t number;
 static bool open_segment[GPURT_MAX_GPUS];
-static bool explicit;	/* the program marks its segments itself */
+/* The stream whose kernels are all of the segment, which began beside others; NULL: it did not. */
+static const struct stream *beside[GPURT_MAX_GPUS];
+static atomic_bool explicit;	/* the program marks its segments itself */
 
 void segments_lock(void)
 {
@@ -163,13 +166,38 @@ static void order(struct stream *s)
 	}
 }
 
-static void begin(unsigned int gpu)
+/* Most programs spin when they synchronise, and those that do not lose nothing by form `owner`. */
+static unsigned int form(void)
 {
-	/* Most programs spin when they synchronise, and those that do not lose nothing by form `owner`. */
-	unsigned int form = getenv("GPURT_FORM") ? 0 : GPURT_BEGIN_OWNER;
+	return getenv("GPURT_FORM") ? 0 : GPURT_BEGIN_OWNER;
+}
 
-	if (open_segment[gpu] || (!agent_begins_freely(gpu, form) && gpurt_begin_on(NULL, gpu, form, 0)))
+/*
+ * How long others may delay a segment that began beside them is known while it has the kernels of one stream only.  Before
+ * anything else they are taken off: by a begin that says so.
+ */
+static void stand_alone(unsigned int gpu)
+{
+	beside[gpu] = NULL;
+	if (!gpurt_begin_on(NULL, gpu, form(), 0))
+		gpurt_end_on(NULL, gpu, 0);
+}
+
+static void begin(unsigned int gpu, const struct stream *s, bool kernel)
+{
+	bool yields = kernel;
+
+	if (open_segment[gpu]) {
+		if (beside[gpu] && (beside[gpu] != s || !kernel))
+			stand_alone(gpu);
 		return;
+	}
+	if (!agent_begins_freely(gpu, form(), &yields)) {
+		yields = false;
+		if (gpurt_begin_on(NULL, gpu, form() | GPURT_BEGIN_YIELD, 0))
+			return;
+	}
+	beside[gpu] = yields ? s : NULL;
 	open_segment[gpu] = true;
 	preload_count(COUNT_SEGMENTS);
 }
@@ -207,7 +235,7 @@ void *segments_launch(const struct place *place)
 		order(s);
 		s->launched = ++number;
 		s->underway++;
-		begin(s->place.gpu);
+		begin(s->place.gpu, s, place->kernel);
 	}
 	segments_unlock();
 	return s;
@@ -453,13 +481,22 @@ void segments_destroy_event(const void *event)
 void segments_explicit(void)
 {
 	unsigned int gpu;
+	bool first;
 
 	segments_lock();
-	for (gpu = 0; !explicit && gpu < GPURT_MAX_GPUS; gpu++)
+	first = !explicit;
+	for (gpu = 0; first && gpu < GPURT_MAX_GPUS; gpu++)
 		if (open_segment[gpu])
 			end(gpu);
 	explicit = true;
 	segments_unlock();
+	if (first)
+		agent_explicit();
+}
+
+bool segments_automatic(void)
+{
+	return enabled();
 }
 
 /* There is no work yet.  In a child: the parent's work and segments are not the child's. */
@@ -468,5 +505,6 @@ void segments_begin(void)
 	streams = NULL;
 	memset(events, 0, sizeof(events));
 	memset(open_segment, 0, sizeof(open_segment));
+	memset(beside, 0, sizeof(beside));
 	mutex_begins(&lock);
 }

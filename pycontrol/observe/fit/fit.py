@@ -21,14 +21,16 @@ from pycontrol.observe.fit.clocks import clocks
 from pycontrol.observe.fit.costs import costs, demanded, failures
 from pycontrol.observe.fit.host import Host, Ran, ask
 from pycontrol.observe.fit.objection import Code, Defeats, Objection, against, data, lines
-from pycontrol.observe.fit.policy import boosted, described, machine, noticing, partitions, policies
+from pycontrol.observe.fit.policy import begins, boosted, described, machine, noticing, partitions, policies
 from pycontrol.observe.fit.trace import of_trace, saved
 
 __all__ = ["MARGIN", "UPDATES", "Code", "Defeats", "Host", "Objection", "Ran", "against", "ask", "data", "demanded",
            "lines", "matched", "measured", "objections", "of_trace", "saved"]  # fmt: skip
 
 #: Every question.
-QUESTIONS = (described, policies, noticing, costs, boosted, partitions, failures, clocks, machine, clients, groups)
+QUESTIONS = (
+    described, policies, begins, noticing, costs, boosted, partitions, failures, clocks, machine, clients, groups,
+)  # fmt: skip
 #: So many updates a host must have timed before their maximum, with the margin, counts as alpha.
 UPDATES = 1000
 #: The share that is added to the longest update that was seen, unless the user states another.

@@ -22,6 +22,7 @@ class Code(str, Enum):
 
     UNKNOWN = "unknown"
     POLICY = "policy"
+    BEGIN = "begin"
     UNITS = "units"
     POLL = "poll"
     THREAD = "thread"

@@ -237,7 +237,7 @@ def _policy(evidence: Evidence) -> Assumption:
         return Assumption(assumed, Support.UNCHECKED, "no host was asked")
     if why := evidence.objected(
         Code.POLICY, Code.UNITS, Code.POLL, Code.THREAD, Code.CROSS, Code.SHAPES, Code.PRIORITIES, Code.RAISES,
-        Code.GPUS, Code.ASLEEP, Code.PARTITIONS, Code.BARRED, Code.FORM,
+        Code.BEGIN, Code.GPUS, Code.ASLEEP, Code.PARTITIONS, Code.BARRED, Code.FORM,
     ):  # fmt: skip
         return Assumption(assumed, Support.REFUTED, why)
     return Assumption(assumed, Support.CHECKED, "the host that was asked runs it now")

@@ -196,6 +196,8 @@ static int make_nvidia(struct context *c, int device)
 	if (root < 0)
 		return -1;
 	c->client = params.share = (uint32_t)root;
+	if (hardware_open())
+		hardware_add(hardware_open(), c->client);
 	c->tsg = bare ? CHANNEL : GROUP;
 	if (rm_alloc_with(c->fd, c->client, c->client, DEVICE, 0x80, &params, sizeof(params)) < 0 ||
 	    (!late && rm_alloc(c->fd, c->client, DEVICE, SUBDEVICE, 0x2080) < 0) || join_instance(c) ||
@@ -204,8 +206,6 @@ static int make_nvidia(struct context *c, int device)
 	for (i = 0; i < channels; i++)
 		if (rm_alloc_with(c->fd, c->client, bare ? DEVICE : GROUP, CHANNEL + i, 0xc86f, channel, sizeof(channel)) < 0)
 			return -1;
-	if (hardware_open())
-		hardware_add(hardware_open(), c->client);
 	return rm_schedule(c, c->tsg, 1) || add_groups(c) ? -1 : 0;
 }
 

@@ -198,7 +198,8 @@ class Server:
                 engine.finish(int(str(what["pid"])))
         groups = [
             {"pid": group.pid, "gpu": gpu, "enabled": group.enabled, "turns": group.turns, "queued": len(group.works),
-             "completed": group.completed, "domain": group.domain, "log": group.log[-64:], **group.facts()}
+             "slice_us": group.slice_us, "completed": group.completed, "domain": group.domain, "log": group.log[-64:],
+             **group.facts()}
             for gpu, engine in enumerate(self.engines) for group in engine.groups
         ]  # fmt: skip
         return {
