@@ -384,7 +384,7 @@ class AgentGpu(Gpu):
         others = (one for one in self._processes.values() if (one.raw.taker, one.raw.taken_in) == call)
         return [channel for one in others for channel in one.taken[1]]
 
-    def answer(self, client: GpuClient, answered: int, result: int, flags: int) -> None:
+    def answer(self, client: GpuClient, answered: int, result: int, flags: int = 0) -> None:
         """An agent has carried out an order, or its driver refused, also to set its slice (enum gpurt_order_flags).
 
         Raises:

@@ -386,3 +386,45 @@ def test_a_begin_that_is_posted_has_the_level_that_the_process_has_the_right_to(
     calls.call(poster, lib.GPURT_IOC_BEGIN, payload, lambda *_: None, posted=True)
     core = poster.client(world.gpu).core
     assert (core.depth, core.level) == (1, level)
+
+
+def yielding() -> tuple[World, GpuClient, GpuClient]:
+    """A client that begins beside another one."""
+    world = World(AgentGpu, Obedience(yields=True))
+    flags = lib.GPURT_AGENT_FREE | lib.GPURT_AGENT_SINGLE | lib.GPURT_AGENT_AUTOMATIC
+    clients = world.client(11), world.client(12)
+    for one in clients:
+        world.gpu.register(one, "test", Tier.UNPATCHED, 1, world.says(f"agent {one.id}"), flags)
+        world.obeys(clients[0])  # it gives the flag back, with which it began while it was alone
+        world.obeys(one)
+    world.gpu.update(Decision(
+        lambda now: int(lib.gpurt_set_priority(world.gpu.sched, clients[0].core, 50, now)), world.says("set"),
+        lambda: 0, clients[0], call=True,
+    ))  # fmt: skip
+    for one in (*clients, *clients):
+        world.obeys(one)
+    assert world.gpu.facts().ready == 1
+    world.gpu.begin_posted(clients[0], 0, lib.GPURT_BEGIN_YIELD)
+    assert clients[1].own.raw.on
+    return world, *clients
+
+
+def test_who_waits_for_the_gpu_beside_others_has_it_when_they_are_off() -> None:
+    """It is told so when their agents have answered, not while they may run."""
+    world, urgent, other = yielding()
+    world.gpu.wait_grant(urgent, Waiter(world.says("granted")))
+    assert not other.own.raw.on
+    assert "granted" not in world.said
+    world.obeys(other)
+    assert world.said["granted"][0] == 0
+
+
+def test_a_begin_that_is_no_yield_has_others_off_when_it_is_answered() -> None:
+    world, urgent, other = yielding()
+    world.gpu.update(Decision(
+        lambda now: world.gpu.begin(urgent, 0, 0, 0, now), world.says("begin"), lambda: 50, urgent, call=True
+    ))  # fmt: skip
+    assert not other.own.raw.on
+    assert "begin" not in world.said
+    world.obeys(other)
+    assert world.said["begin"] == (0,)
