@@ -49,8 +49,8 @@ os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.
 # On a busy machine any command may take so long that it says how far it is.  The test of such lines sets its interval.
 progress.INTERVAL = math.inf
 
-if "GPURT_TEST_DEVICE" not in os.environ:  # in a booted kernel few commands are started, and imports take long
-    zygote.install()
+# In a booted kernel few commands are started, and imports take long.
+zygote.install("actors", *(() if "GPURT_TEST_DEVICE" in os.environ else ("hosts", "commands")))
 
 _leave = subprocess.Popen.__exit__
 

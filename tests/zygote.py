@@ -32,8 +32,10 @@ from pathlib import Path
 from typing import Any
 
 TESTS = Path(__file__).resolve().parent
-#: Scripts of tests that are started often.
-SCRIPTS = {str(TESTS / "preload" / name) for name in ("fakes/server.py", "patched_host.py")}
+#: Scripts of tests that are started often, and the zygote of each.
+SCRIPTS = {str(TESTS / name): kind for name, kind in (
+    ("preload/fakes/server.py", "hosts"), ("preload/patched_host.py", "hosts"), ("interface/actor.py", "actors"),
+)}  # fmt: skip
 #: Variables that the interpreter, the dynamic linker or a library reads when it starts.
 AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "TZ", "OPENBLAS", "OMP_", "COVERAGE")
 #: Commands whose modules import matplotlib, which looks at the user's files meanwhile.
@@ -73,7 +75,7 @@ def inherited() -> tuple[object, ...]:
 
 
 class Zygote:
-    """A zygote of this process: that of hosts, or the other.  It is started with the first command that it can run."""
+    """A zygote of this process: that of hosts, of actors or of commands, started with the first that it can run."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -136,9 +138,9 @@ class Zygote:
         return ours
 
 
-def install() -> None:
-    """From now on this process's commands are forked from its zygote, where that makes no difference to them."""
-    zygotes = {kind: Zygote(kind) for kind in ("hosts", "commands")}
+def install(*kinds: str) -> None:
+    """From now on this process's commands are forked from its zygotes, where that makes no difference to them."""
+    zygotes = {kind: Zygote(kind) for kind in kinds}
 
     def execute_child(self: subprocess.Popen[Any], *arguments: Any) -> None:
         asked = dict(zip(_NAMES, arguments, strict=True))
@@ -146,9 +148,9 @@ def install() -> None:
         words = [os.fsdecode(one) for one in given] if isinstance(given, (list, tuple)) else []
         ends = [asked[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
         streams = [place if end == -1 else end for place, end in enumerate((ends[0], ends[3], ends[5]))]
-        small = words[1:2] != ["-m"] or HOSTS.intersection(words[3:])
-        zygote = zygotes["hosts" if small else "commands"]
-        pid = zygote.run(words, asked, streams) if zygote.knows(words, asked) else 0
+        script = SCRIPTS.get(words[1]) if len(words) > 1 else None
+        zygote = zygotes.get(script or ("hosts" if HOSTS.intersection(words[3:]) else "commands"))
+        pid = zygote.run(words, asked, streams) if zygote and zygote.knows(words, asked) else 0
         if pid == 0:
             _execute_child(self, *arguments)
             return
@@ -213,12 +215,23 @@ def become(words: Sequence[str], environment: Mapping[str, str]) -> None:
 
 def prepare(kind: str) -> None:
     """Imports what commands import."""
+    if kind == "actors":
+        sys.path[1:1] = [str(TESTS / "interface"), str(TESTS / "interface/agents")]
+        for name in ("pytest", "hosts", "agent_actors"):
+            importlib.import_module(name)
+        freeze()
+        return
     from pycontrol import commands, start
 
     start._import_beside("analysis")
     names = {one.stem for one in Path(commands.__path__[0]).glob("*.py")} - WITH_PICTURES
     for name in sorted({"serve"} if kind == "hosts" else names):
         importlib.import_module(f"pycontrol.commands.{name}")
+    freeze()
+
+
+def freeze() -> None:
+    """Forked processes share what there is."""
     gc.collect()
     gc.freeze()
     assert len(os.listdir("/proc/self/task")) == 1, "a process with threads is not forked"

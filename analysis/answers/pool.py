@@ -6,15 +6,21 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from multiprocessing.context import ForkContext, SpawnContext
 from pathlib import Path
 
 
-def processes(jobs: int) -> ProcessPoolExecutor:
-    """So many of them, as an executor.
+def context() -> ForkContext | SpawnContext:
+    """How this process starts others.
 
     They are forked where this process has one thread.  With several, a lock that another thread holds would be held in
     the child for ever (Python 3.12 and later warn of it), so that a new interpreter is started for each.
     """
     tasks = Path("/proc/self/task")
     alone = len(list(tasks.iterdir())) == 1 if tasks.is_dir() else threading.active_count() == 1
-    return ProcessPoolExecutor(jobs, mp_context=get_context("fork" if alone else "spawn"))
+    return get_context("fork") if alone else get_context("spawn")
+
+
+def processes(jobs: int) -> ProcessPoolExecutor:
+    """So many of them, as an executor."""
+    return ProcessPoolExecutor(jobs, mp_context=context())

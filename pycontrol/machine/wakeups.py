@@ -9,9 +9,9 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
+from analysis.answers.pool import context
 from gpurt.errors import RefusedError, RuntimeFailure
 from pycontrol.machine.rights import fifo_cure
 
@@ -43,11 +43,10 @@ def measure(cpus: Sequence[int], priority: int, interval: int, duration: int) ->
 
     Raises RefusedError if the priority or a CPU is not permitted, and RuntimeFailure if a measuring process ends early.
     """
-    context = get_context("fork")
-    running = []
+    started, running = context(), []
     for cpu in cpus:
-        ours, theirs = context.Pipe(False)
-        child = context.Process(target=_child, args=(theirs, cpu, priority, interval, duration), daemon=True)
+        ours, theirs = started.Pipe(False)
+        child = started.Process(target=_child, args=(theirs, cpu, priority, interval, duration), daemon=True)
         child.start()
         theirs.close()
         running.append((child, ours))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -373,13 +374,11 @@ def test_another_agent_comes_after_a_begin_that_waits_behind_another_call_of_its
 @pytest.mark.parametrize(("user", "level"), [(0, 50), (NOBODY, 0)])
 def test_a_begin_that_is_posted_has_the_level_that_the_process_has_the_right_to(user: int, level: int) -> None:
     """The process has ended since, and with it the thread."""
-    child = os.fork()
-    if not child:
-        os._exit(0)
-    os.waitpid(child, 0)
+    with subprocess.Popen(["true"]) as child:
+        pass
     world = World(AgentGpu, Obedience())
     poster: Any = Caller(world, 1)
-    poster.peer = Peer(child, user, "poster", 1)
+    poster.peer = Peer(child.pid, user, "poster", 1)
     fields = {"size": ffi.sizeof("struct gpurt_begin"), "flags": lib.GPURT_BEGIN_POST, "raised": 50}
     payload, groups = bytes(ffi.buffer(ffi.new("struct gpurt_begin *", fields))), Groups([world.gpu], True)
     calls = Calls([world.gpu], lambda: world.now, Deadlines(), groups)

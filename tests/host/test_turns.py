@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from actors import Actor
 from links import PATIENCE, SocketClient, structure
 from worlds import World
 
@@ -302,14 +303,15 @@ def test_an_end_that_is_posted_is_refused_for_no_limit(few: World) -> None:
     assert [wait.result()[0] for wait in waits] == [0] * 4
 
 
-def begin_post_and_exit(path: Path, done: int, go: int) -> None:
-    """In a process of its own: it ends a segment, leaves answers unread, and exits."""
-    client = SocketClient(path)
+def begin_and_ask(client: SocketClient) -> None:
+    """In a process of its own: it begins a segment, and leaves an answer unread."""
     client.begin(priority=50)
     client.start(QUERY)
     readable(client.sock, PATIENCE)
-    os.write(done, b".")
-    os.read(go, 1)
+
+
+def ask_post_and_exit(client: SocketClient) -> None:
+    """In that process: it ends the segment, leaves answers unread, and exits."""
     client.start(QUERY)
     client.start(QUERY)
     post(client)
@@ -318,17 +320,14 @@ def begin_post_and_exit(path: Path, done: int, go: int) -> None:
 
 def test_what_a_process_sent_is_taken_before_it_is_gone(world: World) -> None:
     """One answer is unread, and two cannot be given any more."""
-    reader, (begun, done), (go, goes) = world.subscriber(), os.pipe(), os.pipe()
-    child = os.fork()
-    if not child:
-        begin_post_and_exit(world.path, done, go)
-    while not readable(begun, 0):
+    reader, actor = world.subscriber(), Actor(world.path)
+    actor.start(begin_and_ask)
+    while not actor.pipe.poll(0):
         world.turn()
-    os.write(goes, b".")
-    os.waitpid(child, 0)
+    actor.answer()
+    actor.start(ask_post_and_exit)
+    actor.reap()
     world.settle()
-    for fd in (begun, done, go, goes):
-        os.close(fd)
     kinds = [kind for kind, _ in told(reader)]
     assert EventKind.END in kinds[: kinds.index(EventKind.GONE)]
 

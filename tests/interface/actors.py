@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,24 +18,43 @@ from links import PATIENCE, Client, client_of
 
 from pycontrol.link.control import ClientInfo, Control
 
+#: What the child executes, or is forked to execute (tests/zygote.py).
+SCRIPT = Path(__file__).parent / "actor.py"
+
 
 def nothing() -> None:
     """The default for Actor's `first`: does nothing."""
 
 
+def schedule(priority: int, policy: int) -> None:
+    """Gives this process a real-time priority."""
+    os.sched_setscheduler(0, policy, os.sched_param(priority))
+
+
+def at(priority: int, policy: int = os.SCHED_FIFO) -> Callable[[], None]:
+    """For Actor: gives the child a real-time priority."""
+    return partial(schedule, priority, policy)
+
+
+def enter(folder: Path) -> None:
+    """Puts this process into a cgroup."""
+    (folder / "cgroup.procs").write_text(str(os.getpid()))
+
+
 class Actor:
     """A child process with one client; a context manager that kills the process in the end.
 
-    The child is forked from this process, because a new interpreter takes long to start.  It runs `first` before its
-    client connects.
+    It runs `first`, a function of a module, before its client connects.
     """
 
     def __init__(self, host: Path, first: Callable[[], None] = nothing) -> None:
         self.pipe, theirs = Pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            act(host, theirs, first)
+        command = [sys.executable, str(SCRIPT), str(theirs.fileno())]
+        self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
+        self.pid = self.process.pid
         theirs.close()
+        self.pipe.send((sys.path, host))
+        self.pipe.send(first)
 
     def __enter__(self) -> Actor:
         return self
@@ -67,10 +89,10 @@ class Actor:
             self.reap()
 
     def reap(self) -> int:
-        """Waits for the end of the child and returns the wait status."""
+        """Waits for the end of the child and returns its exit code; less than 0: the signal that killed it."""
         self.pipe.close()
-        pid, self.pid = self.pid, 0
-        return os.waitpid(pid, 0)[1]
+        self.pid = 0
+        return self.process.wait()
 
 
 def in_child(function: Callable[[], object]) -> str:
@@ -120,12 +142,12 @@ def call_method(client: Client, method: str, fields: dict[str, int]) -> Any:
     return getattr(client, method)(**fields)
 
 
-def act(host: Path, pipe: Connection, first: Callable[[], None]) -> None:
-    """Runs in the child.  Closes the parent's descriptors, which would keep the parent's clients alive."""
+def act(pipe: Connection) -> None:
+    """What the child does (actor.py)."""
     try:
-        os.closerange(3, pipe.fileno())
-        os.closerange(pipe.fileno() + 1, 1 << 16)
-        first()
+        os.set_inheritable(pipe.fileno(), False)
+        sys.path[:], host = pipe.recv()
+        pipe.recv()()
         client = client_of(host)
         while True:
             function, arguments = pipe.recv()

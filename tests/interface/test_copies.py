@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actors import Actor, fork_sleeper, in_child, of
+from actors import Actor, at, fork_sleeper, in_child, of
 from links import MS, PATIENCE, RUNNING, Call, Client, client_of, eventually, is_device
 from test_identity import execute, leave, segfault
 from test_permissions import NOBODY, limit_priorities
@@ -76,11 +76,11 @@ def test_no_copy_is_preempted_and_the_most_urgent_is_next(connect: Connect, plan
              for number, priority in enumerate(priorities) if (client := connect())]  # fmt: skip
     waiting(plane, len(priorities))
     last = low
-    for at, (_, _, client, call) in enumerate(sorted(calls, key=lambda one: one[:2])):
+    for place, (_, _, client, call) in enumerate(sorted(calls, key=lambda one: one[:2])):
         assert not call.done()
         assert copy(last, END) == 0
         assert call.result()[0] == 0
-        assert bus(plane).waiters == len(priorities) - at - 1
+        assert bus(plane).waiters == len(priorities) - place - 1
         last = client
     assert copy(last, END) == 0
     assert (bus(plane).client, bus(plane).count) == (None, before + 1 + len(priorities))
@@ -207,6 +207,10 @@ def test_a_holder_that_closes_its_descriptor_has_given_the_bus_back(connect: Con
     assert call.result()[0] == 0
 
 
+def children_copy(client: Client) -> set[str]:
+    return {in_child(partial(copy, client, what)) for what in (BEGIN, NEXT, END)}
+
+
 def copy_and_fork(client: Client) -> int:
     assert copy(client) == 0
     return fork_sleeper(client)
@@ -216,9 +220,8 @@ def test_children_neither_copy_for_their_parent_nor_keep_its_place(
     connect: Connect, spawn: Spawn, plane: Control
 ) -> None:
     client, parent = connect(), spawn()
-    client.begin()
-    refused = {in_child(lambda what=what: copy(client, what)) for what in (BEGIN, NEXT, END)}
-    assert refused in ({repr(-errno.EPERM)}, {repr(-errno.ESTALE)})
+    parent.do("begin")
+    assert parent.run(children_copy) in ({repr(-errno.EPERM)}, {repr(-errno.ESTALE)})
     sleeper = parent.run(copy_and_fork)
     call = asks(client)
     waiting(plane, 1)
@@ -355,11 +358,6 @@ def test_priorities_of_copies_end_where_the_users_limit_does(host: Path, spawn: 
 
 
 # Policy boosted
-
-
-def at(priority: int, policy: int = os.SCHED_FIFO) -> Callable[[], None]:
-    """For Actor: gives the child a real-time priority."""
-    return partial(os.sched_setscheduler, 0, policy, os.sched_param(priority))
 
 
 def priority_of(pid: int) -> int:

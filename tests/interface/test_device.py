@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from actors import in_child
+from actors import Actor, in_child
 from links import (
     MS,
     PATIENCE,
@@ -156,17 +156,18 @@ def test_a_signal_interrupts_waits_and_leaves_the_segment_begun(
         assert next(one.depth for one in plane.clients() if not one.priority) == 2
 
 
+def wait_in_begin(client: DeviceClient) -> None:
+    client.exchange(lib.GPURT_IOC_BEGIN, structure(lib.GPURT_IOC_BEGIN, flags=lib.GPURT_BEGIN_WAIT))
+
+
 def test_a_fatal_signal_ends_a_blocked_process(device: Path, plane: Control) -> None:
     with DeviceClient(device) as holder:
         holder.begin(priority=50)
-        pid = os.fork()
-        if pid == 0:
-            client = DeviceClient(device)
-            client.exchange(lib.GPURT_IOC_BEGIN, structure(lib.GPURT_IOC_BEGIN, flags=lib.GPURT_BEGIN_WAIT))
-            os._exit(0)
-        eventually(lambda: any(one.pid == pid and one.depth for one in plane.clients()))
-        os.kill(pid, signal.SIGTERM)
-        assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGTERM
+        actor = Actor(device)
+        actor.start(wait_in_begin)
+        eventually(lambda: any(one.pid == actor.pid and one.depth for one in plane.clients()))
+        os.kill(actor.pid, signal.SIGTERM)
+        assert actor.reap() == -signal.SIGTERM
 
 
 # poll

@@ -8,10 +8,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from actors import Actor, of
+from actors import Actor, enter, of
 from links import MS, PENDING, RUNNING, Client, eventually
 
 from gpurt.enums import Image, State
@@ -103,16 +104,14 @@ def test_a_name_that_no_process_has_exempts_none(connect: Connect, plane: Contro
 def test_exemptions_by_cgroup_hold_for_all_below_it(
     group: Path, connect: Connect, spawn: Spawn, plane: Control
 ) -> None:
-    def enter() -> None:
-        (group / "inner/cgroup.procs").write_text(str(os.getpid()))
-
+    enters = partial(enter, group / "inner")
     connect().begin(priority=90)
-    inside, outside = spawn(enter), spawn()
+    inside, outside = spawn(enters), spawn()
     assert [actor.do("begin") for actor in (inside, outside)] == [PENDING] * 2
     name = procs.cgroup(inside.pid).removesuffix("/inner")
     with exempt(plane, cgroup=name):
         assert [of(plane, actor.pid).exempt for actor in (inside, outside)] == [True, False]
-        later = spawn(enter)
+        later = spawn(enters)
         assert later.do("begin") == RUNNING
         later.kill()
     for other in (name[:-1], "/no/such"):  # a path's beginning is not a cgroup above it
@@ -126,7 +125,7 @@ def test_no_process_hides_from_a_rule_in_a_long_path(
     group: Path, deep: Path, connect: Connect, spawn: Spawn, plane: Control
 ) -> None:
     connect().begin(priority=90)
-    inside = spawn(lambda: enter(deep))
+    inside = spawn(partial(enter, deep))
     assert inside.do("begin") == PENDING
     path = procs.cgroup(inside.pid)
     above = path[: path.index("/inner")]
@@ -137,10 +136,6 @@ def test_no_process_hides_from_a_rule_in_a_long_path(
         with exempt(plane, cgroup=name):
             assert not of(plane, inside.pid).exempt
     inside.kill()
-
-
-def enter(folder: Path) -> None:
-    (folder / "cgroup.procs").write_text(str(os.getpid()))
 
 
 @pytest.mark.skipif(not os.access(LAST_PID, os.W_OK), reason="needs to choose process ids (ns_last_pid)")

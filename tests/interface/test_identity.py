@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -142,19 +143,22 @@ def results(client: Client) -> set[int]:
     return {client.code(code, **fields) for code, fields in ACTS.values()}
 
 
-def test_an_inherited_descriptor_is_refused(connect: Connect, plane: Control) -> None:
-    client = connect()
-    assert client.tsg() == 0
-    client.begin(priority=5)
-    assert in_child(lambda: results(client)) == repr({-errno.EPERM})
+def results_in_child(client: Client) -> str:
+    return in_child(partial(results, client))
+
+
+def test_an_inherited_descriptor_is_refused(spawn: Spawn, plane: Control) -> None:
+    actor = spawn()
+    assert actor.do("tsg") == 0
+    actor.do("begin", priority=5)
+    assert actor.run(results_in_child) == repr({-errno.EPERM})
     (one,) = plane.clients()
     assert (one.depth, one.tsgs) == (1, 1)
-    client.end()
+    actor.do("end")
 
 
-def test_a_descriptor_that_was_passed_on_is_refused(connect: Connect, plane: Control) -> None:
-    client = connect()
-    client.begin(priority=5)
+def pass_on(client: Client) -> str:
+    """What a child may do with the descriptor that it is sent."""
     ours, theirs = socket.socketpair()
     socket.send_fds(ours, [b"x"], [client.descriptor()])
 
@@ -162,10 +166,16 @@ def test_a_descriptor_that_was_passed_on_is_refused(connect: Connect, plane: Con
         _, (fd,), _, _ = socket.recv_fds(theirs, 1, 1)
         return results(adopt(client, fd))
 
-    assert in_child(receive_and_use) == repr({-errno.EPERM})
+    return in_child(receive_and_use)
+
+
+def test_a_descriptor_that_was_passed_on_is_refused(spawn: Spawn, plane: Control) -> None:
+    actor = spawn()
+    actor.do("begin", priority=5)
+    assert actor.run(pass_on) == repr({-errno.EPERM})
     (one,) = plane.clients()
     assert (one.depth, one.tsgs) == (1, 0)
-    client.end()
+    actor.do("end")
 
 
 def adopt(client: Client, fd: int) -> Client:

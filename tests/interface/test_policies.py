@@ -8,10 +8,11 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from actors import Actor, of, sleep_until_killed
+from actors import Actor, enter, of, sleep_until_killed
 from links import MS, PATIENCE, PENDING, RUNNING, Client, client_of, eventually
 
 from gpurt._gpurt import lib
@@ -315,10 +316,8 @@ def test_the_next_period_has_its_own_budget(connect: Connect, plane: Control) ->
 def test_a_budget_of_a_cgroup_holds_for_all_in_it(
     group: Path, connect: Connect, spawn: Spawn, plane: Control
 ) -> None:
-    def enter() -> None:
-        (group / "inner/cgroup.procs").write_text(str(os.getpid()))
-
-    first, second, outside = spawn(enter), spawn(enter), spawn()
+    enters = partial(enter, group / "inner")
+    first, second, outside = spawn(enters), spawn(enters), spawn()
     name = procs.cgroup(first.pid) if first.do("begin", priority=40) == RUNNING else ""
     plane.set_budget(name.removesuffix("/inner"), 5 * MS, LONG, Overrun.DEMOTE)
     eventually(lambda: of(plane, first.pid).demoted)
@@ -333,10 +332,7 @@ def test_a_budget_of_a_cgroup_holds_for_all_in_it(
 
 
 def test_no_process_hides_from_a_budget_in_a_long_path(deep: Path, spawn: Spawn, plane: Control) -> None:
-    def enter() -> None:
-        (deep / "cgroup.procs").write_text(str(os.getpid()))
-
-    inside = spawn(enter)
+    inside = spawn(partial(enter, deep))
     inside.do("begin", priority=40)
     path = procs.cgroup(inside.pid)
     above, inner = path[: path.index("/inner")], path[: path.index("/ddd")]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from actors import Actor, fork_sleeper, in_child, of
+from actors import Actor, at, enter, fork_sleeper, in_child, of
 from links import MS, PENDING, RUNNING, Client, client_of, eventually, is_device
 
 import gpurt
@@ -57,11 +57,6 @@ def boosted(plane: Control) -> None:
 def form(request: pytest.FixtureRequest) -> int:
     """The flags of a begin: of a thread that sleeps, and of one that spins."""
     return int(request.param)
-
-
-def at(priority: int, policy: int = FIFO) -> Callable[[], None]:
-    """For Actor: gives the child a real-time priority."""
-    return partial(os.sched_setscheduler, 0, policy, os.sched_param(priority))
 
 
 def has(tid: int) -> tuple[int, int]:
@@ -442,19 +437,21 @@ def test_a_raised_thread_that_is_barred_is_lowered_and_stays_so(spawn: Spawn, pl
     assert has(actor.pid) == (FIFO, N + 7)
 
 
-def test_bars_by_name_and_by_cgroup_hold_for_clients_to_come(group: Path, spawn: Spawn, plane: Control) -> None:
-    def enter() -> None:
-        (group / "inner/cgroup.procs").write_text(str(os.getpid()))
-        at(5)()
+def enter_at(folder: Path, priority: int) -> None:
+    enter(folder)
+    at(priority)()
 
-    first = spawn(enter)
+
+def test_bars_by_name_and_by_cgroup_hold_for_clients_to_come(group: Path, spawn: Spawn, plane: Control) -> None:
+    enters = partial(enter_at, group / "inner", 5)
+    first = spawn(enters)
     rules: tuple[dict[str, Any], ...] = (
         {"cgroup": procs.cgroup(first.pid).removesuffix("/inner")},
         {"comm": procs.name(first.pid)},
     )
     for rule in rules:
         with bar(plane, **rule):
-            inside = spawn(enter)
+            inside = spawn(enters)
             assert inside.run(begin_code_at, 0) == -errno.EPERM
             assert of(plane, inside.pid).barred
             assert not of(plane, inside.pid).exempt

@@ -25,6 +25,8 @@ from pycontrol.machine import sleep
 from pycontrol.measure import probe
 from pycontrol.observe.doctor import Diagnosis, Status
 
+#: Checks are forked, for the command has one thread; this process, which calls it, may have another one of execnet's.
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 NOBODY = probe.Target("/none", 0, "amdgpu", None)
 
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import errno
 import os
 import select
+from functools import partial
 from pathlib import Path
 
 import pytest
-from actors import Actor
+from actors import Actor, enter
 from attack import attack, cgroup, slab_of
 from links import MS, PATIENCE, Client, client_of, eventually
 from loading import DEVICE, load, unload
@@ -51,14 +52,9 @@ def test_the_worst_that_a_user_can_do_hurts_nobody(compiled: Path, options: str)
     load()
 
 
-def join(folder: Path) -> None:
-    """Puts this process into a cgroup."""
-    (folder / "cgroup.procs").write_text(str(os.getpid()))
-
-
 def test_a_client_is_charged_for_its_memory_and_has_a_limit(module: Control) -> None:
     """All TSGs that it may have, and as much work as it may queue; more is refused."""
-    with cgroup("client") as folder, Actor(DEVICE, lambda: join(folder)) as client:
+    with cgroup("client") as folder, Actor(DEVICE, partial(enter, folder)) as client:
         client.do("begin")
         before = slab_of(folder)
         tsgs = [client.do("tsg") for _ in range(lib.GPURT_MAX_CLIENT_TSGS)]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import NoReturn
 
 import pytest
@@ -80,7 +81,7 @@ def test_a_wake_up_is_noticed_although_no_other_task_of_that_cpu_executes(module
     cpus = sorted(os.sched_getaffinity(0))
     module.set_policy(Policy.JOB, notice=Notice.NOTIFY)
     assert module.status()[0].notice is Notice.NOTIFY
-    with Actor(DEVICE, lambda: os.sched_setaffinity(0, {cpus[-1]})) as task:
+    with Actor(DEVICE, partial(os.sched_setaffinity, 0, {cpus[-1]})) as task:
         os.sched_setaffinity(0, {cpus[0]})
         try:
             task.do("tsg")
