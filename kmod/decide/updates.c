@@ -163,7 +163,7 @@ void gpurt_updates_refresh(struct gpurt_gpu *gpu)
  * Called while the driver goes away, when no other decision is under way.  The runlist becomes
  * everyone's again, and the runner none.  Readers of the control plane may still hold the GPU when
  * the clients are freed: they find no runner.  A driver that fails is called again for a quarter of
- * a second.
+ * a second, and several times where the machine stands still meanwhile.
  */
 void gpurt_updates_drain(struct gpurt_gpu *gpu)
 {
@@ -171,12 +171,13 @@ void gpurt_updates_drain(struct gpurt_gpu *gpu)
 		.decide = gpurt_runlist_give_all, .level = GPURT_GATE_URGENT, .flags = GPURT_UPDATE_LAST,
 	};
 	u64 delay = GPURT_RETRY_FIRST_NS, until;
+	int least = 8;
 
 	gpurt_gate_update(gpu, &u);
 	until = ktime_get_ns() + 2 * GPURT_RETRY_LAST_NS + (gpu->runlist.flight ? gpu->ops.bound_ns : 0);
 	u.decide = gpurt_runlist_tick;
 	/* In the middle of a reset there is no runlist. */
-	while (u.fault && !atomic_read(&gpu->runlist.holds) && ktime_get_ns() < until) {
+	while (u.fault && !atomic_read(&gpu->runlist.holds) && (least-- > 0 || ktime_get_ns() < until)) {
 		fsleep(delay / NSEC_PER_USEC);
 		delay = min(2 * delay, GPURT_RETRY_LAST_NS / 8);
 		gpurt_gate_update(gpu, &u);

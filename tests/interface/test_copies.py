@@ -15,7 +15,7 @@ import pytest
 from actors import Actor, at, fork_sleeper, in_child, of
 from links import MS, PATIENCE, RUNNING, Call, Client, client_of, eventually, is_device
 from test_identity import execute, leave, segfault
-from test_permissions import NOBODY, limit_priorities
+from test_permissions import ordinary
 
 from gpurt._gpurt import lib
 from gpurt.enums import EventKind, Policy, State
@@ -333,14 +333,6 @@ def test_best_effort_does_not_keep_the_bus_from_real_time_for_ever(connect: Conn
 
 
 # Rights
-
-
-def ordinary() -> None:
-    """Becomes a user who may take priorities up to 7."""
-    limit_priorities()
-    os.setgroups([])
-    os.setgid(NOBODY)
-    os.setuid(NOBODY)
 
 
 @root
