@@ -17,7 +17,7 @@ from subprocess import PIPE
 from typing import Any
 
 import pytest
-from actors import Actor
+from actors import Actor, actors
 from links import PATIENCE, SocketClient, eventually
 from once import once
 from processes import StartHost
@@ -93,15 +93,8 @@ def host(start_host: StartHost, taskset: Path) -> Path:
 @pytest.fixture
 def spawn(host: Path) -> Iterator[Callable[[], Actor]]:
     """Makes processes that are clients of the host."""
-    made: list[Actor] = []
-
-    def one() -> Actor:
-        made.append(Actor(host))
-        return made[-1]
-
-    yield one
-    for actor in made:
-        actor.kill()
+    with actors(host) as made:
+        yield made
 
 
 def announce(client: SocketClient, task: str, release: int = 0) -> int:

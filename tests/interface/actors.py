@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
@@ -93,6 +94,13 @@ class Actor:
         self.pipe.close()
         self.pid = 0
         return self.process.wait()
+
+
+@contextmanager
+def actors(host: Path) -> Iterator[Callable[..., Actor]]:
+    """Makes processes that are clients of the host; all are killed in the end."""
+    with ExitStack() as stack:
+        yield lambda first=nothing: stack.enter_context(Actor(host, first))
 
 
 def in_child(function: Callable[[], object]) -> str:

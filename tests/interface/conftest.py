@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from actors import Actor, nothing
+from actors import Actor, actors
 from hosts import Emulators, Hosts, Module, Shape
 from links import Client, client_of, eventually
 
@@ -83,15 +83,8 @@ def plane(host: Path) -> Iterator[Control]:
 @pytest.fixture
 def spawn(host: Path) -> Iterator[Callable[..., Actor]]:
     """Makes processes that are clients of the host."""
-    made: list[Actor] = []
-
-    def one(first: Callable[[], None] = nothing) -> Actor:
-        made.append(Actor(host, first))
-        return made[-1]
-
-    yield one
-    for actor in made:
-        actor.kill()
+    with actors(host) as made:
+        yield made
 
 
 @pytest.fixture

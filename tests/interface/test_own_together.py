@@ -26,7 +26,7 @@ SHAPE = {"gpus": 2, "stuck_bound": 100 * MS}
 
 
 @pytest.fixture
-def place(start_host: Callable[..., Path]) -> Path:
+def host(start_host: Callable[..., Path]) -> Path:
     """A host with two GPUs that has groups."""
     made = start_host(**SHAPE)
     with client_of(made) as client:
@@ -37,28 +37,19 @@ def place(start_host: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture
-def plane(place: Path) -> Iterator[Control]:
-    with control(str(place)) as made:
-        yield made
-
-
-@pytest.fixture
-def spawn(place: Path, plane: Control) -> Iterator[Callable[..., Actor]]:
+def spawn(spawn: Callable[..., Actor], plane: Control) -> Callable[..., Actor]:
     """Makes processes that are clients of both GPUs, in a group if one is given; it, or its group, gets that level."""
-    made: list[Actor] = []
 
     def one(group: str = "", level: int | None = None) -> Actor:
-        made.append(Actor(place))
+        made = spawn()
         for gpu in (0, 1):
-            made[-1].do("tsg", gpu=gpu)
-        assert not group or made[-1].do("join", group=group) == 0
+            made.do("tsg", gpu=gpu)
+        assert not group or made.do("join", group=group) == 0
         if level is not None:
-            plane.set_priority(made[-1].pid, level)
-        return made[-1]
+            plane.set_priority(made.pid, level)
+        return made
 
-    yield one
-    for actor in made:
-        actor.kill()
+    return one
 
 
 def has(actor: Actor, gpu: int = 0) -> bool:
@@ -103,7 +94,7 @@ def test_two_groups_that_cross_on_two_gpus_end(spawn: Callable[..., Actor]) -> N
     assert (has(c, gpu=0), has(d, gpu=1)) == (True, True)
 
 
-def test_who_may_not_join(spawn: Callable[..., Actor], place: Path) -> None:
+def test_who_may_not_join(spawn: Callable[..., Actor], host: Path) -> None:
     client, member = spawn(), spawn("llm")
     client.do("begin", gpu=1)
     assert client.do("join", group="llm") == -errno.EBUSY
@@ -111,18 +102,18 @@ def test_who_may_not_join(spawn: Callable[..., Actor], place: Path) -> None:
     assert client.do("join", group="llm") == client.do("join", group="llm") == 0
     assert client.do("join", group="other") == -errno.EBUSY
     with ExitStack() as stack:
-        first, *more = (stack.enter_context(client_of(place)) for _ in range(lib.GPURT_MAX_MEMBERS - 1))
+        first, *more = (stack.enter_context(client_of(host)) for _ in range(lib.GPURT_MAX_MEMBERS - 1))
         assert [one.join("llm") for one in (first, *more)] == [0] * (lib.GPURT_MAX_MEMBERS - 2) + [-errno.EDQUOT]
         first.close()
         member.do("begin")
         eventually(lambda: more[-1].join("llm") == 0)
 
 
-def test_all_descriptors_of_a_process_are_moved_or_none(spawn: Callable[..., Actor], place: Path) -> None:
+def test_all_descriptors_of_a_process_are_moved_or_none(spawn: Callable[..., Actor], host: Path) -> None:
     """Each of them is a member, also one that is a client of two GPUs; one more than there is room for."""
     spawn("llm")
-    with ExitStack() as stack, control(str(place)) as plane:
-        mine = [stack.enter_context(client_of(place)) for _ in range(lib.GPURT_MAX_MEMBERS)]
+    with ExitStack() as stack, control(str(host)) as plane:
+        mine = [stack.enter_context(client_of(host)) for _ in range(lib.GPURT_MAX_MEMBERS)]
         for one in mine:
             one.tsg()
         mine[1].tsg(gpu=1)
@@ -140,17 +131,17 @@ def test_all_descriptors_of_a_process_are_moved_or_none(spawn: Callable[..., Act
         plane.set_group(os.getpid(), "llm")  # all are members: there is nothing to do
 
 
-def test_a_user_has_so_many_groups(place: Path) -> None:
+def test_a_user_has_so_many_groups(host: Path) -> None:
     with ExitStack() as stack:
-        made = [stack.enter_context(client_of(place)) for _ in range(lib.GPURT_MAX_USER_GROUPS + 1)]
+        made = [stack.enter_context(client_of(host)) for _ in range(lib.GPURT_MAX_USER_GROUPS + 1)]
         found = [one.join(f"g{number}") for number, one in enumerate(made)]
         assert found == [0] * lib.GPURT_MAX_USER_GROUPS + [-errno.EDQUOT]
         made[0].close()
         eventually(lambda: made[-1].join("one more") == 0)
 
 
-def test_a_client_that_comes_to_a_gpu_later_is_a_member_there(place: Path, plane: Control) -> None:
-    with Actor(place) as first, Actor(place) as second, Actor(place) as other:
+def test_a_client_that_comes_to_a_gpu_later_is_a_member_there(host: Path, plane: Control) -> None:
+    with Actor(host) as first, Actor(host) as second, Actor(host) as other:
         assert first.do("join", group="llm") == second.do("join", group="llm") == 0
         for one in (first, other):
             one.do("tsg", gpu=1)
@@ -201,9 +192,9 @@ def test_what_a_segment_asks_for_does_not_count_and_what_is_set_is_the_groups(
     assert has(other)
 
 
-def test_the_cure_of_an_owner_that_waits(spawn: Callable[..., Actor], place: Path) -> None:
+def test_the_cure_of_an_owner_that_waits(spawn: Callable[..., Actor], host: Path) -> None:
     owner, helper = spawn(level=10), spawn(level=5)
-    with control(str(place)) as events, control(str(place)) as plane:
+    with control(str(host)) as events, control(str(host)) as plane:
         told = events.events(PATIENCE)
         owner.do("begin")
         assert helper.do("begin") == PENDING
@@ -221,9 +212,9 @@ def test_the_cure_of_an_owner_that_waits(spawn: Callable[..., Actor], place: Pat
             plane.set_group(os.getpid(), "cure")
 
 
-def test_a_group_that_is_stuck_is_told_of_with_all_members(spawn: Callable[..., Actor], place: Path) -> None:
+def test_a_group_that_is_stuck_is_told_of_with_all_members(spawn: Callable[..., Actor], host: Path) -> None:
     owner, idle, other = spawn("llm", 10), spawn("llm"), spawn(level=5)
-    with control(str(place)) as plane:
+    with control(str(host)) as plane:
         told = plane.events(PATIENCE)
         owner.do("begin")
         other.do("begin")
@@ -233,9 +224,9 @@ def test_a_group_that_is_stuck_is_told_of_with_all_members(spawn: Callable[..., 
         assert f"gpurt set group llm {other.pid}" in event.detail
 
 
-def test_a_group_whose_work_executes_on_another_gpu_is_not_stuck(spawn: Callable[..., Actor], place: Path) -> None:
+def test_a_group_whose_work_executes_on_another_gpu_is_not_stuck(spawn: Callable[..., Actor], host: Path) -> None:
     here, there, other = spawn("llm", 10), spawn("llm"), spawn(level=5)
-    with control(str(place)) as plane:
+    with control(str(host)) as plane:
         told = plane.events(PATIENCE)
         work = there.do("begin", gpu=1) and there.do("submit", gpu=1, tsg=0, duration=5 * SHAPE["stuck_bound"])
         here.do("begin")
@@ -245,9 +236,9 @@ def test_a_group_whose_work_executes_on_another_gpu_is_not_stuck(spawn: Callable
         assert EventKind.WORK in seen  # GPU 0 had been idle for several times the bound by then
 
 
-def test_members_die_one_by_one(spawn: Callable[..., Actor], place: Path) -> None:
+def test_members_die_one_by_one(spawn: Callable[..., Actor], host: Path) -> None:
     victim, survivor, other = spawn("llm", 9), spawn("llm"), spawn(level=5)
-    with control(str(place)) as events, control(str(place)) as plane:
+    with control(str(host)) as events, control(str(host)) as plane:
         told = events.events(PATIENCE)
         for gpu in (0, 1):
             victim.do("begin", gpu=gpu)
@@ -298,11 +289,11 @@ def test_a_group_has_one_budget(spawn: Callable[..., Actor], plane: Control) -> 
 
 
 def test_no_member_is_under_another_budget_than_its_group(
-    spawn: Callable[..., Actor], place: Path, plane: Control
+    spawn: Callable[..., Actor], host: Path, plane: Control
 ) -> None:
     """Else a program would leave its budget for a larger one by joining who has that."""
     first, second = spawn("llm"), spawn("llm")
-    with Actor(place) as late:
+    with Actor(host) as late:
         assert late.do("join", group="llm") == 0  # before it uses a GPU
         plane.set_budget(first.pid, 9 * MS, 10 * MS)
         plane.set_budget(late.pid, 1 * MS, 10 * MS)
@@ -350,10 +341,10 @@ def copies(plane: Control, gpu: int = 0) -> int:
 
 
 def test_a_copy_has_the_priority_of_its_group_which_another_member_may_change(
-    spawn: Callable[..., Actor], place: Path, plane: Control
+    spawn: Callable[..., Actor], host: Path, plane: Control
 ) -> None:  # fmt: skip
     other = spawn("llm", 9)
-    with client_of(place) as client:
+    with client_of(host) as client:
         assert client.join("llm") == 0
         for gpu in (0, 1):
             assert client.code(lib.GPURT_IOC_COPY, gpu=gpu, what=lib.GPURT_COPY_BEGIN) == 0
@@ -363,10 +354,10 @@ def test_a_copy_has_the_priority_of_its_group_which_another_member_may_change(
 
 
 def test_who_waits_to_copy_comes_before_others_when_its_group_becomes_urgent(
-    spawn: Callable[..., Actor], place: Path, plane: Control
+    spawn: Callable[..., Actor], host: Path, plane: Control
 ) -> None:  # fmt: skip
     other = spawn("llm", 0)
-    with client_of(place) as client, client_of(place) as holder, client_of(place) as rival:
+    with client_of(host) as client, client_of(host) as holder, client_of(host) as rival:
         assert client.join("llm") == 0
         for one, priority in ((holder, 1), (rival, 3)):
             waits = one.start(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN, priority=priority, timeout_ns=FOREVER)
@@ -382,11 +373,11 @@ def test_who_waits_to_copy_comes_before_others_when_its_group_becomes_urgent(
 
 
 def test_who_joins_a_group_in_the_middle_of_a_copy_brings_it_along(
-    spawn: Callable[..., Actor], place: Path, plane: Control
+    spawn: Callable[..., Actor], host: Path, plane: Control
 ) -> None:  # fmt: skip
     other = spawn("llm", 9)
     assert other.do("begin") == RUNNING
-    with client_of(place) as client:
+    with client_of(host) as client:
         assert client.code(lib.GPURT_IOC_COPY, what=lib.GPURT_COPY_BEGIN) == 0
         assert copies(plane) == 0
         assert client.join("llm") == 0

@@ -24,22 +24,8 @@ Spawn = Callable[[], Actor]
 
 
 @pytest.fixture
-def place(start_host: Callable[..., Path]) -> Path:
+def host(start_host: Callable[..., Path]) -> Path:
     return start_host(**SHAPE)
-
-
-@pytest.fixture
-def make(place: Path) -> Iterator[Spawn]:
-    """Makes processes that are clients of the host."""
-    made: list[Actor] = []
-
-    def one() -> Actor:
-        made.append(Actor(place))
-        return made[-1]
-
-    yield one
-    for actor in made:
-        actor.kill()
 
 
 def told(events: Iterator[EventRecord], kind: EventKind, gpu: int) -> EventRecord:
@@ -62,9 +48,9 @@ def spins(_client: Client, until: str) -> None:
         pass
 
 
-def test_an_owner_that_waits_for_who_waits_for_it_is_told_of(place: Path, make: Spawn) -> None:
-    owner, other = make(), make()
-    with control(str(place)) as plane, control(str(place)) as seen:
+def test_an_owner_that_waits_for_who_waits_for_it_is_told_of(host: Path, spawn: Spawn) -> None:
+    owner, other = spawn(), spawn()
+    with control(str(host)) as plane, control(str(host)) as seen:
         events, before = plane.events(PATIENCE), seen.status()[TESTED].stuck_count
         owns(owner, TESTED)
         owner.do("finished", tsg=(group := owner.do("tsg")), work=owner.do("submit", tsg=group, duration=MS))
@@ -83,10 +69,10 @@ def test_an_owner_that_waits_for_who_waits_for_it_is_told_of(place: Path, make: 
         assert told(events, EventKind.GRANT, TESTED).pid == other.pid
 
 
-def test_each_of_two_that_own_a_gpu_and_wait_for_the_others_is_told_of(place: Path, make: Spawn) -> None:
-    with control(str(place)) as plane:
+def test_each_of_two_that_own_a_gpu_and_wait_for_the_others_is_told_of(host: Path, spawn: Spawn) -> None:
+    with control(str(host)) as plane:
         events = plane.events(PATIENCE)
-        first, second = owns(make(), 0), owns(make(), 1)
+        first, second = owns(spawn(), 0), owns(spawn(), 1)
         assert first.do("begin", gpu=1, priority=10) == lib.GPURT_STATE_PENDING
         assert second.do("begin", gpu=0, priority=10) == lib.GPURT_STATE_PENDING
         expected, seen = {(0, first.pid), (1, second.pid)}, set[tuple[int, int]]()
@@ -96,9 +82,9 @@ def test_each_of_two_that_own_a_gpu_and_wait_for_the_others_is_told_of(place: Pa
             assert seen <= expected
 
 
-def test_work_of_others_outside_segments_waits_as_well(place: Path, make: Spawn) -> None:
-    owner, other = make(), make()
-    with control(str(place)) as plane:
+def test_work_of_others_outside_segments_waits_as_well(host: Path, spawn: Spawn) -> None:
+    owner, other = spawn(), spawn()
+    with control(str(host)) as plane:
         events = plane.events(PATIENCE)
         group = other.do("tsg")
         owns(owner, TESTED)
@@ -132,24 +118,24 @@ def is_helped(owner: Actor, other: Actor, plane: Control, until: Path) -> None:
 
 @pytest.mark.parametrize("does", [computes, submits, is_helped])
 def test_an_owner_that_gets_on_is_not_told_of(
-    does: Callable[[Actor, Actor, Control, Path], None], place: Path, make: Spawn, tmp_path: Path
+    does: Callable[[Actor, Actor, Control, Path], None], host: Path, spawn: Spawn, tmp_path: Path
 ) -> None:
-    owner, other, third = owns(make(), TESTED), make(), make()
+    owner, other, third = owns(spawn(), TESTED), spawn(), spawn()
     until = tmp_path / "enough"
-    with control(str(place)) as plane, control(str(place)) as commands:
+    with control(str(host)) as plane, control(str(host)) as commands:
         before = commands.status()[TESTED].stuck_count
         does(owner, other, commands, until)
         asks(third, TESTED)
-        are_told(plane, make)
+        are_told(plane, spawn)
         assert commands.status()[TESTED].stuck_count == before
         until.touch()
         commands.set_exempt(False, pid=other.pid)
 
 
-def are_told(plane: Control, make: Spawn) -> None:
+def are_told(plane: Control, spawn: Spawn) -> None:
     """Owners that are stuck on the other GPU are told of, twice, as one that was stuck before them would be."""
     events = plane.events(PATIENCE)
-    owner, other = owns(make(), STUCK), asks(make(), STUCK)
+    owner, other = owns(spawn(), STUCK), asks(spawn(), STUCK)
     assert told(events, EventKind.STUCK, STUCK).pid == owner.pid
     other.do("end", gpu=STUCK)
     owner.do("end", gpu=STUCK)
@@ -158,20 +144,20 @@ def are_told(plane: Control, make: Spawn) -> None:
     assert told(events, EventKind.STUCK, STUCK).pid == owner.pid
 
 
-def test_an_owner_for_whom_nobody_waits_is_not_told_of(place: Path, make: Spawn) -> None:
-    owns(make(), TESTED)
-    make().do("tsg")
-    with control(str(place)) as plane, control(str(place)) as seen:
+def test_an_owner_for_whom_nobody_waits_is_not_told_of(host: Path, spawn: Spawn) -> None:
+    owns(spawn(), TESTED)
+    spawn().do("tsg")
+    with control(str(host)) as plane, control(str(host)) as seen:
         before = seen.status()[TESTED].stuck_count
-        are_told(plane, make)
+        are_told(plane, spawn)
         assert seen.status()[TESTED].stuck_count == before
 
 
-def test_a_process_that_dies_while_others_of_its_budget_are_inside_is_told_of(place: Path, make: Spawn) -> None:
-    with control(str(place)) as plane, control(str(place)) as commands:
+def test_a_process_that_dies_while_others_of_its_budget_are_inside_is_told_of(host: Path, spawn: Spawn) -> None:
+    with control(str(host)) as plane, control(str(host)) as commands:
         events = plane.events(PATIENCE)
         commands.set_budget(os.getpid(), 10**9, 10**9, gpu=TESTED)
-        inside, closes, dies, last = owns(make(), TESTED), make(), make(), make()
+        inside, closes, dies, last = owns(spawn(), TESTED), spawn(), spawn(), spawn()
         for one in (closes, dies, last):
             one.do("tsg")
         closes.do("close")
@@ -186,11 +172,11 @@ def test_a_process_that_dies_while_others_of_its_budget_are_inside_is_told_of(pl
         commands.set_budget(os.getpid(), 0, 0, gpu=TESTED)
 
 
-def test_time_is_measured_from_the_segment_that_is_stuck(place: Path, make: Spawn) -> None:
+def test_time_is_measured_from_the_segment_that_is_stuck(host: Path, spawn: Spawn) -> None:
     """A segment after a stuck one is another."""
-    with control(str(place)) as plane:
+    with control(str(host)) as plane:
         events = plane.events(PATIENCE)  # a host tells of it once
-        owner, other = owns(make(), TESTED), asks(make(), TESTED)
+        owner, other = owns(spawn(), TESTED), asks(spawn(), TESTED)
         first = told(events, EventKind.STUCK, TESTED)
         other.do("end")
         owner.do("end")
