@@ -74,8 +74,9 @@ class Seat:
 
     def others_of(self, client: GpuClient) -> int:
         """Open segments of the other clients of a member's process, on all GPUs of the group."""
-        every = [one for seat in self.group.seats.values() for one in seat.members]
-        return sum(int(one.core.depth) for one in every if one is not client and one.peer == client.peer)
+        same = [one for one in self.group.connections if one.peer.pid == client.peer.pid]
+        every = [one for member in same for one in member.clients.values() if one.group and one is not client]
+        return sum(int(one.core.depth) for one in every)
 
 
 @dataclass(eq=False)
