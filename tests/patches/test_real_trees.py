@@ -163,13 +163,16 @@ def test_a_call_that_gsp_fails_is_followed_while_rm_has_the_lock(
     """Such a call has no epilogue; and a channel that is freed leaves its group in no call of a process."""
     tree = copy_of(source, driver, tmp_path / "tree", whole=False)
     assert patch_driver(driver, tree)[0] == 0
-    steps = {
-        "rmapi/resource.c": ("rmresControl_Prologue_IMPL", "NV_RM_RPC_CONTROL(", "if (status != NV_OK)\n",
-                             "gpurtAfterControl(", "rmGpuGroupLockRelease("),
-        "gpu/fifo/kernel_channel.c": ("kchannelDestruct_IMPL", "gpurtChannelRemoved(", "NV_RM_RPC_FREE(",
-                                      "gpurtChannelFreed("),
-    }  # fmt: skip
-    for name, (function, *wanted) in steps.items():
+    again = "NV_RM_RPC_CONTROL(", "gpurtAfterSchedule(", "else if (pSchedParams->bEnable)"
+    steps = [
+        ("rmapi/resource.c", "rmresControl_Prologue_IMPL", "NV_RM_RPC_CONTROL(", "if (status != NV_OK)\n",
+         "gpurtAfterControl(", "rmGpuGroupLockRelease("),
+        ("gpu/fifo/kernel_channel.c", "kchannelDestruct_IMPL", "gpurtChannelRemoved(", "NV_RM_RPC_FREE(",
+         "gpurtChannelFreed("),
+        ("gpu/fifo/kernel_channel.c", "kchannelCtrlCmdGpFifoSchedule_IMPL", *again),
+        ("gpu/fifo/kernel_channel_group_api.c", "kchangrpapiCtrlCmdGpFifoSchedule_IMPL", *again),
+    ]  # fmt: skip
+    for name, function, *wanted in steps:
         text = (tree / "src/nvidia/src/kernel" / name).read_text()
         found = re.search(rf"^{function}\n\(\n.*?^\}}\n", text, re.M | re.S)
         assert found
