@@ -11,8 +11,8 @@
  * kCFI would stop at its first call, and another one would read an argument that is not there.
  */
 #define GPURT_PROBE(event, probe) { \
-	.name = #event + BUILD_BUG_ON_ZERO(!__builtin_types_compatible_p(typeof(&check_trace_callback_type_##event), \
-									 void (*)(typeof(probe) *))), \
+	.name = &(#event)[BUILD_BUG_ON_ZERO(!__builtin_types_compatible_p(typeof(&check_trace_callback_type_##event), \
+									 void (*)(typeof(probe) *)))], \
 	.function = (probe), \
 }
 
