@@ -189,6 +189,13 @@ def test_calls_of_which_the_driver_enables_channels(
     assert not gpu.enabled(background.pid)
 
 
+def test_a_channel_that_is_freed_brings_none_of_its_group_back(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    background, urgent = start(FAKE_CHANNELS="2"), start()
+    wants_the_gpu(plane, gpu, background, urgent)
+    background.do("own-free 1")
+    assert not gpu.enabled(background.pid)
+
+
 def test_what_the_program_has_started_comes_back(start: Start, plane: Control, gpu: FakeGpu) -> None:
     """By START_SELECTED_CHANNELS, after it had taken its group off the schedule itself."""
     without_firmware(gpu)

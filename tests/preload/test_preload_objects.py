@@ -26,7 +26,7 @@ void agent_remove(struct tsg *tsg)
 	(void)tsg;
 }
 
-void agent_relist(const struct tsg *tsg)
+void agent_refresh(struct tsg *tsg)
 {
 	(void)tsg;
 }

@@ -65,7 +65,7 @@ void rm_forget(struct gpu_file *file, uint32_t client, uint32_t handle)
 	if (tsg)
 		agent_remove(tsg);
 	else if (o && RM_CLASS_IS_CHANNEL(o->class) && (tsg = rm_tsg_of(file, o)) != NULL)
-		agent_relist(tsg);
+		agent_refresh(tsg);	/* the driver for Tegra enables the group's other channels in the end */
 	drop(file->id, client, handle);
 	while ((child = child_of(file->id, client, handle)) != NULL)
 		rm_forget(file, client, child->handle);

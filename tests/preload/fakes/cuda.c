@@ -328,6 +328,8 @@ EXPORT int fakeOwn(const char *what, int value)
 		return duplicate(current);
 	if (!strcmp(what, "leave"))	/* 0: its GPU instance, 1: its compute instance */
 		return rm_free(current, value ? COMPUTE_INSTANCE : GPU_INSTANCE);
+	if (!strcmp(what, "free"))
+		return rm_free(current, CHANNEL + (uint32_t)value);
 	if (!strcmp(what, "schedule"))
 		return rm_schedule(current, GROUP, value);
 	if (!strcmp(what, "slice"))

@@ -197,8 +197,11 @@ class Nvidia(File):
         for key, one in list(self.objects.items()):
             if key[0] == client and key[1] != handle and one.parent == handle and key in self.objects:
                 self.free(*key)
+        group = self.owner_of(client, handle) if self.objects[client, handle].channel else None
         self.objects.pop((client, handle), None)
         self.drop((client, handle))
+        if group in self.groups:  # the driver for Tegra enables the others in the end, and so may firmware
+            self.enable(lambda at: self.owner_of(*at) == group)
         if instance and (client, device) in self.objects:
             self.leave(client, device)
         return OK

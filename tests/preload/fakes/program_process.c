@@ -18,6 +18,13 @@
 #include "program_process.h"
 
 #define DESCRIPTORS 32
+/* The headers of older C libraries do not name these. */
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef SYS_clone3
+#define SYS_clone3 435
+#endif
 
 static volatile sig_atomic_t handled;
 
