@@ -385,7 +385,7 @@ def test_errors(patient: Control, make: Make) -> None:
     assert other.do("code", code=order, answered=2) == -errno.EINVAL
     assert other.do("code", code=order, answered=2**64 - 1) == -errno.EINVAL
     assert other.do("code", code=order, answered=1, result=1) == -errno.EINVAL
-    assert other.do("code", code=order, answered=1, flags=1) == -errno.EINVAL
+    assert other.do("code", code=order, answered=1, flags=lib.GPURT_ORDER_FLAGS + 1) == -errno.EINVAL
     assert other.do("code", code=order, answered=1, pad=1) == -errno.EINVAL
     assert other.do("code", code=order, answered=1, timeout_ns=MS) == -errno.ETIMEDOUT
     assert other.do("code", code=order, answered=1) == -errno.ETIMEDOUT
