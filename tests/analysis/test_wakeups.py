@@ -20,7 +20,7 @@ from analysis.attack.outcome import Effort
 from analysis.attack.pending import with_latency, with_random_pending
 from analysis.attack.search import attack
 from analysis.attack.tiny import tiny_for
-from analysis.model import MS, Taskset
+from analysis.model import MS, Taskset, Waiting
 from analysis.model.callbacks import Order, Thread
 from analysis.papers import registry
 from analysis.rta import wakeups
@@ -144,7 +144,7 @@ def test_no_schedule_of_tiny_tasksets_exceeds_a_bound(name: str, pending: bool) 
 
 
 def test_bounds_without_wake_ups_in_segments_break(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wakeups, "_inside", lambda task, waiting: 0)
+    monkeypatch.setattr(Waiting, "wakeups", 0)
     monkeypatch.setattr(wakeups, "_decisions", lambda segments, system: 0)
     assert any(found.broken for found in compared("boosted-suspend", 200, 3_000))
 
