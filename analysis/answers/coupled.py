@@ -110,7 +110,7 @@ def plan(taskset: Taskset, workload: Workload, variant: str, order: str | None) 
     if variant == "best":
         found = variants.best(workload, merger)
     else:
-        found = variants.run(workload, variant, order or variants.LIST_ORDERS[0], merger)
+        found = variants.run_variant(workload, variant, order or variants.LIST_ORDERS[0], merger)
     return _grown(found, taskset) if isinstance(found, Allocation) and found.fits else found
 
 

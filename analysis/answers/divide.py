@@ -89,7 +89,7 @@ def _federated(taskset: Taskset, way: str, name: str) -> Division:
         units = Units.of(taskset.platform.compute_units, taskset.platform.sizes)
         given = allocate.most_slack(system, units, allocate.of(system, result))
         assert given is not None
-        result = on_units(system, allocate.named(system, given))
+        result = on_units(system, allocate.named_allocation(system, given))
     return replace(refused, slacks=sorted(choose.slacks(result)), units=result.units or {})
 
 

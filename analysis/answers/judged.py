@@ -66,7 +66,7 @@ def judge(
     assumes = assumed.of_tests(system, [test.waiting for test, _ in results] or [None])
     data = {
         "file": file, "policy": " and ".join(system.policies), "notes": remarks, "schedulable": not why,
-        "why": why or None, "assumes": assumed.data(assumes), **found.data(),
+        "why": why or None, "assumes": assumed.assumed_data(assumes), **found.data(),
         "tests": data_of(results) if terms else [], "chains": {one.chain.name: _chain(one) for one in bounded},
     }  # fmt: skip
     return Answered(data, results, verdict, found, bounded, assumes)

@@ -133,9 +133,9 @@ def plan(given: Workload, variant: str, order: str | None) -> Allocation | Infea
     if variant == BEST:
         return fast.best(given)
     if variant != EXACT:
-        return fast.run(given, variant, order or LIST_ORDERS[0])
+        return fast.run_fast(given, variant, order or LIST_ORDERS[0])
     try:
-        return fast.exact(given)
+        return fast.exact_fast(given)
     except ValueError as error:
         raise Unplannable(str(error)) from None
 
@@ -146,7 +146,7 @@ def steps(found: Allocation) -> tuple[variants.MergeStep, ...]:
         return ()
     if found.workload.inside in COUPLED:
         return found.steps
-    again = variants.run(found.workload, found.variant, found.order)
+    again = variants.run_variant(found.workload, found.variant, found.order)
     assert isinstance(again, Allocation)
     assert again.sets == found.sets
     return again.steps

@@ -58,7 +58,7 @@ def limits(method: Method, taskset: Taskset, tick: Tick = unwatched) -> PassingL
 
     def run(changed: Taskset, units: int = total, chunk: int = 0) -> bool:
         system = System(method, changed, chunk or changed.platform.bus_chunk)
-        answer = compiled.run(system, Units(units)).schedulable
+        answer = compiled.run_method(system, Units(units)).schedulable
         tick(1)
         return answer
 

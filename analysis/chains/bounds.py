@@ -73,10 +73,10 @@ class Bounded:
 def bound_of(chain: Chain, taskset: Taskset, result: Result) -> Bounded:
     """The chain's bounds, from those that a test has of the taskset's tasks."""
     found = {task.name: wcrt for task in taskset if (wcrt := result.wcrt(task.name)) is not None}
-    return bounded(chain, taskset, found)
+    return bounded_chains(chain, taskset, found)
 
 
-def bounded(chain: Chain, taskset: Taskset, responses: Mapping[str, int]) -> Bounded:
+def bounded_chains(chain: Chain, taskset: Taskset, responses: Mapping[str, int]) -> Bounded:
     """The same from bounds of tasks by name, ns."""
     if lacking := [name for name in chain.tasks if name not in responses]:
         return Bounded(chain, {}, f"{lacking[0]} has no bound")

@@ -15,7 +15,7 @@ from analysis.energy.setup import Setup
 MAX_ENERGY_STEPS = 100_000
 
 
-def bounds(setup: Setup) -> list[int | None] | None:
+def energy_bounds(setup: Setup) -> list[int | None] | None:
     """A bound on each task's response time, ns; None for one that is not bounded; None if the policy has no test.
 
     Tasks may be sporadic.  Jobs that are late are taken to run, which covers skipping them.

@@ -77,7 +77,7 @@ class Tables:
         return made
 
 
-def simulate(setup: Setup, run: EnergyRun, log: int = 0, tables: Tables | None = None) -> EnergyOutcome:
+def simulate_compiled(setup: Setup, run: EnergyRun, log: int = 0, tables: Tables | None = None) -> EnergyOutcome:
     """One run; the first ``log`` dispatches and skips are recorded.  Other threads run meanwhile.
 
     Raises MemoryError if there is none.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The tables of a taskset file that energy commands read: [[gpu]], [[profile]] and [[task]] (docs/energy.md).
 
-``load`` reports every mistake at once, each with its line.
+``load_system`` reports every mistake at once, each with its line.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class EnergyFile:
     notes: tuple[str, ...] = ()
 
 
-def load(path: Path | str, ignore_cpu: bool = False) -> EnergyFile:
+def load_system(path: Path | str, ignore_cpu: bool = False) -> EnergyFile:
     """Reads and checks a file; ``ignore_cpu``: CPU segments are left out, with a note.
 
     Raises TasksetError with every mistake, FileError if a file cannot be read.

@@ -49,7 +49,7 @@ class MeasuredPower:
         return " and ".join(f"{name} on {units} units" for name, units in self.kernels) or "no kernel"
 
 
-def load(path: Path | str, units: int) -> list[MeasuredPower]:
+def load_measured(path: Path | str, units: int) -> list[MeasuredPower]:
     """The measurements in a file, of a GPU with ``units``.
 
     Raises TasksetError with every mistake and its line; FileError if the file cannot be read.

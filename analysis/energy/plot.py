@@ -15,10 +15,10 @@ from analysis.energy.power import Energy
 from analysis.model.energy import J
 from analysis.traces.plot import format_of
 
-__all__ = ["compare", "format_of"]
+__all__ = ["compare_plot", "format_of"]
 
 
-def compare(found: Sequence[tuple[str, Energy, int, int]], path: Path) -> None:
+def compare_plot(found: Sequence[tuple[str, Energy, int, int]], path: Path) -> None:
     """Bars of (policy, energy, judged jobs, missed jobs): energy by its parts, and the share of jobs that missed."""
     names = [name for name, *_ in found]
     figure, (left, right) = plt.subplots(1, 2, figsize=(3 + 1.1 * len(names) * 2, 4))

@@ -55,7 +55,7 @@ def instant(gpu: SpatialGpu, running: Iterable[tuple[int, int]]) -> int:
     return gpu.static + sum(units * power for units, power in pairs) + (gpu.units - active) * gpu.idle
 
 
-def steps(gpu: SpatialGpu, executions: Sequence[Execution]) -> list[tuple[int, int]]:
+def power_steps(gpu: SpatialGpu, executions: Sequence[Execution]) -> list[tuple[int, int]]:
     """(time, power from then on) at each instant at which a kernel starts or ends, in order of time."""
     changes: dict[int, list[tuple[Execution, bool]]] = {}
     for one in executions:

@@ -81,7 +81,7 @@ def make(setup: Setup) -> Table:
         released = sum(horizon // task.period + 1 for task in setup.system.tasks)
         if horizon >= MAX_ENERGY_TIME_NS or released > MOST_JOBS:
             break
-        outcome = compiled.simulate(setup, EnergyRun(horizon + 1), log=released)
+        outcome = compiled.simulate_compiled(setup, EnergyRun(horizon + 1), log=released)
         seen.clear()
         for index in range(rounds + 1):
             state = _state(setup, outcome, first + index * whole)

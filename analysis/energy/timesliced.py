@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from analysis.energy.file import load as load_energy
-from analysis.energy.power import Energy, Execution, closed_form, steps
+from analysis.energy.file import load_system as load_energy
+from analysis.energy.power import Energy, Execution, closed_form, power_steps
 from analysis.energy.preferred import best_units
 from analysis.model import Taskset
 from analysis.model.energy import PoweredKernel, SpatialGpu
@@ -39,7 +39,7 @@ class TimeSliced:
     notes: tuple[str, ...]
 
 
-def load(path: Path, best: bool = False) -> TimeSliced:
+def load_timesliced(path: Path, best: bool = False) -> TimeSliced:
     """Reads an energy file with one GPU.  ``best``: kernels get m^opt units, and not all.
 
     Tasks have CPUs and priorities as in a taskset file.  Without [platform] each has a CPU of its own, and runlist
@@ -120,5 +120,6 @@ def with_power(system: TimeSliced, trace: Trace, horizon: int) -> Trace:
     """The trace with a counter of what the GPU draws, mW."""
     static = system.gpu.static // 1000
     found = [(0, static)]
-    found += [(now, power // 1000) for now, power in steps(system.gpu, executions(system, trace)) if now < horizon]
+    powers = power_steps(system.gpu, executions(system, trace))
+    found += [(now, power // 1000) for now, power in powers if now < horizon]
     return replace(trace, counters={**trace.counters, "GPU 0 power, mW": (*found, (horizon, found[-1][1]))})

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from analysis.energy.outcome import Dispatch, EnergyOutcome, EnergyRun, executions
-from analysis.energy.power import Execution, steps
+from analysis.energy.power import Execution, power_steps
 from analysis.energy.setup import Setup
 from analysis.traces.trace import About, Event, Kind, Trace
 from gpurt.types import Document
@@ -49,7 +49,7 @@ def _power(setup: Setup, gpu: int, runs: list[Execution], horizon: int) -> tuple
     """The power that a GPU draws from each instant on, mW, rounded down."""
     device = setup.system.gpus[gpu]
     found = [(0, device.static // 1000)]
-    for now, power in steps(device, runs):
+    for now, power in power_steps(device, runs):
         if now < horizon:
             found.append((now, power // 1000))
     return (*found, (horizon, found[-1][1]))

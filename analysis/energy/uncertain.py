@@ -64,11 +64,11 @@ def spreads(
     if len(system.gpus) > MAX_GPUS_OF_CORNERS:
         raise ValueError(f"powers of more than {MAX_GPUS_OF_CORNERS} GPUs have too many corners")
     plain = [prepare(system, policy, options) for policy in policies]
-    nominal = [compiled.simulate(setup, run).energy.total for setup in plain]
+    nominal = [compiled.simulate_compiled(setup, run).energy.total for setup in plain]
     seen: list[list[tuple[int, int, bool]]] = []
     for corner in corners(system, percent):
         setups = [prepare(corner, policy, options) for policy in policies]
-        outcomes = [compiled.simulate(setup, run) for setup in setups]
+        outcomes = [compiled.simulate_compiled(setup, run) for setup in setups]
         seen.append([(outcome.energy.total, outcome.missed, setup.assigned != before.assigned)
                      for outcome, setup, before in zip(outcomes, setups, plain, strict=True)])  # fmt: skip
     found = []

@@ -52,7 +52,7 @@ def filled(name: str, spans: Mapping[int, Span], gpu: Profiled, margin: int = 0)
     return tuple(Span(-(-span.worst * (100 + margin) // 100), span.best) for span in measured)
 
 
-def check(fit: Fit) -> None:
+def check_written(fit: Fit) -> None:
     """Raises FitError if no taskset file takes the powers."""
     if fit.static.power <= 0 or fit.idle.power < 0 or any(one.power <= 0 for one in fit.kernels.values()):
         raise FitError(f"{(*fit.warnings, 'static power is 0')[0]}; --static states another one")

@@ -40,7 +40,7 @@ class MaskTextError(ValueError):
         self.number, self.lost = number, lost
 
 
-def parse(text: str, limits: RocrLimits = UNLIMITED) -> dict[int, int]:
+def parse_hsa(text: str, limits: RocrLimits = UNLIMITED) -> dict[int, int]:
     """The mask of each GPU that the text confines.  Raises MaskTextError at the first mistake."""
     sets = _SPACE.sub("", text).lower().split(";")
     if len(sets) > 1 and not sets[-1]:

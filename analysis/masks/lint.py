@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from analysis.masks.effect import Effect, effect, effect_of
-from analysis.masks.hsa_text import UNLIMITED, MaskTextError, RocrLimits, parse
+from analysis.masks.hsa_text import UNLIMITED, MaskTextError, RocrLimits, parse_hsa
 from analysis.masks.mapping import (
     BY_ARRAY,
     LATEST,
@@ -88,7 +88,7 @@ def lint(partitions: Sequence[Masked], topology: Topology, release: Release = LA
 def lint_text(text: str, name: str, gpu: int, limits: RocrLimits = UNLIMITED) -> tuple[int | None, list[MaskFinding]]:
     """The mask that a text of HSA_CU_MASK gives a GPU, None if it has none or a mistake; and rules E6 and W8."""
     try:
-        mask = parse(text, limits).get(gpu)
+        mask = parse_hsa(text, limits).get(gpu)
     except MaskTextError as error:
         return None, [MaskFinding("E6", (name,), str(error))]
     if mask is None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis.masks.mapping import LATEST, Release, Unit, places
-from analysis.masks.search import MaskShape, ShaderEngine, Step, first_fit, least
+from analysis.masks.search import MaskShape, ShaderEngine, Step, first_fit, least_mask
 from analysis.masks.topology import Topology
 
 #: Partitions of one plan at most.
@@ -70,7 +70,7 @@ class Impossible(ValueError):
         self.nearest = nearest
 
 
-def plan(wants: Sequence[Want], topology: Topology, release: Release = LATEST) -> Plan:
+def plan_masks(wants: Sequence[Want], topology: Topology, release: Release = LATEST) -> Plan:
     """The best plan.
 
     Raises:
@@ -88,7 +88,7 @@ def plan(wants: Sequence[Want], topology: Topology, release: Release = LATEST) -
             Step(want.apart, tuple(shapes), min(shape.width * shape.depth for shape in shapes))
             for want, shapes in zip(ordered, choices, strict=True)
         ]
-        found, complete = least(steps, start, STATES)
+        found, complete = least_mask(steps, start, STATES)
         if found is None and not complete:
             found = first_fit(steps, start)
     if found is None:
@@ -142,7 +142,7 @@ def _impossible(wants: Sequence[Want], topology: Topology, proved: bool) -> Impo
         Step(want.apart, tuple(_near_shapes(index, wants, topology)), want.units // topology.xccs)
         for index, want in enumerate(wants)
     ]
-    found, _ = least(steps, _engines(topology), NEAREST_STATES, short=topology.xccs)
+    found, _ = least_mask(steps, _engines(topology), NEAREST_STATES, short=topology.xccs)
     sizes = tuple(shape.width * shape.depth * topology.xccs for shape in found or ())
     return Impossible(text, sizes)
 

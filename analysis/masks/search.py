@@ -49,7 +49,7 @@ class Step:
     needs: int
 
 
-def least(
+def least_mask(
     steps: Sequence[Step], start: Sequence[ShaderEngine], limit: int, short: int | None = None
 ) -> tuple[list[MaskShape] | None, bool]:
     """The cheapest way to place all, None if there is none; and whether all that matters was looked at.

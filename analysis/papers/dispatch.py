@@ -5,7 +5,7 @@ An ACE deals a kernel's blocks to the shader engines of its mask in turn and nev
 slot for each ACE and serves the slots round robin; a block starts on the CU with the most free threads.  If a slot's
 block fits on no CU, the next slot may cut ahead.
 
-``simulate`` calls the model in C (analysis/native/dispatch.c); tests/masks/readable_dispatch.py has it in Python.
+``simulate_blocks`` calls the model in C (analysis/native/dispatch.c); tests/masks/readable_dispatch.py is in Python.
 Several queues of one ACE, several XCCs and memory are not modelled.
 """
 
@@ -101,7 +101,9 @@ def _check(streams: Sequence[LaunchStream], topology: Topology) -> None:
             raise SimulationError(f"{one.name}: a block takes 1 ns to {most} s, and gaps are no longer")
 
 
-def simulate(gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Settings = Settings()) -> list[list[int]]:
+def simulate_blocks(
+    gpu: Dispatcher, streams: Sequence[LaunchStream], settings: Settings = Settings()
+) -> list[list[int]]:  # fmt: skip
     """Response times of each stream's finished kernels, ns, in order.  Raises SimulationError if it takes too long."""
     if not 1 <= settings.launches <= MOST_LAUNCHES:
         raise SimulationError(f"1 to {MOST_LAUNCHES} launches can be simulated, not {settings.launches}")

@@ -12,7 +12,7 @@ from analysis.rta.batch import pointer
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import Units
 from analysis.rtgpu.method import Method
-from analysis.rtgpu.simulate import Way, simulate
+from analysis.rtgpu.simulate import Way, simulate_units
 from gpurt._gpurt import lib
 
 #: Simulated runs of a taskset, each from other first releases.
@@ -55,7 +55,7 @@ def _no_miss(drawn: Drawn, batch: compiled.Batch, index: int, method: Method, ex
     rng = np.random.Generator(np.random.Philox(index))
     for run in range(RUNS_OF_A_TASKSET):
         offsets = [0] * p.tasks if not run else rng.integers(0, drawn.period[index]).tolist()
-        longest, _ = simulate(batch, index, method, given, offsets, Way(execution, seed=run))
+        longest, _ = simulate_units(batch, index, method, given, offsets, Way(execution, seed=run))
         if any(seen > deadline for seen, deadline in zip(longest, deadlines, strict=True)):
             return False
     return True

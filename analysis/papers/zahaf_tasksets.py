@@ -35,7 +35,7 @@ class Parameters:
     shared: bool = True
 
 
-def generate(parameters: Parameters, seed: int, count: int) -> Structs:
+def generate_zahaf(parameters: Parameters, seed: int, count: int) -> Structs:
     """``count`` tasksets, a row each.
 
     A taskset is drawn again if a task fails lemma 2, because u_i <= 1 cannot be what UUniFast-Discard asks here.
@@ -74,10 +74,10 @@ TOP_PRIORITY = 2**31
 
 def results(parameters: Parameters, tasks: Structs, ways: Sequence[Way]) -> Structs:
     """The result of each way for each taskset, under EDF as in the paper."""
-    return sweep(tasks, parameters.units, "edf", ways, lambda row: workload(row, parameters.units))
+    return sweep(tasks, parameters.units, "edf", ways, lambda row: zahaf_workload(row, parameters.units))
 
 
-def workload(row: Structs, units: int, inside: str = "edf") -> Workload:
+def zahaf_workload(row: Structs, units: int, inside: str = "edf") -> Workload:
     """One of the tasksets, for the readable planner."""
     return Workload(tuple(_item(index, task) for index, task in enumerate(row)), units, inside)
 

@@ -44,9 +44,9 @@ MOST_EXACT = int(lib.GPURT_PARTITION_MOST_EXACT)
 _U32 = 2**32 - 1
 
 
-def run(workload: Workload, variant: str, order: str = LIST_ORDERS[0]) -> Allocation | Infeasible:
+def run_fast(workload: Workload, variant: str, order: str = LIST_ORDERS[0]) -> Allocation | Infeasible:
     """The same as variants.run, without the steps."""
-    return _run(workload, [(variant, order)], lambda: variants.run(workload, variant, order))
+    return _run(workload, [(variant, order)], lambda: variants.run_variant(workload, variant, order))
 
 
 def best(workload: Workload) -> Allocation | Infeasible:
@@ -55,7 +55,7 @@ def best(workload: Workload) -> Allocation | Infeasible:
     return _run(workload, ways, lambda: variants.best(workload))
 
 
-def exact(workload: Workload) -> Allocation | Infeasible:
+def exact_fast(workload: Workload) -> Allocation | Infeasible:
     """An allocation with as few units and partitions as exact.exact.
 
     Raises ValueError for more than MOST_EXACT tasks.
@@ -190,7 +190,7 @@ def _summary(workload: Workload, variant: str, order: str) -> tuple[int, int, in
     if variant == readable_exact.EXACT:
         found = readable_exact.exact(workload)
     else:
-        found = variants.run(workload, variant, order)
+        found = variants.run_variant(workload, variant, order)
     if isinstance(found, Infeasible):
         names = {None: "NONE", 1: "LEMMA1", 2: "LEMMA2"}
         task = next((at for at, item in enumerate(workload.items) if item.name == found.task), 0)

@@ -74,7 +74,7 @@ def realised(
         return made, ""
     assert isinstance(hardware, Topology)
     try:
-        found = planner.plan([planner.Want(part, size) for part, size in parts], hardware)
+        found = planner.plan_masks([planner.Want(part, size) for part, size in parts], hardware)
     except planner.Impossible as none:
         return made, f"no disjoint masks have these sizes: {none}"
     return [Partition(size, one.mask, part)

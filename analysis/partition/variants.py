@@ -65,7 +65,7 @@ class Allocation:
         return {part.tasks: part.size for part in self.parts}
 
 
-def run(
+def run_variant(
     workload: Workload, variant: str, order: str = LIST_ORDERS[0], merger: Merger | None = None
 ) -> Allocation | Infeasible:  # fmt: skip
     """The result of a variant for the workload.  An allocation that does not fit is where the heuristic was stuck."""
@@ -86,7 +86,7 @@ def best(workload: Workload, merger: Merger | None = None) -> Allocation | Infea
     """
     merger, found = merger or Merger(workload), []
     for variant, order in ((variant, order) for variant in HEURISTICS for order in LIST_ORDERS):
-        outcome = run(workload, variant, order, merger)
+        outcome = run_variant(workload, variant, order, merger)
         if isinstance(outcome, Infeasible) and (outcome.lemma or outcome.task):
             return outcome
         if isinstance(outcome, Allocation):

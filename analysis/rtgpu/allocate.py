@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """How many units each task gets (RTGPU section 5.5; docs/readings/rtgpu.md, "Least allocation").
 
-``least`` goes down the priorities and gives each task as few units as it needs.  This finds an allocation whenever
+``least_units`` goes down the priorities and gives each task the fewest units.  This finds an allocation whenever
 there is one if units of a task never help others (``Method.exact_least``) and no kernel's bounds grow with units.
 ``search`` is exact for every method: depth first, in the order of priorities.
 An allocation is a tuple of units, by task, from the most urgent one; 0 for a task without kernels.
@@ -42,30 +42,30 @@ class Unallocated:
     result: Result
 
 
-def find(system: System, units: Units) -> Allocation | None:
+def find_allocation(system: System, units: Units) -> Allocation | None:
     """An allocation under which every task has a bound, by the least exact method; None if there is none."""
     if exact_least(system, units):
-        found = least(system, units)
+        found = least_units(system, units)
         return found if isinstance(found, tuple) else None
     return next(search(system, units), None)
 
 
 def exact_least(system: System, units: Units) -> bool:
-    """Whether ``least`` finds an allocation if there is one."""
+    """Whether ``least_units`` finds an allocation if there is one."""
     return system.method.exact_least and not system.ties and system.monotone(units.total)
 
 
-def run(system: System, units: Units) -> Result:
-    """The verdicts on the allocation that ``find`` finds; if there is none, failures that say which task is stuck."""
+def run_allocation(system: System, units: Units) -> Result:
+    """The verdicts on what ``find_allocation`` finds; if there is none, failures that say which task is stuck."""
     reason = system.refusal()
     if reason is not None:
         return failed(system, Reason.GPU_ORDER, reason)
     try:
-        found = find(system, units)
+        found = find_allocation(system, units)
     except Endless as error:
         return failed(system, Reason.NO_UNITS, str(error))
     if found is not None:
-        return on_units(system, named(system, found))
+        return on_units(system, named_allocation(system, found))
     return stuck(system, units).result
 
 
@@ -87,7 +87,7 @@ def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Re
     """Verdicts where the tasks after ``given`` have the least."""
     task, smallest = system.tasks[index], _smallest(units)
     rest = [smallest if user else 0 for user in system.users[len(given) :]]
-    result = on_units(system, named(system, [*given, *rest]))
+    result = on_units(system, named_allocation(system, [*given, *rest]))
     if result.schedulable or isinstance(result.verdicts[task.name], Bound):
         text = f"no allocation of {units.total} units lets every task meet its deadline"
         return failed(system, Reason.NO_UNITS, text)
@@ -95,7 +95,7 @@ def _shown(system: System, units: Units, given: Sequence[int], index: int) -> Re
     return result
 
 
-def least(system: System, units: Units) -> Allocation | Unallocated:
+def least_units(system: System, units: Units) -> Allocation | Unallocated:
     """As few units for each task as it needs, down the priorities (readings: least allocation)."""
     if _reserve(system, 0, units) > units.total:
         return stuck(system, units)
@@ -173,11 +173,11 @@ def search(system: System, units: Units, floor: Sequence[int] = ()) -> Iterator[
 def most_slack(system: System, units: Units, found: Allocation | None = None) -> Allocation | None:
     """The allocation with the largest least slack, (D - R) / D; of equals the one with the fewest units.
 
-    ``found``: the allocation that ``find`` finds, if that is known.
+    ``found``: the allocation that ``find_allocation`` finds, if that is known.
     The result is exact if at most MAX_ALLOCATIONS_SEARCHED allocations are searched, depth first, the least first.
     Otherwise units are handed out one step at a time, to the task with the least slack, while that makes it larger.
     """
-    found = found or find(system, units)
+    found = found or find_allocation(system, units)
     if found is None:
         return None
     floor = found if exact_least(system, units) else ()
@@ -187,7 +187,7 @@ def most_slack(system: System, units: Units, found: Allocation | None = None) ->
         return max(search(system, units, floor), key=lambda given: (slack(system, given), -sum(given)))
     best, merit = found, slack(system, found)
     while sum(best) + units.step <= units.total:
-        result = on_units(system, named(system, best))
+        result = on_units(system, named_allocation(system, best))
         tightest = min(range(len(best)), key=lambda i: _share(result, system.tasks[i].name))
         if not system.users[tightest]:
             break
@@ -200,7 +200,7 @@ def most_slack(system: System, units: Units, found: Allocation | None = None) ->
 
 def slack(system: System, given: Sequence[int]) -> Fraction:
     """The least (D - R) / D of an allocation; -1 if a task has no bound."""
-    result = on_units(system, named(system, given))
+    result = on_units(system, named_allocation(system, given))
     return min((_share(result, task.name) for task in system.tasks), default=Fraction(1))
 
 
@@ -212,12 +212,12 @@ def _share(result: Result, name: str) -> Fraction:
 def frontier(
     system: System, units: Units, found: Allocation | None = None
 ) -> dict[str, list[tuple[int, int | None]]]:
-    """For each task with a kernel its bound, ns, by its units, where the others have what ``find`` gives them.
+    """For each task with a kernel its bound, ns, by its units, the others having what ``find_allocation`` gives.
 
     None where some task has no bound.  ``found``: as ``most_slack`` has it.  Raises ValueError if there is no
     allocation.
     """
-    found = found or find(system, units)
+    found = found or find_allocation(system, units)
     if found is None:
         raise ValueError("no allocation lets every task meet its deadline")
     table: dict[str, list[tuple[int, int | None]]] = {}
@@ -226,14 +226,14 @@ def frontier(
         rows = table[task.name] = []
         for option in units.choices(spare) if user else ():
             given = [*found[:index], option, *found[index + 1 :]]
-            result = on_units(system, named(system, given))
+            result = on_units(system, named_allocation(system, given))
             rows.append((option, result.wcrt(task.name) if result.schedulable else None))
     return {name: rows for name, rows in table.items() if rows}
 
 
 def passes(system: System, given: Sequence[int]) -> bool:
     """Whether every task has a bound on this allocation."""
-    return on_units(system, named(system, given)).schedulable
+    return on_units(system, named_allocation(system, given)).schedulable
 
 
 def of(system: System, result: Result) -> Allocation:
@@ -241,7 +241,7 @@ def of(system: System, result: Result) -> Allocation:
     return tuple((result.units or {}).get(task.name, 0) for task in system.tasks)
 
 
-def named(system: System, given: Sequence[int]) -> dict[str, int]:
+def named_allocation(system: System, given: Sequence[int]) -> dict[str, int]:
     """The allocation by task name."""
     return {task.name: count for task, count in zip(system.tasks, given, strict=True)}
 

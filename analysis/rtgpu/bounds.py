@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from analysis.rta.result import Term, TermKind
 from analysis.rtgpu.chain import Chain, Need
-from analysis.rtgpu.workload import Window, Workload, fresh, least_begin, least_window, workload
+from analysis.rtgpu.workload import Window, Workload, fresh, least_begin, least_window, units_workload
 
 PRINTED = ("R1", "R2")
 HOLISTIC = ("R1", "R2", "R3", "R4")
@@ -85,7 +85,7 @@ def above(chain: Chain, higher: Sequence[Chain], ends: Mapping[str, int], alone:
 
     def one(h: Chain, need: Need) -> Workload:
         urgent = need in alone and h.task.priority > chain.task.priority
-        return (fresh(h, need) if urgent else None) or workload(h, need, ends.get(h.name, h.task.deadline))
+        return (fresh(h, need) if urgent else None) or units_workload(h, need, ends.get(h.name, h.task.deadline))
 
     return Above(
         {need: tuple(h.name for h in tasks) for need, tasks in users.items()},

@@ -116,7 +116,7 @@ def _on_its_cpu(segment: CpuSegment | GpuSegment) -> CpuSegment | GpuSegment:
     return segment if segment.misc.worst or segment.parts else replace(segment, misc=Span(1, 0))
 
 
-def exact(task: Task) -> Task:
+def exact_chain(task: Task) -> Task:
     """The task with lower bounds equal to upper bounds, as the paper's experiments have it."""
     return replace(task, segments=tuple(_exact(segment) for segment in task.segments))
 

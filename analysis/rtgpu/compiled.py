@@ -2,7 +2,7 @@
 """The compiled bounds and allocation: the same allocations and integers as the readable ones, for many sets at once.
 
 The compiled code computes with 64-bit integers, and for tasks of distinct priorities.  The readable implementation
-decides everything else; ``find`` says so.
+decides everything else; ``find_units`` says so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from analysis.rta.batch import Numbers, Times, i64, pointer, u32
 from analysis.rta.result import Reason, Result
 from analysis.rtgpu import allocate
 from analysis.rtgpu.analyse import System, Units, failed, on_units
-from analysis.rtgpu.chain import exact, needs_units
+from analysis.rtgpu.chain import exact_chain, needs_units
 from analysis.rtgpu.method import Method
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
@@ -61,7 +61,7 @@ def from_systems(systems: Sequence[System], columns: int) -> Batch:
         if system.ties:
             raise ValueError("tasks of equal priority are left to the readable implementation")
         for task in (*system.tasks, *(t for t in system.taskset if t.best_effort)):
-            flat.add(exact(task) if system.method.exact else task)
+            flat.add(exact_chain(task) if system.method.exact else task)
         flat.end_set()
     chunk = systems[0].chunk if systems else 0
     return flat.batch(chunk)
@@ -163,7 +163,7 @@ def _find(
     return (tuple(allocation[0:count]), tuple(wcrts[0:count])) if answer == lib.GPURT_RTGPU_YES else None
 
 
-def find(system: System, units: Units) -> tuple[allocate.Allocation, tuple[int, ...]] | None:
+def find_units(system: System, units: Units) -> tuple[allocate.Allocation, tuple[int, ...]] | None:
     """The allocation that ``allocate.find`` finds, and the bounds on it, ns; None if there is none.
 
     Raises ValueError if the taskset must be left to the readable implementation, and Endless if the search did not end.
@@ -175,7 +175,7 @@ def find(system: System, units: Units) -> tuple[allocate.Allocation, tuple[int, 
 def bounds(system: System, given: Sequence[int]) -> tuple[int, ...]:
     """Bounds on an allocation, ns: of the tasks, most urgent first, before the first one without a bound.
 
-    Raises as ``find`` does, and ValueError if a task with a kernel has no units.
+    Raises as ``find_units`` does, and ValueError if a task with a kernel has no units.
     """
     if [count > 0 for count, user in zip(given, system.users, strict=True) if user].count(False):
         raise ValueError("every task with a kernel needs units")
@@ -193,16 +193,16 @@ def bounds_in(batch: Batch, index: int, method: Method, given: Sequence[int]) ->
     return tuple(wcrts[0:solved])
 
 
-def run(system: System, units: Units) -> Result:
+def run_method(system: System, units: Units) -> Result:
     """The same as ``allocate.run``; what can be compiled is."""
     if system.refusal() is not None or system.ties:
-        return allocate.run(system, units)
+        return allocate.run_allocation(system, units)
     try:
-        found = find(system, units)
+        found = find_units(system, units)
     except allocate.Endless as error:
         return failed(system, Reason.NO_UNITS, str(error))
     except (OverflowError, ValueError):
-        return allocate.run(system, units)
+        return allocate.run_allocation(system, units)
     if found is None:
         return allocate.stuck(system, units).result
-    return on_units(system, allocate.named(system, found[0]))
+    return on_units(system, allocate.named_allocation(system, found[0]))

@@ -52,7 +52,7 @@ class MeasuredSpans:
         return tuple(found)
 
 
-def read(path: Path) -> MeasuredSpans:
+def read_rows(path: Path) -> MeasuredSpans:
     """Lines ``units,time``, such as ``4,12.5ms``, in any order, several for each number; a first line may name them.
 
     Raises FileError that names file and line.
@@ -97,7 +97,7 @@ def _between(digits: str, most: int) -> bool:
     return len(significant) <= len(str(most)) and 1 <= int(significant or "0") <= most
 
 
-def table(measured: MeasuredSpans) -> Kernel:
+def times_table(measured: MeasuredSpans) -> Kernel:
     """The measured times.  A number that was not measured has the time of fewer units, since fewer can be used.
 
     Raises ValueError if a single unit was not measured.

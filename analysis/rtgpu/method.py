@@ -10,7 +10,7 @@ from analysis.model import Task
 from analysis.rta.result import Term, TermKind
 from analysis.rtgpu import stgm
 from analysis.rtgpu.bounds import HOLISTIC, PRINTED, Responses, above, responses
-from analysis.rtgpu.chain import Chain, Need, chain, exact, merged
+from analysis.rtgpu.chain import Chain, Need, chain, exact_chain, merged
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Method:
 
     def chain(self, task: Task, units: int) -> Chain:
         """The task on so many units, as this test sees it.  Raises ValueError if it lacks units."""
-        found = chain(exact(task) if self.exact else task, units)
+        found = chain(exact_chain(task) if self.exact else task, units)
         return merged(found) if self.merges else found
 
 

@@ -73,7 +73,7 @@ def prepared(batch: Batch, index: int, method: Method, way: Way, given: Sequence
     return sim, units
 
 
-def simulate(
+def simulate_units(
     batch: Batch, index: int, method: Method, given: Sequence[int], offsets: Sequence[int], way: Way = Way(),
     cycles: int = 4, room: int = 0,
 ) -> tuple[tuple[int, ...], list[Stretch]]:  # fmt: skip

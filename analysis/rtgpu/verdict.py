@@ -36,7 +36,7 @@ def _run(method: Method, taskset: Taskset) -> Result:
     given = stated(system)
     if given is None:
         try:
-            return compiled.run(system, Units.of(total, taskset.platform.sizes))
+            return compiled.run_method(system, Units.of(total, taskset.platform.sizes))
         except ValueError as error:
             return failed(system, Reason.NO_UNITS, str(error))
     if why := too_many(given, total):

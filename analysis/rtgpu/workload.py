@@ -84,7 +84,7 @@ def fresh(chain: Chain, need: Need) -> Workload | None:
     return Workload(tuple(lengths), (), rest, rest)
 
 
-def workload(chain: Chain, need: Need, end: int) -> Workload:
+def units_workload(chain: Chain, need: Need, end: int) -> Workload:
     """The workload of a task on a resource if each of its jobs is over ``end`` ns after its release (section 2.1).
 
     ``end`` is the deadline; a bound that is known of the task is as right and gives less.

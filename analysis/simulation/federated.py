@@ -177,7 +177,7 @@ def _units(system: System) -> dict[str, int]:
         return {}
     platform = system.taskset.platform
     try:
-        result = compiled.run(system, Units.of(platform.compute_units, platform.sizes))
+        result = compiled.run_method(system, Units.of(platform.compute_units, platform.sizes))
     except ValueError as error:
         raise SimulationError(f"policy federated: {error}") from None
     if not result.schedulable or result.units is None:

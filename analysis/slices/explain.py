@@ -11,7 +11,7 @@ from analysis.slices.runlist import Entry, Level, Runlist
 from gpurt.units import exact_ms
 
 
-def explain(table: Runlist) -> Iterator[str]:
+def explain_slices(table: Runlist) -> Iterator[str]:
     """A line on levels, and one on each TSG with real-time tasks.  ``table``: as `plan` found it."""
     planned = [entry for entry in table.entries if any(not task.best_effort for task in entry.tasks)]
     raised = [f"{_name(entry)} to {entry.level.word}" for entry in planned if entry.level is not Level.LOW]

@@ -61,7 +61,7 @@ def of_tests(taskset: Taskset, modes: Collection[Waiting | None]) -> list[Assume
     return [one for one in taskset.assumed if one.key != "waiting" or not all(mode and mode.spins for mode in modes)]
 
 
-def data(those: Collection[Assumed]) -> list[Document]:
+def assumed_data(those: Collection[Assumed]) -> list[Document]:
     """The same for JSON (docs/output.md)."""
     return [{"key": one.key, "assumption": one.text, "of": one.tasks} for one in those]
 

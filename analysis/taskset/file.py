@@ -152,7 +152,7 @@ def _interpret(
         partitions_of_file.check_units(values, platform, ("partition", index), report)
         partitions_of_file.check_costs(values, ("partition", index), report)
         if len(report.problems) == before:
-            partitions[values["name"]] = partitions_of_file.made(values)
+            partitions[values["name"]] = partitions_of_file.made_partitions(values)
     served: dict[str, Document] = {}
     for index, values, before in _tables(document, "thread", THREAD, report):
         _check_place(values, platform, ("thread", index), report)
@@ -181,10 +181,10 @@ def _interpret(
     forked = forks.read(forking, tasks, report)
     taskset = Taskset(
         platform, forks.joined(tasks, forked), tuple(partitions.values()), chains.read(rows, tasks, report),
-        resources.read(held, tasks, report), forked,
+        resources.read_resources(held, tasks, report), forked,
     )  # fmt: skip
-    partitions_of_file.check(taskset, report, unplaced)
-    placed = None if report.problems else partitions_of_file.placed(taskset, report)
+    partitions_of_file.check_partitions(taskset, report, unplaced)
+    placed = None if report.problems else partitions_of_file.placed_in(taskset, report)
     return placed, launch, profiles.unmodelled()
 
 
@@ -314,7 +314,7 @@ def _task(
         values["name"], values["cpu"], values["priority"], period, values.get("deadline", period),
         segments_of(values["segments"], units),
         Waiting(values.get("waiting", Waiting.SUSPEND)), values.get("gpu_priority"),
-        partitions_of_file.made(given) if isinstance(given, dict) else partitions.get(given or ""),
+        partitions_of_file.made_partitions(given) if isinstance(given, dict) else partitions.get(given or ""),
         Form(Form.parse(values["form"])) if "form" in values else None,
         Intensity(values["intensity"]) if "intensity" in values else None, values.get("conflict", Fraction(1)),
         threads.made(served[values["thread"]]) if values.get("thread") in served else None, values.get("rank", 0),

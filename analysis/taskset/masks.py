@@ -13,7 +13,7 @@ from analysis.taskset.lines import Path as Where
 from analysis.taskset.schema import Mistakes, quoted
 
 
-def check(name: str, masked: Sequence[tuple[Where, Partition]], platform: Platform, report: Mistakes) -> None:
+def check_masks(name: str, masked: Sequence[tuple[Where, Partition]], platform: Platform, report: Mistakes) -> None:
     """Masks that another chip than the file's has, or that its driver refuses."""
     topology = CHIPS.get(name)
     if topology is None:

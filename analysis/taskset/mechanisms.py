@@ -32,7 +32,7 @@ def percentage_of(units: int, there: int) -> int:
     return -(-100 * PAIR * -(-units // PAIR) // there)
 
 
-def check(taskset: Taskset, report: Mistakes) -> None:
+def check_mechanisms(taskset: Taskset, report: Mistakes) -> None:
     """Reports what the partitions of a file say wrong of each other, and of the chip."""
     partitions = taskset.partitions
     given = [
@@ -51,7 +51,7 @@ def check(taskset: Taskset, report: Mistakes) -> None:
     if taskset.platform.chip is not None and (masked := list(_masked(taskset))):
         from analysis.taskset import masks  # most files have none
 
-        masks.check(taskset.platform.chip, masked, taskset.platform, report)
+        masks.check_masks(taskset.platform.chip, masked, taskset.platform, report)
 
 
 def _check_percentages(partitions: Sequence[Partition], platform: Platform, report: Mistakes) -> None:

@@ -38,7 +38,7 @@ def check_costs(values: Document, path: Where, report: Mistakes) -> None:
         report.add((*path, "epsilon"), "epsilon: is alpha + theta, so it cannot be less than theta")
 
 
-def made(values: Document) -> Partition:
+def made_partitions(values: Document) -> Partition:
     """The partition that a table describes.  If only epsilon is known, all of it may be alpha."""
     mask, epsilon = values.get("cu_mask"), values.get("epsilon")
     rest = {key: value for key, value in values.items() if key not in ("compute_units", "cu_mask", "epsilon")}
@@ -61,7 +61,7 @@ def sizes(units: dict[str, int] | None, there: int, report: Mistakes) -> tuple[i
     return tuple(range(units["minimum"], there + 1, units.get("step", 1)))
 
 
-def check(taskset: Taskset, report: Mistakes, unplaced: bool = False) -> None:
+def check_partitions(taskset: Taskset, report: Mistakes, unplaced: bool = False) -> None:
     """Reports what tables say wrong of each other.  The taskset has each [[task]] and [[partition]], in file order.
 
     ``unplaced``: the last task need not be in a partition.
@@ -74,7 +74,7 @@ def check(taskset: Taskset, report: Mistakes, unplaced: bool = False) -> None:
             _check_in_time(partition, ("partition", index), report)
     _check_all(taskset, report)
     _check_processes(taskset, report)
-    mechanisms.check(taskset, report)
+    mechanisms.check_mechanisms(taskset, report)
     _check_intensities(taskset, report)
     for index, task in enumerate(taskset.tasks[: -1 if unplaced else None]):
         named = task.partition is not None and task.partition.name is not None
@@ -143,7 +143,7 @@ def _counts(task: Task) -> bool:
     return task.uses_gpu and not task.best_effort
 
 
-def placed(taskset: Taskset, report: Mistakes) -> Taskset:
+def placed_in(taskset: Taskset, report: Mistakes) -> Taskset:
     """The taskset with the times that GPU segments have in the tasks' partitions, conflicts included."""
     around = Neighbours(taskset)
     tasks = tuple(_placed(index, task, taskset.platform, around, report) for index, task in enumerate(taskset.tasks))

@@ -11,7 +11,7 @@ from analysis.taskset.schema import Mistakes, quoted
 from gpurt.types import Document
 
 
-def read(
+def read_resources(
     tables: Sequence[tuple[int, Document]], tasks: Sequence[Task], report: Mistakes
 ) -> tuple[Resource, ...]:  # fmt: skip
     """The resources of tables whose fields are right; reports what these say wrong of the tasks."""

@@ -245,7 +245,7 @@ class _Gantt:
         return [*tasks, update, Line2D([], [], color="none", label=""), *marks]
 
 
-def responses(trace: Trace, output: Path) -> None:
+def responses_plot(trace: Trace, output: Path) -> None:
     """Draws the distribution of response times, a curve for each task.  Raises FileError if no job finished."""
     jobs = trace.responses()
     if not jobs:

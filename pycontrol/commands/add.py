@@ -15,8 +15,8 @@ from gpurt import files
 from gpurt.errors import UsageError
 from gpurt.text import filename
 from pycontrol.act.plan.admission import extended, places_of, written
-from pycontrol.act.plan.admitted import told
-from pycontrol.act.plan.division import COUPLED, check_inside, unproved, workload
+from pycontrol.act.plan.admitted import told_admission
+from pycontrol.act.plan.division import COUPLED, check_inside, division_workload, unproved
 from pycontrol.commands.options import FILE, JSON, command
 from pycontrol.commands.plan_options import ANY_INSIDE, GPU_ONLY, MOST, OUT
 from pycontrol.output import render
@@ -56,7 +56,7 @@ def add_command(
     if not taskset.partitions:
         name = filename(file)
         raise UsageError(f"{name} has no [[partition]]; gpurt plan partitions {name} -o OUT makes them")
-    given = workload(taskset, inside, None, None, most)
+    given = division_workload(taskset, inside, None, None, most)
     index = next(at for at, item in enumerate(given.items) if item.name == name)
     lacking = unproved(given, "" if gpu_only or inside in COUPLED else plan.shared_cpus(taskset))
     places = places_of(taskset, given, name)
@@ -72,7 +72,7 @@ def add_command(
         notes += remarks
         with files.written(output) as out:
             out.write(made.encode())
-    data, said = told(file, name, given, answer, inside, notes)
+    data, said = told_admission(file, name, given, answer, inside, notes)
     data["files"] = [output] if output and answer.how else []
     render.note(*notes, as_json=as_json)
     render.emit(data, as_json, said)

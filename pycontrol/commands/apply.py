@@ -106,7 +106,7 @@ def _emit(
     doubt = given.proof or given.other or None
     whole = {
         "file": file, "policy": given.policy, "schedulable": not doubt, "why": doubt,
-        "assumes": assumed.data(given.assumes), "applied": given.done,
+        "assumes": assumed.assumed_data(given.assumes), "applied": given.done,
         "tasks": tasks, "objections": fit.data(given.objections), "notes": notes,
     }  # fmt: skip
     render.note(*notes, as_json=as_json)

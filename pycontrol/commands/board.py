@@ -7,7 +7,7 @@ import click
 
 from gpurt.errors import UsageError
 from pycontrol.commands.options import JSON, command
-from pycontrol.machine.sleep import planned
+from pycontrol.machine.sleep import planned_sleep
 from pycontrol.measure.board import examine as offers
 from pycontrol.measure.probe import examine, target
 from pycontrol.observe.doctor import Status, as_text
@@ -49,7 +49,7 @@ def board_command(device: str | None, driver: bool, load: str | None, suspend: b
     if suspend and not load:
         raise UsageError("--suspend needs a program that is off meanwhile: name one with --load")
     probed = target(device, load)
-    plan = planned() if suspend else None
+    plan = planned_sleep() if suspend else None
     findings = []
     for finding in examine(probed, plan):
         findings.append(finding)

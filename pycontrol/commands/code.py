@@ -45,7 +45,7 @@ def code_command(inputs: tuple[Path, ...], names: tuple[str, ...], dynamic: int 
     if sum(str(path) == "-" for path in inputs) > 1:
         raise UsageError("standard input can be read once")
     for path in inputs:
-        verdict.read(path, said)
+        verdict.read_code(path, said)
     try:
         found = verdict.verdicts(said, names, dynamic)
     except ValueError as error:

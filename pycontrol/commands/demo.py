@@ -42,10 +42,10 @@ def demo_command(
     click.get_current_context().with_resource(raised())  # so that its host and its folders are removed
     options = study.StudyOptions(own_device, duration / 1e9, policies, out, seed=seed)
     if not as_json:
-        study.run(options)
+        study.run_study(options)
         return 0
     results = study.demonstrate(options, study.quiet())
-    whole = {"file": study.case_study(), **results.data(), "files": study.draw(results, options)}
+    whole = {"file": study.case_study(), **results.data(), "files": study.draw_study(results, options)}
     whole["notes"].append(study.claim(results))
     render.emit(whole, as_json, "")
     if results.ended:

@@ -10,7 +10,7 @@ import click
 
 from analysis.energy import compiled, plot
 from analysis.energy.explain import tasks
-from analysis.energy.file import load
+from analysis.energy.file import load_system
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.trace import trace_of
 from gpurt.errors import UsageError
@@ -66,7 +66,7 @@ def simulate_command(
 ) -> int:  # fmt: skip
     """Run the jobs on spatial virtual GPUs: what they miss, and what that costs."""
     apart([trace_path, plot_path], file)
-    loaded = load(file, ignore_cpu)
+    loaded = load_system(file, ignore_cpu)
     if trace_path and len(policies) > 1:
         raise UsageError("-o goes with one --policy")
     jobs = sum(horizon // task.period + 1 for task in loaded.system.tasks)
@@ -87,21 +87,21 @@ def simulate_command(
             tables = compiled.Tables(setup)
             for index in range(runs):
                 one = replace(run, seed=(seed + index) % 2**64)
-                summed.add(compiled.simulate(setup, one, tables=tables), one)
+                summed.add(compiled.simulate_compiled(setup, one, tables=tables), one)
                 bar.update(1)
             found.append(summed)
             if trace_path:
-                trace_of(setup, run, compiled.simulate(setup, run, jobs)).save(trace_path)
+                trace_of(setup, run, compiled.simulate_compiled(setup, run, jobs)).save(trace_path)
     off = None if powers_off is None else data.off(loaded.system, chosen, run, powers_off)
     if plot_path:
-        plot.compare([(one.name, one.energy, one.judged, one.missed) for one in found], plot_path)
+        plot.compare_plot([(one.name, one.energy, one.judged, one.missed) for one in found], plot_path)
     render.note(*loaded.notes, *(note for one in found for note in one.notes()), as_json=as_json)
     whole = {
         "file": file, "runs": runs, "horizon_ns": horizon, "in_time": all(one.in_time for one in found),
         "policies": [one.document() for one in found], "notes": [*loaded.notes, *(n for o in found for n in o.notes())],
         "files": [path for path in (trace_path, plot_path) if path], "powers_off": off.document() if off else None,
     }  # fmt: skip
-    render.emit(whole, as_json, data.text(found) + (f"\n\n{off.text()}" if off else ""))
+    render.emit(whole, as_json, data.energy_text(found) + (f"\n\n{off.text()}" if off else ""))
     return max(one.exit_code for one in found)
 
 
@@ -119,7 +119,7 @@ Exit codes: 0 done; 2 wrong usage; 3 the file is wrong."""
 @JSON
 def explain_command(file: Path, ignore_cpu: bool, as_json: bool) -> int:
     """Say how many units and which GPU is best for each task."""
-    loaded = load(file, ignore_cpu)
+    loaded = load_system(file, ignore_cpu)
     setup = one_policy(loaded.system, default_policy(loaded.system))
     rows = tasks(setup)
     render.note(*loaded.notes, as_json=as_json)

@@ -10,7 +10,7 @@ import click
 from analysis.energy import compiled
 from analysis.energy.cost import cost as priced
 from analysis.energy.cost import save
-from analysis.energy.file import load
+from analysis.energy.file import load_system
 from analysis.energy.optimum import Optimum, least
 from analysis.energy.outcome import EnergyRun
 from analysis.energy.policies import POLICIES
@@ -52,7 +52,7 @@ def schedule_command(
     with the file's offsets, and no execution exceeds its worst case.
     """
     apart([output], file)
-    loaded = load(file, ignore_cpu)
+    loaded = load_system(file, ignore_cpu)
     policy = policy or default_policy(loaded.system)
     setup = one_policy(loaded.system, policy)
     if output:
@@ -104,7 +104,7 @@ Exit codes: 0 done; 2 wrong usage; 3 a file is wrong."""
 @JSON
 def cost_command(file: Path, schedule_path: Path, as_json: bool) -> int:
     """Say what an explicit schedule of kernels costs, in static, idle and dynamic energy."""
-    loaded = load(file, False)
+    loaded = load_system(file, False)
     until, energies = priced(loaded, schedule_path)
     total = sum(energies, Energy(0, 0, 0))
     names = [*(gpu.name for gpu in loaded.system.gpus), "all"]
@@ -141,7 +141,7 @@ def optimum_command(
 
     Copies need no units here, so that the optimum is a lower bound for the policies.
     """
-    loaded = load(file, ignore_cpu)
+    loaded = load_system(file, ignore_cpu)
     until = until or max(task.offset + task.deadline for task in loaded.system.tasks)
     if not 0 < tick <= until <= 10**6 * tick:
         raise UsageError("--tick: must be more than 0, at most --until, and at least a millionth of it")
@@ -167,8 +167,8 @@ def _gaps(system: SpatialSystem, until: int, found: Optimum) -> list[Document]:
     for name, policy in POLICIES.items():
         if policy.single and len(system.gpus) > 1:
             continue
-        outcome = compiled.simulate(one_policy(system, name), EnergyRun(until + 1))
-        energy = compiled.simulate(one_policy(system, name), EnergyRun(until)).energy
+        outcome = compiled.simulate_compiled(one_policy(system, name), EnergyRun(until + 1))
+        energy = compiled.simulate_compiled(one_policy(system, name), EnergyRun(until)).energy
         gap = None
         if found.energy and not found.left_out and not outcome.missed:
             gap = round(100 * (energy.active - found.energy) / found.energy, 3)

@@ -138,7 +138,7 @@ def _check_options(names: Sequence[str], profiles: Path | None, method: str) -> 
         if profiles is None:
             where = "the published profiles' folder, with gpu_rtx3070/ and gpu_t400/ in it"
             raise UsageError(f"{energy[0]} needs --profiles DIR: {where}")
-        published.load(profiles)
+        published.load_published(profiles)
     elif profiles is not None:
         raise UsageError(f"--profiles goes with {', '.join(ENERGY)}")
 

@@ -53,10 +53,10 @@ def kernel_command(
         raise UsageError("--table and --minimum exclude each other: a table begins with 1 unit")
     if not 1 <= interleave <= 2:  # NaN is in every range of floats
         raise UsageError("--interleave-factor: expected a factor from 1 to 2")
-    measured = fit.read(file)
+    measured = fit.read_rows(file)
     try:
         thousandths = int(Decimal(str(interleave)) * 1000)
-        found = fit.table(measured) if as_table else fit.formula(measured, thousandths, overhead, minimum)
+        found = fit.times_table(measured) if as_table else fit.formula(measured, thousandths, overhead, minimum)
     except ValueError as error:
         raise FileError(f"{filename(file)}: {error}") from None
     beyond = [] if as_table else fit.unbounded(found, measured)

@@ -9,7 +9,7 @@ import click
 
 from gpurt.units import format_time
 from pycontrol.commands.options import JSON, Time, command
-from pycontrol.machine.wakeups import WakeUps, measure
+from pycontrol.machine.wakeups import WakeUps, measure_wakeups
 from pycontrol.measure.summary import enlarged, read_margin
 from pycontrol.output import render
 
@@ -48,7 +48,7 @@ def latency_command(
     for name, value in (("--interval", interval), ("--duration", duration)):
         if value <= 0:
             raise click.BadParameter("must be longer than 0", param_hint=name)
-    found = measure(sorted(set(cpus) or os.sched_getaffinity(0)), priority, interval, duration)
+    found = measure_wakeups(sorted(set(cpus) or os.sched_getaffinity(0)), priority, interval, duration)
     stated = format_time(enlarged(max(one.most for one in found), share))
     notes = ["the latest wake-up that was seen is no bound: measure under the load of the field"]
     if duration < SHORT_NS:

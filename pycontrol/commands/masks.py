@@ -51,7 +51,7 @@ def divide_command(
     render.note(*where.notes, as_json=as_json)
     data: Document = {**where.data}
     try:
-        found = planner.plan(wants, where.topology, where.release)
+        found = planner.plan_masks(wants, where.topology, where.release)
     except planner.Impossible as none:
         data |= {"possible": False, "why": str(none), "partitions": [], "nearest": list(none.nearest)}
         text = f"IMPOSSIBLE: {none}"

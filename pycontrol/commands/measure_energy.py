@@ -17,10 +17,10 @@ from pycontrol.ending import asked
 from pycontrol.machine.power import find
 from pycontrol.machine.power.account import SensorEnergy
 from pycontrol.machine.power.measure import MeterOptions, Round
-from pycontrol.machine.power.measure import measure as measured
+from pycontrol.machine.power.measure import measure_power as measured
 from pycontrol.machine.power.plan import NAME, Turn, turns
 from pycontrol.machine.power.record import Record
-from pycontrol.machine.power.sensor import Sensor, SensorError, SensorKind, read
+from pycontrol.machine.power.sensor import Sensor, SensorError, SensorKind, read_sensor
 from pycontrol.output import render
 from pycontrol.signals import INTERRUPTED
 
@@ -226,7 +226,7 @@ def _watched(found: list[Sensor], watch: int) -> list[Document]:
     while True:
         for index, sensor in enumerate(found):
             try:
-                value = read(sensor).value
+                value = read_sensor(sensor).value
                 changes[index] += last[index] not in (None, value)
                 last[index] = value
             except SensorError as error:

@@ -104,7 +104,7 @@ def _written(output: Path, text: str, gpu_only: bool, data: Document) -> list[st
 def _data(found: Allocation, shared: str, result: Result | None = None) -> Document:
     told = per_task(found)
     homes = names(found)
-    bounds = {} if shared else division.bounds(found)
+    bounds = {} if shared else division.division_bounds(found)
     if result:
         bounds = {name: result.wcrt(name) for name in told}
     return {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from analysis.traces.plot import format_of, gantt, responses
+from analysis.traces.plot import format_of, gantt, responses_plot
 from analysis.traces.trace import load
 from gpurt.errors import UsageError
 from gpurt.files import STDIN, is_stream
@@ -52,7 +52,7 @@ def plot_command(
     if kind == "gantt":
         gantt(loaded, output, start, end)
     else:
-        responses(loaded, output)
+        responses_plot(loaded, output)
     if as_json or output.is_file():  # otherwise stdout may be the picture
         render.emit({"trace": trace, "kind": kind, "files": [output]}, as_json, str(output))
     return 0

@@ -14,7 +14,7 @@ from analysis.energy import measured, write
 from analysis.energy.fit import Fit
 from analysis.energy.measured import MeasuredPower
 from analysis.energy.write import Profiled
-from analysis.rtgpu.fit import read
+from analysis.rtgpu.fit import read_rows
 from gpurt.errors import FileError, UsageError
 from gpurt.files import check_writable, written
 from gpurt.text import filename
@@ -73,7 +73,7 @@ def powers_command(
     apart([output], file, *(Path(one.partition("=")[2]) for one in times))
     if output:
         check_writable(output)
-    every = measured.load(file, units)
+    every = measured.load_measured(file, units)
     lines = [one for one in every if gpu in (None, one.gpu) and sensor in (None, one.sensor)]
     _one_of_each(file, every, lines)
     found = fitting.fit(lines, units, static)
@@ -111,7 +111,7 @@ def _write(
     output: Path, source: Path, gpu: Profiled, times: dict[str, str], copies: dict[str, str], margin: int
 ) -> list[str]:  # fmt: skip
     """Writes the profiles of a fit; returns remarks.  Raises FitError, FileError, UsageError."""
-    write.check(gpu.fit)
+    write.check_written(gpu.fit)
     if lacking := [name for name in gpu.fit.kernels if name not in times]:
         raise UsageError(f"-o needs the times of every kernel: --times {lacking[0]}=FILE is missing")
     kernels = {}
@@ -121,7 +121,7 @@ def _write(
             both = parse_time(into), parse_time(back)
         except ValueError as error:
             raise UsageError(f"--copy-times: {name}: {error}") from None
-        spans = read(Path(path)).spans
+        spans = read_rows(Path(path)).spans
         kernels[name] = write.Timed(write.filled(name, spans, gpu, margin), *both)
     head = f"Made by `gpurt measure powers` from {filename(source)}."
     said = f"Times are the longest and shortest that were measured, the longest with a margin of {margin} %."

@@ -14,7 +14,7 @@ from analysis.answers.loading import analysable_text
 from analysis.answers.slices import homes
 from analysis.model import Taskset
 from analysis.rta.result import Result
-from analysis.slices.explain import explain
+from analysis.slices.explain import explain_slices
 from analysis.slices.runlist import Runlist
 from analysis.taskset import TasksetFile
 from analysis.taskset.file import TURNS_ASSUMED
@@ -169,7 +169,7 @@ def _tell(
 ) -> None:  # fmt: skip
     """Prints the plan, what it is for, and with --watch (``opened`` is given) what made it necessary."""
     tasks = _data(asked.file.taskset, table, result, found) if table and result else {}
-    reasons = list(explain(table)) if table and asked.explain else []
+    reasons = list(explain_slices(table)) if table and asked.explain else []
     notes = [TURNS_ASSUMED, BOUNDS if not found else WATCHED if opened is not None else ALONE]
     if (named := " and ".join(asked.file.taskset.policies)) != SLICES_POLICY:
         notes.append(f"the plan is for policy {SLICES_POLICY}, the file is for {named}; -o writes {SLICES_POLICY}")

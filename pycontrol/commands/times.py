@@ -22,12 +22,12 @@ from pycontrol.link.control import connect
 from pycontrol.machine import clocks
 from pycontrol.machine.placement import fifo_permitted
 from pycontrol.machine.rights import fifo_refusal
-from pycontrol.measure.campaign import Campaign, measure
+from pycontrol.measure.campaign import Campaign, measure_program
 from pycontrol.measure.checkpoint import Checkpoint
 from pycontrol.measure.conditions import Condition, Here, about, choose, left_out
 from pycontrol.measure.entry import Account, entry, percent, remarks, replaceable
 from pycontrol.measure.identity import Contents, identity
-from pycontrol.measure.plan import PLACE, Planned, plan
+from pycontrol.measure.plan import PLACE, Planned, plan_runs
 from pycontrol.measure.run import ProfileOptions
 from pycontrol.measure.stop import Guard, Stop
 from pycontrol.measure.summary import MeasuredTime as Seen
@@ -103,7 +103,7 @@ def times_command(
         _check_output(output, command)
     here = _here(device, priority, beside)
     conditions, without = choose(named, here)
-    planned = plan(runs, inputs, conditions, seed)
+    planned = plan_runs(runs, inputs, conditions, seed)
     theta = max(gpu.theta_ns for gpu in here.gpus) if all(gpu.emulated for gpu in here.gpus) else None
     with Stop().installed() as stop, Guard() as guard:
         options = ProfileOptions(
@@ -135,7 +135,7 @@ def _measured(
         kept = len(store.results)
         try:
             with render.progress(len(planned), "measuring") as bar:
-                measured = measure(planned, options, here, store, contents, bar.update)
+                measured = measure_program(planned, options, here, store, contents, bar.update)
         except RuntimeFailure as error:
             if not store.results or checkpoint is None:
                 raise

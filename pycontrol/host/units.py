@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from analysis.energy.file import load
+from analysis.energy.file import load_system
 from analysis.energy.policies import POLICIES
 from analysis.energy.runtime import UnitsGrant, UnitsRuntime
 from analysis.energy.setup import Setup, prepare
@@ -49,7 +49,7 @@ class Mechanism(Enum):
 
 def setup_of(path: Path, policy: str, mechanism: Mechanism) -> Setup:
     """The tables of a file for a host.  Raises TasksetError, FileError, UsageError if the policy is for one GPU."""
-    system = load(path, ignore_cpu=True).system  # what a program does on CPUs is its own affair
+    system = load_system(path, ignore_cpu=True).system  # what a program does on CPUs is its own affair
     if mechanism is Mechanism.NONE:
         system = replace(system, gpus=tuple(replace(gpu, granularity=gpu.limit) for gpu in system.gpus))
     if len(system.gpus) > lib.GPURT_MAX_GPUS:

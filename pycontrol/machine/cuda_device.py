@@ -32,7 +32,7 @@ class CudaDevice:
     minor: int
 
 
-def read(number: int) -> CudaDevice:
+def read_device(number: int) -> CudaDevice:
     """The GPU of that number.  Raises DeviceError if there is none, or no driver, or it says what cannot be."""
     library = _loaded()
     _asked(library, "cuInit", ctypes.c_uint(0))

@@ -21,7 +21,7 @@ from pycontrol.machine.power.nvml import EXTRA, text_of
 MAX_COUNT_OF_MIG = 4096
 
 
-def read(number: int) -> tuple[str, tuple[InstanceProfile, ...]]:
+def read_mig(number: int) -> tuple[str, tuple[InstanceProfile, ...]]:
     """A GPU's name, and one profile for each size, ascending.  Raises DeviceError where there are none."""
     try:
         import pynvml

@@ -43,7 +43,7 @@ class SleepPlan:
         return f"{self.way} ({self.depth})" if self.depth else self.way
 
 
-def planned() -> SleepPlan:
+def planned_sleep() -> SleepPlan:
     """How this machine can be put to sleep and woken.  Changes nothing.
 
     Raises:

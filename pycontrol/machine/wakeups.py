@@ -38,7 +38,7 @@ class _Timespec(ctypes.Structure):
     _fields_ = (("tv_sec", ctypes.c_long), ("tv_nsec", ctypes.c_long))
 
 
-def measure(cpus: Sequence[int], priority: int, interval: int, duration: int) -> list[WakeUps]:
+def measure_wakeups(cpus: Sequence[int], priority: int, interval: int, duration: int) -> list[WakeUps]:
     """The wake-ups of a SCHED_FIFO thread on each CPU, all at the same time, one each ``interval`` ns.
 
     Raises RefusedError if the priority or a CPU is not permitted, and RuntimeFailure if a measuring process ends early.

@@ -31,7 +31,7 @@ class Campaign:
     outputs: tuple[str, ...] = ()
 
 
-def measure(
+def measure_program(
     plan: Sequence[Planned], options: ProfileOptions, here: Here, store: Checkpoint, contents: Contents,
     progress: Callable[[int], None] = lambda runs: None,
 ) -> Campaign:  # fmt: skip
@@ -53,7 +53,7 @@ def measure(
     """
     before = tuple(store.failures)
     for result in store.results:
-        compare((store.results[0], result), options)
+        compare_runs((store.results[0], result), options)
     progress(len(store.results))
     for planned in plan[len(store.results) :]:
         try:
@@ -67,7 +67,7 @@ def measure(
                 store.fail(planned.number, why, contents.after(planned))
             why = f"run {planned.number} of {len(plan)}: {why}"
             return Campaign(tuple(store.results), why, interrupted, before, tuple(sorted(contents.outputs)))
-        compare(store.results, options)
+        compare_runs(store.results, options)
         progress(1)
     return Campaign(tuple(store.results), failures=before, outputs=tuple(sorted(contents.outputs)))
 
@@ -83,7 +83,7 @@ def _measure(planned: Planned, options: ProfileOptions, here: Here, store: Check
     store.add(made, written)
 
 
-def compare(results: Sequence[ProfileResult], options: ProfileOptions) -> None:
+def compare_runs(results: Sequence[ProfileResult], options: ProfileOptions) -> None:
     """Compares the last run with the first one.
 
     Raises:

@@ -94,7 +94,7 @@ class Checkpoint:
         """A run is complete, and has written these files among those that it was given."""
         self.results.append(result)
         self._written(written)
-        self._write({"run": result.planned.number, **packed(result)})
+        self._write({"run": result.planned.number, **packed_state(result)})
 
     def fail(self, number: int, why: str, written: Sequence[str] = ()) -> None:
         """A run has no result, and has written these files among those that it was given."""
@@ -252,7 +252,7 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-def packed(result: ProfileResult) -> Document:
+def packed_state(result: ProfileResult) -> Document:
     """A result as JSON; segments of jobs by their places among all."""
     places = {segment: place for place, segment in enumerate(result.segments)}
     return {

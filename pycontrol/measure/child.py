@@ -15,7 +15,7 @@ import time
 PR_SET_PDEATHSIG = 1
 
 
-def main() -> None:
+def child_main() -> None:
     """Executes the command."""
     parent, told, priority = map(int, sys.argv[1:4])
     preload, command = sys.argv[4], sys.argv[5:]
@@ -39,4 +39,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    child_main()

@@ -10,7 +10,7 @@ import signal
 import sys
 
 
-def main() -> None:
+def guard_main() -> None:
     """Reads to the end, and kills what is left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # it ends after its parent only
         signal.signal(number, signal.SIG_IGN)
@@ -24,4 +24,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    guard_main()

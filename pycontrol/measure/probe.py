@@ -86,7 +86,7 @@ def target(device: str | None, load: str | None) -> Target:
     return Target(place, found[0].gpu, found[0].driver, load)
 
 
-def run(checks: list[Check], probed: Target) -> Iterator[Diagnosis]:
+def run_probe(checks: list[Check], probed: Target) -> Iterator[Diagnosis]:
     """The findings of each check, in order.  A check that ends without an answer, or takes too long, has failed."""
     for check in checks:
         yield _limited(check, probed)
@@ -462,9 +462,9 @@ BY_HAND = {
 
 def examine(probed: Target, plan: SleepPlan | None = None) -> Iterator[Diagnosis]:
     """All checks; those that need a program, or a person, say so.  With a plan the machine sleeps, last of all."""
-    yield from run(BASIC, probed)
+    yield from run_probe(BASIC, probed)
     if probed.load:
-        yield from run(WITH_LOAD, probed)
+        yield from run_probe(WITH_LOAD, probed)
     else:
         for check in WITH_LOAD:
             yield Diagnosis(check.name, Status.WARN, "not tried", "name a program with --load")
@@ -472,4 +472,4 @@ def examine(probed: Target, plan: SleepPlan | None = None) -> Iterator[Diagnosis
         if plan is None or name != SUSPEND:
             yield Diagnosis(name, Status.WARN, "not tried", cure)
     if plan:
-        yield from run([Check(SUSPEND, 120, partial(_suspend, plan=plan))], probed)
+        yield from run_probe([Check(SUSPEND, 120, partial(_suspend, plan=plan))], probed)

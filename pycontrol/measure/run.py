@@ -92,7 +92,7 @@ def execute(planned: Planned, options: ProfileOptions, here: Here) -> ProfileRes
         raise RuntimeFailure(f"the host has not told of the end of {visible(command[0])}: {NOT_ALL}")
     if slept := sleep.since():
         raise RuntimeFailure(f"{slept}: {NOT_ALL}")
-    return read(planned, options, records, pid, (cpu, wall), known | users.of(groups))
+    return read_run(planned, options, records, pid, (cpu, wall), known | users.of(groups))
 
 
 class Users:
@@ -175,7 +175,7 @@ def _settle(listener: Listener, pid: int) -> bool:
     return not mine
 
 
-def read(
+def read_run(
     planned: Planned, options: ProfileOptions, records: Sequence[EventRecord], pid: int, spent: tuple[int, int],
     known: Collection[int] = (),
 ) -> ProfileResult:  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from analysis.energy.bounds import bounds
+from analysis.energy.bounds import energy_bounds
 from analysis.energy.fit import Estimate, Fit
 from analysis.energy.outcome import EnergyOutcome, EnergyRun
 from analysis.energy.power import Energy
@@ -37,7 +37,7 @@ class Sum:
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.name = setup, setup.policy.name
-        self.limits = bounds(setup)
+        self.limits = energy_bounds(setup)
         self.outcomes = 0
         self.energy, self.away, self.overflows = Energy(0, 0, 0), 0, 0
         self.gpus = [Energy(0, 0, 0) for _ in setup.system.gpus]
@@ -132,7 +132,7 @@ def _jobs(counts: Mapping[str, int]) -> dict[str, int]:
     return {**named, "missed_jobs": counts["late"] + counts["skipped"]}
 
 
-def text(found: Sequence[Sum]) -> str:
+def energy_text(found: Sequence[Sum]) -> str:
     """All policies in one table; of a single one its tasks and GPUs as well."""
     headers = ("policy", "jobs", "late", "skipped", "missed %", "J", "static", "idle", "dynamic", "J/job in time",
                "moved")  # fmt: skip

@@ -16,7 +16,7 @@ from analysis.answers import compiled
 from analysis.model import MS, Taskset
 from analysis.papers import registry
 from analysis.papers.experiments import EXPERIMENTS, sweep
-from analysis.papers.experiments.engine import run as run_experiment
+from analysis.papers.experiments.engine import run_experiment as run_experiment
 from analysis.papers.experiments.gcaps import EIGHT
 from analysis.papers.experiments.generate import PAPER, generate
 from analysis.papers.experiments.plan import Settings

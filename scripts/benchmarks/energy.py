@@ -62,7 +62,7 @@ def jobs_per_s(one: SpatialSystem, name: str, horizon: int) -> float:
     setup = prepare(one, POLICIES[name])
     tables = compiled.Tables(setup)
     start = time.process_time()
-    outcome = compiled.simulate(setup, EnergyRun(horizon), tables=tables)
+    outcome = compiled.simulate_compiled(setup, EnergyRun(horizon), tables=tables)
     return sum(task.released for task in outcome.tasks) / (time.process_time() - start)
 
 
@@ -74,7 +74,7 @@ def sweep(tasksets: int) -> float:
         for index in range(tasksets):
             one = system(draw, known, 1, index)
             for curve in FIVE:
-                compiled.simulate(prepare(one, POLICIES[curve.policy]), EnergyRun(experiment.horizon))
+                compiled.simulate_compiled(prepare(one, POLICIES[curve.policy]), EnergyRun(experiment.horizon))
     return time.process_time() - start
 
 

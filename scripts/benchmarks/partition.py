@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analysis.papers.experiments.otterness import TABLE_1, Scenario, simulated
-from analysis.papers.zahaf_tasksets import Parameters, generate, results
+from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, results
 from gpurt._gpurt import lib
 
 PAPERS = [(f"{rule}-{mode}", "dec") for rule in ("sms", "bf") for mode in ("ina", "act")]
@@ -33,7 +33,7 @@ QUICK = Effort(2, 1, 2, 100, 17, 5)
 
 def spent(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> tuple[float, float]:
     """Seconds of the core to run the ways on ``count`` tasksets, and the share of runs that fit."""
-    tasks = generate(parameters, 1, count)
+    tasks = generate_zahaf(parameters, 1, count)
     start = time.process_time()
     found = results(parameters, tasks, ways)
     seconds = time.process_time() - start

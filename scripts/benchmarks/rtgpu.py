@@ -14,7 +14,7 @@ from benchmarks.shared.timing import WALL, seconds
 from analysis.model import MS, CpuSegment, Platform, Span, Task, Taskset
 from analysis.papers import rtgpu_sweep as sweep
 from analysis.papers.experiments import EXPERIMENTS
-from analysis.papers.experiments.engine import run as run_experiment
+from analysis.papers.experiments.engine import run_experiment as run_experiment
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.registry import METHODS
 from analysis.papers.rtgpu_tasksets import TABLE, draw
@@ -39,7 +39,7 @@ def allocation(sets: int) -> Iterator[tuple[str, float, str]]:
         parameters = replace(TABLE, tasks=7, units=28, utilization=0.6)
         tasksets = [draw(parameters, 2, 1, index).taskset(0) for index in range(sets)]
         systems = [System(METHODS[name], taskset) for taskset in tasksets]
-        longest = max(seconds(lambda s=system: compiled.run(s, Units(28)), 1) for system in systems)
+        longest = max(seconds(lambda s=system: compiled.run_method(s, Units(28)), 1) for system in systems)
         yield f"rtgpu.{name}.7_tasks_28_units.ms", longest * 1e3, "ms"
 
 

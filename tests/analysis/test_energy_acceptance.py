@@ -21,12 +21,12 @@ from test_energy_agreement import some_options, some_run, some_system
 from test_energy_model import EXAMPLES
 
 from analysis.energy.cost import cost
-from analysis.energy.file import load
+from analysis.energy.file import load_system
 from analysis.energy.policies import POLICIES
 from analysis.energy.setup import prepare
 from analysis.model.energy import J
 from analysis.papers.experiments import ENERGY
-from analysis.papers.experiments.engine import run
+from analysis.papers.experiments.engine import run_experiment
 from analysis.papers.experiments.plan import Settings
 from gpurt.units import format_power, format_time
 
@@ -53,7 +53,7 @@ def test_examples_6_to_9_from_files(name: str, tmp_path: Path) -> None:
     text += '[[task]]\nname = "t"\nperiod = "1s"\nsegments = [{ profile = "k00" }]\n'
     (tmp_path / "system.toml").write_text(text)
     (tmp_path / "schedule.json").write_text(json.dumps({"window": "100ms", "kernels": kernels}))
-    _, energies = cost(load(tmp_path / "system.toml"), tmp_path / "schedule.json")
+    _, energies = cost(load_system(tmp_path / "system.toml"), tmp_path / "schedule.json")
     assert sum(energy.total for energy in energies) / J == pytest.approx(exact, abs=1e-5)
 
 
@@ -135,12 +135,12 @@ def test_figure_3_13_again() -> None:
     (panel,) = whole.panels
     four = replace(whole, panels=(replace(panel, points=tuple(one for one in panel.points if one[0] in POINTS)),))
     settings = Settings(200, profiles=Path(PROFILES or ""))
-    results = run(four, settings, jobs=2)
+    results = run_experiment(four, settings, jobs=2)
     stored = table("mg-fig3.13")
     fresh = {(float(row["x"]), str(row["curve"])): row for row in four.rows(results, settings)}
     for key, row in fresh.items():
         for measure in ("missed_percent", "energy_j", "active_j", "less_missed_percent", "active_less_j"):
             assert row[measure] == stored[key][measure], (key, measure)
     few = replace(settings, tasksets=21)
-    one, *others = (run(four, few, jobs=jobs) for jobs in (1, 2, 4))
+    one, *others = (run_experiment(four, few, jobs=jobs) for jobs in (1, 2, 4))
     assert all(other == one for other in others)

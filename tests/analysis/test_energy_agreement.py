@@ -70,7 +70,7 @@ def test_compiled_equals_readable(policy: UnitsPolicy) -> None:
         rng = random.Random(f"{policy.name} {seed}")
         setup, run = prepare(some_system(rng, policy.single), policy, some_options(rng)), some_run(rng)
         expected = simulate.simulate(setup, run)
-        assert compiled.simulate(setup, run, log=10_000) == expected, seed
+        assert compiled.simulate_compiled(setup, run, log=10_000) == expected, seed
         assert_sound(setup, expected)
         migrated += expected.away
     if policy.name in ("sbeet-mg", "lcf", "bcf", "ld"):
@@ -108,8 +108,8 @@ def test_a_window_without_room_counts_as_not_in_time() -> None:
     for seed in range(40):
         rng = random.Random(seed)
         setup, run = prepare(some_system(rng, True), POLICIES["sbeet"]), some_run(rng)
-        full = compiled.simulate(setup, run)
-        tight = compiled.simulate(setup, run, tables=compiled.Tables(setup, window=1))
+        full = compiled.simulate_compiled(setup, run)
+        tight = compiled.simulate_compiled(setup, run, tables=compiled.Tables(setup, window=1))
         assert full.overflows == 0
         if tight.overflows:
             return
@@ -119,7 +119,8 @@ def test_a_window_without_room_counts_as_not_in_time() -> None:
 def test_equal_seeds_release_equal_jobs_under_every_policy() -> None:
     rng = random.Random(5)
     system, run = some_system(rng, True), EnergyRun(600, "random", True, True, 9)
-    released = {tuple(t.released for t in compiled.simulate(prepare(system, p), run).tasks) for p in POLICIES.values()}
+    runs = [compiled.simulate_compiled(prepare(system, one), run) for one in POLICIES.values()]
+    released = {tuple(t.released for t in one.tasks) for one in runs}
     assert len(released) == 1
-    other = compiled.simulate(prepare(system, POLICIES["rm"]), replace(run, seed=10))
+    other = compiled.simulate_compiled(prepare(system, POLICIES["rm"]), replace(run, seed=10))
     assert tuple(t.released for t in other.tasks) not in released or other.energy

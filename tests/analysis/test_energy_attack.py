@@ -14,7 +14,7 @@ from itertools import combinations
 
 import pytest
 
-from analysis.energy.bounds import bounds
+from analysis.energy.bounds import energy_bounds
 from analysis.energy.outcome import Dispatch
 from analysis.energy.policies import POLICIES, Readings
 from analysis.energy.schedule import NoTableError, Table, faults, make
@@ -89,7 +89,7 @@ def responses(jobs: list[tuple[int, int, int]], system: SpatialSystem, policy: s
 def test_no_schedule_exceeds_a_bound(policy: str) -> None:
     reached = 0
     for rng, system in systems(f"bounds {policy}", 120, 1):
-        bound = bounds(prepare(system, POLICIES[policy]))
+        bound = energy_bounds(prepare(system, POLICIES[policy]))
         assert bound is not None
         for _ in range(5):
             for index, seen in responses(arrivals(rng, system), system, policy).items():

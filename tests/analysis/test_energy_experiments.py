@@ -22,7 +22,7 @@ from analysis.papers.energy.published import RTX, T400
 from analysis.papers.energy.statistics import Bootstrap
 from analysis.papers.experiments import ENERGY
 from analysis.papers.experiments.energy import CHAPTER3, ROW_MEASURES, EnergyExperiment
-from analysis.papers.experiments.engine import run
+from analysis.papers.experiments.engine import run_experiment
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.rows import write_rows
 from gpurt.errors import FileError
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_profiles_in_the_authors_format(folder: Path) -> None:
-    profiles = published.load(folder)
+    profiles = published.load_published(folder)
     assert list(profiles) == list(published.FACTS)
     kernel = profiles["stereodisparity"].on[T400]
     assert [span.worst for span in kernel.times.times] == [40 * MS, 20 * MS, *[13_333_000] * 4]
@@ -74,7 +74,7 @@ def test_wrong_profiles_are_refused(folder: Path, change: Callable[[str], str], 
     path.write_bytes(change(good.decode()).encode())
     try:
         with pytest.raises(FileError) as caught:
-            published.load(folder)
+            published.load_published(folder)
     finally:
         path.write_bytes(good)
     assert message in str(caught.value)
@@ -82,7 +82,7 @@ def test_wrong_profiles_are_refused(folder: Path, change: Callable[[str], str], 
 
 
 def test_tasksets_are_those_of_table_3_5(folder: Path) -> None:
-    profiles = published.load(folder)
+    profiles = published.load_published(folder)
     reference = published.gpu(RTX, RTX, 24)
     for index in range(20):
         draw = ENERGY["mg-fig3.7"].panels[0].points[3][1]
@@ -101,7 +101,7 @@ def test_tasksets_are_those_of_table_3_5(folder: Path) -> None:
 
 
 def test_tasksets_of_figure_2_9_have_utilization_0_9(folder: Path) -> None:
-    profiles = published.load(folder)
+    profiles = published.load_published(folder)
     heavy = 0
     for index in range(20):
         draw = ENERGY["sbeet-fig2.9"].panels[0].points[5][1]
@@ -130,14 +130,14 @@ def small(folder: Path) -> tuple[EnergyExperiment, Settings]:
 
 def test_results_are_the_same_in_processes(folder: Path) -> None:
     experiment, settings = small(folder)
-    whole = run(experiment, settings)
+    whole = run_experiment(experiment, settings)
     assert [[len(piece) for piece in pieces] for pieces in whole[0]] == [[20, 5]] * 3
-    assert run(experiment, settings, jobs=2) == whole
+    assert run_experiment(experiment, settings, jobs=2) == whole
 
 
 def test_rows_have_intervals_and_paired_differences(folder: Path, tmp_path: Path) -> None:
     experiment, settings = small(folder)
-    results = run(experiment, settings)
+    results = run_experiment(experiment, settings)
     rows = experiment.rows(results, settings)
     assert len(rows) == 3 * 3
     for row in rows:
@@ -179,7 +179,7 @@ def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
 @pytest.mark.skipif(not PROFILES, reason="GPURT_SBEET_MG does not name the folder of the published profiles")
 def test_published_profiles_have_the_best_units_that_the_specification_says() -> None:
     """Specification, section 6.5, with the powers of table 3.2."""
-    profiles = published.load(Path(PROFILES or ""))
+    profiles = published.load_published(Path(PROFILES or ""))
     best = {}
     for limit in (24, 46):
         gpu = published.gpu(RTX, RTX, limit)

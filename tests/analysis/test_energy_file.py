@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from energy_systems import example5, toy
 
-from analysis.energy.file import load
+from analysis.energy.file import load_system
 from analysis.model.energy import SpatialSystem
 from gpurt.errors import TasksetError
 from gpurt.units import parse_power
@@ -26,8 +26,8 @@ def plain(system: SpatialSystem) -> SpatialSystem:
 
 
 def test_the_examples_are_the_worked_systems() -> None:
-    assert plain(load(EXAMPLES / "toy.toml").system) == plain(toy())
-    assert plain(load(EXAMPLES / "example5.toml").system) == plain(example5((20, 10, 20)))
+    assert plain(load_system(EXAMPLES / "toy.toml").system) == plain(toy())
+    assert plain(load_system(EXAMPLES / "example5.toml").system) == plain(example5((20, 10, 20)))
 
 
 def written(folder: Path, text: str) -> Path:
@@ -39,7 +39,7 @@ def written(folder: Path, text: str) -> Path:
 def problems(folder: Path, text: str) -> list[str]:
     path = written(folder, text)
     with pytest.raises(TasksetError) as caught:
-        load(path)
+        load_system(path)
     return [re.sub(rf"^{re.escape(str(path))}:", "", line) for line in str(caught.value).splitlines()]
 
 
@@ -101,7 +101,7 @@ def test_every_mistake_is_told_at_once_with_its_line(tmp_path: Path) -> None:
 def test_one_mistake(tmp_path: Path, right: str, wrong: str, message: str | None) -> None:
     text = wrong + TOY if not right else TOY.replace(right, wrong, 1)
     if message is None:
-        load(written(tmp_path, text))
+        load_system(written(tmp_path, text))
     else:
         assert message in "\n".join(problems(tmp_path, text))
 
@@ -117,13 +117,13 @@ def test_profiles_may_stand_in_a_file_of_their_own(tmp_path: Path) -> None:
     begin, end = TOY.index("[[profile]]"), TOY.index("[[task]]")
     (tmp_path / "profiles.toml").write_text(TOY[begin:end])
     text = TOY[:begin] + '[[profile]]\nfile = "profiles.toml"\n' + TOY[end:]
-    assert load(written(tmp_path, text)).system == load(EXAMPLES / "toy.toml").system
+    assert load_system(written(tmp_path, text)).system == load_system(EXAMPLES / "toy.toml").system
     (tmp_path / "profiles.toml").write_text(TOY[begin:end].replace('power = "3.8W"', 'power = "x"'))
     with pytest.raises(TasksetError, match=r"profiles\.toml:8: power: expected a power"):
-        load(tmp_path / "system.toml")
+        load_system(tmp_path / "system.toml")
     (tmp_path / "profiles.toml").unlink()
     with pytest.raises(TasksetError, match=r"^\S*system\.toml:21: file: \S*profiles\.toml: No such file[^\n]*$"):
-        load(tmp_path / "system.toml")
+        load_system(tmp_path / "system.toml")
 
 
 def test_a_gpu_that_cannot_be_read_is_the_only_mistake(tmp_path: Path) -> None:
@@ -132,21 +132,21 @@ def test_a_gpu_that_cannot_be_read_is_the_only_mistake(tmp_path: Path) -> None:
 
 
 def test_units_that_no_job_can_get_are_told(tmp_path: Path) -> None:
-    loaded = load(written(tmp_path, TOY.replace("compute_units = 12", "compute_units = 12\ngranularity = 5", 1)))
+    loaded = load_system(written(tmp_path, TOY.replace("compute_units = 12", "compute_units = 12\ngranularity = 5", 1)))
     assert loaded.notes == ("big: jobs get multiples of 5 units, so at most 10 of 12",)
 
 
 def test_cpu_segments_are_left_out_on_request(tmp_path: Path) -> None:
     path = written(tmp_path, TOY.replace('[{ profile = "c" }]', '[{ cpu = "1ms" }, { profile = "c" }]'))
-    loaded = load(path, ignore_cpu=True)
-    assert loaded.system == load(EXAMPLES / "toy.toml").system
+    loaded = load_system(path, ignore_cpu=True)
+    assert loaded.system == load_system(EXAMPLES / "toy.toml").system
     assert loaded.notes == ("c: its CPU segments are left out",)
 
 
 def test_a_task_without_a_profile_for_a_gpu_stays_off_it(tmp_path: Path) -> None:
     cut = TOY.index('  [[profile.on]]\n  gpu = "little"')
     text = TOY[:cut] + TOY[TOY.index("[[profile]]", cut) :]
-    loaded = load(written(tmp_path, text))
+    loaded = load_system(written(tmp_path, text))
     assert loaded.system.tasks[0].places == (0,)
     assert loaded.notes == ("a: a has no profile for little: it never goes there",)
     pinned = text.replace('period = "120ms"', 'period = "120ms"\ngpu = "little"')
@@ -156,7 +156,8 @@ def test_a_task_without_a_profile_for_a_gpu_stays_off_it(tmp_path: Path) -> None
 def test_measured_powers_are_energies_beside_the_static_one(tmp_path: Path) -> None:
     line = '  power = "3.8W"\n'
     powers = ", ".join(f'"{46 + units}W"' for units in range(1, 13))
-    kernel = load(written(tmp_path, TOY.replace(line, f"{line}  measured_power = [{powers}]\n"))).system.tasks[0].on(0)
+    path = written(tmp_path, TOY.replace(line, f"{line}  measured_power = [{powers}]\n"))
+    kernel = load_system(path).system.tasks[0].on(0)
     assert kernel.measured == tuple(units * 10**6 * kernel.time(units) for units in range(1, 13))
     (told,) = problems(tmp_path, TOY.replace(line, f'{line}  measured_power = ["50W"]\n'))
     assert "measured_power: big has 12 units, so there are as many powers, got 1" in told

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from analysis.energy import fit
 from analysis.energy.fit import FitError
-from analysis.energy.measured import MEASURED_COLUMNS, MeasuredPower, load
+from analysis.energy.measured import MEASURED_COLUMNS, MeasuredPower, load_measured
 from analysis.model import Kernel, Span
 from analysis.papers.energy import published
 from gpurt.errors import TasksetError
@@ -131,7 +131,7 @@ def test_files_of_measurements(tmp_path: Path) -> None:
     path = tmp_path / "powers.csv"
     head = "\ufeff" + ",".join(MEASURED_COLUMNS)
     path.write_text(head + "\ng,1725MHz,a+b,2+1,s,1,1,1,5000000,7,20\n,,,0,,,,,4000000,,\n")
-    assert load(path, 4) == [
+    assert load_measured(path, 4) == [
         MeasuredPower((("a", 2), ("b", 1)), 5 * W, 7, 2, "g", "1725MHz", "s"),
         MeasuredPower((), 4 * W, None, 3)]  # fmt: skip
 
@@ -148,19 +148,19 @@ def test_every_mistake_in_a_file_is_told_at_once(tmp_path: Path) -> None:
     }  # fmt: skip
     path.write_text("kernel,units,power_uw\n" + "\n".join(lines) + "\n")
     with pytest.raises(TasksetError) as caught:
-        load(path, 4)
+        load_measured(path, 4)
     told = {problem.line: problem.message for problem in caught.value.problems}
     for number, message in enumerate(lines.values(), 2):
         assert message in told[number]
     path.write_text("kernel,power_uw\n")
     with pytest.raises(TasksetError, match=r"powers.csv:1: column units is missing"):
-        load(path, 4)
+        load_measured(path, 4)
     path.write_bytes(b"kernel,units,power_uw\n\x00\xff,1,5\n")
     with pytest.raises(TasksetError, match=r"powers.csv:2:"):
-        load(path, 4)
+        load_measured(path, 4)
     path.write_text("")
     with pytest.raises(TasksetError, match="column kernel is missing"):
-        load(path, 4)
+        load_measured(path, 4)
 
 
 @pytest.mark.parametrize("method", authors.METHODS)
@@ -213,7 +213,7 @@ def test_the_published_profiles_by_the_published_recipe() -> None:
 
 @needs_profiles
 def test_the_published_times_are_those_that_experiments_use() -> None:
-    theirs = published.load(Path(str(PROFILES)))
+    theirs = published.load_published(Path(str(PROFILES)))
     for gpu in authors.load(Path(str(PROFILES)), "thesis"):
         for name, lines in gpu.lines.items():
             kernel = theirs[name].on[gpu.name]

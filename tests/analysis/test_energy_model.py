@@ -12,7 +12,7 @@ from energy_readable.simulate import integral
 from energy_systems import W, analogue, kernel, ns, toy, watts
 
 from analysis.energy.distribute import algorithm4, packed, static_sets
-from analysis.energy.power import Energy, Execution, closed_form, instant, steps
+from analysis.energy.power import Energy, Execution, closed_form, instant, power_steps
 from analysis.energy.preferred import active_energy, best_units, least_energy, mean_utilization, preference
 from analysis.model import Kernel
 from analysis.model.energy import MJ, J, SpatialGpu, SpatialSystem
@@ -103,7 +103,7 @@ def test_the_integral_equals_the_closed_form() -> None:
 def test_energy_of_nothing_is_static() -> None:
     assert closed_form(T400, [], 5, 105) == Energy(800 * W, 0, 0)
     assert integral(T400, [], 5, 105) == 800 * W
-    assert steps(T400, []) == []
+    assert power_steps(T400, []) == []
 
 
 def test_theorem_1_linear_jobs_cost_least_one_after_another_on_all_units() -> None:

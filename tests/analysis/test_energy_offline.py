@@ -15,9 +15,9 @@ from energy_systems import anomaly, example5, kernel, ns, task, toy, watts
 
 from analysis.energy import bounds as bounds_module
 from analysis.energy import compiled
-from analysis.energy.bounds import bounds
+from analysis.energy.bounds import energy_bounds
 from analysis.energy.cost import cost, save
-from analysis.energy.file import load
+from analysis.energy.file import load_system
 from analysis.energy.optimum import least
 from analysis.energy.outcome import Dispatch, EnergyRun
 from analysis.energy.policies import POLICIES, Readings
@@ -75,7 +75,7 @@ def test_a_table_goes_on_as_the_simulation_does() -> None:
     setup = prepare(toy(), POLICIES["sbeet-mg"])
     table = make(setup)
     end = table.begin + 3 * table.length
-    simulated = compiled.simulate(setup, EnergyRun(end), log=10_000).dispatches
+    simulated = compiled.simulate_compiled(setup, EnergyRun(end), log=10_000).dispatches
     assert tuple(table.unrolled(3)) == simulated
     begin = table.begin + 2 * table.length
     energies = [closed_form(gpu, runs, begin, end) for gpu, runs in
@@ -115,7 +115,7 @@ def test_hyperperiods_that_are_too_long_are_refused() -> None:
 
 
 def test_a_saved_table_costs_what_it_says(tmp_path: Path) -> None:
-    loaded = load(EXAMPLE5)
+    loaded = load_system(EXAMPLE5)
     table = make(prepare(loaded.system, POLICIES["sbeet"]))
     save(table, tmp_path / "table.json")
     until, energies = cost(loaded, tmp_path / "table.json")
@@ -142,10 +142,10 @@ def test_wrong_explicit_schedules(tmp_path: Path, change: dict[str, object], mes
     path = tmp_path / "schedule.json"
     path.write_text(json.dumps({"window": "50ms", "kernels": [first, second]}))
     with pytest.raises(FileError, match=message.replace("(", "\\(")):
-        cost(load(EXAMPLE5), path)
+        cost(load_system(EXAMPLE5), path)
     path.write_text("[")
     with pytest.raises(FileError, match="is not a complete JSON file"):
-        cost(load(EXAMPLE5), path)
+        cost(load_system(EXAMPLE5), path)
 
 
 def test_optimum_of_example_5() -> None:
@@ -156,7 +156,7 @@ def test_optimum_of_example_5() -> None:
     assert [(one.task, one.units, one.start // MS, one.end // MS) for one in found.starts] == [
         (1, 4, 2, 3), (2, 4, 3, 4), (0, 4, 4, 10)
     ]  # fmt: skip
-    outcome = compiled.simulate(prepare(example5(), POLICIES["sbeet"]), EnergyRun(ns(14)))
+    outcome = compiled.simulate_compiled(prepare(example5(), POLICIES["sbeet"]), EnergyRun(ns(14)))
     assert outcome.energy.active == 34 * MJ
 
 
@@ -241,11 +241,11 @@ def test_bounds_of_one_job_at_a_time_hold(policy: str) -> None:
             one = PoweredKernel(Kernel.table((2 * length, length), (1, 1)), 1, rng.randint(0, 2), 1)
             tasks.append(SpatialTask(f"t{index}", period, period, (one,)))
         setup = prepare(SpatialSystem((gpu,), tuple(tasks)), POLICIES[policy], Readings(run_late=True))
-        limits = bounds(setup)
+        limits = energy_bounds(setup)
         assert limits is not None
         for run_seed in range(6):
             run = EnergyRun(2000, rng.choice(["worst", "random"]), rng.random() < 0.3, rng.random() < 0.8, run_seed)
-            for count, one, limit in zip(compiled.simulate(setup, run).tasks, tasks, limits, strict=True):
+            for count, one, limit in zip(compiled.simulate_compiled(setup, run).tasks, tasks, limits, strict=True):
                 if count.lateness is not None and limit is not None:
                     assert count.lateness + one.deadline <= limit
                     reached += count.lateness + one.deadline == limit
@@ -254,12 +254,12 @@ def test_bounds_of_one_job_at_a_time_hold(policy: str) -> None:
 
 def test_bounds_by_hand() -> None:
     """G(4) of example 5 with short periods: 8, 3, 3 ms.  rm: t2 waits for one long job: 8 + 3."""
-    assert bounds(prepare(PERIODIC, POLICIES["rm"])) == [ns(14), ns(11), ns(17)]
-    assert bounds(prepare(PERIODIC, POLICIES["fcfs"])) == [ns(14)] * 3
-    assert bounds(prepare(PERIODIC, POLICIES["sbeet"])) is None
-    assert bounds(prepare(PERIODIC, POLICIES["edf"])) is None
+    assert energy_bounds(prepare(PERIODIC, POLICIES["rm"])) == [ns(14), ns(11), ns(17)]
+    assert energy_bounds(prepare(PERIODIC, POLICIES["fcfs"])) == [ns(14)] * 3
+    assert energy_bounds(prepare(PERIODIC, POLICIES["sbeet"])) is None
+    assert energy_bounds(prepare(PERIODIC, POLICIES["edf"])) is None
     over = replace(PERIODIC, tasks=tuple(replace(one, period=ns(4), deadline=ns(4)) for one in PERIODIC.tasks))
-    assert bounds(prepare(over, POLICIES["fcfs"])) == [None] * 3
+    assert energy_bounds(prepare(over, POLICIES["fcfs"])) == [None] * 3
 
 
 def test_tasks_without_any_time_have_bounds_or_none() -> None:
@@ -281,7 +281,7 @@ def test_traces_show_slots_power_and_skipped_jobs(tmp_path: Path) -> None:
     setup = prepare(system, POLICIES["sbeet-mg"])
     setup = replace(setup, best=((2,), (2,), (2,)))
     run = EnergyRun(ns(10))
-    trace_of(setup, run, compiled.simulate(setup, run, log=100)).save(tmp_path / "trace.json")
+    trace_of(setup, run, compiled.simulate_compiled(setup, run, log=100)).save(tmp_path / "trace.json")
     trace = load_trace(tmp_path / "trace.json")
     seen = [event for event in trace.events if event.kind is Kind.GPU]
     kernels = [(event.task, event.time, event.duration, event.detail) for event in seen]

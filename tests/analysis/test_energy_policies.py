@@ -28,7 +28,7 @@ def readable(setup: Setup, run: EnergyRun) -> EnergyOutcome:
 
 
 def native(setup: Setup, run: EnergyRun) -> EnergyOutcome:
-    return compiled.simulate(setup, run, log=1000)
+    return compiled.simulate_compiled(setup, run, log=1000)
 
 
 BOTH = pytest.mark.parametrize("go", [readable, native])

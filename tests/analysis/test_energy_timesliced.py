@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.energy.power import closed_form
-from analysis.energy.timesliced import TimeSliced, energy, executions, load, with_power
+from analysis.energy.timesliced import TimeSliced, energy, executions, load_timesliced, with_power
 from analysis.model import MS
 from analysis.model.energy import MJ
 from analysis.simulation.simulate import Options, default_horizon, simulate
@@ -70,7 +70,7 @@ def run(system: TimeSliced, policy: str, **options: object) -> tuple[Trace, int]
 @pytest.mark.parametrize("policy", ["timesliced", "segment", "lock-priority", "lock-fifo", "boosted"])
 def test_example_5_by_hand(policy: str) -> None:
     """Linear kernels on all units cost the same in any order: 36 units ms of 1 W in each 20 ms, and 1 W always."""
-    system = load(EXAMPLES / "example5.toml")
+    system = load_timesliced(EXAMPLES / "example5.toml")
     trace, horizon = run(system, policy)
     assert horizon == 400 * MS
     found = energy(system, trace, horizon)
@@ -80,7 +80,7 @@ def test_example_5_by_hand(policy: str) -> None:
 def test_idle_units_cost_and_the_best_number_of_units_costs_less(tmp_path: Path) -> None:
     """8 ms of work on at most 4 of 8 units: on 8 units all draw power for 2 ms, on 4 the others idle."""
     path = made(tmp_path, (SATURATED, 20, ""))
-    whole, best = load(path), load(path, best=True)
+    whole, best = load_timesliced(path), load_timesliced(path, best=True)
     assert (whole.units, best.units) == ({"t0": 8}, {"t0": 4})
     for system, mj in ((whole, 8 * 2), (best, 4 * 2 + 4 * 2 * 0.4)):
         trace, horizon = run(system, "segment")
@@ -95,7 +95,7 @@ def test_a_preempted_kernel_costs_no_more(tmp_path: Path) -> None:
     text = text.replace('name = "t0"', 'name = "t0"\ncpu = 0\npriority = 2')
     path = tmp_path / "placed.toml"
     path.write_text(text.replace('name = "t1"', 'name = "t1"\ncpu = 1\npriority = 1'))
-    system = load(path)
+    system = load_timesliced(path)
     assert (system.taskset.platform.theta, system.notes[:1]) == (MS, ())
     trace, _ = run(system, "segment")
     found = executions(system, trace)
@@ -119,7 +119,7 @@ def test_the_integral_equals_the_closed_form_and_the_counter(
     tmp_path_factory: pytest.TempPathFactory, periods: list[int], policy: str, seed: int, best: bool
 ) -> None:
     tasks = [((LINEAR, SATURATED)[index % 2], period, '{ cpu = "1ms" }, ') for index, period in enumerate(periods)]
-    system = load(made(tmp_path_factory.mktemp("set"), *tasks), best)
+    system = load_timesliced(made(tmp_path_factory.mktemp("set"), *tasks), best)
     trace, horizon = run(system, policy, sporadic=True, seed=seed)
     runs = executions(system, trace)
     found = energy(system, trace, horizon)
@@ -132,8 +132,8 @@ def test_the_integral_equals_the_closed_form_and_the_counter(
 
 def test_what_cannot_be_priced_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has 2 GPUs"):
-        load(EXAMPLES / "toy.toml")
-    system = load(EXAMPLES / "example5.toml")
+        load_timesliced(EXAMPLES / "toy.toml")
+    system = load_timesliced(EXAMPLES / "example5.toml")
     with pytest.raises(UsageError, match="the run is too long: 7 events did not fit"):
         executions(system, Trace({}, (Event(0, Kind.LOST, detail="7 events did not fit"),)))
     text = (EXAMPLES / "example5.toml").read_text()
@@ -142,11 +142,11 @@ def test_what_cannot_be_priced_is_refused(tmp_path: Path) -> None:
     some = f'{first}name = "t2"{re.sub("priority = [0-9]+.", "", rest, flags=re.DOTALL)}'
     half.write_text(some)
     with pytest.raises(TasksetError) as caught:
-        load(half)
+        load_timesliced(half)
     where = first.count("\n")  # of [[task]], one line up
     assert caught.value.problems[0].line == where
     assert "priority" in caught.value.problems[0].message
     no_epsilon = tmp_path / "epsilon.toml"
     no_epsilon.write_text(re.sub('(epsilon|theta) = "0ns".', "", text, flags=re.DOTALL))
     with pytest.raises(TasksetError, match="epsilon is missing"):
-        load(no_epsilon)
+        load_timesliced(no_epsilon)

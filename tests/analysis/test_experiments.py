@@ -15,7 +15,7 @@ from analysis.model import US
 from analysis.papers import registry
 from analysis.papers.experiments import ENERGY, EXPERIMENTS, STUDIES, sweep
 from analysis.papers.experiments.changes import changed
-from analysis.papers.experiments.engine import run
+from analysis.papers.experiments.engine import run_experiment
 from analysis.papers.experiments.generate import PAPER, PLATFORM, generate
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.experiments.rows import write_rows
@@ -53,7 +53,7 @@ def test_labels_are_distinct() -> None:
 def test_counts_are_those_of_the_readable_tests() -> None:
     experiment = EXPERIMENTS["gcaps-fig8b"]
     experiment = replace(experiment, panels=(replace(experiment.panels[0], points=experiment.panels[0].points[:2]),))
-    (points,) = run(experiment, SMALL)
+    (points,) = run_experiment(experiment, SMALL)
     for (_, parameters), (counts,) in zip(experiment.panels[0].points, points, strict=True):
         batch = generate(parameters, point_seed(SMALL.seed, parameters), SMALL.tasksets, platform=PLATFORM)
         for curve in experiment.curves:
@@ -65,14 +65,14 @@ def test_counts_are_those_of_the_readable_tests() -> None:
 @pytest.mark.parametrize("name", ["gcaps-fig8f", "thesis-fig4.13"])
 def test_jobs_change_nothing(name: str, pieces: None) -> None:
     experiment, settings = EXPERIMENTS[name], replace(SMALL, tasksets=5)
-    alone = run(experiment, settings)
-    assert run(experiment, settings, jobs=2) == alone
+    alone = run_experiment(experiment, settings)
+    assert run_experiment(experiment, settings, jobs=2) == alone
 
 
 def test_a_curve_without_a_test_is_left_out() -> None:
     experiment = EXPERIMENTS["gcaps-fig9"]
     experiment = replace(experiment, curves=(*experiment.curves, Curve("tomorrow", "not-yet")))
-    assert "tomorrow" not in run(experiment, Settings(tasksets=1))[0][0][0]
+    assert "tomorrow" not in run_experiment(experiment, Settings(tasksets=1))[0][0][0]
     assert experiment.left_out == ["tomorrow"]
 
 

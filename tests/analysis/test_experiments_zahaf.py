@@ -10,7 +10,7 @@ from claims import read_rows
 
 from analysis.papers.experiments import STUDIES, zahaf
 from analysis.papers.experiments.rows import Row, write_rows
-from analysis.papers.zahaf_tasksets import Parameters, generate, workload
+from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, zahaf_workload
 from analysis.partition.workload import SHIFT
 
 CURVES = [*zahaf.ZAHAF_CURVES, zahaf.BEST]
@@ -69,10 +69,10 @@ def test_one_partition_schedules_the_worst_load_and_the_others_between_the_bound
 
 @pytest.mark.usefixtures("few")
 def test_the_load_is_that_of_the_readable_planner() -> None:
-    from analysis.partition.variants import Allocation, run
+    from analysis.partition.variants import Allocation, run_variant
 
-    given = workload(generate(Parameters(50, 40), 1, 1)[0], 68)
-    outcome = run(given, "sms-ina")
+    given = zahaf_workload(generate_zahaf(Parameters(50, 40), 1, 1)[0], 68)
+    outcome = run_variant(given, "sms-ina")
     assert isinstance(outcome, Allocation)
     row = next(r for r in rows("zahaf-fig6", 1) if (r["panel"], r["x"], r["curve"]) == ("shared", 40, "sms-ina"))
     assert row["load"] == pytest.approx(outcome.load / 2**SHIFT)

@@ -12,7 +12,7 @@ from analysis.model import MS, Kernel
 from analysis.partition.exact import exact
 from analysis.partition.inside import SporadicTask, demand
 from analysis.partition.merge import Infeasible, Merger
-from analysis.partition.variants import HEURISTICS, LIST_ORDERS, Allocation, best, run
+from analysis.partition.variants import HEURISTICS, LIST_ORDERS, Allocation, best, run_variant
 from analysis.partition.workload import SHIFT, Item, Workload
 
 HEURISTICS = [variant for variant in HEURISTICS if variant != "1g"]
@@ -109,12 +109,12 @@ G3 = {
 
 @pytest.mark.parametrize(("units", "order", "variant"), G3, ids=lambda value: str(value))
 def test_g3(units: int, order: str, variant: str) -> None:
-    assert sizes(run(g3(units), variant, order)) == G3[units, order, variant]
+    assert sizes(run_variant(g3(units), variant, order)) == G3[units, order, variant]
 
 
 def test_g3_goes_through_a_merge_of_what_cannot_be_merged_alone() -> None:
     """INA merges t1 and t2 through {t0, t2}; section 7.2 says so."""
-    outcome = run(g3(4), "sms-ina")
+    outcome = run_variant(g3(4), "sms-ina")
     assert isinstance(outcome, Allocation)
     assert [step.merged.tasks for step in outcome.steps] == [(0, 2), (0, 1, 2)]
 
@@ -131,15 +131,15 @@ def test_g3_needs_4_units_at_least() -> None:
 
 def test_lemma_3_holds_at_equality() -> None:
     two = [item("a", "memory", 90), item("b", "memory", 90)]
-    assert sizes(run(of(4, *two), "sms-ina")) == {(0,): 2, (1,): 2}
-    assert sizes(run(of(3, *two), "sms-ina")) is None
+    assert sizes(run_variant(of(4, *two), "sms-ina")) == {(0,): 2, (1,): 2}
+    assert sizes(run_variant(of(3, *two), "sms-ina")) is None
 
 
 def test_the_strong_form_of_lemma_1_refuses_more() -> None:
     """Two compute tasks with a = 196: 3.9984 units by the printed form, 4.1552 by ours, of 4."""
     workload = of(4, item("a", "compute", 196), item("b", "compute", 196))
     assert sum(workload.time(i, 1, False) for i in (0, 1)) == 399_840_000  # in 100 ms: 3.9984
-    outcome = run(workload, "fit-ina")
+    outcome = run_variant(workload, "fit-ina")
     assert isinstance(outcome, Infeasible)
     assert outcome.lemma == 1
     assert "4.2 units of 4" in str(outcome)

@@ -13,8 +13,8 @@ from math import lcm
 import pytest
 from partition_schedule import Release, first_miss, periodic, shared_first_miss
 
-from analysis.papers.zahaf_tasksets import Parameters, generate, workload
-from analysis.partition.fast import run
+from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, zahaf_workload
+from analysis.partition.fast import run_fast
 from analysis.partition.inside import (
     TESTS,
     SporadicTask,
@@ -128,9 +128,9 @@ def test_accepted_partitions_meet_deadlines_and_a_unit_less_does_not(inside: str
     rng, left, smaller, seed = random.Random(3), ACCEPTED, 0, 0
     while left > 0:
         seed += 1
-        row = generate(Parameters(50, 46 if seed % 2 else 40, shared=bool(seed % 3)), seed, 1)[0]
-        given = workload(row, 68, inside)
-        outcome = run(given, ("fit-ina", "sms-ina", "bf-act")[seed % 3])
+        row = generate_zahaf(Parameters(50, 46 if seed % 2 else 40, shared=bool(seed % 3)), seed, 1)[0]
+        given = zahaf_workload(row, 68, inside)
+        outcome = run_fast(given, ("fit-ina", "sms-ina", "bf-act")[seed % 3])
         if not isinstance(outcome, Allocation):
             continue
         merger = Merger(given)
@@ -184,9 +184,9 @@ def test_the_attack_finds_planted_mistakes() -> None:
 
 def test_a_planner_that_forgets_conflicts_is_broken() -> None:
     """Sizes for times without conflicts miss deadlines once conflicts slow the tasks down."""
-    row = generate(Parameters(50, 40), 5, 1)[0]
-    honest, naive = workload(row, 68), workload(forgetful(row), 68)
-    outcome = run(naive, "fit-ina")
+    row = generate_zahaf(Parameters(50, 40), 5, 1)[0]
+    honest, naive = zahaf_workload(row, 68), zahaf_workload(forgetful(row), 68)
+    outcome = run_fast(naive, "fit-ina")
     assert isinstance(outcome, Allocation)
     crowded = [part for part in outcome.parts if any(honest.conflicts(part.tasks))]
     assert crowded
@@ -197,10 +197,10 @@ def test_contention_across_partitions_breaks_sizes_that_do_not_count_it() -> Non
     """Memory tasks slowed down 1.5 times by other partitions: sizes for 1 miss, sizes for 1.5 hold."""
     cross, seen = Fraction(3, 2), set()
     for seed in range(6):
-        plain = workload(generate(Parameters(30, 24), seed, 1)[0], 68)
+        plain = zahaf_workload(generate_zahaf(Parameters(30, 24), seed, 1)[0], 68)
         slowed = replace(plain, items=tuple(replace(i, always=cross) if i.memory else i for i in plain.items))
         for declared in (plain, slowed):
-            outcome = run(declared, "fit-ina")
+            outcome = run_fast(declared, "fit-ina")
             if isinstance(outcome, Allocation):
                 late = any(misses_or_overloads(jobs(slowed, p.tasks, p.size), "edf") for p in outcome.parts)
                 assert not (late and declared is slowed)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.model import Kernel
-from analysis.papers.zahaf_tasksets import Parameters, generate, results, workload
+from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, results, zahaf_workload
 from analysis.partition import fast, variants
 from analysis.partition.exact import exact
 from analysis.partition.inside import TESTS
@@ -35,10 +35,10 @@ def agree(given: Workload, which: list[str]) -> set[bool]:
     fits = set()
     for variant in which:
         for order in LIST_ORDERS:
-            compiled = fast.run(given, variant, order)
-            assert said(compiled) == said(variants.run(given, variant, order)), (variant, order)
+            compiled = fast.run_fast(given, variant, order)
+            assert said(compiled) == said(variants.run_variant(given, variant, order)), (variant, order)
             fits.add(isinstance(compiled, Allocation) and compiled.fits)
-    one, other = fast.exact(given), exact(given)
+    one, other = fast.exact_fast(given), exact(given)
     assert type(one) is type(other)
     if isinstance(one, Allocation) and isinstance(other, Allocation):
         assert (one.units, len(one.parts), one.fits) == (other.units, len(other.parts), other.fits)
@@ -58,14 +58,14 @@ def test_both_make_the_same_partitions(inside: str) -> None:
     """Every variant, near where each stops fitting."""
     fits = set()
     for seed, utilization, shared in ((1, 6, True), (1, 8, True), (3, 6, False)):
-        for row in generate(Parameters(7, utilization, 11, shared=shared), seed, 20 if LONG else 1):
-            fits |= agree(workload(row, 11, inside), list(HEURISTICS))
+        for row in generate_zahaf(Parameters(7, utilization, 11, shared=shared), seed, 20 if LONG else 1):
+            fits |= agree(zahaf_workload(row, 11, inside), list(HEURISTICS))
     assert fits == {True, False}
 
 
 def test_best_is_the_same() -> None:
     for utilization in (8, 10):
-        given = workload(generate(Parameters(8, utilization, 12), 1, 1)[0], 12)
+        given = zahaf_workload(generate_zahaf(Parameters(8, utilization, 12), 1, 1)[0], 12)
         assert said(fast.best(given)) == said(variants.best(given))
 
 
@@ -93,9 +93,10 @@ def mixed(rng: random.Random, name: str) -> Item:
 def test_times_beyond_63_bits_are_left_to_the_readable_planner() -> None:
     huge = Item("huge", 2**60, 2**60, False, (Kernel.linear(2**61, 2**40),), Fraction(3, 2), priority=1)
     given = Workload((huge, huge), 8)
-    assert said(fast.run(given, "sms-ina")) == said(variants.run(given, "sms-ina"))
+    assert said(fast.run_fast(given, "sms-ina")) == said(variants.run_variant(given, "sms-ina"))
     long = Item("long", 2**100, 2**100, False, (Kernel.linear(2**101),), priority=1)
-    assert said(fast.run(Workload((long,), 8), "bf-act")) == said(variants.run(Workload((long,), 8), "bf-act"))
+    given = Workload((long,), 8)
+    assert said(fast.run_fast(given, "bf-act")) == said(variants.run_variant(given, "bf-act"))
 
 
 def test_tasks_of_next_to_no_load_are_placed_alike() -> None:
@@ -110,8 +111,8 @@ def test_a_partition_that_is_almost_full_is_decided_within_a_hyperperiod() -> No
         curves = ((Kernel.linear(10**9 - cost),), (Kernel.linear(10**9),))
         items = [Item(f"t{i}", 2 * 10**9, 2 * 10**9 - 1, bool(i), curve, priority=i) for i, curve in enumerate(curves)]
         given = Workload(tuple(items), 1, "edf")
-        answer = fast.run(given, "1g")
-        assert said(answer) == said(variants.run(given, "1g"))
+        answer = fast.run_fast(given, "1g")
+        assert said(answer) == said(variants.run_variant(given, "1g"))
         assert isinstance(answer, Allocation)
         view = fast._View(given).run([("1g", "dec")])[0]
         assert view["status"][0] == FITS
@@ -119,7 +120,7 @@ def test_a_partition_that_is_almost_full_is_decided_within_a_hyperperiod() -> No
 
 def test_what_c_refuses_the_readable_planner_answers_in_a_sweep() -> None:
     parameters = Parameters(4, 5, 8)
-    tasks = generate(parameters, 1, 3)
+    tasks = generate_zahaf(parameters, 1, 3)
     ways = [("fit-ina", "dec"), ("exact", ""), ("1g", "dec")]
     expected = results(parameters, tasks, ways)
     scale = 10**8  # periods of 2^58 ns and more
@@ -132,7 +133,7 @@ def test_what_c_refuses_the_readable_planner_answers_in_a_sweep() -> None:
 
 def rates(parameters: Parameters, count: int, ways: list[tuple[str, str]]) -> Any:
     """Per cent of tasksets that each way schedules."""
-    found = results(parameters, generate(parameters, 1, count), ways)
+    found = results(parameters, generate_zahaf(parameters, 1, count), ways)
     return 100 * (found["status"] == FITS).mean(axis=0)
 
 
@@ -163,7 +164,7 @@ def test_the_best_of_all_heuristics_schedules_92_per_cent_at_46() -> None:
     count, claimed = 10_000 if LONG else 500, 0.92
     parameters = Parameters(utilization=46)
     every = [(variant, order) for variant in HEURISTICS if variant != "1g" for order in LIST_ORDERS]
-    share = (results(parameters, generate(parameters, 1, count), every)["status"] == FITS).any(axis=1).mean()
+    share = (results(parameters, generate_zahaf(parameters, 1, count), every)["status"] == FITS).any(axis=1).mean()
     print(f"{100 * share:.2f} % of {count}")
     deviation = (claimed * (1 - claimed) / count) ** 0.5
     assert share >= claimed - 3 * deviation
@@ -180,7 +181,7 @@ def test_exact_fits_whatever_a_heuristic_fits_on_as_few_units() -> None:
     """Acceptance check 8; and no variant fits what lemma 1 refuses."""
     ways = [(variant, order) for variant in HEURISTICS for order in LIST_ORDERS]
     parameters = Parameters(10, 9, 14)
-    found = results(parameters, generate(parameters, 1, 200), [("exact", ""), *ways])
+    found = results(parameters, generate_zahaf(parameters, 1, 200), [("exact", ""), *ways])
     fits, units = found["status"] == FITS, found["units"]
     assert (fits[:, :1] | ~fits).all()
     assert (units[:, :1] <= units)[fits].all()
@@ -190,15 +191,15 @@ def test_exact_fits_whatever_a_heuristic_fits_on_as_few_units() -> None:
 def test_what_lemma_1_refuses_fits_nowhere() -> None:
     """Acceptance check 5, against exact without the lemma: on more units than the lemma has seen."""
     parameters = Parameters(6, 9.7, 10)
-    tasks = generate(parameters, 3, 10_000 if LONG else 300)
+    tasks = generate_zahaf(parameters, 3, 10_000 if LONG else 300)
     found = results(parameters, tasks, [("fit-ina", "dec")])
     refused = tasks[found["status"][:, 0] == lib.GPURT_PARTITION_LEMMA1]
     assert len(refused)
     for row in refused:
-        larger = fast.exact(workload(row, 14))
+        larger = fast.exact_fast(zahaf_workload(row, 14))
         assert isinstance(larger, Infeasible) or larger.units > 10
 
 
 def test_exact_takes_twenty_tasks() -> None:
     with pytest.raises(ValueError, match="exact takes at most 20 tasks, not 21; best gives an upper bound"):
-        fast.exact(workload(generate(Parameters(21, 6, 40), 1, 1)[0], 40))
+        fast.exact_fast(zahaf_workload(generate_zahaf(Parameters(21, 6, 40), 1, 1)[0], 40))

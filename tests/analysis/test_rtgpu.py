@@ -21,7 +21,7 @@ from analysis.rtgpu.analyse import System, on_units
 from analysis.rtgpu.bounds import HOLISTIC, above, responses
 from analysis.rtgpu.chain import Need, chain
 from analysis.rtgpu.method import RTGPU, RTGPU_TIGHT, Method
-from analysis.rtgpu.workload import Workload, least_window, workload
+from analysis.rtgpu.workload import Workload, least_window, units_workload
 
 
 def forms(taskset: Taskset, name: str, *units: int, tight: bool = False) -> list[float]:
@@ -51,7 +51,7 @@ def wcrts(method: Method, taskset: Taskset, *units: int) -> list[float | None]:
 
 def suspending(*lengths: float) -> Workload:
     one = Taskset(Platform(1), (task("t", 1, 20, 20, cpu(lengths[0]), part(fixed(lengths[1])), cpu(lengths[2])),))
-    return workload(chain(one.tasks[0], 1), Need.CPU, ms(20))
+    return units_workload(chain(one.tasks[0], 1), Need.CPU, ms(20))
 
 
 def test_lemma_2_1_by_hand() -> None:

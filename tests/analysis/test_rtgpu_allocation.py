@@ -20,7 +20,7 @@ from analysis.papers.registry import METHODS, RTGPU_PRINTED
 from analysis.papers.rtgpu_tasksets import Parameters, draw
 from analysis.rta.result import Bound, Reason
 from analysis.rtgpu import allocate, compiled
-from analysis.rtgpu.allocate import Allocation, Unallocated, named
+from analysis.rtgpu.allocate import Allocation, Unallocated, named_allocation
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.method import RTGPU
 
@@ -44,10 +44,10 @@ def grid(system: System, units: Units) -> Iterator[Allocation]:
 
 def test_example_b_needs_four_units() -> None:
     system = System(RTGPU_PRINTED, EXAMPLE_B)
-    assert allocate.least(system, Units(7)) == (2, 1, 1)
-    assert allocate.find(system, Units(4)) == (2, 1, 1)
-    assert allocate.find(system, Units(3)) is None
-    assert allocate.run(system, Units(7)).units == {"t1": 2, "t2": 1, "t3": 1}
+    assert allocate.least_units(system, Units(7)) == (2, 1, 1)
+    assert allocate.find_allocation(system, Units(4)) == (2, 1, 1)
+    assert allocate.find_allocation(system, Units(3)) is None
+    assert allocate.run_allocation(system, Units(7)).units == {"t1": 2, "t2": 1, "t3": 1}
 
 
 def test_the_most_slack_of_example_b_is_that_of_brute_force() -> None:
@@ -64,7 +64,7 @@ def test_units_handed_out_one_by_one_never_make_it_worse(monkeypatch: pytest.Mon
     system, units = System(RTGPU, EXAMPLE_B), Units(9)
     found = allocate.most_slack(system, units)
     assert found is not None
-    assert allocate.slack(system, found) >= allocate.slack(system, allocate.find(system, units) or ())
+    assert allocate.slack(system, found) >= allocate.slack(system, allocate.find_allocation(system, units) or ())
     assert sum(found) <= 9
 
 
@@ -82,8 +82,8 @@ def agree(system: System, units: Units) -> bool:
     """Compares the grid with everything else.  Whether there is an allocation."""
     first = next(grid(system, units), None)
     assert next(allocate.search(system, units), None) == first
-    assert allocate.find(system, units) == first
-    assert allocate.run(system, units).schedulable is (first is not None)
+    assert allocate.find_allocation(system, units) == first
+    assert allocate.run_allocation(system, units).schedulable is (first is not None)
     return first is not None
 
 
@@ -146,7 +146,7 @@ def greedy(system: System, units: Units) -> Allocation | None:
     smallest = allocate._smallest(units)
     given = [smallest if user else 0 for user in system.users]
     while sum(given) <= units.total:
-        result = on_units(system, named(system, given))
+        result = on_units(system, named_allocation(system, given))
         missing = next((i for i, t in enumerate(system.tasks) if not isinstance(result.verdicts[t.name], Bound)), None)
         if missing is None:
             return tuple(given)
@@ -161,7 +161,7 @@ def test_greedy_is_as_good_where_units_help_nobody_else() -> None:
     rng = random.Random(9)
     for _ in range(tries(60)):
         system, units = System(RTGPU, random_taskset(rng, 4)), Units(5)
-        assert greedy(system, units) == allocate.find(system, units)
+        assert greedy(system, units) == allocate.find_allocation(system, units)
 
 
 @pytest.mark.parametrize("name", ["rtgpu", "rtgpu-tight"])
@@ -170,14 +170,15 @@ def test_least_is_never_better_than_the_search(name: str) -> None:
     rng = random.Random(3)
     for _ in range(tries(200)):
         system, units = System(METHODS[name], random_taskset(rng, 3, table=True)), Units(4)
-        assert isinstance(allocate.least(system, units), Unallocated) or allocate.find(system, units) is not None
+        stuck = isinstance(allocate.least_units(system, units), Unallocated)
+        assert stuck or allocate.find_allocation(system, units) is not None
 
 
 def test_units_come_in_steps() -> None:
     units = Units(10, step=2, least=3)
     assert list(units.choices(9)) == [4, 6, 8]
-    assert allocate.find(System(RTGPU_PRINTED, EXAMPLE_B), Units(12, step=2)) == (2, 2, 2)
-    assert allocate.find(System(RTGPU_PRINTED, EXAMPLE_B), Units(5, step=2)) is None
+    assert allocate.find_allocation(System(RTGPU_PRINTED, EXAMPLE_B), Units(12, step=2)) == (2, 2, 2)
+    assert allocate.find_allocation(System(RTGPU_PRINTED, EXAMPLE_B), Units(5, step=2)) is None
 
 
 def test_a_failure_names_the_task_that_no_number_of_units_saves() -> None:
@@ -185,7 +186,7 @@ def test_a_failure_names_the_task_that_no_number_of_units_saves() -> None:
         task("a", 2, 50, 50, cpu(1), part(copy(1), kernel(10, 1800, 1))),
         task("b", 1, 50, 9, cpu(1), part(copy(1), kernel(90, 1800, 8))),
     ))  # fmt: skip
-    result = allocate.run(System(RTGPU, hard), Units(6))
+    result = allocate.run_allocation(System(RTGPU, hard), Units(6))
     assert result.wcrt("a") is not None
     assert [(f.task, f.reason) for f in result.failures] == [("b", Reason.ABOVE_DEADLINE)]
     assert result.units == {"a": 1, "b": 5}
@@ -193,18 +194,18 @@ def test_a_failure_names_the_task_that_no_number_of_units_saves() -> None:
 
 def test_too_few_units_are_a_failure_that_says_how_many_lack() -> None:
     three = Taskset(Platform(1), tuple(task(f"t{i}", 3 - i, 90, 90, part(kernel(1, 1000, 0))) for i in range(3)))
-    failures = allocate.run(System(RTGPU, three), Units(2)).failures
+    failures = allocate.run_allocation(System(RTGPU, three), Units(2)).failures
     assert {f.reason for f in failures} == {Reason.NO_UNITS}
     assert "3 tasks have kernels and need 3 units of the GPU, and there are 2" in str(failures[-1])
-    none = allocate.run(System(RTGPU, three), Units(0)).failures
+    none = allocate.run_allocation(System(RTGPU, three), Units(0)).failures
     assert "there are 0" in str(none[0])
 
 
 def test_tasks_without_kernels_need_no_units() -> None:
     plain = Taskset(Platform(1), (task("t", 1, 9, 9, cpu(1), part(copy(1))),))
-    assert allocate.run(System(RTGPU, plain), Units(0)).schedulable
+    assert allocate.run_allocation(System(RTGPU, plain), Units(0)).schedulable
     table = Taskset(Platform(1), (task("t", 1, 9, 9, part(Kernel(Span.exactly(1), times=(Span.exactly(ms(1)),)))),))
-    assert allocate.find(System(RTGPU, table), Units(5)) == (1,)
+    assert allocate.find_allocation(System(RTGPU, table), Units(5)) == (1,)
 
 
 def test_a_search_that_does_not_end_is_a_failure_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +213,7 @@ def test_a_search_that_does_not_end_is_a_failure_that_says_so(monkeypatch: pytes
     tied = Taskset(Platform(1), tuple(task(f"t{i}", 1, 90, 9, part(kernel(20, 1000, 0))) for i in range(3)))
     with pytest.raises(allocate.Endless):
         list(allocate.search(System(RTGPU, tied), Units(9)))
-    for run in (allocate.run, compiled.run):
+    for run in (allocate.run_allocation, compiled.run_method):
         failures = run(System(RTGPU, tied), Units(9)).failures
         assert {f.reason for f in failures} == {Reason.NO_UNITS}
         assert "did not end: give each task with a kernel a partition" in str(failures[0])

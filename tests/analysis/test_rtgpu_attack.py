@@ -22,11 +22,11 @@ from analysis.model import Platform, Taskset
 from analysis.papers import registry
 from analysis.papers.registry import METHODS, RTGPU_EXPECTED, RTGPU_PRINTED
 from analysis.rtgpu import bounds, compiled, method, stgm, workload
-from analysis.rtgpu.allocate import named
+from analysis.rtgpu.allocate import named_allocation
 from analysis.rtgpu.analyse import System, on_units
 from analysis.rtgpu.chain import Need
 from analysis.rtgpu.method import RTGPU, STGM, Method
-from analysis.rtgpu.simulate import Stretch, Way, simulate, worst
+from analysis.rtgpu.simulate import Stretch, Way, simulate_units, worst
 from analysis.taskset import load
 from pycontrol import cli
 
@@ -40,7 +40,7 @@ def flat(taskset: Taskset, chunk: int = 0) -> compiled.Batch:
 
 def seen(taskset: Taskset, given: Sequence[int], way: Way = Way(), cycles: int = 1) -> list[Stretch]:  # noqa: B008
     """The stretches of a run in which all tasks are released at 0."""
-    return simulate(flat(taskset), 0, RTGPU, given, [0] * len(taskset), way, cycles, room=1000)[1]
+    return simulate_units(flat(taskset), 0, RTGPU, given, [0] * len(taskset), way, cycles, room=1000)[1]
 
 
 def test_the_trace_of_example_a() -> None:
@@ -57,7 +57,7 @@ def test_the_trace_of_example_a() -> None:
 
 def test_a_kernel_that_takes_no_time_delays_a_lower_task() -> None:
     """9.7: 11 ms are observed, more than lower bounds equal to upper ones allow."""
-    longest, _ = simulate(flat(SHORTER), 0, RTGPU, (1, 0), (0, 0), Way("best"))
+    longest, _ = simulate_units(flat(SHORTER), 0, RTGPU, (1, 0), (0, 0), Way("best"))
     assert longest == (ms(10), ms(11))
     assert on_units(System(RTGPU, SHORTER), {"t1": 1}).wcrt("t2") == ms(11)
     assert on_units(System(RTGPU_EXPECTED, SHORTER), {"t1": 1}).wcrt("t2") == ms(8)
@@ -76,7 +76,7 @@ def test_one_lower_copy_is_too_little_for_a_task_that_waits_busily() -> None:
     system = System(STGM, chain_of_copies())
     batch = flat(chain_of_copies())
     longest = max(
-        simulate(batch, 0, STGM, (1, 1), (offset * ms(0.5), 0), Way())[0][0] for offset in range(30)
+        simulate_units(batch, 0, STGM, (1, 1), (offset * ms(0.5), 0), Way())[0][0] for offset in range(30)
     )  # fmt: skip
     one_copy = ms(5 + 5)
     assert longest > one_copy
@@ -115,7 +115,7 @@ def test_the_bus_is_given_by_priority_and_never_taken(chunk: int) -> None:
         offsets = [rng.randrange(t.period) for t in taskset]
         way = Way(rng.choice(["worst", "random", "extreme"]), rng.random() < 0.5, rng.getrandbits(60))
         batch = flat(taskset, chunk)
-        _, found = simulate(batch, 0, RTGPU, [2] * len(taskset), offsets, way, room=3000)
+        _, found = simulate_units(batch, 0, RTGPU, [2] * len(taskset), offsets, way, room=3000)
         bus = sorted((s for s in found if s.need is Need.BUS), key=lambda s: s.begin)
         copies += len(bus)
         for before, after in pairwise(bus):
@@ -160,7 +160,7 @@ def test_the_command_attacks_and_writes_a_counterexample(tmp_path: Path, capfd: 
 
 
 def readable(system: System, given: Sequence[int]) -> Sequence[int] | None:
-    result = on_units(system, named(system, given))
+    result = on_units(system, named_allocation(system, given))
     found = [result.wcrt(task.name) for task in system.tasks]
     return [wcrt for wcrt in found if wcrt is not None] if result.schedulable else None
 
@@ -187,7 +187,7 @@ def test_no_blocking_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_later_gap_from_the_start_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = workload.workload
+    right = workload.units_workload
 
     def wrong(*arguments):  # type: ignore[no-untyped-def]
         found = right(*arguments)

@@ -22,7 +22,7 @@ from analysis.rta.result import Bound
 from analysis.rtgpu import allocate, compiled
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.method import RTGPU, Method
-from analysis.rtgpu.simulate import simulate
+from analysis.rtgpu.simulate import simulate_units
 
 SETS = 20_000 if os.environ.get("GPURT_LONG") else 120
 BEST_EFFORT = task("b", 0, 90, 90, cpu(5), part(copy(4)))
@@ -32,7 +32,7 @@ def readable(system: System, given: tuple[int, ...]) -> tuple[int, ...]:
     """Bounds before the first task without one."""
     found = []
     for one in system.tasks:
-        verdict = on_units(system, allocate.named(system, given)).verdicts[one.name]
+        verdict = on_units(system, allocate.named_allocation(system, given)).verdicts[one.name]
         if not isinstance(verdict, Bound):
             break
         found.append(verdict.wcrt)
@@ -49,7 +49,7 @@ def test_equal_allocations_and_bounds(method: Method) -> None:
             taskset = Taskset(taskset.platform, (*taskset, BEST_EFFORT))
         system = System(method, taskset, chunk=rng.choice([0, 0, 2]))
         units = Units(rng.randint(1, 5), rng.choice([1, 1, 2]))
-        found, expected = compiled.find(system, units), allocate.find(system, units)
+        found, expected = compiled.find_units(system, units), allocate.find_allocation(system, units)
         assert (found and found[0]) == expected
         if found:
             passing += 1
@@ -114,7 +114,7 @@ def test_example_b() -> None:
     published = compiled.bounds(System(replace(tight, refined=False), EXAMPLE_B), (2, 1, 2))
     assert published == (ms(21.95), ms(67), ms(62))
     assert compiled.bounds(System(tight, EXAMPLE_B), (2, 1, 2)) == (ms(21.95), ms(67), ms(58))
-    assert compiled.find(System(RTGPU_PRINTED, EXAMPLE_B), Units(7)) == ((2, 1, 1), (ms(21.95), ms(75), ms(83)))
+    assert compiled.find_units(System(RTGPU_PRINTED, EXAMPLE_B), Units(7)) == ((2, 1, 1), (ms(21.95), ms(75), ms(83)))
 
 
 def test_lower_bounds() -> None:
@@ -127,7 +127,7 @@ def test_verdicts_of_a_batch() -> None:
     rng = random.Random(13)
     systems = [System(RTGPU, random_taskset(rng, 4)) for _ in range(60)]
     batch = compiled.from_systems(systems, 4)
-    expected = [allocate.find(system, Units(4)) is not None for system in systems]
+    expected = [allocate.find_allocation(system, Units(4)) is not None for system in systems]
     assert sweep.verdicts(batch, RTGPU, Units(4)).tolist() == expected
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda _: sweep.verdicts(batch, RTGPU, Units(4)), range(2)))
@@ -157,19 +157,19 @@ def test_a_lower_task_without_any_bound_does_not_overflow() -> None:
 def test_what_is_too_long_or_tied_is_left_to_the_readable_implementation() -> None:
     long = Taskset(Platform(1), (task("a", 1, 2**59 / 1e6, 2**59 / 1e6, cpu(1)),))
     with pytest.raises(OverflowError):
-        compiled.find(System(RTGPU, long), Units(1))
+        compiled.find_units(System(RTGPU, long), Units(1))
     tied = Taskset(Platform(1), (task("a", 1, 20, 20, cpu(1)), task("b", 1, 20, 20, cpu(1))))
     with pytest.raises(ValueError, match="equal priority"):
-        compiled.find(System(RTGPU, tied), Units(1))
+        compiled.find_units(System(RTGPU, tied), Units(1))
     for taskset in (long, tied):
-        assert compiled.run(System(RTGPU, taskset), Units(1)).schedulable
+        assert compiled.run_method(System(RTGPU, taskset), Units(1)).schedulable
 
 
 def test_run_says_the_same_as_the_readable_allocation() -> None:
     rng = random.Random(14)
     for _ in range(tries(60)):
         system = System(RTGPU, random_taskset(rng, 3))
-        assert compiled.run(system, Units(3)) == allocate.run(system, Units(3))
+        assert compiled.run_method(system, Units(3)) == allocate.run_allocation(system, Units(3))
 
 
 def test_kernels_without_units_are_refused() -> None:
@@ -178,4 +178,4 @@ def test_kernels_without_units_are_refused() -> None:
     batch = compiled.from_systems([System(RTGPU, EXAMPLE_A)], 2)
     for given in ((0, 1), (1, 3)):
         with pytest.raises(ValueError, match="needs 1 to 2 units"):
-            simulate(batch, 0, RTGPU, given, (0, 0))
+            simulate_units(batch, 0, RTGPU, given, (0, 0))

@@ -11,7 +11,7 @@ import pytest
 from analysis.model import MS, Copy, CpuSegment, GpuSegment, Kernel
 from analysis.papers import rtgpu_sweep as sweep
 from analysis.papers.experiments import EXPERIMENTS
-from analysis.papers.experiments.engine import run
+from analysis.papers.experiments.engine import run_experiment
 from analysis.papers.experiments.plan import Settings
 from analysis.papers.registry import METHODS
 from analysis.papers.rtgpu_tasksets import TABLE, Parameters, draw
@@ -53,7 +53,7 @@ def test_the_batch_says_the_same_as_the_tasksets(parameters: Parameters) -> None
     drawn = draw(parameters, 5, 3)
     for name in ("rtgpu-printed", "rtgpu", "stgm-published"):
         method, units = METHODS[name], Units(parameters.units)
-        expected = [allocate.find(System(method, drawn.taskset(i)), units) for i in range(len(drawn))]
+        expected = [allocate.find_allocation(System(method, drawn.taskset(i)), units) for i in range(len(drawn))]
         assert sweep.schedulable(drawn, name).tolist() == [given is not None for given in expected]
         assert [compiled.given(drawn.batch(), i, method, units) for i in range(len(drawn))] == expected
 
@@ -71,7 +71,7 @@ def test_simulation_misses_nothing_where_a_sound_test_passes() -> None:
 def test_an_experiment_runs_and_is_ordered_as_the_proofs_are() -> None:
     experiment = EXPERIMENTS["rtgpu-fig9"]
     panel = replace(experiment.panels[1], points=experiment.panels[1].points[3:6])
-    ((*points,),) = run(replace(experiment, panels=(panel,)), Settings(20), jobs=2)
+    ((*points,),) = run_experiment(replace(experiment, panels=(panel,)), Settings(20), jobs=2)
     found = [counts for (counts,) in points]
     for counts in found:
         assert counts["RTGPU, printed"] <= counts["RTGPU, whole jobs on the bus"] <= counts["RTGPU, tight"]

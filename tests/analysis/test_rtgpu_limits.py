@@ -78,7 +78,7 @@ def test_a_gpu_segment_without_gpu_work_needs_no_units_in_the_compiled_form() ->
         result = on_units(system, {"a": 1})
         expected = tuple(result.wcrt(one.name) for one in taskset)
         assert compiled.bounds(system, (1, 0, 0)) == expected
-        assert compiled.find(system, Units(4)) == ((1, 0, 0), expected)
+        assert compiled.find_units(system, Units(4)) == ((1, 0, 0), expected)
     assert on_units(System(RTGPU, taskset), {"a": 1}).wcrt("b") == ms(4)
 
 
@@ -137,4 +137,4 @@ def test_on_no_units_tasks_of_equal_priority_have_no_allocation(name: str) -> No
     taskset = Taskset(Platform(2, compute_units=8), (first, second))
     method = METHODS[name]
     assert sensitivity.limits(method, taskset).units == 1
-    assert not compiled.run(System(method, taskset, 0), Units(0)).schedulable
+    assert not compiled.run_method(System(method, taskset, 0), Units(0)).schedulable

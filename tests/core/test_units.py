@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from analysis.energy import compiled
-from analysis.energy.file import load
+from analysis.energy.file import load_system
 from analysis.energy.outcome import Dispatch, EnergyRun, Skip
 from analysis.energy.policies import POLICIES, Readings, UnitsPolicy, UnitsRule
 from analysis.energy.runtime import NEVER_NS, UnitsRuntime
@@ -63,7 +63,7 @@ class Players:
 
     def __init__(self, setup: Setup, run: EnergyRun) -> None:
         self.setup, self.units, self.horizon = setup, UnitsRuntime(setup), run.horizon
-        self.reference = compiled.simulate(setup, run, log=10_000)
+        self.reference = compiled.simulate_compiled(setup, run, log=10_000)
         self.lengths = {(one.task, one.job): one.end - one.start for one in self.reference.dispatches}
         self.count = [0] * len(setup.system.tasks)  # jobs announced
         self.waiting: dict[int, tuple[int, int, int]] = {}  # by number: task, number of the task's own, release
@@ -135,7 +135,7 @@ def test_the_run_time_dispatches_what_the_simulation_dispatches(policy: UnitsPol
 
 def test_example_5() -> None:
     """Section 2.4, example 5: 3 units for t1 at 0, 1 for t2 at 1 ms, 1 for t3 at 6 ms (figure 2.3b)."""
-    setup = prepare(load(EXAMPLES / "example5.toml").system, POLICIES["sbeet"])
+    setup = prepare(load_system(EXAMPLES / "example5.toml").system, POLICIES["sbeet"])
     seen = Players(setup, EnergyRun(8 * MS)).go().dispatches
     found = [(one.task, one.at, one.units, one.first) for one in seen]
     assert found == [(0, 0, 3, 0), (1, MS, 1, 3), (2, 6 * MS, 1, 3)]

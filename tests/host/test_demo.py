@@ -48,7 +48,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Results, str]
 
     def run(folder: Path) -> None:
         console, text = show()
-        results = demo.run(demo.StudyOptions(seconds=SECONDS, out=folder / "results"), console)
+        results = demo.run_study(demo.StudyOptions(seconds=SECONDS, out=folder / "results"), console)
         (folder / "pickled").write_bytes(pickle.dumps((results, text.getvalue())))
 
     folder = once(tmp_path_factory, "demo", run)
@@ -174,7 +174,7 @@ def test_a_running_host_gets_its_policy_back(tmp_path: Path) -> None:
         device = str(emulator.socket)
         console, _ = show()
         options = demo.StudyOptions(device, 0.5, ("segment-busy",), tmp_path / "out")
-        results = demo.run(options, console)
+        results = demo.run_study(options, console)
         with client.connect(device) as control:
             assert control.status()[0].policy is Policy.LOCK_PRIORITY
     assert [one.setup.name for one in results.setups] == ["segment-busy"]
@@ -258,12 +258,12 @@ def test_choosing_a_policy_takes_both_ways_to_wait() -> None:
 def test_mistakes_are_told_before_anything_runs(tmp_path: Path) -> None:
     console, text = show()
     with pytest.raises(UsageError, match="seconds"):
-        demo.run(demo.StudyOptions(seconds=0, out=tmp_path / "a"), console)
+        demo.run_study(demo.StudyOptions(seconds=0, out=tmp_path / "a"), console)
     (tmp_path / "file").write_text("")
     with pytest.raises(FileError, match="-o"):
-        demo.run(demo.StudyOptions(out=tmp_path / "file"), console)
+        demo.run_study(demo.StudyOptions(out=tmp_path / "file"), console)
     with pytest.raises(DeviceError):
-        demo.run(demo.StudyOptions(str(tmp_path / "none"), out=tmp_path / "b"), console)
+        demo.run_study(demo.StudyOptions(str(tmp_path / "none"), out=tmp_path / "b"), console)
     assert text.getvalue() == ""
 
 
@@ -310,7 +310,7 @@ def test_an_unsound_bound_ends_with_an_error(tmp_path: Path) -> None:
 )
 def test_a_bar_has_the_colour_of_what_is_known(tmp_path: Path, changes: dict[str, object], colour: str) -> None:
     """In the picture's two places: the bar, and the legend."""
-    demo_plot.save(made_up(**changes), tmp_path / "x", "nothing")
+    demo_plot.save_plot(made_up(**changes), tmp_path / "x", "nothing")
     drawn = re.findall(r"fill: (#[0-9a-f]{6})", (tmp_path / "x.svg").read_text(encoding="utf-8"))
     assert [one for one in (demo_plot.BEST, demo_plot.OTHER, demo_plot.LATE) if drawn.count(one) == 2] == [colour]
 
@@ -319,16 +319,16 @@ def test_a_number_beside_a_bar_is_told_from_the_bound_and_triangles_are_explaine
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(rcParams, "svg.fonttype", "none")  # text as text
-    demo_plot.save(made_up(observed=10**12, simulated=13_480_000, bound=14_910_000), tmp_path / "x", "nothing")
+    demo_plot.save_plot(made_up(observed=10**12, simulated=13_480_000, bound=14_910_000), tmp_path / "x", "nothing")
     drawn = (tmp_path / "x.svg").read_text(encoding="utf-8")
     assert "13.5 \u2264 15" in drawn
     assert "the same, longer than the panel is wide" in drawn
-    demo_plot.save(made_up(bound=None), tmp_path / "x", "nothing")
+    demo_plot.save_plot(made_up(bound=None), tmp_path / "x", "nothing")
     assert "\u2264 ?" in (tmp_path / "x.svg").read_text(encoding="utf-8")
 
 
 def test_a_picture_of_nothing_observed(tmp_path: Path) -> None:
     results = made_up(observed=None, simulated=None, bound=None)
-    assert [path.suffix for path in demo_plot.save(results, tmp_path / "x", "nothing")] == [".png", ".svg"]
+    assert [path.suffix for path in demo_plot.save_plot(results, tmp_path / "x", "nothing")] == [".png", ".svg"]
     with pytest.raises(FileError, match="cannot be written"):
-        demo_plot.save(results, tmp_path / "none" / "x", "nothing")
+        demo_plot.save_plot(results, tmp_path / "none" / "x", "nothing")

@@ -21,7 +21,7 @@ from analysis.papers.dispatch import (
     Settings,
     SimulationError,
     dispatcher,
-    simulate,
+    simulate_blocks,
 )
 
 VII = CHIPS["radeon-vii"]
@@ -36,14 +36,14 @@ def matrix(threads: int, mask: int) -> LaunchStream:
 
 
 def mean_ms(*streams: LaunchStream, launches: int = 30, cut_ahead: bool = True) -> float:
-    found = simulate(dispatcher(streams, VII), streams, Settings(launches, cut_ahead=cut_ahead))
+    found = simulate_blocks(dispatcher(streams, VII), streams, Settings(launches, cut_ahead=cut_ahead))
     return mean(found[0]) / 1e6
 
 
 def both(topology: Topology, streams: list[LaunchStream], setting: Settings = THREE) -> list[list[int]]:
     """The answer of both implementations, which are held equal."""
     gpu = dispatcher(streams, topology)
-    found = simulate(gpu, streams, setting)
+    found = simulate_blocks(gpu, streams, setting)
     assert found == Readable(gpu, streams, setting).run()
     return found
 
@@ -100,7 +100,7 @@ def test_compiled_is_readable(chip: Topology, streams: list[LaunchStream], seed:
 def test_equal_blocks_take_what_the_formula_says(mask: int, blocks: int) -> None:
     """Without jitter, with one block a CU, one kernel alone: rule R5, in whole blocks."""
     stream = LaunchStream("a", mask, blocks, 2048, 1000, 1000)
-    ((found,),) = simulate(dispatcher([stream], VII), [stream], Settings(1))
+    ((found,),) = simulate_blocks(dispatcher([stream], VII), [stream], Settings(1))
     used = [count for count in effect(mask, VII).counts[0] if count]
     rounds = [-(-len(range(place, blocks, len(used))) // count) for place, count in enumerate(used)]
     assert found == 1000 * max(rounds)
@@ -162,7 +162,7 @@ def test_several_xccs_and_wrong_settings(monkeypatch: pytest.MonkeyPatch) -> Non
         dispatcher([GOOD], CHIPS["mi300x"])
     monkeypatch.setattr(dispatch, "MOST_STARTS", 1000)
     with pytest.raises(SimulationError, match="gave up after 1000 blocks"):
-        simulate(dispatcher([GOOD], VII), [GOOD], Settings(2000))
+        simulate_blocks(dispatcher([GOOD], VII), [GOOD], Settings(2000))
     for launches in (0, 10**9):
         with pytest.raises(SimulationError, match="launches"):
-            simulate(dispatcher([GOOD], VII), [GOOD], Settings(launches))
+            simulate_blocks(dispatcher([GOOD], VII), [GOOD], Settings(launches))

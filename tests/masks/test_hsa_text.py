@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.masks.hsa_text import MaskTextError, RocrLimits, parse, write
+from analysis.masks.hsa_text import MaskTextError, RocrLimits, parse_hsa, write
 
 TAKEN: list[tuple[str, dict[int, int]]] = [
     ("0:0xff", {0: 0xFF}),
@@ -33,13 +33,13 @@ WRONG = [
 
 @pytest.mark.parametrize(("text", "masks"), TAKEN)
 def test_what_rocm_takes(text: str, masks: dict[int, int]) -> None:
-    assert parse(text) == masks
+    assert parse_hsa(text) == masks
 
 
 @pytest.mark.parametrize(("text", "number", "lost", "word"), WRONG, ids=[repr(one[0][:30]) for one in WRONG])
 def test_what_rocm_drops(text: str, number: int, lost: int, word: str) -> None:
     with pytest.raises(MaskTextError) as raised:
-        parse(text)
+        parse_hsa(text)
     assert (raised.value.number, raised.value.lost) == (number, lost)
     assert word in str(raised.value)
     assert ("after it" in str(raised.value)) == (lost > 1)
@@ -52,16 +52,16 @@ def test_what_rocm_drops(text: str, number: int, lost: int, word: str) -> None:
 )  # fmt: skip
 def test_what_this_machine_makes_a_mistake(text: str, number: int, word: str) -> None:
     """ROCr drops ids past the machine's GPUs and CUs; a set of which nothing is left ends what it reads."""
-    parse(text)
+    parse_hsa(text)
     with pytest.raises(MaskTextError, match=word) as raised:
-        parse(text, RocrLimits(2, 60))
+        parse_hsa(text, RocrLimits(2, 60))
     assert raised.value.number == number
-    assert parse("0,2:0xff;1:59-60", RocrLimits(2, 60))[0] == 0xFF
+    assert parse_hsa("0,2:0xff;1:59-60", RocrLimits(2, 60))[0] == 0xFF
 
 
 @given(st.dictionaries(st.integers(0, 255), st.integers(1, 2**1024 - 1), min_size=1, max_size=6))
 def test_what_is_written_is_read(masks: dict[int, int]) -> None:
-    assert parse(write(masks)) == masks
+    assert parse_hsa(write(masks)) == masks
 
 
 @pytest.mark.parametrize("masks", [{0: 0}, {0: 1 << 1024}, {0: -1}, {256: 1}, {-1: 1}])
@@ -73,7 +73,7 @@ def test_what_cannot_be_written(masks: dict[int, int]) -> None:
 @given(st.text(alphabet="0123456789abxX,-:; \t", max_size=40))
 def test_every_text_is_taken_or_refused(text: str) -> None:
     try:
-        masks = parse(text)
+        masks = parse_hsa(text)
     except MaskTextError:
         return
     assert all(masks.values())

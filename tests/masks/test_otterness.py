@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from analysis.papers.experiments import otterness
-from analysis.papers.experiments.otterness import TABLE_1, TABLE_2, distributed, packed
+from analysis.papers.experiments.otterness import TABLE_1, TABLE_2, distributed, packed_blocks
 from analysis.papers.experiments.study import Claim, Row
 from pycontrol import cli
 
@@ -50,7 +50,7 @@ def test_the_masks_are_those_of_the_paper() -> None:
     assert masks["uneven"][0] == int(("10" * 29 + "11")[::-1], 2)
     assert masks["distributed even"] == tuple(int(text[::-1], 2) for text in ("1" * 30 + "0" * 30, "0" * 30 + "1" * 30))
     assert masks["distributed uneven"][0] == int(("1" * 30 + "0" * 29 + "1")[::-1], 2)
-    assert (packed(16), packed(46), distributed(5)) == (0x111111111111113, 0x77777777777777F, 0x1F)
+    assert (packed_blocks(16), packed_blocks(46), distributed(5)) == (0x111111111111113, 0x77777777777777F, 0x1F)
     assert len(TABLE_1) == 14
     assert all(least < mean < most for least, most, mean in (one.published for one in TABLE_1 + TABLE_2))
 

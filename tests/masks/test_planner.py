@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from analysis.masks import planner
 from analysis.masks.effect import effect
 from analysis.masks.lint import Masked, lint
-from analysis.masks.planner import Impossible, Plan, Want, plan, sizes
+from analysis.masks.planner import Impossible, Plan, Want, plan_masks, sizes
 from analysis.masks.topology import CHIPS, Topology
 
 VII = CHIPS["radeon-vii"]
@@ -34,62 +34,62 @@ def shared_engines(found: Plan, topology: Topology) -> int:
 
 def test_forty_and_twenty() -> None:
     """Section 5.1 of the paper: better distributed, 4 x 10 and 4 x 5."""
-    found = plan(wants(40, 20), VII)
+    found = plan_masks(wants(40, 20), VII)
     assert [part.mask for part in found.parts] == [0xFFFFFFFFFF, 0xFFFFF0000000000]
     assert (shapes(found), found.waste, found.proved) == ([(4, 10), (4, 5)], 0, True)
 
 
 def test_two_halves_are_whole_engines() -> None:
     """Observation 4."""
-    found = plan(wants(30, 30), VII)
+    found = plan_masks(wants(30, 30), VII)
     assert (shapes(found), found.waste, shared_engines(found, VII)) == ([(2, 15), (2, 15)], 0, 0)
 
 
 def test_four_quarters() -> None:
-    found = plan(wants(15, 15, 15, 15), VII)
+    found = plan_masks(wants(15, 15, 15, 15), VII)
     assert shapes(found) == [(1, 15)] * 4
     assert [part.mask for part in found.parts] == [0x111111111111111 << engine for engine in range(4)]
 
 
 def test_seven() -> None:
-    assert shapes(plan(wants(7), VII)) == [(1, 7)]
+    assert shapes(plan_masks(wants(7), VII)) == [(1, 7)]
 
 
 def test_31_and_29_cannot_be_had() -> None:
     with pytest.raises(Impossible) as raised:
-        plan(wants(31, 29), VII)
+        plan_masks(wants(31, 29), VII)
     assert raised.value.nearest == (32, 28)
     assert "31 CUs need 3x11 or 4x8" in str(raised.value)
     assert "29 CUs need 2x15 or 3x10 or 4x8" in str(raised.value)
     assert "does not prove" not in str(raised.value), "all plans were looked at"
-    assert plan(wants(32, 28), VII).waste == 0
+    assert plan_masks(wants(32, 28), VII).waste == 0
     with pytest.raises(Impossible) as raised:
-        plan(wants(29, 31), VII)
+        plan_masks(wants(29, 31), VII)
     assert raised.value.nearest == (30, 30)  # as near, and the first one has what it wants
 
 
 def test_more_than_there_is() -> None:
     with pytest.raises(Impossible, match="61 CUs are wanted, and the chip has 60") as raised:
-        plan(wants(61), VII)
+        plan_masks(wants(61), VII)
     assert raised.value.nearest == (60,)
 
 
 def test_apart_and_at_most() -> None:
     with pytest.raises(Impossible):
-        plan(wants(40, 20, apart=True), VII)
-    found = plan([Want("a", 20, apart=True), Want("b", 20)], VII)
+        plan_masks(wants(40, 20, apart=True), VII)
+    found = plan_masks([Want("a", 20, apart=True), Want("b", 20)], VII)
     assert shared_engines(found, VII) == 0
-    assert plan([Want("a", 31)], VII).parts[0].effective == 32
+    assert plan_masks([Want("a", 31)], VII).parts[0].effective == 32
     with pytest.raises(Impossible) as raised:
-        plan([Want("a", 31, most=31)], VII)
+        plan_masks([Want("a", 31, most=31)], VII)
     assert raised.value.nearest == (30,)
 
 
 def test_pairs_and_xccs() -> None:
     navi = CHIPS["gfx1030"]
-    (part,) = plan(wants(7), navi).parts
+    (part,) = plan_masks(wants(7), navi).parts
     assert (part.width, part.depth, part.effective, part.mask) == (4, 2, 8, 0xFF)
-    (part,) = plan(wants(100), CHIPS["mi300x"]).parts
+    (part,) = plan_masks(wants(100), CHIPS["mi300x"]).parts
     assert (part.width, part.depth, part.effective) == (2, 7, 112)
     assert {sum(xcc) for xcc in effect(part.mask, CHIPS["mi300x"]).counts} == {14}
 
@@ -99,7 +99,7 @@ def test_pairs_and_xccs() -> None:
 )
 def test_what_is_no_request(wrong: list[Want]) -> None:
     with pytest.raises(ValueError, match=r"\w") as raised:
-        plan(wrong, VII)
+        plan_masks(wrong, VII)
     assert not isinstance(raised.value, Impossible)
 
 
@@ -144,7 +144,7 @@ def test_plans_are_the_best_of_all(engines: list[int], asked: list[tuple[int, bo
               for i, (units, apart, more) in enumerate(asked)]  # fmt: skip
     best = brute_force(given_, tuple(engines))
     try:
-        found = plan(given_, chip)
+        found = plan_masks(given_, chip)
     except Impossible as none:
         assert best is None
         assert_nearest(none.nearest, given_, chip)
@@ -186,7 +186,7 @@ def assert_sound(found: Plan, asked: list[Want], chip: Topology) -> None:
 @given(st.sampled_from(list(CHIPS.values())), st.lists(st.integers(1, 40), min_size=1, max_size=4), st.booleans())
 def test_plans_on_real_chips_are_sound(chip: Topology, units: list[int], apart: bool) -> None:
     try:
-        found = plan(wants(*units, apart=apart), chip)
+        found = plan_masks(wants(*units, apart=apart), chip)
     except Impossible:
         return
     assert_sound(found, wants(*units), chip)
@@ -196,11 +196,11 @@ def test_plans_on_real_chips_are_sound(chip: Topology, units: list[int], apart: 
 def test_beyond_the_search_first_fit_says_that_it_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "STATES", 3)
     asked = wants(7, 9, 11, 5, 3, 8, 6, 10)
-    found = plan(asked, VII)
+    found = plan_masks(asked, VII)
     assert not found.proved
     assert_sound(found, asked, VII)
     with pytest.raises(Impossible, match="does not prove"):
-        plan(wants(18, 24, 15), VII)  # which can be had
+        plan_masks(wants(18, 24, 15), VII)  # which can be had
 
 
 @pytest.mark.parametrize("name", ["radeon-vii", "gfx1030"])
@@ -208,7 +208,7 @@ def test_sizes_are_those_of_one_partition(name: str) -> None:
     chip, found = CHIPS[name], []
     for units in range(1, chip.units + 1):
         try:
-            plan([Want("a", units, most=units)], chip)
+            plan_masks([Want("a", units, most=units)], chip)
         except Impossible:
             continue
         found.append(units)

@@ -118,7 +118,7 @@ def test_the_command_finds_what_the_gpu_is_like(program: Path, tmp_path: Path, m
     assert by_name["copy"]["cross_thousandths"] == 1250
     assert by_name["compute"]["cross_thousandths"] is None
     assert [one["units"] for one in by_name["copy"]["times"]] == [8, 16, 32, 56, 64, 80, 120, 132]
-    kept = fit.read(tmp_path / "copy.csv")
+    kept = fit.read_rows(tmp_path / "copy.csv")
     assert {units: span.worst for units, span in kept.spans.items()} == {
         one["units"]: one["worst_ns"] for one in by_name["copy"]["times"]
     }

@@ -9,7 +9,7 @@ import pytest
 from calls import Gpurt, caller
 from energy_calls import document
 
-from analysis.energy.file import load
+from analysis.energy.file import load_system
 
 HEADER = "gpu,clock,kernel,units,power_uw,error_uw,sensor\n"
 #: M = 4, P^s = 20 W, p = 1 W, pd = 2 and 3 W; the last line is 2 W above the model.
@@ -100,7 +100,7 @@ def test_fit_writes_profiles_that_an_energy_file_reads(
     begin = lines.index("# [[gpu]]")
     table = "\n".join(line[2:] for line in lines[begin : lines.index("", begin)])
     (tmp_path / "system.toml").write_text(SYSTEM.format(gpu=table))
-    system = load(tmp_path / "system.toml").system
+    system = load_system(tmp_path / "system.toml").system
     (gpu,) = system.gpus
     assert (gpu.name, gpu.units, gpu.static, gpu.idle, gpu.granularity) == ("big", 4, 20_000_000, 1_000_000, 2)
     kernel = system.tasks[0].on(0)

@@ -77,7 +77,7 @@ def test_a_counter_measures_and_a_short_program_is_repeated(run: Gpurt, fake: An
         assert energy["step_uw"] is None
         assert energy["step_uj"] >= 200_000
         assert one["program_ns"] <= energy["time_ns"]
-    written = measured.load(out, 46)
+    written = measured.load_measured(out, 46)
     assert [(one.kernels, one.gpu, one.clock, one.sensor) for one in written] == [
         ((("spin", 4),), "fake", "1725MHz", "nvml:0:energy")] * 2  # fmt: skip
     energies = [one["sensors"][0] for one in found["rounds"]]
@@ -85,7 +85,7 @@ def test_a_counter_measures_and_a_short_program_is_repeated(run: Gpurt, fake: An
     code, text, _ = run("energy", "-o", out, "--interval", "1ms", "--", "sh", "-c", "echo loud; sleep 0.1")
     assert code == 0
     assert "loud" not in text
-    assert [one.kernels for one in measured.load(out, 46)] == [(("spin", 4),)] * 2 + [()]
+    assert [one.kernels for one in measured.load_measured(out, 46)] == [(("spin", 4),)] * 2 + [()]
 
 
 def test_kernels_and_units_are_measured_in_an_order_by_chance(run: Gpurt, fake: Any, tmp_path: Path) -> None:

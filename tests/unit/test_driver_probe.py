@@ -31,7 +31,7 @@ NOBODY = probe.Target("/none", 0, "amdgpu", None)
 
 
 def found(function: Callable[[probe.Target], Diagnosis], limit: float = 30) -> Diagnosis:
-    (one,) = probe.run([probe.Check("it", limit, function)], NOBODY)
+    (one,) = probe.run_probe([probe.Check("it", limit, function)], NOBODY)
     return one
 
 
@@ -194,11 +194,11 @@ def power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_how_a_machine_is_put_to_sleep(power: Path) -> None:
-    plan = sleep.planned()
+    plan = sleep.planned_sleep()
     assert (plan.title, plan.alarm, plan.stage) == ("mem (deep)", power / "rtc/rtc1/wakealarm", "")
     (power / "power/state").write_text("freeze\n")
     (power / "power/pm_test").write_text("none core [freezer]\n")
-    plan = sleep.planned()
+    plan = sleep.planned_sleep()
     assert (plan.title, plan.stage) == ("freeze", "freezer")
 
 
@@ -219,7 +219,7 @@ def test_a_machine_that_would_not_sleep_or_not_wake_is_refused(
         (power / file).write_text(text)
     before = contents(power)
     with pytest.raises(DeviceError, match=said):
-        sleep.planned()
+        sleep.planned_sleep()
     assert contents(power) == before
 
 
@@ -230,7 +230,7 @@ def test_who_may_not_write_is_refused(power: Path, monkeypatch: pytest.MonkeyPat
     if os.access("/sys/kernel/notes", os.W_OK):
         monkeypatch.setattr(os, "access", lambda file, _: "wakealarm" not in str(file))
     with pytest.raises(DeviceError, match=r"may not write .*wakealarm: run this as root"):
-        sleep.planned()
+        sleep.planned_sleep()
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -238,7 +238,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def test_the_clock_is_set_before_the_machine_sleeps_and_freed_afterwards(power: Path) -> None:
-    plan = sleep.planned()
+    plan = sleep.planned_sleep()
     os.mkfifo(power / "alarm")
     reader = os.open(power / "alarm", os.O_RDONLY | os.O_NONBLOCK)
     sleep.sleep(replace(plan, alarm=power / "alarm"), 20)
@@ -248,7 +248,7 @@ def test_the_clock_is_set_before_the_machine_sleeps_and_freed_afterwards(power: 
 
 
 def test_a_machine_that_does_not_sleep_says_why_and_is_not_woken_later(power: Path) -> None:
-    plan = sleep.planned()
+    plan = sleep.planned_sleep()
     (power / "power/state").unlink()
     (power / "power/state").symlink_to("/dev/full")
     with pytest.raises(DeviceError, match=r"the machine did not sleep: .*/state: No space left on device"):
@@ -276,7 +276,7 @@ def test_what_a_suspend_leaves(
     states: list[dict[str, object]], slept: float, status: Status, text: str,
 ) -> None:  # fmt: skip
     """The driver's state before is STATE; afterwards come the others, the last one for good."""
-    plan, left = sleep.planned(), [STATE, *states]
+    plan, left = sleep.planned_sleep(), [STATE, *states]
     woken = tmp_path / "woken"
 
     def suspend(_: sleep.SleepPlan, seconds: int) -> float:
@@ -296,7 +296,7 @@ def test_what_a_suspend_leaves(
 
 
 def test_a_rehearsal_of_the_kernel_is_no_suspend(power: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    plan = replace(sleep.planned(), stage="freezer")
+    plan = replace(sleep.planned_sleep(), stage="freezer")
     monkeypatch.setattr(probe, "_state", lambda _: STATE)
     monkeypatch.setattr(probe, "_now", lambda _: SimpleNamespace(faults=0))
     monkeypatch.setattr(probe, "WITH_LOAD", [probe.Check(probe.SUSPEND, 60, partial(probe._suspend, plan=plan))])
@@ -359,6 +359,6 @@ def test_a_check_that_is_just_begun_when_the_probe_ends_is_ended_too(monkeypatch
     monkeypatch.setattr(probe.os, "fork", interrupted)
     check = probe.Check("waits", 600, lambda _: time.sleep(600))  # type: ignore[arg-type,return-value]
     with ending.raised(), pytest.raises(KeyboardInterrupt):
-        list(probe.run([check], probe.Target("/none", 0, "x", None)))
+        list(probe.run_probe([check], probe.Target("/none", 0, "x", None)))
     with pytest.raises(ChildProcessError):  # it was killed, and waited for
         os.waitpid(begun[0], os.WNOHANG)

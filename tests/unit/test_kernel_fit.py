@@ -38,16 +38,16 @@ def times(tmp_path: Path) -> Path:
 
 
 def test_the_authors_measurements_are_not_monotone(times: Path) -> None:
-    measured = fit.read(times)
+    measured = fit.read_rows(times)
     assert measured.slower == (20, 21, 23, 24, 25, 27)
-    table = fit.table(measured)
+    table = fit.times_table(measured)
     found = table.up_to(28)
     assert [time.worst for time in found] == sorted((time.worst for time in found), reverse=True)
     assert found[24].worst == found[21].worst == 377 * MS
 
 
 def test_the_formula_is_the_least_that_bounds_all(times: Path) -> None:
-    measured = fit.read(times)
+    measured = fit.read_rows(times)
     for interleave in (1000, 1800, 2000):
         found = fit.formula(measured, interleave)
         assert not fit.unbounded(found, measured)
@@ -58,7 +58,7 @@ def test_the_formula_is_the_least_that_bounds_all(times: Path) -> None:
 
 
 def test_a_lower_bound_above_what_was_measured_is_none(times: Path) -> None:
-    measured = fit.read(times)
+    measured = fit.read_rows(times)
     found = fit.formula(measured, 2000)
     slow = replace(found, work=Span.exactly(100 * found.work.worst))
     assert unreached(slow, measured) == [
@@ -88,17 +88,17 @@ def test_what_is_printed_is_a_segment(
     )
     part = load(file).taskset.tasks[0].gpu_segments[0].parts[0]
     assert isinstance(part, Kernel)
-    measured = fit.read(times)
-    assert part == (fit.table(measured) if options == ["--table"] else
+    measured = fit.read_rows(times)
+    assert part == (fit.times_table(measured) if options == ["--table"] else
                     fit.formula(measured, 1800 if options else 2000))  # fmt: skip
 
 
 def test_several_times_of_a_number_and_holes(tmp_path: Path) -> None:
     path = tmp_path / "few.csv"
     path.write_text("1,9ms\n4,3ms\n1,8ms\n\n4,2.5ms\n")
-    measured = fit.read(path)
+    measured = fit.read_rows(path)
     assert (measured.spans, measured.missing) == ({1: Span(9 * MS, 8 * MS), 4: Span(3 * MS, 2500000)}, (2, 3))
-    assert [time.worst for time in fit.table(measured).times] == [9 * MS, 9 * MS, 9 * MS, 3 * MS]
+    assert [time.worst for time in fit.times_table(measured).times] == [9 * MS, 9 * MS, 9 * MS, 3 * MS]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_bad_files_are_refused_with_their_line(tmp_path: Path, text: str, says: 
     path = tmp_path / "bad.csv"
     path.write_text(text)
     with pytest.raises(FileError, match=says):
-        fit.read(path)
+        fit.read_rows(path)
 
 
 def test_the_command_refuses_what_it_cannot_fit(

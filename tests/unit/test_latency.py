@@ -11,7 +11,7 @@ import pytest
 from calls import Gpurt, caller
 
 from gpurt.errors import RefusedError
-from pycontrol.machine.wakeups import measure, observe
+from pycontrol.machine.wakeups import measure_wakeups, observe
 
 FILE = """[platform]
 cpus = 1
@@ -59,7 +59,7 @@ def test_the_command_says_what_a_file_takes(gpurt: Gpurt) -> None:
 
 def test_a_cpu_that_is_not_there_is_refused() -> None:
     with pytest.raises(RefusedError, match="CPU 4095 is not one of this machine's"):
-        measure([4095], 1, 100_000, 1_000_000)
+        measure_wakeups([4095], 1, 100_000, 1_000_000)
 
 
 @pytest.mark.parametrize(

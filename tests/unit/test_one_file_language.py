@@ -10,7 +10,7 @@ from calls import Gpurt, caller
 
 from analysis import taskset
 from analysis.answers import verdict
-from analysis.energy.file import load as load_energy
+from analysis.energy.file import load_system as load_energy
 from gpurt.errors import TasksetError
 
 ROOT = Path(__file__).resolve().parents[2]

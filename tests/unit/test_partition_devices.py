@@ -188,7 +188,7 @@ def test_a_split_that_the_driver_refuses_is_a_no(
 def test_profiles_are_read(fake_nvml: Any) -> None:
     """Three profiles have 14 SMs: the one of which seven fit is taken."""
     fake_nvml.fake_mig(0, MIG)
-    assert mig.read(0) == ("Fake 0", A100)
+    assert mig.read_mig(0) == ("Fake 0", A100)
 
 
 def test_the_a100_s_combinations() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpurt.errors import FileError, RuntimeFailure
-from pycontrol.measure.checkpoint import CUT_OFF_ATTEMPT, Checkpoint, packed, unpacked
+from pycontrol.measure.checkpoint import CUT_OFF_ATTEMPT, Checkpoint, packed_state, unpacked
 from pycontrol.measure.conditions import Condition, Here
 from pycontrol.measure.identity import Contents, identity
 from pycontrol.measure.plan import Planned
@@ -40,7 +40,7 @@ def results(draw: st.DrawFn) -> ProfileResult:
 
 @given(results())
 def test_a_result_is_read_as_it_was_written(result: ProfileResult) -> None:
-    assert unpacked(result.planned, packed(result)) == result
+    assert unpacked(result.planned, packed_state(result)) == result
 
 
 def result(number: int) -> ProfileResult:

@@ -23,12 +23,12 @@ from pycontrol.commands.times import CONDITIONS
 from pycontrol.link.control import EventRecord
 from pycontrol.machine.clocks import Clock, MachineClocks
 from pycontrol.measure import conditions
-from pycontrol.measure.campaign import compare
+from pycontrol.measure.campaign import compare_runs
 from pycontrol.measure.conditions import Condition, Here, choose
 from pycontrol.measure.entry import Account, entry, remarks, replaceable
-from pycontrol.measure.plan import MOST_RUNS, Planned, plan
+from pycontrol.measure.plan import MOST_RUNS, Planned, plan_runs
 from pycontrol.measure.processes import start
-from pycontrol.measure.run import ProfileOptions, ProfileResult, read
+from pycontrol.measure.run import ProfileOptions, ProfileResult, read_run
 from pycontrol.measure.segments import Costs, Jobs, MeasuredJob, Segment, jobs, segments
 from pycontrol.measure.summary import enlarged, read_margin, reduced, times
 
@@ -48,29 +48,29 @@ def test_a_plan_has_every_input_and_condition_and_pairs_equally_often(
     named, chosen = [f"input{at}" for at in range(inputs)], ALL[:count]
     if runs < max(inputs, count):
         with pytest.raises(UsageError, match=f"--runs {runs} is too few"):
-            plan(runs, named, chosen, seed)
+            plan_runs(runs, named, chosen, seed)
         return
-    made = plan(runs, named, chosen, seed)
+    made = plan_runs(runs, named, chosen, seed)
     assert [one.number for one in made] == list(range(1, runs + 1))
     assert {one.condition for one in made} == set(chosen)
     assert {one.given for one in made} == (set(named) or {None})
     pairs = Counter((one.condition, one.given) for one in made)
     every = (inputs or 1) * count
     assert max(pairs.values()) - (min(pairs.values()) if len(pairs) == every else 0) <= 1
-    assert plan(runs, named, chosen, seed) == made
+    assert plan_runs(runs, named, chosen, seed) == made
 
 
 def test_every_order_is_drawn() -> None:
-    orders = Counter(tuple(one.condition for one in plan(3, [], ALL[:3], seed)) for seed in range(600))
+    orders = Counter(tuple(one.condition for one in plan_runs(3, [], ALL[:3], seed)) for seed in range(600))
     assert len(orders) == 6
     assert min(orders.values()) > 60  # 100 are expected
 
 
 def test_how_many_runs_there_are_if_nobody_says_it() -> None:
-    assert len(plan(None, [], ALL[:2], 1)) == 20
-    assert len(plan(None, ["a"] * 10, ALL[:5], 1)) == 50
+    assert len(plan_runs(None, [], ALL[:2], 1)) == 20
+    assert len(plan_runs(None, ["a"] * 10, ALL[:5], 1)) == 50
     with pytest.raises(UsageError, match="is more than"):
-        plan(MOST_RUNS + 1, [], ALL[:1], 1)
+        plan_runs(MOST_RUNS + 1, [], ALL[:1], 1)
 
 
 def test_an_input_goes_where_its_place_is() -> None:
@@ -260,11 +260,11 @@ def test_jobs_that_are_counted() -> None:
 def test_a_run_of_which_not_all_was_seen_does_not_count() -> None:
     run, free = Planned(1, Condition.QUIET), ProfileOptions(["./x"], theta=0)
     whole = [event(B, 1), event(G, 1), event(W, 3, 1), event(E, 4), event(X, 5)]
-    assert read(run, free, whole, 7, (1, 2)).jobs.jobs[0].segments[0].pure == MS
+    assert read_run(run, free, whole, 7, (1, 2)).jobs.jobs[0].segments[0].pure == MS
     lost = replace(event(EventKind.LOST, 6), pid=0, client=0, lost=1)
     update = replace(event(EventKind.COMMIT, 2, 1, 0), pid=0)
-    assert read(run, free, [*whole, replace(update, cause=Cause.PRIORITY)], 7, (1, 2)).jobs.jobs
-    assert read(run, free, [*whole, event(EventKind.OVERRUN, 2, pid=9)], 7, (1, 2)).jobs.jobs
+    assert read_run(run, free, [*whole, replace(update, cause=Cause.PRIORITY)], 7, (1, 2)).jobs.jobs
+    assert read_run(run, free, [*whole, event(EventKind.OVERRUN, 2, pid=9)], 7, (1, 2)).jobs.jobs
     for records, options, pid, match in (
         ([*whole, lost], free, 7, "events were lost"),
         ([*whole, replace(update, cause=Cause.POLICY)], free, 7, "the policy of GPU 0 was changed during the run"),
@@ -276,18 +276,18 @@ def test_a_run_of_which_not_all_was_seen_does_not_count() -> None:
         ([replace(one, priority=0) for one in whole], free, 7, "best effort"),
     ):
         with pytest.raises(RuntimeFailure, match=match):
-            read(Planned(1, Condition.GPU), options, records, pid, (1, 2))
-    blind = read(run, ProfileOptions(["./x"]), [one for one in whole if one.kind is not W], 7, (1, 2))
+            read_run(Planned(1, Condition.GPU), options, records, pid, (1, 2))
+    blind = read_run(run, ProfileOptions(["./x"]), [one for one in whole if one.kind is not W], 7, (1, 2))
     assert [(one.misc, one.pure) for one in blind.segments] == [(None, 3 * MS)]
 
 
 def test_runs_of_other_jobs_are_not_compared() -> None:
     first, second = results((Condition.QUIET, [(8,)]), (Condition.CPU, [(8, 1)]))
-    compare([first, first], ProfileOptions(["x"]))
+    compare_runs([first, first], ProfileOptions(["x"]))
     with pytest.raises(RuntimeFailure, match=r"job 1 of run 2 \(cpu\) has 2 GPU segments, job 1 of run 1 .* has 1; "):
-        compare([first, second], ProfileOptions(["x"]))
+        compare_runs([first, second], ProfileOptions(["x"]))
     with pytest.raises(RuntimeFailure, match=r"announces jobs of no task, run 1 .* others"):
-        compare([first, replace(first, jobs=replace(first.jobs, task="a"))], ProfileOptions(["x"]))
+        compare_runs([first, replace(first, jobs=replace(first.jobs, task="a"))], ProfileOptions(["x"]))
 
 
 def results(*rows: tuple[Condition, list[tuple[int, ...]]], cpu: int | None = None) -> list[ProfileResult]:

@@ -21,7 +21,7 @@ from types import TracebackType
 
 from gpurt import kept
 from gpurt._gpurt import lib
-from gpurt.kept import FOREVER, check
+from gpurt.kept import FOREVER, check_result
 from gpurt.segments import Client, begun, handle_of
 from gpurt.types import CData
 
@@ -54,7 +54,7 @@ class copy:  # noqa: N801  (reads as a statement)
     def __enter__(self) -> copy:
         if self._open:
             raise OSError(errno.EBUSY, "the copy is open already")
-        handle, status = handle_of(self._client), kept.status()
+        handle, status = handle_of(self._client), kept.call_status()
         try:
             self._ask(handle, status)
             self._process = os.getpid() if begun(status[0], self._client, "begin a copy") else 0
@@ -84,7 +84,7 @@ class copy:  # noqa: N801  (reads as a statement)
         if self._open:
             status = lib.gpurt_copy_next(handle_of(self._client), self._timeout)
             self._process = 0 if status else self._process
-            check(status, "go on with a copy")
+            check_result(status, "go on with a copy")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -93,7 +93,7 @@ class copy:  # noqa: N801  (reads as a statement)
             self._process = 0
             status = lib.gpurt_copy_end(handle_of(self._client))
             if error is None:
-                check(status, "end a copy")
+                check_result(status, "end a copy")
 
 
 def chunks(size: int, chunk: int, priority: int = 0, client: Client | None = None) -> Chunks:

@@ -19,7 +19,7 @@ import errno
 from dataclasses import dataclass
 
 from gpurt._gpurt import ffi, lib
-from gpurt.kept import FOREVER, check, unsigned
+from gpurt.kept import FOREVER, check_result, unsigned
 from gpurt.segments import Client
 
 
@@ -56,7 +56,7 @@ class Job:
         """Announces it.  ``release``: CLOCK_MONOTONIC, ns; 0: now."""
         self._client = client
         place, when = ffi.new("uint64_t *"), unsigned(release, "a release")
-        check(lib.gpurt_job_ready(client.handle, task.encode(), when, place), f"announce a job of {task}")
+        check_result(lib.gpurt_job_ready(client.handle, task.encode(), when, place), f"announce a job of {task}")
         self.number = int(place[0])
 
     def wait(self, timeout: int = FOREVER) -> Grant | None:
@@ -69,7 +69,7 @@ class Job:
         status = lib.gpurt_job_wait(self._client.handle, self.number, unsigned(timeout, "a timeout"), made)
         if status == -errno.ETIME:
             return None
-        check(status, "wait for units")
+        check_result(status, "wait for units")
         return Grant(made.gpu, made.first, made.units, made.partition, made.when_ns, made.deadline_ns, made.kernel_ns)
 
     def run(self, units: int = 0, duration: int = 0) -> int:
@@ -86,13 +86,13 @@ class Job:
         status = lib.gpurt_job_run(self._client.handle, self.number, units, length, place)
         while status == -errno.EINTR:
             status = lib.gpurt_job_wait_kernel(self._client.handle, self.number, FOREVER, place)
-        check(status, "run a kernel")
+        check_result(status, "run a kernel")
         return int(place[0])
 
     def kernel_done(self) -> None:
         """Says that the kernel has ended.  Raises OSError: ENOENT, EBUSY."""
-        check(lib.gpurt_job_kernel_done(self._client.handle, self.number), "end a kernel")
+        check_result(lib.gpurt_job_kernel_done(self._client.handle, self.number), "end a kernel")
 
     def done(self) -> None:
         """Says that the job is done.  Raises OSError: ENOENT, EBUSY."""
-        check(lib.gpurt_job_done(self._client.handle, self.number), "end a job")
+        check_result(lib.gpurt_job_done(self._client.handle, self.number), "end a job")

@@ -20,7 +20,7 @@ NOT_CALLED = int(lib.GPURT_NOT_CALLED)
 OPEN = (NOT_CALLED, -errno.EINTR, -errno.EOPNOTSUPP)
 
 
-def check(status: int, what: str) -> None:
+def check_result(status: int, what: str) -> None:
     """Raises OSError if a function of libgpurt returned an error (-errno)."""
     if status:
         raise OSError(-status, f"{what}: {os.strerror(-status)}")
@@ -33,7 +33,7 @@ def unsigned(value: int, what: str) -> int:
     return value
 
 
-def status() -> CData:
+def call_status() -> CData:
     """Where a call leaves its result, before Python handles any signal."""
     return ffi.new("int *", NOT_CALLED)
 
@@ -41,7 +41,7 @@ def status() -> CData:
 def begin(handle: object, flags: int, priority: int, kept: CData) -> int:
     """Begins a segment, and waits for the GPU if the flags say so; 0, or -errno after which `give_up` is to be called.
 
-    ``kept`` is from `status`, and for `give_up`.
+    ``kept`` is from `call_status`, and for `give_up`.
     """
     lib.gpurt_py_begin(handle, flags, priority, kept)
     result = int(kept[0])
@@ -59,7 +59,7 @@ def give_up(handle: object, kept: CData) -> None:
 
 def end(handle: object, flags: int) -> int:
     """Ends the innermost segment, whatever it returns or raises; 0 or -errno."""
-    kept = status()
+    kept = call_status()
     try:
         lib.gpurt_py_end(handle, flags, kept)
         while kept[0] == -errno.EINTR:

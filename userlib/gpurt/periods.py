@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from gpurt._gpurt import ffi, lib
-from gpurt.kept import check, unsigned
+from gpurt.kept import check_result, unsigned
 from gpurt.segments import Client, begun, handle_of
 
 
@@ -65,7 +65,7 @@ class job:  # noqa: N801  (reads as a statement)
             self._open = False
             status = lib.gpurt_job_end(handle_of(self._client))
             if error is None:
-                check(status, "end a job")
+                check_result(status, "end a job")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class periodic:  # noqa: N801  (reads as a statement)
         if period <= 0:
             raise OSError(errno.EINVAL, f"a period of {period} ns")
         every, start = unsigned(period, "a period"), unsigned(first, "a first release")
-        check(lib.gpurt_periodic_init(self._state, handle, _name(task), every, start), "begin a periodic task")
+        check_result(lib.gpurt_periodic_init(self._state, handle, _name(task), every, start), "begin a periodic task")
 
     def __iter__(self) -> Generator[int, None, None]:
         try:
@@ -116,7 +116,7 @@ class periodic:  # noqa: N801  (reads as a statement)
                 status = lib.gpurt_periodic_next(self._state)
                 if status == -errno.EINTR:
                     continue  # the signal's handler has run, and raised no exception
-                check(status, "begin a job")
+                check_result(status, "begin a job")
                 yield int(self._state.job)
         except GeneratorExit:  # Python would print a traceback of another exception if nobody calls close()
             with suppress(OSError):
@@ -136,7 +136,7 @@ class periodic:  # noqa: N801  (reads as a statement)
         if not self._state.open:
             return
         self._check_open()
-        check(lib.gpurt_periodic_stop(self._state), "end a job")
+        check_result(lib.gpurt_periodic_stop(self._state), "end a job")
 
     @property
     def release(self) -> int:

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 from gpurt import functions, kept, streams
 from gpurt._gpurt import ffi, lib
 from gpurt.enums import Cap, Form
-from gpurt.kept import FOREVER, check
+from gpurt.kept import FOREVER, check_result
 from gpurt.streams import Given, Stream
 from gpurt.types import CData
 
@@ -91,7 +91,7 @@ class Client:
     def capabilities(self) -> Cap:
         """The host's capabilities.  Raises OSError."""
         query = ffi.new("struct gpurt_query *")
-        check(lib.gpurt_query_host(self.handle, query), "query")
+        check_result(lib.gpurt_query_host(self.handle, query), "query")
         return Cap(query.caps)
 
     def join(self, group: str, raise_all: bool = False) -> None:
@@ -108,7 +108,7 @@ class Client:
         code = -lib.gpurt_group_join(self.handle, os.fsencode(group), flags)
         if code in _NOT_KEPT and raise_all:
             raise OSError(code, f"join group {group}: {_NOT_KEPT[code]}")
-        check(-code, f"join group {group}")
+        check_result(-code, f"join group {group}")
 
     def close(self) -> None:
         """Ends the client together with its segments, TSGs and work.  Calling it again does nothing."""
@@ -123,42 +123,42 @@ class Client:
             OSError: EPERM if the thread may not take that priority itself, or may not be raised.
             ValueError: no such form.
         """
-        handle, status = self.handle, kept.status()
+        handle, status = self.handle, kept.call_status()
         try:
-            check(kept.begin(handle, _flags(wait, form), priority, status), "begin")
+            check_result(kept.begin(handle, _flags(wait, form), priority, status), "begin")
         except BaseException:
             kept.give_up(handle, status)
             raise
 
     def end(self, drain: bool = False) -> None:
         """Ends the innermost segment, also if it raises.  Raises OSError: ENOENT if none is open."""
-        check(kept.end(self.handle, lib.GPURT_END_DRAIN if drain else 0), "end")
+        check_result(kept.end(self.handle, lib.GPURT_END_DRAIN if drain else 0), "end")
 
     def wait(self, timeout: int = FOREVER) -> None:
         """Waits until the segment owns the GPU.  Raises OSError: ETIMEDOUT, ENOENT."""
-        check(lib.gpurt_segment_wait(self.handle, kept.unsigned(timeout, "a timeout")), "wait")
+        check_result(lib.gpurt_segment_wait(self.handle, kept.unsigned(timeout, "a timeout")), "wait")
 
     def open_tsg(self) -> int:
         """Opens a time-slice group (TSG) on the virtual GPU and returns its number."""
         place = ffi.new("uint32_t *")
-        check(lib.gpurt_tsg_open(self.handle, place), "open a TSG")
+        check_result(lib.gpurt_tsg_open(self.handle, place), "open a TSG")
         return int(place[0])
 
     def close_tsg(self, tsg: int) -> None:
         """Closes a TSG and drops its work."""
-        check(lib.gpurt_tsg_close(self.handle, tsg), "close a TSG")
+        check_result(lib.gpurt_tsg_close(self.handle, tsg), "close a TSG")
 
     def submit(self, tsg: int, duration: int, engine: int = lib.GPURT_ENGINE_EXEC, fence: bool = False) -> int:
         """Queues work of ``duration`` ns on the virtual GPU and returns its number."""
         place = ffi.new("uint64_t *")
         flags, length = lib.GPURT_SUBMIT_FENCE if fence else 0, kept.unsigned(duration, "a duration")
-        check(lib.gpurt_submit_work(self.handle, tsg, engine, flags, length, place), "submit")
+        check_result(lib.gpurt_submit_work(self.handle, tsg, engine, flags, length, place), "submit")
         return int(place[0])
 
     def wait_work(self, tsg: int, work: int, timeout: int = FOREVER) -> int:
         """Waits for work and returns the time (CLOCK_MONOTONIC) at which it completed."""
         place, limit = ffi.new("uint64_t *"), kept.unsigned(timeout, "a timeout")
-        check(lib.gpurt_work_wait(self.handle, tsg, work, limit, place), "wait for work")
+        check_result(lib.gpurt_work_wait(self.handle, tsg, work, limit, place), "wait for work")
         return int(place[0])
 
 
@@ -174,7 +174,7 @@ def begun(status: int, client: Client | None, what: str) -> bool:
     """
     if status == -errno.ENODEV and client is None:
         return False
-    check(status, what)
+    check_result(status, what)
     return True
 
 
@@ -257,11 +257,11 @@ class segment:  # noqa: N801  (reads as a statement)
         if managed:
             status = kept.end(handle_of(self._client), self._end)
             if error is None:
-                check(status, "end a GPU segment")
+                check_result(status, "end a GPU segment")
 
     def __enter__(self) -> None:
         stack: list[_Open] = self._open.__dict__.setdefault("stack", [])
-        depth, status = len(stack), kept.status()
+        depth, status = len(stack), kept.call_status()
         try:
             stack.append(self._started(self._wait, status))
         except BaseException:
@@ -287,7 +287,7 @@ class segment:  # noqa: N801  (reads as a statement)
     async def __aenter__(self) -> None:
         """Begins on the loop's thread, which is the one that policy `boosted` raises; waits on another one."""
         task = streams.current_task()  # or RuntimeError: another library executes this coroutine, and nothing has begun
-        opened = self._started(wait=False, status=kept.status(), elsewhere=True)
+        opened = self._started(wait=False, status=kept.call_status(), elsewhere=True)
         if opened.managed and self._wait:
             await self._granted()
         self._tasks.setdefault(task, []).append(opened)
@@ -302,7 +302,8 @@ class segment:  # noqa: N801  (reads as a statement)
             lib.gpurt_segment_end(handle, 0)
 
         try:
-            check(await streams.in_thread(lambda: lib.gpurt_segment_wait(handle, FOREVER), give_up), "wait for the GPU")
+            result = await streams.in_thread(lambda: lib.gpurt_segment_wait(handle, FOREVER), give_up)
+            check_result(result, "wait for the GPU")
         except BaseException:
             if not ended:
                 give_up()

@@ -138,7 +138,7 @@ def gpu(kind: str, name: str, limit: int | None = None) -> SpatialGpu:
     return SpatialGpu(name, units, limit or units, static, idle, kind=kind)
 
 
-def load(folder: Path) -> dict[str, Profile]:
+def load_published(folder: Path) -> dict[str, Profile]:
     """The eight benchmarks by name.  Raises FileError if a file is missing or is not what it should be."""
     found = {}
     for name, facts in FACTS.items():

@@ -28,7 +28,7 @@ EPSILON = {"boosted-0us": 0, "boosted-300us": 300, "boosted-1000us": 1000}
 
 def _experiment(name: str, epsilon: int) -> Schedulability:
     costs = epsilon * US * 4 // 5, epsilon * US // 5
-    load = sweeps.load(PAPER)
+    load = sweeps.load_sweeps(PAPER)
     panel = replace(load, points=load.points[:6])
     title = f"Schedulability by {load.axis}, epsilon {epsilon} us for all"
     curves = tuple(Curve(test, test, costs) for test in TESTS)

@@ -69,12 +69,12 @@ class EnergyExperiment(Experiment[Draw, Numbers]):
     def evaluate(self, point: Draw, settings: Settings, start: int, count: int) -> Numbers:
         """A list for each taskset, with the numbers of each curve.  Raises FileError if there are no profiles."""
         assert settings.profiles is not None
-        profiles = published.load(settings.profiles)
+        profiles = published.load_published(settings.profiles)
         found, run = [], EnergyRun(self.horizon, complete=self.complete)
         for index in range(start, start + count):
             one = system(point, profiles, settings.seed, index)
             setups = (prepare(one, POLICIES[curve.policy], curve.options) for curve in self.curves)
-            found.append([self._numbers(one, compiled.simulate(setup, run)) for setup in setups])
+            found.append([self._numbers(one, compiled.simulate_compiled(setup, run)) for setup in setups])
         return found
 
     def _numbers(self, one: SpatialSystem, outcome: EnergyOutcome) -> list[float]:

@@ -24,7 +24,7 @@ class Work:
     count: int
 
 
-def run(
+def run_experiment(
     experiment: Experiment[Point, Result],
     settings: Settings = DEFAULT,
     jobs: int = 1,
@@ -34,7 +34,7 @@ def run(
 
     ``progress`` is called with the number of tasksets done and of all tasksets.
     """
-    pieces, done, counted = plan(experiment, settings), {}, 0
+    pieces, done, counted = plan_work(experiment, settings), {}, 0
     total = sum(work.count for work in pieces)
     for work, result in _each(partial(evaluate, experiment, settings), pieces, jobs, experiment.threads):
         done[work] = result
@@ -47,7 +47,7 @@ def run(
     return found
 
 
-def plan(experiment: Experiment[Point, Result], settings: Settings) -> list[Work]:
+def plan_work(experiment: Experiment[Point, Result], settings: Settings) -> list[Work]:
     """The pieces of an experiment."""
     return [
         Work(i, j, start, min(experiment.piece, settings.tasksets - start))

@@ -35,7 +35,7 @@ PRINTED_BOUNDS = (
 
 PANELS = {
     "a": sweeps.tasks(PAPER),
-    "b": sweeps.load(PAPER),
+    "b": sweeps.load_sweeps(PAPER),
     "c": sweeps.cpus(PAPER),
     "d": sweeps.users(PAPER),
     "e": sweeps.ratio(PAPER, [step / 5 for step in range(11)]),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from analysis.masks.effect import effect, kernel_time
 from analysis.masks.topology import CHIPS
-from analysis.papers.dispatch import LaunchStream, Settings, dispatcher, simulate
+from analysis.papers.dispatch import LaunchStream, Settings, dispatcher, simulate_blocks
 from analysis.papers.experiments.rows import Row
 from analysis.papers.experiments.study import Claim, Study
 
@@ -68,7 +68,7 @@ TABLE_2 = [
 ]
 
 
-def packed(units: int) -> int:
+def packed_blocks(units: int) -> int:
     """Figure 9: the CUs of one shader engine after another's."""
     bits = [4 * unit + engine for engine in range(4) for unit in range(15)]
     return sum(1 << bit for bit in bits[:units])
@@ -98,7 +98,7 @@ def _table(scenarios: Sequence[Scenario]) -> Callable[[int, int, Callable[[], No
 def simulated(one: Scenario, launches: int, seed: int) -> Row:
     """A row of the tables: the scenario in simulation, and what was published of it."""
     streams = [matrix(one.measured, one.mask)] + ([matrix(one.other, one.others)] if one.other else [])
-    times, *others = simulate(dispatcher(streams, CHIP), streams, Settings(launches, seed))
+    times, *others = simulate_blocks(dispatcher(streams, CHIP), streams, Settings(launches, seed))
     return _row(one, times, others[0] if others else [])
 
 
@@ -116,10 +116,10 @@ def _row(one: Scenario, times: Sequence[int], others: Sequence[int]) -> Row:
 
 def _figure(samples: int, seed: int, progress: Callable[[], None]) -> list[Row]:
     rows: list[Row] = []
-    for curve, masks in (("distributed", distributed), ("packed", packed)):
+    for curve, masks in (("distributed", distributed), ("packed", packed_blocks)):
         for units in range(1, 61):
             stream = matrix(1024, masks(units))
-            (times,) = simulate(dispatcher([stream], CHIP), [stream], Settings(samples, seed))
+            (times,) = simulate_blocks(dispatcher([stream], CHIP), [stream], Settings(samples, seed))
             (counts,) = effect(stream.mask, CHIP).counts
             rows.append({
                 "curve": curve, "x": units, "mask": f"{stream.mask:#x}", "launches": len(times),
@@ -229,7 +229,7 @@ def _draw(rows: Sequence[Row], path: Path) -> None:
     axes.legend()
     figure.suptitle("Masks of growing size (RTNS'21, figure 9)", fontsize=10)
     figure.tight_layout()
-    pictures.save(figure, path)
+    pictures.save_picture(figure, path)
 
 
 STUDIES = [

@@ -36,10 +36,10 @@ def finish(figure: Figure, first: Axes, title: str, path: Path) -> None:
     figure.legend(handles, labels, loc="upper center", ncol=4, fontsize=8, bbox_to_anchor=(0.5, 0.0))
     figure.suptitle(title, fontsize=10)
     figure.tight_layout()
-    save(figure, path, tight=True)
+    save_picture(figure, path, tight=True)
 
 
-def save(figure: Figure, path: Path, tight: bool = False) -> None:
+def save_picture(figure: Figure, path: Path, tight: bool = False) -> None:
     """Saves a picture.  Without a date equal results make equal files."""
     figure.savefig(path, dpi=110,
                    metadata={"Date": None} if path.suffix == ".svg" else None, bbox_inches="tight" if tight else None)

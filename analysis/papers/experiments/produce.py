@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.papers.experiments.engine import run
+from analysis.papers.experiments.engine import run_experiment
 from analysis.papers.experiments.plan import Experiment, Settings
 from analysis.papers.experiments.rows import Row, write_rows
 from analysis.papers.experiments.study import Claim, Study
@@ -48,7 +48,7 @@ def produce(
         rows, pictures = _study(chosen, settings, folder, form, progress)
         claims = chosen.judge(rows) if chosen.judge else None
         return Produced(chosen.name, time.monotonic_ns() - start, pictures, rows, (), claims)
-    rows = chosen.rows(run(chosen, settings, jobs, progress), settings)
+    rows = chosen.rows(run_experiment(chosen, settings, jobs, progress), settings)
     files = [folder / f"{chosen.name}.csv"]
     write_rows(rows, files[0], chosen.measures)
     files += chosen.draw(rows, folder, form)

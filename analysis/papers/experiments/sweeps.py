@@ -16,7 +16,7 @@ def tasks(base: Parameters, most: int = 20) -> Panel[Drawable]:
     return _panel("tasks", "number of tasks", range(2, most + 1, 2), lambda x: replace(base, tasks=int(x)))
 
 
-def load(base: Parameters) -> Panel[Drawable]:
+def load_sweeps(base: Parameters) -> Panel[Drawable]:
     """Utilization of each CPU, exactly: 0.1 to 0.9."""
     return _panel("load", "utilization per CPU", _tenths(1, 9), lambda x: replace(base, load=(x, x)))
 

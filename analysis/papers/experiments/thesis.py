@@ -33,7 +33,7 @@ COMPARED = (
 PANELS = {
     "4.6": sweeps.tasks(THESIS),
     "4.7": sweeps.cpus(THESIS),
-    "4.8": sweeps.load(THESIS),
+    "4.8": sweeps.load_sweeps(THESIS),
     "4.9": sweeps.users(THESIS),
     "4.10": sweeps.ratio(THESIS, [step / 10 for step in range(1, 11)]),
     "4.11": sweeps.best_effort(THESIS),

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from analysis.papers.experiments.rows import Row
 from analysis.papers.experiments.study import Study
-from analysis.papers.zahaf_tasksets import Parameters, generate, results
+from analysis.papers.zahaf_tasksets import Parameters, generate_zahaf, results
 from analysis.partition.variants import HEURISTICS, LIST_ORDERS
 from analysis.partition.workload import SHIFT
 from gpurt._gpurt import lib
@@ -83,7 +83,7 @@ def run(figure: Figure, tasksets: int, seed: int, progress: Callable[[], None]) 
 
 
 def _point(figure: Figure, parameters: Parameters, count: int, seed: int) -> Iterator[Document]:
-    tasks = generate(parameters, seed, count)
+    tasks = generate_zahaf(parameters, seed, count)
     lower, upper = (_bound(tasks, conflict) for conflict in (0, 1))
     for curve in ZAHAF_CURVES:
         spent = []
@@ -115,7 +115,7 @@ def _bound(tasks: NDArray[Any], conflict: int) -> NDArray[np.float64]:
     return total
 
 
-def draw(figure: Figure, rows: Sequence[Row], path: Path) -> None:
+def draw_zahaf(figure: Figure, rows: Sequence[Row], path: Path) -> None:
     """Draws the figure's measure over total utilization, one panel for each scaling."""
     from analysis.papers.experiments.pictures import MARKERS, finish, new_figure
 
@@ -149,7 +149,7 @@ def _plot_bounds(axes: Any, rows: Sequence[Row]) -> None:
 
 
 STUDIES = [
-    Study(figure.name, figure.title, SOURCE, figure.size, partial(run, figure), draw=partial(draw, figure),
+    Study(figure.name, figure.title, SOURCE, figure.size, partial(run, figure), draw=partial(draw_zahaf, figure),
           measures=figure.measures)
     for figure in FIGURES.values()
 ]  # fmt: skip

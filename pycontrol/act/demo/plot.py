@@ -150,7 +150,7 @@ def _figure(results: Results, footer: str) -> Any:
     return figure
 
 
-def save(results: Results, base: Path, footer: str) -> list[Path]:
+def save_plot(results: Results, base: Path, footer: str) -> list[Path]:
     """Writes the picture as BASE.png and BASE.svg and returns their paths.
 
     Args:

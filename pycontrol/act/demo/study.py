@@ -257,7 +257,7 @@ def quiet() -> Console:
     return Console(stderr=True, quiet=not is_terminal(sys.stderr))
 
 
-def draw(results: Results, options: StudyOptions) -> list[Path]:
+def draw_study(results: Results, options: StudyOptions) -> list[Path]:
     """Draws the picture; returns the names of all files of the demonstration.
 
     Raises:
@@ -265,7 +265,7 @@ def draw(results: Results, options: StudyOptions) -> list[Path]:
     """
     from pycontrol.act.demo import plot
 
-    pictures = plot.save(results, options.out / results.taskset, _footer(results))
+    pictures = plot.save_plot(results, options.out / results.taskset, _footer(results))
     return [*pictures, options.out / "results.json", *(one.trace for one in results.setups if one.trace)]
 
 
@@ -283,7 +283,7 @@ def conclude(results: Results, options: StudyOptions, console: Console) -> None:
         RuntimeFailure: a bound was exceeded in virtual time.  Raised after everything was printed, as is what ended the
             demonstration early.
     """
-    files = draw(results, options)
+    files = draw_study(results, options)
     console.print(demo_table.virtual_time(results))
     console.print(f"- {claim(results)}\n", markup=False, highlight=False)
     console.print(demo_table.this_machine(results))
@@ -297,7 +297,7 @@ def conclude(results: Results, options: StudyOptions, console: Console) -> None:
         raise RuntimeFailure("a bound is exceeded in virtual time: " + "; ".join(results.unsound))
 
 
-def run(options: StudyOptions, console: Console | None = None) -> Results:
+def run_study(options: StudyOptions, console: Console | None = None) -> Results:
     """The whole demonstration, as `gpurt demo` shows it: tables, circumstances, picture, files.
 
     Raises:

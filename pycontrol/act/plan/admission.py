@@ -96,7 +96,7 @@ def standing(taskset: Taskset, why: str) -> str:
     return ""
 
 
-def named(answer: Admission) -> list[Place]:
+def named_task(answer: Admission) -> list[Place]:
     """The places, each with a name: new ones are called p1, p2 and so on, as far as that is free."""
     taken = {place.name for place in answer.places}
     free = (f"p{at}" for at in range(1, 2 * len(answer.places) + 2) if f"p{at}" not in taken)
@@ -106,7 +106,7 @@ def named(answer: Admission) -> list[Place]:
 def written(loaded: TasksetFile, text: str, given: Workload, answer: Admission) -> tuple[str, list[str]]:
     """The file's text with the task in its place, and remarks: a partition that grows loses its mask."""
     old: Mapping[str | None, Partition] = {one.name: one for one in loaded.taskset.partitions}
-    places, notes, partitions = named(answer), [], []
+    places, notes, partitions = named_task(answer), [], []
     if answer.how is How.MOVED:
         lost = {entry.name for one in old.values() for entry in fields(one) if getattr(one, entry.name) is not None}
         if lost := lost - {"name", "compute_units"}:

@@ -20,7 +20,7 @@ from gpurt import files
 from gpurt.errors import RefusedError, UsageError
 from gpurt.text import filename
 from pycontrol.act.plan.admission import extended, places_of, written
-from pycontrol.act.plan.admitted import told
+from pycontrol.act.plan.admitted import told_admission
 from pycontrol.link import applied
 from pycontrol.link.control import Control, connect
 from pycontrol.link.hints import SchedNode
@@ -136,7 +136,7 @@ def _tell(
 ) -> int:  # fmt: skip
     """Prints the answer; the exit code."""
     notes = [*found.notes, *(line for line in fit.lines(objections) if line != why)]
-    data, text = told(file, found.name, found.given, found.answer, found.given.inside, notes)
+    data, text = told_admission(file, found.name, found.given, found.answer, found.given.inside, notes)
     admitted = bool(found.answer.how) and not why
     pids: dict[str, list[int]] = {}
     for pid, task in sorted(matched.items()):

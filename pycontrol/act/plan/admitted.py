@@ -9,16 +9,16 @@ from pathlib import Path
 from analysis.partition.admit import Admission, Place
 from analysis.partition.workload import Workload
 from gpurt.types import Document
-from pycontrol.act.plan.admission import named
+from pycontrol.act.plan.admission import named_task
 from pycontrol.output import render
 from pycontrol.output.render import bound
 
 
-def told(
+def told_admission(
     file: Path, name: str, given: Workload, answer: Admission, inside: str, notes: Sequence[str]
 ) -> tuple[Document, str]:
     """The answer for programs, and for people."""
-    places = named(answer)
+    places = named_task(answer)
     homes = {index: place for place in places for index in place.tasks}
     index = next(at for at, item in enumerate(given.items) if item.name == name)
     home = homes.get(index)

@@ -48,7 +48,7 @@ def _offer(wish: Wish, taskset: Taskset) -> Offer | None:
         return None
     if wish.sizes:
         raise UsageError("--mechanism excludes --sizes: it has sizes of its own")
-    return offered.read(wish.mechanism, wish.gpu, taskset, wish.units)
+    return offered.read_offer(wish.mechanism, wish.gpu, taskset, wish.units)
 
 
 def _planned(taskset: Taskset, given: Workload, variant: str, order: str | None) -> tuple[Any, Result | None]:
@@ -91,7 +91,9 @@ def unproved(given: Workload, shared: str) -> str:
     return f"{shared}; --gpu-only plans the GPU work alone" if shared else ""
 
 
-def workload(taskset: Taskset, inside: str, units: int | None, sizes: str | None, most: int | None) -> Workload:
+def division_workload(
+    taskset: Taskset, inside: str, units: int | None, sizes: str | None, most: int | None
+) -> Workload:  # fmt: skip
     """The tasks and the GPU as `analysis.partition` has them.  Raises UsageError."""
     try:
         given = plan.workload(taskset, inside, units, (), most)
@@ -115,7 +117,7 @@ def sizes_of(text: str, units: int) -> tuple[int, ...]:
     return tuple(range(values[0], max(units, values[0]) + 1, values[1]))
 
 
-def bounds(found: Allocation) -> dict[str, int | None]:
+def division_bounds(found: Allocation) -> dict[str, int | None]:
     """Bounds of response times, ns, of tests that compute them: fp."""
     bounds: dict[str, int | None] = {}
     for part in found.parts if found.workload.inside == "fp" else ():
@@ -188,7 +190,7 @@ def divide(taskset: Taskset, wish: Wish) -> Divided:
         raise UsageError(f"--order goes with one heuristic, such as --variant fit-ina, not with {wish.variant}")
     taskset = replace(taskset, partitions=())
     offer = _offer(wish, taskset)
-    given = workload(taskset, wish.inside, wish.units, wish.sizes, wish.most)
+    given = division_workload(taskset, wish.inside, wish.units, wish.sizes, wish.most)
     if offer:
         given = offered.limited(offer, given)
     found, result = _planned(taskset, given, wish.variant, wish.order)

@@ -35,7 +35,7 @@ class Offer:
     device: int = 0
 
 
-def read(mechanism: str, device: int | None, taskset: Taskset, units: int | None) -> Offer:
+def read_offer(mechanism: str, device: int | None, taskset: Taskset, units: int | None) -> Offer:
     """The offer of the mechanism on the GPU.  ``units``: what the user says that it divides, or None.
 
     Raises UsageError; DeviceError if NVIDIA's GPU is not there, or has no such mechanism.
@@ -78,7 +78,7 @@ def _chip(taskset: Taskset, device: int | None) -> Topology:
 def _green(number: int) -> Offer:
     if os.environ.get(PERCENTAGE, "100") != "100":
         raise UsageError(f"{PERCENTAGE} is set: the driver would tell a share of the SMs; unset it")
-    found = cuda_device.read(number)
+    found = cuda_device.read_device(number)
     grain = GRAINS.get(found.major)
     if grain is None:
         known = f"{min(GRAINS)}.x to {max(GRAINS)}.x"
@@ -89,7 +89,7 @@ def _green(number: int) -> Offer:
 
 
 def _mig(number: int) -> Offer:
-    name, profiles = mig.read(number)
+    name, profiles = mig.read_mig(number)
     return Offer(ways.MIG, profiles, None, f"GPU {number} as nvidia-smi counts is {name}", number)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from analysis.energy import plot
 from analysis.energy.power import Energy, union
-from analysis.energy.timesliced import TimeSliced, energy, executions, load, with_power
+from analysis.energy.timesliced import TimeSliced, energy, executions, load_timesliced, with_power
 from analysis.model import Taskset
 from analysis.traces.plot import format_of
 from analysis.traces.trace import Trace
@@ -35,7 +35,7 @@ class Costs:
 
         if plot:
             format_of(plot)
-        return cls(load(file, units == "opt"))
+        return cls(load_timesliced(file, units == "opt"))
 
     @property
     def taskset(self) -> Taskset:
@@ -88,4 +88,4 @@ class Costs:
     def plot(self, policy: str, path: Path) -> None:
         """Draws it as `gpurt plan energy simulate --plot` does."""
         assert self.energy
-        plot.compare([(policy, self.energy, self.judged, self.missed)], path)
+        plot.compare_plot([(policy, self.energy, self.judged, self.missed)], path)

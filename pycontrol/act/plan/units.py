@@ -86,11 +86,11 @@ def own_units(loaded: TasksetFile, name: str | None, units: Units, objective: st
     if why := loaded.taskset.unserved(name):
         raise UsageError(f"{filename(loaded.path)}: {why}")
     contradiction = mixed(loaded.taskset) or other_mode(test.waiting, loaded.taskset)
-    result = failed(system, Reason.WAITING, contradiction) if contradiction else compiled.run(system, units)
+    result = failed(system, Reason.WAITING, contradiction) if contradiction else compiled.run_method(system, units)
     if result.schedulable and objective == "slack":
         best = allocate.most_slack(system, units, allocate.of(system, result))
         assert best is not None
-        result = on_units(system, allocate.named(system, best))
+        result = on_units(system, allocate.named_allocation(system, best))
     rows = allocate.frontier(system, units, allocate.of(system, result)) if frontier and result.schedulable else {}
     why = result.why or no_proof(test, loaded.taskset) or beyond(test, loaded.taskset, result)
     return OwnUnits(test, system, units, objective, result, why, rows)

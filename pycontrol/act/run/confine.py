@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from analysis.masks.hsa_text import MaskTextError, RocrLimits, write
-from analysis.masks.hsa_text import parse as parse_text
+from analysis.masks.hsa_text import parse_hsa as parse_text
 from analysis.masks.lint import Masked, hangs, lint
 from analysis.masks.mapping import parse_mask, parse_release
 from analysis.masks.topology import CHIPS, Topology

@@ -11,7 +11,7 @@ from threading import Event
 
 from pycontrol.machine.power.account import ENOUGH, Account, SensorEnergy, account
 from pycontrol.machine.power.program import Program
-from pycontrol.machine.power.sensor import Reading, Sensor, SensorError, SensorKind, read
+from pycontrol.machine.power.sensor import Reading, Sensor, SensorError, SensorKind, read_sensor
 
 #: A sensor that averages over a second says little about a window that is not much longer, ns.
 LONG_ENOUGH = 10 * 10**9
@@ -65,7 +65,7 @@ class Round:
 Log = Callable[[str, Reading], None]
 
 
-def measure(
+def measure_power(
     sensors: Sequence[Sensor], command: Sequence[str], options: MeterOptions, log: Log, noted: Event
 ) -> Round:
     """Runs the program, at least once and until every sensor has changed often enough, and reads the sensors.
@@ -82,7 +82,7 @@ def measure(
 
     def sample() -> None:
         for sensor, one in zip(sensors, accounts, strict=True):
-            reading = read(sensor)
+            reading = read_sensor(sensor)
             log(sensor.about.name, reading)
             one.feed(reading)
 

@@ -78,7 +78,7 @@ class Sensor(Protocol):
         ...
 
 
-def read(sensor: Sensor) -> Reading:
+def read_sensor(sensor: Sensor) -> Reading:
     """A value, and when it was read.  Raises SensorError."""
     begin = time.monotonic_ns()
     value = sensor.value()

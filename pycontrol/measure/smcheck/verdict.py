@@ -55,7 +55,7 @@ class Verdict:
         return bool(self.reads_once and self.two_blocks and not self.why)
 
 
-def read(path: Path, into: Said) -> None:
+def read_code(path: Path, into: Said) -> None:
     """Adds what a file says.  Raises FileError that names the file."""
     name = filename(path)
     data = files.read(path, MAX_CODE_BYTES, "a kernel's text")

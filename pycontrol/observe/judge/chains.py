@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.chains.bounds import bounded
+from analysis.chains.bounds import bounded_chains
 from analysis.chains.observed import MEASURE_KEYS, ChainWatch
 from analysis.model import Chain, Taskset
 from analysis.taskset import TasksetFile
@@ -82,7 +82,8 @@ class JudgedChains:
     def __init__(self, file: TasksetFile, bounds: Mapping[str, int], log: Log) -> None:
         self._log, taskset = log, file.taskset
         self._all = [
-            _Judged(chain, taskset, {key: one.bound for key, one in bounded(chain, taskset, bounds).latencies.items()})
+            _Judged(chain, taskset,
+                    {key: one.bound for key, one in bounded_chains(chain, taskset, bounds).latencies.items()})
             for chain in taskset.chains
         ]
 

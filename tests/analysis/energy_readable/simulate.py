@@ -22,7 +22,7 @@ from analysis.energy.outcome import (
     executions,
     scaled,
 )
-from analysis.energy.power import Energy, Execution, closed_form, steps, union
+from analysis.energy.power import Energy, Execution, closed_form, power_steps, union
 from analysis.energy.setup import Setup
 from analysis.model.energy import SpatialGpu
 from energy_readable.baselines import decide
@@ -190,7 +190,7 @@ def _order(skip: Skip) -> tuple[int, int]:
 def integral(gpu: SpatialGpu, executions: Sequence[Execution], begin: int, end: int) -> int:
     """The energy of one GPU over [begin, end), fJ: the sum of power times length (equation 3.3)."""
     power, since, energy = gpu.static, begin, 0
-    for now, after in steps(gpu, executions):
+    for now, after in power_steps(gpu, executions):
         if now > begin:
             until = min(now, end)
             energy += power * max(0, until - since)

@@ -523,7 +523,7 @@ def test_the_probe_has_an_answer_while_an_update_hangs(monkeypatch: pytest.Monke
         have("late_ms", 15_000)
         before = FAKE.says("commits")
         probed = probe.Target(str(DEVICE), status.gpu, status.driver, None)
-        (finding,) = probe.run([probe.Check("updates", 4, probe._updates)], probed)
+        (finding,) = probe.run_probe([probe.Check("updates", 4, probe._updates)], probed)
         assert FAKE.says("commits") == before
         assert finding.text == "no answer within 4 s; its process waits for the driver, and cannot be killed"
         have("late_ms", 0)
@@ -535,7 +535,7 @@ def test_the_probe_finds_the_gpu_by_its_number(monkeypatch: pytest.MonkeyPatch) 
         have("gpus", 1)
         (PARAMETERS / "vgpus").write_text("1")
         assert [one.gpu for one in control.status()] == [0, 2]
-        (finding,) = probe.run([probe.Check("updates", 60, probe._updates)], probe.target(str(DEVICE), None))
+        (finding,) = probe.run_probe([probe.Check("updates", 60, probe._updates)], probe.target(str(DEVICE), None))
         assert finding.status.value == "ok", finding
 
 

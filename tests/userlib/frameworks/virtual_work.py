@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 
 from gpurt._gpurt import ffi, lib
-from gpurt.kept import FOREVER, check
+from gpurt.kept import FOREVER, check_result
 
 #: Long enough that a segment which ends at once ends before it.
 DURATION = 20_000_000
@@ -18,19 +18,19 @@ class Stream:
 
     def __init__(self) -> None:
         place = ffi.new("uint32_t *")
-        check(lib.gpurt_tsg_open(ffi.NULL, place), "open a TSG")
+        check_result(lib.gpurt_tsg_open(ffi.NULL, place), "open a TSG")
         self.tsg, self._last = place[0], 0
 
     def launch(self) -> None:
         place = ffi.new("uint64_t *")
         status = lib.gpurt_submit_work(ffi.NULL, self.tsg, lib.GPURT_ENGINE_EXEC, 0, DURATION, place)
-        check(status, "submit")
+        check_result(status, "submit")
         self._last = place[0]
 
     def synchronize(self) -> None:
         place = ffi.new("uint64_t *")
         if self._last:
-            check(lib.gpurt_work_wait(ffi.NULL, self.tsg, self._last, FOREVER, place), "wait for work")
+            check_result(lib.gpurt_work_wait(ffi.NULL, self.tsg, self._last, FOREVER, place), "wait for work")
 
     def __enter__(self) -> Stream:
         _current.stream = self
