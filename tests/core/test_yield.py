@@ -291,7 +291,9 @@ def explore(world: World, most: int) -> int:
 
 
 @pytest.mark.parametrize(("size", "urgent"), [(2, 1), (3, 1), (3, 2), (4, 2)])
-def test_the_first_states_that_can_be_reached(size: int, urgent: int, record_property: Callable[[str, object], None]) -> None:
+def test_the_first_states_that_can_be_reached(
+    size: int, urgent: int, record_property: Callable[[str, object], None]
+) -> None:
     """Registrations in the middle, deaths, late agents, overtaken orders."""
     record_property("states", explore(World(size, urgent), 10_000 if everything() else 400))
 
