@@ -14,7 +14,7 @@ from analysis.answers.elsewhere import named as of_tests
 from analysis.answers.verdict import Answer, answer, beyond
 from analysis.chains.bounds import Bounded, bound_of
 from analysis.model import Assumed, Taskset
-from analysis.rta import BestEffort, Bound, Result, Test, Verdict
+from analysis.rta import BestEffort, Bound, Result, Test, Verdict, yielding
 from analysis.taskset import assumed
 from gpurt.types import Document
 
@@ -50,6 +50,7 @@ def judge(
     """
     remarks, verdict = [*notes, *about_others(named, system)], None
     remarks += [system.unseen] if system.unseen else []
+    remarks += yielding.remarks(system)
     if named:
         results = [(test, compiled.run(test, system)) for test in named]
         why, _ = of_tests(results, system)

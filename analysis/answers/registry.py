@@ -31,15 +31,15 @@ GCAPS = (
     Test(
         "gcaps-suspend", "GCAPS, self-suspension", "ECRTS'24 lemmas 8, 9, 13-15", "segment", SUSPEND,
         gcaps.suspend, compiled="gcaps-suspend", assignable=True, threads=True, pending=True, latency=True,
-        paths=forkjoin.segment, processes=True, sound=True,
+        paths=forkjoin.segment, processes=True, yields=True, sound=True,
     ),
     Test(
         "gcaps-busy", "GCAPS, busy waiting", "ECRTS'24 lemmas 8-12", "segment", BUSY,
-        gcaps.busy, compiled="gcaps-busy", assignable=True, pending=True, latency=True, sound=True,
+        gcaps.busy, compiled="gcaps-busy", assignable=True, pending=True, latency=True, yields=True, sound=True,
     ),
     Test(
         "gcaps-mixed", "GCAPS, each task in its own waiting mode", "readings: GCAPS, each task in its own mode",
-        "segment", None, gcaps.mixed, assignable=True, sound=True,
+        "segment", None, gcaps.mixed, assignable=True, yields=True, sound=True,
     ),
 )  # fmt: skip
 

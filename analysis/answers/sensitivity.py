@@ -269,7 +269,8 @@ def _segments(segments: Sequence[Segment], factor: Fraction, cpu: bool, gpu: boo
             changed.append(replace(s, time=_span(s.time, factor)) if cpu else s)
         else:
             parts = tuple(_part(part, factor) for part in s.parts)
-            changed.append(GpuSegment(_span(s.misc, factor), _span(s.pure, factor), parts=parts) if gpu else s)
+            grown = GpuSegment(_span(s.misc, factor), _span(s.pure, factor), parts=parts, ready=s.ready)
+            changed.append(grown if gpu else s)
     return changed
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from analysis.model import POLICIES as FACTS
 from analysis.model import Waiting
 from gpurt.enums import Policy
 
@@ -23,6 +24,7 @@ class Drawn:
         if self.kind in ("own", "space"):
             self.units = 12
         self.contended = bool(self.units) and rng.random() < 0.4
+        self.yields = FACTS[self.policy].yields and not self.kind and rng.random() < 0.3
         self.parts = [f"p{at}" for at in range(rng.randint(1, 3))] if self.kind in ("space", "time") else []
 
     def text(self) -> str:
@@ -43,6 +45,9 @@ class Drawn:
         yield f"time_slice = {self._time(1, 2, 3, 5, 10)}"
         yield from self._maybe(0.3, "copy_engine = false")
         yield from self._maybe(0.3, "thread_cpu = 0")
+        if self.yields:
+            times = f"slice = {self._time(1, 5)}, decision = {self._time(0, 1)}"
+            yield from ('begin = "yield"', f'yield = {{ {times}, groups = {self.rng.choice([6, 8])}, stall = "0ns" }}')
         if self.units:
             yield f"compute_units = {self.units}"
         if self.contended:
@@ -71,7 +76,8 @@ class Drawn:
             period, effort = self.rng.choice([20, 30, 40, 60, 80, 120, 200]) * self.unit, self.rng.random() < 0.12
             waiting = self.rng.choice(["busy", "suspend"]) if mode == "mixed" else mode
             yield from ("[[task]]", f'name = "t{at}"', f"cpu = {self.rng.randrange(self.cpus)}")
-            yield from (f"priority = {0 if effort else self.rng.randint(1, 2 * count)}", f'period = "{period}ns"')
+            level = at + 1 if self.yields else self.rng.randint(1, 2 * count)
+            yield from (f"priority = {0 if effort else level}", f'period = "{period}ns"')
             yield from self._maybe(0.4, f'deadline = "{max(1, int(period * self.rng.uniform(0.4, 1)))}ns"')
             segments = [self._segment(period * load) for _ in range(self.rng.randint(1, 4))]
             yield f'waiting = "{waiting}"'
@@ -96,7 +102,10 @@ class Drawn:
         length = int(share * self.rng.uniform(0, 1)) if self.rng.random() < 0.9 else 0
         misc = int(length * self.rng.choice([0, 0, 0.2, 0.6, 1]))
         ways = [f"{{ cpu = {self._span(length)} }}"] * 4
-        ways += [f"{{ misc = {self._span(misc)}, gpu = {self._span(length - misc)} }}"] * 5
+        ready = f", ready = {self.rng.randint(1, 3)}" if self.yields else ""
+        ways += [f"{{ misc = {self._span(misc)}, gpu = {self._span(length - misc)}{ready} }}"] * 5
+        if self.yields:
+            return self.rng.choice(ways)
         ways += [f"{{ copy = {self._span(length)} }}"]
         if self.units:
             ways += [f'{{ misc = {self._span(misc)}, gpu = {{ parallel = "{4 * length}ns", serial = "1ns" }} }}'] * 2

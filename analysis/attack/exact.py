@@ -14,7 +14,7 @@ from itertools import chain
 
 from analysis.attack.linked import Times, limits_of, named
 from analysis.attack.search import prioritised
-from analysis.model import Chain, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
+from analysis.model import Chain, CpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
 from analysis.simulation.simulate import MAX_VIRTUAL_NS, Options, SimulationError, SimulatorCall
 from gpurt._gpurt import ffi, lib
@@ -66,7 +66,8 @@ def unit_of(taskset: Taskset, poll: int = 0) -> int:
     own = [t.partition.slice for t in taskset if t.partition and t.partition.slice]
     tasks = [time for t in taskset for time in (t.period, t.deadline, t.jitter, t.max_period or 0, *_times(t))]
     sections = [section.time for one in taskset.resources for section in one.sections]
-    return math.gcd(*costs, *turns, *own, *tasks, *sections, poll, taskset.platform.cpu_latency) or 1
+    yields = taskset.platform.yields.times.values() if taskset.platform.yields else ()
+    return math.gcd(*costs, *turns, *own, *yields, *tasks, *sections, poll, taskset.platform.cpu_latency) or 1
 
 
 def explore(
@@ -203,9 +204,11 @@ def in_units(taskset: Taskset, unit: int) -> Taskset:
     """The taskset with every time divided by ``unit``."""
     if unit == 1:
         return taskset
+    yields = taskset.platform.yields
     platform = replace(
         taskset.platform, alpha=taskset.platform.alpha // unit, theta=taskset.platform.theta // unit,
         time_slice=taskset.platform.time_slice // unit, cpu_latency=taskset.platform.cpu_latency // unit,
+        yields=yields and replace(yields, **{key: time // unit for key, time in yields.times.items()}),
     )  # fmt: skip
     tasks = tuple(
         replace(t, period=t.period // unit, deadline=t.deadline // unit, jitter=t.jitter // unit,
@@ -232,4 +235,4 @@ def _segment(segment: Segment, unit: int) -> Segment:
 
     if isinstance(segment, CpuSegment):
         return CpuSegment(span(segment.time))
-    return GpuSegment(span(segment.misc), span(segment.pure))
+    return replace(segment, misc=span(segment.misc), pure=span(segment.pure), parts=(), scaling=None)

@@ -17,6 +17,7 @@ class Effort:
 
     ``threads``: in tasksets of tests that bound them, threads serve several tasks.  ``pending``: likewise, several jobs
     of a task are pending.  ``latency``: likewise, wake-ups take time.  ``workers``: likewise, tasks have workers.
+    ``yields``: likewise, GPU segments begin by yield.
     ``chains``: there are chains of tasks, with triggered links where the test bounds these.
     Of tests of tasks that own units there are as many runs as both.
     """
@@ -28,6 +29,7 @@ class Effort:
     latency: bool = False
     workers: bool = False
     chains: bool = False
+    yields: bool = False
 
 
 @dataclass(frozen=True)

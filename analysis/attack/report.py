@@ -55,6 +55,9 @@ def toml(taskset: Taskset) -> str:
     if platform.theta_known:
         lines.append(f'theta = "{format_time(platform.theta)}"')
     lines.append(f'time_slice = "{format_time(platform.time_slice)}"')
+    if yields := platform.yields:
+        times = "".join(f', {key} = "{format_time(time)}"' for key, time in yields.times.items() if key != "lazy")
+        lines += ['policy = "segment"', 'begin = "yield"', f"yield = {{ groups = {yields.groups}{times} }}"]
     if platform.compute_units:
         lines.append(f"compute_units = {platform.compute_units}")
     if any(part.own_gpu for part in taskset.parts):
@@ -149,4 +152,5 @@ def _inline(segment: Segment) -> str:
         return f"{{ cpu = {span(segment.time)} }}"
     if segment.parts:
         return ", ".join(part(one) for one in segment.parts)
-    return f"{{ misc = {span(segment.misc)}, gpu = {span(segment.pure)} }}"
+    ready = f", ready = {segment.ready}" if segment.ready else ""
+    return f"{{ misc = {span(segment.misc)}, gpu = {span(segment.pure)}{ready} }}"

@@ -21,9 +21,15 @@ from analysis.attack.forks import held, with_random_workers
 from analysis.attack.linked import limits_of, named, with_random_chains
 from analysis.attack.outcome import Effort, Longest, Outcome, pieces, size
 from analysis.attack.pending import with_latency, with_random_pending
-from analysis.attack.tasksets import random_taskset, with_random_modes, with_random_partitions, with_random_slices
+from analysis.attack.tasksets import (
+    random_taskset,
+    with_random_modes,
+    with_random_partitions,
+    with_random_slices,
+    with_random_yield,
+)
 from analysis.attack.threads import with_random_threads
-from analysis.model import MS, US, CpuSegment, GpuSegment, Segment, Span, Task, Taskset
+from analysis.model import MS, US, CpuSegment, Segment, Span, Task, Taskset
 from analysis.rta import Test
 from analysis.rtgpu.verdict import UnitsTest
 from analysis.simulation.simulate import Options, Simulation, simulate, worst_over_offsets
@@ -85,6 +91,8 @@ def _any(test: Test, effort: Effort, rng: random.Random) -> Outcome:
         taskset = with_random_slices(taskset, rng, test.sharing)
     if test.partitions:
         taskset = with_random_partitions(taskset, rng)
+    if effort.yields and test.yields:
+        taskset = with_random_yield(taskset, rng)
     if effort.threads and test.threads:
         taskset = with_random_threads(taskset, rng)
     if effort.pending and test.pending:
@@ -102,7 +110,8 @@ def _any(test: Test, effort: Effort, rng: random.Random) -> Outcome:
 def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort = USUAL) -> Outcome:
     """Attacks the test's bounds of one taskset.  If a task has no bound, the test promises nothing: no attack.
 
-    Except of threads: what one says of a task holds beside others that are late.
+    Except of threads: what one says of a task holds beside others that are late.  Where segments begin by yield it is a
+    violation, too, if a job never ends, also one of best effort.
     """
     taskset = prioritised(test, taskset)
     result = test.run(taskset)
@@ -110,9 +119,11 @@ def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort 
     if not bounds or not (result.schedulable or taskset.threads):
         return Outcome(test.name, 1)
     delayed = [name for name in bounds if name not in result.verdicts or is_delayed(result.verdicts[name])]
-    jobs, findings = 0, []
+    jobs, findings, stopped = 0, [], False
     for options in ways(test, taskset, rng):
         run = worst_over_offsets(taskset, options, effort.runs)
+        ended = {name: one.finished + one.dropped == one.jobs for name, one in run.tasks.items()}
+        stopped |= effort.yields and not all(ended[t.name] for t in taskset if t.thread is None)
         jobs, seen = jobs + sum(one.jobs for one in run.tasks.values()), longest(run)
         ratios = {name: Fraction(seen[name], bound) for name, bound in bounds.items()}
         broken = [name for name in bounds if ratios[name] > 1]
@@ -125,7 +136,8 @@ def attack_one(test: Test, taskset: Taskset, rng: random.Random, effort: Effort 
     worst = max(findings, key=lambda f: f.ratio)
     exceeded = [f for f in findings if f.observed > f.bound]
     worst_of_delayed = worst if exceeded or delayed else None
-    return Outcome(test.name, 1, 1, jobs, bool(exceeded), worst_of_delayed, exceeded[0] if exceeded else None)
+    smallest = exceeded[0] if exceeded else None
+    return Outcome(test.name, 1, 1, jobs, stopped or bool(exceeded), worst_of_delayed, smallest)
 
 
 def bounds_of(taskset: Taskset, result: rta.Result) -> dict[str, int]:
@@ -244,6 +256,7 @@ def _rounded(task: Task, unit: int) -> tuple[Segment, ...]:
         return Span.exactly((old.worst + unit // 2) // unit * unit)
 
     return tuple(
-        CpuSegment(span(s.time)) if isinstance(s, CpuSegment) else GpuSegment(span(s.misc), span(s.pure))
+        CpuSegment(span(s.time)) if isinstance(s, CpuSegment)
+        else replace(s, misc=span(s.misc), pure=span(s.pure), parts=(), scaling=None)
         for s in task.segments
-    )
+    )  # fmt: skip

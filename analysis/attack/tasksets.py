@@ -20,6 +20,7 @@ from analysis.model import (
     Taskset,
     Waiting,
 )
+from analysis.model.platform import YIELD, Yield
 
 DRAWN_PERIODS = (5, 8, 10, 12, 15, 20, 30, 40, 60, 100)
 
@@ -85,6 +86,43 @@ def with_random_partitions(taskset: Taskset, rng: random.Random) -> Taskset:
         tasks = tuple(_reordered(t, rng) for t in tasks)
     platform = replace(taskset.platform, compute_units=4 * len(homes), policy="segment")
     return replace(taskset, platform=platform, tasks=tasks, partitions=tuple(homes))
+
+
+def with_random_yield(taskset: Taskset, rng: random.Random) -> Taskset:
+    """The taskset where segments begin by yield, beside up to three processes that keep the GPU busy.
+
+    In half of them one real-time task uses the GPU.  In some k is not known, in some orders take as long as if agents
+    were late, in some they are nearly free.
+    """
+    only = rng.choice([*taskset.real_time, None]) if rng.random() < 0.7 else None
+    own = tuple(_in_gaps(t, rng) if only in (None, t) or t.best_effort else _on_cpu(t) for t in taskset)
+    tasks = (*own, *(_busy(f"b{i}", taskset.platform.cpus, rng) for i in range(rng.choice([0, 1, 1, 2, 3]))))
+    groups = sum(t.best_effort and t.uses_gpu for t in tasks)
+    theta, slice_ = (_ns(rng.choice(some)) for some in ([0, 0.05, 0.25], [0.002, 0.1, 0.5, 1]))
+    alpha = theta + _ns(rng.choice([0, 0.05, 0.2, 1, 2, 30]) * rng.choice([0.2, 1]))
+    found = Yield(slice_, groups, _ns(rng.choice([0, 0.02, 0.1, 0.5])), 0)
+    platform = replace(taskset.platform, alpha=alpha, theta=theta, begin=YIELD, yields=found, policy="segment")
+    return replace(taskset, platform=platform, tasks=tasks)
+
+
+def _busy(name: str, cpus: int, rng: random.Random) -> Task:
+    """Best effort that has work for the GPU nearly always."""
+    period = rng.choice(DRAWN_PERIODS) * MS
+    worst = int(period * rng.uniform(0.05, 1.2))
+    work = GpuSegment(Span.exactly(0), Span(worst, worst // 2), ready=rng.choice([1, 3]))
+    return Task(name, rng.randrange(cpus), 0, period, period, (work,))
+
+
+def _in_gaps(task: Task, rng: random.Random) -> Task:
+    """The task with segments that become ready several times, or nobody knows how often."""
+    segments = (replace(s, ready=rng.choice([None, 1, 1, 2, 3, 5])) if isinstance(s, GpuSegment) else s
+                for s in task.segments)  # fmt: skip
+    return replace(task, segments=tuple(segments))
+
+
+def _on_cpu(task: Task) -> Task:
+    """The task without what it does on the GPU."""
+    return replace(task, segments=tuple(CpuSegment(s.misc) if isinstance(s, GpuSegment) else s for s in task.segments))
 
 
 def _reordered(task: Task, rng: random.Random) -> Task:

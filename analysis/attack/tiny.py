@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from analysis.attack.tasksets import with_random_modes
 from analysis.model import MS, CpuSegment, GpuSegment, Partition, Platform, Segment, Sharing, Span, Task, Taskset
+from analysis.model.platform import YIELD, Yield
 from analysis.rta import Test
 
 #: Slices and interleave levels that TSGs can have.
@@ -63,6 +64,21 @@ def _reordered(taskset: Taskset, rng: random.Random) -> Taskset:
     order = rng.sample(range(1, len(taskset) + 1), len(taskset))
     tasks = (t if t.best_effort else replace(t, gpu_priority=order[i]) for i, t in enumerate(taskset))
     return replace(taskset, tasks=tuple(tasks))
+
+
+def yielding(taskset: Taskset, rng: random.Random) -> Taskset:
+    """The taskset whose segments begin by yield, where a decision and an order take nothing or the longest time."""
+    groups, theta = sum(t.best_effort and t.uses_gpu for t in taskset), taskset.platform.theta
+    decision, call = (rng.choice([0, 0, 1]) * MS for _ in range(2))
+    calls = sum(t.uses_gpu for t in taskset) + 1
+    platform = replace(
+        taskset.platform, alpha=theta + 3 * (decision + calls * call), begin=YIELD, policy="segment",
+        yields=Yield(MS, groups, decision, 0),
+    )  # fmt: skip
+    tasks = (replace(t, segments=tuple(
+        replace(s, ready=rng.choice([None, 1, 2])) if isinstance(s, GpuSegment) else s for s in t.segments
+    )) for t in taskset)  # fmt: skip
+    return replace(taskset, platform=platform, tasks=tuple(tasks))
 
 
 def _in_turns(taskset: Taskset, rng: random.Random, sharing: Sharing) -> Taskset:

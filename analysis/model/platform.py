@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 from analysis.model.partition import Partition
@@ -12,6 +12,32 @@ from analysis.model.policy import DEFAULT_POLICY
 #: Nanoseconds in one millisecond and in one microsecond.
 MS = 1_000_000
 US = 1_000
+
+
+#: How GPU segments begin: others are off before their work executes, or are taken off meanwhile (readings: yield).
+ISOLATED, YIELD = "isolated", "yield"
+
+
+@dataclass(frozen=True, slots=True)
+class Yield:
+    """Facts that bounds need where segments begin by yield, times in ns (docs/readings/yield.md).
+
+    ``slice``: the longest of a less urgent group, also of one just made.  ``groups``: how many groups there are beside
+    those of the file's real-time tasks.  ``decision``: from a post, or from when a timer is due, until the host has
+    decided, whatever it reads before.  ``stall``: how long a call of the driver stops a process that it is not about.
+    ``lazy``: how long a segment lasts before the host has others taken off for it.
+    """
+
+    slice: int
+    groups: int
+    decision: int
+    stall: int
+    lazy: int = MS
+
+    @property
+    def times(self) -> dict[str, int]:
+        """Its times, ns."""
+        return {key: value for key, value in asdict(self).items() if key != "groups"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +55,7 @@ class Platform:
     where tasks own units; 0: whole copies.
     ``region``: the longest work that a preemption of the GPU may have to wait for, ns.  With 0 none is longer than
     the copies and blocks that segments name.
+    ``begin``: how GPU segments begin, and ``yields`` what is known of that.
     ``cpu_latency``: what a wake-up of a thread takes of its CPU at most, ns, until the thread executes.  ``woken``: the
     same by CPU, where the tasks' segments contain their wake-ups already (rta/wakeups.py).
     """
@@ -50,6 +77,8 @@ class Platform:
     region: int = 0
     cpu_latency: int = 0
     woken: tuple[int, ...] = ()
+    begin: str = ISOLATED
+    yields: Yield | None = None
 
     @property
     def epsilon(self) -> int:

@@ -22,7 +22,7 @@ class PolicyFacts:
 
     ``switch``, ``update``: bounds charge a context switch, or a runlist update, also by itself.  ``parts``: there are
     bounds for partitions that share CPUs.  ``workers``, ``processes``: tasks with workers, and processes of which
-    several threads use the GPU, can be simulated.
+    several threads use the GPU, can be simulated.  ``yields``: segments may begin by yield (docs/readings/yield.md).
     """
 
     name: str
@@ -40,6 +40,7 @@ class PolicyFacts:
     parts: bool
     workers: bool
     processes: bool
+    yields: bool
 
     @property
     def owned(self) -> bool:
@@ -55,48 +56,48 @@ _LISTED = (
     PolicyFacts(
         "timesliced", Policy.TIMESLICED, "All programs share the GPU in the driver's round robin.",
         published=False, turns=True, units=False, jobs=False, locks=False, raises=False, ranked=False,
-        switch=True, update=False, parts=False, workers=False, processes=True,
+        switch=True, update=False, parts=False, workers=False, processes=True, yields=False,
     ),
     PolicyFacts(
         "segment", Policy.SEGMENT, "The real-time client in a GPU segment with the highest priority has the GPU alone; "
         "if there is none, all others share it.",
         published=False, turns=False, units=False, jobs=False, locks=False, raises=False, ranked=True,
-        switch=False, update=False, parts=True, workers=True, processes=True,
+        switch=False, update=False, parts=True, workers=True, processes=True, yields=True,
     ),
     PolicyFacts(
         "job", Policy.JOB, "The most urgent real-time job that is ready has the GPU alone, for the whole job.",
         published=False, turns=False, units=False, jobs=True, locks=False, raises=False, ranked=True,
-        switch=False, update=True, parts=False, workers=False, processes=False,
+        switch=False, update=True, parts=False, workers=False, processes=False, yields=False,
     ),
     PolicyFacts(
         "lock-priority", Policy.LOCK_PRIORITY, "One lock around whole GPU segments, handed on by priority.",
         published=False, turns=False, units=False, jobs=False, locks=True, raises=False, ranked=True,
-        switch=True, update=True, parts=False, workers=False, processes=False,
+        switch=True, update=True, parts=False, workers=False, processes=False, yields=False,
     ),
     PolicyFacts(
         "lock-fifo", Policy.LOCK_FIFO, "One lock around whole GPU segments, handed on in order of arrival.",
         published=False, turns=False, units=False, jobs=False, locks=True, raises=False, ranked=False,
-        switch=True, update=True, parts=False, workers=False, processes=False,
+        switch=True, update=True, parts=False, workers=False, processes=False, yields=False,
     ),
     PolicyFacts(
         DEFAULT_POLICY, Policy.BOOSTED, "As segment, and the thread that owns the GPU also has its CPU.",
         published=False, turns=False, units=False, jobs=False, locks=False, raises=True, ranked=True,
-        switch=True, update=True, parts=False, workers=True, processes=False,
+        switch=True, update=True, parts=False, workers=True, processes=False, yields=False,
     ),
     PolicyFacts(
         FEDERATED, Policy.TIMESLICED, "Each task owns units of the GPU, and copies share one bus.",
         published=False, turns=False, units=True, jobs=False, locks=False, raises=False, ranked=False,
-        switch=True, update=True, parts=False, workers=False, processes=False,
+        switch=True, update=True, parts=False, workers=False, processes=False, yields=False,
     ),
     PolicyFacts(
         "mpcp", Policy.LOCK_PRIORITY, "MPCP: lock-priority, with boosting and without runlist updates.",
         published=True, turns=False, units=False, jobs=False, locks=True, raises=False, ranked=True,
-        switch=True, update=True, parts=False, workers=False, processes=False,
+        switch=True, update=True, parts=False, workers=False, processes=False, yields=False,
     ),
     PolicyFacts(
         "fmlp", Policy.LOCK_FIFO, "FMLP+: lock-fifo, with boosting and without runlist updates.",
         published=True, turns=False, units=False, jobs=False, locks=True, raises=False, ranked=False,
-        switch=True, update=True, parts=False, workers=False, processes=False,
+        switch=True, update=True, parts=False, workers=False, processes=False, yields=False,
     ),
 )  # fmt: skip
 POLICIES = {one.name: one for one in _LISTED}

@@ -76,12 +76,15 @@ class GpuSegment:
 
     ``scaling``: G^e by compute units, without conflicts; ``pure`` is then what it is where the task executes.  None: it
     is known for one size only.
+
+    ``ready``: how often its group becomes ready on the GPU at most, hence once where no gap is in G^e; None: not known.
     """
 
     misc: Span
     pure: Span
     parts: tuple[Copy | Kernel, ...] = ()
     scaling: Kernel | None = None
+    ready: int | None = None
 
 
 Segment: TypeAlias = CpuSegment | GpuSegment

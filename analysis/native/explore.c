@@ -145,6 +145,8 @@ static u64 next_instant(const struct sim *s)
 	const struct job_task *t;
 	u64 next = sim_next(s);
 
+	if (s->config->yield.on && next <= s->now)
+		return s->now;	/* what takes no time there is not over yet */
 	if (s->next_poll < next)
 		next = s->next_poll;
 	for (t = s->tasks; t < s->tasks + s->count; t++) {

@@ -61,6 +61,28 @@ static void strip_team(struct team *team)
 		team->group.level = 0;
 }
 
+/* The place of a task's call among those that wait. */
+static u64 queue_place(const struct sim *s, const struct job_task *t)
+{
+	const struct job_task *other;
+	u64 before = 0;
+
+	for (other = s->tasks; other < s->tasks + s->count && t->yield.order == QUEUED; other++)
+		before += other->yield.order == QUEUED && other->yield.ticket < t->yield.ticket;
+	return before;
+}
+
+static void strip_yield(struct yielding *y, u64 now)
+{
+	y->read = left(y->read, now);
+	y->at = left(y->at, now);
+	y->gap = left(y->gap, now);
+	if (!y->order)
+		y->takes_off = y->off;
+	if (!y->posted && !y->known)
+		y->free = y->renewed = false;
+}
+
 static void strip_backlog(struct job_task *t, u64 now)
 {
 	u64 ages[BACKLOG] = { 0 };
@@ -98,6 +120,7 @@ static void strip_task(struct job_task *t, u64 now)
 	if (!linked(&t->work.node))
 		memset(&t->work, 0, sizeof(t->work));
 	strip_client(&t->client);
+	strip_yield(&t->yield, now);
 }
 
 /* Whether a group owns the GPU, whose TSGs have turns then. */
@@ -127,7 +150,8 @@ static void strip_part(struct part *p)
 	struct gpurt_vgpu *v = &p->vgpu;
 	u32 i;
 
-	p->gpu_since = 0;
+	p->gpu_since = p->tickets = 0;
+	p->lazy_until = left(p->lazy_until, p->sim->now);
 	p->caller = NULL;
 	p->sched.since = p->sched.runner_since = p->sched.asked = p->sched.deadline = 0;
 	v->slice_end = slice_left(p);
@@ -140,7 +164,7 @@ static void strip_part(struct part *p)
 /* Takes out of the simulation's memory what does not decide what can happen from now on. */
 static void strip(struct sim *s)
 {
-	u64 now = s->now, since[64], asked[64];
+	u64 now = s->now, since[64], asked[64], queued[64];
 	struct job_task *t;
 	u32 i;
 
@@ -148,11 +172,13 @@ static void strip(struct sim *s)
 	for (i = 0; i < s->count; i++) {
 		since[i] = rank(s, &s->tasks[i]);
 		asked[i] = place(s, &s->tasks[i]);
+		queued[i] = queue_place(s, &s->tasks[i]);
 	}
 	for (t = s->tasks; t < s->tasks + s->count; t++) {
 		strip_task(t, now);
 		t->ready_since = since[t - s->tasks];
 		t->asked = asked[t - s->tasks];
+		t->yield.ticket = queued[t - s->tasks];
 	}
 	for (i = 0; s->stamps && i <= s->count; i++)
 		strip_team(&s->teams[i]);

@@ -43,6 +43,10 @@ struct part {
 	bool changed;
 	struct gpurt_turns turns;	/* the update lock, and the tasks that wait for it */
 	bool committed;
+	/* begin by yield */
+	struct job_task *owner;		/* who is to be alone */
+	u64 lazy_until;			/* it shares the GPU until then; U64_MAX: it does not */
+	u64 tickets;			/* calls that agents have made */
 	struct job_task *on_gpu;
 	struct job_task *caller;	/* of the latest begin or end */
 	u64 gpu_since;
@@ -71,6 +75,27 @@ struct station {
 	struct carried out;	/* the last job that has ended; of the last task: up to the next one */
 	u64 head, queued;	/* jobs that have ended, and whose consumers have not started */
 	struct carried queue[BACKLOG];
+};
+
+/* What has become of the order to a process. */
+enum order { NO_ORDER, SENT, QUEUED, CALLING, ANSWERED };
+
+/* A process under begin by yield.  Times are U64_MAX where nothing is due. */
+struct yielding {
+	bool off;		/* its group is */
+	bool posted;		/* it has told the host that it is in a segment */
+	bool renewed;		/* it has done so since the host read */
+	bool free;		/* it began without asking; else it */
+	bool waits;		/* waits until it is alone */
+	bool known;		/* the host knows of a segment */
+	bool takes_off;		/* what the order says */
+	enum order order;
+	u64 ticket;		/* QUEUED: smaller is earlier */
+	u64 held;		/* what is left of the work that waits until the group is on */
+	u64 rest;		/* of G^e, after the kernel that was launched last */
+	u64 kernels;		/* that follow it */
+	u64 read;		/* when the host reads its posts */
+	u64 at, gap;		/* when the order goes on, and when the next kernel is launched */
 };
 
 /* Whether the first job of a task has started: at this instant, or before. */
@@ -110,6 +135,7 @@ struct job_task {
 	struct gpurt_vgpu_tsg tsg;
 	struct gpurt_vgpu_tsg *on;	/* the TSG that it uses: its own or a shared one */
 	struct gpurt_vgpu_work work;
+	struct yielding yield;
 };
 
 struct cpu {
@@ -210,6 +236,15 @@ void sim_chain_passes(struct sim *s);
 void sim_chain_ends(struct sim *s, struct job_task *t);
 /* Has times be ages, for an exploration. */
 void sim_strip_chains(struct sim *s);
+
+/* sim_yield.c: begin by yield */
+void sim_yield_init(struct job_task *t);
+void sim_yield_begin(struct sim *s, struct job_task *t);
+void sim_yield_end(struct sim *s, struct job_task *t);
+void sim_yield_launch(struct sim *s, struct job_task *t, u64 duration);
+bool sim_yield_goes_on(struct sim *s, struct job_task *t, u64 when);
+u64 sim_yield_next(const struct sim *s);
+void sim_yield_happen(struct sim *s);
 
 /* sim_thread.c: threads that serve several tasks */
 /* Whether a job of @t that is released now is skipped: a timer that is late has one job to be served. */

@@ -307,6 +307,8 @@ u64 sim_next(const struct sim *s)
 		if (at < next)
 			next = at;
 	}
+	if (s->config->yield.on && (at = sim_yield_next(s)) < next)
+		next = at;
 	return cpu->thread_until > s->now && cpu->thread_until < next ? cpu->thread_until : next;
 }
 
@@ -369,6 +371,8 @@ void sim_pass(struct sim *s, u64 next)
 			while (p->next <= next)
 				happen(p);
 	}
+	if (s->config->yield.on)
+		sim_yield_happen(s);
 	if (!s->lazy || s->gpu_news || s->cpu_next <= next || s->jobs)
 		sim_settle(s);
 }
@@ -388,7 +392,7 @@ int sim_run(struct sim *s)
 	u64 steps = s->config->max_events, release = first_release(s), next;
 
 	/* Where parts slow each other down, one changes what the others do next. */
-	s->lazy = s->config->cross <= GPURT_FACTOR_ONE;
+	s->lazy = s->config->cross <= GPURT_FACTOR_ONE && !s->config->yield.on;
 	while (s->open || release != U64_MAX) {
 		if (take_turns(s, release, &steps))
 			continue;

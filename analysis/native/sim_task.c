@@ -240,6 +240,11 @@ static void submit(struct sim *s, struct job_task *t)
 		return;
 	}
 	t->gpu_done = false;
+	if (s->config->yield.on) {
+		sim_yield_launch(s, t, d.duration);
+		set_step(s, t, t->task->busy ? SPINNING : ASLEEP_GPU);
+		return;
+	}
 	gpurt_boost_work(&t->part->sched, t->as, true, s->now);
 	gpurt_vgpu_submit_as(&t->part->vgpu, t->on, &t->work, &d, s->now);
 	t->part->changed = true;
@@ -319,6 +324,12 @@ static void request_lock(struct sim *s, struct job_task *t)
 {
 	struct job_task *next = first_waiter(t->part);
 
+	if (s->config->yield.on) {
+		(t->in_segment ? sim_yield_end : sim_yield_begin)(s, t);
+		t->begun = t->begun == UNBEGUN ? BEGINS : t->begun;
+		updated(s, t);
+		return;
+	}
 	gpurt_boost_ask(&t->part->sched, t->as, t->task->gpu_priority, s->now);
 	/* The published protocols make no runlist updates, so that no task waits for its turn. */
 	if (s->config->boost || gpurt_turns_may_enter(&t->part->turns, t->task->gpu_priority)) {

@@ -54,6 +54,11 @@ static void on_commit(struct gpurt_sched *sched, struct gpurt_sched_client *only
 	struct job_task *t = only && only->group ? NULL : inside(only);
 
 	(void)cause;
+	if (p->sim->config->yield.on) {
+		p->owner = owner(only);
+		p->lazy_until = only ? p->lazy_until : U64_MAX;
+		return;
+	}
 	p->committed = p->changed = true;
 	sim_record(p->sim, GPURT_SIM_COMMIT, t, (int)(p - p->sim->parts), now, p->config->alpha);
 	gpurt_vgpu_commit(&p->vgpu, context(only), now);
@@ -70,7 +75,7 @@ static void on_event(struct gpurt_sched *sched, struct gpurt_sched_client *c, u3
 
 	if (event == GPURT_EVENT_BEGIN && p->caller && p->caller->as == c)
 		owner(c)->opener = p->caller;
-	if (kinds[event])
+	if (kinds[event] && !p->sim->config->yield.on)
 		sim_record(p->sim, kinds[event], inside(c), -1, now, 0);
 }
 
@@ -87,6 +92,8 @@ static void on_done(struct gpurt_vgpu *v, struct gpurt_vgpu_tsg *tsg, struct gpu
 	struct part *p = v->host;
 
 	sim_reordered(p, tsg, when);
+	if (sim_yield_goes_on(p->sim, t, when))
+		return;
 	t->gpu_done = true;
 	p->sim->gpu_news = true;
 	p->sim->cpus[t->task->cpu].stale = true;
@@ -144,8 +151,8 @@ static void set_up_parts(struct sim *s)
 		p->sim = s;
 		p->changed = true;
 		gpurt_sched_init(&p->sched, &sched_ops, p, 0);
-		gpurt_vgpu_init(&p->vgpu, &vgpu_ops, p, config->slice, config->theta, config->alpha,
-				config->copy_engine, 0);
+		gpurt_vgpu_init(&p->vgpu, &vgpu_ops, p, config->slice, config->theta,
+				s->config->yield.on ? s->config->yield.stall : config->alpha, config->copy_engine, 0);
 		if (s->config->cross > GPURT_FACTOR_ONE)
 			gpurt_whole_add(&s->whole, &p->vgpu);
 		gpurt_set_policy(&p->sched, config->policy, 0);
@@ -207,6 +214,7 @@ static void set_up(struct sim *s, const struct gpurt_sim_task *tasks, const stru
 		t->stats = &stats[i];
 		t->next_release = tasks[i].offset < config->horizon && !t->triggered && !tasks[i].parent ? tasks[i].offset : U64_MAX;
 		t->latest = U64_MAX;
+		sim_yield_init(t);
 		t->arrival = (int64_t)(tasks[i].offset - tasks[i].jitter);
 		gpurt_sched_client_init(&t->client);
 		gpurt_boost_form(&t->client, tasks[i].form);

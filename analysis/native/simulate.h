@@ -54,6 +54,7 @@ struct gpurt_sim_segment {
 	u32 gpu;			/* whether it is a GPU segment */
 	u32 resource;			/* which one a CPU segment holds, from 1 on; 0: none */
 	u32 fork;			/* the task starts its workers here, inside if `gpu`, and sleeps until all are done */
+	u32 ready;			/* begin by yield: how often its group becomes ready; 0: once */
 };
 
 struct gpurt_sim_task {
@@ -119,6 +120,16 @@ struct gpurt_sim_part {
 	u64 alpha, theta, slice;
 };
 
+/* Begin by yield (sim_yield.c): the longest times, ns. */
+struct gpurt_sim_yield {
+	u32 on;				/* whether work is launched at once, and others go off later */
+	u64 lazy;			/* how long the host waits before it orders others off */
+	u64 decision;			/* from a packet, or from when a timer is due, until the host has decided */
+	u64 wake;			/* from an order until its agent makes the call */
+	u64 call;			/* one call, from when the one before it is over */
+	u64 stall;			/* how long a call stops whatever executes; bounds are for 0 */
+};
+
 struct gpurt_sim_config {
 	const struct gpurt_sim_part *parts;
 	const struct gpurt_sim_resource *resources;
@@ -134,6 +145,7 @@ struct gpurt_sim_config {
 	u32 sporadic;			/* arrivals come later than the period, as far as max_period or a tenth more; jitter is drawn */
 	u32 boost;			/* policies lock-*: the holder executes above every priority of its CPU */
 	u64 poll;			/* policy `job`: polling period; 0: notified at once */
+	struct gpurt_sim_yield yield;
 	u64 latency;			/* what a wake-up takes of the CPU at most, before the thread goes on */
 	u64 horizon;			/* jobs are released before this time */
 	u64 seed;

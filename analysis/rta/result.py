@@ -82,16 +82,19 @@ class Reason(str, Enum):
     LATENCY = "wake-ups of threads"
     WORKERS = "tasks with workers"
     PROCESS = "threads of one process"
+    BEGIN = "how GPU segments begin"
     TOO_LONG = "a job longer than the period"
 
 
 #: Reasons that ``culprit`` tells in words.
 _TOLD = (
     Reason.GPU_ORDER, Reason.NO_UNITS, Reason.WAITING, Reason.PARTITIONS, Reason.THREAD, Reason.PENDING,
-    Reason.LATENCY, Reason.WORKERS, Reason.PROCESS, Reason.TOO_LONG,
+    Reason.LATENCY, Reason.WORKERS, Reason.PROCESS, Reason.BEGIN, Reason.TOO_LONG,
 )  # fmt: skip
 
-_OF_ALL = (Reason.GPU_ORDER, Reason.PARTITIONS, Reason.PENDING, Reason.LATENCY, Reason.WORKERS, Reason.PROCESS)
+_OF_ALL = (
+    Reason.GPU_ORDER, Reason.PARTITIONS, Reason.PENDING, Reason.LATENCY, Reason.WORKERS, Reason.PROCESS, Reason.BEGIN,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +105,9 @@ class Failure:
     without a recurrence.  ``breakdown``: computes the terms of a window as long as the deadline when they are read.
     ``culprit`` of ABOVE_PERIOD: what it passed instead.
     ``culprit``: for DEPENDS_ON the task that has no bound, for GPU_ORDER what is out of order, for NO_UNITS what has no
-    units.  For WAITING: which task waits how.  For PARTITIONS, THREAD, PENDING, LATENCY, WORKERS and PROCESS: why the
-    test says nothing.  For TOO_LONG: how much longer.  OVERLOAD: the demand grows faster than time passes, so that the
-    test fails for any deadline.
+    units.  For WAITING: which task waits how.  For PARTITIONS, THREAD, PENDING, LATENCY, WORKERS, PROCESS and BEGIN:
+    why the test says nothing.  For TOO_LONG: how much longer.  OVERLOAD: the demand grows faster than time passes, so
+    that the test fails for any deadline.
     """
 
     task: str

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from analysis.model import POLICIES, PolicyFacts, Sharing, Taskset, Waiting
 from analysis.model.conflicts import UNKNOWN_TIMES, under
 from analysis.model.fold import apart
-from analysis.rta import forkjoin, processes, triggered, wakeups
+from analysis.rta import forkjoin, processes, triggered, wakeups, yielding
 from analysis.rta.analyse import analyse
 from analysis.rta.attacks import ATTACKS
 from analysis.rta.audsley import Assignment, assign
@@ -43,6 +43,7 @@ class Test:
         periods; other tests refuse such a taskset.  ``latency``: it holds where wake-ups take time,
         and ``resources``: where tasks hold resources on CPUs; others refuse that.  ``paths``: the formula of tasks with
         workers; tests without one refuse them.  ``processes``: it holds where several threads of a process use the GPU.
+        ``yields``: it also holds where GPU segments begin by yield.
     Its standing:
         ``source``: the paper and its lemmas.  ``sound``: what proof and attack say today; ``note`` says why not.
         ``attacked``: whether the attack on its formula is recorded; others run by name, and prove nothing.
@@ -83,6 +84,7 @@ class Test:
     resources: bool = False
     paths: forkjoin.Paths | None = None
     processes: bool = False
+    yields: bool = False
     assigns: bool = False
 
     @property
@@ -218,6 +220,8 @@ class Test:
 
         Likewise of wake-ups and workers.
         """
+        if why := yielding.refusal(self.name, taskset, self.yields and not self.assigns):
+            return self._refused(taskset, Reason.BEGIN, why)
         able = self.paths is not None
         if why := forkjoin.refusal(self.name, taskset, able=able, holds=self.rules.raises, assigns=self.assigns):
             return self._refused(taskset, Reason.WORKERS, why)
@@ -250,8 +254,8 @@ class Test:
         return None
 
     def seen(self, taskset: Taskset) -> Taskset:
-        """The taskset as the formula sees it: as it is simulated, with wake-ups as parts of segments."""
-        return wakeups.contained(self.simulated(taskset), self.waiting)
+        """The taskset as the formula sees it: as it is simulated, with wake-ups and waits as parts of segments."""
+        return wakeups.contained(yielding.contained(self.simulated(taskset)), self.waiting)
 
     def simulated(self, taskset: Taskset) -> Taskset:
         """The taskset that a simulation of the test's system takes: copies and kernels are GPU segments.

@@ -23,6 +23,7 @@ from analysis.model import (
 )
 from analysis.model.callbacks import Callback, Order
 from analysis.model.fold import units_of
+from analysis.model.platform import YIELD
 from analysis.rta.resources import ceiling_of
 from analysis.traces.trace import ON_GPU, TIMED, About, Event, Kind, Trace, placed_of, times_of
 from gpurt._gpurt import ffi, lib
@@ -225,7 +226,7 @@ class SimulatorCall:
                 "max_period": task.max_period or 0,
                 "offset": offsets[index] if offsets else 0,
                 "first": first, "count": len(parts[index]),
-                "slice": home.slice or 0 if home else 0,
+                "slice": _slice(task, taskset),
                 "level": LEVELS[home.interleave or "low"] if home else LEVELS["low"],
                 "shared": shared.get(task.name, 0),
                 "process": processes.index(task.process or "") + 1 if _together(task, taskset) else 0,
@@ -260,7 +261,7 @@ class SimulatorCall:
             "cross": _factor(platform.cross_contention, "cross_contention") if slows else lib.GPURT_FACTOR_ONE,
             "execution": EXECUTION[options.execution], "job_cpu": options.job_cpu, "sporadic": options.sporadic,
             "boost": options.rules.published,
-            "poll": options.poll, "latency": platform.cpu_latency,
+            "poll": options.poll, "latency": platform.cpu_latency, "yield": _yields(taskset),
             "horizon": horizon, "seed": options.seed % 2**64, "max_events": MAX_SIMULATED_STEPS,
         })  # fmt: skip
         self.stats: CData = ffi.new("struct gpurt_sim_stats[]", max(1, len(taskset)))
@@ -275,6 +276,28 @@ class SimulatorCall:
     def longest(self) -> dict[str, tuple[int, int, int]]:
         """By chain its longest reaction, age and age at an output that were seen, ns."""
         return {one.name: tuple(raw.longest) for one, raw in zip(self.taskset.chains, self.chains, strict=False)}
+
+
+def _slice(task: Task, taskset: Taskset) -> int:
+    """The slice of its TSG, ns; 0: the platform's.  Begin by yield: that of the most urgent group never ends."""
+    if (found := taskset.platform.yields) is None:
+        return task.partition.slice or 0 if task.partition else 0
+    top = max((t.segment_priority for t in taskset.real_time if t.uses_gpu), default=0)
+    return MAX_VIRTUAL_NS if task.segment_priority == top and not task.best_effort else found.slice
+
+
+def _yields(taskset: Taskset) -> dict[str, int]:
+    """The times of begin by yield; nothing where segments begin otherwise.
+
+    An update of three orders, with a decision after each and the rest of a switch, takes alpha at most.
+    """
+    platform = taskset.platform
+    values, step = platform.yields, max(platform.alpha - platform.theta, 0) // 3
+    if platform.begin != YIELD or values is None:
+        return {}
+    decision = min(values.decision, step)
+    call = (step - decision) // (sum(task.uses_gpu for task in taskset) + 1)
+    return {"on": 1, "lazy": values.lazy, "decision": decision, "wake": call, "call": call, "stall": values.stall}
 
 
 def _forked(task: Task, taskset: Taskset, numbers: Mapping[str, int]) -> dict[str, int]:
@@ -371,7 +394,7 @@ def _pieces(task: Task, resources: Sequence[Resource]) -> list[dict[str, int]]:
     for s in task.segments:
         if isinstance(s, GpuSegment):
             found.append({
-                "cpu_worst": s.misc.worst, "cpu_best": s.misc.best,
+                "cpu_worst": s.misc.worst, "cpu_best": s.misc.best, "ready": s.ready or 0,
                 "gpu_worst": s.pure.worst, "gpu_best": s.pure.best, "gpu": 1, "resource": 0, "fork": 0,
             })  # fmt: skip
             continue
@@ -410,6 +433,11 @@ def _validate(taskset: Taskset, options: Options, offsets: Sequence[int] | None)
         raise SimulationError(f"{len(offsets)} offsets for {len(taskset)} tasks")
     if not 0 <= options.job_cpu < taskset.platform.cpus:
         raise SimulationError(f"the kernel thread's CPU {options.job_cpu} is not one of the platform")
+    if taskset.platform.begin == YIELD:
+        others = taskset.partitions or taskset.forks or taskset.processes or not options.rules.yields
+        if others or taskset.platform.yields is None:
+            why = "is simulated under policy segment only, without partitions, workers and processes of several threads"
+            raise SimulationError(f"begin by yield {why if others else 'needs the table yield in [platform]'}")
     for fork in taskset.forks:
         if not options.rules.workers:
             raise SimulationError(f"{fork.task} has workers, which are simulated under segment and boosted only")

@@ -7,6 +7,7 @@ import re
 
 from analysis.model import DEFAULT_POLICY, POLICIES, Intensity, Protocol, Sharing, Waiting
 from analysis.model.callbacks import Callback, Order
+from analysis.model.platform import ISOLATED, YIELD
 from analysis.taskset import schema
 from analysis.taskset.clocks import CLOCKS
 from analysis.taskset.schema import Field
@@ -16,6 +17,16 @@ from gpurt.enums import Form, Policy
 UNITS = {
     "minimum": Field(schema.integer(1, schema.MAX_UNITS), "the smallest partition", required=True),
     "step": Field(schema.integer(1, schema.MAX_UNITS), "by how many units sizes differ; 1 unless given"),
+}
+YIELDING = {
+    "slice": Field(schema.time(1), "the longest slice of a less urgent group, also one just made", required=True),
+    "groups": Field(
+        schema.integer(0, 1000), "how many groups of processes beside the real-time tasks' there are", required=True
+    ),
+    "decision": Field(schema.time(), "from a post, or a due timer, until the host has decided", required=True),
+    "stall": Field(
+        schema.time(), "how long a call of the driver stops a process that it is not about", required=True
+    ),
 }
 PLATFORM = {
     "cpus": Field(schema.integer(1, schema.MAX_CPUS), "number of CPUs", required=True),
@@ -62,6 +73,11 @@ PLATFORM = {
         schema.choice(*(one.name for one in POLICIES.values() if not one.published)),
         f"how the GPU is scheduled; {DEFAULT_POLICY} unless given"
     ),
+    "begin": Field(
+        schema.choice(ISOLATED, YIELD),
+        "policy segment: others are off before a GPU segment executes, or go off while it does; isolated unless given",
+    ),
+    "yield": Field(schema.table(YIELDING), "begin by yield: what was measured; no bound unless given"),
     "thread_cpu": Field(
         schema.integer(0, schema.MAX_CPUS - 1),
         "policy job: the CPU on which the host's thread stays, as gpurt.ko's parameter says; any unless given",

@@ -25,6 +25,7 @@ from analysis.model import (
     Waiting,
 )
 from analysis.model.callbacks import Callback
+from analysis.model.platform import ISOLATED, YIELD, Yield
 from analysis.taskset import chains, clocks, forks, resources, schema, threads
 from analysis.taskset import partitions as partitions_of_file
 from analysis.taskset.assumed import assumed
@@ -69,7 +70,7 @@ class TasksetFile:
     ``unmodelled``: what it has that no bound or simulation here is about.  Commands that print bounds refuse both.
     ``theta_stated``: whether it says what a context switch costs, by itself or as a part of epsilon.  ``clocks``: those
     that times of tasks are of, by task, where the file says it.
-    ``workers``: the tasks that have workers, as a refusal of commands that know nothing of these.
+    ``workers``: the tasks that have workers, and begin by yield, as a refusal of commands that know nothing of these.
     """
 
     path: Path
@@ -228,6 +229,10 @@ def _platform(value: object, report: Mistakes) -> Platform | None:
         report.add(("platform", "epsilon"), "epsilon: is alpha + theta, so it cannot be less than either")
     elif epsilon is not None and alpha + theta != epsilon:
         report.add(("platform", "epsilon"), "epsilon: is not alpha + theta; leave one of the three out")
+    if values.get("begin") == YIELD and not POLICIES[values.get("policy", DEFAULT_POLICY)].yields:
+        report.add(("platform", "begin"), 'begin: yield goes with policy = "segment" only')
+    if "yield" in values and values.get("begin") != YIELD:
+        report.add(("platform", "yield"), 'yield: goes with begin = "yield"')
     thread_cpu, last = values.get("thread_cpu"), values["cpus"] - 1
     if thread_cpu is not None and thread_cpu > last:
         report.add(("platform", "thread_cpu"), f"thread_cpu: the platform has CPUs 0 to {last}, got {thread_cpu}")
@@ -238,7 +243,8 @@ def _platform(value: object, report: Mistakes) -> Platform | None:
         partitions_of_file.sizes(values.get("units"), values.get("compute_units", 0), report),
         values.get("cross_contention", Fraction(1)), values.get("chip"),
         values.get("bus_chunk", 0), stretch=True, region=values.get("region", 0),
-        cpu_latency=values.get("cpu_latency", 0),
+        cpu_latency=values.get("cpu_latency", 0), begin=values.get("begin", ISOLATED),
+        yields=Yield(**values["yield"]) if "yield" in values else None,
     )  # fmt: skip
 
 
@@ -341,10 +347,14 @@ def _notes(taskset: Taskset) -> tuple[str, ...]:
 
 
 def _lacks(platform: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
-    """Epsilon, unless no task uses the GPU.  Alpha alone is less than that by theta.
+    """Epsilon, unless no task uses the GPU.  Alpha alone is less than that by theta.  Begin by yield: theta and yield.
 
     Under policies lock-* best effort updates runlists, too, on CPUs of real-time tasks that use no GPU.
     """
+    where, users = line_of(report.lines, ("platform",)), [task for task in taskset.real_time if task.uses_gpu]
+    if users and taskset.platform.begin == YIELD and (missing := {"theta", "yield"} - platform.keys()):
+        why = "is missing, which bounds of begin by yield need"
+        return tuple(Problem(where, f"platform: {key} {why}") for key in sorted(missing))
     known = "epsilon" in platform or {"alpha", "theta"} <= platform.keys()
     if not known and taskset.real_time and any(task.uses_gpu for task in taskset):
         text = "epsilon is missing: what a runlist update costs; gpurt status latency shows it, and \"0ns\" says none"
@@ -380,22 +390,33 @@ def _grouped(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Prob
 
 
 def _workers(tables: Document, taskset: Taskset, report: Mistakes) -> tuple[Problem, ...]:
-    """The tasks with workers, for commands that know nothing of these."""
+    """The tasks with workers, and begin by yield, for commands that know nothing of these."""
     places = {one["name"]: at for at, one in enumerate(tables.get("task", []))}
     why = (
         "no plan is for them, and `gpurt run FILE` starts none (`gpurt run --group` does); analyze, apply, attack, "
         "margins, report, simulate, trace check and watch know them"
     )
-    return tuple(
+    found = [
         Problem(line_of(report.lines, ("task", places[one.task], "segments")), f"task {one.task}: workers: {why}")
         for one in taskset.forks
-    )
+    ]
+    if taskset.platform.begin == YIELD:
+        why = "no plan and no virtual GPU has it; analyze, attack, margins, report, simulate and trace check know it"
+        found.append(Problem(line_of(report.lines, ("platform", "begin")), f"platform: begin by yield: {why}"))
+    return tuple(found)
 
 
 #: The assumption of bounds of policy timesliced (docs/readings/gcaps.md, "Round robin").
 TURNS_ASSUMED = (
     "under policy timesliced every bound assumes that a GPU segment hands over all its GPU work at once; a program "
     "that waits, or launches more, in between needs a GPU segment in the file for each piece"
+)
+
+
+#: The assumption of bounds of begin by yield (docs/readings/yield.md, "The model").
+YIELDS = (
+    "segments begin by yield: bounds assume that each process on the GPU has an agent, none comes, no agent is "
+    "late, and that the host and the agents' threads take no time of the tasks' CPUs"
 )
 
 
@@ -426,6 +447,8 @@ def assumptions(taskset: Taskset) -> Iterator[str]:
             )
     if any(one.turns for one in taskset.rules):
         yield TURNS_ASSUMED
+    if platform.begin == YIELD:
+        yield YIELDS
     if platform.epsilon == 0:
         yield "epsilon is 0: every bound assumes that runlist updates cost nothing"
     elif free and ((known := POLICIES[platform.policy]).turns or known.locks):

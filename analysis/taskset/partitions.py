@@ -186,4 +186,4 @@ def _timed(segment: GpuSegment, units: int, factor: Fraction, where: Where, repo
         least = curve.smallest
         report.add(where, f"gpu: no time is given for {units} units, which it has; the smallest number is {least}")
         return segment
-    return GpuSegment(segment.misc, Span(curve.worst(units, factor), best), scaling=curve)
+    return GpuSegment(segment.misc, Span(curve.worst(units, factor), best), scaling=curve, ready=segment.ready)

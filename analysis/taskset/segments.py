@@ -34,6 +34,11 @@ SEGMENT = {
     "cpu": Field(schema.span(), "a CPU segment"),
     "misc": Field(schema.span(), "G^m, the CPU work of a GPU segment"),
     "gpu": Field(schema.gpu_time(), "G^e, the pure GPU work of a GPU segment"),
+    "ready": Field(
+        schema.integer(1, 1000),
+        "begin by yield: how often its group becomes ready on the GPU at most, hence 1 where G^e has no gap; not known "
+        "unless given",
+    ),
     "copy": Field(schema.span(), "a copy between host and GPU"),
     "kernel": Field(_work(), "a kernel: its time alone on one SM or CU"),
     "overhead": Field(
@@ -66,7 +71,10 @@ WORKERS_KEY = "workers"
 #: The keys that only go with a kernel.
 _OF_KERNEL = {"overhead", "interleave", "block"}
 #: The keys of the other segments.
-_ALONE = ({"cpu"}, {"misc", "gpu"}, {"copy"}, {"kernel_times"}, {"profile"}, {"workers"}, {"workers", "hold"})
+_ALONE = (
+    {"cpu"}, {"misc", "gpu"}, {"misc", "gpu", "ready"}, {"copy"}, {"kernel_times"}, {"profile"}, {"workers"},
+    {"workers", "hold"},
+)
 _FORMS = (
     'a segment is { cpu = "..." }, { misc = "...", gpu = "..." }, { copy = "..." }, { kernel = "..." } with overhead, '
     'interleave and block, { kernel_times = ["...", ...] }, { profile = "..." } or { workers = ["...", ...] }, '
@@ -133,10 +141,10 @@ def segments_of(values: list[Document], units: int) -> tuple[Segment, ...]:
 
 def _gpu(segment: Document) -> GpuSegment:
     """A GPU segment.  One that scales has its time when all tasks are known (partitions.placed)."""
-    time = segment["gpu"]
+    time, ready = segment["gpu"], segment.get("ready")
     if isinstance(time, Span):
-        return GpuSegment(segment["misc"], time)
-    return GpuSegment(segment["misc"], Span.exactly(time.worst(schema.MAX_UNITS)), scaling=time)
+        return GpuSegment(segment["misc"], time, ready=ready)
+    return GpuSegment(segment["misc"], Span.exactly(time.worst(schema.MAX_UNITS)), scaling=time, ready=ready)
 
 
 def _part(segment: Document) -> Copy | Kernel:

@@ -45,6 +45,7 @@ PENDING = click.option("--pending", is_flag=True,
 LATENCY = click.option("--latency", is_flag=True, help="Wake-ups of threads take time; of tests that bound that.")
 CHAINS = click.option("--chains", is_flag=True,
                       help="Tasks are in chains, whose links may be triggered, fork and join.")  # fmt: skip
+YIELDS = click.option("--yields", is_flag=True, help="GPU segments begin by yield; of tests that bound that.")
 WORKERS = click.option("--workers", is_flag=True, help="Tasks have workers; of tests that bound that.")
 
 
@@ -72,17 +73,18 @@ Exit codes: 0 done; 1 a test that is shown as sound was broken; 2 wrong usage; 3
 @LATENCY
 @WORKERS
 @CHAINS
+@YIELDS
 @FOLDER
 @JSON
 def attack_command(
     names: tuple[str, ...], tasksets: int, seed: int, jobs: int, runs: int, steps: int, threads: bool, pending: bool,
-    latency: bool, workers: bool, chains: bool, output: Path, as_json: bool,
+    latency: bool, workers: bool, chains: bool, yields: bool, output: Path, as_json: bool,
 ) -> int:  # fmt: skip
     """Search for schedules that break a bound: random first releases, then local search (docs/soundness.md)."""
-    if workers and (threads or pending or latency):
+    if workers and (threads or pending or latency or yields):
         raise UsageError("--workers goes with no other kind of tasks: no bound is for both")
-    tests = _tests(names, list(registry.TESTS.values()), threads, pending, latency, workers)
-    effort = Effort(runs, steps, threads, pending, latency, workers, chains)
+    tests = _tests(names, list(registry.TESTS.values()), threads, pending, latency, workers, yields)
+    effort = Effort(runs, steps, threads, pending, latency, workers, chains, yields)
     make_folder(output)
     check_writable(output / "attack.md")
     rows = []
@@ -93,7 +95,7 @@ def attack_command(
     files = _write(output, rows)
     settings = {"tasksets": tasksets, "seed": seed, "runs": runs, "steps": steps, "threads": threads,
                 "pending": pending, "with_workers": workers, "with_latency": latency,
-                "with_chains": chains}  # fmt: skip
+                "with_chains": chains, "with_yields": yields}  # fmt: skip
     text = f"{table(rows)}\n\n{', '.join(map(str, files))}"
     render.emit({**settings, "files": files, "tests": rows}, as_json, text)
     return 1 if any(row["sound"] and row["broken"] for row in rows) else 0
@@ -101,7 +103,7 @@ def attack_command(
 
 def _tests(
     names: tuple[str, ...], usual: list[Test], threads: bool, pending: bool, latency: bool = False,
-    workers: bool = False,
+    workers: bool = False, yields: bool = False,
 ) -> list[Test]:  # fmt: skip
     """The tests of these names, or the usual ones.  Raises UsageError for a name, and one without such bounds."""
     try:
@@ -113,6 +115,7 @@ def _tests(
         (pending, "pending", "tasks of which several jobs are pending"),
         (latency, "latency", "wake-ups of threads"),
         (workers, "paths", "tasks with workers"),
+        (yields, "yields", "segments that begin by yield"),
     ):
         if wrong := [test.name for test in tests if asked and not getattr(test, key) and test.name in names]:
             raise UsageError(f"{wrong[0]} has no bounds for {what}")

@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from analysis.model import DEFAULT_POLICY, POLICIES
+from analysis.model.platform import YIELD
 from analysis.taskset.file import load
 from gpurt._gpurt import lib
 from gpurt.enums import Policy
@@ -181,6 +182,8 @@ def divided_by(path: Path, policy: str | None, band: Band, gpus: int | None) -> 
             name = names.get(option, option.replace("_", "-"))
             raise UsageError(f"--{name}: the file of --taskset says it")
     taskset = load(path).taskset
+    if taskset.platform.begin == YIELD:
+        raise UsageError("--taskset: the file's segments begin by yield, which virtual GPUs do not know")
     of_file = POLICIES[taskset.platform.policy].number.word
     chosen, words = first_policy(policy, band, of_file)
     layout = of_taskset(taskset, int(Policy.parse(chosen)))

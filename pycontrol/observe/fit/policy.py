@@ -11,7 +11,7 @@ from analysis.rta.kernel_thread import POLL
 from analysis.taskset import TasksetFile
 from analysis.taskset.file import beyond_normal
 from gpurt._gpurt import lib
-from gpurt.enums import Begin, Form, Notice, Policy, Tier
+from gpurt.enums import Form, Notice, Policy, Tier
 from gpurt.text import visible
 from gpurt.units import exact_ms
 from pycontrol.link.control import GpuStatus
@@ -89,7 +89,7 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 def begins(file: TasksetFile, host: Host) -> Iterator[Objection]:
     """GPUs whose most urgent process begins otherwise than the file says."""
-    wanted_way = getattr(file.taskset.platform, "begin", Begin.ISOLATED.word)
+    wanted_way = file.taskset.platform.begin
     for gpu, _ in used(file.taskset, host):
         if gpu.begin.word != wanted_way:
             text = f"GPU {gpu.gpu}: segments begin by {gpu.begin.word}, the file is for {wanted_way}"

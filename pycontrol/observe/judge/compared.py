@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from analysis.model.platform import YIELD
 from analysis.rta import Test
 from analysis.taskset import TasksetFile
 from analysis.traces.trace import Trace
@@ -39,7 +40,9 @@ def compared(trace: Path, recorded: Trace, loaded: TasksetFile, test: Test | Non
     remarks = notes(seen.lines, recorded)
     if gone := lost(recorded, loaded):
         remarks.append(f"events were lost {gone} times while it was recorded: jobs may be missing, the longest too")
-    if loaded.lacks:
+    if loaded.taskset.platform.begin == YIELD:
+        remarks.append("segments begin by yield: the lengths of segments were not judged")
+    elif loaded.lacks:
         remarks.append("the file has no epsilon: updates, and the lengths of segments, were not judged")
     said = {Sort.ASSUMPTION: "an assumption of the analysis was broken", Sort.BLIND: "not everything was seen"}
     remarks += [f"{said[one.what.sort]}: {one.line()}" for one in broken[:MAX_BROKEN_SHOWN]]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from analysis.model import PolicyFacts, Task
+from analysis.model.platform import YIELD
 from analysis.taskset import TasksetFile
 from pycontrol.observe.judge.seen import Held, on_cpu
 
@@ -17,6 +18,7 @@ class Limits:
 
     def __init__(self, file: TasksetFile, policy: PolicyFacts, gpus: int) -> None:
         self._file, self._policy = file, policy
+        self._unknown = bool(file.lacks) or file.taskset.platform.begin == YIELD  # which has no updates at begins
         taskset = file.taskset
         self._costs = [taskset.platform.costs(part) for part in taskset.parts]
         self._apart = gpus == len(taskset.parts)
@@ -87,7 +89,7 @@ class Limits:
 
     def alpha(self, gpu: int) -> int | None:
         """How long a runlist update on a GPU may take, ns."""
-        if self._file.lacks:
+        if self._unknown:
             return None
         if self._apart and gpu < len(self._costs):
             return self._costs[gpu][0]
@@ -109,7 +111,7 @@ class Limits:
         """
         worst = self._worst[task.name]
         delays = self._delays[task.name]
-        if not self._policy.owned or task.best_effort or not worst or self._file.lacks or delays is None:
+        if not self._policy.owned or task.best_effort or not worst or self._unknown or delays is None:
             return None
         declared = worst[held.place] if 0 <= held.place < len(worst) else max(worst)
         others = sum(_jobs(one, owned) * takes for one, takes in delays)

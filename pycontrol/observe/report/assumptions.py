@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from analysis.answers.verdict import slow_turns, unlike_the_file
+from analysis.model.platform import YIELD
 from analysis.rta import Result, Test
 from analysis.taskset import TasksetFile
 from analysis.taskset.assumed import lines, of_tests
@@ -210,6 +211,12 @@ def _releases(evidence: Evidence) -> Assumption:
 
 def _updates(evidence: Evidence) -> Assumption:
     platform = demanded(evidence.file.taskset)
+    if platform.begin == YIELD:
+        other = evidence.objected(Code.BEGIN)
+        assumed = "Slices, context switches and orders take what the file says where segments begin by yield; " \
+                  "every process has an agent, none comes, and no agent is late."  # fmt: skip
+        text = "the file's author states it: scripts/probe-nvidia --parts yield measures it"
+        return Assumption(assumed, Support.REFUTED if other else Support.UNCHECKED, other or text)
     assumed = f"No runlist update takes longer than alpha, {exact_ms(platform.alpha)}"
     assumed += f", and no context switch longer than theta, {exact_ms(platform.theta)}." if platform.theta_known else \
                " (the file gives no theta of its own)."  # fmt: skip

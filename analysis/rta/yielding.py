@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Begin by yield: the most urgent process launches at once, and others are taken off while its segment lasts.
+
+Its waits are added to its G^e.  Then bounds of isolated begins hold (docs/readings/yield.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from analysis.model import Copy, CpuSegment, GpuSegment, Segment, Task, Taskset
+from analysis.model.platform import ISOLATED, YIELD, Platform, Yield
+from gpurt.units import exact_ms
+
+
+def users(taskset: Taskset) -> list[Task]:
+    """The real-time tasks that use the GPU, the most urgent there first."""
+    return sorted((t for t in taskset.real_time if t.uses_gpu), key=lambda t: -t.segment_priority)
+
+
+def wait(segment: GpuSegment, taskset: Taskset) -> int:
+    """How much longer than G^e a segment of the most urgent task may take beside what updates are charged, ns.
+
+    min(k Delta, W): lemmas 1 and 2.  Where no other real-time task uses the GPU no update is charged, and W has one.
+    """
+    platform, others = taskset.platform, len(users(taskset)) - 1
+    values = _values(platform)
+    off = values.lazy + 2 * values.decision + (0 if others else platform.epsilon)
+    turns = (values.groups + others) * (platform.theta + values.slice) + platform.theta
+    return min(segment.ready * turns, off) if segment.ready else off
+
+
+def _values(platform: Platform) -> Yield:
+    assert platform.yields is not None, "refusal() objects"
+    return platform.yields
+
+
+def contained(taskset: Taskset) -> Taskset:
+    """The taskset with isolated begins that has a bound wherever this one, whose segments begin by yield, has one."""
+    platform, found = taskset.platform, users(taskset)
+    if platform.begin != YIELD or not found:
+        return taskset
+    longer = replace(found[0], segments=tuple(_longer(one, taskset) for one in found[0].segments))
+    alone = {"alpha": 0, "theta": 0} if len(found) == 1 else {}
+    platform = replace(platform, begin=ISOLATED, yields=None, **alone)  # type: ignore[arg-type]
+    return replace(taskset, platform=platform, tasks=tuple(longer if t is found[0] else t for t in taskset))
+
+
+def _longer(segment: Segment, taskset: Taskset) -> Segment:
+    if isinstance(segment, CpuSegment):
+        return segment
+    return replace(segment, pure=replace(segment.pure, worst=segment.pure.worst + wait(segment, taskset)))
+
+
+def remarks(taskset: Taskset) -> list[str]:
+    """A sentence on how much longer the segments of the most urgent task count; none where segments begin otherwise."""
+    platform, found = taskset.platform, users(taskset)[:1]
+    if platform.begin != YIELD or platform.yields is None or not found:
+        return []
+    times = ", ".join(exact_ms(wait(one, taskset)) for one in found[0].gpu_segments)
+    return [f"begin by yield: the GPU segments of {found[0].name} count as longer by what they may wait: {times}"]
+
+
+def refusal(name: str, taskset: Taskset, able: bool) -> str | None:
+    """Why the test says nothing of GPU segments that begin by yield; None if it does, or if none does so.
+
+    ``able``: whether the test is about a system in which they may.
+    """
+    platform, found = taskset.platform, users(taskset)
+    if platform.begin != YIELD or not found:
+        return None
+    if not able:
+        return f'{name} is for begin = "{ISOLATED}", and the file has "{YIELD}"'
+    values, equal = platform.yields, _equal(found)
+    reasons = {
+        "yield is missing in [platform]: what was measured of slices and decisions": values is None,
+        "theta is missing in [platform]: what a context switch takes": not platform.theta_known,
+        "alpha is below theta, although updates wait for switches under way": platform.alpha < platform.theta,
+        "stall is not 0: anyone may make calls at any rate, and each stops whatever executes":
+            values is not None and values.stall > 0,
+        "no bound is known for partitions, workers and processes of several threads whose segments begin by yield":
+            bool(taskset.partitions or taskset.forks or taskset.processes),
+        f"{equal}, which begin by yield has no bound for": bool(equal),
+        "segments with copies begin otherwise, and no bound is known for both ways together":
+            any(isinstance(part, Copy) for task in found for one in task.gpu_segments for part in one.parts),
+    }  # fmt: skip
+    return next((why for why, there in reasons.items() if there), None)
+
+
+def _equal(found: list[Task]) -> str:
+    """Two tasks of one GPU priority; empty if there are none."""
+    same = (both for both in pairwise(found) if both[0].segment_priority == both[1].segment_priority)
+    return next((f"{one.name} and {other.name} have the same GPU priority" for one, other in same), "")

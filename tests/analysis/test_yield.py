@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Begin by yield (docs/readings/yield.md): its bounds by hand, under attack, and where a fact is left out."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.answers import registry
+from analysis.answers.verdict import answer, covering
+from analysis.attack.exact import TooManyStatesError, explore
+from analysis.attack.search import Effort, attack, bounds_of, ways
+from analysis.attack.tiny import tiny_for, yielding
+from analysis.model import MS, US, Taskset, Waiting
+from analysis.model.platform import Yield
+from analysis.rta import Bound
+from analysis.simulation.simulate import Options, simulate
+from analysis.taskset import parse
+from gpurt.errors import TasksetError
+
+HEAD = """\
+[platform]
+cpus = 2
+policy = "segment"
+begin = "yield"
+epsilon = "1.6ms"
+theta = "0.25ms"
+yield = { slice = "0.5ms", groups = GROUPS, decision = "0.05ms", stall = "0us" }
+"""
+CAMERA = """
+[[task]]
+name = "camera"
+cpu = 0
+priority = 20
+period = "20ms"
+segments = [{ cpu = "1ms" }, { misc = "0.5ms", gpu = "4ms", ready = 2 }, { misc = "0.5ms", gpu = "2ms" }]
+"""
+DETECTOR = """
+[[task]]
+name = "detector"
+cpu = 1
+priority = 10
+period = "100ms"
+segments = [{ cpu = "2ms" }, { misc = "1ms", gpu = "10ms", ready = 1 }]
+"""
+TRAINER = """
+[[task]]
+name = "trainer"
+cpu = 1
+priority = 0
+period = "50ms"
+segments = [{ misc = "0ms", gpu = "45ms" }]
+"""
+
+
+def taskset_of(*tasks: str, groups: int = 1, **changes: str) -> Taskset:
+    """The taskset of these tables; ``changes``: times of 0 us and what takes their place."""
+    head = HEAD.replace("GROUPS", str(groups))
+    for old, new in changes.items():
+        head = head.replace(f'{old} = "0us"', new)
+    return parse(Path("set.toml"), head + "".join(tasks)).taskset
+
+
+def wcrt(taskset: Taskset, name: str) -> int:
+    """The bound of a task under the test that answers for the file."""
+    found = answer(taskset).result
+    assert found is not None
+    verdict = found.verdicts[name]
+    assert isinstance(verdict, Bound), verdict
+    return verdict.wcrt
+
+
+def test_bounds_by_hand() -> None:
+    """Delta is .25 + .5 + .25 ms.  Alone W is 1 + 2 x .05 + 1.6 ms, and k counts for the first segment."""
+    alone = taskset_of(CAMERA, TRAINER)
+    assert [test.name for test in covering(alone)] == ["gcaps-suspend"]
+    assert wcrt(alone, "camera") == 8 * MS + 2 * MS + 2_700 * US
+    # With another real-time task updates are charged as where begins are isolated.  Delta has one more group.
+    both = taskset_of(CAMERA.replace('"20ms"', '"100ms"'), DETECTOR, TRAINER)
+    apart = replace(both, platform=replace(both.platform, begin="isolated", yields=None))
+    assert wcrt(both, "camera") == wcrt(apart, "camera") + 2 * 1_100 * US
+    assert wcrt(both, "detector") == wcrt(apart, "detector") + 2 * 1_100 * US
+
+
+@pytest.mark.parametrize("name", ["gcaps-suspend", "gcaps-busy", "gcaps-mixed"])
+def test_no_schedule_exceeds_a_bound(name: str) -> None:
+    """Nor does best effort stop."""
+    found = attack(registry.TESTS[name], 60, seed=5, effort=Effort(2, 4, yields=True))
+    assert found.schedulable > 10
+    assert not found.violations, found.smallest
+
+
+@pytest.mark.parametrize("name", ["gcaps-suspend", "gcaps-busy", "gcaps-mixed"])
+def test_no_schedule_of_tiny_systems_exceeds_a_bound(name: str) -> None:
+    """Each schedule, where times of the host are nothing or the longest."""
+    rng, test, looked = random.Random(3), registry.TESTS[name], 0
+    for _ in range(150):
+        taskset = yielding(tiny_for(test, rng, 12), rng)
+        result = test.run(taskset)
+        bounds = bounds_of(taskset, result)
+        if not result.schedulable or not any(task.uses_gpu for task in taskset.real_time):
+            continue
+        for options in list(ways(test, taskset, rng))[:1]:
+            try:
+                found = explore(taskset, options, None, 20_000)
+            except TooManyStatesError:
+                continue
+            looked += 1
+            assert all(found.worst[task] <= bound for task, bound in bounds.items()), (taskset, found.worst, bounds)
+    assert looked >= 20
+
+
+def exceeded(said: Taskset, true: Taskset) -> bool:
+    """Whether a job of ``true`` takes longer than the bound of ``said``."""
+    bound, rng = wcrt(said, "camera"), random.Random(1)
+    for seed in range(60):
+        offsets = [rng.randrange(task.period) for task in true]
+        seen = simulate(true, Options(execution="worst", horizon=400 * MS, seed=seed), offsets)
+        if seen.tasks["camera"].worst > bound:
+            return True
+    return False
+
+
+def with_yield(taskset: Taskset, **changes: int) -> Taskset:
+    """The taskset with other values of the platform's yield."""
+    assert isinstance(taskset.platform.yields, Yield)
+    return replace(taskset, platform=replace(taskset.platform, yields=replace(taskset.platform.yields, **changes)))
+
+
+#: A task whose bound rests on k.
+GAPS = CAMERA.replace(', { misc = "0.5ms", gpu = "2ms" }', "").replace("ready = 2", "ready = 3")
+
+
+def test_each_fact_is_needed() -> None:
+    """Without one of them a bound is exceeded: gaps, groups, slices, calls that stall, updates, a lazy host."""
+    second = TRAINER.replace("trainer", "second")
+    true = taskset_of(GAPS, TRAINER, groups=1)
+    assert not exceeded(true, true)
+    assert exceeded(taskset_of(GAPS.replace("ready = 3", "ready = 1"), TRAINER), true)
+    two = taskset_of(GAPS.replace("ready = 3", "ready = 1"), TRAINER, second, groups=2)
+    assert not exceeded(two, two)
+    assert exceeded(with_yield(two, groups=1), two)
+    assert exceeded(with_yield(two, slice=10 * US), two)
+    assert exceeded(two, with_yield(two, stall=500 * US))
+    many = taskset_of(GAPS.replace("ready = 3", "ready = 9"), TRAINER, second)
+    assert exceeded(many, replace(many, platform=replace(many.platform, alpha=9 * MS)))
+    lazier = with_yield(many, lazy=5 * MS)
+    assert exceeded(many, lazier)
+    assert not exceeded(lazier, lazier)
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"stall": 'stall = "1us"'}, "stall is not 0"),
+        ({"same": ""}, "have the same GPU priority"),
+        ({"copy": ""}, "segments with copies begin otherwise"),
+        ({"partition": ""}, "no bound is known for partitions"),
+        ({"process": ""}, "processes of several threads"),
+    ],
+)  # fmt: skip
+def test_what_has_no_bound_says_why(changed: dict[str, str], why: str) -> None:
+    """No bound by silence."""
+    (what,) = changed
+    if what == "stall":
+        found = taskset_of(CAMERA, TRAINER, **changed)
+    elif what == "same":
+        found = taskset_of(CAMERA, DETECTOR.replace("priority = 10", "priority = 20"))
+    elif what == "copy":
+        found = taskset_of(CAMERA.replace('{ cpu = "1ms" }', '{ cpu = "1ms" }, { copy = "1ms" }'), TRAINER)
+    elif what == "partition":
+        found = taskset_of(CAMERA + 'partition = "one"\n', '\n[[partition]]\nname = "one"\nslice = "2ms"\n')
+    else:
+        found = taskset_of(CAMERA + 'process = "one"\n', DETECTOR + 'process = "one"\ngpu_priority = 20\n')
+    test = registry.TESTS["gcaps-suspend"]
+    assert {str(one) for one in test.run(found).failures if why in str(one)}, test.run(found).failures
+    assert not answer(found).schedulable
+
+
+def test_other_tests_say_nothing_of_yield() -> None:
+    """A test that is named says so."""
+    found = taskset_of(CAMERA, TRAINER)
+    for name in ("boosted-suspend", "tsg-rr-suspend", "gcaps-suspend+gpu-priority"):
+        assert all('is for begin = "isolated"' in str(one) for one in registry.TESTS[name].run(found).failures), name
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('policy = "segment"', 'policy = "boosted"', "yield goes with policy"),
+        ('begin = "yield"', 'begin = "isolated"', 'yield: goes with begin = "yield"'),
+        ('decision = "0.05ms", ', "", '"decision" is missing'),
+    ],
+)  # fmt: skip
+def test_mistakes(old: str, new: str, why: str) -> None:
+    """Each is reported with its line."""
+    with pytest.raises(TasksetError, match=why):
+        parse(Path("set.toml"), HEAD.replace("GROUPS", "1").replace(old, new) + CAMERA)
+
+
+def test_without_the_measured_values_there_is_no_bound() -> None:
+    """The file is right, and lacks what bounds need."""
+    head = HEAD.replace("GROUPS", "1")
+    lines = [line for line in head.splitlines() if not line.startswith(("yield", "theta"))]
+    file = parse(Path("set.toml"), "\n".join(lines) + CAMERA)
+    assert [one.message for one in file.lacks] == [
+        "platform: theta is missing, which bounds of begin by yield need",
+        "platform: yield is missing, which bounds of begin by yield need",
+    ]  # fmt: skip
+    assert not answer(file.taskset).schedulable
+    assert Waiting.SUSPEND is file.taskset.tasks[0].waiting
