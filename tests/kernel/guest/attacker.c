@@ -98,6 +98,21 @@ static void reopen(void)
 	}
 }
 
+/* Processes end with a client in a segment, without a pause. */
+static void ends(void)
+{
+	pid_t child;
+
+	for (;;) {
+		child = fork();
+		if (!child) {
+			begin(device(), 0);
+			_exit(0);
+		}
+		count(waitpid(child, NULL, 0) == child);
+	}
+}
+
 /* A process that dies with as many clients as it may have descriptors; half of its clients have another holder. */
 static void descriptors(void)
 {
@@ -287,9 +302,10 @@ static const struct {
 	const char *name;
 	void (*act)(void);
 } attacks[] = {
-	{ "storm", storm }, { "work", work }, { "kills", kills }, { "reopen", reopen }, { "descriptors", descriptors },
-	{ "share_memory", share_memory }, { "crash", crash }, { "readers", readers }, { "watchers", watchers },
-	{ "nested", nested }, { "agents", agents }, { "priorities", priorities }, { "namespaces", namespaces },
+	{ "storm", storm }, { "work", work }, { "kills", kills }, { "reopen", reopen }, { "ends", ends },
+	{ "descriptors", descriptors }, { "share_memory", share_memory }, { "crash", crash }, { "readers", readers },
+	{ "watchers", watchers }, { "nested", nested }, { "agents", agents }, { "priorities", priorities },
+	{ "namespaces", namespaces },
 };
 
 #define ATTACKS (sizeof(attacks) / sizeof(attacks[0]))

@@ -28,6 +28,11 @@ static void never(struct timer_list *timer)
 {
 }
 
+static void none(struct thing *thing)
+{
+	kfree(thing);
+}
+
 static void use_after_free(struct thing *thing)
 {
 	kfree(thing);
@@ -86,7 +91,8 @@ static const struct {
 	const char *name;
 	void (*make)(struct thing *thing);
 } bugs[] = {
-	{ "none", (void (*)(struct thing *))kfree },
+	{ "none", none },
+	{ "other_type", (void *)kfree },
 	{ "use_after_free", use_after_free },
 	{ "overflow", overflow },
 	{ "lock_inversion", lock_inversion },
