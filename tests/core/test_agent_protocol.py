@@ -569,7 +569,7 @@ def yield_alphabet(processes: int) -> list[Event]:
 
 #: How many processes, how many events, how many states there are at least, and what the events are.
 MOST = [(2, 5, 4_000, alphabet), (3, 3, 800, alphabet), (2, 5, 1_500, flag_alphabet), (3, 4, 1_500, many_alphabet),
-        (2, 4, 12_000, yield_alphabet), (3, 3, 5_000, yield_alphabet)]  # fmt: skip
+        (2, 4, 8_000, yield_alphabet), (3, 3, 2_000, yield_alphabet)]  # fmt: skip
 FEW = [(2, 4, 400, alphabet), (3, 2, 80, alphabet), (2, 3, 80, flag_alphabet), (3, 2, 60, many_alphabet),
        (2, 3, 80, yield_alphabet)]  # fmt: skip
 WAYS = MOST if everything() else FEW

@@ -88,12 +88,15 @@ def policies(file: TasksetFile, host: Host) -> Iterator[Objection]:
 
 
 def begins(file: TasksetFile, host: Host) -> Iterator[Objection]:
-    """GPUs whose most urgent process begins otherwise than the file says."""
-    wanted_way = file.taskset.platform.begin
+    """GPUs whose most urgent process begins otherwise than the file says, or beside more processes."""
+    wanted_way, values = file.taskset.platform.begin, file.taskset.platform.yields
     for gpu, _ in used(file.taskset, host):
         if gpu.begin.word != wanted_way:
             text = f"GPU {gpu.gpu}: segments begin by {gpu.begin.word}, the file is for {wanted_way}"
             yield Objection(Code.BEGIN, text, f"`gpurt serve --begin {wanted_way}` changes that")
+        elif values and gpu.ready is not None and gpu.ready > values.groups + max(len(users(file.taskset)) - 1, 0):
+            text = f"GPU {gpu.gpu}: the most urgent process begins beside {gpu.ready} others, more than the file says"
+            yield Objection(Code.BEGIN, text, "end some, or write how many there are into [platform.yield]")
 
 
 def _unordered(taskset: Taskset, host: Host, gpu: GpuStatus) -> Iterator[Objection]:
