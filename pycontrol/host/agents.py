@@ -171,6 +171,11 @@ class AgentGpu(Gpu):
                 lib.gpurt_agents_plain(self.agents, one.raw, plain, self.clock())
             self._rank(one)
 
+    def _highest(self, client: GpuClient) -> int:
+        """The highest level that its process may begin with, now that it has this one."""
+        client.seen = max(client.seen, int(lib.gpurt_client_level(client.core)))
+        return int(client.own.highest())
+
     def _rank(self, process: Process) -> None:
         rank = process.highest()
         if process.raw.rank != rank:
@@ -179,7 +184,7 @@ class AgentGpu(Gpu):
     def decided(self, client: GpuClient) -> None:
         """The level that its process may begin with can be another one."""
         if self.obedience.yields and not client.gone:
-            client.seen = max(client.seen, int(lib.gpurt_client_level(client.core)))
+            self._highest(client)
             self._rank(client.own)
 
     def _is_plain(self, process: Process) -> bool:
@@ -204,8 +209,8 @@ class AgentGpu(Gpu):
         """The update is over."""
         if self.in_flight:
             self.finished(err, self.clock() - self.in_flight.began)
-        else:  # others are off now, beside whom the owner has begun
-            lib.gpurt_latency_record(self.latency[Cause.BEGIN], self.clock() - self.agents.lazy_until)
+        else:  # others are off now, beside whom the owner has begun: perhaps earlier than they were to be
+            lib.gpurt_latency_record(self.latency[Cause.BEGIN], max(0, self.clock() - self.agents.lazy_until))
 
     # Updates and time
 
@@ -213,15 +218,24 @@ class AgentGpu(Gpu):
         """Has the agents carry out an update."""
         alone = only.own if isinstance(only, Seat) else only.own.raw.number if only else 0
         way = lib.GPURT_AGENTS_ALONE
-        if isinstance(only, GpuClient) and self.obedience.yields and not only.alone:
-            way = lib.GPURT_AGENTS_YIELD if only is self.yields else lib.GPURT_AGENTS_BESIDE
+        if isinstance(only, GpuClient) and self.obedience.yields:
+            only.own.raw.rank = self._highest(only)  # who is the most urgent one is found out next
+            if not only.alone and self._beside(only.own):
+                way = lib.GPURT_AGENTS_YIELD if only is self.yields else lib.GPURT_AGENTS_BESIDE
         lib.gpurt_agents_commit(self.agents, alone, way, now)
 
+    def _beside(self, owner: Process) -> bool:
+        """Whether the most urgent process may stay on: in a segment it was preempted, for that is less urgent."""
+        first = max(self._processes.values(), key=lambda one: int(one.raw.rank))
+        return first is owner or not any(one.core.depth for one in first.clients)
+
     def isolate(self, client: GpuClient, now: int) -> None:
-        """The others are taken off by an update that the decision waits for, if they may be on."""
-        agents = self.agents
-        if self.runner is client and not self.in_flight and (agents.lazy or agents.step or agents.beside):
-            self._apply(client, Cause.BEGIN, now)
+        """The owner begins again if others may be on that it minds by now: all, or this one, which comes after it."""
+        agents, owner = self.agents, self.runner
+        if self.in_flight or not isinstance(owner, GpuClient) or not (agents.lazy or agents.step or agents.beside):
+            return
+        if client.alone if owner is client else owner.own is not client.own and agents.top == client.own.raw:
+            self._apply(owner, Cause.BEGIN, now)
 
     def wait_grant(self, client: GpuClient, waiter: Waiter) -> None:
         """Answers once the client, which is in a segment, holds the GPU, and others are off."""

@@ -70,6 +70,9 @@ class Errands:
             except Refusal as refusal:
                 self._over(done, refusal)
                 return
+            except procs.Unreadable as error:
+                self._over(done, Refusal(error.errno or errno.EIO, str(error)))
+                return
             if step:
                 self._waits = True
                 step(self._decided)
@@ -290,7 +293,10 @@ class Commands:
             yield partial(self.move, one, name)
 
     def move(self, member: Member, name: str, done: Callable[[int], None]) -> None:
-        """Makes a connection a member of a group, if it still can be."""
+        """Makes a connection a member of a group, if it still can be: one that has ended would be one for ever."""
+        if member.closed:
+            done(-errno.ESRCH)
+            return
         try:
             self.groups.join(member, name, 0, True, done)
         except Refusal as refusal:

@@ -300,7 +300,7 @@ class Gpu(ABC):
         """A decision about the client is over."""
 
     def isolate(self, client: GpuClient, now: int) -> None:  # noqa: B027
-        """In a decision: others are to be off, also if the client has begun beside them."""
+        """In a decision: the client has begun, or wants others to be off.  Who may not be on any more goes off."""
 
     def quiet(self) -> tuple[bool, bool, int]:
         """Whether it executes nothing; whether work of others is queued; when work of the owner's ended last, ns."""
@@ -487,17 +487,17 @@ class Gpu(ABC):
         for _ in range(posted.net):
             lib.gpurt_begin(self.sched, client.core, posted.own, 0, now)
         self.yields = None
+        if posted.net > 0:
+            self.isolate(client, now)
         for _ in range(-posted.net):
             lib.gpurt_end(self.sched, client.core, now)
         return 0
 
     def begin(self, client: GpuClient, own: int, hint: int, flags: int, now: int) -> int:
         """In a decision by a call: the client begins a segment."""
-        alone = not flags & lib.GPURT_BEGIN_YIELD
-        nested = client.core.depth > 0
-        client.alone = alone or (nested and client.alone)
+        client.alone = not flags & lib.GPURT_BEGIN_YIELD or (client.core.depth > 0 and client.alone)
         result = int(lib.gpurt_begin(self.sched, client.core, own, hint, now))
-        if nested and alone and not result:
+        if not result:
             self.isolate(client, now)
         return result
 

@@ -139,6 +139,10 @@ class Member(Protocol):
     group: Group | None
     kept: bool
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended."""
+
 
 class Groups:
     """All groups, by their user and their name."""

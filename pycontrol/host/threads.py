@@ -27,8 +27,6 @@ from pycontrol.machine import procs
 
 #: Among how many threads of a process in a container one is looked for.
 MAX_THREADS_SEARCHED = 1024
-#: Bit of CAP_SYS_NICE in CapEff of /proc/PID/status.
-CAP_SYS_NICE = 23
 
 
 class Scheduling(NamedTuple):
@@ -103,8 +101,7 @@ class Band:
 
 def may_raise() -> bool:
     """Whether this process has CAP_SYS_NICE."""
-    effective = procs.status(os.getpid(), "CapEff")
-    return bool(effective) and bool(int(effective[0], 16) >> CAP_SYS_NICE & 1)
+    return procs.has_sys_nice(os.getpid())
 
 
 @dataclass(eq=False)

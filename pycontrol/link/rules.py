@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.model import POLICIES
@@ -51,16 +52,21 @@ def all_raisable(control: Control, gpu: int | None, policy: str = "", given: Col
     }  # fmt: skip
     clients = [one for one in given or control.clients(gpu)
                if one.pid and one.priority and one.gpu in normal and not one.barred]  # fmt: skip
-    if lacks := sorted({why for one in clients for why in _unraisable(one, normal[one.gpu])}):
+    module = Path(control.device).is_char_device()
+    if lacks := sorted({why for one in clients for why in _unraisable(one, normal[one.gpu], module)}):
         raise RefusedError(f"policy boosted would refuse the segments of {', '.join(lacks)}; nothing was changed")
 
 
-def _unraisable(one: ClientInfo, normal: int) -> Iterator[str]:
-    """The client, and what its thread lacks to be raised (gpurt_boost_refusal(), gpurt_boost_right())."""
+def _unraisable(one: ClientInfo, normal: int, module: bool) -> Iterator[str]:
+    """The client, and what its thread lacks to be raised (gpurt_boost_refusal(), gpurt_boost_right()).
+
+    Beside the limit the module takes the capability for the right to any priority, the user-space host the user root.
+    """
     who = f"{visible(one.comm)}-{one.pid}"
     needed, has = lib.gpurt_boost_right(normal, Form.OWNER if one.kept else one.form, one.priority), 0
     with suppress(procs.Unreadable):
-        has = lib.GPURT_MAX_PRIORITY if procs.user(one.pid) == "0" else procs.rt_limit(one.pid)
+        able = procs.has_sys_nice(one.pid) if module else procs.user(one.pid) == "0"
+        has = lib.GPURT_MAX_PRIORITY if able else procs.rt_limit(one.pid)
     if lib.gpurt_boost_refusal(normal, one.own_priority, one.priority):
         yield f"{who} (needs SCHED_FIFO and GPU priorities 1 to {normal}, has {one.own_priority} and {one.priority})"
     elif has < needed:

@@ -30,6 +30,8 @@ NAME_BYTES = 15
 PF_EXITING = 0x4
 #: Scheduling classes whose priority counts as real time.
 REAL_TIME = (os.SCHED_FIFO, os.SCHED_RR)
+#: Its bit in CapEff of /proc/PID/status.
+CAP_SYS_NICE = 23
 #: Errors that say that a process is gone or hidden.  Others say nothing about it.
 ABSENT = (errno.ENOENT, errno.ESRCH, errno.ENOTDIR, errno.EACCES, errno.EPERM)
 
@@ -162,6 +164,12 @@ def _above(pid: int, text: bytes) -> tuple[int, bytes | None]:
 
 def _parent(text: bytes) -> int:
     return int(text.rpartition(b")")[2].split()[1])
+
+
+def has_sys_nice(pid: int) -> bool:
+    """Whether the process has CAP_SYS_NICE."""
+    effective = status(pid, "CapEff")
+    return bool(effective) and bool(int(effective[0], 16) >> CAP_SYS_NICE & 1)
 
 
 def rt_limit(pid: int) -> int:

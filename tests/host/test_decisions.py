@@ -135,6 +135,22 @@ def test_an_exemption_that_is_removed_and_added_again_stays() -> None:
     assert (third.core.exempt, third.own.raw.exempt) == (True, 1)
 
 
+def test_what_cannot_be_read_for_a_command_in_its_turn_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(_pid: int) -> None:
+        raise procs.Unreadable("it", errno.ENOMEM)
+
+    world, _, other = busy()
+    world.client(3)
+    world.command(Command.SET_EXEMPT, EXEMPT=1, COMM="c3")
+    monkeypatch.setattr(procs, "process", unreadable)
+    world.command(Command.SET_EXEMPT, EXEMPT=1, PID=1)
+    assert "SET_EXEMPT" not in world.said  # the first one waits for the update
+    world.obeys(other)
+    (refusal,) = world.said["SET_EXEMPT"]
+    assert isinstance(refusal, Refusal)
+    assert refusal.error == errno.ENOMEM
+
+
 def test_states_are_those_of_the_runlist_that_holds() -> None:
     world, owner, other = busy()
     assert world.gpu.state(owner) == lib.GPURT_STATE_RUNNING  # everyone is on the runlist still
@@ -427,3 +443,53 @@ def test_a_begin_that_is_no_yield_has_others_off_when_it_is_answered() -> None:
     assert "begin" not in world.said
     world.obeys(other)
     assert world.said["begin"] == (0,)
+
+
+def begins(world: World, client: GpuClient, own: int) -> None:
+    """By a call that permits the most urgent process to stay on."""
+    world.gpu.update(Decision(
+        lambda now: world.gpu.begin(client, own, 0, lib.GPURT_BEGIN_YIELD, now), world.says(f"begin {client.id}"),
+        lambda: own, client, call=True,
+    ))  # fmt: skip
+
+
+def test_who_begins_for_the_first_time_does_not_do_so_beside_a_less_urgent_process() -> None:
+    """It has the GPU when that is off, although it was the most urgent one up to then."""
+    world, before, first = yielding()
+    begins(world, first, 60)
+    assert not before.own.raw.on
+    assert "begin 12" not in world.said
+    world.obeys(before)
+    world.obeys(first)
+    assert world.said["begin 12"] == (0,)
+
+
+@pytest.mark.parametrize("owns", [False, True])
+def test_the_most_urgent_process_is_off_while_its_own_segment_is_less_urgent(owns: bool) -> None:
+    """It was preempted, or begins beside the owner: without asking, for it may be on until the host knows the level."""
+    world, urgent, other = yielding()
+    world.gpu.end_posted(urgent)
+    world.gpu.update(Decision(
+        lambda now: int(lib.gpurt_set_priority(world.gpu.sched, urgent.core, lib.GPURT_PRIORITY_OWN, now)),
+        world.says("unset"), lambda: 0, urgent, call=True,
+    ))  # fmt: skip
+    for one in (urgent, other, urgent, other):
+        world.obeys(one)
+    if not owns:
+        world.gpu.begin_posted(urgent, 5, lib.GPURT_BEGIN_YIELD)
+    begins(world, other, 10)
+    for one in (urgent, other):
+        world.obeys(one)
+    assert (world.said["begin 12"], urgent.own.raw.on) == ((0,), owns)
+    if owns:
+        world.gpu.begin_posted(urgent, 5, lib.GPURT_BEGIN_YIELD)
+        assert not urgent.own.raw.on
+
+
+def test_others_that_are_taken_off_before_they_had_to_be_took_no_time(capfd: pytest.CaptureFixture[str]) -> None:
+    world, urgent, other = yielding()
+    before = int(world.gpu.latency[Cause.BEGIN].count)
+    world.gpu.recall(over=False)
+    for one in (other, urgent):
+        world.obeys(one)
+    assert (world.gpu.latency[Cause.BEGIN].count, capfd.readouterr().err) == (before + 1, "")

@@ -29,6 +29,8 @@ class Joiner:
     peer: Peer
     clients: dict[int, GpuClient] = field(default_factory=dict)
     group: Group | None = None
+    kept: bool = False
+    closed: bool = False
 
 
 class World:
@@ -139,3 +141,20 @@ def test_a_connection_that_ends_while_it_joins_leaves_nothing() -> None:
     assert world.groups.spanning is None
     assert [(seat.raw.members, seat.members) for seat in seats] == [(0, [])] * 2
     assert [sorted(gpu.clients) for gpu in world.gpus] == [[2], [3]]
+
+
+def test_a_connection_that_has_ended_when_it_is_its_turn_is_moved_to_no_group() -> None:
+    """Nobody would ever remove it from there."""
+    world = World()
+    first, second = world.connection(2), world.connection(2)
+    request: dict[str, int | str] = {"PID": 2, "GROUP": "llm"}
+    world.commands.carry_out(Peer(1, 0, "admin", 1), Command.SET_GROUP, request, world.says("set"))
+    assert "set" not in world.said
+    second.closed = True
+    world.groups.leave(second)
+    world.later()
+    refusal = world.said["set"]
+    assert isinstance(refusal, Refusal)
+    assert (refusal.error, second.group) == (errno.ESRCH, None)
+    assert first.group
+    assert first.group.connections == {first}

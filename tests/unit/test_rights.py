@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import resource
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -37,6 +38,7 @@ def test_no_policy_takes_the_gpu_from_programs_that_may_not_be_raised(
     known = HOSTS["emulator segment"]
     host = replace(known, gpus=[replace(known.gpus[0], normal_priorities=24)], clients=[replace(CLIENT, form=form)])
     monkeypatch.setattr(procs, "user", lambda _pid: "1000")
+    monkeypatch.setattr(procs, "has_sys_nice", lambda _pid: False)
     for limit in (needed - 1, needed):
         monkeypatch.setattr(procs, "rt_limit", lambda _pid, limit=limit: limit)
         all_raisable(Fake(host), None, "segment")
@@ -45,3 +47,21 @@ def test_no_policy_takes_the_gpu_from_programs_that_may_not_be_raised(
                 all_raisable(Fake(host), None, "boosted")
         else:
             all_raisable(Fake(host), None, "boosted")
+
+
+@pytest.mark.parametrize(
+    ("device", "user", "capable", "right"),
+    [("/dev/null", "1000", True, True), ("/dev/null", "0", False, False), ("", "1000", True, False),
+     ("", "0", False, True)],
+)  # fmt: skip
+def test_the_module_asks_for_the_capability_and_the_user_space_host_for_root(
+    monkeypatch: pytest.MonkeyPatch, device: str, user: str, capable: bool, right: bool
+) -> None:
+    """A service with AmbientCapabilities=CAP_SYS_NICE is no root, and root of a container has no capability."""
+    known = HOSTS["emulator segment"]
+    host = Fake(replace(known, gpus=[replace(known.gpus[0], normal_priorities=24)], clients=[CLIENT]))
+    host.device = device
+    for name, value in (("user", user), ("has_sys_nice", capable), ("rt_limit", 0)):
+        monkeypatch.setattr(procs, name, lambda _pid, value=value: value)
+    with nullcontext() if right else pytest.raises(RefusedError, match="needs RLIMIT_RTPRIO"):
+        all_raisable(host, None, "boosted")
