@@ -25,7 +25,8 @@ class Yield:
     ``slice``: the longest of a less urgent group, also of one just made.  ``groups``: how many groups there are beside
     those of the file's real-time tasks.  ``decision``: from a post, or from when a timer is due, until the host has
     decided, whatever it reads before.  ``stall``: how long a call of the driver stops a process that it is not about.
-    ``lazy``: how long a segment lasts before the host has others taken off for it.
+    ``lazy``: how long a segment lasts before the host has others taken off for it.  ``long``: the slice of the most
+    urgent group (GPURT_SLICE_LONG_US).
     """
 
     slice: int
@@ -33,6 +34,7 @@ class Yield:
     decision: int
     stall: int
     lazy: int = MS
+    long: int = 20 * MS
 
     @property
     def times(self) -> dict[str, int]:

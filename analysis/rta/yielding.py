@@ -23,12 +23,16 @@ def wait(segment: GpuSegment, taskset: Taskset) -> int:
     """How much longer than G^e a segment of the most urgent task may take beside what updates are charged, ns.
 
     min(k Delta, W): lemmas 1 and 2.  Where no other real-time task uses the GPU no update is charged, and W has one.
+    W alone where a slice of the task itself may end before others are off.
     """
     platform, others = taskset.platform, len(users(taskset)) - 1
     values = _values(platform)
     off = values.lazy + 2 * values.decision + (0 if others else platform.epsilon)
+    alone = values.lazy + 2 * values.decision + platform.epsilon
+    if not segment.ready or min(segment.pure.worst, alone) > values.long:
+        return off
     turns = (values.groups + others) * (platform.theta + values.slice) + platform.theta
-    return min(segment.ready * turns, off) if segment.ready else off
+    return min(segment.ready * turns, off)
 
 
 def _values(platform: Platform) -> Yield:
@@ -73,10 +77,13 @@ def refusal(name: str, taskset: Taskset, able: bool) -> str | None:
     if not able:
         return f'{name} is for begin = "{ISOLATED}", and the file has "{YIELD}"'
     values, equal = platform.yields, _equal(found)
+    free = {t.process or (t.thread.name if t.thread else t.name) for t in taskset if t.best_effort and t.uses_gpu}
     reasons = {
         "yield is missing in [platform]: what was measured of slices and decisions": values is None,
         "theta is missing in [platform]: what a context switch takes": not platform.theta_known,
         "alpha is below theta, although updates wait for switches under way": platform.alpha < platform.theta,
+        f"groups is below {len(free)}: so many of the file's best-effort processes use the GPU":
+            values is not None and values.groups < len(free),
         "stall is not 0: anyone may make calls at any rate, and each stops whatever executes":
             values is not None and values.stall > 0,
         "no bound is known for partitions, workers and processes of several threads whose segments begin by yield":

@@ -279,11 +279,11 @@ class SimulatorCall:
 
 
 def _slice(task: Task, taskset: Taskset) -> int:
-    """The slice of its TSG, ns; 0: the platform's.  Begin by yield: that of the most urgent group never ends."""
+    """The slice of its TSG, ns; 0: the platform's.  Begin by yield: long for the most urgent group."""
     if (found := taskset.platform.yields) is None:
         return task.partition.slice or 0 if task.partition else 0
     top = max((t.segment_priority for t in taskset.real_time if t.uses_gpu), default=0)
-    return MAX_VIRTUAL_NS if task.segment_priority == top and not task.best_effort else found.slice
+    return found.long if task.segment_priority == top and not task.best_effort else found.slice
 
 
 def _yields(taskset: Taskset) -> dict[str, int]:

@@ -415,8 +415,10 @@ TURNS_ASSUMED = (
 
 #: The assumption of bounds of begin by yield (docs/readings/yield.md, "The model").
 YIELDS = (
-    "segments begin by yield: bounds assume that each process on the GPU has an agent, none comes, no agent is "
-    "late, and that the host and the agents' threads take no time of the tasks' CPUs"
+    "segments begin by yield: bounds assume that each process on the GPU has an agent and one group for kernels, none "
+    "comes, no agent is late; that priorities are set, or were seen before; that segments of the most urgent task are "
+    "kernels of one stream, and begun by its library; and that the host and the agents' threads take no time of the "
+    "tasks' CPUs"
 )
 
 

@@ -142,14 +142,27 @@ def test_each_fact_is_needed() -> None:
     assert exceeded(taskset_of(GAPS.replace("ready = 3", "ready = 1"), TRAINER), true)
     two = taskset_of(GAPS.replace("ready = 3", "ready = 1"), TRAINER, second, groups=2)
     assert not exceeded(two, two)
-    assert exceeded(with_yield(two, groups=1), two)
+    assert exceeded(taskset_of(GAPS.replace("ready = 3", "ready = 1"), TRAINER), two)
     assert exceeded(with_yield(two, slice=10 * US), two)
     assert exceeded(two, with_yield(two, stall=500 * US))
-    many = taskset_of(GAPS.replace("ready = 3", "ready = 9"), TRAINER, second)
+    many = taskset_of(GAPS.replace("ready = 3", "ready = 9"), TRAINER, second, groups=2)
     assert exceeded(many, replace(many, platform=replace(many.platform, alpha=9 * MS)))
     lazier = with_yield(many, lazy=5 * MS)
     assert exceeded(many, lazier)
     assert not exceeded(lazier, lazier)
+
+
+def test_the_most_urgent_slice_ends_too() -> None:
+    """Where updates take longer than it, others have more turns than k says."""
+    gpu = GAPS.replace("ready = 3", "ready = 1").replace("4ms", "30ms").replace('"20ms"', '"300ms"')
+    slow = taskset_of(gpu, TRAINER)
+    slow = replace(slow, platform=replace(slow.platform, alpha=100 * MS))
+    assert wcrt(slow, "camera") == (1_500 + 30_000 + 1_100 + 100_250) * US
+    assert not exceeded(slow, slow)
+    short = with_yield(slow, long=40 * MS)
+    assert wcrt(short, "camera") == (1_500 + 30_000 + 1_000) * US
+    assert exceeded(short, slow)
+    assert not exceeded(short, short)
 
 
 @pytest.mark.parametrize(
@@ -157,6 +170,7 @@ def test_each_fact_is_needed() -> None:
     [
         ({"stall": 'stall = "1us"'}, "stall is not 0"),
         ({"same": ""}, "have the same GPU priority"),
+        ({"groups": ""}, "groups is below 1"),
         ({"copy": ""}, "segments with copies begin otherwise"),
         ({"partition": ""}, "no bound is known for partitions"),
         ({"process": ""}, "processes of several threads"),
@@ -167,6 +181,8 @@ def test_what_has_no_bound_says_why(changed: dict[str, str], why: str) -> None:
     (what,) = changed
     if what == "stall":
         found = taskset_of(CAMERA, TRAINER, **changed)
+    elif what == "groups":
+        found = taskset_of(CAMERA, TRAINER, groups=0)
     elif what == "same":
         found = taskset_of(CAMERA, DETECTOR.replace("priority = 10", "priority = 20"))
     elif what == "copy":
