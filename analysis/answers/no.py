@@ -72,7 +72,10 @@ def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
 
 
 def _apart(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
-    """The task of a thread with siblings whose own thread would make every deadline hold, if one is found."""
+    """The task of a thread with siblings whose own thread would make every deadline hold, if one is found.
+
+    Its own process, where the GPU is used by both: threads of one process delay each other there.
+    """
     late = {one.task for one in result.failures}
     for served in taskset.threads.values():
         if len(served) <= MOST_SERVED and late & {task.name for task in served}:
@@ -80,7 +83,9 @@ def _apart(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
                 for step, word in ((1, "above"), (-1, "below")):
                     if proved(test, _alone(taskset, task, step)):
                         siblings = ", ".join(one.name for one in served if one is not task)
-                        yield (f"a thread of its own for {task.name}, of a priority {word} that of {siblings}: every "
+                        what = "process" if task.uses_gpu and any(one.uses_gpu for one in served if one is not task) \
+                               else "thread"  # fmt: skip
+                        yield (f"a {what} of its own for {task.name}, of a priority {word} that of {siblings}: every "
                                "deadline holds then")  # fmt: skip
                         return
 

@@ -56,7 +56,8 @@ def toml(taskset: Taskset) -> str:
         lines.append(f'theta = "{format_time(platform.theta)}"')
     lines.append(f'time_slice = "{format_time(platform.time_slice)}"')
     if yields := platform.yields:
-        times = "".join(f', {key} = "{format_time(time)}"' for key, time in yields.times.items() if key not in ("lazy", "long"))
+        known = (one for one in yields.times.items() if one[0] not in ("lazy", "long"))
+        times = "".join(f', {key} = "{format_time(time)}"' for key, time in known)
         lines += ['policy = "segment"', 'begin = "yield"', f"yield = {{ groups = {yields.groups}{times} }}"]
     if platform.compute_units:
         lines.append(f"compute_units = {platform.compute_units}")

@@ -207,6 +207,9 @@ def test_a_late_callback_is_told_what_its_sibling_takes(gpurt: Gpurt, file: Path
         ["own execution", "9.000", "readings: boosted, own"], ["jobs of its thread", "lidar", "29.000"],
     ]  # fmt: skip
     help_, *_ = said(gpurt, "analyze", file)["helps"]
+    assert help_ == "a process of its own for camera, of a priority above that of lidar: every deadline holds then"
+    file.write_text(SERVED.replace('{ misc = "1ms", gpu = "11ms" }', '{ cpu = "12ms" }'), encoding="utf-8")
+    help_, *_ = said(gpurt, "analyze", file)["helps"]
     assert help_ == "a thread of its own for camera, of a priority above that of lidar: every deadline holds then"
     own = SERVED.replace('thread = "exec"\nrank = 0', "cpu = 0\npriority = 21", 1)
     file.write_text(own, encoding="utf-8")
