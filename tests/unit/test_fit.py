@@ -133,6 +133,16 @@ def test_clients_of_partitions_have_a_gpu_each() -> None:
         assert codes(file, replace(host, clients=clients, homes=homes)).keys() == {"partitions"}
 
 
+@pytest.mark.parametrize(
+    "known", [{"segments": 0}, {"depth": 1}, {"copies": 1}, {"own_priority": 5}], ids=lambda known: next(iter(known))
+)
+def test_a_cpu_priority_that_no_call_has_stated_is_not_judged(known: dict[str, int]) -> None:
+    """A program that only tells of its jobs states none, and the host has 0 of it."""
+    client = replace(CLIENT, **({"segments": 0, "own_priority": 0} | known))
+    found = codes(PARSED["segment suspend"], under("segment", clients=[client], names={4711: ("camera",)}))
+    assert ("cpu-priority" in found) == ("segments" not in known)
+
+
 #: Clients of the file with workers, by name: pid, group and user.
 MEMBERS = {"planner": (1, "planner", "0"), "left": (2, "planner", "0"), "camera": (3, "", "0")}
 

@@ -110,10 +110,10 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
         text = f"{who} is barred from being raised: policy boosted refuses its real-time segments"
         yield Objection(Code.BARRED, text, "gpurt set bar --off undoes that")
     if begun and raises and task.uses_gpu and not task.best_effort:
-        stated = task.form_in(task.waiting)
-        if one.form not in ((stated,) if task.waiting.spins else task.waiting.forms):
-            text = f"{who} begins its segments in form {one.form.word}, the file says {stated.word} for {task.name}"
-            yield Objection(Code.FORM, text, f'start it with GPURT_FORM={stated.word}, or write form into the file')
+        form = task.form_in(task.waiting)
+        if one.form not in ((form,) if task.waiting.spins else task.waiting.forms):
+            text = f"{who} begins its segments in form {one.form.word}, the file says {form.word} for {task.name}"
+            yield Objection(Code.FORM, text, f'start it with GPURT_FORM={form.word}, or write form into the file')
     wanted = 0 if task.best_effort else file.gpu_priorities[task.name]
     right = {0 if other.best_effort else file.gpu_priorities[other.name] for other in file.taskset.beside(task)
              if other.uses_gpu}  # fmt: skip
@@ -121,6 +121,7 @@ def _of(file: TasksetFile, one: ClientInfo, task: Task) -> Iterator[Objection]:
     if begun and not one.demoted and task.uses_gpu and one.priority not in right and ordered:
         text = f"{who} has GPU priority {one.priority}, the file says {wanted} for {task.name}"
         yield Objection(Code.GPU_PRIORITY, text, "gpurt apply sets it")
-    if task.priority != one.own_priority:
+    stated = begun or one.copies > 0 or one.own_priority > 0  # a host knows it from the first call that states it
+    if stated and task.priority != one.own_priority:
         text = f"{who} executes at priority {one.own_priority}, the file says {task.priority} for {task.name}"
         yield Objection(Code.CPU_PRIORITY, text, "", ())
