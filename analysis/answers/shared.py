@@ -10,13 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from analysis.answers.verdict import covering, lacks_theta
-from analysis.model import Taskset
+from analysis.model import Taskset, Waiting
 from analysis.rta.regions import folded
 from analysis.simulation.simulate import Options, Simulation, simulate, worst_over_offsets
 from analysis.traces.trace import Trace
 
 #: How a file is simulated that does not say which part of epsilon is theta.
 NO_SWITCHES = "theta is missing in [platform]: context switches cost nothing here, and updates all of epsilon"
+
+
+def in_mode(taskset: Taskset, mode: Waiting | None) -> Taskset:
+    """The taskset whose tasks all wait so; None: as it is.  Forms stay as far as they are right for the mode."""
+    return replace(taskset, tasks=tuple(replace(task, waiting=mode) for task in taskset)) if mode else taskset
 
 
 @dataclass(frozen=True)
@@ -40,10 +45,7 @@ class Shared:
 
     def bounds(self) -> dict[str, int]:
         """Bounds of a sound test of the policy and waiting modes that are simulated, ns by task; empty without one."""
-        mode, taskset = self.options.waiting, self.taskset
-        if mode:
-            # Forms stay as far as they are right for the mode, as the simulator has them.
-            taskset = replace(taskset, tasks=tuple(replace(task, waiting=mode) for task in taskset))
+        taskset = in_mode(self.taskset, self.options.waiting)
         tests = covering(taskset, self.options.policy)
         if not tests or lacks_theta(tests[0], taskset):
             return {}

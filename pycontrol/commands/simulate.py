@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from analysis.answers.loading import analysable, modelled
-from analysis.answers.shared import Shared
+from analysis.answers.shared import Shared, in_mode
 from analysis.model import Taskset, Waiting
 from analysis.model.conflicts import under
 from analysis.rta.regions import switching
@@ -23,7 +23,7 @@ from gpurt.types import Document
 from pycontrol.act.plan import priced as energy_simulate
 from pycontrol.commands.options import FILE, JSON, Output, PolicyName, Time, apart, command
 from pycontrol.observe import documents
-from pycontrol.observe.judge.chains import against_limits
+from pycontrol.observe.judge.chains import simulated
 from pycontrol.observe.judge.check import NOTHING_OBSERVED
 from pycontrol.observe.observed import chains_data, chains_text
 from pycontrol.output import render
@@ -98,7 +98,8 @@ def simulate_command(
         subject = _subject(loaded, options, chunk, costs)
         render.note(*_takes_long(loaded, offsets), as_json=as_json)
         seen = _worst(subject, offsets)
-        chained = [against_limits(chain, seen.chains[chain.name]) for chain in loaded.chains if chain.limited]
+        bounds, meant = subject.bounds(), in_mode(loaded, mode)
+        chained = [simulated(chain, seen.chains[chain.name], meant, bounds) for chain in loaded.chains]
         if costs or trace_path:
             _keep(subject.trace(MOST_EVENTS), costs, trace_path)
     except SuspensionError as error:
@@ -110,8 +111,8 @@ def simulate_command(
         raise UsageError(str(error)) from None
     remarks = [*subject.notes, *(costs.notes if costs else ()), *seen.full, *([READ] if chained else [])]
     render.note(*remarks, as_json=as_json)
-    table, data, code = _verdicts(loaded, seen, subject.bounds())
-    code = max(code, int(any(one.exceeded for one in chained)))
+    table, data, code = _verdicts(loaded, seen, bounds)
+    code = max(code, *(6 if one.unsound else int(one.exceeded) for one in chained), 0)
     given = dict(subject.given) if subject.given is not None else None
     why = None if loaded.real_time else NOTHING_OBSERVED
     whole = {

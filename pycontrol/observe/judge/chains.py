@@ -40,6 +40,11 @@ class ChainCheck:
         """Whether anything was."""
         return any(map(self.above, MEASURE_KEYS))
 
+    @property
+    def unsound(self) -> bool:
+        """Whether more was seen than a bound, whatever the file allows."""
+        return any(self.seen[key] > bound for key, bound in self.bounds.items() if key in self.seen)
+
     def above(self, key: str) -> bool:
         """Whether more was seen than the bound, or than the file allows."""
         most = [limit[key] for limit in (self.bounds, self.limits) if key in limit]
@@ -51,10 +56,18 @@ def limits(chain: Chain) -> dict[str, int]:
     return {key: limit for key in MEASURE_KEYS if (limit := getattr(chain, key)) is not None}
 
 
-def against_limits(chain: Chain, longest: Sequence[int]) -> ChainCheck:
-    """The longest times of a chain in simulated runs, 0 if there was none, against what the file allows."""
+def _bounds(chain: Chain, taskset: Taskset, responses: Mapping[str, int]) -> dict[str, int]:
+    """The chain's bounds by key, from those of its tasks by name, ns; none if a task has none."""
+    return {key: one.bound for key, one in bounded_chains(chain, taskset, responses).latencies.items()}
+
+
+def simulated(chain: Chain, longest: Sequence[int], taskset: Taskset, responses: Mapping[str, int]) -> ChainCheck:
+    """The longest times of a chain in simulated runs, 0 if there was none, beside its bounds and what the file allows.
+
+    ``responses``: the bounds of tasks by name, ns.
+    """
     seen = {key: time for key, time in zip(MEASURE_KEYS, longest, strict=True) if time}
-    return ChainCheck(chain.name, seen, {}, limits(chain))
+    return ChainCheck(chain.name, seen, _bounds(chain, taskset, responses), limits(chain))
 
 
 class _Judged:
@@ -81,11 +94,7 @@ class JudgedChains:
 
     def __init__(self, file: TasksetFile, bounds: Mapping[str, int], log: Log) -> None:
         self._log, taskset = log, file.taskset
-        self._all = [
-            _Judged(chain, taskset,
-                    {key: one.bound for key, one in bounded_chains(chain, taskset, bounds).latencies.items()})
-            for chain in taskset.chains
-        ]
+        self._all = [_Judged(chain, taskset, _bounds(chain, taskset, bounds)) for chain in taskset.chains]
 
     def __bool__(self) -> bool:
         return bool(self._all)
