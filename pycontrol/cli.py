@@ -224,6 +224,7 @@ def explain(error: BaseException) -> ShownError:
         where = getattr(error, "ctx", None)
         hint = f" (see {where.command_path} --help)" if where else ""
         said = error.format_message().replace("\n\t", " ")  # click lists choices so
+        said = said.replace("is not a valid integer range", "is no whole number")
         return ShownError((f"{visible(said)}{hint}",), UsageError.exit_code)
     if isinstance(error, Terminated):
         return ShownError(("ended by SIGTERM",), TERMINATED)

@@ -379,14 +379,24 @@ def cure_of_time(path: Path, value: str) -> str:
     return ""
 
 
-def _hint(key: str, value: TomlValue, known: Collection[str]) -> str:
+def foreign(key: str, value: TomlValue, known: Collection[str]) -> str:
+    """What takes the place of a key of other descriptions, to be appended to a message; empty if it is none of those.
+
+    ``known``: the keys that there are in its place.
+    """
     if "period" in known and key.lower() in RATES:
         return f'; a period says how often: period = {of_rate(value) or "1 / rate"}'
     if "segments" in known and key.lower() in _TIMES:
         return f"; execution times belong into segments: {IN_SEGMENTS}"
     if key in ABSENT:
         return f": {ABSENT[key]}"
-    meant = [_CALLED[key]] if _CALLED.get(key) in known else near(key, known)
+    return f'; did you mean "{_CALLED[key]}"?' if _CALLED.get(key) in known else ""
+
+
+def _hint(key: str, value: TomlValue, known: Collection[str]) -> str:
+    if said := foreign(key, value, known):
+        return said
+    meant = near(key, known)
     return f'; did you mean "{meant[0]}"?' if meant else f"; known are {', '.join(known)}"
 
 

@@ -23,6 +23,7 @@ from pycontrol.output import render
 
 
 @command(
+    extra="the file to write is -o FILE, a recording to read is --from RECORDING",
     epilog="""\b
 Examples:
   gpurt init -o robot.toml            from the host's clients

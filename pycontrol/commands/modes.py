@@ -87,7 +87,7 @@ def modes_command(device: str | None, file: Path, write: bool, kind: str | None,
     data = _choice(file, why, known, found, divided, recommended, written, notes)
     lines = [_verdict(best), _ways(found)]
     if not best.schedulable:
-        lines += ["gpurt analyze says which task fails, and why", *known.lines()]
+        lines += ["gpurt analyze says which task or chain fails, and why", *known.lines()]
     elif written:
         lines.append(f"written to {filename(file)}; give it to a running host with: gpurt set policy {best.policy}")
     else:

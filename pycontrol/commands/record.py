@@ -19,6 +19,7 @@ from pycontrol.output import render
 
 
 @command(
+    extra="the file to write is -o FILE",
     epilog="""\b
 Examples:
   gpurt trace record -o run.json             until Ctrl-C

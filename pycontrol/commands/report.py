@@ -17,6 +17,7 @@ from pycontrol.output import render
 
 @command(
     computes=True,
+    extra="a run to compare with is --trace RUN",
     epilog="""\b
 Examples:
   gpurt report robot.toml -o robot.html

@@ -236,6 +236,7 @@ def serving(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @command(
+    extra="a taskset file is --taskset FILE",
     instead="give --socket PATH to say where it serves",
     epilog="""\b
 Examples:

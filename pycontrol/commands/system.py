@@ -10,6 +10,7 @@ from click.shell_completion import get_completion_class
 
 from analysis.taskset import json_schema, load
 from analysis.taskset.document import keys
+from analysis.taskset.schema import foreign
 from gpurt.errors import EXIT_CODES, UsageError
 from gpurt.text import in_lines, near
 from pycontrol.commands.options import JSON, command
@@ -84,12 +85,14 @@ def help_command(ctx: click.Context, words: tuple[str, ...]) -> int:
         render.say(render.table(("code", "meaning"), [(str(code), text) for code, text in EXIT_CODES.items()]))
         return 0
     known = dict(keys())
-    found = list(known) if text == "keys" else [one for one in known if one == text or one.startswith(f"{text}.")] or [
-        one for one in known if one.rpartition(".")[2] == text
+    found = list(known) if text == "keys" else [
+        one for one in known if one == text or one.startswith(f"{text}.") or one.rpartition(".")[2] == text
     ]
     if not found:
-        meant = near(text, [*known, *dict(paths()), *(one.rpartition(".")[2] for one in known)])
-        hint = f"; did you mean {' or '.join(dict.fromkeys(meant))}?" if meant else "; docs/taskset.md has all keys"
+        leaves = {one.rpartition(".")[2] for one in known}
+        meant = near(text, [*known, *dict(paths()), *leaves])
+        usual = f"; did you mean {' or '.join(dict.fromkeys(meant))}?" if meant else "; docs/taskset.md has all keys"
+        hint = foreign(text, "", leaves) or usual
         raise UsageError(f"no command and no key of taskset files is called {text!r}{hint}")
     render.say("\n".join(f"{one}: {known[one]}" for one in found))
     return 0

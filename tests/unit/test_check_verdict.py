@@ -54,7 +54,7 @@ def test_a_trace_of_another_taskset_is_refused(gpurt: Gpurt, run: Trace, tmp_pat
         "has task \\x1b[31m, which the file lacks": replace(run, tasks={**known, "\x1b[31m": About(1, 5)}),
         "lacks the file's task mapper": replace(run, tasks={"detector": detector}),
         "priority 3 there": replace(run, tasks={**known, "detector": replace(detector, priority=3)}),
-        "deadline of 1 ns there": replace(run, tasks={**known, "detector": replace(detector, deadline=1)}),
+        "deadline of 0.000001 ms there": replace(run, tasks={**known, "detector": replace(detector, deadline=1)}),
         "other periods or worst-case times": replace(run, meta={**run.meta, "times": "0123456789abcdef"}),
     }
     path = tmp_path / "run.json"

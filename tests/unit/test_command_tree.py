@@ -108,6 +108,17 @@ def test_a_wrong_command_gets_the_one_that_is_meant(gpurt: Gpurt, words: str, me
     assert f"did you mean {meant}" in err
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [("report a.toml run.json -o a.html", "--trace RUN"), ("emulate a.toml", "--taskset FILE"),
+     ("trace record run.json -o a.json", "-o FILE"), ("init a.toml", "-o FILE"),
+     ("run a.toml --share 0.8", "'0.8' is no whole number")],
+)  # fmt: skip
+def test_a_stray_argument_is_told_its_place(gpurt: Gpurt, words: str, said: str) -> None:
+    code, out, err = gpurt(*words.split())
+    assert (code, out, err.count("\n"), said in err) == (2, "", 1, True)
+
+
 def test_help_is_there_without_a_manual_page(gpurt: Gpurt) -> None:
     """Of a command as --help has it, of keys as the schema has them, and of exit codes; what --help names is there."""
     assert gpurt("help", "plan modes") == gpurt("plan modes", "--help")
@@ -126,6 +137,12 @@ def test_help_is_there_without_a_manual_page(gpurt: Gpurt) -> None:
     assert gpurt("help", "exit", "codes") == gpurt("help", "exit-codes")
     code, _, err = gpurt("help", "perod")
     assert (code, "did you mean period?" in err) == (2, True)
+    assert {"gpu.name", "task.gpu", "task.segments.gpu"} <= {
+        line.split(":")[0] for line in gpurt("help", "gpu")[1].splitlines()
+    }
+    for word, said in (("rate", "a period says how often"), ("executor", "an executor is a [[thread]]"),
+                       ("core", 'did you mean "cpu"?')):  # fmt: skip
+        assert said in gpurt("help", word)[2]
     assert " man " not in gpurt("--help")[1]
 
 

@@ -532,7 +532,7 @@ def test_a_trace_that_is_no_evidence_is_refused(gpurt: Gpurt, run: Path, tmp_pat
     cases = {
         cut: "is not a complete JSON file",
         tmp_path / "missing.json": "No such file",
-        changed(run, tmp_path / "a.json", tasks={**known, "detector": deadline}): "deadline of 21000000 ns there",
+        changed(run, tmp_path / "a.json", tasks={**known, "detector": deadline}): "deadline of 21 ms there",
         changed(run, tmp_path / "b.json", tasks={**known, "\x1b[31m": About(1, 5)}): "has task \\x1b[31m, which",
         changed(run, tmp_path / "c.json", tasks={"detector": known["detector"]}): "lacks the file's task mapper",
         changed(run, tmp_path / "d.json",

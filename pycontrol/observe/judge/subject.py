@@ -8,6 +8,7 @@ from analysis.rta import Test
 from analysis.taskset import TasksetFile
 from analysis.traces.trace import Kind, Trace, placed_of, times_of
 from gpurt.text import visible
+from gpurt.units import exact_ms
 from pycontrol.observe.fit import fit
 from pycontrol.observe.fit.fit import Code
 from pycontrol.observe.judge.seen import meaning
@@ -32,7 +33,8 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
             return f"it lacks the file's task {visible(name)}"
         there = known[name]
         if there.deadline != task.deadline:
-            return f"{visible(name)} has a deadline of {there.deadline} ns there, and of {task.deadline} ns in the file"
+            was, now = exact_ms(there.deadline), exact_ms(task.deadline)
+            return f"{visible(name)} has a deadline of {was} there, and of {now} in the file"
         if there.priority is not None and there.priority != task.priority:
             return f"{visible(name)} has priority {there.priority} there, and {task.priority} in the file"
     if (times := recorded.meta.get("times")) and times != times_of(_made_up(recorded, file)):
