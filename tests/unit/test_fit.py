@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fit_cases import CLIENT, FILES, HOSTS, MS, REAL, US, VIRTUAL, File, text, under, updates
@@ -136,9 +137,9 @@ def test_clients_of_partitions_have_a_gpu_each() -> None:
 @pytest.mark.parametrize(
     "known", [{"segments": 0}, {"depth": 1}, {"copies": 1}, {"own_priority": 5}], ids=lambda known: next(iter(known))
 )
-def test_a_cpu_priority_that_no_call_has_stated_is_not_judged(known: dict[str, int]) -> None:
+def test_a_cpu_priority_that_no_call_has_stated_is_not_judged(known: dict[str, Any]) -> None:
     """A program that only tells of its jobs states none, and the host has 0 of it."""
-    client = replace(CLIENT, **({"segments": 0, "own_priority": 0} | known))
+    client = replace(replace(CLIENT, segments=0, own_priority=0), **known)
     found = codes(PARSED["segment suspend"], under("segment", clients=[client], names={4711: ("camera",)}))
     assert ("cpu-priority" in found) == ("segments" not in known)
 

@@ -33,7 +33,7 @@ def of_another_taskset(recorded: Trace, file: TasksetFile) -> str:
             return f"it lacks the file's task {visible(name)}"
         there = known[name]
         if there.deadline != task.deadline:
-            was, now = exact_ms(there.deadline), exact_ms(task.deadline)
+            was, now = exact_ms(there.deadline or 0), exact_ms(task.deadline)
             return f"{visible(name)} has a deadline of {was} there, and of {now} in the file"
         if there.priority is not None and there.priority != task.priority:
             return f"{visible(name)} has priority {there.priority} there, and {task.priority} in the file"
