@@ -46,7 +46,7 @@ static u64 place(const struct sim *s, const struct job_task *t)
 static void strip_client(struct gpurt_sched_client *c)
 {
 	c->granted = false;
-	c->segments = c->preemptions = c->overruns = c->held_ns = 0;
+	c->segments = c->preemptions = c->overruns = c->held_ns = c->joined_ns = 0;
 	c->stamp = 0;
 	if (!c->depth && !linked(&c->in_jobs))
 		c->own = c->hint = c->level = 0;

@@ -208,10 +208,9 @@ int gpurt_nl_get_status(struct sk_buff *skb, struct netlink_callback *cb)
 /* Up to now.  The scheduler has charged the runner only up to its last decision. */
 static u64 held(struct gpurt_gpu *gpu, struct gpurt_sched_client *c)
 {
-	struct gpurt_sched_client *e = READ_ONCE(c->entry);
-	u64 ns = READ_ONCE(c->held_ns) + (e != c ? READ_ONCE(e->held_ns) : 0);
+	u64 ns = gpurt_client_held(c);
 
-	if (READ_ONCE(gpu->runlist.runner) == e && !READ_ONCE(gpu->runlist.fault))
+	if (READ_ONCE(gpu->runlist.runner) == READ_ONCE(c->entry) && !READ_ONCE(gpu->runlist.fault))
 		ns += ktime_get_ns() - READ_ONCE(gpu->sched.since);
 	return ns;
 }

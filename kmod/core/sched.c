@@ -51,6 +51,14 @@ u32 gpurt_client_level(const struct gpurt_sched_client *c)
 	return g->demoted ? 0 : g->level;
 }
 
+/* How long it was the runner up to the last decision, a member with its group since it joined.  Needs no lock. */
+u64 gpurt_client_held(const struct gpurt_sched_client *c)
+{
+	const struct gpurt_sched_client *e = c->entry;
+
+	return c->held_ns + (e != c ? e->held_ns - c->joined_ns : 0);
+}
+
 /* The level of a segment of @c that begins now; @own and @hint as for gpurt_begin_level(). */
 u32 gpurt_client_begin_level(const struct gpurt_sched_client *c, u32 own, u32 hint)
 {
@@ -879,6 +887,7 @@ void gpurt_gone(struct gpurt_sched *s, struct gpurt_sched_client *c, u64 now)
 	s->ops->event(s, c, GPURT_EVENT_GONE, now);
 	if (e != c) {
 		gpurt_queue_del(&e->group->group->members, &c->in_order, c->own);
+		c->held_ns = gpurt_client_held(c);
 		c->entry = c;
 		e->group->members--;
 		gpurt_boost_refresh(s, c, now);	/* its group may have raised it without a segment */
@@ -955,8 +964,8 @@ static void become_member(struct gpurt_group_gpu *g, struct gpurt_sched_client *
 	rejob(s, c, had, now);
 	move_to_budget(s, e, c->budget, now);
 	move_to_budget(s, c, NULL, now);
+	c->joined_ns = e->held_ns;
 	c->entry = e;
-	c->held_ns -= e->held_ns;
 	g->members++;
 	if (g->group->set == GPURT_PRIORITY_OWN)
 		g->group->set = c->set;

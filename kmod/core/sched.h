@@ -65,7 +65,8 @@ struct gpurt_sched_client {
 	u64 segments;			/* begun so far */
 	u64 preemptions;
 	u64 overruns;
-	u64 held_ns;			/* time as the runner; with its entry's, a member's own and its group's since */
+	u64 held_ns;			/* time as the runner; of a member: before it joined */
+	u64 joined_ns;			/* of a member: what its entry had of that then */
 };
 
 struct gpurt_sched;
@@ -154,6 +155,7 @@ void gpurt_group_settle(struct gpurt_group_gpu *g, u64 now);
 u32 gpurt_begin_level(u32 set, u32 own, u32 hint);
 u32 gpurt_client_begin_level(const struct gpurt_sched_client *c, u32 own, u32 hint);
 u32 gpurt_client_level(const struct gpurt_sched_client *c);
+u64 gpurt_client_held(const struct gpurt_sched_client *c);
 bool gpurt_policy_locks(u32 policy);
 bool gpurt_is_spanned(const struct gpurt_sched *s);
 bool gpurt_on_runlist(const struct gpurt_sched *s, const struct gpurt_sched_client *c);

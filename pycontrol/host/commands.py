@@ -199,8 +199,7 @@ class Commands:
             if client.id not in gpu.clients:
                 continue
             core, owner = client.core, client.group or client
-            held = core.held_ns + (owner.core.held_ns if client.group else 0)
-            held += (self.clock() - gpu.sched.since if gpu.runner is owner else 0)
+            held = lib.gpurt_client_held(core) + (self.clock() - gpu.sched.since if gpu.runner is owner else 0)
             known = peer.may_know(client.peer)
             yield [
                 ("GPU", gpu.index), ("CLIENT", client.id),
@@ -209,7 +208,7 @@ class Commands:
                 ("OWN_PRIORITY", core.own), ("DEPTH", core.depth),
                 ("SET_PRIORITY", client.group.group.raw.set if client.group else core.set),
                 ("TSGS", core.tsgs), ("EXEMPT", int(core.exempt)), ("DEMOTED", int(bool(owner.core.demoted))),
-                ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held % 2**64),
+                ("SEGMENTS", core.segments), ("PREEMPTIONS", core.preemptions), ("HELD_NS", held),
                 *budget_of(owner.core), ("OVERRUNS", core.overruns),
                 ("FORM", core.boost.form), ("RAISED", max(client.boost.raised, client.copier.raised)),
                 ("BARRED", int(client.boost.barred)), ("KEPT", int(client.boost.kept is not None)),

@@ -206,6 +206,21 @@ def test_members_that_wait_own_the_gpu_with_an_owner_that_is_moved_to_them(machi
     assert machine.news() == [(owner, END), (waiting, END), (ffi.NULL, RESUME)]
 
 
+def test_a_member_that_goes_has_owned_the_gpu_for_as_long_as_before(machine: Machine) -> None:
+    """Its group had owned it before it joined.  Hosts tell of it until its end is carried out."""
+    group = Group(machine)
+    early = machine.client(group)
+    late = machine.client()
+    for client, begins, ends in ((early, 0, 100), (late, 100, 130), (late, 130, 135)):
+        machine.begin(client, own=5, now=begins)
+        lib.gpurt_end(machine.gpus[0], client, ends)
+        if ends == 130:
+            assert lib.gpurt_group_add(group.on[0], late, 0, ends) == 0
+    assert [lib.gpurt_client_held(one) for one in (early, late)] == [105, 35]
+    lib.gpurt_gone(machine.gpus[0], late, 140)
+    assert (lib.gpurt_client_held(late), late.held_ns) == (35, 35)
+
+
 def test_the_priority_of_a_member_is_its_groups(machine: Machine) -> None:
     group = Group(machine)
     member, other = machine.client(group, own=5), machine.client()
