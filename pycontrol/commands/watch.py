@@ -33,7 +33,7 @@ from pycontrol.observe.watch.mismatch import bounds_of, lasting, mismatch
 from pycontrol.observe.watch.watch import EVENT_PATIENCE_NS, Watcher
 from pycontrol.output import render
 
-#: Findings of one kind about one task are printed no nearer than this, seconds; those between are counted.
+#: Findings of one kind about one task, or in the same words about none, are printed no nearer than this, seconds.
 APART_S = 10
 
 
@@ -186,7 +186,7 @@ class Teller:
         """Tells of findings; of many alike, how many there were."""
         now = time.monotonic()
         for finding in findings:
-            key = finding.what, finding.task
+            key = finding.what, finding.task or finding.text
             self.counts[finding.what] += 1
             if now < self._next.get(key, 0):
                 self._held[key] += 1

@@ -96,7 +96,7 @@ def test_no_simulated_run_breaks_an_assumption() -> None:
             assert not broken, (broken[0].line(), options, offsets, text)
             tried[f"{options.policy}, {'several partitions' if len(taskset.parts) > 1 else 'one'}"] += 1
     assert len(tried) > 9
-    assert min(tried.values()) > 2
+    assert min(tried.values()) > 1
 
 
 @pytest.mark.parametrize("policy", ["segment", "lock-priority", "lock-fifo"])

@@ -193,7 +193,7 @@ def test_the_later_gap_from_the_start_is_broken(monkeypatch: pytest.MonkeyPatch)
         found = right(*arguments)
         return replace(found, first=found.later)
 
-    monkeypatch.setattr(bounds, "workload", wrong)
+    monkeypatch.setattr(bounds, "units_workload", wrong)
     assert broken_sets(RTGPU_PRINTED, 26)
 
 

@@ -157,7 +157,7 @@ def test_mistakes(arguments: list[str], code: int, why: str, refused: Gpurt) -> 
 def test_a_library_that_is_not_there(refused: Gpurt, library: str) -> None:
     """The second lies in a folder that most users may not read."""
     done = refused("run", "--auto", "--", "true", GPURT_PRELOAD=library)
-    assert (done.returncode, f"GPURT_PRELOAD={library} is no file" in done.stderr) == (6, True)
+    assert (done.returncode, f"GPURT_PRELOAD={library} is no readable file" in done.stderr) == (6, True)
 
 
 def test_the_hosts_epsilon_feeds_the_analysis(gpurt: Gpurt, start: Start, plane: Control) -> None:

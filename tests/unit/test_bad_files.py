@@ -256,7 +256,7 @@ def test_the_good_file_is_good_and_has_every_time(others: dict[str, str], capfd:
     assert capfd.readouterr()[1] == ""
     elsewhere = {
         "cpu", "kernel_times", "^[1-9][0-9]{0,3}$", "max_reaction", "max_age", "max_age_at_output", "copy_in",
-        "copy_out", "work", "offset", "time",
+        "copy_out", "work", "offset", "time", "decision", "stall",
     }  # fmt: skip
     assert set(TIMES.findall(GOOD)) - {"4"} | elsewhere == set(times_of(json_schema()))
 
