@@ -91,8 +91,8 @@ def test_every_job_is_done_and_takes_as_long_as_it_must(write: Write, host: str,
         assert report.complete
         assert report.error is None
         assert len(report.jobs) + report.unfinished == -(-2_000_000_000 // task.period)
-        # Own execution is a lower bound of any response time.
-        assert all(job.response >= task.cpu_time + task.gpu_time for job in report.jobs)
+        # Own execution is a lower bound of any response time; what a job's last calls took is off the next one's.
+        assert all(job.response >= task.cpu_time // 4 + task.gpu_time for job in report.jobs)
     for times in gpu_times(run.reports["urgent"]):
         assert times.begin <= times.begun <= times.submit <= times.completed <= times.seen <= times.end
         assert times.completed - times.submit >= 4_000_000
