@@ -93,6 +93,7 @@ def test_every_job_is_done_and_takes_as_long_as_it_must(write: Write, host: str,
         assert len(report.jobs) + report.unfinished == -(-2_000_000_000 // task.period)
         # Own execution is a lower bound of any response time; what a job's last calls took is off the next one's.
         assert all(job.response >= task.cpu_time // 4 + task.gpu_time for job in report.jobs)
+        assert sum(job.response for job in report.jobs) >= len(report.jobs) * (task.cpu_time + task.gpu_time)
     for times in gpu_times(run.reports["urgent"]):
         assert times.begin <= times.begun <= times.submit <= times.completed <= times.seen <= times.end
         assert times.completed - times.submit >= 4_000_000
