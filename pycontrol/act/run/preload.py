@@ -63,7 +63,10 @@ def _build() -> Path:
                f"{target}/{LIBRARY_NAME}"]  # fmt: skip
     steps = 0
     if shutil.which("make"):
-        steps = subprocess.run([*command, "-ns"], capture_output=True, check=False).stdout.count(b"\n")
+        needed = subprocess.run([*command, "-ns"], capture_output=True, check=False)
+        steps = needed.stdout.count(b"\n")
+        if not steps and not needed.returncode:
+            return target / LIBRARY_NAME
     if steps:
         render.note(f"{LIBRARY_NAME} is not compiled from these sources yet: {steps} steps, once", as_json=False)
     compile_with(command, LIBRARY_NAME, steps)
