@@ -77,17 +77,19 @@ def _apart(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
     Its own process, where the GPU is used by both: threads of one process delay each other there.
     """
     late = {one.task for one in result.failures}
-    for served in taskset.threads.values():
-        if len(served) <= MOST_SERVED and late & {task.name for task in served}:
-            for task in sorted(served, key=lambda one: one.name not in late):
-                for step, word in ((1, "above"), (-1, "below")):
-                    if proved(test, _alone(taskset, task, step)):
-                        siblings = ", ".join(one.name for one in served if one is not task)
-                        what = "process" if task.uses_gpu and any(one.uses_gpu for one in served if one is not task) \
-                               else "thread"  # fmt: skip
-                        yield (f"a {what} of its own for {task.name}, of a priority {word} that of {siblings}: every "
-                               "deadline holds then")  # fmt: skip
-                        return
+    several = [served for served in taskset.threads.values()
+               if len(served) <= MOST_SERVED and late & {task.name for task in served}]  # fmt: skip
+    trials = ((task, served, step) for served in several
+              for task in sorted(served, key=lambda one: one.name not in late) for step in (1, -1))  # fmt: skip
+    for task, served, step in trials:
+        if not proved(test, _alone(taskset, task, step)):
+            continue
+        siblings = [one for one in served if one is not task]
+        what = "process" if task.uses_gpu and any(one.uses_gpu for one in siblings) else "thread"
+        word = "above" if step > 0 else "below"
+        yield (f"a {what} of its own for {task.name}, of a priority {word} that of "
+               f"{', '.join(one.name for one in siblings)}: every deadline holds then")  # fmt: skip
+        return
 
 
 def _alone(taskset: Taskset, task: Task, step: int) -> Taskset:
