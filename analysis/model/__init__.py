@@ -7,11 +7,12 @@ immutable, so that a bound can be kept together with the taskset that it was com
 
 from analysis.model.kernel import Kernel, Span
 from analysis.model.partition import Partition, Sharing
-from analysis.model.platform import MS, US, Platform
+from analysis.model.platform import Platform
 from analysis.model.policy import DEFAULT_POLICY, FEDERATED, POLICIES, PolicyFacts
 from analysis.model.relations import Assumed, Chain, Fork, Protocol, Resource, Section
 from analysis.model.task import Copy, CpuSegment, GpuSegment, Intensity, Segment, Task, Waiting
 from analysis.model.taskset import Taskset
+from gpurt.units import MS, US
 
 __all__ = [
     "DEFAULT_POLICY", "FEDERATED", "MS", "POLICIES", "US", "Assumed", "Chain", "Copy", "CpuSegment", "Fork",

@@ -8,14 +8,12 @@ from fractions import Fraction
 
 from analysis.model.partition import Partition
 from analysis.model.policy import DEFAULT_POLICY
-
-#: Nanoseconds in one millisecond and in one microsecond.
-MS = 1_000_000
-US = 1_000
-
+from gpurt._gpurt import lib
+from gpurt.enums import Begin
+from gpurt.units import US
 
 #: How GPU segments begin: others are off before their work executes, or are taken off meanwhile (readings: yield).
-ISOLATED, YIELD = "isolated", "yield"
+ISOLATED, YIELD = Begin.ISOLATED.word, Begin.YIELD.word
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +23,16 @@ class Yield:
     ``slice``: the longest of a less urgent group, also of one just made.  ``groups``: how many groups there are beside
     those of the file's real-time tasks.  ``decision``: from a post, or from when a timer is due, until the host has
     decided, whatever it reads before.  ``stall``: how long a call of the driver stops a process that it is not about.
-    ``lazy``: how long a segment lasts before the host has others taken off for it.  ``long``: the slice of the most
-    urgent group (GPURT_SLICE_LONG_US).
+    ``lazy``: how long a segment lasts before the host has others taken off for it (GPURT_AGENT_LAZY_NS).  ``long``: the
+    slice of the most urgent group (GPURT_SLICE_LONG_US).
     """
 
     slice: int
     groups: int
     decision: int
     stall: int
-    lazy: int = MS
-    long: int = 20 * MS
+    lazy: int = lib.GPURT_AGENT_LAZY_NS
+    long: int = lib.GPURT_SLICE_LONG_US * US
 
     @property
     def times(self) -> dict[str, int]:

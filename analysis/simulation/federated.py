@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from analysis.chains.observed import observed
-from analysis.model import Taskset
+from analysis.model import FEDERATED, Taskset
 from analysis.rtgpu import compiled
 from analysis.rtgpu.analyse import System, Units, on_units
 from analysis.rtgpu.assumed import assumed
@@ -25,7 +25,6 @@ from analysis.traces.trace import About, Event, Kind, Trace, placed_of, times_of
 from gpurt._gpurt import ffi, lib
 from gpurt.types import CData
 
-FEDERATED_POLICY = "federated"
 #: The most events of a run in which chains are looked at.
 MOST_EVENTS = 1_000_000
 #: So many tasks have a level of their own on the bus.
@@ -110,7 +109,7 @@ class Federated:
         if used > room:
             events.append(Event(events[-1].time, Kind.LOST, detail=f"{used - room} events did not fit"))
         waiting = "busy" if self.system.method is STGM else "suspend"
-        meta = {"source": "simulator", "clock": "virtual", "policy": FEDERATED_POLICY, "waiting": waiting,
+        meta = {"source": "simulator", "clock": "virtual", "policy": FEDERATED, "waiting": waiting,
                 "times": times_of(self.system.taskset), "placed": placed_of(self.system.taskset)}  # fmt: skip
         return Trace(meta, tuple(events), {task.name: About(task.priority, task.deadline) for task in self.order})
 

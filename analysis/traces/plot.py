@@ -25,9 +25,9 @@ from analysis.traces.trace import GROUPS, TIMED, About, Event, Kind, Trace, lane
 from gpurt.errors import FileError, UsageError
 from gpurt.files import written
 from gpurt.text import filename, visible
+from gpurt.units import MS
 
-MS_NS = 1_000_000
-DEFAULT_WINDOW = 300 * MS_NS
+DEFAULT_WINDOW = 300 * MS
 UPDATE_COLOUR, LATE_COLOUR, GONE_COLOUR = "#222222", "#d00000", "#888888"
 #: A row of the picture: the number of its group and its own, or a task's name.
 _Row: TypeAlias = tuple[int, int] | str
@@ -36,7 +36,7 @@ FORMATS = {"": "png", ".png": "png", ".svg": "svg", ".pdf": "pdf"}
 #: Colour maps of tasks, and how many colours each has.  matplotlib 3.5 has no other name for them.
 PALETTES = (("tab10", 10), ("Set2", 8))
 #: Units of the time axis, ns, and the longest window for which each is used.
-AXIS_UNITS = ((1, "ns", 10_000), (1_000, "us", 5 * MS_NS), (MS_NS, "ms", 20_000 * MS_NS), (1_000 * MS_NS, "s", 2**63))
+AXIS_UNITS = ((1, "ns", 10_000), (1_000, "us", 5 * MS), (MS, "ms", 20_000 * MS), (1_000 * MS, "s", 2**63))
 #: Height of a lane of a GPU or CPU on which several tasks executed at the same time; that of a task is 1.
 LANE = 0.5
 #: Marks of a row that fit beside each other at full size.
@@ -103,7 +103,7 @@ def gantt(trace: Trace, output: Path, start: int | None = None, end: int | None 
         if event.time < high and event.time + _length(event) >= low
     ]  # fmt: skip
     if low >= high or low > trace.end:
-        raise UsageError(f"the window is empty, or after the end; the trace lasts {(trace.end - first) / MS_NS:.1f} ms")
+        raise UsageError(f"the window is empty, or after the end; the trace lasts {(trace.end - first) / MS:.1f} ms")
     high = min(high, max(trace.end, low + 1))
     picture = _Gantt(trace, inside, first, low, high)
     picture.bars(inside)
@@ -253,10 +253,10 @@ def responses_plot(trace: Trace, output: Path) -> None:
     colours = _colours(trace)
     figure, axes = plt.subplots(figsize=(9, 5))
     for task in (name for name in trace.names() if name in jobs):
-        times = sorted(job.response / MS_NS for job in jobs[task])
+        times = sorted(job.response / MS for job in jobs[task])
         share = [(index + 1) / len(times) for index in range(len(times))]
         deadline = deadline_of(trace, task)
-        due = f", deadline {deadline / MS_NS:g}" if deadline is not None else ""
+        due = f", deadline {deadline / MS:g}" if deadline is not None else ""
         axes.step(times, share, where="post", color=colours[task])
         label = f"{_shown(task)}: worst {times[-1]:.2f} ms{due}"
         axes.plot(times[-1:], share[-1:], "o", ms=4.5, color=colours[task], label=label)

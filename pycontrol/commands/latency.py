@@ -7,13 +7,12 @@ import os
 
 import click
 
-from gpurt.units import format_time
+from gpurt.units import US, format_time
 from pycontrol.commands.options import JSON, Time, command
 from pycontrol.machine.wakeups import WakeUps, measure_wakeups
 from pycontrol.measure.summary import enlarged, read_margin
 from pycontrol.output import render
 
-MICROSECOND_NS = 1000
 #: A shorter measurement says little.
 USUAL = 60_000_000_000
 SHORT_NS = 600_000_000_000
@@ -62,7 +61,7 @@ def latency_command(
 
 
 def _us(time: int) -> str:
-    return f"{time / MICROSECOND_NS:.1f}"
+    return f"{time / US:.1f}"
 
 
 def _data(one: WakeUps) -> dict[str, int]:

@@ -17,10 +17,10 @@ from typing import Any
 import click
 
 from analysis.model import DEFAULT_POLICY, POLICIES
-from analysis.model.platform import YIELD
+from analysis.model.platform import ISOLATED, YIELD
 from analysis.taskset.file import load
 from gpurt._gpurt import lib
-from gpurt.enums import Policy
+from gpurt.enums import Begin, Policy
 from gpurt.errors import UsageError
 from gpurt.units import format_time
 from pycontrol.commands.options import GivenPath, Time, Whole, Wholes, command
@@ -329,7 +329,7 @@ cannot be used.""",
               help="How many agents a user may have on each GPU; not for root and the host's own user.")
 @click.option("--when-late", default="go-on", show_default=True, type=click.Choice(["go-on", "wait"]),
               help="What to do when an agent is late: go on and lose isolation, or wait for it.")  # fmt: skip
-@click.option("--begin", default="isolated", show_default=True, type=click.Choice(["isolated", "yield"]),
+@click.option("--begin", default=ISOLATED, show_default=True, type=click.Choice(Begin.words()),
               help="How urgent work begins on NVIDIA's GPUs: others are off before, or go off while it executes.")
 def serve_command(
     path: Path | None, mode: int, group: int | None, gpus: int | None, policy: str | None, energy_path: Path | None,
@@ -345,9 +345,9 @@ def serve_command(
     """
     if not lib.GPURT_AGENT_BOUND_MIN_NS <= answer_bound <= lib.GPURT_AGENT_BOUND_MAX_NS:
         raise UsageError("--answer-bound must be 1 ms to 60 s")
-    if begin == "yield" and when_late == "wait":
+    if begin == YIELD and when_late == "wait":
         raise UsageError("--begin yield: with --when-late wait each begin asks")
-    obedience = Obedience(answer_bound, when_late == "go-on", agent_limit, begin == "yield")
+    obedience = Obedience(answer_bound, when_late == "go-on", agent_limit, begin == YIELD)
     band = band_of(normal, priority)
     chosen, words = first_policy(policy, band)
     count, number, space = shared(chosen, energy_path, gpus, Mechanism(mechanism))

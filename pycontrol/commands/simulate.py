@@ -11,10 +11,10 @@ import click
 
 from analysis.answers.loading import analysable, modelled
 from analysis.answers.shared import Shared, in_mode
-from analysis.model import Taskset, Waiting
+from analysis.model import FEDERATED, Taskset, Waiting
 from analysis.model.conflicts import under
 from analysis.rta.regions import switching
-from analysis.simulation.federated import FEDERATED_POLICY, Federated
+from analysis.simulation.federated import Federated
 from analysis.simulation.simulate import Options, Simulation, SimulationError, SuspensionError, default_horizon
 from analysis.traces.trace import Trace
 from gpurt.errors import UsageError
@@ -85,7 +85,7 @@ def simulate_command(
     if costs:
         loaded = costs.taskset
     else:
-        loaded = (modelled(file) if policy == FEDERATED_POLICY else analysable(file, workers=True)).taskset
+        loaded = (modelled(file) if policy == FEDERATED else analysable(file, workers=True)).taskset
     files = [path for path in (trace_path, plot_path) if path]
     for path in files:
         check_writable(path)
@@ -131,7 +131,7 @@ def simulate_command(
 
 def _subject(loaded: Taskset, options: Options, chunk: int | None, costs: energy_simulate.Costs | None) -> Subject:
     """The subject of the simulation, with the times under that policy.  Raises UsageError, SimulationError."""
-    federated = options.policy == FEDERATED_POLICY
+    federated = options.policy == FEDERATED
     if costs and federated:
         raise UsageError("--energy: nothing prices policy federated")
     if chunk is not None and (not federated or chunk <= 0):

@@ -21,6 +21,7 @@ from analysis.taskset.file import TURNS_ASSUMED
 from analysis.taskset.repartition import with_partitions
 from analysis.taskset.write import with_policy
 from gpurt import files
+from gpurt.enums import Policy
 from gpurt.errors import RefusedError, UsageError
 from gpurt.text import filename
 from gpurt.types import Document, DocumentView
@@ -38,7 +39,7 @@ MAX_FOREIGN_TSGS = 256
 #: How long --watch waits for the driver's word before it looks by itself, seconds.
 WORD_WAIT_S = 1.0
 #: Under which slices and levels decide what the GPU executes.
-SLICES_POLICY = "timesliced"
+SLICES_POLICY = Policy.TIMESLICED.word
 BOUNDS = "the bounds hold while no TSG is opened or closed; --best-effort counts those of other programs"
 ALONE = "the bounds hold until a program opens a TSG or changes its slice; --watch sees the one, and forbids the other"
 WATCHED = "the bounds hold while this command runs, except from when a TSG is opened until a plan that has it is set"

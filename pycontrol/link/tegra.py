@@ -17,11 +17,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from gpurt.errors import RefusedError
+from gpurt.units import US
 from pycontrol.link.hints import SLICE_LIMITS, HintLevel, Hints, SchedNode
 
 #: How often a process is asked for TSGs that it has opened meanwhile.
 MAX_QUESTIONS = 4
-US_NS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Setting:
 def whole_us(ns: int) -> int:
     """A slice as the node takes it, us.  Raises ValueError if the driver takes none like that."""
     low, high = SLICE_LIMITS
-    if ns % US_NS or not low <= ns // US_NS <= high:
+    if ns % US or not low <= ns // US <= high:
         raise ValueError(f"not a whole number of microseconds from {low} to {high}")
-    return ns // US_NS
+    return ns // US
 
 
 def apply(

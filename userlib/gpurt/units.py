@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from gpurt._gpurt import lib
 
-#: Nanoseconds in a microsecond.
-US = 1_000
+#: Nanoseconds in a microsecond and in a millisecond.
+US, MS = 1_000, 1_000_000
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 #: `gpurt init` writes this for a value that nobody has measured; no time.
 UNKNOWN_TIME = "?"
