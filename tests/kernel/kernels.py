@@ -55,12 +55,12 @@ def place() -> IO[str]:
 def run_script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Runs scripts/``name``, which ends when this process ends; skips the test if this machine lacks something.
 
-    There is no time limit here: the scripts notice that a machine hangs.  A machine that QEMU has let execute a
-    breakpoint which was there no more is booted once more (docs/kernel-tests.md).
+    There is no time limit here: the scripts notice that a machine hangs.  QEMU may execute a breakpoint that is gone:
+    such a machine, and one that hangs, is booted once more, and a warning says so (docs/kernel-tests.md).
     """
     run = run_once(name, *arguments)
-    if name in MACHINES and run.returncode == COMPLAINED and STALE_BREAKPOINT in run.stderr:
-        warnings.warn(f"QEMU executed a breakpoint that was gone: {run.stderr[-3000:]}", stacklevel=2)
+    if name in MACHINES and (run.returncode == HUNG or STALE_BREAKPOINT in run.stderr):
+        warnings.warn(f"scripts/{name} is tried once more: {explain(run)}", stacklevel=2)
         run = run_once(name, *arguments)
     return run
 

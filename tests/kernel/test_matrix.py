@@ -7,12 +7,11 @@ import os
 import platform
 import shutil
 import subprocess
-import warnings
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from kernels import HERE, HUNG, ROOT, explain, fake_driver, kfd_driver, run_script, static_program
+from kernels import HERE, ROOT, explain, fake_driver, kfd_driver, run_script, static_program
 from machines import build
 
 LONG = bool(os.environ.get("GPURT_LONG"))
@@ -74,17 +73,10 @@ def failures(report: Path) -> dict[str | None, str]:
 
 
 def run_inside(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs suites in that kernel, a second time if the machine hung.
-
-    QEMU 7.2 goes on to execute a breakpoint that the kernel has removed: docs/kernel-tests.md.
-    """
+    """Runs suites in that kernel."""
     cpus = max(2, min(4, os.cpu_count() or 2)) if name == FULL else 2
     command = ["--kernel", name, "--cpus", str(cpus), "--debug", *arguments]
-    run = run_script("vm-test", *command, "-v", "--durations=15")
-    if run.returncode == HUNG:
-        warnings.warn(f"{name} hung, and is tried once more: {explain(run)[-3000:]}", stacklevel=2)
-        run = run_script("vm-test", *command, "-v", "--durations=15")
-    return run
+    return run_script("vm-test", *command, "-v", "--durations=15")
 
 
 @pytest.mark.parametrize("name", [pytest.param(FULL, marks=pytest.mark.slow(14)), *PARTS, *(BETWEEN if LONG else [])])

@@ -24,7 +24,7 @@ def check_ptx(text: str) -> None:
     assert len(re.findall(r"\bbar(?:rier)?\.sync\b", text)) >= 2
     lines = [line.partition("//")[0] for line in text.splitlines()]  # clang 19 has comments behind labels
     at = next(number for number, line in enumerate(lines) if "%smid" in line)
-    labels = {line.rstrip(":").strip(): number for number, line in enumerate(lines)
+    labels = {line.strip().rstrip(":"): number for number, line in enumerate(lines)
               if re.match(r"\s*\$?\w+:\s*$", line)}  # fmt: skip
     jumps = [(number, labels[target]) for number, line in enumerate(lines)
              for target in re.findall(r"\bbra(?:\.uni)?\s+(\$?\w+);", line)]  # fmt: skip
