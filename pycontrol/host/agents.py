@@ -7,7 +7,6 @@ The protocol is core/agents.  This file carries its messages: orders to the call
 from __future__ import annotations
 
 import errno
-import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -362,7 +361,9 @@ class AgentGpu(Gpu):
             name = driver.encode("ascii")
             err = int(lib.gpurt_agents_register(self.agents, process.raw, user, name, int(tier), now))
             if err:
-                self._warn(client)
+                who = f"process {client.peer.pid} of user {client.peer.uid} runs unmanaged"
+                why = f"that user has too many agents (--agent-limit {self.obedience.limit})"
+                self.journal.note(f"GPU {self.index}: {who}: {why}", client.peer.uid)
                 return err
             process.flags = flags
             process.agent, process.knows_flag = client, bool(flags & lib.GPURT_AGENT_FREE)
@@ -382,14 +383,6 @@ class AgentGpu(Gpu):
 
         changes = not process.raw.registered or (self.obedience.yields and flags != process.flags)
         self.update(Decision(decide, over, lambda: int(client.core.level), client, call=True, recalls=changes))
-
-    def _warn(self, client: GpuClient) -> None:
-        """Says once that an agent was refused; how often it happens is in the GPU's facts."""
-        if self.agents.kept.refused == 1:
-            print(
-                f"gpurt: GPU {self.index}: process {client.peer.pid} runs unmanaged: its user has too many agents "
-                "(--agent-limit); others are not told of", file=sys.stderr, flush=True,
-            )  # fmt: skip
 
     def channels_of_others(self, process: Process) -> list[tuple[int, int]]:
         """Those that its agent is to switch."""

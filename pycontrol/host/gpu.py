@@ -26,6 +26,7 @@ from pycontrol.host.boosted import Boost
 from pycontrol.host.budgets import Allowance
 from pycontrol.host.bus import Bus, Copier
 from pycontrol.host.groups import Group, Seat
+from pycontrol.host.journal import HOST, Journal
 from pycontrol.host.peer import Peer
 from pycontrol.host.stuck import Stuck, left_by
 from pycontrol.host.threads import Band
@@ -208,6 +209,7 @@ class Gpu(ABC):
         self.index = index
         self.band = band
         self.tell = tell
+        self.journal = Journal()
         self.clock = clock
         self.clients: dict[int, GpuClient] = {}
         self.commits = 0
@@ -331,6 +333,8 @@ class Gpu(ABC):
         lib.gpurt_updated(self.sched, self._ended, 0 if err else self.theta)
         self.faults += self.fault
         if err:
+            text = "the runlist could not be updated: isolation may be lost; trying again"
+            self.journal.note(f"GPU {self.index}: {text}", HOST)
             lib.gpurt_retry_failed(self._retry, int(update.cause), self.clock())
         else:
             lib.gpurt_retry_init(self._retry)
@@ -345,6 +349,7 @@ class Gpu(ABC):
     def _recovered(self, now: int) -> None:
         """An update succeeded after others had failed: clients that have the GPU now are told so."""
         lib.gpurt_uncharged(self.sched, now)
+        self.journal.note(f"GPU {self.index}: the runlist is updated again", HOST)
         owed = [one for one in self.clients.values() if one.core.owed] if self._grants.owing else []
         for client in [None, *owed]:
             if self.state(client) == lib.GPURT_STATE_RUNNING if client else not self.runner:

@@ -14,16 +14,16 @@ import itertools
 import os
 import select
 import socket
-import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from gpurt._gpurt import lib
-from gpurt.enums import Cause, EventKind, Packet
+from gpurt.enums import Cause, Command, EventKind, Overrun, Packet, Policy
 from gpurt.text import visible
 from gpurt.types import CData
+from gpurt.units import format_time
 from pycontrol.host.budgets import Budgets
 from pycontrol.host.calls import Calls, is_post
 from pycontrol.host.commands import Answer, Commands, Record
@@ -31,6 +31,7 @@ from pycontrol.host.connection import Connection, Timer
 from pycontrol.host.feed import Feed, Told
 from pycontrol.host.gpu import Gpu, GpuClient, Mark, Tell
 from pycontrol.host.groups import Groups
+from pycontrol.host.journal import HOST, Journal
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.lanes import Lane, Lanes, urgency
 from pycontrol.host.pace import Pace, is_real_time
@@ -50,10 +51,30 @@ WAKE_LEAD_NS = 120_000
 AT_ONCE, PIECE = 16, 8
 #: Descriptors that a connection needs besides: of two threads, and of a lane.
 MORE = 5
-#: For how long the host does not accept connections when it has no descriptor, and how often it says so at most, ns.
-FULL, WARN = 100_000_000, 10_000_000_000
+#: For how long the host does not accept connections when it has no descriptor, ns.
+FULL = 100_000_000
 JOB = lib.GPURT_POLICY_JOB
 COPIES = (EventKind.COPY_ASK, EventKind.COPY_BEGIN, EventKind.COPY_END)
+#: Events that the journal is told of, in words, and what follows if a budget demotes.
+RARE = {
+    EventKind.OVERRUN: "has used up its budget",
+    EventKind.LATE: "has an agent that has not carried out an order in time: isolation may be lost",
+    EventKind.STUCK: "sleeps inside a segment while others wait",
+    EventKind.MEMBER_DIED: "died; others of its group or budget are in segments",
+}
+DEMOTED = ", and is best effort for now"
+
+
+def said(name: str, value: int | str) -> str:
+    """An attribute of a command in words."""
+    words = {"POLICY": Policy, "OVERRUN": Overrun}
+    if name.endswith("_NS"):
+        value = format_time(int(value))
+    elif name == "PRIORITY" and value == lib.GPURT_PRIORITY_OWN:
+        value = "own"
+    elif name in words and value in list(words[name]):
+        value = words[name](int(value)).word
+    return f"{name.lower().removesuffix('_ns')} {visible(value)}"
 
 
 def level_of(client: GpuClient, kind: EventKind) -> int:
@@ -66,13 +87,14 @@ class Host:
 
     def __init__(
         self, listener: socket.socket, make: Callable[[Tell], Sequence[Gpu]], keeper: Keeper,
-        space: Space | None = None, limits: UserLimits = UserLimits(),  # noqa: B008
+        space: Space | None = None, limits: UserLimits = UserLimits(), journal: Journal = Journal(),  # noqa: B008
     ) -> None:  # fmt: skip
         """Serves what connects to `listener` with the GPUs that `make` makes, given the function to tell of events.
 
         `space`: how their units are shared; None if they are not.  `limits`: what it keeps for one user.
+        `journal`: what rarely happens is written there.
         """
-        self.listener = listener
+        self.listener, self.journal = listener, journal
         self.rules = Rules()
         self.budgets = Budgets()
         self.threads = Threads(keeper)
@@ -94,10 +116,12 @@ class Host:
         self._woken = 0  # how often these were owed a new one
         self._left = 0  # answers that this turn may still send
         self._accepts = False  # it is a new connection's turn, if there is one
-        self._listen_at, self._warn_at = FOREVER, 0
+        self._listen_at = FOREVER
         self._pace: Pace | None = None
         self._resting = 0  # until when nothing is done that is not urgent; 0: it is not resting
         self.gpus = make(self.tell)
+        for gpu in self.gpus:
+            gpu.journal = journal
         self.space = space
         self.groups = Groups(self.gpus, not space)
         self.calls = Calls(self.gpus, time.monotonic_ns, self.deadlines, self.groups, space)
@@ -147,7 +171,7 @@ class Host:
 
     def _has_more(self) -> bool:
         """Whether the next turn has something to do that nobody has to be waited for."""
-        left = self._leaving or self._owing or self._doomed or self.commands.errands.more
+        left = self._leaving or self._owing or self._doomed or self.commands.errands.more or self.journal.more
         return bool(left or (self.space and self.space.answers) or any(gpu.more for gpu in self.gpus))
 
     def _rest(self, goes_on: bool) -> None:
@@ -177,6 +201,7 @@ class Host:
         if self.space:
             self.space.answers.turn()
         self.commands.errands.turn()
+        self.journal.turn()
         if self._leaving:
             self._leave_one()
         if self._owing:
@@ -318,10 +343,7 @@ class Host:
     def _full(self) -> None:
         """There is no descriptor for another connection."""
         self._listen(False)
-        now = time.monotonic_ns()
-        if now >= self._warn_at:
-            self._warn_at = now + WARN
-            print("gpurt: too many connections; raise the limit of open files", file=sys.stderr, flush=True)
+        self.journal.note("too many connections; raise the limit of open files", HOST)
 
     def _accept(self) -> None:
         try:
@@ -338,6 +360,7 @@ class Host:
             self._connection(sock, pid, uid, account)
         except (Refusal, OSError, procs.Unreadable) as error:
             self.users.disconnect(account)
+            self.journal.note(f"a connection of user {uid} was refused: {getattr(error, 'text', error)}", uid)
             turn_away(sock, error.error if isinstance(error, Refusal) else error.errno or errno.EIO)
             return
         if not self._has_room():
@@ -404,6 +427,7 @@ class Host:
             self.groups.enroll(connection.group, gpu, client, 0, False, partial(self._enrolled, client))
         if thread:
             client.boost.keeps(thread, right)
+        self._note(gpu, client, f"of user {peer.uid} has come", wrong=False)
         return client
 
     def _enrolled(self, client: GpuClient, result: int) -> None:
@@ -415,7 +439,7 @@ class Host:
         """A client goes: the host does not know any more what decides about its process."""
         connection = self._of.get(client)
         if connection:
-            print(f"gpurt: dropped client {connection.id}: {error}", file=sys.stderr, flush=True)
+            self.journal.note(f"dropped client {connection.id}: {error}", connection.peer.uid)
             self.doom(connection)
 
     def doom(self, connection: Connection) -> None:
@@ -441,8 +465,10 @@ class Host:
             self.feed.forget()
             self._idle.clear()
         connection.close()  # first: calls that were under way have no answer
-        for client in connection.clients.values():
+        for index, client in connection.clients.items():
             self._of.pop(client, None)
+            inside = ", inside a segment" if client.core.depth else ""
+            self._note(self.gpus[index], client, f"has gone{inside}", wrong=False)
         self._listen(True)
         if self.space:
             self.space.leave(connection)
@@ -509,7 +535,8 @@ class Host:
 
     def _mistake(self, connection: Connection, error: Exception) -> None:
         text = f"{type(error).__name__}: {error}"
-        print(f"gpurt: dropped client {connection.id} ({visible(connection.peer.comm)}): {text}", file=sys.stderr)
+        who = f"client {connection.id} ({visible(connection.peer.comm)})"
+        self.journal.note(f"dropped {who}: {text}", connection.peer.uid)
         self.drop(connection)
 
     def _handle(self, connection: Connection, data: bytes, sender: int) -> None:
@@ -602,10 +629,29 @@ class Host:
             return
         try:
             head, command, attributes = request(payload)
-            self.commands.carry_out(connection.peer, command, attributes, done)
+            carried = partial(self._set, connection.peer, command, attributes, done)
+            self.commands.carry_out(connection.peer, command, attributes, carried)
         except Refusal as refusal:
             self.malformed += isinstance(refusal, Malformed)
             done(refusal)
+
+    def _set(
+        self, peer: Peer, command: Command, attributes: Mapping[str, int | str], done: Callable[[Answer], None],
+        answer: Answer,
+    ) -> None:  # fmt: skip
+        """A command has its answer; one that sets something is noted."""
+        if command.name.startswith("SET_"):
+            what = ", ".join(said(*one) for one in attributes.items())
+            refused = f"; refused: {answer.text}" if isinstance(answer, Refusal) else ""
+            who = f"{visible(peer.comm)}, process {peer.pid} of user {peer.uid}"
+            text = f"{command.name.lower().replace('_', ' ')}: {what} (by {who}){refused}"
+            self.journal.note(text, peer.uid, wrong=False)
+        done(answer)
+
+    def _note(self, gpu: Gpu, client: GpuClient, text: str, wrong: bool) -> None:
+        peer = client.peer
+        who = f"client {client.id} ({visible(peer.comm)}, process {peer.pid})"
+        self.journal.note(f"GPU {gpu.index}: {who} {text}", peer.uid, wrong)
 
     def tell(
         self, gpu: Gpu, client: GpuClient | None, kind: EventKind, when: int, cause: Cause | None, latency: int,
@@ -615,6 +661,10 @@ class Host:
         lost = 0
         if client and (mark or kind is EventKind.GONE):
             lost = gpu.marks_lost.pop(client, 0)
+        if client and kind in RARE:
+            budget = (client.group or client).core.budget
+            demoted = kind is EventKind.OVERRUN and budget and budget.action == Overrun.DEMOTE
+            self._note(gpu, client, RARE[kind] + DEMOTED * bool(demoted), wrong=kind is not EventKind.OVERRUN)
         if not self.readers:
             return
         record: list[tuple[str, int | str | bytes]] = [("EVENT", int(kind)), ("TIME_NS", when), ("GPU", gpu.index)]

@@ -19,6 +19,7 @@ from gpurt._gpurt import lib
 from gpurt.errors import FileError
 from pycontrol.host.endpoint import Access, Endpoint
 from pycontrol.host.gpu import Gpu, Tell
+from pycontrol.host.journal import Journal
 from pycontrol.host.keeper import Keeper
 from pycontrol.host.loop import Host
 from pycontrol.host.units import Space
@@ -104,7 +105,8 @@ def run(config: Config) -> None:
         signal.set_wakeup_fd(writer)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
-        host = Host(endpoint.listener, config.make, keeper, config.space, config.limits)
+        journal = Journal(sys.stderr.fileno() if sys.stderr else -1, config.quiet)
+        host = Host(endpoint.listener, config.make, keeper, config.space, config.limits, journal)
         for remark in prepare(config):
             print(f"gpurt: {remark}", file=sys.stderr, flush=True)
         if not config.quiet:
@@ -113,6 +115,7 @@ def run(config: Config) -> None:
             tell_ready(config.ready_fd)
         tell_systemd()
         host.serve(reader)
+        journal.end()
         if lost := forgotten(host):
             with contextlib.suppress(OSError):
                 print(f"gpurt: what `gpurt set` set ends with this host ({lost})", file=sys.stderr, flush=True)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Lines about rare events, each with the time of day, for an operator who comes later.
+
+A line waits until nobody urgent does, as events do.  A stream that is full costs the line, not the host's time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from collections import OrderedDict, deque
+from datetime import datetime
+
+#: The same words are written no nearer than this, seconds.
+APART_S = 10
+#: Lines that a user may cause at once, then one each APART_S; users, words and lines that are kept.
+SHARE, MOST = 64, 256
+#: The user of what the host itself does.
+HOST = -1
+#: A pipe that can be written takes so many bytes at once (pipe(7), PIPE_BUF).
+LONGEST = 1024
+
+
+class Journal:
+    """Writes to a descriptor, -1: nowhere.  ``quiet``: only what went wrong."""
+
+    def __init__(self, fd: int = -1, quiet: bool = False) -> None:
+        """Nothing happened yet."""
+        self._fd, self._quiet = fd, quiet
+        self._lines: deque[str] = deque()
+        self._untold = 0  # lines that were too many, or could not be written
+        self._said: OrderedDict[tuple[int, str], tuple[float, int]] = OrderedDict()  # again when; how often meanwhile
+        self._shares: OrderedDict[int, tuple[float, float]] = OrderedDict()  # lines left at a time, by user
+        self._poll = select.poll()
+        if fd >= 0:
+            self._poll.register(fd, select.POLLOUT)
+
+    @property
+    def more(self) -> bool:
+        """Whether a line waits."""
+        return bool(self._lines)
+
+    def note(self, text: str, user: int, wrong: bool = True) -> None:
+        """Something happened that a user caused.  ``wrong``: also a quiet host says it."""
+        if self._fd < 0 or (self._quiet and not wrong):
+            return
+        now, key = time.monotonic(), (user, text)
+        again, held = self._said.pop(key, (now, 0))
+        if now < again:
+            self._said[key] = again, held + 1
+        elif len(self._lines) < MOST and self._has_share(user, now):
+            self._said[key] = now + APART_S, 0
+            when = datetime.fromtimestamp(time.time()).isoformat(" ", "milliseconds")
+            also = f" ({held} more like it before)" if held else ""
+            self._lines.append(f"{when} {text[:LONGEST // 8]}{also}")
+        else:
+            self._untold += 1 + held
+        if len(self._said) > MOST:
+            self._untold += self._said.popitem(last=False)[1][1]
+
+    def _has_share(self, user: int, now: float) -> bool:
+        left, since = self._shares.pop(user, (SHARE, now))
+        left = min(SHARE, left + (now - since) / APART_S)
+        self._shares[user] = left - (left >= 1), now
+        if len(self._shares) > MOST:
+            self._shares.popitem(last=False)
+        return left >= 1
+
+    def turn(self) -> None:
+        """Writes a line, if one waits."""
+        if self._lines:
+            line = self._lines.popleft()
+            lost = f" ({self._untold} others were not told)" if self._untold else ""
+            if self._wrote(f"gpurt: {line}{lost}\n"):
+                self._untold = 0
+            else:
+                self._untold += 1
+
+    def _wrote(self, line: str) -> bool:
+        if self._poll.poll(0) != [(self._fd, select.POLLOUT)]:
+            return False
+        with contextlib.suppress(OSError):
+            return os.write(self._fd, line.encode()) > 0
+        return False
+
+    def end(self) -> None:
+        """Writes what still waits, and how much there was of which nothing was said."""
+        while self._lines:
+            self.turn()
+        if untold := self._untold + sum(held for _, held in self._said.values()):
+            self._wrote(f"gpurt: {untold} more events were not told\n")
