@@ -20,7 +20,7 @@ from analysis.answers import registry
 from analysis.model import Waiting
 from analysis.taskset import TasksetFile
 from analysis.traces.trace import Kind, load, preemptors
-from gpurt.enums import Form
+from gpurt.enums import EventKind, Form
 from gpurt.errors import DeviceError, RuntimeFailure, UsageError
 from pycontrol.act.run import crew, launch
 from pycontrol.act.run.confine import confine
@@ -222,6 +222,18 @@ def test_jobs_of_own_programs_are_seen(write: Write, host: str, tmp_path: Path) 
     plain, low = compare(run.trace, write(PLAIN, LOW + command))
     assert (low.jobs, low.segments) == (3, 3)
     assert plain.jobs == len(run.reports["plain"].jobs)  # once, although it told of them too
+
+
+def test_a_stand_in_reports_no_less_than_it_tells(write: Write, host: str) -> None:
+    """Its calls are part of its jobs: else `watch` finds CPU times that `trace check` of the same run does not."""
+    with connect(host) as control:
+        list(control.events(0))
+        run = launch.launch(write(PLAIN), crew.CrewOptions(0.2, host, tell=True))
+        control.status()  # the host answers after the events
+        told = {one.job: one.cpu_ns for one in control.more(0) if one.kind is EventKind.JOB_END}
+    reported = {job.number: job.executed for job in run.reports["plain"].jobs}
+    assert told.keys() == reported.keys() != set()
+    assert all(cpu <= reported[job] for job, cpu in told.items() if job is not None)
 
 
 @pytest.mark.parametrize("given", [50, 40])

@@ -195,16 +195,12 @@ static int run_gpu_segment(const struct task_segment *segment, uint64_t *stamp)
 	return result ? report_error("cannot end a GPU segment", result) : 0;
 }
 
-static int run_job(uint64_t release, uint64_t *stamp)
+static int run_job(uint64_t *stamp)
 {
-	uint64_t *next = stamp + JOB_STAMPS, before = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t *next = stamp + JOB_STAMPS;
 	unsigned int i;
 	int result;
 
-	burnt = before - task->rest;
-	last = before;
-	stamp[0] = release;
-	stamp[1] = now_ns();
 	for (i = 0; i < task->args.segments && !stop; i++) {
 		if (task->args.segment[i].gpu) {
 			result = run_gpu_segment(&task->args.segment[i], next);
@@ -219,8 +215,6 @@ static int run_job(uint64_t release, uint64_t *stamp)
 		next += CPU_STAMPS;
 	}
 	stamp[2] = now_ns();
-	stamp[3] = clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
-	task->rest = before + stamp[3] - last;
 	return stop ? -EINTR : 0;
 }
 
@@ -230,16 +224,25 @@ static uint64_t job_number(uint64_t release)
 	return (release - task->args.start_at - task->args.offset) / task->args.period;
 }
 
-/* A job that `stop` cuts short is not said to have ended. */
+/* A job that `stop` cuts short is not said to have ended.  The calls that tell of it take its time, too. */
 static int tell_job(uint64_t release, uint64_t *stamp)
 {
-	int result = task->args.tell ? gpurt_job_begin(host, task->args.name, job_number(release), release) : 0;
+	uint64_t before = clock_ns(CLOCK_THREAD_CPUTIME_ID), over;
+	int result;
 
+	burnt = before - task->rest;
+	last = before;
+	stamp[0] = release;
+	stamp[1] = now_ns();
+	result = task->args.tell ? gpurt_job_begin(host, task->args.name, job_number(release), release) : 0;
 	if (result)
 		return report_error("cannot tell of a job", result);
-	result = run_job(release, stamp);
+	result = run_job(stamp);
 	if (!result && task->args.tell)
 		result = gpurt_job_end(host);
+	over = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	stamp[3] = over - before;
+	task->rest = over - last;
 	return result;
 }
 
