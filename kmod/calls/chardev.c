@@ -25,9 +25,12 @@
 
 static int gpurt_open(struct inode *inode, struct file *filp)
 {
-	struct gpurt_file *file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
-	int err;
+	struct gpurt_file *file;
+	int err = current->rt_priority ? 0 : gpurt_file_await_ends(current_euid());
 
+	if (err)
+		return err;
+	file = kzalloc(sizeof(*file), GFP_KERNEL_ACCOUNT);
 	if (!file)
 		return -ENOMEM;
 	kref_init(&file->ref);

@@ -92,7 +92,7 @@ void gpurt_file_gone(struct gpurt_file *file, bool process)
 
 	gpurt_exits_over(file);
 	mutex_lock(&file->lock);
-	WRITE_ONCE(file->gone, true);
+	gpurt_file_end(file);
 	for (i = 0; i < GPURT_MAX_GPUS; i++)
 		if (file->clients[i])
 			gpurt_client_gone(file->clients[i], process);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* An open descriptor of /dev/gpurt: its lifetime, and who waits for it in poll(). */
+#include <linux/hash.h>
+#include <linux/jiffies.h>
 #include <linux/pid.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
@@ -9,6 +11,42 @@
 #include "state/team.h"
 
 #define POLLERS 8	/* that are woken in one go */
+#define ENDS_BITS 6
+#define ENDS_PATIENCE_MS 100
+
+/* Descriptors that ended and are not freed yet, by user. */
+static atomic_t ends[1 << ENDS_BITS];
+static DECLARE_WAIT_QUEUE_HEAD(freed);
+
+static atomic_t *ends_of(kuid_t uid)
+{
+	return &ends[hash_32(__kuid_val(uid), ENDS_BITS)];
+}
+
+/* Whether what the user's ended descriptors hold is more than enough. */
+bool gpurt_file_many_end(kuid_t uid)
+{
+	return atomic_read(ends_of(uid)) >= GPURT_MANY_ENDS;
+}
+
+/*
+ * Ordinary workers free what ended.  A user whose processes end faster than that would have the kernel keep ever more
+ * for him: they wait before they open the next.  Returns 0, or -ERESTARTSYS: the caller is to die.
+ */
+int gpurt_file_await_ends(kuid_t uid)
+{
+	long left = wait_event_killable_timeout(freed, !gpurt_file_many_end(uid), msecs_to_jiffies(ENDS_PATIENCE_MS));
+
+	return left < 0 ? left : 0;
+}
+
+/* Called with file->lock held.  No call finds the descriptor's clients any more; a second time it does nothing. */
+void gpurt_file_end(struct gpurt_file *file)
+{
+	if (!file->gone)
+		atomic_inc(ends_of(file->uid));
+	WRITE_ONCE(file->gone, true);
+}
 
 /* Waits for ordinary workers, so it is never called by a thread that may outrank them: bury() frees what that had. */
 static void file_free(struct kref *ref)
@@ -20,6 +58,8 @@ static void file_free(struct kref *ref)
 	mmdrop(file->mm);
 	gpurt_team_put(file->team);
 	put_pid(file->tgid);
+	if (file->gone && atomic_dec_return(ends_of(file->uid)) == GPURT_MANY_ENDS - 1)
+		wake_up_all(&freed);
 	kfree(file);
 }
 

@@ -14,6 +14,8 @@
 
 #include "uapi/gpurt.h"
 
+#define GPURT_MANY_ENDS 256	/* descriptors of a user that ended and are not freed yet */
+
 struct gpurt_client;
 struct gpurt_opener;
 struct gpurt_team;
@@ -51,6 +53,9 @@ static inline struct gpurt_file *gpurt_file_get(struct gpurt_file *file)
 }
 
 void gpurt_file_put(struct gpurt_file *file);
+void gpurt_file_end(struct gpurt_file *file);
+bool gpurt_file_many_end(kuid_t uid);
+int gpurt_file_await_ends(kuid_t uid);
 void gpurt_file_init_poll(struct gpurt_file *file);
 void gpurt_file_wake_poll(struct gpurt_file *file);
 

@@ -2,7 +2,9 @@
 /* KUnit suite gpurt-processes; part of kunit.c: what is found by process, however many processes users make. */
 #include <linux/hash.h>
 #include <linux/pid.h>
+#include <linux/sched/mm.h>
 
+#include "clients/files.h"
 #include "state/process.h"
 
 #define STRANGERS 64
@@ -148,10 +150,40 @@ static void nobody_meets_a_client_before_its_process_is_known(struct kunit *test
 	bench_free(b);
 }
 
+/* A descriptor counts once, from its end until it is freed, for its user only. */
+static void who_has_many_unfinished_ends_is_known(struct kunit *test)
+{
+	struct gpurt_file **all = kvcalloc(GPURT_MANY_ENDS, sizeof(*all), GFP_KERNEL);
+	kuid_t uid = KUIDT_INIT(4242), another = KUIDT_INIT(4243);
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, all);
+	for (i = 0; i < GPURT_MANY_ENDS; i++) {
+		KUNIT_EXPECT_FALSE(test, gpurt_file_many_end(uid));
+		all[i] = kzalloc(sizeof(**all), GFP_KERNEL);
+		KUNIT_ASSERT_NOT_NULL(test, all[i]);
+		file_make(test, all[i], get_pid(task_tgid(current)));
+		all[i]->uid = uid;
+		mmgrab(current->active_mm);	/* a thread of the kernel has none of its own */
+		all[i]->mm = current->active_mm;
+		gpurt_file_gone(all[i], true);
+		gpurt_file_gone(all[i], false);
+	}
+	KUNIT_EXPECT_TRUE(test, gpurt_file_many_end(uid));
+	KUNIT_EXPECT_FALSE(test, gpurt_file_many_end(another));
+	for (i = 0; i < GPURT_MANY_ENDS; i++) {
+		gpurt_exits_forget(all[i]);
+		gpurt_file_put(all[i]);
+		KUNIT_EXPECT_FALSE(test, gpurt_file_many_end(uid));
+	}
+	kvfree(all);
+}
+
 static struct kunit_case processes_cases[] = {
 	KUNIT_CASE(nobody_meets_a_client_before_its_process_is_known),
 	KUNIT_CASE(a_process_is_found_soon_among_those_of_the_same_hash),
 	KUNIT_CASE(a_process_is_exempt_while_one_of_its_clients_is),
+	KUNIT_CASE(who_has_many_unfinished_ends_is_known),
 	{}
 };
 
