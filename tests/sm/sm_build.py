@@ -72,8 +72,8 @@ def amdgcn(source: Path, output: Path, arch: str, threads: int) -> str:
 
 def _device(language: str, options: tuple[str, ...], source: Path, output: Path, threads: int) -> None:
     # Without -std=c++ GCC 13's headers have a __float128, which Ubuntu's clang 18 refuses for a GPU.
-    done = run(compiler("clang++"), "-x", language, "-std=c++14", "--cuda-device-only", *options, f"-DTHREADS={threads}",
-               "-O2", "-S", *WARNINGS, f"-I{INCLUDE}", source, "-o", output)  # fmt: skip
+    done = run(compiler("clang++"), "-x", language, "-std=c++14", "--cuda-device-only", *options, "-O2", "-S",
+               *WARNINGS, f"-DTHREADS={threads}", f"-I{INCLUDE}", source, "-o", output)  # fmt: skip
     if "No available targets" in done.stderr or "unknown target triple" in done.stderr:
         pytest.skip(f"this clang has no target for {language}")
     assert not done.returncode, done.stderr
