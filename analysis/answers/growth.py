@@ -113,7 +113,7 @@ def growth(
         found = _margins(test, taskset, bar, own, interrupted)
         moved = list(periods(test, taskset, bar.update)) if own else []
         budgets = epsilon_budgets(test, taskset, hardware, bar.update)
-    chained = any(chain.limited for chain in taskset.chains)
+    chained = any(chain.limits for chain in taskset.chains)
     notes = [*notes, CHAINED] if units_owned and chained else notes
     limits = _searched(test.name, taskset, show) if units_owned and not chained else None
     known = beside_of(taskset, test, why, name, "margins")

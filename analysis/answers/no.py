@@ -15,6 +15,7 @@ from analysis.answers.periods import periods
 from analysis.answers.registry import find
 from analysis.answers.sensitivity import slowed
 from analysis.answers.verdict import proved
+from analysis.chains.bounds import bound_of
 from analysis.model import POLICIES, Task, Taskset
 from analysis.model.conflicts import under
 from analysis.rta import Result, Test
@@ -69,6 +70,18 @@ def helps(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:
         yield "gpurt margins: it says how much of which time has to go"
     elif any(one.factor is not None for one in periods(test, taskset)):
         yield "gpurt margins: it says which period has to be another"
+    elif result.schedulable:
+        yield from _parts(taskset, result)
+
+
+def _parts(taskset: Taskset, result: Result) -> Iterator[str]:
+    """The largest part of the first bound of a chain that exceeds its limit."""
+    for found in (bound_of(one, taskset, result) for one in taskset.chains):
+        for key in (key for key, one in found.latencies.items() if not one.holds):
+            most = max(found.latencies[key].parts, key=lambda part: part.amount)
+            what = f"{exact_ms(most.amount)}, {most.task}: {most.lemma.partition(', ')[2]}"
+            yield f"a smaller part of {key} (gpurt analyze --explain {found.chain.name}); the largest is {what}"
+            return
 
 
 def _apart(test: Test, taskset: Taskset, result: Result) -> Iterator[str]:

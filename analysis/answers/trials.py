@@ -91,7 +91,7 @@ def trials(
 
     alone = (
         compiled.known(test, taskset) and not taskset.threads and len(taskset) <= compiled.MAX_TASKS_BOUNDED
-        and not any(chain.limited for chain in taskset.chains)
+        and not any(chain.limits for chain in taskset.chains)
         and not any(test.refusal(test.seen(one)) for one in (taskset, busy))
     )  # fmt: skip
     if not alone:

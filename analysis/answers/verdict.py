@@ -125,7 +125,7 @@ def passed(taskset: Taskset) -> Test | None:
 
 def proved(test: Test, taskset: Taskset) -> bool:
     """Whether the test passes, and nothing `beyond` it speaks against a yes; nothing is explained."""
-    if not (_turns_matter(test, taskset) or any(chain.limited for chain in taskset.chains)):
+    if not (_turns_matter(test, taskset) or any(chain.limits for chain in taskset.chains)):
         return compiled.passes(test, taskset)
     result = compiled.run(test, taskset)
     return result.schedulable and not beyond(test, taskset, result)

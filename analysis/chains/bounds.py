@@ -62,7 +62,7 @@ class Bounded:
     def objection(self) -> str:
         """Why what the file allows is not proved; empty if it is, or if it allows anything."""
         if self.why:
-            return f"chain {self.chain.name}: {self.why}" if self.chain.limited else ""
+            return f"chain {self.chain.name}: {self.why}" if self.chain.limits else ""
         for key, one in self.latencies.items():
             if one.limit is not None and not one.holds:
                 allowed = f"and the file allows {exact_ms(one.limit)}"

@@ -37,9 +37,10 @@ class Chain:
         return tuple(units)
 
     @property
-    def limited(self) -> bool:
-        """Whether the file allows only so much."""
-        return (self.max_reaction, self.max_age, self.max_age_at_output) != (None, None, None)
+    def limits(self) -> dict[str, int]:
+        """What the file allows, by key, ns."""
+        keyed = {key: getattr(self, key) for key in ("max_reaction", "max_age", "max_age_at_output")}
+        return {key: limit for key, limit in keyed.items() if limit is not None}
 
 
 def releases(chains: Iterable[Chain]) -> dict[str, tuple[str, ...]]:

@@ -132,7 +132,7 @@ class Taskset:
 
     def unplanned(self, what: str) -> str:
         """Why ``what`` cannot plan these tasks: as `unserved`, or because the file limits chains; else empty."""
-        limited = (f"chain {one.name} has limits, of which {what} knows nothing" for one in self.chains if one.limited)
+        limited = (f"chain {one.name} has limits, of which {what} knows nothing" for one in self.chains if one.limits)
         return self.unserved(what) or next(limited, "")
 
     def served_with(self, task: Task) -> tuple[Task, ...]:

@@ -18,6 +18,7 @@ from analysis.rta.pending import Needs, chain_of
 from analysis.rta.recurrence import Demand, solve
 from analysis.rta.result import Bound, Failure, Reason, Term, TermKind, Verdict
 from analysis.rta.system import Demands, System
+from gpurt.units import exact_ms
 
 COLLAPSE = "readings: threads, one job of each"
 PICKED = {
@@ -163,7 +164,8 @@ class Chains:
                 assert isinstance(verdict, Failure)
                 late = verdict.reason is Reason.ABOVE_DEADLINE and verdict.reached <= task.deadline
                 reason = Reason.ABOVE_PERIOD if late else verdict.reason
-                less = "its period less its jitter" if late and task.jitter else None
+                time = exact_ms(task.period - task.jitter)
+                less = f"the {time} to its next release (period less jitter)" if late and task.jitter else None
                 return Failure(task.name, reason, task.deadline, verdict.reached,
                                self._parts(task, company, counts, verdict, lemma), less)  # fmt: skip
             before, counts = counts, self._counts(company, verdict.wcrt)

@@ -10,7 +10,7 @@ from pathlib import Path
 from analysis.taskset.lines import lines_of
 from analysis.taskset.schema import Mistakes
 from gpurt import files
-from gpurt.errors import TRACE_FIRST, Problem, TasksetError
+from gpurt.errors import Problem, TasksetError
 from gpurt.types import Document
 
 if sys.version_info >= (3, 11):
@@ -79,7 +79,7 @@ _WORDS = (
     ("Cannot overwrite a value", "", "this key, or a table of its name, stands further up already"),
     ("Cannot declare", "", "this table stands further up already; each task has a [[task]] of its own"),
     ("Invalid statement", "//|--|;", "a comment begins with #"),
-    ("Invalid statement", "{", f"this is JSON; {TRACE_FIRST}"),
+    ("Invalid statement", "{", "this is JSON, and taskset files are TOML: gpurt init begins one"),
 )
 
 

@@ -20,7 +20,7 @@ from analysis.simulation.simulate import SimulationError
 from gpurt.errors import UsageError
 from gpurt.types import Document
 from pycontrol.commands.options import FILE, JSON, TestName, command
-from pycontrol.observe.judge.chains import ChainCheck, limits
+from pycontrol.observe.judge.chains import ChainCheck
 from pycontrol.observe.observed import chains_data, chains_text
 from pycontrol.output import render
 from pycontrol.output.render import bound, ms
@@ -120,5 +120,5 @@ def _chains(taskset: Taskset, result: Result, found: list[Exact]) -> list[ChainC
     for chain in taskset.chains:
         worst = [max(times) for times in zip(*(one.chains[chain.name] for one in found), strict=True)]
         bounds = {key: one.bound for key, one in bound_of(chain, taskset, result).latencies.items()}
-        checks.append(ChainCheck(chain.name, dict(zip(MEASURE_KEYS, worst, strict=True)), bounds, limits(chain)))
+        checks.append(ChainCheck(chain.name, dict(zip(MEASURE_KEYS, worst, strict=True)), bounds, chain.limits))
     return checks

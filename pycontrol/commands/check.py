@@ -43,8 +43,9 @@ def check_command(trace: Path, file: Path, name: str | None, as_json: bool) -> i
     program, is camera.
     """
     chosen = tests((name,)) if name else []
+    seen = load(trace)  # first: it says so of swapped files
     loaded = analysable(file, chosen, workers=True) if name else taskset.load(file)
-    found = verdict(trace, load(trace), loaded, name)
+    found = verdict(trace, seen, loaded, name)
     known = beside_of(loaded.taskset, next(iter(chosen), None), found.doubt, name, "check")
     render.note(*found.remarks, as_json=as_json)
     whole = {"file": file, "trace": trace, **found.data(), "notes": found.remarks, **known.data()}

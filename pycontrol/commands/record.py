@@ -64,6 +64,7 @@ def record_command(device: str | None, output: Path, duration: int | None, trace
             partial.over()
         raise
     notes = [event.detail for event in found.events if event.kind is Kind.LOST and event.detail]
+    notes += [] if found.events else ["no event came: no program used this host meanwhile (gpurt status clients)"]
     if partial:
         partial.over()
         notes += [partial.failed] if partial.failed else []

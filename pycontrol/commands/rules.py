@@ -15,7 +15,7 @@ from gpurt.errors import RefusedError, UsageError
 from gpurt.units import format_time
 from pycontrol.commands.options import GPU, JSON, PolicyName, clients, command, time_of
 from pycontrol.link.control import ClientInfo, Control, GpuStatus, connect, told
-from pycontrol.link.rules import all_raisable, possible
+from pycontrol.link.rules import all_raisable, is_cgroup, possible
 from pycontrol.machine import procs
 from pycontrol.observe import documents
 from pycontrol.observe.clients import budgets
@@ -188,8 +188,10 @@ def budget_command(
         for of in both:
             control.set_budget(of, ns, period_ns, overrun, gpu)
         found = [one for one in control.clients(gpu) if one.pid in pids or one.budget_ns]
-    said = f"{format_time(ns)} in each {format_time(period_ns)}, {overrun.word}" if ns else "no budget any more"
+    said = f"{format_time(ns)} in each {format_time(period_ns)}, {overrun.word}" if ns else "no budget"
     lines = [*(f"process {pid}: {said}" for pid in pids), *(f"cgroup {path}: {said}" for path in cgroups)]
+    gone = [path for path in cgroups if not is_cgroup(path)]
+    lines += [f"there is no cgroup {path} now; if that is a slip, the right one's budget still holds" for path in gone]
     lines.append(budgets(found))
     now = {"budget_ns": ns or None, "period_ns": period_ns or None, "on_overrun": overrun if ns else None}
     told = [*({"pid": pid, **now} for pid in pids), *({"cgroup": path, **now} for path in cgroups)]

@@ -31,11 +31,11 @@ def possible(comm: str | None, cgroup: str | None, *, adding: bool) -> None:
         raise UsageError(f"--name: a process's name has 1 to {NAME_BYTES} bytes; give those, such as {known}")
     if cgroup is not None and (not cgroup.startswith("/") or ".." in cgroup.split("/")):
         raise UsageError(f"--cgroup: {cgroup} is no cgroup's path, such as /user.slice; /proc/PID/cgroup has one")
-    if cgroup is not None and adding and not _is_cgroup(cgroup):
+    if cgroup is not None and adding and not is_cgroup(cgroup):
         raise UsageError(f"--cgroup: there is no cgroup {cgroup}; /proc/PID/cgroup has the one of a process")
 
 
-def _is_cgroup(path: str) -> bool:
+def is_cgroup(path: str) -> bool:
     """Whether there is such a cgroup v2, or none can be seen from here."""
     folder = procs.cgroup_folder(path)
     return folder is None or os.path.isdir(folder)  # Path's raises if the name is too long

@@ -30,15 +30,8 @@ def text(seen: Sample, width: int | None, height: int | None) -> str:
     """A line for the GPUs, then the clients, in at most so many columns and lines if they are given."""
     gpus = ", ".join(f"GPU {one.gpu} {one.policy.word}" for one in seen.gpus) or HOST_WITHOUT_GPU
     cells = [_cells(one, _percent(seen, one)) for one in seen.ordered()]
-    columns = _columns(cells)
-    lines = _table(columns, cells, blocks=False)
-    if width is not None:
-        for name in sorted(COLUMNS, key=lambda name: -COLUMNS[name]):
-            if max(map(len, lines)) <= width or not COLUMNS[name]:
-                break
-            columns = [one for one in columns if one != name]
-            lines = _table(columns, cells, blocks=False)
-        lines = _with_bars(lines, seen, width)
+    lines, _ = _table(_columns(cells), cells, width)
+    lines = lines if width is None else _with_bars(lines, seen, width)
     lines = [f"{gpus}; {len(seen.clients)} clients", *lines]
     if height is not None and len(lines) > height:
         lines[height - 1 :] = [f"... and {len(lines) - height + 1} more"]
@@ -48,7 +41,8 @@ def text(seen: Sample, width: int | None, height: int | None) -> str:
 def table(clients: list[ClientInfo]) -> str:
     """The clients without what they owned of a time, as the command `clients` shows them."""
     cells = [_cells(one, "-") for one in clients]
-    return "\n".join(_table([name for name in _columns(cells) if name != "share"], cells))
+    lines, left = _table([name for name in _columns(cells) if name != "share"], cells, width := render.columns())
+    return "\n".join([*lines, *[f"no room in {width} columns for {', '.join(left)} (--json)"] * bool(left)])
 
 
 def _columns(cells: list[dict[str, str]]) -> list[str]:
@@ -83,8 +77,14 @@ def _cells(one: ClientInfo, share: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _table(columns: list[str], cells: list[dict[str, str]], *, blocks: bool = True) -> list[str]:
-    return render.table(columns, [[one[name] for name in columns] for one in cells], blocks=blocks).split("\n")
+def _table(columns: list[str], cells: list[dict[str, str]], width: int | None) -> tuple[list[str], list[str]]:
+    """The lines of the table, and the columns that are left out for it to fit."""
+    for name in ["", *sorted(filter(None, COLUMNS), key=lambda name: -COLUMNS[name])]:
+        kept = [one for one in columns if not name or not COLUMNS[one] or COLUMNS[one] < COLUMNS[name]]
+        lines = render.table(kept, [[one[name] for name in kept] for one in cells], blocks=False).split("\n")
+        if width is None or max(map(len, lines)) <= width:
+            break
+    return lines, [one or "exempt, demoted, barred" for one in columns if one not in kept]
 
 
 def _with_bars(lines: list[str], seen: Sample, width: int) -> list[str]:

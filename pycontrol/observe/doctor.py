@@ -39,6 +39,8 @@ HIGHEST = 98
 #: Below a root, what the kernel module says of patched drivers.
 FACTS = live_patched.FACTS.relative_to("/")
 SCHED_DEADLINE = 6  # sched(7); the module os does not have it
+#: A function of kernels with CONFIG_RT_GROUP_SCHED only (kernel/sched/rt.c).
+RT_GROUP_SYMBOL = " sched_group_set_rt_runtime"
 
 
 class Status(str, Enum):
@@ -195,10 +197,13 @@ def _config(root: Path) -> dict[str, str] | None:
 def _group_scheduling(root: Path) -> Diagnosis:
     name = "RT group scheduling"
     config = _config(root)
-    if config is None:
+    symbols = "" if config else _read(root, "proc/kallsyms") or ""
+    if not config and not symbols:
         text = "the kernel's configuration is not published: if it is on, SCHED_FIFO fails in cgroups without a budget"
         return Diagnosis(name, Status.WARN, text, "let /boot/config-RELEASE or /proc/config.gz be read here")
-    if config.get("CONFIG_RT_GROUP_SCHED") != "y":
+    if not config and RT_GROUP_SYMBOL not in symbols:
+        return Diagnosis(name, Status.OK, "off, as far as the kernel's symbols tell")
+    if config and config.get("CONFIG_RT_GROUP_SCHED") != "y":
         return Diagnosis(name, Status.OK, "off")
     if "rt_group_sched=0" in (_read(root, "proc/cmdline") or "").split():
         return Diagnosis(name, Status.OK, "off by rt_group_sched=0")

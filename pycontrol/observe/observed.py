@@ -34,7 +34,8 @@ def text(lines: Sequence[TaskCheck], bounds: bool) -> str:
     """The table with a row for each task; with a column for bounds if there are some to compare with."""
     headers = ["task", "jobs", "MORT ms", "WCRT ms", "deadline ms", "misses", "verdict"]
     rows = [
-        [name, str(one["jobs"]), ms(one["mort_ns"]), bound(one["wcrt_ns"]), ms(one["deadline_ns"]), str(one["misses"]),
+        [name, str(one["jobs"]), ms(one["mort_ns"]), bound(one["wcrt_ns"]),
+         ms(None if one["best_effort"] else one["deadline_ns"]), str(one["misses"]),
          VERDICTS.get(one["verdict"], str(one["verdict"]))] for name, one in data(lines).items()
     ]  # fmt: skip
     shown = [index for index, header in enumerate(headers) if bounds or header != "WCRT ms"]
@@ -59,6 +60,6 @@ def chains_text(chains: Sequence[ChainCheck]) -> str:
             values = [times.get(key) for times in (one.seen, one.bounds, one.limits)]
             if values != [None] * 3:
                 shown = [ms(values[0]), bound(values[1]), ms(values[2])]
-                rows.append([one.chain, key, *shown, "EXCEEDED" if one.above(key) else "not seen" if values[0] is None
-                             else "ok"])  # fmt: skip
+                verdict = "not seen" if values[0] is None else "no limit" if values[1:] == [None] * 2 else "ok"
+                rows.append([one.chain, key, *shown, "EXCEEDED" if one.above(key) else verdict])
     return render.table(["chain", "", "seen ms", "bound ms", "allowed ms", "verdict"], rows)

@@ -16,9 +16,11 @@ def tabulated(bounded: Sequence[Bounded]) -> str:
     for one in bounded:
         for key, latency in one.latencies.items():
             limit = "-" if latency.limit is None else ms(latency.limit)
-            rows.append((one.chain.name, key, bound(latency.bound), limit, "yes" if latency.holds else "not proved"))
+            holds = "no limit" if latency.limit is None else "yes" if latency.holds else "not proved"
+            rows.append((one.chain.name, key, bound(latency.bound), limit, holds))
         if one.why:
-            rows.append((one.chain.name, "-", "-", "-", "not proved"))
+            known = [(key, "none", ms(limit), "not proved") for key, limit in one.chain.limits.items()]
+            rows += [(one.chain.name, *each) for each in known or [("", "none", "-", "no limit")]]
     lines = [f"  {one.objection}" for one in bounded if one.objection]
     return "\n".join([render.table(("chain", "", "bound ms", "allowed ms", "holds"), rows), *lines])
 

@@ -135,7 +135,7 @@ def test_release_jitter_in_a_thread() -> None:
     assert bounds(jittery(8)) == in_ms(h=4, f=8, m=10, l=10)
     assert bounds(jittery(8, Order.ROS2)) == in_ms(h=None, f=10, m=10, l=10)  # counts 2, whatever h does
     late = TESTS["boosted"].run(jittery(11)).verdicts["h"]
-    assert str(late).startswith("h: no bound below its period less its jitter is known (the recurrence passed it at 4 ")
+    assert str(late).startswith("h: no bound below the 1 ms to its next release (period less jitter) is known (")
     why = TESTS["boosted"].run(jittery(8, Order.FIFO)).why
     assert "can take longer than the period less the jitter of h, and order fifo has no bound then" in why
 

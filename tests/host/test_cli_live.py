@@ -143,7 +143,7 @@ def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
         document = json.loads(gpurt("set", "budget", str(ME), "--time", "1.5ms", "--period", "1s", "--json")[1])
         budget = {"pid": ME, "budget_ns": 1_500_000, "period_ns": 10**9, "on_overrun": "report"}
         assert document["budgets"] == [budget]
-        assert gpurt("set", "budget", str(ME), "--time", "0ns")[1].startswith(f"process {ME}: no budget any more\n")
+        assert gpurt("set", "budget", str(ME), "--time", "0ns")[1].startswith(f"process {ME}: no budget\n")
         assert gpurt("status", "rules")[1].splitlines()[-1] == "no client has a budget"
         gpurt("set", "budget", str(ME), "--time", "3ms", "--period", "1s")
         document = json.loads(gpurt("status", "rules", "--json")[1])
@@ -153,6 +153,8 @@ def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
         assert json.loads(gpurt("status", "rules", "--json")[1])["budgets"][0]["on_overrun"] == "demote"
         assert re.search(rf"\n *{ME} .* 3\.000 +1000\.000 +demote ", gpurt("status", "rules")[1])
         gpurt("set", "budget", str(ME), "--time", "0ns")
+        said = gpurt("set", "budget", "--cgroup", "/nope", "--time", "0ns")[1]
+        assert "cgroup /nope: no budget\nthere is no cgroup /nope now" in said or procs.cgroup_folder("/") is None
         document = json.loads(gpurt("set", "budget", "--cgroup", "/", "--time", "0ns", "--json")[1])
         assert document["budgets"] == [{"cgroup": "/", "budget_ns": None, "period_ns": None, "on_overrun": None}]
         assert f"exempt clients now: {ME}" in gpurt("set", "exempt", "--pid", str(ME))[1]

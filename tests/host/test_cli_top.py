@@ -30,13 +30,13 @@ ESCAPE = re.compile(r"\x1b\[[?0-9;]*[a-zA-Z]")
 class Top:
     """The command, on a terminal of its own."""
 
-    def __init__(self, host: Path, columns: int, *options: str, rows: int = 24) -> None:
+    def __init__(self, host: Path, columns: int, *options: str, rows: int = 24, command: str = "top") -> None:
         self._fd, theirs = pty.openpty()
         self.resize(columns, rows)
         environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         environment["TERM"] = "xterm"
-        command = [sys.executable, "-m", "pycontrol", "--device", str(host), "top", *options]
-        self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        words = [sys.executable, "-m", "pycontrol", "--device", str(host), *command.split(), *options]
+        self.process = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
         os.close(theirs)
         self.shown = ""
 
@@ -124,6 +124,15 @@ def test_narrow_wide_and_resized_terminals(host: Path, owner: SocketClient) -> N
     assert not any("interrupted" in line for line in left)
     assert top.process.wait(PATIENCE) == 0
     top.close()
+
+
+def test_clients_stay_a_table_where_the_terminal_is_narrow(host: Path, owner: SocketClient) -> None:
+    shown = Top(host, 60, command="status clients")
+    lines = shown.until(r"no room in 60 columns for .*raised \(--json\)")
+    assert shown.process.wait(PATIENCE) == 0
+    shown.close()
+    assert sum(line.split()[:2] == ["0", ME] for line in lines) == 2
+    assert max(map(len, lines[:-1])) <= 60
 
 
 @pytest.mark.parametrize("as_json", [False, True])

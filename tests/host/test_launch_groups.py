@@ -105,7 +105,9 @@ def test_a_program_in_a_group_runs_another_one_in_another_group(
     monkeypatch.setenv("GPURT_GROUP", "outer")
     monkeypatch.setenv("GPURT_DEVICE", str(host))
     command = [sys.executable, "-m", "pycontrol", "run", "--group", "inner", "--", "sh", "-c"]
-    subprocess.run([*command, f"echo $GPURT_GROUP > {told}"], check=True, timeout=PATIENCE)
+    for script, hint in ((f"echo $GPURT_GROUP > {told}", True), ("exit # which gpurt knows", False)):
+        done = subprocess.run([*command, script], check=True, timeout=PATIENCE, stderr=subprocess.PIPE)
+        assert (b"run --group NAME --auto makes them" in done.stderr) == hint
     assert told.read_text() == "inner\n"
 
 

@@ -153,6 +153,11 @@ def test_mistakes(arguments: list[str], code: int, why: str, refused: Gpurt) -> 
     assert (done.returncode, why in done.stderr) == (code, True), done.stderr
 
 
+def test_a_program_that_is_not_there_is_missed_before_anything_is_compiled_for_it(refused: Gpurt) -> None:
+    done = refused("run", "--auto", "--", "./no-such", GPURT_PRELOAD="/nowhere.so")
+    assert (done.returncode, done.stderr) == (127, "gpurt: ./no-such: no such program\n")
+
+
 @pytest.mark.parametrize("library", ["/nowhere.so", "/proc/1/root/nowhere.so", "/etc/passwd/nowhere.so", "/"])
 def test_a_library_that_is_not_there(refused: Gpurt, library: str) -> None:
     """The second lies in a folder that most users may not read."""

@@ -27,6 +27,7 @@ from pycontrol.table import paths
 ROOT = Path(__file__).resolve().parents[2]
 CASE_STUDY = str(ROOT / "examples/case-study.toml")
 MINIMAL = str(ROOT / "examples/minimal.toml")
+JSON_FILE = str(ROOT / "docs/output.schema.json")
 EXAMPLE2 = str(ROOT / "examples/example2.toml")
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -271,6 +272,8 @@ def test_a_trace_has_named_tracks_and_preemptions(gpurt: Gpurt, tmp_path: Path) 
         (["simulate", MINIMAL, "--runs", "0"], 2, "0 is not in the range"),
         (["trace", "plot", MINIMAL], 3, "is no trace, but a taskset file"),
         (["trace", "check", MINIMAL, MINIMAL], 3, "the trace comes first"),
+        (["trace", "check", MINIMAL, JSON_FILE], 3, "the trace comes first"),
+        (["analyze", JSON_FILE], 3, "this is JSON, and taskset files are TOML: gpurt init begins one"),
         (["simulate", MINIMAL, "--policy", "GCAPS"], 2, 'what others call GCAPS is "segment" here'),
         (["trace", "plot", "/nonexistent", "--since", "5"], 2, "no unit"),
         (["trace", "check", "/nonexistent", MINIMAL], 3, "No such file"),
@@ -385,8 +388,12 @@ def test_doctor_knows_what_refuses_real_time_priorities_and_what_compiles_module
             there.write_text(content)
         return next((one for one in doctor.examine(str(tmp_path / "none"), tmp_path) if one.name == name), None)
 
-    config = {f"boot__config-{platform.release()}": "CONFIG_RT_GROUP_SCHED=y\n"}
     monkeypatch.setattr(doctor, "fifo_permitted", lambda priority=1: True)
+    assert "not published" in str(found("RT group scheduling"))
+    assert "off, as far as" in str(found("RT group scheduling", proc__kallsyms="0 T rt_mutex_lock\n"))
+    named = found("RT group scheduling", proc__kallsyms="0 T sched_group_set_rt_runtime\n")
+    assert "this cgroup may" in str(named)
+    config = {f"boot__config-{platform.release()}": "CONFIG_RT_GROUP_SCHED=y\n"}
     said = found("RT group scheduling", **config)
     assert said
     assert (said.status, "this cgroup may" in said.text) == (doctor.Status.OK, True)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -178,9 +179,28 @@ def test_a_triggered_link_is_analysed_and_simulated(gpurt: Gpurt, tmp_path: Path
     assert "released by the end of another task" in out + err
 
 
+def test_a_row_says_what_is_limited_and_what_has_no_bound(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = tmp_path / "tasks.toml"
+    path.write_text(TEXT.replace('max_age = "90ms"', ""))
+    _, out, _ = gpurt("analyze", str(path))
+    assert re.search(r"brake +max_reaction +83.400 +90.000 +yes\n", out)
+    assert re.search(r"brake +max_age +83.400 +- +no limit\n", out)
+    path.write_text(TEXT.replace('cpu = "4ms"', 'cpu = "21ms"'))
+    _, out, _ = gpurt("analyze", str(path))
+    assert re.search(r"brake +max_reaction +none +90.000 +not proved\n", out)
+
+
+def test_a_best_effort_task_has_no_deadline_to_compare_with(gpurt: Gpurt, tmp_path: Path) -> None:
+    path = tmp_path / "tasks.toml"
+    logger = '[[task]]\nname = "logger"\ncpu = 0\npriority = 0\nperiod = "1s"\nsegments = [{ cpu = "1ms" }]\n'
+    path.write_text(RELEASED + logger)
+    _, out, _ = gpurt("simulate", str(path), "--runs", "3")
+    assert re.search(r"logger +\d+ +[\d.]+ +- +- +0\n", out), out
+
+
 def test_run_refuses_a_triggered_task_without_a_command(gpurt: Gpurt, tmp_path: Path) -> None:
     path = tmp_path / "tasks.toml"
     path.write_text(RELEASED)
     code, _, err = gpurt("run", str(path), "--duration", "1s")
     assert code == 2
-    assert "b is released by the end of a, which only a command of its own can do" in err
+    assert "b is released by the end of a, of which no stand-in hears: give it a command" in err

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
 import re
 import shlex
 import shutil
 import stat
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 #: Type of the program header that names the dynamic linker (elf(5)).
@@ -36,6 +39,16 @@ def objection(program: str, library: Path, depth: int = DEPTH) -> str:
             return _of_elf(found, head, file.read())
     except OSError:
         return ""  # the program's own business
+
+
+def names_gpurt(command: Sequence[str]) -> bool:
+    """Whether the program, or a file that it is given, has the word in it, as one that marks segments has."""
+    for word in command:
+        found = shutil.which(word) or word
+        with contextlib.suppress(OSError, ValueError), open(found, "rb") as file:  # ValueError: it is empty
+            if mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ).find(b"gpurt") >= 0:
+                return True
+    return any("gpurt" in word for word in command)
 
 
 def _of_script(name: str, head: bytes, library: Path, depth: int) -> str:

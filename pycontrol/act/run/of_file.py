@@ -68,8 +68,9 @@ def _check_triggers(loaded: TasksetFile) -> None:
     """The stand-in of a task has periodic releases of its own, and hears of no other task's end."""
     for name, producers in loaded.taskset.triggers.items():
         if loaded.launch[name].command is None:
-            what = f"{name} is released by the end of {' and '.join(producers)}"
-            raise UsageError(f"{filename(loaded.path)}: {what}, which only a command of its own can do: give it one")
+            what = f"{name} is released by the end of {' and '.join(producers)}, of which no stand-in hears"
+            cure = "give it a command that begins its jobs then (docs/manual/chains.md), or gpurt simulate the file"
+            raise UsageError(f"{filename(loaded.path)}: {what}: {cure}")
 
 
 def _check_processes(loaded: TasksetFile) -> None:

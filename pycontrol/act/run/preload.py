@@ -15,7 +15,7 @@ from typing import NoReturn
 from gpurt.errors import GpurtError, RuntimeFailure
 from gpurt.text import visible
 from pycontrol.act.run.compiling import compile_with
-from pycontrol.act.run.loadable import objection
+from pycontrol.act.run.loadable import names_gpurt, objection
 from pycontrol.link.control import connect
 from pycontrol.machine.rights import fifo_refusal
 from pycontrol.output import render
@@ -120,6 +120,8 @@ def execute(
         RuntimeFailure: there is no library.
         RefusedError: the priority is not permitted.
     """
+    if not shutil.which(command[0], os.F_OK):  # before anything is compiled for it
+        _leave(command[0], "no such program", NOT_FOUND)
     library = find() if auto else None
     made = environment(library, device, group)
     if library:
@@ -128,6 +130,8 @@ def execute(
         if first := _preloaded()[0]:
             names = visible(", ".join(first))
             print(f"gpurt: {names} stays first in LD_PRELOAD, before {LIBRARY_NAME}", file=sys.stderr)
+    elif not names_gpurt(command) and os.environ.get("GPURT_QUIET") != "1":
+        print(f"gpurt: {UNMANAGED} unless it marks segments: run --group NAME --auto makes them", file=sys.stderr)
     if priority:
         try:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))

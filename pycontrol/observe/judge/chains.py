@@ -51,11 +51,6 @@ class ChainCheck:
         return key in self.seen and any(self.seen[key] > one for one in most)
 
 
-def limits(chain: Chain) -> dict[str, int]:
-    """What the file allows, by key, ns."""
-    return {key: limit for key in MEASURE_KEYS if (limit := getattr(chain, key)) is not None}
-
-
 def _bounds(chain: Chain, taskset: Taskset, responses: Mapping[str, int]) -> dict[str, int]:
     """The chain's bounds by key, from those of its tasks by name, ns; none if a task has none."""
     return {key: one.bound for key, one in bounded_chains(chain, taskset, responses).latencies.items()}
@@ -67,7 +62,7 @@ def simulated(chain: Chain, longest: Sequence[int], taskset: Taskset, responses:
     ``responses``: the bounds of tasks by name, ns.
     """
     seen = {key: time for key, time in zip(MEASURE_KEYS, longest, strict=True) if time}
-    return ChainCheck(chain.name, seen, _bounds(chain, taskset, responses), limits(chain))
+    return ChainCheck(chain.name, seen, _bounds(chain, taskset, responses), chain.limits)
 
 
 class _Judged:
@@ -76,7 +71,7 @@ class _Judged:
     def __init__(self, chain: Chain, taskset: Taskset, bounds: Mapping[str, int]) -> None:
         self.watch = ChainWatch(chain, taskset)
         self.bounds = bounds
-        self.limits = limits(chain)
+        self.limits = chain.limits
         self.told: set[str] = set()
 
     @property
