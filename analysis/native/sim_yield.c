@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Begin by yield (docs/readings/yield.md), as kmod/core/agents.h has it.  The most urgent process launches at once if its
- * group is on.  A post tells the host, which has all others taken off after `lazy`.  Another process's begin has them
- * taken off first.  A process has one order at a time, and one call at a time is carried out, in the order in which
- * agents make them.  No time is longer than the config says; each may be shorter.
+ * group is on.  A post tells the host, which has all others taken off after `lazy`, or sooner: at once after a segment
+ * that outlasted that.  Another process's begin has them taken off first.  A process has one order at a time, and one
+ * call at a time is carried out, in the order in which agents make them.  No time is longer than the config says; each
+ * may be shorter.
  */
 #include "sim.h"
 
@@ -222,7 +223,7 @@ static void read_posts(struct sim *s, struct job_task *t)
 		if (p->lazy_until != U64_MAX)	/* its owner is not alone yet, and has to be now */
 			p->lazy_until = s->now;
 		else if (t->yield.free && !p->owner)
-			p->lazy_until = s->now + s->config->yield.lazy + within(s, s->config->yield.decision);
+			p->lazy_until = s->now + within(s, s->config->yield.lazy) + within(s, s->config->yield.decision);
 		gpurt_begin(&p->sched, t->as, t->task->gpu_priority, 0, s->now);
 	}
 	t->yield.renewed = false;

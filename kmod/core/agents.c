@@ -526,9 +526,19 @@ void gpurt_agents_init(struct gpurt_agents *a, const struct gpurt_agents_ops *op
 {
 	*a = (struct gpurt_agents){
 		.ops = ops, .host = host, .bound = bound, .wait = wait, .open = true, .limit = GPURT_AGENT_LIMIT,
-		.deadline = U64_MAX, .overdue = U64_MAX,
+		.deadline = U64_MAX, .overdue = U64_MAX, .begun = U64_MAX,
 	};
 	INIT_LIST_HEAD(&a->registered);
+}
+
+/* Once another one owns the GPU: whether the segment that the most urgent process began beside others outlasted that. */
+static void look_back(struct gpurt_agents *a, u64 only, u64 now)
+{
+	if (a->begun == U64_MAX || a->only == only)
+		return;
+	if (a->top && a->top->number == a->only)
+		a->top->outlasts = now - a->begun >= GPURT_AGENT_LAZY_NS;
+	a->begun = U64_MAX;
 }
 
 /*
@@ -544,6 +554,7 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way
 		process_of(pos)->doubted = is_doubted(a, process_of(pos)->user, now);
 	if (a->yields)
 		elect(a, now);
+	look_back(a, only, now);
 	a->only = only;
 	a->lazy = false;
 	a->beside = way != GPURT_AGENTS_ALONE;
@@ -551,9 +562,12 @@ void gpurt_agents_commit(struct gpurt_agents *a, u64 only, enum gpurt_agents_way
 		a->lazy = true;
 		list_for_each(pos, &a->registered)
 			recount(a, process_of(pos));
-		a->lazy_until = now + GPURT_AGENT_LAZY_NS;
+		a->begun = now;
+		a->lazy_until = now + (a->top->outlasts ? 0 : GPURT_AGENT_LAZY_NS);
 		arm_at(a, a->lazy_until);
 		finish(a, 0, now);
+		if (a->top->outlasts)
+			hasten(a, now);
 		return;
 	}
 	begin_step(a, GPURT_AGENTS_OFF, now);
@@ -740,6 +754,7 @@ void gpurt_agents_resign(struct gpurt_agents *a, struct gpurt_agent_process *p, 
 		a->uncut -= !is_cut(p);
 	p->registered = false;
 	p->single = false;
+	p->outlasts = false;
 	p->has = GPURT_AGENT_UNKNOWN;
 	p->free = false;
 	p->yields = false;

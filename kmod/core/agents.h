@@ -52,8 +52,10 @@
  * after the other at worst.  It has the flag only while no other process holds it.  Each other one must have one group
  * for kernels at most, and have answered that its slice is short.  Its update is over at once.  After
  * GPURT_AGENT_LAZY_NS the others are taken off, by the two steps above, for which the host does not wait.  An end that
- * comes before costs no order.  A begin that is not of that kind, and a recall, take them off at once.  While a less
- * urgent process owns the GPU the most urgent one stays on, unless that one began to be alone.
+ * comes before costs no order.  If the process's last such segment went on for longer, they are taken off at its begin.
+ * Else the next one would wait for others' slices, and for their end as well.  A begin that is not of that kind, and a
+ * recall, take them off at once.  While a less urgent process owns the GPU the most urgent one stays on, unless that one
+ * began to be alone.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields), a reminder and the facts
@@ -126,6 +128,7 @@ struct gpurt_agent_process {
 	bool plain;			/* it may be given that: the host's word */
 	bool yields;			/* the last order: it is not alone where it may */
 	bool automatic;			/* its library begins a segment for all its work */
+	bool outlasts;			/* its last segment beside others went on until these were to be off */
 	bool single;			/* it has one group for kernels at most, and its agent can set its slice */
 	u32 slice;			/* the last order: enum gpurt_agent_slice */
 	u32 has;			/* the same, as answered */
@@ -210,6 +213,7 @@ struct gpurt_agents {
 	bool beside;			/* @only does not mind the most urgent process */
 	bool lazy;			/* @only has begun so, and no other is taken off yet */
 	u64 lazy_until;
+	u64 begun;			/* when @only began beside others; U64_MAX: it did not */
 	struct gpurt_agent_process *top;	/* that process; NULL: there is none that can */
 	u32 uncut;			/* processes with agents whose slice is not known to be short */
 	u64 doubts;			/* until when any user is doubted */

@@ -47,6 +47,7 @@ class Process:
     taken_in: int = 0
     rank: int = 0
     automatic: bool = False
+    outlasts: bool = False
     single: bool = False
     slice: int = DRIVERS
     has: int = UNKNOWN
@@ -82,6 +83,7 @@ class Model:
     recalls: int = 0
     beside: bool = False
     lazy_until: int | None = None
+    begun: int | None = None
     said: list[tuple[object, ...]] = field(default_factory=list)
 
     def may_run(self, p: Process) -> bool:
@@ -278,10 +280,17 @@ class Model:
             p.doubted = p.agent and self.is_doubted(p, now)
         if self.yields:
             self.reconsider(now)
+        if self.begun is not None and only is not self.only:
+            if self.top and self.top is self.only:
+                self.top.outlasts = now - self.begun >= lib.GPURT_AGENT_LAZY_NS
+            self.begun = None
         self.only, self.lazy_until, self.beside = only, None, way != "ALONE"
         if way == "YIELD" and settled and only is not None and only is self.top and self.top.yields:
-            self.lazy_until = now + lib.GPURT_AGENT_LAZY_NS
+            self.begun = now
+            self.lazy_until = now + (0 if self.top.outlasts else lib.GPURT_AGENT_LAZY_NS)
             self.end(0)
+            if self.top.outlasts:
+                self.hasten(now)
             return
         self.step, self.step_since, self.open = "off", now, False
         self.take(now)
@@ -324,7 +333,7 @@ class Model:
         return 0
 
     def resign(self, p: Process, now: int) -> None:
-        p.agent = p.free = p.taken = p.anew = p.single = p.yields = False
+        p.agent = p.free = p.taken = p.anew = p.single = p.yields = p.outlasts = False
         p.has = UNKNOWN
         p.flags, p.channels, p.taker = [], 0, None
         if p.many:

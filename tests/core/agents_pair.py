@@ -196,6 +196,7 @@ class Pair:
                 assert (bool(raw.on), raw.sequence, raw.answered) == (p.on, p.sequence, p.answered)
                 assert p.on == m.target(p)
                 assert (bool(raw.yields), bool(raw.single), raw.slice, raw.has) == (p.yields, p.single, p.slice, p.has)
+                assert bool(raw.outlasts) == p.outlasts
                 assert (bool(raw.taken), bool(raw.anew), raw.many) == (p.taken, p.anew, p.many)
                 assert bool(raw.puts) == p.puts
                 assert (bool(raw.calls), raw.channels) == (p.calls, p.channels)

@@ -399,6 +399,21 @@ def test_the_most_urgent_process_begins_beside_those_whose_slices_are_short() ->
     assert all(one.on for one in pair.array[0:3])
 
 
+def test_who_outlasted_that_has_the_others_taken_off_at_its_next_begin() -> None:
+    """Until a segment is over sooner."""
+    pair = yielding(2)
+    do(pair, ("commit", 0, None, "YIELD"), ("tick", LAZY), ("answer", 1, True), ("commit", None), ("answer", 1, True))
+    off = [("finished", 0), ("order", 1, False, 5)]
+    assert do(pair, ("commit", 0, None, "YIELD")) == off
+    assert not pair.raw.lazy
+    assert do(pair, ("answer", 1, True)) == [("finished", 0)]
+    do(pair, ("commit", 0), ("tick", LAZY - 1), ("commit", None), ("answer", 1, True))
+    assert do(pair, ("commit", 0, None, "YIELD")) == [("finished", 0)]
+    assert do(pair, ("tick", LAZY - 1), ("commit", None)) == [("finished", 0)]
+    do(pair, ("commit", 0), ("tick", LAZY), ("answer", 1, True), ("commit", None), ("answer", 1, True))
+    assert do(pair, ("commit", 0, None, "YIELD")) == [("finished", 0)]  # how long others last says nothing of these
+
+
 def test_the_most_urgent_process_stays_on_beside_one_that_need_not_be_alone() -> None:
     pair = yielding(3)
     assert do(pair, ("commit", 1, None, "BESIDE")) == [("order", 2, False, 3)]
@@ -529,7 +544,7 @@ def key(pair: Pair) -> Event:
         called = p.calls, p.channels, p.many and p.sequence - p.many, p.puts, p.given_up, p.taken, p.anew
         taker = (p.taker.name, p.taker.many - p.taken_in) if p.taker else ()
         order = p.sequence - p.answered, p.sequence > 1, age(p.since), again
-        cut = p.slice, p.has, p.single, p.automatic, p.rank, p.yields
+        cut = p.slice, p.has, p.single, p.automatic, p.rank, p.yields, p.outlasts
         return p.on, p.free, p.plain, any(p.flags), *order, *called, taker, *cut
 
     processes = tuple((p.name, p.exempt, p.group, p.late, agent(p)) for p in sorted(m.processes, key=lambda p: p.name))
@@ -537,8 +552,9 @@ def key(pair: Pair) -> Event:
     only = -1 if m.only is None else m.only if isinstance(m.only, int) else (m.only.name,)
     caller = m.caller.name if m.caller else -1
     lazy = None if m.lazy_until is None else m.lazy_until - now
+    begun = None if m.begun is None else min(now - m.begun, LAZY)
     due = max(pair.raw.deadline - now, -1)
-    return lazy, m.beside, only, caller, m.step, step, m.open, m.failed, m.recalls, due, processes
+    return lazy, begun, m.beside, only, caller, m.step, step, m.open, m.failed, m.recalls, due, processes
 
 
 def flag_alphabet(processes: int) -> list[Event]:

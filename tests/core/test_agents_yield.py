@@ -253,7 +253,7 @@ class World:
         raws = [self.pair.array[name] for name in range(self.size)]
         own = [
             (raw.registered, raw.on, raw.slice, raw.has, raw.free, raw.yields, raw.holds, raw.late, raw.doubted,
-             raw.sequence - raw.answered if raw.registered else 0) for raw in raws
+             raw.outlasts, raw.sequence - raw.answered if raw.registered else 0) for raw in raws
         ]  # fmt: skip
         theirs = [
             (one.on, one.slice, one.flag, one.inside, raw.sequence - one.obeyed if raw.registered else 0, one.answers,
@@ -261,7 +261,8 @@ class World:
             for one, raw in zip(self.libraries, raws, strict=True)
         ]  # fmt: skip
         a = self.pair.raw
-        shared = a.step, a.open, a.lazy, a.beside, bool(a.only), a.recalls, a.doubts > self.pair.now
+        begun = a.begun < 2**64 - 1 and min(self.pair.now - a.begun, LAZY)
+        shared = begun, a.step, a.open, a.lazy, a.beside, bool(a.only), a.recalls, a.doubts > self.pair.now
         host = tuple(self.comes), self.owner, tuple(self.inside), tuple(sorted(self.forgiven))
         return repr(own), repr(theirs), shared, host
 
