@@ -113,6 +113,19 @@ def test_a_slice_that_the_program_sets_is_its_own_afterwards(start: Start, plane
     eventually(lambda: slices(gpu, other) == [4000])
 
 
+def test_no_launch_waits_for_the_call_that_takes_others_off(start: Start, plane: Control, gpu: FakeGpu) -> None:
+    """The urgent process's agent makes it, and the driver does not return."""
+    many = {"GPURT_NVIDIA_MANY": "1"}
+    others = [start(**many) for _ in range(2)]
+    urgent = real_time(plane, start(**many))
+    ready(plane, 2)
+    gpu.ask("delay", name="disable", ns=3600 * 10**9)
+    urgent.do(KERNEL)
+    eventually(lambda: not any(gpu.enabled(one.pid) for one in others))
+    urgent.do(KERNEL, "all", KERNEL)
+    urgent.kill()
+
+
 #: Work of which it is not known how often it becomes ready on the GPU.
 UNKNOWN = {
     "copy": ("upload 0 20000", "all"), "copies back": ("download 0 20000",),

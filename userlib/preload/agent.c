@@ -36,8 +36,8 @@ void preload_unlock(void)
 }
 
 /*
- * Called with the lock held.  Has the driver switch channels of other processes.  Without TSGs of this process there is
- * nothing to call it by.
+ * Called with the lock held, which it lets go of meanwhile.  Has the driver switch channels of other processes.  Without
+ * TSGs of this process there is nothing to call it by.
  */
 static int switch_others(const struct board *b, const struct gpurt_channels *channels, bool on)
 {
@@ -49,11 +49,13 @@ static int switch_others(const struct board *b, const struct gpurt_channels *cha
 /*
  * Called with the lock held.  Carries out an order, unless a later one was carried out.  If this process's agent carries
  * out what another one was to, the next order that is for that one must not rely on it: the host may give that before it
- * knows.  So the channels count as others from then on.
+ * knows.  So the channels count as others from then on.  Channels of other processes come last, for the lock is let go
+ * of.  A later order that is carried out meanwhile has a result of its own.
  */
 static void obey(struct board *b, const struct gpurt_order *o)
 {
 	bool on = o->on & GPURT_ORDER_ON, taken = o->on & GPURT_ORDER_TAKEN;
+	int err;
 
 	if (o->sequence <= b->sequence)
 		return;
@@ -64,8 +66,6 @@ static void obey(struct board *b, const struct gpurt_order *o)
 		board_change(b);
 	}
 	b->result = board_turn(b, on);
-	if (o->on & GPURT_ORDER_MANY && !b->result)
-		b->result = switch_others(b, &o->channels, o->on & GPURT_ORDER_PUT);
 	b->on = on;
 	b->slice_us = o->on & GPURT_ORDER_SHORT ? GPURT_SLICE_SHORT_US : o->on & GPURT_ORDER_LONG ? GPURT_SLICE_LONG_US : 0;
 	b->yields = o->on & GPURT_ORDER_YIELD;
@@ -73,11 +73,16 @@ static void obey(struct board *b, const struct gpurt_order *o)
 	b->free &= o->on & GPURT_ORDER_FREE && !b->result;
 	b->sequence = o->sequence;
 	preload_count(COUNT_ORDERS);
+	if (o->on & GPURT_ORDER_MANY && !b->result) {
+		err = switch_others(b, &o->channels, o->on & GPURT_ORDER_PUT);
+		if (b->sequence == o->sequence)
+			b->result = err;
+	}
 	if (b->result)
 		preload_count(COUNT_REFUSED);
 }
 
-/* Called with the lock held.  Puts channels of others back.  If one cannot be, the rest can, each by a call of its own. */
+/* As switch_others().  Puts channels of others back.  If one cannot be, the rest can, each by a call of its own. */
 static void put_back(const struct board *b, const struct gpurt_channels *channels)
 {
 	struct gpurt_channels one = { .count = 1 };

@@ -12,10 +12,14 @@
  *	timeslice	the shortest slice instead of off: a hint, tier T0.
  * The default is disable, or schedule for what the driver does not support disable for.
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "nvidia.h"
 
@@ -363,13 +367,17 @@ bool nvidia_for_others(void)
 	return preload_flag("GPURT_NVIDIA_MANY");
 }
 
-/* Refuses channels of this process: another one has told the host a lie. */
+/*
+ * Refuses channels of this process: another one has told the host a lie.  The program may close its descriptors and free
+ * its objects meanwhile.  If the call fails for that, the host has others switch themselves.
+ */
 int nvidia_switch_others(struct tsg *tsgs, const struct gpurt_channels *channels, bool on)
 {
 	struct rm_disable_channels d = { .disable = !on, .count = channels->count };
 	const struct rm_object *subdevice = NULL, *o;
+	uint32_t i, client, object;
 	struct tsg *tsg;
-	uint32_t i;
+	int fd, copy, err;
 
 	for (i = 0; i < channels->count && i < RM_CHANNELS_MAX; i++)
 		for (o = rm_objects; o; o = o->next)
@@ -381,5 +389,15 @@ int nvidia_switch_others(struct tsg *tsgs, const struct gpurt_channels *channels
 		return -EOPNOTSUPP;
 	memcpy(d.clients, channels->clients, sizeof(d.clients));
 	memcpy(d.channels, channels->channels, sizeof(d.channels));
-	return control(files_descriptor(tsg->file), subdevice->client, subdevice->handle, C2080_DISABLE_CHANNELS, &d, sizeof(d));
+	client = subdevice->client;
+	object = subdevice->handle;
+	fd = files_descriptor(tsg->file);
+	copy = process_sealed() ? -1 : (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0)
+		return control(fd, client, object, C2080_DISABLE_CHANNELS, &d, sizeof(d));
+	preload_unlock();
+	err = control(copy, client, object, C2080_DISABLE_CHANNELS, &d, sizeof(d));
+	syscall(SYS_close, copy);
+	preload_lock();
+	return err;
 }

@@ -117,7 +117,10 @@ struct family {
 	void (*channels)(struct tsg *tsgs, struct gpurt_channels *channels);
 	/* Whether the driver's calls are known to switch channels of other processes.  NULL: they are not. */
 	bool (*for_others)(void);
-	/* Switches channels of other processes on the GPU of the list's TSGs.  0 or -errno; -ENOENT: a handle is stale. */
+	/*
+	 * Called with the lock held, which it lets go of: the program's launches do not wait for the firmware.  Switches
+	 * channels of other processes on the GPU of the list's TSGs.  0 or -errno; -ENOENT: a handle is stale.
+	 */
 	int (*switch_others)(struct tsg *tsgs, const struct gpurt_channels *channels, bool on);
 	/* Returns whether the driver's release is known.  If not, @why says so.  NULL: every release is. */
 	bool (*known)(char *why, size_t size);
