@@ -12,7 +12,7 @@ bool gpurt_agents_owns(const struct gpurt_agents *a, const struct gpurt_agent_pr
 /* Whether the TSGs of the process may run once step `off` is over. */
 static bool wanted(const struct gpurt_agents *a, const struct gpurt_agent_process *p)
 {
-	return !a->only || gpurt_agents_owns(a, p) || p->exempt || (a->beside && p == a->top);
+	return !a->only || gpurt_agents_owns(a, p) || p->exempt || (a->beside && p == a->top && !p->inside);
 }
 
 /*
@@ -699,15 +699,23 @@ void gpurt_agents_channels(struct gpurt_agents *a, struct gpurt_agent_process *p
 /* Whether a process may be given the flag: it has no budget, is of no group, and the policy is `segment`. */
 void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, bool plain, u64 now)
 {
+	if (p->plain == plain)
+		return;
 	p->plain = plain;
 	elect(a, now);
 	proceed(a, now);
 }
 
-/* The highest level that the process may begin with; 0: it is best effort. */
-void gpurt_agents_rank(struct gpurt_agents *a, struct gpurt_agent_process *p, u32 rank, u64 now)
+/*
+ * @rank: the highest level that the process may begin with; 0: it is best effort.  @inside: it is in a segment.  Before
+ * an update the host only sets both.
+ */
+void gpurt_agents_rank(struct gpurt_agents *a, struct gpurt_agent_process *p, u32 rank, bool inside, u64 now)
 {
+	if (p->rank == rank && p->inside == inside)
+		return;
 	p->rank = rank;
+	p->inside = inside;
 	elect(a, now);
 	proceed(a, now);
 }

@@ -55,7 +55,7 @@
  * comes before costs no order.  If the process's last such segment went on for longer, they are taken off at its begin.
  * Else the next one would wait for others' slices, and for their end as well.  A begin that is not of that kind, and a
  * recall, take them off at once.  While a less urgent process owns the GPU the most urgent one stays on, unless that one
- * began to be alone.
+ * began to be alone, or it is in a segment itself, which is less urgent yet.
  *
  * The caller serialises all calls for one gpurt_agents and passes a clock that never runs backwards.  Nothing here
  * locks, allocates, or reads a clock.  An answer for its own process (unless the host yields), a reminder and the facts
@@ -133,6 +133,7 @@ struct gpurt_agent_process {
 	u32 slice;			/* the last order: enum gpurt_agent_slice */
 	u32 has;			/* the same, as answered */
 	u32 rank;			/* highest level that it may begin with: the host's word */
+	bool inside;			/* it is in a segment: the host's word */
 	bool holds;			/* its agent may act upon it: that it was taken back is not answered yet */
 	bool calls;			/* its agent can switch channels of others */
 	bool puts;			/* order @many puts others on the GPU, instead of off */
@@ -252,7 +253,7 @@ int gpurt_agents_register(struct gpurt_agents *a, struct gpurt_agent_process *p,
 			  u32 tier, u64 now);
 void gpurt_agents_channels(struct gpurt_agents *a, struct gpurt_agent_process *p, bool calls, u32 channels);
 void gpurt_agents_plain(struct gpurt_agents *a, struct gpurt_agent_process *p, bool plain, u64 now);
-void gpurt_agents_rank(struct gpurt_agents *a, struct gpurt_agent_process *p, u32 rank, u64 now);
+void gpurt_agents_rank(struct gpurt_agents *a, struct gpurt_agent_process *p, u32 rank, bool inside, u64 now);
 void gpurt_agents_single(struct gpurt_agents *a, struct gpurt_agent_process *p, bool single, bool automatic, u64 now);
 void gpurt_agents_recall(struct gpurt_agents *a, u64 now);
 void gpurt_agents_recall_over(struct gpurt_agents *a, u64 now);

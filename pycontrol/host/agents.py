@@ -55,10 +55,11 @@ class Process:
     waiter: Waiter | None = None  # the agent's call that waits for the next order
     flags: int = 0  # enum gpurt_agent_flags
 
-    def highest(self) -> int:
-        """The highest level that it may begin with: set, or else seen."""
+    def level(self) -> tuple[int, bool]:
+        """The highest level that it may begin with, set, or else seen; and whether it is in a segment."""
         clients = [(one.core.set, one.seen) for one in self.clients if not one.gone]
-        return max((seen if set_ == lib.GPURT_PRIORITY_OWN else set_ for set_, seen in clients), default=0)
+        highest = max((seen if set_ == lib.GPURT_PRIORITY_OWN else set_ for set_, seen in clients), default=0)
+        return highest, any(one.core.depth for one in self.clients)
 
 
 @ffi.def_extern()  # type: ignore[untyped-decorator,unused-ignore]
@@ -165,26 +166,14 @@ class AgentGpu(Gpu):
         """Whether a process can be given that matters of one that is alone, or of all if the most urgent one yields."""
         processes = [one for one in self._processes.values() if one.raw.registered]
         for one in processes if len(processes) == 1 or self.obedience.yields else ():
-            plain = self._is_plain(one)
-            if bool(one.raw.plain) != plain:
-                lib.gpurt_agents_plain(self.agents, one.raw, plain, self.clock())
-            self._rank(one)
-
-    def _highest(self, client: GpuClient) -> int:
-        """The highest level that its process may begin with, now that it has this one."""
-        client.seen = max(client.seen, int(lib.gpurt_client_level(client.core)))
-        return int(client.own.highest())
-
-    def _rank(self, process: Process) -> None:
-        rank = process.highest()
-        if process.raw.rank != rank:
-            lib.gpurt_agents_rank(self.agents, process.raw, rank, self.clock())
+            lib.gpurt_agents_plain(self.agents, one.raw, self._is_plain(one), self.clock())
+            lib.gpurt_agents_rank(self.agents, one.raw, *one.level(), self.clock())
 
     def decided(self, client: GpuClient) -> None:
-        """The level that its process may begin with can be another one."""
+        """The level that its process may begin with can be another one, and it can be in a segment, or not any more."""
         if self.obedience.yields and not client.gone:
-            self._highest(client)
-            self._rank(client.own)
+            client.seen = max(client.seen, int(lib.gpurt_client_level(client.core)))
+            lib.gpurt_agents_rank(self.agents, client.own.raw, *client.own.level(), self.clock())
 
     def _is_plain(self, process: Process) -> bool:
         segment = self.sched.policy == lib.GPURT_POLICY_SEGMENT
@@ -218,15 +207,13 @@ class AgentGpu(Gpu):
         alone = only.own if isinstance(only, Seat) else only.own.raw.number if only else 0
         way = lib.GPURT_AGENTS_ALONE
         if isinstance(only, GpuClient) and self.obedience.yields:
-            only.own.raw.rank = self._highest(only)  # who is the most urgent one is found out next
-            if not only.alone and self._beside(only.own):
+            asks = self._current.client if self._current else None
+            for one in {only, asks or only}:  # the decision may have changed that; the core acts upon it next
+                one.seen = max(one.seen, int(lib.gpurt_client_level(one.core)))
+                one.own.raw.rank, one.own.raw.inside = one.own.level()
+            if not only.alone:
                 way = lib.GPURT_AGENTS_YIELD if only is self.yields else lib.GPURT_AGENTS_BESIDE
         lib.gpurt_agents_commit(self.agents, alone, way, now)
-
-    def _beside(self, owner: Process) -> bool:
-        """Whether the most urgent process may stay on: in a segment it was preempted, for that is less urgent."""
-        first = max(self._processes.values(), key=lambda one: int(one.raw.rank))
-        return first is owner or not any(one.core.depth for one in first.clients)
 
     def isolate(self, client: GpuClient, now: int) -> None:
         """The owner begins again if others may be on that it minds by now: all, or this one, which comes after it."""

@@ -46,6 +46,7 @@ class Process:
     taker: Process | None = None
     taken_in: int = 0
     rank: int = 0
+    inside: bool = False
     automatic: bool = False
     outlasts: bool = False
     single: bool = False
@@ -87,7 +88,8 @@ class Model:
     said: list[tuple[object, ...]] = field(default_factory=list)
 
     def may_run(self, p: Process) -> bool:
-        return self.only is None or self.owns(p) or p.exempt > 0 or (self.beside and p is self.top)
+        stays = self.beside and p is self.top and not p.inside
+        return self.only is None or self.owns(p) or p.exempt > 0 or stays
 
     def owns(self, p: Process) -> bool:
         """Whether it is the process that is to be alone, or of the group that is."""
@@ -239,12 +241,16 @@ class Model:
     # Events
 
     def plainly(self, p: Process, plain: bool, now: int) -> None:
+        if p.plain == plain:
+            return
         p.plain = plain
         self.reconsider(now)
         self.go_on(now)
 
-    def ranked(self, p: Process, rank: int, now: int) -> None:
-        p.rank = rank
+    def ranked(self, p: Process, rank: int, inside: bool, now: int) -> None:
+        if (p.rank, p.inside) == (rank, inside):
+            return
+        p.rank, p.inside = rank, inside
         self.reconsider(now)
         self.go_on(now)
 

@@ -57,7 +57,7 @@ class Pair:
         raw = self.array[name]
         if not raw.registered or raw.exempt or (self.raw.only and self.raw.only in (raw.number, raw.group)):
             return False
-        if self.raw.beside and self.raw.top == self.array + name:
+        if self.raw.beside and self.raw.top == self.array + name and not raw.inside:
             return False
         off = not raw.on and raw.answered == raw.sequence
         waits = not raw.late and (self.model.wait or not raw.doubted)
@@ -141,11 +141,11 @@ class Pair:
         self.refusing = False
         assert code == self.model.answer(p, number, well, self.now)
 
-    def rank(self, name: int, rank: int = 50) -> None:
-        """The highest level that it may begin with."""
+    def rank(self, name: int, rank: int = 50, inside: bool = False) -> None:
+        """The highest level that it may begin with, and whether it is in a segment."""
         if p := self.find(name):
-            lib.gpurt_agents_rank(self.raw, self.array + name, rank, self.now)
-            self.model.ranked(p, rank, self.now)
+            lib.gpurt_agents_rank(self.raw, self.array + name, rank, inside, self.now)
+            self.model.ranked(p, rank, inside, self.now)
 
     def single(self, name: int, single: bool = True, automatic: bool = True) -> None:
         """Whether it has one group for kernels, whose slice can be set, and all its work is in automatic segments."""

@@ -426,6 +426,19 @@ def test_the_most_urgent_process_stays_on_beside_one_that_need_not_be_alone() ->
     assert not pair.array[0].free
 
 
+def test_who_was_preempted_does_not_come_on_when_it_is_the_most_urgent_one() -> None:
+    """A process that was first by its level, and cannot yield, has ended.  So has the preempted segment then."""
+    pair = yielding(4)
+    do(pair, ("plain", 1), ("rank", 1, 60, True), ("rank", 2, 90), ("commit", 0, None, "BESIDE"))
+    do(pair, *[("answer", name, True) for name in (0, 1, 2, 3)])
+    do(pair, ("resign", 2))
+    do(pair, *[("answer", name, True) for name in (0, 1, 3)])
+    assert pair.raw.top == pair.array + 1
+    assert not pair.array[1].on
+    do(pair, ("rank", 1, 60))
+    assert pair.array[1].on
+
+
 def test_a_begin_that_waits_and_a_recall_take_the_others_off_at_once() -> None:
     pair = yielding(3)
     orders = [("order", 1, False, 3), ("order", 2, False, 3)]
@@ -477,7 +490,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.tuples(st.just("plain"), NAMES, st.booleans()),
     st.tuples(st.just("channels"), NAMES, st.booleans(), st.sampled_from([0, 4, 40])),
     st.tuples(st.just("recall"), st.booleans()),
-    st.tuples(st.just("rank"), NAMES, st.sampled_from([0, 50, 60])),
+    st.tuples(st.just("rank"), NAMES, st.sampled_from([0, 50, 60]), st.booleans()),
     st.tuples(st.just("single"), NAMES, st.booleans(), st.booleans()),
     st.tuples(st.just("commit"), NAMES, st.none(), st.sampled_from(["YIELD", "BESIDE"])),
 )
@@ -544,7 +557,7 @@ def key(pair: Pair) -> Event:
         called = p.calls, p.channels, p.many and p.sequence - p.many, p.puts, p.given_up, p.taken, p.anew
         taker = (p.taker.name, p.taker.many - p.taken_in) if p.taker else ()
         order = p.sequence - p.answered, p.sequence > 1, age(p.since), again
-        cut = p.slice, p.has, p.single, p.automatic, p.rank, p.yields, p.outlasts
+        cut = p.slice, p.has, p.single, p.automatic, p.rank, p.yields, p.outlasts, p.inside
         return p.on, p.free, p.plain, any(p.flags), *order, *called, taker, *cut
 
     processes = tuple((p.name, p.exempt, p.group, p.late, agent(p)) for p in sorted(m.processes, key=lambda p: p.name))
@@ -580,6 +593,7 @@ def yield_alphabet(processes: int) -> list[Event]:
     for name in range(processes):
         events += [("answer", name, True), ("answer", name, False), ("resign", name), ("register", name)]
         events += [("single", name), ("rank", name, 0), ("rank", name), ("plain", name), ("plain", name, False)]
+        events += [("rank", name, 50, True)]
     return events
 
 
