@@ -135,6 +135,20 @@ def test_several_processes_are_changed_together_or_not_at_all(gpurt: Gpurt, host
         assert (one["set_priority"], one["budget_ns"]) == (None, None)
 
 
+def test_a_run_that_lacks_its_program_has_not_set_the_policy(
+    gpurt: Gpurt, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(task_program.PROGRAM_VARIABLE, "/nonexistent")
+    before = gpurt("status", "--json")[1]
+    assert gpurt("run", str(ROOT / "examples/minimal.toml"), "--policy", "lock-fifo")[0] == 6
+    assert gpurt("status", "--json")[1] == before
+
+
+def test_a_recording_of_nothing_says_so(gpurt: Gpurt, host: Path, tmp_path: Path) -> None:
+    code, _, err = gpurt("trace", "record", "-o", str(tmp_path / "run.json"), "--duration", "0.1s")
+    assert (code, "no event came: no program used this host meanwhile" in err) == (0, True)
+
+
 def test_what_a_rule_changed_is_shown(gpurt: Gpurt, host: Path) -> None:
     with SocketClient(host) as client:
         client.begin()

@@ -73,7 +73,8 @@ def says_what_it_lacks(gpurt: Path, folder: Path) -> None:
         if package != "gpurt" and run.returncode == 0:
             continue  # this machine has the library
         assert (run.returncode, run.stderr.count("\n")) == (6, 1), run.stderr
-        assert f"Debian's package {package}" in run.stderr
+        install = f"`make -C userlib install PREFIX={gpurt.parent.parent}`"
+        assert f"Debian's package {package}, or run {install}" in run.stderr
 
 
 @pytest.mark.slow

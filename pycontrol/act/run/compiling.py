@@ -4,11 +4,20 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 
 from gpurt.errors import RuntimeFailure
 from pycontrol.output import render
+
+
+def missing(what: str, package: str, variable: str) -> RuntimeFailure:
+    """The error where there is nothing to compile; in an environment of Python's `make` puts it there, as its owner."""
+    prefix = f" PREFIX={sys.prefix}" if sys.prefix != sys.base_prefix else ""
+    install = f"run `make -C userlib install{prefix}` in gpurt's sources"
+    cure = f"install Debian's package {package}, or {install}, or set {variable}"
+    return RuntimeFailure(f"{what}, which pip does not install, is not here; {cure}")
 
 
 def compile_with(command: Sequence[str], what: str, steps: int = 0) -> None:

@@ -14,7 +14,7 @@ from analysis.traces.partial import Partial
 from analysis.traces.trace import HOST
 from gpurt.errors import FileError, RefusedError, UsageError
 from gpurt.text import filename, visible
-from pycontrol.act.run import launch
+from pycontrol.act.run import launch, task_program
 from pycontrol.act.run.confine import confine
 from pycontrol.act.run.crew import CrewOptions, stand_ins
 from pycontrol.ending import raised
@@ -109,6 +109,7 @@ def of_file(loaded: TasksetFile, wished: Wished) -> Done:
         host = _permitted(control, loaded, wished.waiting, policy)  # raises DeviceError before anything is changed
         _check_stand_ins(loaded, host)
         confined = confine(loaded, all(gpu.emulated for gpu in host.gpus), gpus=len(host.gpus))
+        task_program.find()  # raises RuntimeFailure before anything is changed
         if policy:
             all_raisable(control, None, policy)
             control.set_policy(policy)

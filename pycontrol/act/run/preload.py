@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from gpurt.errors import GpurtError, RuntimeFailure
 from gpurt.text import visible
-from pycontrol.act.run.compiling import compile_with
+from pycontrol.act.run.compiling import compile_with, missing
 from pycontrol.act.run.loadable import names_gpurt, objection
 from pycontrol.link.control import connect
 from pycontrol.machine.rights import fifo_refusal
@@ -25,7 +25,7 @@ LIBRARY_NAME = "libgpurt-preload.so"
 #: Set this to use a library built elsewhere.
 LIBRARY_VARIABLE = "GPURT_PRELOAD"
 #: Where `make install` and Debian's package put it.
-FOLDERS = ("/usr/local/lib", "/usr/lib", f"/usr/lib/{os.uname().machine}-linux-gnu/gpurt")
+FOLDERS = (f"{sys.prefix}/lib", "/usr/local/lib", "/usr/lib", f"/usr/lib/{os.uname().machine}-linux-gnu/gpurt")
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
 #: How long a host may take to answer a program that is about to start, seconds.
 HOST_PATIENCE = 1.0
@@ -51,10 +51,7 @@ def find() -> Path:
     for folder in FOLDERS:
         if os.path.isfile(installed := Path(folder) / LIBRARY_NAME):
             return installed
-    raise RuntimeFailure(
-        f"{LIBRARY_NAME}, which pip does not install, is not here; install Debian's package gpurt-preload, "
-        f"or run `make -C userlib install` in gpurt's sources, or set {LIBRARY_VARIABLE}"
-    )
+    raise missing(LIBRARY_NAME, "gpurt-preload", LIBRARY_VARIABLE)
 
 
 def _build() -> Path:

@@ -6,13 +6,14 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import sys
 import tempfile
 from pathlib import Path
 
 from analysis.model import CpuSegment, Segment, Span, Task, Waiting
 from gpurt._gpurt import lib
 from gpurt.errors import RuntimeFailure
-from pycontrol.act.run.compiling import compile_with
+from pycontrol.act.run.compiling import compile_with, missing
 
 ROOT = Path(__file__).resolve().parents[3]
 #: Set this to use a program built elsewhere.
@@ -37,13 +38,10 @@ def find() -> Path:
     sources = _sources()
     if sources:
         return _build(sources)
-    for directory in os.get_exec_path():
+    for directory in (f"{sys.prefix}/bin", *os.get_exec_path()):
         if os.access(installed := Path(directory) / "gpurt-task", os.X_OK):
             return installed
-    raise RuntimeFailure(
-        "gpurt-task, which pip does not install, is not in PATH; install Debian's package gpurt, "
-        f"or run `make -C userlib install` in gpurt's sources, or set {PROGRAM_VARIABLE}"
-    )
+    raise missing("gpurt-task", "gpurt", PROGRAM_VARIABLE)
 
 
 def _sources() -> list[Path]:
