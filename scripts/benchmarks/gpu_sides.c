@@ -14,6 +14,7 @@
  * tells the preload library nothing.  Each side except endless writes the record "ready", and begins after a line on
  * standard input.  A second line ends load.
  */
+#define _GNU_SOURCE	/* RTLD_DEFAULT */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -95,7 +95,7 @@ def _fetch(package: str, folder: Path, options: list[str], made: Path) -> None:
 
 def libraries(packages: Sequence[str], suite: str = "") -> str:
     """The folders with the packages' libraries, as LD_LIBRARY_PATH takes them."""
-    found = [one for folder in _unpacked(packages, suite) for one in folder.glob("**/*-linux-gnu") if one.is_dir()]
+    found = {one.parent: True for folder in _unpacked(packages, suite) for one in folder.glob("**/*.so.*")}
     return ":".join(str(folder) for folder in found)
 
 

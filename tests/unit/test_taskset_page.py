@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import tomllib
-
 from analysis.taskset import json_schema, load
+from analysis.taskset.text import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("every-key*.toml"))

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import tomllib
 from click.testing import CliRunner
 from texts import mistakes, taskset_of
 
@@ -16,6 +15,7 @@ from analysis.answers import registry
 from analysis.answers.verdict import answer
 from analysis.model.callbacks import Callback, Order, Thread
 from analysis.taskset import json_schema, load
+from analysis.taskset.text import tomllib
 from analysis.taskset.write import write_values
 from pycontrol import cli
 from pycontrol.act.run.crew import Crew, CrewOptions, stand_ins

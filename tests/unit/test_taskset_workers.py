@@ -9,7 +9,6 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import tomllib
 from calls import everywhere
 from click.testing import CliRunner
 from fit_cases import VIRTUAL, Fake, under, updates
@@ -17,6 +16,7 @@ from texts import mistakes, taskset_of
 
 from analysis.model import MS, CpuSegment, Fork, Span
 from analysis.taskset import json_schema, load
+from analysis.taskset.text import tomllib
 from analysis.traces.trace import Event, Kind
 from analysis.traces.trace import load as load_trace
 from gpurt.errors import TasksetError
